@@ -23,7 +23,7 @@ LEAST_CHARTS = 4
 
 _BEGIN = (
     "import pickle, sys; sys.path[:] = pickle.load(sys.stdin.buffer); "
-    "from aqmlab import drawing; drawing.serve()"
+    "from aqmlab.charts import drawing; drawing.serve()"
 )
 
 Saved: TypeAlias = dict[str, Path] | str

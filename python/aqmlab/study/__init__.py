@@ -1,1 +1,67 @@
-"""Studies: experiments, claims, figures and tables of a question, judged and reported."""
+"""Studies: experiments, claims, figures and tables of a question, judged and reported.
+
+Whoever writes a study imports from here; `docs/reference/study.md` describes every name.
+"""
+
+from aqmlab.results.rule import (
+    anywhere,
+    difference,
+    every,
+    mean_of,
+    ratio,
+    single_run,
+    statistic,
+    unpaired_ratio,
+)
+from aqmlab.results.variable import per_seed
+from aqmlab.study.charts import line
+from aqmlab.study.experiment import Experiment, Form
+from aqmlab.study.publication import (
+    Claim,
+    Decision,
+    Figure,
+    Floor,
+    Reading,
+    Study,
+    StudyResult,
+    Table,
+    Variant,
+    Verdicts,
+)
+from aqmlab.study.query import elsewhere, joined, law, of_runs, query, scaled, stacked
+from aqmlab.study.tables import crossed, listed, overview
+
+__all__ = [
+    "Claim",
+    "Decision",
+    "Experiment",
+    "Figure",
+    "Floor",
+    "Form",
+    "Reading",
+    "Study",
+    "StudyResult",
+    "Table",
+    "Variant",
+    "Verdicts",
+    "anywhere",
+    "crossed",
+    "difference",
+    "elsewhere",
+    "every",
+    "joined",
+    "law",
+    "line",
+    "listed",
+    "mean_of",
+    "of_runs",
+    "overview",
+    "per_seed",
+    "query",
+    "ratio",
+    "scaled",
+    "single_run",
+    "stacked",
+    "statistic",
+    "unpaired_ratio",
+]

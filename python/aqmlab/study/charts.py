@@ -23,7 +23,7 @@ def line(
     x: str,
     by: str | tuple[str, ...] = (),
     panel: str | tuple[str, ...] = (),
-    x_label: str,
+    x_label: str | None = None,
     y_label: str | None = None,
     kind: Any = "line",
     clip: tuple[float, float] | None = None,
@@ -56,7 +56,7 @@ def line(
             y=ENDS[0],
             by=" and ".join(groups) or "line",
             panel=" and ".join(panels) or None,
-            x_label=x_label,
+            x_label=x_label or x,
             y_label=y_label or label_of(asked),
             **options,
         )

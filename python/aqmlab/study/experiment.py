@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import KW_ONLY, dataclass, field, replace
 from functools import cache, cached_property, partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+from aqmlab._support.names import hint
 from aqmlab.measures import Measure
 from aqmlab.results.labels import Labels, PointName, Value, said
 from aqmlab.results.runs import Row, Runs
@@ -35,7 +37,7 @@ class Form:
     changes: Mapping[str, Any] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@dataclass(frozen=True, eq=False)
 class Experiment:
     """A scenario, its axes, what is measured, and how often each point is run.
 
@@ -49,9 +51,12 @@ class Experiment:
     name: str
     title: str
     """What it is in a rule: `Web-mixed`."""
-    scenario: Mapping[str, Any]
+    scenario: Mapping[str, Any] | Scenario | str | Path
+    """The table of a scenario, a scenario, or the path of its file."""
     axes: Mapping[str, Sequence[Value] | Mapping[Any, Any]]
-    measures: Sequence[Measure]
+    measures: Sequence[Measure | str]
+    """What is measured: measures, or names of those that the scenario has (`web.mean-time`, `web.*`)."""
+    _: KW_ONLY
     seeds: int = 10
     first_seed: int = 1
     most_seeds: int = 40
@@ -81,13 +86,30 @@ class Experiment:
     @cached_property
     def _base(self) -> Sweep:
         return Sweep(
-            scenario=Scenario.from_dict(self.scenario, name=self.name),
+            scenario=self._scenario(),
             axes=self.axes,
             measures=self.measures,
             name=self.name,
             replications=self.seeds,
             first_seed=self.first_seed,
         )
+
+    def _scenario(self) -> Scenario:
+        if isinstance(self.scenario, Scenario):
+            return self.scenario
+        if isinstance(self.scenario, str | Path):
+            return Scenario.load(self.scenario)
+        return Scenario.from_dict(self.scenario, name=self.name)
+
+    @property
+    def given(self) -> Mapping[str, Any]:
+        """The table of its scenario, as it was written."""
+        return self.scenario if isinstance(self.scenario, Mapping) else self._base.scenario.given
+
+    @property
+    def wanted(self) -> tuple[Measure, ...]:
+        """What is measured, each measure by itself."""
+        return self._base.wanted
 
     @cached_property
     def labels(self) -> tuple[str, ...]:
@@ -121,12 +143,14 @@ class Experiment:
                 sweep = _less(self.name, sweep, less)
         return sweep if variant is None else replace(sweep, last=variant)
 
-    def __getitem__(self, measure: Measure) -> Measured:
-        """A measure at every point; raises `ValueError` if it is not measured."""
-        if measure.key not in {one.key for one in self.measures}:
-            known = ", ".join(one.name for one in self.measures)
-            raise ValueError(f"{self.name}: `{measure.name}` is not measured: {known} are")
-        return Measured(experiment=self, measure=measure)
+    def __getitem__(self, measure: Measure | str) -> Measured:
+        """A measure, or the one of a name, at every point; raises `ValueError` if it is not measured."""
+        known = {one.name: one for one in self._base.wanted}
+        name = measure if isinstance(measure, str) else measure.name
+        found = known.get(name)
+        if found is None or (isinstance(measure, Measure) and measure.key != found.key):
+            raise ValueError(f"{self.name}: `{name}` is not measured: {hint(name, known)}")
+        return Measured(experiment=self, measure=found)
 
     def plan(self, sweep: Sweep, prepare: Prepare | None = None) -> Planned:
         """The runs of one of its sweeps. `prepare` makes of a scenario what is run, if not the scenario."""

@@ -21,14 +21,14 @@ from aqmlab.study.experiment import Experiment
 from aqmlab.sweep import Change
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class Figure:
     """A chart of a study."""
 
     id: str
     title: str
-    caption: str
     chart: Callable[[Results], Chart]
+    caption: str = ""
 
     @property
     def file(self) -> str:
@@ -36,33 +36,33 @@ class Figure:
         return f"figure-{self.id}" if self.id[0].isdigit() else self.id
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class Table:
     """A table of a study, as text to be read."""
 
     id: str
     title: str
-    caption: str
     table: Callable[[Results], pl.DataFrame]
+    caption: str = "Means over the seeds ± half of their 95 % interval."
 
 
 Origin = Literal["paper", "sheet", "ours"]
 """Whose a claim is: the publication's own words, our reading of it, or ours beyond it."""
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class Claim:
     """A published conclusion, and the rule by which it is judged here."""
 
     id: str
     statement: str
     """The sentence that is judged: the source's own, or as near to it as one sentence can be."""
-    source: str
-    """Where it says so: `slide 24`."""
     rule: AnyRule
-    origin: Origin = "paper"
+    source: str = ""
+    """Where the source says so: `slide 24`."""
     figures: tuple[str, ...] = ()
     """The figures and tables that it is about, the first of which its verdict opens."""
+    origin: Origin = "paper"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -80,7 +80,7 @@ class Reading:
     """Claims that are not judged for it, by id, and why."""
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class Variant:
     """Another answer to a question the source leaves open, under which claims are judged again."""
 
@@ -89,7 +89,7 @@ class Variant:
     change: Change
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class Decision:
     """What we decided where the source is silent, and the other answers that are tried."""
 
@@ -97,6 +97,13 @@ class Decision:
     decision: str
     reason: str
     variants: tuple[Variant, ...] = ()
+
+
+Queues = Mapping[str, Mapping[str, Any]]
+"""Tables of queues by the names that figures show."""
+
+Part = Experiment | Claim | Figure | Table | Decision | Variant
+"""What a study is made of."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -114,22 +121,23 @@ class Floor:
 
 @dataclass(frozen=True, kw_only=True)
 class Study:
-    """A publication as experiments, figures and claims.
+    """A question as experiments, claims, figures and tables, often those of a publication.
 
-    Raises `ValueError` if a claim points to a figure or table that is not there, a reading leaves out a claim
-    that is not, or two share an id.
+    `Study.of` takes the parts in any order. Raises `ValueError` if a claim points to a figure or table that
+    is not there, a reading leaves out a claim that is not, or two share an id.
     """
 
     name: str
     title: str
-    paper: str
-    question: str
-    experiments: tuple[Experiment, ...]
-    figures: tuple[Figure, ...]
-    tables: tuple[Table, ...]
-    claims: tuple[Claim, ...]
-    decisions: tuple[Decision, ...]
-    answer: Callable[[Verdicts], list[str]]
+    paper: str = ""
+    """The publication; empty for a study of one's own."""
+    question: str = ""
+    experiments: tuple[Experiment, ...] = ()
+    figures: tuple[Figure, ...] = ()
+    tables: tuple[Table, ...] = ()
+    claims: tuple[Claim, ...] = ()
+    decisions: tuple[Decision, ...] = ()
+    answer: Callable[[Verdicts], list[str]] = lambda _: []
     """The short answer in words, from the evidence."""
     readings: tuple[Reading, ...] = ()
     """The first is the main one."""
@@ -139,6 +147,35 @@ class Study:
     """Other answers that belong to no single decision, beside those of the decisions."""
     floors: Callable[[Results, float], Iterable[Floor]] = lambda *_: ()
     """What equal systems show, by intervals of a level, for claims about distances."""
+    with_queues: Callable[[Queues], Study] | None = None
+    """The study in which other queues stand beside the publication's (`aqmlab study run NAME --queues LIST`);
+    its claims are judged for each of these queues."""
+
+    @classmethod
+    def of(cls, name: str, title: str, *parts: Part, **fields: Any) -> Study:
+        """A study of experiments, claims, figures, tables, decisions and variants in any order, so that an
+        experiment, what is claimed of it and what shows it stand together. `fields` are those of the class.
+        Raises `ValueError` as the class does, and `TypeError` for anything else among the parts."""
+        kinds: Mapping[type, str] = {
+            Experiment: "experiments",
+            Claim: "claims",
+            Figure: "figures",
+            Table: "tables",
+            Decision: "decisions",
+            Variant: "variants",
+        }
+        sorted_parts: dict[str, Any] = dict.fromkeys(kinds.values(), ())
+        for part in parts:
+            if type(part) not in kinds:
+                known = ", ".join(kind.__name__ for kind in kinds)
+                raise TypeError(f"{name}: {part!r} is no part of a study: parts are {known}")
+            sorted_parts[kinds[type(part)]] += (part,)
+        return cls(
+            name=name,
+            title=title,
+            **sorted_parts,
+            **fields,
+        )
 
     def __post_init__(self) -> None:
         for what, ids in (

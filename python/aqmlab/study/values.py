@@ -175,7 +175,7 @@ def _results(experiments: Sequence[Experiment], form: FormName, frame: pl.DataFr
 def _runs(experiment: Experiment, form: FormName, frame: pl.DataFrame | None) -> Iterator[Row]:
     if frame is None:
         return
-    names = {one.key: one.name for one in experiment.measures}
+    names = {one.key: one.name for one in experiment.wanted}
     points = {_point(point.labels): point.labels for point in experiment.sweep(form).points()}
     runs: dict[tuple[str, int], dict[str, Any]] = {}
     for point, seed, key, value, values, other in frame.select(

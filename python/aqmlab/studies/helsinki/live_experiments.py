@@ -44,12 +44,12 @@ def _twice(
     model: Experiment, axes: Mapping[str, Any], *, seeds: int, quick: int
 ) -> tuple[Experiment, Experiment]:
     """An experiment of the study along other axes, live and simulated."""
-    host = {**model.scenario["host"], "link_header": f"{ETHERNET}B"}
+    host = {**model.given["host"], "link_header": f"{ETHERNET}B"}
     live, simulated = (
         Experiment(
             name=f"{model.name}-{source}",
             title=model.title,
-            scenario={**model.scenario, "duration": DURATION, "host": host, "tcp": KERNEL},
+            scenario={**model.given, "duration": DURATION, "host": host, "tcp": KERNEL},
             axes=axes,
             measures=model.measures,
             seeds=seeds,

@@ -26,7 +26,7 @@ SELDOM = 1 / 20
 def at_plotted_starts(third: Experiment) -> dict[Measure, Variable]:
     """The measures of the first test case, at the starts that the talk shows."""
     plotted = tuple(start for start in PLOTTED_STARTS if start in third.values("start"))
-    return {one: third[one].among(start=plotted) for one in third.measures}
+    return {one: third[one].among(start=plotted) for one in third.wanted}
 
 
 def numbers_of(third: Experiment, burst: Experiment) -> tuple[Claim, ...]:

@@ -68,7 +68,7 @@ def _runs(experiment: Experiment, start: str) -> Runs:
     path = resources.files("aqmlab.studies") / "data" / f"helsinki_kernel_{experiment.name}.csv"
     rows = []
     for record in pl.read_csv(path.read_bytes()).iter_rows(named=True):
-        values = {one.name: record.get(one.name.rsplit(".", 1)[1]) for one in experiment.measures}
+        values = {one.name: record.get(one.name.rsplit(".", 1)[1]) for one in experiment.wanted}
         begun = {name: record[name] for name in STARTS[experiment.name].values()}
         queue = _QUEUES[record["queue"]]
         labels = {"system": BESIDE[record["system"]], **QUEUES[queue], "start": record[start]}

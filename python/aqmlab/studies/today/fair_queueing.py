@@ -9,9 +9,9 @@ from aqmlab.results.rule import difference, every, mean_of, ratio
 from aqmlab.studies.fair_queueing import STUDY as PAPER
 from aqmlab.studies.fair_queueing import experiments as paper
 from aqmlab.studies.fair_queueing import measures
-from aqmlab.studies.today.queues import TODAY, counted, readings
 from aqmlab.study.experiment import Form
 from aqmlab.study.publication import Claim, Study, Table, Verdicts
+from aqmlab.study.queues import TODAY, counted, readings
 from aqmlab.study.tables import overview
 
 BUFFER = 625
@@ -144,5 +144,5 @@ STUDY = Study(
     claims=CLAIMS,
     decisions=(),
     answer=_answer,
-    readings=readings(),
+    readings=readings(TODAY),
 )

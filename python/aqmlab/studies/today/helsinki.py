@@ -14,9 +14,9 @@ from aqmlab.results.variable import Variable
 from aqmlab.studies.helsinki import STUDY as PAPER
 from aqmlab.studies.helsinki import experiments as paper
 from aqmlab.studies.helsinki import measures
-from aqmlab.studies.today.queues import TODAY, counted, readings
 from aqmlab.study.experiment import Experiment, Form
 from aqmlab.study.publication import Claim, Study, Table, Verdicts
+from aqmlab.study.queues import TODAY, counted, readings
 from aqmlab.study.tables import overview
 from aqmlab.sweep import Change, Changes
 
@@ -173,5 +173,5 @@ STUDY = Study(
     claims=CLAIMS,
     decisions=(),
     answer=_answer,
-    readings=readings(*NAMES),
+    readings=readings(NAMES),
 )

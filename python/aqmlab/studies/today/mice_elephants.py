@@ -12,14 +12,14 @@ from aqmlab.studies.mice_elephants import STUDY as PAPER
 from aqmlab.studies.mice_elephants import experiments as paper
 from aqmlab.studies.mice_elephants import measures
 from aqmlab.studies.mice_elephants.experiments import BDP_1, BDP_2, FULL_S, QUICK_S, RIO_PS, lasting
-from aqmlab.studies.today.queues import at, counted, readings
 from aqmlab.study.experiment import Form
 from aqmlab.study.publication import Claim, Study, Table, Verdicts
+from aqmlab.study.queues import TODAY, at, counted, readings
 from aqmlab.study.tables import overview
 from aqmlab.sweep import Changes
 
 # Senders use ECN, so that a queue which marks as it comes may do so.
-_TODAY = at("bottleneck", **{"tcp.ecn.mode": "on"})
+_TODAY = at(TODAY, "bottleneck", **{"tcp.ecn.mode": "on"})
 
 exp_1 = replace(
     paper.exp_1,
@@ -31,7 +31,7 @@ exp_1 = replace(
 exp_2 = replace(
     paper.exp_2,
     name="today-exp-2",
-    scenario={**paper.exp_2.scenario, **lasting(FULL_S // 2)},
+    scenario={**paper.exp_2.given, **lasting(FULL_S // 2)},
     axes={"queue": Changes({**paper.queues(BDP_2), **_TODAY}), "mix": paper.ONE_CLASS},
     quick=Form(seeds=3, changes=lasting(QUICK_S)),
     varied=None,
@@ -174,5 +174,5 @@ STUDY = Study(
     claims=CLAIMS,
     decisions=(),
     answer=_answer,
-    readings=readings(),
+    readings=readings(TODAY),
 )

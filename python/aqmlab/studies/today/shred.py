@@ -13,14 +13,14 @@ from aqmlab.studies.shred import experiments as paper
 from aqmlab.studies.shred import measures
 from aqmlab.studies.shred.claims import normalised, share_beyond
 from aqmlab.studies.shred.figures import cdf, tail
-from aqmlab.studies.today.queues import at, counted, readings
 from aqmlab.study.charts import line
 from aqmlab.study.experiment import Form
 from aqmlab.study.publication import Claim, Decision, Figure, Study, Table, Variant, Verdicts
+from aqmlab.study.queues import TODAY, at, counted, readings
 from aqmlab.study.tables import overview
 from aqmlab.sweep import Change, Changes
 
-QUEUE = Changes({**paper.QUEUE, **at("bottleneck")})
+QUEUE = Changes({**paper.QUEUE, **at(TODAY, "bottleneck")})
 QUEUE_OR_NONE = Changes({**QUEUE, paper.UNCONGESTED: paper.QUEUE_OR_NONE[paper.UNCONGESTED]})
 QUEUES = tuple(QUEUE)
 
@@ -236,5 +236,5 @@ STUDY = Study(
     claims=CLAIMS,
     decisions=DECISIONS,
     answer=_answer,
-    readings=readings(),
+    readings=readings(TODAY),
 )

@@ -7,7 +7,6 @@ from dataclasses import replace
 from aqmlab.measures import Measure
 from aqmlab.results.labels import Value
 from aqmlab.results.rule import AnyRule, every, ratio, statistic
-from aqmlab.studies.today.queues import at, counted, readings
 from aqmlab.studies.unc_web import STUDY as PAPER
 from aqmlab.studies.unc_web import experiments as paper
 from aqmlab.studies.unc_web import measures
@@ -16,6 +15,7 @@ from aqmlab.studies.unc_web.experiments import QUICK_PAIRS, SHORT_PAIRS, lasting
 from aqmlab.studies.unc_web.measures import WAYS
 from aqmlab.study.experiment import Form
 from aqmlab.study.publication import Claim, Study, Table, Verdicts
+from aqmlab.study.queues import TODAY, at, counted, readings
 from aqmlab.study.tables import overview
 from aqmlab.sweep import Change, Changes
 
@@ -35,7 +35,7 @@ _OLD: dict[Value, Change] = {
     "ARED+ECN": _paper({**paper.ADAPTIVE_RED, **paper.MARKS}, "on"),
 }
 
-QUEUE = Changes({**_OLD, **at(*_LINKS, **{"tcp.ecn.mode": "on"})})
+QUEUE = Changes({**_OLD, **at(TODAY, *_LINKS, **{"tcp.ecn.mode": "on"})})
 """The paper's, and today's with senders that use ECN, so that a queue which marks as it comes may do so."""
 
 web = replace(
@@ -138,5 +138,5 @@ STUDY = Study(
     claims=CLAIMS,
     decisions=(),
     answer=_answer,
-    readings=readings(),
+    readings=readings(TODAY),
 )

@@ -1,11 +1,11 @@
-"""The queues of today that studies ask, and how each of them becomes one of the readings of a study."""
+"""Other queues in a study: those of today by name, changes that put them at links, and a reading for each."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
-from aqmlab.study.publication import Reading, Verdicts
+from aqmlab.study.publication import Queues, Reading, Verdicts
 from aqmlab.sweep import Changes
 
 TODAY: Mapping[str, dict[str, Any]] = {
@@ -20,17 +20,16 @@ TODAY: Mapping[str, dict[str, Any]] = {
 not to flows where many of them share a host, as the Web's do in some studies: it is asked a second time."""
 
 
-def at(*links: str, **more: Any) -> Changes:
-    """Each of them at these links, with other changes that all share."""
+def at(queues: Queues, *links: str, **more: Any) -> Changes:
+    """Each of some queues at these links, with other changes that all share."""
     return Changes(
-        {name: {**{f"{link}.queue": table for link in links}, **more} for name, table in TODAY.items()}
+        {name: {**{f"{link}.queue": table for link in links}, **more} for name, table in queues.items()}
     )
 
 
-def readings(*queues: str) -> tuple[Reading, ...]:
-    """A reading for each of these queues, or for all of today's: claims that leave the axis `queue` open are
-    judged for each."""
-    return tuple(Reading(name=name, labels={"queue": name}, suffix=f", {name}") for name in queues or TODAY)
+def readings(queues: Iterable[str]) -> tuple[Reading, ...]:
+    """A reading for each of some queues: claims that leave the axis `queue` open are judged for each."""
+    return tuple(Reading(name=name, labels={"queue": name}, suffix=f", {name}") for name in queues)
 
 
 def counted(found: Verdicts, what: str) -> list[str]:

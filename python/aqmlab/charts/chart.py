@@ -11,11 +11,12 @@ import io
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import polars as pl
 
 from aqmlab._support.files import write_bytes, write_csv
+from aqmlab._support.names import hint
 from aqmlab.charts.style import AS_ON_A_PAGE, COLOURS, ENDINGS, Look, check_pictures, colours
 
 if TYPE_CHECKING:
@@ -86,11 +87,20 @@ class Chart:
     """Panels that stand one beneath another share their x and have a y axis each, which says this instead of
     `y_label`."""
 
+    def __post_init__(self) -> None:
+        check_kind(self.kind)
+
     def _repr_png_(self) -> bytes:
         return drawn(self, ["png"])["png"]
 
     def _repr_svg_(self) -> str:
         return drawn(self, ["svg"])["svg"].decode()
+
+
+def check_kind(kind: str) -> None:
+    """Raises `ValueError` unless there is such a kind of chart."""
+    if kind not in get_args(Kind):
+        raise ValueError(f"no kind of chart is named `{kind}`: {hint(kind, get_args(Kind), most=1)}")
 
 
 def save(
@@ -212,12 +222,15 @@ def draw(chart: Chart, look: Look = AS_ON_A_PAGE) -> Figure:
 
 
 def _lines(axis: Axes, chart: Chart, table: pl.DataFrame, groups: list[Any]) -> None:
+    if not chart.table.schema[chart.x].is_numeric():
+        names = chart.table[chart.x].unique(maintain_order=True).to_list()
+        axis.xaxis.update_units(names)  # type: ignore[no-untyped-call]
     here = [group for group in groups if group in table[chart.by]]
     tints = colours(map(str, groups))
     for number, group in enumerate(groups):
         # Lines that have a panel each look alike: the titles tell them apart.
         place = 0 if chart.panel == chart.by else number
-        rows = table.filter(pl.col(chart.by) == group).drop_nulls(chart.y).sort(chart.x)
+        rows = _along_x(chart, table.filter(pl.col(chart.by) == group).drop_nulls(chart.y))
         if chart.log_y:
             rows = rows.filter(pl.col(chart.y) > 0)
         if rows.height == 0:
@@ -242,6 +255,14 @@ def _lines(axis: Axes, chart: Chart, table: pl.DataFrame, groups: list[Any]) -> 
             markersize=5.0,
         )
         _interval(axis, chart, rows, tint)
+
+
+def _along_x(chart: Chart, rows: pl.DataFrame) -> pl.DataFrame:
+    """Rows from left to right: by number, or texts in the order in which the table has them."""
+    if rows.schema[chart.x].is_numeric():
+        return rows.sort(chart.x)
+    places = {value: place for place, value in enumerate(chart.table[chart.x].unique(maintain_order=True))}
+    return rows.sort(pl.col(chart.x).replace_strict(places, return_dtype=pl.Int64))
 
 
 def _mark(axis: Axes, chart: Chart, rows: pl.DataFrame, told: tuple[str, str]) -> None:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, cast
 
 import polars as pl
 
-from aqmlab.charts.chart import Chart
+from aqmlab._support import quantities
+from aqmlab.charts.chart import Chart, Kind, check_kind
 from aqmlab.results.runs import Results
-from aqmlab.study.query import ENDS, Asked, check_axes, label_of, means
+from aqmlab.study.query import ENDS, Asked, check_axes, label_of, means, query
 
 Draws = Callable[[Results], Chart]
 
@@ -17,48 +19,129 @@ APART = ", "
 """Between the values of axes that stand together."""
 
 
-def line(
-    asked: Asked,
-    *,
-    x: str,
-    by: str | tuple[str, ...] = (),
-    panel: str | tuple[str, ...] = (),
-    x_label: str | None = None,
-    y_label: str | None = None,
-    kind: Any = "line",
-    clip: tuple[float, float] | None = None,
-    intervals: bool = True,
-    **options: Any,
-) -> Draws:
-    """A query with its `intervals` against an axis: a line for each value of the axes `by`, or of several
-    together, and a panel for each of the axes `panel`. No end of an interval is drawn beyond `clip`.
-    `options` are those of `Chart`. Raises `ValueError` if the query has other axes."""
-    panels, groups = ((one,) if isinstance(one, str) else one for one in (panel, by))
-    axes = tuple(dict.fromkeys((*panels, *groups, x)))
-    check_axes(asked, axes)
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Line:
+    """A query that is drawn from the runs of a study."""
 
-    def draw(results: Results) -> Chart:
-        table = means(asked, results, *axes)
+    asked: Asked
+    x: str | None
+    by: Sequence[str] | None
+    panel: Sequence[str] | None
+    x_label: str | None
+    y_label: str | None
+    kind: Any
+    clip: tuple[float, float] | None
+    intervals: bool
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+    def __call__(self, results: Results) -> Chart:
+        """The chart of what the runs show."""
+        x, groups, panels = self._places(results)
+        axes = tuple(dict.fromkeys((*panels, *groups, x)))
+        table = means(self.asked, results, *axes)
+        options = dict(self.options)
+        label, kind = self.x_label or x, self.kind or "line"
+        if self.x is None:
+            table, unit = _with_numbers(table, x)
+            label = self.x_label or (f"{x} ({unit})" if unit else x)
+            numeric = table.schema[x].is_numeric()
+            kind = self.kind or ("line" if numeric else "bars")
+            options = {"log_x": numeric and quantities.spread(table[x].to_list())} | options
+            if kind == "bars" and not groups:
+                groups, options = (x,), {"overlaid": True} | options
         together = {
             " and ".join(one): pl.concat_str(one, separator=APART) for one in (panels, groups) if len(one) > 1
         }
         table = table.with_columns(**together)
         if not groups:
             table = table.with_columns(pl.lit("").alias("line"))
-        if clip:
-            table = table.with_columns(pl.col("low", "high").clip(*clip))
-        if not intervals or table["low"].is_nan().all():
+        if self.clip:
+            table = table.with_columns(pl.col("low", "high").clip(*self.clip))
+        if not self.intervals or table["low"].is_nan().all():
             table = table.drop("low", "high")
         return Chart(
-            kind=kind,
+            kind=cast(Kind, kind),
             table=table,
             x=x,
             y=ENDS[0],
             by=" and ".join(groups) or "line",
             panel=" and ".join(panels) or None,
-            x_label=x_label or x,
-            y_label=y_label or label_of(asked),
+            x_label=label,
+            y_label=self.y_label or label_of(self.asked),
             **options,
         )
 
-    return draw
+    def _places(self, results: Results) -> tuple[str, tuple[str, ...], tuple[str, ...]]:
+        """The axis from left to right, those of lines, and those of panels."""
+        groups, panels = tuple(self.by or ()), tuple(self.panel or ())
+        if self.x is not None:
+            return self.x, groups, panels
+        rest = [label for label in self.asked.axes if label not in (*groups, *panels)]
+        numeric = (label for label in rest if self._is_numeric(label, results))
+        x = next(numeric, rest[0])
+        rest.remove(x)
+        if self.by is None and rest:
+            groups = (rest.pop(0),)
+        if self.panel is None and rest:
+            panels = (rest.pop(0),)
+        if rest:
+            raise ValueError(
+                f"{label_of(self.asked)}: {', '.join(rest)} has no place in the chart: choose a value with "
+                "at(), or name x, by and panel"
+            )
+        return x, groups, panels
+
+    def _is_numeric(self, label: str, results: Results) -> bool:
+        values = [point[label] for point, _ in query(self.asked).find(results)]
+        return quantities.numbers_of(values) is not None
+
+
+def line(
+    asked: Asked,
+    *,
+    x: str | None = None,
+    by: str | Sequence[str] | None = None,
+    panel: str | Sequence[str] | None = None,
+    x_label: str | None = None,
+    y_label: str | None = None,
+    kind: Any = None,
+    clip: tuple[float, float] | None = None,
+    intervals: bool = True,
+    **options: Any,
+) -> Line:
+    """A query with its `intervals` against an axis: a line for each value of the axes `by`, or of several
+    together, and a panel for each of the axes `panel`. No end of an interval is drawn beyond `clip`.
+
+    Without `x` the first axis of numbers, or quantities such as `10Mbps`, goes from left to right, and the
+    other axes become lines and panels in turn; an axis of texts makes bars in the order of its values.
+    `kind` is by default `line`; labels are by default the axis and what the query estimates. `options` are
+    those of `Chart`. Raises `ValueError` if the query has other axes or there is no such kind.
+    """
+    groups, panels = ((one,) if isinstance(one, str) else one for one in (by, panel))
+    if kind is not None:
+        check_kind(kind)
+    if x is not None:
+        check_axes(asked, tuple(dict.fromkeys((*(panels or ()), *(groups or ()), x))))
+    elif not asked.axes:
+        raise ValueError(f"{label_of(asked)}: has no axis to be drawn against")
+    return Line(
+        asked=asked,
+        x=x,
+        by=groups,
+        panel=panels,
+        x_label=x_label,
+        y_label=y_label,
+        kind=kind,
+        clip=clip,
+        intervals=intervals,
+        options=options,
+    )
+
+
+def _with_numbers(table: pl.DataFrame, label: str) -> tuple[pl.DataFrame, str]:
+    """The table with the values of an axis as numbers where they are quantities, and their unit."""
+    found = quantities.numbers_of(table[label].to_list())
+    if found is None:
+        return table, ""
+    numbers, unit = quantities.readable(*found)
+    return table.with_columns(pl.Series(label, numbers)), unit

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import html
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
 
@@ -17,7 +18,10 @@ from aqmlab.results.labels import Labels, Value
 from aqmlab.results.rule import AnyRule
 from aqmlab.results.runs import Results
 from aqmlab.stats import LEVEL, Band, Evidence, Interval
+from aqmlab.study.charts import line
 from aqmlab.study.experiment import Experiment
+from aqmlab.study.query import Asked
+from aqmlab.study.tables import listed
 from aqmlab.sweep import Change
 
 
@@ -27,8 +31,18 @@ class Figure:
 
     id: str
     title: str
-    chart: Callable[[Results], Chart]
+    chart: Callable[[Results], Chart] | Asked
+    """What draws it (`line`), or a variable, an estimate or a query, which is drawn against its axes."""
     caption: str = ""
+
+    @cached_property
+    def draws(self) -> Callable[[Results], Chart]:
+        """What draws it."""
+        return self.chart if callable(self.chart) else line(self.chart)
+
+    def __post_init__(self) -> None:
+        if not callable(self.draws):
+            raise ValueError(f"figure {self.id}: chart must be a query or a function, is {self.chart!r}")
 
     @property
     def file(self) -> str:
@@ -42,8 +56,22 @@ class Table:
 
     id: str
     title: str
-    table: Callable[[Results], pl.DataFrame]
+    table: Callable[[Results], pl.DataFrame] | Asked | Sequence[Asked]
+    """What makes it (`crossed`, `listed`, `overview`), or variables, estimates or queries of the same axes,
+    which become columns."""
     caption: str = "Means over the seeds ± half of their 95 % interval."
+
+    @cached_property
+    def tabulates(self) -> Callable[[Results], pl.DataFrame]:
+        """What makes it."""
+        if callable(self.table):
+            return self.table
+        columns = self.table if isinstance(self.table, Sequence) else (self.table,)
+        return listed(columns, *columns[0].axes)
+
+    def __post_init__(self) -> None:
+        if not callable(self.tabulates):
+            raise ValueError(f"table {self.id}: table must be queries or a function, is {self.table!r}")
 
 
 Origin = Literal["paper", "sheet", "ours"]

@@ -34,6 +34,8 @@ class Query:
     """What is estimated, with its unit."""
     axes: tuple[str, ...]
     find: Callable[[Results], Found]
+    of: tuple[Estimate | Experiment, ...] = ()
+    """The estimates, or the experiments, of whose runs the query is made; a law is made of none."""
 
     def tagged(self, **labels: Value) -> Query:
         """The same with axes more, each of one value."""
@@ -117,7 +119,7 @@ def query(asked: Asked) -> Query:
             if found.count:
                 yield point, found
 
-    return Query(name=estimate.words, axes=estimate.axes, find=find)
+    return Query(name=estimate.words, axes=estimate.axes, find=find, of=(estimate,))
 
 
 def joined(*several: Asked) -> Query:
@@ -129,7 +131,11 @@ def joined(*several: Asked) -> Query:
                 f"{other.name} has the axes {', '.join(other.axes) or 'none'}, and {first.name} has "
                 f"{', '.join(first.axes) or 'none'}: joined are queries of the same axes"
             )
-    return replace(first, find=lambda results: itertools.chain(*(one.find(results) for one in made)))
+    return replace(
+        first,
+        find=lambda results: itertools.chain(*(one.find(results) for one in made)),
+        of=tuple(source for one in made for source in one.of),
+    )
 
 
 def stacked(axis: str, several: Mapping[str, Asked] | Sequence[Asked]) -> Query:
@@ -186,7 +192,8 @@ def of_runs(
                     yield {**row.labels, "seed": row.seed, **point}, exactly(value)
 
     free = [label for label in experiment.labels if label not in labels]
-    return Query(name=experiment.title, axes=(*free, *(["seed"] if seeds > 1 else []), *adds), find=find)
+    axes = (*free, *(["seed"] if seeds > 1 else []), *adds)
+    return Query(name=experiment.title, axes=axes, find=find, of=(experiment,))
 
 
 def exactly(value: float) -> Interval:

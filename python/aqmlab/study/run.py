@@ -272,7 +272,7 @@ def _draw(figures: Sequence[Figure], results: Results, folder: Path, jobs: int |
     problems: dict[str, str] = {}
     for figure in figures:
         try:
-            charts[figure.id] = figure.chart(results)
+            charts[figure.id] = figure.draws(results)
         except Exception as problem:  # Nor must a figure.
             problems[figure.id] = _named(problem)
     wanted = [figure for figure in figures if figure.id in charts]
@@ -293,7 +293,7 @@ def _draw(figures: Sequence[Figure], results: Results, folder: Path, jobs: int |
 
 def _tabulate(table: Table, results: Results, folder: Path) -> pl.DataFrame | str:
     try:
-        frame = table.table(results)
+        frame = table.tabulates(results)
         write_csv(folder / f"{table.id}.csv", frame)
         return frame
     except Exception as problem:  # Nor a table.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import polars as pl
@@ -14,6 +15,31 @@ from aqmlab.study.query import Asked, by_point, cell, check_axes, in_order, stac
 Tabulates = Callable[[Results], pl.DataFrame]
 
 
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Crossed:
+    """A query that is tabulated from the runs of a study."""
+
+    asked: Asked
+    rows: Sequence[str]
+    columns: Sequence[str]
+    heads: Mapping[str, str]
+    tell: Callable[[Interval], Any]
+
+    def __call__(self, results: Results) -> pl.DataFrame:
+        """The table of what the runs show."""
+        found = by_point(self.asked, results, (*self.rows, *self.columns))
+        cells = {point: self.tell(interval) for point, interval in found.items()}
+        lines = in_order(point[: len(self.rows)] for point in cells)
+        places = in_order(point[len(self.rows) :] for point in cells)
+        titles = [" ".join(str(value) for value in place if value != "") for place in places]
+        return pl.DataFrame(
+            [(*line, *(cells.get((*line, *place)) for place in places)) for line in lines],
+            schema=[*(self.heads.get(label, label) for label in self.rows), *titles],
+            orient="row",
+            infer_schema_length=None,
+        )
+
+
 def crossed(
     asked: Asked,
     *,
@@ -21,27 +47,14 @@ def crossed(
     columns: str | tuple[str, ...],
     heads: Mapping[str, str] | None = None,
     tell: Callable[[Interval], Any] = cell,
-) -> Tabulates:
+) -> Crossed:
     """A query with a line for each point of the axes `rows`, as far as there is one, and a column for each of
     the axes `columns`. `heads` names columns otherwise than by their axes; `tell` says what a cell shows of
     an interval, by default mean ± half of it. Raises `ValueError` if the query has other axes."""
     down, across = ((one,) if isinstance(one, str) else one for one in (rows, columns))
     check_axes(asked, (*down, *across))
 
-    def tabulate(results: Results) -> pl.DataFrame:
-        found = by_point(asked, results, (*down, *across))
-        cells = {point: tell(interval) for point, interval in found.items()}
-        lines = in_order(point[: len(down)] for point in cells)
-        places = in_order(point[len(down) :] for point in cells)
-        titles = [" ".join(str(value) for value in place if value != "") for place in places]
-        return pl.DataFrame(
-            [(*line, *(cells.get((*line, *place)) for place in places)) for line in lines],
-            schema=[*((heads or {}).get(label, label) for label in down), *titles],
-            orient="row",
-            infer_schema_length=None,
-        )
-
-    return tabulate
+    return Crossed(asked=asked, rows=tuple(down), columns=tuple(across), heads=heads or {}, tell=tell)
 
 
 def listed(
@@ -49,12 +62,12 @@ def listed(
     *rows: str,
     heads: Mapping[str, str] | None = None,
     tell: Callable[[Interval], Any] = cell,
-) -> Tabulates:
+) -> Crossed:
     """A line for each point of some axes, and a column for each of some queries by its head, or what it
     estimates."""
     return crossed(stacked("column", columns), rows=rows, columns="column", heads=heads, tell=tell)
 
 
-def overview(several: Sequence[Asked], *, by: str) -> Tabulates:
+def overview(several: Sequence[Asked], *, by: str) -> Crossed:
     """A line for each query, and a column for each value of an axis: mean ± half of the interval."""
     return crossed(stacked("measure", several), rows="measure", columns=by)

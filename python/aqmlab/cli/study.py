@@ -22,8 +22,10 @@ def list_() -> None:
     """Lists the studies."""
     from aqmlab.studies import titles
 
-    for name, title in titles().items():
-        print(f"{name:<14} {title}")
+    found = titles()
+    width = max(map(len, found))
+    for name, title in found.items():
+        print(f"{name:<{width}}  {title}")
 
 
 @app.command("run")
@@ -33,7 +35,7 @@ def run(
         typer.Argument(
             metavar="NAME",
             autocompletion=completion.one_of("studies"),
-            help="A study, as `aqmlab study list` has them, or a Python file with one.",
+            help="A study, as `aqmlab study list` has them, or a file with one (.toml, .py).",
         ),
     ],
     quick: Annotated[bool, typer.Option("--quick", help="Fewer replications, a thinner grid.")] = False,
@@ -60,7 +62,14 @@ def run(
         list[str] | None,
         typer.Option(
             metavar="ID",
-            help="Only this claim, by the runs that it needs, without figures and variants; may be repeated.",
+            help="Judge only this claim, by the runs that the claim needs; may be repeated.",
+        ),
+    ] = None,
+    figure: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="ID",
+            help="Draw only this figure or table, from the runs that it needs; may be repeated.",
         ),
     ] = None,
     dask: Dask = None,
@@ -81,8 +90,8 @@ def run(
     if live and today:
         raise typer.BadParameter("a study has a live form or one with today's queues, not both in one")
     chosen = studies.load(name, live=live, today=today)
-    if claim:
-        study_points.only(chosen, claim)
+    if claim or figure:
+        study_points.chosen(chosen, claim or (), figure or ())
     if live:
         live_cli.prepare()
     folder = (
@@ -95,7 +104,16 @@ def run(
             dask_options.executor(jobs, dask, dask_slurm, dask_ssh, dask_workers) as executor,
             study_costs.counted(folder),
         ):
-            result = study.run(chosen, folder, quick=quick, jobs=jobs, executor=executor, claims=claim or ())
+            result = study.run(
+                chosen,
+                folder,
+                quick=quick,
+                jobs=jobs,
+                executor=executor,
+                claims=claim or (),
+                figures=figure or (),
+                source=name,
+            )
     except KeyboardInterrupt:
         print(
             f"aqmlab: interrupted; finished runs are kept in {folder}, the same command goes on",
@@ -103,6 +121,8 @@ def run(
         )
         raise typer.Exit(INTERRUPTED) from None
     study_text.print_verdicts(result)
+    if figure:
+        study_text.print_drawn(result)
     for failure in result.failures:
         print(f"aqmlab: {failure}", file=sys.stderr)
     print(f"\nReport: {result.report}")
@@ -117,7 +137,7 @@ def judge(
         typer.Argument(
             metavar="NAME",
             autocompletion=completion.one_of("studies"),
-            help="A study, as `aqmlab study list` has them, or a Python file with one.",
+            help="A study, as `aqmlab study list` has them, or a file with one (.toml, .py).",
         ),
     ],
     values: Annotated[

@@ -7,6 +7,7 @@ import sys
 import textwrap
 from collections.abc import Iterator
 
+from aqmlab.cli import table_text
 from aqmlab.results.labels import said
 from aqmlab.stats import Evidence
 from aqmlab.study.publication import StudyResult
@@ -24,9 +25,23 @@ def print_verdicts(result: StudyResult) -> None:
         print(line)
 
 
+def print_drawn(result: StudyResult) -> None:
+    """The files of each figure, and each table as text."""
+    for one in result.drawn:
+        print(f"Figure {one.figure.id}: {one.problem or one.paths['png']}")
+    for table, frame in result.tables:
+        if isinstance(frame, str):
+            print(f"{table.title}: {frame}")
+        else:
+            rows = [["" if cell is None else str(cell) for cell in row] for row in frame.iter_rows()]
+            table_text.print_table(table.title, frame.columns, rows, left=1)
+
+
 def lines(result: StudyResult, width: int | None = None) -> Iterator[str]:
     """What is printed, in lines of at most so many characters where they can be."""
     board = Board(result)
+    if not result.judged:
+        return
     ids = max(len(one.id) for one in (*board.claims, *result.judged)) + 2
     if len(board.columns) > 1:
         yield from _matrix(board, ids, width)

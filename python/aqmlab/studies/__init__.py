@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import importlib
 import runpy
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 
+from aqmlab._support.names import hint
 from aqmlab.study.publication import Study
 
 STUDIES: Mapping[str, str] = {
@@ -32,14 +34,16 @@ LIVE: Mapping[str, str] = {"helsinki": "aqmlab.studies.helsinki.live"}
 
 def load(name: str, *, live: bool = False, today: bool = False) -> Study:
     """The study of this name, or its `live` form, or the one that asks the queues of `today`; or that of a
-    Python file, which calls it `STUDY`.
+    file: TOML, or Python that calls it `STUDY`.
 
-    Raises `KeyError` with the names there are if there is none, and `ValueError` if a file has none.
+    Raises `KeyError` with the nearest names if there is none, and `ValueError` if a file has none.
     """
-    if name.endswith(".py") and not live and not today:
+    if Path(name).suffix in (".py", ".toml"):
+        if live or today:
+            raise KeyError(f"{name}: a study in a file has no form for live runs or today's queues")
         return _of_file(Path(name))
     if name not in STUDIES:
-        raise KeyError(f"no study is named `{name}`: there is {', '.join(STUDIES)}")
+        raise KeyError(f"no study is named `{name}`: {hint(name, STUDIES)}")
     if live and name not in LIVE:
         raise KeyError(f"the study `{name}` has no live form: there is one of {', '.join(LIVE)}")
     if today and name not in TODAY:
@@ -54,9 +58,18 @@ def load(name: str, *, live: bool = False, today: bool = False) -> Study:
 def _of_file(path: Path) -> Study:
     if not path.is_file():
         raise ValueError(f"{path}: there is no such file")
-    study = runpy.run_path(str(path), run_name=path.stem).get("STUDY")
+    if path.suffix == ".toml":
+        from aqmlab.study.file import load as load_toml
+
+        return load_toml(path)
+    # A module beside the file can be imported, as when Python runs the file.
+    sys.path.insert(0, str(path.parent.resolve()))
+    try:
+        study = runpy.run_path(str(path), run_name=path.stem).get("STUDY")
+    finally:
+        sys.path.pop(0)
     if not isinstance(study, Study):
-        raise ValueError(f"{path}: has no STUDY, an aqmlab.study.publication.Study")
+        raise ValueError(f"{path}: has no STUDY, an aqmlab.study.Study")
     return study
 
 

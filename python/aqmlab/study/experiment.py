@@ -67,6 +67,11 @@ class Experiment:
     variants have the seeds and the durations of the main verdict, with which theirs are compared."""
     varied_quick: Form = Form()
     """What the quick form of the variants has less than `varied`."""
+    zipped: Sequence[Sequence[str]] = ()
+    where: str | None = None
+    own_seeds: Sequence[str] = ()
+    own_measures: Mapping[str, Measure] = field(default_factory=dict)
+    """These four are as in a `Sweep`."""
     live: bool = False
     """Whether the runs are live ones, on the kernel's TCP, and not simulations."""
     of_seed: Callable[[dict[str, Any], Labels, int], dict[str, Any]] | None = None
@@ -92,6 +97,10 @@ class Experiment:
             name=self.name,
             replications=self.seeds,
             first_seed=self.first_seed,
+            zipped=self.zipped,
+            where=self.where,
+            own_seeds=self.own_seeds,
+            own_measures=self.own_measures,
         )
 
     def _scenario(self) -> Scenario:

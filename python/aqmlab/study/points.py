@@ -6,12 +6,16 @@ from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import replace
 
+from aqmlab._support.names import hint
 from aqmlab.results.labels import PointName
-from aqmlab.results.rule import AnyRule, Several
+from aqmlab.results.rule import AnyRule, Estimate, Several
 from aqmlab.results.runs import Results, Runs
 from aqmlab.results.variable import points_used
+from aqmlab.study.charts import Line
 from aqmlab.study.experiment import Experiment, FormName
 from aqmlab.study.publication import Claim, Reading, Study
+from aqmlab.study.query import query
+from aqmlab.study.tables import Crossed
 
 Points = frozenset[PointName]
 
@@ -75,22 +79,30 @@ def _has(runs: Results, point: PointName) -> bool:
     return all(value in some for value, some in zip(values, runs[name].axes.values(), strict=True))
 
 
-def only(study: Study, ids: Sequence[str]) -> Study:
-    """A study of some of its claims: with the experiments that they need, and without figures, tables and
-    variants. Raises `KeyError` if there is no such claim."""
-    by_id = {claim.id: claim for claim in study.claims}
-    claims = []
-    for id in ids:
-        if id not in by_id:
-            raise KeyError(f"{study.name} has no claim `{id}`: there is {', '.join(by_id)}")
-        claims.append(replace(by_id[id], figures=()))
-    used = {one.name for claim in claims for variable in claim.rule.variables for one in variable.experiments}
+def chosen(study: Study, claims: Sequence[str] = (), figures: Sequence[str] = ()) -> Study:
+    """A study of some of its claims, figures and tables: with the experiments that they need, and without
+    variants. A claim is named by its id or the stem of it (`SH-4` is SH-4.2), a figure or table by its id.
+
+    Raises `KeyError` with the nearest ids if there is no such claim, figure or table.
+    """
+    wanted = [one for id in claims for one in _claims_of(study, id)]
+    drawn = [one for one in study.figures if one.id in figures]
+    tabulated = [one for one in study.tables if one.id in figures]
+    known = [*(one.id for one in study.figures), *(one.id for one in study.tables)]
+    for id in figures:
+        if id not in known:
+            raise KeyError(f"{study.name} has no figure or table `{id}`: {hint(id, known)}")
+    ids = {one.id for one in wanted}
+    used = {one.name for claim in wanted for variable in claim.rule.variables for one in variable.experiments}
+    sources: list[object] = [*(one.draws for one in drawn), *(one.tabulates for one in tabulated)]
+    for draws in sources:
+        used |= _drawn_from(study, draws)
     return replace(
         study,
-        claims=tuple(claims),
+        claims=tuple(replace(one, figures=()) for one in study.claims if one.id in ids),
         experiments=tuple(one for one in study.experiments if one.name in used),
-        figures=(),
-        tables=(),
+        figures=tuple(drawn),
+        tables=tuple(tabulated),
         decisions=(),
         variants=(),
         readings=tuple(
@@ -101,3 +113,31 @@ def only(study: Study, ids: Sequence[str]) -> Study:
         checks=lambda _: [],
         floors=lambda *_: (),
     )
+
+
+def _claims_of(study: Study, id: str) -> list[Claim]:
+    """The claim of an id, or those whose id is this stem with a version behind it."""
+    found = [one for one in study.claims if one.id == id or one.id.rpartition(".")[0] == id]
+    if not found:
+        known = [one.id for one in study.claims]
+        raise KeyError(f"{study.name} has no claim `{id}`: {hint(id, known, most=5)}")
+    return found
+
+
+def _drawn_from(study: Study, draws: object) -> set[str]:
+    """The experiments of whose runs a figure or table is made; all of them if a function makes it."""
+    if not isinstance(draws, Line | Crossed):
+        return {one.name for one in study.experiments}
+    found = set()
+    for source in query(draws.asked).of:
+        if isinstance(source, Estimate):
+            found |= {one.name for variable in source.of for one in variable.experiments}
+        else:
+            found.add(source.name)
+    return found
+
+
+def needed_by_chosen(study: Study, form: FormName) -> Points | None:
+    """The points that the claims of a chosen study need; `None` where figures or tables need all points of
+    their experiments."""
+    return None if study.figures or study.tables else needed_by(study, study.claims, form)

@@ -327,6 +327,8 @@ class StudyResult:
     floors: tuple[Floor, ...] = ()
     level: float = LEVEL
     """The level of each interval, but of those that allow for the number of parts."""
+    source: str = ""
+    """How a reader asks for the study: its name, or its file."""
 
     @property
     def verdicts(self) -> dict[str, str]:

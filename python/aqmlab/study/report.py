@@ -18,7 +18,7 @@ from aqmlab.results.rule import digest
 from aqmlab.scenario import flat
 from aqmlab.study import report_claims
 from aqmlab.study.publication import Claim, StudyResult
-from aqmlab.study.rules import retired
+from aqmlab.study.rules import listed, retired
 
 TEMPLATE = "report.html.jinja"
 _MOST_ROWS = 400
@@ -56,6 +56,7 @@ def render(result: StudyResult) -> str:
         board=report_claims.Board(result),
         drawn=drawn(result),
         retired=retired(study.name),
+        listed=study.name in listed(),
         most_rows=_MOST_ROWS,
         **shared_parameters(result.provenance["scenarios"]),
     )

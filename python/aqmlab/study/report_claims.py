@@ -80,6 +80,8 @@ class Board:
     @property
     def by_origin(self) -> dict[str, Counts]:
         """How many claims of each origin hold, fail and stay undecided in the main reading."""
+        if not self.result.study.paper and self.claims:
+            return {"Claims": _count([self.judged(one)[0].evidence.verdict for one in self.claims])}
         found = {}
         for origin, whose in WHOSE.items():
             verdicts = [self.judged(one)[0].evidence.verdict for one in self.claims if one.origin == origin]

@@ -57,10 +57,13 @@ def run(
     prepare: Prepare | None = None,
     executor: Executor | None = None,
     claims: Sequence[str] = (),
+    figures: Sequence[str] = (),
+    source: str = "",
 ) -> StudyResult:
     """Runs a study and writes `report.html`, `claims.json`, `values.parquet`, `figures/` and the folder
-    `store` into `out`. With `claims` only these are judged, by the runs that they need, without figures,
-    tables and variants; raises `KeyError` if there is no such claim.
+    `store` into `out`. With `claims` or `figures` (ids of figures or tables) only these are judged and drawn,
+    by the runs that they need, without variants; raises `KeyError` if there is none of this name. `source` is
+    how a reader asks for the study: its name, which is the default, or its file.
 
     Makes `jobs` runs at once; if `None`, as many as there are cores, or, of live runs, as many as
     `live_runs.at_once` says. Simulated runs are made by `executor` if there is one. Runs that `out` already
@@ -72,11 +75,13 @@ def run(
     began = time.monotonic()
     form: FormName = "quick" if quick else "full"
     main = _plan(study, form, None, prepare)
-    if claims:
-        study = study_points.only(study, claims)
-        needed = study_points.needed_by(study, study.claims, form)
+    if claims or figures:
+        study = study_points.chosen(study, claims, figures)
         names = {one.name for one in study.experiments}
-        main = [planned.among(needed) for planned in main if planned.experiment.name in names]
+        main = [planned for planned in main if planned.experiment.name in names]
+        needed = study_points.needed_by_chosen(study, form)
+        if needed is not None:
+            main = [planned.among(needed) for planned in main]
     variants = _varied(study, quick, prepare)
     store = Store(out / "store")
     here = executor or Local(jobs=jobs)
@@ -142,6 +147,7 @@ def run(
         level=level,
         provenance=_provenance(main, store, counts, timing, time.monotonic() - began),
         report=out / "report.html",
+        source=source or study.name,
     )
     parts = [
         study_values.Part(plans=main, counts=counts),

@@ -90,7 +90,7 @@ class Swept:
         """A measure by its name; raises `ValueError` if it is not measured."""
         known = {one.name: one for one in self.sweep.wanted}
         if name not in known:
-            raise ValueError(f"`{name}` is not measured: {', '.join(known)} are")
+            raise ValueError(f"`{name}` is not measured: {names.hint(name, known)}")
         return Measured(experiment=self, measure=known[name])
 
 
@@ -112,17 +112,17 @@ def judge(claims: Sequence[Claim], result: SweepResult) -> tuple[Judged, ...]:
     return tuple(Judged(claim=claim, evidence=claim.rule.judge(results, result.level())) for claim in claims)
 
 
-def measures_of(table: Any) -> Iterator[str]:
-    """The names of the measures that a claim is about."""
+def measures_of(table: Any, place: str = "claims") -> Iterator[tuple[str, str]]:
+    """The names of the measures that claims are about, each with its place."""
     if isinstance(table, Mapping):
         for key, value in table.items():
             if key == "measure" and isinstance(value, str):
-                yield value
+                yield f"{place}.measure", value
             elif key in (*TRENDS, *SEVERAL):
-                yield from measures_of(value)
+                yield from measures_of(value, f"{place}.{key}")
     elif isinstance(table, list):
-        for one in table:
-            yield from measures_of(one)
+        for number, one in enumerate(table):
+            yield from measures_of(one, f"{place}.{number}")
 
 
 def read(field: str, table: Mapping[str, Any], swept: Swept) -> Claim:
@@ -168,11 +168,11 @@ def _several(field: str, table: Mapping[str, Any], form: str, swept: Swept) -> A
 def _trend(field: str, table: Any, form: str, swept: Swept) -> AnyRule:
     """Each value along an axis is larger than the one before, or smaller."""
     names.check_keys(field, table, ("measure", "along", "at", "where"))
-    label, places = _one_axis(f"{field}.along", table.get("along"), swept, 2, None)
-    variable = _variable(field, table, swept)
+    label, places = one_axis(f"{field}.along", table.get("along"), swept, 2, None)
+    measured = variable(field, table, swept)
     rules = []
     for before, after in itertools.pairwise(places):
-        step = ratio(variable.at(**{label: after}), variable.at(**{label: before}))
+        step = ratio(measured.at(**{label: after}), measured.at(**{label: before}))
         estimate = _where(field, table, step, swept)
         rules.append(estimate > 1 if form == "grows" else estimate < 1)
     return rules[0] if len(rules) == 1 else every(*rules)
@@ -186,13 +186,13 @@ def _comparison(field: str, table: Mapping[str, Any], swept: Swept) -> AnyRule:
     how = [key for key in ("ratio", "difference") if key in table]
     if len(how) > 1:
         raise ValueError(f"{field}: give ratio or difference, not both")
-    variable = _variable(field, table, swept)
+    measured = variable(field, table, swept)
     if how:
-        label, pair = _one_axis(f"{field}.{how[0]}", table[how[0]], swept, 2, 2)
+        label, pair = one_axis(f"{field}.{how[0]}", table[how[0]], swept, 2, 2)
         compared: Callable[..., Estimate] = ratio if how[0] == "ratio" else difference
-        estimate = compared(*(variable.at(**{label: value}) for value in pair))
+        estimate = compared(*(measured.at(**{label: value}) for value in pair))
     else:
-        estimate = _mean(variable, swept)
+        estimate = _mean(measured, swept)
     return _where(field, table, estimate, swept).in_band(band)
 
 
@@ -207,18 +207,19 @@ def _mean(variable: Measured, swept: Swept) -> Estimate:
     return single_run(variable, swept[error].at(**variable.chosen), batch_means.BATCHES)
 
 
-def _variable(field: str, table: Mapping[str, Any], swept: Swept) -> Measured:
+def variable(field: str, table: Mapping[str, Any], swept: Swept) -> Measured:
+    """The measure of a table where its `at` says. Raises `ValueError`, which names the field."""
     if not isinstance(table.get("measure"), str):
         raise ValueError(f"{field}.measure: is missing, or no text")
     try:
-        variable = swept[table["measure"]]
+        measured = swept[table["measure"]]
     except ValueError as problem:
         raise ValueError(f"{field}.measure: {problem}") from None
     at = table.get("at", {})
     if not isinstance(at, Mapping):
         raise ValueError(f"{field}.at: must be as {{ load = 0.9 }}, is {at!r}")
     try:
-        return variable.at(**at)
+        return measured.at(**at)
     except ValueError as problem:
         raise ValueError(f"{field}.at: {problem}") from None
 
@@ -233,7 +234,7 @@ def _where(field: str, table: Mapping[str, Any], estimate: Estimate, swept: Swep
     return estimate.where(where)
 
 
-def _one_axis(
+def one_axis(
     field: str, given: Any, swept: Swept, least: int, most: int | None
 ) -> tuple[str, Sequence[Value]]:
     """An axis and some of its values, whose points share their seeds."""

@@ -73,10 +73,10 @@ def load(
     """
     path = located(path)
     try:
-        table = _read(path)
+        table = read(path)
         if "scenario" not in table:
             table = {"scenario": path.name}
-        return _of_table(table, path, overrides, replications, measures, tables)
+        return of_table(table, path, overrides, replications, measures, tables)
     except ScenarioFileError:
         raise
     except (ValueError, _core.ScenarioError) as error:
@@ -86,12 +86,13 @@ def load(
 def is_sweep(path: Path) -> bool:
     """Whether a file says a sweep; what is no TOML, or cannot be read, does not."""
     try:
-        return str(path) != STANDARD_INPUT and "scenario" in _read(located(path))
+        return str(path) != STANDARD_INPUT and "scenario" in read(located(path))
     except ScenarioFileError:
         return False
 
 
-def _read(path: Path) -> dict[str, Any]:
+def read(path: Path) -> dict[str, Any]:
+    """The table of a TOML file. Raises `ScenarioFileError`."""
     import tomllib
 
     try:
@@ -104,14 +105,17 @@ def _read(path: Path) -> dict[str, Any]:
         raise ScenarioFileError(f"{path}: cannot be read: {error.strerror}") from None
 
 
-def _of_table(
+def of_table(
     table: Mapping[str, Any],
     path: Path,
-    overrides: Sequence[str],
-    replications: int | None,
-    measures: Sequence[str],
-    tables: Sequence[str],
+    overrides: Sequence[str] = (),
+    replications: int | None = None,
+    measures: Sequence[str] = (),
+    tables: Sequence[str] = (),
+    needed: Sequence[tuple[str, str]] = (),
 ) -> SweepFile:
+    """The sweep of a table that stands in a file; measures that are `needed`, each at a place of the file,
+    are measured beside those that the table names. Raises `ValueError`, which names the field."""
     mistakes = Mistakes()
     attempt = mistakes.attempt
     attempt(lambda: names.check_keys("", table, KEYS))
@@ -126,12 +130,17 @@ def _of_table(
     attempt(lambda: _check_replications(table, replications))
     scenario = attempt(lambda: _scenario(table, path, changes))
     own = attempt(lambda: _own_measures(_of("measure", table, dict, {})), {})
+    beside = attempt(lambda: [*_needed(table), *needed], [])
+    if scenario is not None:
+        beside = [
+            one for one in beside if attempt(functools.partial(_is_measure, scenario, own, *one), False)
+        ]
     fields: dict[str, Any] = {
         "name": attempt(lambda: _of("name", table, str, path.stem), path.stem),
         "replications": attempt(lambda: replications or _of("replications", table, int, 10), 10),
         "first_seed": attempt(lambda: _of("first_seed", table, int, None), None),
         "measures": attempt(
-            lambda: (*(measures or _texts("measures", table, ("*",))), *_needed(table)), ("*",)
+            lambda: (*(measures or _texts("measures", table, ("*",))), *(name for _, name in beside)), ("*",)
         ),
         "zipped": attempt(lambda: _groups(_of("zip", table, list, [])), ()),
         "where": attempt(lambda: _of("where", table, str, None), None),
@@ -151,6 +160,8 @@ def _of_table(
 
 
 def _scenario(table: Mapping[str, Any], path: Path, changes: Mapping[str, Any]) -> Scenario:
+    if isinstance(table.get("scenario"), Mapping):
+        return Scenario.from_dict(dict(table["scenario"]), name=path.stem).with_(_flattened(changes))
     base = Path(os.path.normpath(path.parent / _of("scenario", table, str, "")))
     return Scenario.load(base, _flattened(changes), changed_by="what the sweep sets")
 
@@ -160,12 +171,24 @@ def _check_replications(table: Mapping[str, Any], replications: int | None) -> N
         raise ValueError("--replications: precision says how many there are: change its least and most")
 
 
-def _needed(table: Mapping[str, Any]) -> list[str]:
-    """The measures of claims and of precision, which need not be named again."""
+def _needed(table: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """The measures of claims and of precision, each with its place: they need not be named again."""
     found = list(claim_tables.measures_of(table.get("claims")))
     if isinstance(table.get("precision"), Mapping):
-        found += _texts("measures", table["precision"], (), within="precision.")
+        names = _texts("measures", table["precision"], (), within="precision.")
+        found += [("precision.measures", name) for name in names]
     return found
+
+
+def _is_measure(scenario: Scenario, own: Mapping[str, Measure], place: str, name: str) -> bool:
+    """Raises `ValueError`, with the place and the nearest names, unless the scenario has the measure."""
+    from aqmlab import measures
+
+    try:
+        measures.named(scenario, [name], own)
+    except ValueError as problem:
+        raise ValueError(f"{place}: {problem}") from None
+    return True
 
 
 def _override(axes: dict[str, Any], changes: dict[str, Any], overrides: Sequence[str]) -> None:

@@ -1,0 +1,268 @@
+"""Studies as TOML files: the words of a sweep file, and figures, tables and a quick form beside them."""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from aqmlab import _core
+from aqmlab._support import names
+from aqmlab._support.mistakes import Mistakes
+from aqmlab.charts.chart import check_kind
+from aqmlab.results.rule import Estimate, difference, ratio
+from aqmlab.results.variable import Variable
+from aqmlab.scenario import ScenarioFileError
+from aqmlab.study.charts import line
+from aqmlab.study.experiment import Experiment, Form
+from aqmlab.study.publication import Claim, Figure, Study, Table
+from aqmlab.study.query import label_of
+from aqmlab.sweep import claims as claim_tables
+from aqmlab.sweep import file as sweep_file
+from aqmlab.sweep.claims import Swept
+
+OF_STUDY = ("title", "question", "paper", "quick", "figures")
+"""Keys that a study has beside those of a sweep; `tables` has another meaning in each."""
+
+NOT_OF_STUDY: Mapping[str, str] = {
+    "precision": "a study adds seeds where a verdict hangs on them: write replications, the seeds of the "
+    "first look",
+    "warm_up": 'write the time into the scenario, or set = { warm_up = "10s" }',
+}
+"""Keys of sweeps that a study does without, and what to write instead."""
+
+OF_CLAIM = ("id", "source", "figures")
+OF_FIGURE = ("id", "title", "caption", "measure", "ratio", "difference", "at", "x", "by", "panel", "kind")
+OF_FIGURE_OPTIONS = ("x_label", "y_label", "log_x", "log_y")
+OF_TABLE = ("id", "title", "caption", "measure", "measures", "ratio", "difference", "at")
+
+
+def is_study(path: Path) -> bool:
+    """Whether a TOML file says a study: it has a title, figures, or tables that are tables."""
+    try:
+        table = sweep_file.read(path)
+    except ScenarioFileError:
+        return False
+    return any(key in table for key in OF_STUDY) or _has_tables(table)
+
+
+def load(path: Path) -> Study:
+    """The study of a TOML file. Raises `ScenarioFileError`, which names the file, the field, what is wrong
+    and what is allowed."""
+    try:
+        return _study(sweep_file.read(path), path)
+    except ScenarioFileError:
+        raise
+    except (ValueError, _core.ScenarioError) as error:
+        raise ScenarioFileError.of(path, error) from None
+
+
+def _study(table: Mapping[str, Any], path: Path) -> Study:
+    mistakes = Mistakes()
+    attempt = mistakes.attempt
+    for key, cure in NOT_OF_STUDY.items():
+        if key in table:
+            mistakes.attempt(functools.partial(_refuse, f"{key}: is of sweeps only: {cure}"))
+    if "tables" in table and not _has_tables(table):
+        attempt(lambda: _refuse("tables: must be [[tables]] with measures each, in a study"))
+    known = (*(key for key in sweep_file.KEYS if key not in NOT_OF_STUDY), *OF_STUDY)
+    attempt(
+        lambda: names.check_keys("", {key: table[key] for key in table if key not in NOT_OF_STUDY}, known)
+    )
+    if "scenario" not in table:
+        attempt(lambda: _refuse("scenario: is missing: write the path of a scenario file, or [scenario]"))
+    figures = attempt(lambda: _tables_of("figures", table), [])
+    tables = attempt(lambda: _tables_of("tables", table), [])
+    claims = attempt(lambda: _tables_of("claims", table), [])
+    mistakes.finish()
+
+    of_sweep = {key: value for key, value in table.items() if key in sweep_file.KEYS}
+    of_sweep.pop("tables", None)
+    of_sweep["claims"] = []
+    needed = [
+        *claim_tables.measures_of(claims),
+        *(
+            (f"{field}.{number}.measure", name)
+            for field, several in (("figures", figures), ("tables", tables))
+            for number, one in enumerate(several)
+            for name in _measures(one)
+        ),
+    ]
+    if "measures" not in table and needed:
+        of_sweep["measures"] = []
+    found = attempt(lambda: sweep_file.of_table(of_sweep, path, needed=needed))
+    mistakes.finish()
+    assert found is not None
+    sweep = found.sweep
+    quick = attempt(lambda: _quick(table.get("quick", {})), Form())
+    title = attempt(lambda: _text("", table, "title", sweep.name), "")
+    experiment = attempt(
+        lambda: Experiment(
+            sweep.name,
+            title,
+            sweep.scenario,
+            sweep.axes,
+            sweep.measures,
+            seeds=sweep.replications,
+            first_seed=sweep.first_seed if sweep.first_seed is not None else sweep.scenario.effective["seed"],
+            quick=quick,
+            zipped=sweep.zipped,
+            where=sweep.where,
+            own_seeds=sweep.own_seeds,
+            own_measures=sweep.own_measures,
+        )
+    )
+    mistakes.finish()
+    assert experiment is not None
+    swept = Swept(sweep=sweep, written={})
+    parts: list[Experiment | Claim | Figure | Table | None] = [experiment]
+    for field, several, read in (
+        ("figures", figures, _figure),
+        ("tables", tables, _table),
+        ("claims", claims, _claim),
+    ):
+        for number, one in enumerate(several):
+            place = f"{field}.{number}"
+            parts.append(attempt(functools.partial(read, place, one, number, experiment, swept)))
+    mistakes.finish()
+    return Study.of(
+        sweep.name,
+        title,
+        *(one for one in parts if one is not None),
+        paper=_text("", table, "paper", ""),
+        question=_text("", table, "question", ""),
+    )
+
+
+def _refuse(text: str) -> None:
+    raise ValueError(text)
+
+
+def _has_tables(table: Mapping[str, Any]) -> bool:
+    tables = table.get("tables")
+    return isinstance(tables, list) and any(isinstance(one, Mapping) for one in tables)
+
+
+def _tables_of(key: str, table: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    found = table.get(key, [])
+    if not isinstance(found, list) or not all(isinstance(one, Mapping) for one in found):
+        raise ValueError(f"{key}: must be [[{key}]], a table each, is {found!r}")
+    return found
+
+
+def _text(field: str, table: Mapping[str, Any], key: str, default: str) -> str:
+    value = table.get(key, default)
+    if not isinstance(value, str):
+        raise ValueError(f"{field}{key}: must be text, is {value!r}")
+    return value
+
+
+def _measures(table: Mapping[str, Any]) -> Sequence[str]:
+    several = table.get("measures", [])
+    found = [table.get("measure"), *(several if isinstance(several, list) else [])]
+    return [one for one in found if isinstance(one, str)]
+
+
+def _quick(table: Any) -> Form:
+    names.check_keys("quick", table, ("replications", "set", "axes"))
+    seeds = table.get("replications", 3)
+    if not isinstance(seeds, int) or isinstance(seeds, bool) or seeds < 1:
+        raise ValueError(f"quick.replications: must be a whole number of at least 1, is {seeds!r}")
+    for key in ("set", "axes"):
+        if not isinstance(table.get(key, {}), Mapping):
+            raise ValueError(f"quick.{key}: must be a table, is {table[key]!r}")
+    return Form(seeds=seeds, axes=table.get("axes", {}), changes=table.get("set", {}))
+
+
+def _claim(field: str, table: Mapping[str, Any], number: int, _: Experiment, swept: Swept) -> Claim:
+    names.check_keys(field, table, (*claim_tables.KEYS, *OF_CLAIM))
+    rule = claim_tables.read(
+        field, {key: value for key, value in table.items() if key not in OF_CLAIM}, swept
+    )
+    figures = table.get("figures", [])
+    if not isinstance(figures, list) or not all(isinstance(one, str) for one in figures):
+        raise ValueError(f"{field}.figures: must be a list of ids of figures and tables, is {figures!r}")
+    return Claim(
+        _text(f"{field}.", table, "id", f"C-{number + 1}"),
+        rule.says,
+        rule.rule,
+        _text(f"{field}.", table, "source", ""),
+        tuple(figures),
+        "ours",
+    )
+
+
+def _estimate(
+    field: str, table: Mapping[str, Any], measure: str, experiment: Experiment, swept: Swept
+) -> Variable | Estimate:
+    """A measure, at some values of axes, or the ratio or difference of two values of an axis."""
+    variable = claim_tables.variable(field, {**table, "measure": measure}, swept)
+    compared = [key for key in ("ratio", "difference") if key in table]
+    if not compared:
+        return variable
+    if len(compared) > 1:
+        raise ValueError(f"{field}: give ratio or difference, not both")
+    label, pair = claim_tables.one_axis(f"{field}.{compared[0]}", table[compared[0]], swept, 2, 2)
+    estimate: Callable[..., Estimate] = ratio if compared[0] == "ratio" else difference
+    return estimate(*(variable.at(**{label: value}) for value in pair))
+
+
+def _figure(
+    field: str, table: Mapping[str, Any], number: int, experiment: Experiment, swept: Swept
+) -> Figure:
+    names.check_keys(field, table, (*OF_FIGURE, *OF_FIGURE_OPTIONS))
+    asked = _estimate(field, table, _the_measure(field, table), experiment, swept)
+    for key in ("x", "by", "panel"):
+        if key in table and table[key] not in asked.axes:
+            raise ValueError(
+                f"{field}.{key}: no axis is called `{table[key]}`: {names.hint(str(table[key]), asked.axes)}"
+            )
+    options = {key: table[key] for key in OF_FIGURE_OPTIONS if key in table}
+    if "kind" in table:
+        try:
+            check_kind(table["kind"])
+        except ValueError as problem:
+            raise ValueError(f"{field}.kind: {problem}") from None
+    if "x" in table:
+        options["by"] = table.get("by", [label for label in asked.axes if label not in _placed(table)][:1])
+    elif "by" in table:
+        options["by"] = table["by"]
+    try:
+        chart = line(asked, x=table.get("x"), panel=table.get("panel"), kind=table.get("kind"), **options)
+    except ValueError as problem:
+        raise ValueError(f"{field}: {problem}") from None
+    title = _text(f"{field}.", table, "title", label_of(asked))
+    return Figure(
+        _text(f"{field}.", table, "id", _id(table, f"figure-{number + 1}")),
+        title,
+        chart,
+        _text(f"{field}.", table, "caption", ""),
+    )
+
+
+def _placed(table: Mapping[str, Any]) -> tuple[str, ...]:
+    return tuple(table[key] for key in ("x", "panel") if key in table)
+
+
+def _table(field: str, table: Mapping[str, Any], number: int, experiment: Experiment, swept: Swept) -> Table:
+    names.check_keys(field, table, OF_TABLE)
+    wanted = _measures(table)
+    if not wanted:
+        raise ValueError(f"{field}.measures: is missing: name what the columns show")
+    columns = [_estimate(field, table, one, experiment, swept) for one in wanted]
+    title = _text(f"{field}.", table, "title", ", ".join(wanted))
+    fields = {"caption": table["caption"]} if "caption" in table else {}
+    return Table(_text(f"{field}.", table, "id", f"table-{number + 1}"), title, columns, **fields)
+
+
+def _the_measure(field: str, table: Mapping[str, Any]) -> str:
+    if not isinstance(table.get("measure"), str):
+        raise ValueError(f"{field}.measure: is missing, or no text")
+    return str(table["measure"])
+
+
+def _id(table: Mapping[str, Any], default: str) -> str:
+    measure = table.get("measure")
+    return re.sub(r"[^A-Za-z0-9-]+", "-", measure) if isinstance(measure, str) else default

@@ -126,8 +126,8 @@ def test_some_claims_are_judged_by_the_runs_that_they_need(tmp_path: Path) -> No
     assert result.verdicts == {"C-4": "holds"}
     assert FakeScenario.made == 2 * MAIN.seeds
     assert len(result.drawn) == len(result.sensitivity) == 0
-    with pytest.raises(KeyError, match="small has no claim `C-9`: there is C-1, C-3, C-4"):
-        study_points.only(chosen, ["C-9"])
+    with pytest.raises(KeyError, match="small has no claim `C-9`: did you mean C-4, C-3, C-1"):
+        study_points.chosen(chosen, ["C-9"])
 
 
 def test_a_claim_is_judged_under_variants_only_if_all_its_points_are_run_there() -> None:

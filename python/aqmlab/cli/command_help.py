@@ -30,6 +30,7 @@ EXAMPLES: Mapping[str, str] = {
     "study list": "aqmlab study list",
     "study run": "aqmlab study run shred --quick",
     "study judge": "aqmlab study judge shred",
+    "study new": "aqmlab study new my-line",
     "sweep run": "aqmlab sweep run red-uplink bottleneck.queue.max_p=0.02,0.1,0.5 --replications 5",
     "sweep retry": "aqmlab sweep retry scenarios/sweeps/uplink.toml --jobs 2",
     "sweep show": "aqmlab sweep show scenarios/sweeps/uplink.toml --measure bottleneck.drops",

@@ -3,14 +3,18 @@
 import os
 import sys
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from aqmlab._support.names import listed
 from aqmlab.cli import completion, dask_options
 from aqmlab.cli import live as live_cli
 from aqmlab.cli.dask_options import Dask, DaskSlurm, DaskSsh, DaskWorkers
 from aqmlab.cli.options import INTERRUPTED
+
+if TYPE_CHECKING:
+    from aqmlab.study.publication import Study
 
 app = typer.Typer(
     help="Runs published studies and judges their claims.", no_args_is_help=True, rich_markup_mode=None
@@ -55,9 +59,20 @@ def run(
         bool, typer.Option("--live", help="The study's live form: real TCP, in real time, on Linux.")
     ] = False,
     queues: Annotated[
-        Literal["paper", "today"],
-        typer.Option("--queues", help="`today` puts today's queues beside the paper's, by the same claims."),
-    ] = "paper",
+        str | None,
+        typer.Option(
+            metavar="LIST",
+            help="Other queues beside the study's own, judged by the same claims: `today`, or "
+            "kinds and names between commas (codel,fq-codel).",
+        ),
+    ] = None,
+    tcp: Annotated[
+        str | None,
+        typer.Option(
+            metavar="LIST",
+            help="Other senders, each in a folder of its own, such as cubic/sack (`aqmlab list tcp`).",
+        ),
+    ] = None,
     claim: Annotated[
         list[str] | None,
         typer.Option(
@@ -80,54 +95,89 @@ def run(
     """Runs a study: figures, tables, claims with verdicts, and a report."""
     # Runs and figures take all cores: more threads of polars' would only take turns with them.
     os.environ.setdefault("POLARS_MAX_THREADS", "1")
-    from aqmlab import studies
     from aqmlab.cli import study_text
     from aqmlab.studies.docs import costs as study_costs
     from aqmlab.study import points as study_points
+    from aqmlab.study import queues as study_queues
     from aqmlab.study import run as study
 
-    today = queues == "today"
-    if live and today:
-        raise typer.BadParameter("a study has a live form or one with today's queues, not both in one")
-    chosen = studies.load(name, live=live, today=today)
-    if claim or figure:
-        study_points.chosen(chosen, claim or (), figure or ())
+    chosen = _loaded(name, live, queues)
+    forms = [chosen] if tcp is None else [study_queues.with_senders(chosen, one) for one in listed(tcp)]
+    for one in forms:
+        if claim or figure:
+            study_points.chosen(one, claim or (), figure or ())
     if live:
         live_cli.prepare()
-    folder = (
-        out
-        or Path("out")
-        / f"{Path(name).stem}{'-live' if live else ''}{'-today' if today else ''}{'-quick' if quick else ''}"
-    )
-    try:
-        with (
-            dask_options.executor(jobs, dask, dask_slurm, dask_ssh, dask_workers) as executor,
-            study_costs.counted(folder),
-        ):
-            result = study.run(
-                chosen,
-                folder,
-                quick=quick,
-                jobs=jobs,
-                executor=executor,
-                claims=claim or (),
-                figures=figure or (),
-                source=name,
+    failures = 0
+    for one in forms:
+        folder = out or Path("out") / f"{one.name}{'-quick' if quick else ''}"
+        if out is not None and len(forms) > 1:
+            folder = out / one.name
+        if len(forms) > 1:
+            print(f"\n{one.name}\n" if one is not forms[0] else f"{one.name}\n")
+        try:
+            with (
+                dask_options.executor(jobs, dask, dask_slurm, dask_ssh, dask_workers) as executor,
+                study_costs.counted(folder),
+            ):
+                result = study.run(
+                    one,
+                    folder,
+                    quick=quick,
+                    jobs=jobs,
+                    executor=executor,
+                    claims=claim or (),
+                    figures=figure or (),
+                    source=_source(name, live, queues, tcp),
+                )
+        except KeyboardInterrupt:
+            print(
+                f"aqmlab: interrupted; finished runs are kept in {folder}, the same command goes on",
+                file=sys.stderr,
             )
-    except KeyboardInterrupt:
-        print(
-            f"aqmlab: interrupted; finished runs are kept in {folder}, the same command goes on",
-            file=sys.stderr,
-        )
-        raise typer.Exit(INTERRUPTED) from None
-    study_text.print_verdicts(result)
-    if figure:
-        study_text.print_drawn(result)
-    for failure in result.failures:
-        print(f"aqmlab: {failure}", file=sys.stderr)
-    print(f"\nReport: {result.report}")
-    if result.failures:
+            raise typer.Exit(INTERRUPTED) from None
+        study_text.print_verdicts(result)
+        if figure:
+            study_text.print_drawn(result)
+        for failure in result.failures:
+            print(f"aqmlab: {failure}", file=sys.stderr)
+        failures += len(result.failures)
+        print(f"\nReport: {result.report}")
+    if failures:
         raise typer.Exit(1)
+
+
+def _loaded(name: str, live: bool, queues: str | None) -> "Study":
+    """A study in its live form, or with other queues beside its own."""
+    from aqmlab import studies
+    from aqmlab.study import queues as study_queues
+
+    if live and queues:
+        raise typer.BadParameter("a study has a live form or one with other queues, not both in one")
+    chosen = studies.load(name, live=live)
+    return chosen if queues is None else study_queues.beside(chosen, study_queues.named(listed(queues)))
+
+
+def _source(name: str, live: bool, queues: str | None, tcp: str | None) -> str:
+    """How a reader asks for the same form of a study."""
+    options = {"--queues": queues, "--tcp": tcp}
+    return " ".join([name, *(f"{option} {text}" for option, text in options.items() if text)])
+
+
+@app.command("new")
+def new(
+    name: Annotated[str, typer.Argument(metavar="NAME", help="What the study is called.")],
+    scenario: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="The scenario to vary; by default a small one in the study."),
+    ] = None,
+) -> None:
+    """Writes NAME.toml, a study that runs, as a start."""
+    from aqmlab.study import new as new_study
+
+    path = new_study.write(name, Path(), scenario)
+    print(f"{path}: a study of three queues, with a claim, a figure and a table; change it")
+    print(f"Run it with `aqmlab study run {path} --quick`.")
 
 
 @app.command("judge")
@@ -150,20 +200,16 @@ def judge(
     ] = None,
     live: Annotated[bool, typer.Option("--live", help="The study's live form.")] = False,
     queues: Annotated[
-        Literal["paper", "today"], typer.Option("--queues", help="`today` is the form with today's queues.")
-    ] = "paper",
+        str | None, typer.Option(metavar="LIST", help="The form with these queues: `today`.")
+    ] = None,
 ) -> None:
     """Judges a study again from the published values of its runs, without a run."""
-    from aqmlab import studies
     from aqmlab.cli import study_text
     from aqmlab.study import run as study
     from aqmlab.study import values as study_values
 
-    today = queues == "today"
-    if live and today:
-        raise typer.BadParameter("a study has a live form or one with today's queues, not both in one")
-    chosen = studies.load(name, live=live, today=today)
-    page = f"{Path(name).stem}{'-live' if live else ''}{'-today' if today else ''}"
+    chosen = _loaded(name, live, queues)
+    page = chosen.name
     places = [Path("docs/studies/results") / f"{page}.parquet", Path("out") / page / study_values.FILE]
     path = values or next((one for one in places if one.exists()), None)
     if path is None or not path.exists():

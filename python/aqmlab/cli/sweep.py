@@ -441,10 +441,14 @@ def adopt(
 
 @app.command()
 def measures(file: File, overrides: Overrides = None) -> None:
-    """Lists the measures of a sweep's scenario, or of a scenario file, with their units."""
+    """Lists the measures of the scenario of a sweep or a study, or of a scenario file, with their units."""
     from aqmlab.measures import of_scenario
+    from aqmlab.study import file as study_file
 
-    if is_sweep(file) or overrides:
+    if study_file.is_study(file):
+        (experiment,) = study_file.load(file).experiments
+        known = of_scenario(experiment.base_scenario) | dict(experiment.own_measures)
+    elif is_sweep(file) or overrides:
         sweep = _load(file, overrides, None, None).sweep
         known = of_scenario(sweep.scenario) | dict(sweep.own_measures)
     else:

@@ -7,11 +7,14 @@ anew.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import hashlib
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from types import CodeType
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from aqmlab._support.names import hint
 from aqmlab._support.run import Run
 
 if TYPE_CHECKING:
@@ -53,13 +56,22 @@ class View:
         """The row of a managed link."""
         if not self._links:
             self._links = {str(row["link"]): row for row in self.run.tables["links"].iter_rows(named=True)}
+        if name not in self._links:
+            raise ValueError(f"no managed link is named `{name}`: {hint(name, self._links)}")
         return self._links[name]
+
+    def _check(self, traffic: str) -> None:
+        """Raises `ValueError` with the nearest names unless the scenario has the workload."""
+        known = self.run.manifest.get("scenario", {}).get("traffic", {})
+        if known and traffic not in known:
+            raise ValueError(f"no workload is named `{traffic}`: {hint(traffic, known)}")
 
     def flows(self, traffic: str) -> pl.DataFrame:
         """The flows of a workload that were open at some time after the warm-up."""
         from aqmlab import metrics
 
         if traffic not in self._flows:
+            self._check(traffic)
             self._flows[traffic] = metrics.measured_flows(self.run.tables["flows"], traffic, self.window[0])
         return self._flows[traffic]
 
@@ -68,6 +80,7 @@ class View:
         import polars as pl
 
         if traffic not in self._transfers:
+            self._check(traffic)
             self._transfers[traffic] = self.run.tables["transfers"].filter(pl.col("traffic") == traffic)
         return self._transfers[traffic]
 
@@ -87,6 +100,7 @@ class View:
 
         from aqmlab import metrics
 
+        self._check(traffic)
         ours = self.run.tables["pages"].filter(pl.col("traffic") == traffic)
         return metrics.completed_times(ours, self.window[0])
 
@@ -127,6 +141,14 @@ class Measure:
         """Title and unit, for axes and heads of tables."""
         return with_unit(self.title or self.name, self.unit)
 
+    @property
+    def fingerprint(self) -> str:
+        """A digest of its unit and of the code that computes it, as this version of Python compiled it."""
+        said = hashlib.sha256(self.unit.encode())
+        for part in _code_of(self.compute):
+            said.update(part)
+        return said.hexdigest()[:16]
+
     def of(self, view: View) -> Any:
         """Its value; `None` for each number that does not exist, also within lists and tables."""
         from aqmlab.metrics import finite
@@ -156,6 +178,18 @@ class Reduction:
             version=self.version,
             compute=lambda view: view.once(self.of)[key],
         )
+
+
+def _code_of(function: Callable[..., Any]) -> Iterator[bytes]:
+    """The instructions and constants of a function, and of the functions that it holds."""
+    code = getattr(function, "__code__", None)
+    pending = [code] if isinstance(code, CodeType) else []
+    while pending:
+        one = pending.pop()
+        yield one.co_code
+        inner = [const for const in one.co_consts if isinstance(const, CodeType)]
+        yield repr((one.co_names, [const for const in one.co_consts if const not in inner])).encode()
+        pending += inner
 
 
 def with_unit(title: str, unit: str) -> str:

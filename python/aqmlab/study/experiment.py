@@ -116,6 +116,11 @@ class Experiment:
         return self.scenario if isinstance(self.scenario, Mapping) else self._base.scenario.given
 
     @property
+    def base_scenario(self) -> Scenario:
+        """Its scenario, before any axis changes it."""
+        return self._base.scenario
+
+    @property
     def wanted(self) -> tuple[Measure, ...]:
         """What is measured, each measure by itself."""
         return self._base.wanted

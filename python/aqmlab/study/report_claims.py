@@ -181,7 +181,8 @@ def tally(counts: Counts) -> list[tuple[int, str]]:
 def deciding(found: Evidence) -> str:
     """How many parts have the verdict of the whole; empty if there is one part."""
     alike = sum(part.verdict == found.verdict for part in found.parts)
-    return f"{alike} of {len(found.parts)} parts" if len(found.parts) > 1 else ""
+    verb = {"holds": "hold", "fails": "fail", "undecided": "are undecided"}[found.verdict]
+    return f"{alike} of {len(found.parts)} parts {verb}" if len(found.parts) > 1 else ""
 
 
 def interval(found: Evidence) -> str:

@@ -62,8 +62,9 @@ def run(
 ) -> StudyResult:
     """Runs a study and writes `report.html`, `claims.json`, `values.parquet`, `figures/` and the folder
     `store` into `out`. With `claims` or `figures` (ids of figures or tables) only these are judged and drawn,
-    by the runs that they need, without variants; raises `KeyError` if there is none of this name. `source` is
-    how a reader asks for the study: its name, which is the default, or its file.
+    by the runs that they need, without variants, and `part.html` shows them; raises `KeyError` if there is
+    none of this name. `source` is how a reader asks for the study: its name, which is the default, or its
+    file.
 
     Makes `jobs` runs at once; if `None`, as many as there are cores, or, of live runs, as many as
     `live_runs.at_once` says. Simulated runs are made by `executor` if there is one. Runs that `out` already
@@ -82,6 +83,7 @@ def run(
         needed = study_points.needed_by_chosen(study, form)
         if needed is not None:
             main = [planned.among(needed) for planned in main]
+    _check_measures(study, out / MEASURES)
     variants = _varied(study, quick, prepare)
     store = Store(out / "store")
     here = executor or Local(jobs=jobs)
@@ -146,7 +148,7 @@ def run(
         floors=_floors(study, results, level),
         level=level,
         provenance=_provenance(main, store, counts, timing, time.monotonic() - began),
-        report=out / "report.html",
+        report=out / ("part.html" if claims or figures else "report.html"),
         source=source or study.name,
     )
     parts = [
@@ -156,12 +158,40 @@ def run(
             for one in variants
         ),
     ]
-    study_values.write(out / study_values.FILE, study, parts, store, level, quick=quick)
-    write_text(
-        out / "claims.json", json.dumps(study_records.records(result), indent=2, ensure_ascii=False) + "\n"
-    )
+    if not (claims or figures):
+        study_values.write(out / study_values.FILE, study, parts, store, level, quick=quick)
+        said = json.dumps(study_records.records(result), indent=2, ensure_ascii=False)
+        write_text(out / "claims.json", said + "\n")
     write_text(result.report, report.render(result))
     return result
+
+
+MEASURES = "measures.json"
+"""Which code computed the measures that a study's folder has values of, for those of the study's own file."""
+
+
+def _check_measures(study: Study, path: Path) -> None:
+    """Raises `ValueError` if a measure that the study's own file declares has other code, or another unit,
+    than when the folder got its values under the same version."""
+    python = f"{sys.version_info.major}.{sys.version_info.minor}"
+    own = {
+        one.key: [one.fingerprint, one.unit, python]
+        for experiment in study.experiments
+        for one in experiment.wanted
+        if not (one.compute.__module__ or "").startswith("aqmlab.")
+    }
+    before = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+    for key, (code, unit, by) in own.items():
+        old_code, old_unit, old_by = before.get(key, (code, unit, by))
+        what = f"its unit was `{old_unit}`, is `{unit}`" if unit != old_unit else "its code has changed"
+        if unit != old_unit or (code != old_code and by == old_by):
+            name, _, version = key.rpartition("@")
+            raise ValueError(
+                f"measure {name}: {what} since {path.parent} got values of version {version}: write "
+                f"version={int(version) + 1} in the measure, or use another folder with --out"
+            )
+    if own:
+        write_text(path, json.dumps({**before, **own}, indent=1) + "\n")
 
 
 @dataclass(kw_only=True)
@@ -300,6 +330,7 @@ def _draw(figures: Sequence[Figure], results: Results, folder: Path, jobs: int |
 def _tabulate(table: Table, results: Results, folder: Path) -> pl.DataFrame | str:
     try:
         frame = table.tabulates(results)
+        folder.mkdir(parents=True, exist_ok=True)
         write_csv(folder / f"{table.id}.csv", frame)
         return frame
     except Exception as problem:  # Nor a table.

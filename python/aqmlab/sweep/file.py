@@ -118,7 +118,7 @@ def of_table(
     are measured beside those that the table names. Raises `ValueError`, which names the field."""
     mistakes = Mistakes()
     attempt = mistakes.attempt
-    attempt(lambda: names.check_keys("", table, KEYS))
+    attempt(lambda: _check_keys(table))
     changes = dict(attempt(lambda: _of("set", table, dict, {}), {}))
     axes: dict[str, Any] = {}
     for one, given in attempt(lambda: _of("axes", table, dict, {}), {}).items():
@@ -164,6 +164,12 @@ def _scenario(table: Mapping[str, Any], path: Path, changes: Mapping[str, Any]) 
         return Scenario.from_dict(dict(table["scenario"]), name=path.stem).with_(_flattened(changes))
     base = Path(os.path.normpath(path.parent / _of("scenario", table, str, "")))
     return Scenario.load(base, _flattened(changes), changed_by="what the sweep sets")
+
+
+def _check_keys(table: Mapping[str, Any]) -> None:
+    if any(key in table for key in ("title", "question", "figures", "quick")):
+        raise ValueError("title, question, figures, quick: are of a study: run it with aqmlab study run")
+    names.check_keys("", table, KEYS)
 
 
 def _check_replications(table: Mapping[str, Any], replications: int | None) -> None:

@@ -294,3 +294,20 @@ def test_the_command_prints_one_figure(written: Callable[[str], Path], tmp_path:
         timeout=PATIENCE_S,
     )
     assert "FQ-CoDel" in ended.stdout and "hold" not in ended.stdout
+
+
+def test_the_reference_page_has_every_name_that_studies_import() -> None:
+    from aqmlab import study
+    from aqmlab.cli import study_reference
+
+    listed = {name for names in study_reference.GROUPS.values() for name in names}
+    assert set(study.__all__) <= listed
+    page = Path(__file__).parent.parent / "docs" / "reference" / "study.md"
+    assert page.read_text(encoding="utf-8") == study_reference.page(), "write it with `make docs`"
+
+
+def test_the_example_of_the_guide_is_the_file_that_is_there() -> None:
+    root = Path(__file__).parent.parent
+    guide = (root / "docs" / "guides" / "study-in-ten-minutes.md").read_text(encoding="utf-8")
+    assert (root / "scenarios" / "studies" / "bufferbloat.toml").read_text(encoding="utf-8") in guide
+    assert len(studies.load(str(root / "scenarios" / "studies" / "bufferbloat.toml")).claims) == 2

@@ -165,6 +165,9 @@ def main() -> None:
     folder.mkdir(parents=True, exist_ok=True)
     for name, text in pages().items():
         write_text(folder / name, text)
+    from aqmlab.cli import study_reference
+
+    write_text(folder / "study.md", study_reference.page())
 
 
 _INTRODUCTIONS = {

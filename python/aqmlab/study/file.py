@@ -23,8 +23,16 @@ from aqmlab.sweep import claims as claim_tables
 from aqmlab.sweep import file as sweep_file
 from aqmlab.sweep.claims import Swept
 
-OF_STUDY = ("title", "question", "paper", "quick", "figures")
-"""Keys that a study has beside those of a sweep; `tables` has another meaning in each."""
+OF_STUDY: Mapping[str, str] = {
+    "title": "The title of the report; by default the name, which is that of the file.",
+    "question": "The question that the study asks.",
+    "paper": "The publication that the study repeats, if there is one.",
+    "quick": "What `--quick` has less: `replications` (by default 3), `set` with values at paths of the "
+    "scenario, and `axes` with fewer values by the label of an axis.",
+    "figures": "Tables `[[figures]]`, one for each figure.",
+    "tables": "Tables `[[tables]]`, one for each table.",
+}
+"""Keys that a study has beside those of a sweep, with what each says; `tables` is another thing there."""
 
 NOT_OF_STUDY: Mapping[str, str] = {
     "precision": "a study adds seeds where a verdict hangs on them: write replications, the seeds of the "
@@ -33,10 +41,48 @@ NOT_OF_STUDY: Mapping[str, str] = {
 }
 """Keys of sweeps that a study does without, and what to write instead."""
 
-OF_CLAIM = ("id", "source", "figures")
-OF_FIGURE = ("id", "title", "caption", "measure", "ratio", "difference", "at", "x", "by", "panel", "kind")
-OF_FIGURE_OPTIONS = ("x_label", "y_label", "log_x", "log_y")
-OF_TABLE = ("id", "title", "caption", "measure", "measures", "ratio", "difference", "at")
+OF_CLAIM: Mapping[str, str] = {
+    "id": "The id of the claim; by default C-1, C-2 and so on.",
+    "source": "Where the publication says so.",
+    "figures": "Ids of the figures and tables that the claim is about.",
+}
+"""Keys of a claim beside those of sweep files."""
+
+_QUERY: Mapping[str, str] = {
+    "ratio": 'Show the ratio of the measure at two values of an axis, `{ queue = ["red", "drop-tail"] }`, '
+    "paired by seed.",
+    "difference": "Show the difference, in the same way.",
+    "at": "Values of axes at which the measure is shown: `{ load = 0.9 }`.",
+}
+
+OF_FIGURE: Mapping[str, str] = {
+    "id": "The id of the figure, and the name of its files; by default the name of the measure.",
+    "title": "The title; by default what is drawn, with its unit.",
+    "caption": "The text below.",
+    "measure": "What is drawn, with its interval.",
+    **_QUERY,
+    "x": "The axis from left to right; by default the first axis of numbers, or else the first.",
+    "by": "The axis whose values become lines or bars; by default the next axis.",
+    "panel": "The axis whose values become panels; by default the axis after that.",
+    "kind": "`line`, `bars` or `curve`; by default bars for an axis of names, and lines for one of numbers.",
+    "x_label": "What is written along the axis.",
+    "y_label": "What is written beside the figure.",
+    "log_x": "Whether the axis is logarithmic; by default if its values spread over a factor of ten.",
+    "log_y": "The same of the measure; by default false.",
+}
+"""Keys of a figure."""
+
+_OPTIONS = ("x_label", "y_label", "log_x", "log_y")
+
+OF_TABLE: Mapping[str, str] = {
+    "id": "The id of the table, and the name of its CSV; by default table-1, table-2 and so on.",
+    "title": "The title; by default what the columns show.",
+    "caption": "The text below.",
+    "measures": "What the columns show. There is a row for each point.",
+    "measure": "The same, of one column.",
+    **_QUERY,
+}
+"""Keys of a table."""
 
 
 def is_study(path: Path) -> bool:
@@ -45,7 +91,7 @@ def is_study(path: Path) -> bool:
         table = sweep_file.read(path)
     except ScenarioFileError:
         return False
-    return any(key in table for key in OF_STUDY) or _has_tables(table)
+    return any(key in table for key in OF_STUDY if key != "tables") or _has_tables(table)
 
 
 def load(path: Path) -> Study:
@@ -212,14 +258,14 @@ def _estimate(
 def _figure(
     field: str, table: Mapping[str, Any], number: int, experiment: Experiment, swept: Swept
 ) -> Figure:
-    names.check_keys(field, table, (*OF_FIGURE, *OF_FIGURE_OPTIONS))
+    names.check_keys(field, table, OF_FIGURE)
     asked = _estimate(field, table, _the_measure(field, table), experiment, swept)
     for key in ("x", "by", "panel"):
         if key in table and table[key] not in asked.axes:
             raise ValueError(
                 f"{field}.{key}: no axis is called `{table[key]}`: {names.hint(str(table[key]), asked.axes)}"
             )
-    options = {key: table[key] for key in OF_FIGURE_OPTIONS if key in table}
+    options = {key: table[key] for key in _OPTIONS if key in table}
     if "kind" in table:
         try:
             check_kind(table["kind"])
@@ -252,7 +298,7 @@ def _table(field: str, table: Mapping[str, Any], number: int, experiment: Experi
     if not wanted:
         raise ValueError(f"{field}.measures: is missing: name what the columns show")
     columns = [_estimate(field, table, one, experiment, swept) for one in wanted]
-    title = _text(f"{field}.", table, "title", ", ".join(wanted))
+    title = _text(f"{field}.", table, "title", "; ".join(label_of(one) for one in columns))
     fields = {"caption": table["caption"]} if "caption" in table else {}
     return Table(_text(f"{field}.", table, "id", f"table-{number + 1}"), title, columns, **fields)
 

@@ -181,7 +181,9 @@ def tally(counts: Counts) -> list[tuple[int, str]]:
 def deciding(found: Evidence) -> str:
     """How many parts have the verdict of the whole; empty if there is one part."""
     alike = sum(part.verdict == found.verdict for part in found.parts)
-    verb = {"holds": "hold", "fails": "fail", "undecided": "are undecided"}[found.verdict]
+    several = {"holds": "hold", "fails": "fail", "undecided": "are undecided"}
+    one = several | {"undecided": "is undecided", "holds": "holds", "fails": "fails"}
+    verb = (one if alike == 1 else several)[found.verdict]
     return f"{alike} of {len(found.parts)} parts {verb}" if len(found.parts) > 1 else ""
 
 

@@ -1,0 +1,115 @@
+"""The reference page of studies: the keys of a file, and the names that `aqmlab.study` exports."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Iterator, Mapping
+from types import FunctionType
+from typing import Any
+
+from aqmlab import measures, study
+from aqmlab.results.rule import Estimate
+from aqmlab.results.variable import Variable
+from aqmlab.study import file
+
+GROUPS: Mapping[str, tuple[str, ...]] = {
+    "Parts of a study": (
+        *("Study", "Experiment", "Form", "Claim", "Figure", "Table", "Decision", "Variant", "Reading"),
+        *("Floor", "StudyResult", "Verdicts"),
+    ),
+    "Estimates and rules": (
+        *("ratio", "difference", "mean_of", "unpaired_ratio", "single_run", "statistic", "per_seed"),
+        *("every", "anywhere"),
+    ),
+    "What estimates are made of": ("Variable", "Estimate", "Measure", "View"),
+    "Queries": ("query", "joined", "stacked", "scaled", "law", "of_runs", "elsewhere"),
+    "Figures and tables": ("line", "crossed", "listed", "overview"),
+}
+"""The names of `aqmlab.study`, and of what its functions take and give, in the order of the page."""
+
+BESIDE: Mapping[str, Any] = {
+    "Variable": Variable,
+    "Estimate": Estimate,
+    "Measure": measures.Measure,
+    "View": measures.View,
+}
+"""Those that `aqmlab.study` does not export: variables and estimates come of experiments and functions."""
+
+
+def page() -> str:
+    """The page as MyST."""
+    parts = [
+        "# Studies",
+        "",
+        "[A study in ten minutes](../guides/study-in-ten-minutes.md) shows a study. This page lists the words",
+        "of files and the names of Python.",
+        "",
+        "## Files",
+        "",
+        "A study has the keys of a [sweep file](../guides/sweeps.md) without `precision` and `warm_up`, and:",
+        "",
+        *_keys(file.OF_STUDY),
+        "",
+        "`[[claims]]` are those of sweep files, and may have:",
+        "",
+        *_keys(file.OF_CLAIM),
+        "",
+        "`[[figures]]` have:",
+        "",
+        *_keys(file.OF_FIGURE),
+        "",
+        "`[[tables]]` have:",
+        "",
+        *_keys(file.OF_TABLE),
+    ]
+    for title, names in GROUPS.items():
+        parts += ["", f"## {title}"]
+        for name in names:
+            parts += ["", f"### {name}", "", *_described(name, BESIDE.get(name) or getattr(study, name))]
+    return "\n".join(parts) + "\n"
+
+
+def _keys(keys: Mapping[str, str]) -> Iterator[str]:
+    yield from (f"- `{key}`: {text}" for key, text in keys.items())
+
+
+def _described(name: str, one: Any) -> Iterator[str]:
+    """The signature and the docstring of a name; the fields and methods of a class."""
+    if name not in ("Variable", "View"):  # Nobody makes one by its class.
+        yield f"`{name}{_parameters(one)}`"
+        yield ""
+    yield _prose(one)
+    if not inspect.isclass(one):
+        return
+    methods = [
+        (name, getattr(one, name))
+        for name, method in vars(one).items()
+        if not name.startswith("_") and isinstance(method, classmethod | FunctionType)
+    ]
+    public = [(name, method) for name, method in methods if inspect.getdoc(method)]
+    if public:
+        yield ""
+        yield from (f"- `{name}{_parameters(method)}`: {_prose(method)}" for name, method in public)
+
+
+def _parameters(one: Any) -> str:
+    """The names of parameters, with the defaults that are plain."""
+    found = []
+    for parameter in inspect.signature(one).parameters.values():
+        if parameter.name in ("self", "_"):
+            continue
+        text = "*" if parameter.kind is parameter.VAR_POSITIONAL else ""
+        text = "**" if parameter.kind is parameter.VAR_KEYWORD else text
+        default = parameter.default
+        plain = isinstance(default, str | int | float | bool | tuple) or default is None
+        given = default is not parameter.empty
+        found.append(
+            text + parameter.name + (f"={default!r}" if given and plain else "=..." if given else "")
+        )
+    return f"({', '.join(found)})"
+
+
+def _prose(one: Any) -> str:
+    """A docstring without its line breaks."""
+    return re.sub(r"\s+", " ", inspect.getdoc(one) or "").strip()

@@ -15,10 +15,10 @@ from typing import Any
 from aqmlab import stats
 from aqmlab.measures import with_unit
 from aqmlab.results.labels import Labels, Value, said
-from aqmlab.results.runs import Results
 from aqmlab.results.variable import (
     NOTHING,
     Along,
+    RunsByName,
     Variable,
     all_at,
     axes_of,
@@ -100,7 +100,7 @@ class Estimate:
         of = tuple(one.of if isinstance(one, Along) and one.label in one.averages else one for one in self.of)
         return self if of == self.of else replace(self, of=of).spread()
 
-    def points(self, results: Results) -> Iterator[Labels]:
+    def points(self, results: RunsByName) -> Iterator[Labels]:
         """The labels at which it is judged, as far as the form that was run has them."""
         every_point = product({label: self.values_of(label, results) for label in self.axes})
         found = (labels for labels in every_point if all(_exists(one, results, labels) for one in self.of))
@@ -114,15 +114,15 @@ class Estimate:
             table = pl.DataFrame([{**self.of[0].chosen, **labels} for labels in points]).with_row_index("at")
             yield from (points[at] for at in table.filter(pl.sql_expr(self.condition))["at"])
 
-    def values_of(self, label: str, results: Results) -> tuple[Value, ...]:
+    def values_of(self, label: str, results: RunsByName) -> tuple[Value, ...]:
         """The values of an axis at which it is judged, as far as the form that was run has them."""
         return common_values(self.of, label, results)
 
-    def interval(self, results: Results, labels: Labels = NOTHING, level: float = stats.LEVEL) -> Interval:
+    def interval(self, results: RunsByName, labels: Labels = NOTHING, level: float = stats.LEVEL) -> Interval:
         """The estimate at a point."""
         seeds = seeds_of(self.of, results)
         if self.raw:
-            found = [[one.value(results, labels, seed) for seed in seeds] for one in self.of]
+            found = [one.values(results, labels, seeds) for one in self.of]
         else:
             found = [series(one, results, labels, seeds) for one in self.of]
         return self.finds(found, level)
@@ -269,12 +269,13 @@ def _apart(one: Variable, other: Variable, common: Labels) -> str:
     return " and ".join(experiment.title for experiment in one.experiments)
 
 
-def _exists(variable: Variable, results: Results, labels: Labels) -> bool:
+def _exists(variable: Variable, results: RunsByName, labels: Labels) -> bool:
     """Whether the runs have all points that a variable is computed of."""
-    if all(results[one.name].points is None for one in variable.experiments):
+    sets = {one.name: results[one.name].point_set for one in variable.experiments}
+    if all(points is None for points in sets.values()):
         return True
     used = points_used(variable, results, labels)
-    return all(results[name].points is None or point in (results[name].points or ()) for name, point in used)
+    return all((points := sets[name]) is None or point in points for name, point in used)
 
 
 def _of_them(of: Sequence[Variable], label: str) -> str:
@@ -343,16 +344,16 @@ class Rule:
         known = {label: value for label, value in labels.items() if label in self.estimate.axes}
         return replace(self, estimate=self.estimate.at(**known)) if known else self
 
-    def judge(self, results: Results, level: float = stats.LEVEL) -> Evidence:
+    def judge(self, results: RunsByName, level: float = stats.LEVEL) -> Evidence:
         """Holds if it does at every point, and fails if it fails at one, at a level that allows for their
         number."""
         return _all_of(lambda at: self.parts(results, at), level)
 
-    def parts(self, results: Results, level: float = stats.LEVEL) -> list[Evidence]:
+    def parts(self, results: RunsByName, level: float = stats.LEVEL) -> list[Evidence]:
         """The evidence at each point, by intervals of this level."""
         return [self._judged(results, labels, level) for labels in self.estimate.points(results)]
 
-    def _judged(self, results: Results, labels: Labels, level: float) -> Evidence:
+    def _judged(self, results: RunsByName, labels: Labels, level: float) -> Evidence:
         what = ", ".join([self.estimate.words, *([said(labels)] if labels else [])])
         interval = self.estimate.interval(results, labels, level)
         found = stats.judge(what, interval, self.band)
@@ -427,13 +428,13 @@ class Several:
     def at(self, labels: Labels) -> Several:
         return replace(self, rules=tuple(rule.at(labels) for rule in self.rules))
 
-    def points(self, results: Results) -> Iterator[Labels]:
+    def points(self, results: RunsByName) -> Iterator[Labels]:
         """The labels of all points of the axes that its rules leave open, as far as all of them have them."""
         return product(
             {label: common_values(self.variables, label, results) for label in axes_of(self.variables)}
         )
 
-    def judge(self, results: Results, level: float = stats.LEVEL) -> Evidence:
+    def judge(self, results: RunsByName, level: float = stats.LEVEL) -> Evidence:
         """Holds if all do, or one does.
 
         Of many parts one of which is enough, one would hold by chance: it does only by an interval of so high
@@ -449,13 +450,13 @@ class Several:
             return plain if plain.verdict == "fails" else found
         return found
 
-    def _either(self, results: Results, level_of_parts: float, level: float) -> Evidence:
+    def _either(self, results: RunsByName, level_of_parts: float, level: float) -> Evidence:
         parts = [part for rule in self.rules for part in _best_first(rule, results, level_of_parts)]
         if level_of_parts > level:
             parts = list(map(_wider, parts))
         return stats.either(*parts, level=level_of_parts)
 
-    def level_of_parts(self, results: Results, level: float) -> float:
+    def level_of_parts(self, results: RunsByName, level: float) -> float:
         """The level of the intervals by which each part is judged that may hold for all."""
         if self.every:
             return level
@@ -463,7 +464,7 @@ class Several:
         count = sum(1 for of_rule in points for _ in of_rule)
         return stats.simultaneous_level(level, max(count, 1))
 
-    def parts(self, results: Results, level: float = stats.LEVEL) -> list[Evidence]:
+    def parts(self, results: RunsByName, level: float = stats.LEVEL) -> list[Evidence]:
         """The evidence for each rule at each point; of rules one of which is to hold, for all in one."""
         if not self.every:
             return [self.judge(results, level)]
@@ -506,7 +507,7 @@ def _wider(part: Evidence) -> Evidence:
     return replace(part, wider=True, parts=tuple(map(_wider, part.parts)))
 
 
-def _best_first(rule: AnyRule, results: Results, level: float) -> list[Evidence]:
+def _best_first(rule: AnyRule, results: RunsByName, level: float) -> list[Evidence]:
     """The points of a rule that one is to hold at, the most extreme in the claimed direction first."""
     if isinstance(rule, Several):
         return [rule.at(labels).judge(results, level) for labels in rule.points(results)]

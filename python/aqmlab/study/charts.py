@@ -8,10 +8,10 @@ from typing import Any
 import polars as pl
 
 from aqmlab.charts.chart import Chart
-from aqmlab.results.runs import Results
+from aqmlab.results.table import ExperimentResults
 from aqmlab.study.query import ENDS, Asked, check_axes, label_of, means
 
-Draws = Callable[[Results], Chart]
+Draws = Callable[[ExperimentResults], Chart]
 
 APART = ", "
 """Between the values of axes that stand together."""
@@ -37,7 +37,7 @@ def line(
     axes = tuple(dict.fromkeys((*panels, *groups, x)))
     check_axes(asked, axes)
 
-    def draw(results: Results) -> Chart:
+    def draw(results: ExperimentResults) -> Chart:
         table = means(asked, results, *axes)
         together = {
             " and ".join(one): pl.concat_str(one, separator=APART) for one in (panels, groups) if len(one) > 1

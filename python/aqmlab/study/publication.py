@@ -15,7 +15,7 @@ from aqmlab.campaign import Failure
 from aqmlab.charts.chart import Chart
 from aqmlab.results.labels import Labels, Value
 from aqmlab.results.rule import AnyRule
-from aqmlab.results.runs import Results
+from aqmlab.results.table import ExperimentResults
 from aqmlab.stats import LEVEL, Band, Evidence, Interval
 from aqmlab.study.experiment import Experiment
 from aqmlab.sweep import Change
@@ -28,7 +28,7 @@ class Figure:
     id: str
     title: str
     caption: str
-    chart: Callable[[Results], Chart]
+    chart: Callable[[ExperimentResults], Chart]
 
     @property
     def file(self) -> str:
@@ -43,7 +43,7 @@ class Table:
     id: str
     title: str
     caption: str
-    table: Callable[[Results], pl.DataFrame]
+    table: Callable[[ExperimentResults], pl.DataFrame]
 
 
 Origin = Literal["paper", "sheet", "ours"]
@@ -74,7 +74,7 @@ class Reading:
     labels: Mapping[str, Value] = field(default_factory=dict)
     suffix: str = ""
     """What follows the id of a claim that is judged for it."""
-    runs: Callable[[Results], Results] | None = None
+    runs: Callable[[ExperimentResults], ExperimentResults] | None = None
     """In place of the runs of the study those that this finds, such as recorded ones."""
     leaves_out: Mapping[str, str] = field(default_factory=dict)
     """Claims that are not judged for it, by id, and why."""
@@ -133,11 +133,11 @@ class Study:
     """The short answer in words, from the evidence."""
     readings: tuple[Reading, ...] = ()
     """The first is the main one."""
-    checks: Callable[[Results], list[str]] = lambda _: []
+    checks: Callable[[ExperimentResults], list[str]] = lambda _: []
     """Warnings worth printing, such as a warm-up that was too short."""
     variants: tuple[Variant, ...] = ()
     """Other answers that belong to no single decision, beside those of the decisions."""
-    floors: Callable[[Results, float], Iterable[Floor]] = lambda *_: ()
+    floors: Callable[[ExperimentResults, float], Iterable[Floor]] = lambda *_: ()
     """What equal systems show, by intervals of a level, for claims about distances."""
 
     def __post_init__(self) -> None:

@@ -7,11 +7,11 @@ from typing import Any
 
 import polars as pl
 
-from aqmlab.results.runs import Results
+from aqmlab.results.table import ExperimentResults
 from aqmlab.stats import Interval
 from aqmlab.study.query import Asked, by_point, cell, check_axes, in_order, stacked
 
-Tabulates = Callable[[Results], pl.DataFrame]
+Tabulates = Callable[[ExperimentResults], pl.DataFrame]
 
 
 def crossed(
@@ -28,7 +28,7 @@ def crossed(
     down, across = ((one,) if isinstance(one, str) else one for one in (rows, columns))
     check_axes(asked, (*down, *across))
 
-    def tabulate(results: Results) -> pl.DataFrame:
+    def tabulate(results: ExperimentResults) -> pl.DataFrame:
         found = by_point(asked, results, (*down, *across))
         cells = {point: tell(interval) for point, interval in found.items()}
         lines = in_order(point[: len(down)] for point in cells)

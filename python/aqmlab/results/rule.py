@@ -58,6 +58,8 @@ class Estimate:
     version: int = 1
     condition: str = ""
     """SQL over labels that holds where it is judged."""
+    paired: bool = False
+    """Whether it compares two variables seed by seed."""
 
     @property
     def axes(self) -> tuple[str, ...]:
@@ -127,6 +129,21 @@ class Estimate:
             found = [series(one, results, labels, seeds) for one in self.of]
         return self.finds(found, level)
 
+    def unpaired_seeds(self, results: RunsByName, labels: Labels) -> tuple[list[int], list[int]] | None:
+        """The seeds of each of two variables that are to be paired, if they share none at a point."""
+        if not self.paired:
+            return None
+        seeds = seeds_of(self.of, results)
+        ours, theirs = (
+            [
+                seed
+                for seed, value in zip(seeds, series(one, results, labels, seeds), strict=True)
+                if not math.isnan(value)
+            ]
+            for one in self.of
+        )
+        return (ours, theirs) if ours and theirs and not set(ours) & set(theirs) else None
+
     def is_known(self, interval: Interval) -> bool:
         """Whether an interval of it is so narrow that more seeds would tell nothing of use."""
         return interval.decided and interval.half_width <= self.tolerance
@@ -186,20 +203,23 @@ def single_run(variable: Variable, standard_error: Variable, batches: int) -> Es
 
 def ratio(ours: Variable, theirs: Variable | None = None, **pair: tuple[Value, Value]) -> Estimate:
     """The ratio of the means of two variables, or of one at two values of an axis, `queue=("SHRED", "RED")`,
-    paired by seed (`modality.paired_ratio`)."""
+    paired by seed (`modality.paired_ratio`). Raises `ValueError` if their units differ."""
     ours, theirs = _both(ours, theirs, pair)
+    _check_units("ratio", ours, theirs)
     return Estimate(
         how="ratio",
         of=(ours, theirs),
         finds=lambda values, level: modality.paired_ratio(values[0], values[1], level),
         words=_compared(ours, theirs, "/", ""),
         tolerance=RATIO_TOLERANCE,
+        paired=True,
     )
 
 
 def unpaired_ratio(ours: Variable, theirs: Variable) -> Estimate:
     """The ratio of the means of two variables above zero that the same seed does not pair, such as those of
-    different arrivals (`modality.unpaired_ratio`)."""
+    different arrivals (`modality.unpaired_ratio`). Raises `ValueError` if their units differ."""
+    _check_units("unpaired ratio", ours, theirs)
     return Estimate(
         how="unpaired ratio",
         of=(ours, theirs),
@@ -210,13 +230,16 @@ def unpaired_ratio(ours: Variable, theirs: Variable) -> Estimate:
 
 
 def difference(ours: Variable, theirs: Variable | None = None, **pair: tuple[Value, Value]) -> Estimate:
-    """The mean difference of two variables, or of one at two values of an axis, paired by seed."""
+    """The mean difference of two variables, or of one at two values of an axis, paired by seed. Raises
+    `ValueError` if their units differ."""
     ours, theirs = _both(ours, theirs, pair)
+    _check_units("difference", ours, theirs)
     return Estimate(
         how="difference",
         of=(ours, theirs),
         finds=lambda values, level: modality.paired_difference(values[0], values[1], level),
         words=_compared(ours, theirs, " - ", ours.unit),
+        paired=True,
     )
 
 
@@ -227,6 +250,14 @@ def _both(
         return ours, theirs
     ((label, (first, second)),) = pair.items()
     return ours.at(**{label: first}), ours.at(**{label: second})
+
+
+def _check_units(how: str, ours: Variable, theirs: Variable) -> None:
+    if ours.unit != theirs.unit:
+        units = [f"in {one.unit}" if one.unit else "a plain number" for one in (ours, theirs)]
+        raise ValueError(
+            f"{how}: {ours.name} is {units[0]}, and {theirs.name} is {units[1]}: compare numbers of one unit"
+        )
 
 
 def statistic(how: str, finds: Finds, *of: Variable, version: int = 1, unit: str = "") -> Estimate:
@@ -361,6 +392,9 @@ class Rule:
             half = interval.half_width
             measured = f"{found.measured}, undecided: near the limit, known to ±{half:.2g}"
             found = replace(found, known_to=half, measured=measured)
+        if not interval.count and (seeds := self.estimate.unpaired_seeds(results, labels)):
+            apart = " and ".join(map(_span, seeds))
+            found = replace(found, measured=f"{what}: undecided, as the points share no seeds: {apart}")
         spread = replace(self, estimate=self.estimate.spread())
         average = spread.estimate is not self.estimate
         return replace(
@@ -370,6 +404,11 @@ class Rule:
             where=labels,
             along=tuple(spread.at(labels).parts(results, level)) if average else (),
         )
+
+
+def _span(seeds: Sequence[int]) -> str:
+    """Ascending seeds in words: the first and the last."""
+    return f"{seeds[0]} to {seeds[-1]}" if len(seeds) > 1 else f"{seeds[0]}"
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

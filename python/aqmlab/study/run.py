@@ -220,7 +220,7 @@ def judge(study: Study, path: Path) -> StudyResult:
         warnings=tuple(other),
         floors=_floors(study, found.main, found.level),
         level=found.level,
-        provenance={"runs": sum(len(one.rows) for one in found.main.values()), "live": None},
+        provenance={"runs": sum(one.frame.height for one in found.main.values()), "live": None},
         report=path,
     )
 

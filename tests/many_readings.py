@@ -7,7 +7,7 @@ from pathlib import Path
 
 from aqmlab.measures import Measure
 from aqmlab.results.rule import anywhere, every, mean_of, ratio
-from aqmlab.results.runs import Results, Row, Runs
+from aqmlab.results.table import ExperimentResults, Results, Row
 from aqmlab.study.experiment import Experiment
 from aqmlab.study.publication import Claim, Decision, Reading, Study, StudyResult, Table, Variant
 from aqmlab.study.run import judged
@@ -95,7 +95,7 @@ STUDY = Study(
 Time = Callable[[int, str, float], float]
 
 
-def runs(time: Time) -> Results:
+def runs(time: Time) -> ExperimentResults:
     """Four seeds at every point; a value is that of the point and a little noise."""
     rows = [
         Row(
@@ -108,7 +108,7 @@ def runs(time: Time) -> Results:
         for load in AXES["load"]
         for seed in (1, 2, 3, 4)
     ]
-    return {"tried": Runs(rows=tuple(rows), axes=AXES)}
+    return {"tried": Results.of_rows(rows=tuple(rows), axes=AXES)}
 
 
 def by_load(flows: int, delay: str, load: float) -> float:

@@ -18,7 +18,7 @@ from aqmlab import measures as measure
 from aqmlab.charts.chart import Chart
 from aqmlab.measures import Reduction
 from aqmlab.results.rule import ratio, statistic
-from aqmlab.results.runs import Results
+from aqmlab.results.table import ExperimentResults
 from aqmlab.scenario import Scenario
 from aqmlab.study import run as study
 from aqmlab.study.charts import line
@@ -114,7 +114,7 @@ def nonsense(_: Any, __: float = 0.0) -> Any:
     raise ZeroDivisionError("nothing to divide by")
 
 
-def counted(results: Results) -> pl.DataFrame:
+def counted(results: ExperimentResults) -> pl.DataFrame:
     return pl.DataFrame({"runs": [len(results["main"].rows)]})
 
 
@@ -124,7 +124,7 @@ def slower(table: dict[str, Any]) -> dict[str, Any]:
     return table
 
 
-def chart(_: Results) -> Chart:
+def chart(_: ExperimentResults) -> Chart:
     raise ZeroDivisionError("nothing to draw")
 
 

@@ -14,7 +14,7 @@ import pytest
 from aqmlab import stats
 from aqmlab.measures import Measure
 from aqmlab.results.labels import Labels
-from aqmlab.results.runs import Row, Runs
+from aqmlab.results.table import Results, Row
 from aqmlab.stats import Evidence
 from aqmlab.study.experiment import Experiment, Form
 from aqmlab.study.publication import Claim, Study, StudyResult
@@ -23,7 +23,7 @@ Values = Callable[[Labels, int], Any] | Mapping[str, Any] | Any
 """A measure by labels and seed; by the value of the axis `queue`; or the same everywhere."""
 
 
-def runs(experiment: Experiment, measured: Mapping[Measure, Values], seeds: int = 3) -> Runs:
+def runs(experiment: Experiment, measured: Mapping[Measure, Values], seeds: int = 3) -> Results:
     """Made-up runs of an experiment at all its points: of numbers each seed has nearly the same."""
     sweep = experiment.sweep("full")
     rows = [
@@ -35,7 +35,7 @@ def runs(experiment: Experiment, measured: Mapping[Measure, Values], seeds: int 
         for point in sweep.points()
         for seed in range(1, seeds + 1)
     ]
-    return Runs(rows=tuple(rows), axes={axis.label: tuple(axis.values) for axis in sweep.all_axes})
+    return Results.of_rows(rows=tuple(rows), axes={axis.label: tuple(axis.values) for axis in sweep.all_axes})
 
 
 def _value(value: Values, labels: Labels, seed: int) -> Any:
@@ -46,7 +46,9 @@ def _value(value: Values, labels: Labels, seed: int) -> Any:
     return value * (1 + 0.01 * (seed % 3 - 1)) if isinstance(value, int | float) else value
 
 
-def judged(claims: tuple[Claim, ...], id: str, *several: tuple[Experiment, Runs], **labels: Any) -> Evidence:
+def judged(
+    claims: tuple[Claim, ...], id: str, *several: tuple[Experiment, Results], **labels: Any
+) -> Evidence:
     """The evidence for a claim from made-up runs of the experiments that it needs."""
     (claim,) = (claim for claim in claims if claim.id == id)
     return claim.rule.at(labels).judge({experiment.name: found for experiment, found in several})

@@ -10,14 +10,14 @@ import pytest
 
 import aqmlab as al
 from aqmlab.results.rule import AnyRule, anywhere, difference, every, mean_of, ratio
-from aqmlab.results.runs import Runs
+from aqmlab.results.table import Results
 from aqmlab.stats.precision import Precision
 from aqmlab.study.experiment import Experiment
 from aqmlab.sweep import Stopping, Sweep
 from aqmlab.sweep import claims as claim_tables
 from aqmlab.sweep import file as sweep_file
 from aqmlab.sweep.claims import Claim, Swept
-from aqmlab.sweep.result import SweepResult, run_sweep
+from aqmlab.sweep.run_sweep import run_sweep
 
 QUEUES = ["red", "drop-tail", "short"]
 LOADS = [0.2, 0.3, 0.4]
@@ -42,7 +42,7 @@ def swept(sweep: Sweep) -> Swept:
 
 
 @pytest.fixture
-def result(sweep: Sweep) -> SweepResult:
+def result(sweep: Sweep) -> Results:
     return run_sweep(sweep, jobs=2)
 
 
@@ -51,7 +51,7 @@ def read(swept: Swept, **table: Any) -> AnyRule:
 
 
 def test_a_sweep_file_and_a_study_find_the_same_verdict_interval_and_words(
-    swept: Swept, result: SweepResult
+    swept: Swept, result: Results
 ) -> None:
     sweep = swept.sweep
     experiment = Experiment(
@@ -112,7 +112,7 @@ def test_a_sweep_file_and_a_study_find_the_same_verdict_interval_and_words(
         ),
     ]
     axes = {label: experiment.values(label) for label in experiment.labels}
-    runs = Runs(rows=claim_tables.runs_of(result).rows, axes=axes)
+    runs = Results.of_rows(result.rows, axes)
     for table, rule in pairs:
         ours = read(swept, **table)
         (judged,) = claim_tables.judge([Claim(says="so", rule=ours)], result)
@@ -122,7 +122,7 @@ def test_a_sweep_file_and_a_study_find_the_same_verdict_interval_and_words(
     assert len(verdicts) > 1  # A law that finds one verdict for all would agree as well.
 
 
-def test_another_claim_of_the_file_does_not_change_a_verdict(swept: Swept, result: SweepResult) -> None:
+def test_another_claim_of_the_file_does_not_change_a_verdict(swept: Swept, result: Results) -> None:
     one = Claim(says="", rule=read(swept, measure=BUSY, ratio={"load": [0.4, 0.2]}, above=1.7))
     other = Claim(says="", rule=read(swept, measure=TIME, ratio={"queue": ["red", "short"]}, above=1))
     assert claim_tables.judge([one, other], result)[0] == claim_tables.judge([one], result)[0]

@@ -84,7 +84,8 @@ def test_a_run_that_fails_is_named_and_the_others_are_kept(
     )
     assert found.title.startswith("Mean and 95 % interval over 2 of 3 replications ")
     lost = (pl.col("seed") == 5) & (pl.col("queue") == "red")
-    assert " over 1-2 of 3 " in dataclasses.replace(found, values=found.values.filter(~lost)).title
+    fewer = dataclasses.replace(found.results, frame=found.results.frame.filter(~lost))
+    assert " over 1-2 of 3 " in dataclasses.replace(found, results=fewer).title
     assert set(found.values["seed"]) == {3, 5}
 
 

@@ -26,7 +26,8 @@ from conftest import PATIENCE_S
 
 from aqmlab import stats
 from aqmlab.explore import page as explore
-from aqmlab.explore.page import Axis, Exploration, MeasureInfo, PointData
+from aqmlab.explore.page import Axis, Exploration, PointData
+from aqmlab.measures import Quantity
 
 QUEUES = ("drop-tail", "red", "shred")
 RATES = ("1Mbps", "2Mbps", "10Mbps")
@@ -62,8 +63,8 @@ SWEEP = Exploration(
     title=DOUBTFUL,
     axes=(Axis.of("queue", QUEUES), Axis.of("bottleneck.rate", RATES, title="rate"), Axis.of("load", LOADS)),
     measures=(
-        MeasureInfo(name=TIME, title="web time, 90th percentile", unit="s"),
-        MeasureInfo(name=USED, title="utilisation", unit="%"),
+        Quantity(name=TIME, title="web time, 90th percentile", unit="s"),
+        Quantity(name=USED, title="utilisation", unit="%"),
     ),
     points=tuple(POINTS.values()),
     provenance={"aqmlab": "0.1.0", "store": "results"},

@@ -19,7 +19,6 @@ from aqmlab.scenario import Scenario
 from aqmlab.store import Store
 from aqmlab.sweep import Sweep
 from aqmlab.sweep import run as sweep_run
-from aqmlab.sweep.result import collect
 
 FILE = """\
 scenario = "small.toml"
@@ -59,8 +58,10 @@ def store(sweep: Sweep, tmp_path_factory: pytest.TempPathFactory) -> Iterator[St
 
 
 def check(found: Exploration, sweep: Sweep, store: Store) -> None:
-    result = collect(sweep_run.plan(sweep, store), store)
-    rows = {(row["point"], row["seed"]): row for row in result.runs.iter_rows(named=True)}
+    results = store.results(sweep)
+    points = results.points.with_row_index("point")
+    runs = results.frame.join(points, on=["rate", "queue"])
+    rows = {(row["point"], row["seed"]): row for row in runs.iter_rows(named=True)}
     assert [(axis.name, axis.values) for axis in found.axes] == [
         ("rate", ("1Mbps", "2Mbps")),
         ("queue", ("short", "red")),

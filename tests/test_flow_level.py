@@ -159,7 +159,7 @@ def test_a_study_can_vary_it(link: Path) -> None:
         tasks = [task for _, task in planned.tasks({})]
         assert campaign.execute(tasks, store, executor=campaign.Local(jobs=1), total=4).made == 4
         found = planned.collect(store, {})
-    few, many = ([row[mean] for row in found.where(load=load)] for load in (0.3, 0.6))
+    few, many = ([row[mean] for row in found.rows_at(load=load)] for load in (0.3, 0.6))
     assert max(few) < min(many)
 
 

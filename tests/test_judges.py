@@ -18,7 +18,7 @@ import pytest
 from aqmlab import stats, studies
 from aqmlab.measures import Measure
 from aqmlab.results.rule import AnyRule, every, mean_of
-from aqmlab.results.runs import Row, Runs
+from aqmlab.results.table import Results, Row
 from aqmlab.results.variable import measured, points_of, points_used
 from aqmlab.stats import Evidence, Verdict
 from aqmlab.studies.fair_queueing import measures as fair_queueing
@@ -73,7 +73,7 @@ class World:
             for one in of.experiments
         }
         self.axes = axes
-        empty = {name: Runs(rows=(), axes=of_one) for name, of_one in axes.items()}
+        empty = {name: Results.of_rows(rows=(), axes=of_one) for name, of_one in axes.items()}
         found: dict[tuple[Any, ...], Place] = {}
         for variable in rule.variables:
             leaves = measured(variable)
@@ -100,7 +100,7 @@ class World:
             values = [shape(level * one, spread) if shape else level * one for one in drawn]
             rows.setdefault(name, {}).setdefault(tuple(point.values()), {})[measure.name] = values
         results = {
-            name: Runs(
+            name: Results.of_rows(
                 rows=tuple(
                     Row(
                         labels=dict(zip(self.axes[name], point, strict=True)),

@@ -9,7 +9,7 @@ import pytest
 
 from aqmlab.measures import Measure
 from aqmlab.results.rule import anywhere, every, mean_of, ratio, statistic
-from aqmlab.results.runs import Results, Row, Runs
+from aqmlab.results.table import ExperimentResults, Results, Row
 from aqmlab.stats import Interval
 from aqmlab.study.experiment import Experiment
 from aqmlab.study.publication import Claim, Reading, Study
@@ -33,7 +33,7 @@ tried = Experiment(
 
 def made(
     time: Callable[[int, str], float], loss: Callable[[int, str], float] = lambda flows, queue: 0.0
-) -> Results:
+) -> ExperimentResults:
     """Four seeds at every point; a value is that of the point and a little noise."""
     rows = [
         Row(
@@ -45,7 +45,7 @@ def made(
         for queue in ("red", "drop-tail")
         for seed in (1, 2, 3, 4)
     ]
-    return {"tried": Runs(rows=tuple(rows), axes={"flows": LOADS, "queue": ("red", "drop-tail")})}
+    return {"tried": Results.of_rows(rows=tuple(rows), axes={"flows": LOADS, "queue": ("red", "drop-tail")})}
 
 
 def test_rules_that_all_hold_somewhere_do_so_at_the_same_point() -> None:
@@ -79,11 +79,7 @@ def test_what_may_hold_anywhere_is_judged_at_a_level_for_the_number_of_its_parts
 def test_points_that_were_not_run_decide_nothing() -> None:
     somewhere = anywhere(every(mean_of(tried[TIME].at(queue="red")) > 5))
     (name,), (runs,) = zip(*made(lambda flows, _: 9.0 * (flows == 3)).items(), strict=True)
-    few = dataclasses.replace(
-        runs,
-        rows=tuple(row for row in runs.rows if row.labels["flows"] != 3),
-        axes={**runs.axes, "flows": (1, 2)},
-    )
+    few = runs.among(flows=(1, 2))
     assert somewhere.judge({name: runs}).verdict == "holds"
     assert somewhere.judge({name: few}).verdict == "fails"
 
@@ -230,7 +226,7 @@ def test_the_verdict_follows_from_the_intervals_that_are_shown() -> None:
 
 def test_values_with_several_modes_are_judged_by_their_median() -> None:
     bistable = {
-        "tried": Runs(
+        "tried": Results.of_rows(
             rows=tuple(
                 Row(
                     labels={"flows": 1, "queue": "red"},

@@ -16,7 +16,8 @@ from aqmlab import stats
 from aqmlab.measures import Measure, View
 from aqmlab.results.labels import Labels
 from aqmlab.results.rule import Rule
-from aqmlab.results.runs import Runs, number
+from aqmlab.results.table import Results
+from aqmlab.results.variable import number
 from aqmlab.scenario.run import Run
 from aqmlab.stats import Evidence
 from aqmlab.studies.helsinki import STUDY, measures, recorded
@@ -377,7 +378,7 @@ def test_starts_that_were_not_run_play_no_part() -> None:
         return 10 + (1000 if at["start"] == 4 else slope * number(at["start"])) + noise(seed)
 
     full = runs(third, {measures.ELAPSED: elapsed}, seeds=8)
-    few = Runs(
+    few = Results.of_rows(
         rows=tuple(row for row in full.rows if row.labels["start"] != 4),
         axes={**full.axes, "start": tuple(start for start in full.axes["start"] if start != 4)},
     )
@@ -426,11 +427,11 @@ def test_ours_and_the_recorded_claims_are_compared_at_the_same_starts() -> None:
     kernels = recorded.results()
     strange = tuple(
         dataclasses.replace(row, labels={**row.labels, "start": 4}, values=dict.fromkeys(row.values, 1e3))
-        for row in kernels["third"].where(start=2)
+        for row in kernels["third"].rows_at(start=2)
     )
     of_third = kernels["third"]
     axes = {**of_third.axes, "start": (*of_third.axes["start"], 4)}
-    results = {**kernels, "third": Runs(rows=(*of_third.rows, *strange), axes=axes)}
+    results = {**kernels, "third": Results.of_rows(rows=(*of_third.rows, *strange), axes=axes)}
     for row in table.table(results).rows():
         for cell in row[1:]:
             ours, theirs = cell.split(" | ")

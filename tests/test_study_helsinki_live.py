@@ -14,7 +14,7 @@ from study_checks import check_every_scenario
 from aqmlab import _core, live
 from aqmlab.campaign import live as live_runs
 from aqmlab.results.labels import Labels
-from aqmlab.results.runs import Results, Row, Runs
+from aqmlab.results.table import ExperimentResults, Results, Row
 from aqmlab.store import Store
 from aqmlab.studies.helsinki import CLAIMS, measures, recorded
 from aqmlab.studies.helsinki.claims import NOT_OF_THE_KERNEL
@@ -98,10 +98,10 @@ def test_recorded_starts_lie_within_a_tenth_of_a_second() -> None:
 # Claims and tables on numbers made by hand
 
 
-def made_up(*, live: float = 1.0, simulated: float = 1.0) -> dict[str, Runs]:
+def made_up(*, live: float = 1.0, simulated: float = 1.0) -> dict[str, Results]:
     """The recorded replications in the place of live and simulated ones, times and counts multiplied."""
 
-    def of(experiment: Experiment, factor: float) -> Runs:
+    def of(experiment: Experiment, factor: float) -> Results:
         case = experiment.name.split("-")[0]
         rows = [
             Row(
@@ -114,13 +114,13 @@ def made_up(*, live: float = 1.0, simulated: float = 1.0) -> dict[str, Runs]:
             for row in recorded.results()[case].where(system="linux-6")
         ]
         axes = {axis.label: tuple(axis.values) for axis in experiment.sweep("full").all_axes}
-        return Runs(rows=tuple(rows), axes=axes)
+        return Results.of_rows(rows=tuple(rows), axes=axes)
 
     of_both = ((third_live, live), (burst_live, live), (third, simulated), (burst, simulated))
     return {experiment.name: of(experiment, factor) for experiment, factor in of_both}
 
 
-def verdicts(results: Results) -> dict[str, str]:
+def verdicts(results: ExperimentResults) -> dict[str, str]:
     return {one.id: one.evidence.verdict for one in study.judged(STUDY, STUDY.claims, results)}
 
 

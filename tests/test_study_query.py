@@ -9,7 +9,7 @@ from test_rule import LOADS, LOSS, TIME, made, tried
 
 from aqmlab.measures import Reduction
 from aqmlab.results.rule import difference, ratio
-from aqmlab.results.runs import Row, Runs
+from aqmlab.results.table import Results, Row
 from aqmlab.results.variable import per_seed
 from aqmlab.study.charts import line
 from aqmlab.study.query import elsewhere, joined, law, means, of_runs, query, stacked
@@ -125,7 +125,7 @@ def test_means_are_drawn_alone_where_no_intervals_are_wanted() -> None:
 
 def test_single_runs_tell_of_themselves() -> None:
     series = Reduction(prefix="t", of=lambda run: {}).measure("series", "a series")
-    runs = Runs(
+    runs = Results.of_rows(
         rows=tuple(
             Row(labels={"flows": 1, "queue": "red"}, seed=seed, values={series.name: [seed, 2 * seed]})
             for seed in (3, 4, 5)

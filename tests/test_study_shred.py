@@ -135,7 +135,7 @@ def test_normalising_divides_by_the_uncongested_run_of_the_same_seed_and_load() 
 
     found = {"web-mixed": runs(web_mixed, {measures.MEAN_TIME: time_s})}
     variable = claims.normalised(claims.mixed)
-    assert variable.value(found, {"queue": "RED", "load": 0.5}, 2) == pytest.approx(3.0)
+    assert variable.values(found, {"queue": "RED", "load": 0.5}, [2]) == [pytest.approx(3.0)]
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,7 @@ from study_checks import check_every_scenario, check_result, check_variants, jud
 from aqmlab.comparison import calibrate
 from aqmlab.measures import View
 from aqmlab.results.labels import Labels
-from aqmlab.results.runs import Runs
+from aqmlab.results.table import Results
 from aqmlab.scenario import Scenario
 from aqmlab.studies.unc_web import STUDY, measures
 from aqmlab.studies.unc_web.claims import CLAIMS, floors
@@ -204,7 +204,7 @@ def exponential(mean_s: float, tail: float = 0.0) -> Curve:
     return 1 - (1 - tail) * np.exp(-GRID / mean_s) - tail * np.exp(-GRID / (100 * mean_s))
 
 
-def made(experiment: Experiment, curve: Callable[[Labels], Curve]) -> tuple[Experiment, Runs]:
+def made(experiment: Experiment, curve: Callable[[Labels], Curve]) -> tuple[Experiment, Results]:
     """Four seeds whose distributions differ a little, the same way for all."""
 
     def cdf(labels: Labels, seed: int) -> list[float]:

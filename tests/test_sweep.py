@@ -24,6 +24,7 @@ from aqmlab._support import progress
 from aqmlab.campaign import Account, FirstFailureError, Local, Made, Task
 from aqmlab.cli import sweep_text, table_text
 from aqmlab.measures import Measure
+from aqmlab.results.table import Results
 from aqmlab.scenario import ScenarioFileError
 from aqmlab.stats.precision import Precision
 from aqmlab.store import Store
@@ -31,7 +32,6 @@ from aqmlab.sweep import Stopping, Sweep
 from aqmlab.sweep import charts as sweep_charts
 from aqmlab.sweep import claims as claim_tables
 from aqmlab.sweep import file as sweep_file
-from aqmlab.sweep import result as sweep_result
 from aqmlab.sweep import run as sweep_run
 from aqmlab.sweep import why as sweep_why
 
@@ -64,9 +64,9 @@ def file(small: Path) -> Path:
     return path
 
 
-def swept(sweep: Sweep, store: Store, **more: object) -> tuple[sweep_result.SweepResult, Account]:
+def swept(sweep: Sweep, store: Store, **more: object) -> tuple[Results, Account]:
     account = sweep_run.run(sweep, store, executor=Local(jobs=2), **more)  # type: ignore[arg-type]
-    return sweep_result.collect(sweep_run.plan(sweep, store), store), account
+    return store.results(sweep), account
 
 
 # Points
@@ -170,7 +170,7 @@ def test_a_value_without_effect_is_left_out_at_the_points_that_do_not_use_it(
         sweep_run.plan(sweep, store, label="grid")
     assert capsys.readouterr().err == "", "a sweep that the store knows is not told of again"
     assert len(planned.digests) == 4
-    assert (result.runs.height, account.made) == (4, 3), "both points without ECN share their run"
+    assert (result.frame.height, account.made) == (4, 3), "both points without ECN share their run"
 
 
 def test_a_value_without_effect_at_any_point_is_refused(small: Path) -> None:
@@ -365,7 +365,7 @@ def test_an_axis_whose_last_word_is_a_column_of_results_is_called_by_its_path(sm
     workload = scenario.given["traffic"]["low"]
     axes = {"traffic.low": {"half": workload | {"load": 0.1}, "full": workload}}
     sweep = Sweep(scenario=scenario, axes=axes, replications=2)
-    intervals = sweep_result.run_sweep(sweep, jobs=2).intervals()
+    intervals = al.run_sweep(sweep, jobs=2).intervals()
     assert intervals["traffic.low"].unique().sort().to_list() == ["full", "half"]
     assert intervals["low"].dtype == pl.Float64
 
@@ -411,7 +411,7 @@ def test_a_second_call_makes_nothing_and_an_axis_with_the_old_value_keeps_what_t
         assert (did.made, did.found) == (12, 0)
         again, did = swept(sweep, store)
         assert (did.made, did.found) == (0, 12)
-        assert again.runs.equals(first.runs)
+        assert again.frame.equals(first.frame)
         wider = sweep_file.load(file, ["traffic.ftp.flows=3,4"]).sweep
         _, did = swept(wider, store)
         assert (did.made, did.found) == (12, 12)
@@ -426,13 +426,13 @@ def test_values_are_those_of_single_runs_and_differences_are_paired(file: Path, 
         result, _ = swept(chosen.sweep, store)
     changes = {"duration": "6s", "traffic.web.load": 0.4, "bottleneck.queue": {"kind": "red"}}
     run = al.Scenario.load(file.parent / "small.toml", changes).run(4)
-    row = result.runs.filter(queue="red", load=0.4, seed=4).row(0, named=True)
+    row = result.frame.filter(queue="red", load=0.4, seed=4).row(0, named=True)
     assert row["bottleneck.utilisation"] == run.summary["links"]["bottleneck"]["utilisation"] * 100
     assert row["web.p90-time"] == run.summary["transfers"]["web"]["p90_s"]
     differences = result.against({"queue": "red"}, wanted=["bottleneck.utilisation"])
     assert differences["queue"].to_list() == ["short", "short"]
     pair = {
-        queue: result.runs.filter(queue=queue, load=0.2).sort("seed")["bottleneck.utilisation"]
+        queue: result.frame.filter(queue=queue, load=0.2).sort("seed")["bottleneck.utilisation"]
         for queue in ("red", "short")
     }
     assert differences["mean"][0] == pytest.approx((pair["short"] - pair["red"]).mean())
@@ -456,7 +456,7 @@ def test_a_measure_of_ones_own_is_made_by_python_or_sql_and_only_when_it_is_new(
         swept(sweep_file.load(file).sweep, store)
         result, did = swept(sweep, store)
         assert did.made == 12
-        assert result.runs["sent"].min() > 100
+        assert result.frame["sent"].min() > 100
         assert swept(sweep, store)[1].made == 0
         file.write_text(file.read_text().replace("sum(packets_sent)", "max(packets_sent)"))
         assert swept(sweep_file.load(file, measures=asked).sweep, store)[1].made == 12
@@ -465,7 +465,7 @@ def test_a_measure_of_ones_own_is_made_by_python_or_sql_and_only_when_it_is_new(
         scenario=sweep.scenario, axes={"queue": ["red"]}, measures=[most], replications=1
     )
     result, _ = swept(chosen, Store.in_memory())
-    assert result.runs["most"][0] > 10
+    assert result.frame["most"][0] > 10
 
 
 def test_a_query_that_is_wrong_fails_its_runs_with_one_line(file: Path) -> None:
@@ -493,7 +493,7 @@ def test_a_raised_version_makes_runs_again_and_adopting_does_not(small: Path, tm
         assert len(sweep_why.adopt(planned, store)) == 4
         result, did = swept(sweep(2), store)
         assert did.made == 0
-        assert result.runs["one"].to_list() == [1.0] * 4
+        assert result.frame["one"].to_list() == [1.0] * 4
         assert list(sweep_why.missing(planned, store)) == []
 
 
@@ -565,8 +565,8 @@ def test_a_run_that_fails_is_kept_with_its_error_and_made_again_only_on_request(
         assert str(account.failures[0]) == "failing: load = 0.1, seed 4: RuntimeError: seed 4 is unlucky"
         again = sweep_run.run(failing(small), store)
         assert (again.made, len(again.failures)) == (0, 2)
-        result = sweep_result.collect(sweep_run.plan(failing(small), store), store)
-        assert result.runs.filter(status="failed")["error"].to_list() == 2 * [
+        result = store.results(failing(small))
+        assert result.frame.filter(status="failed")["error"].to_list() == 2 * [
             "RuntimeError: seed 4 is unlucky"
         ]
         assert result.intervals()["replications"].to_list() == [2, 2]
@@ -644,7 +644,7 @@ def test_a_measure_that_gives_what_no_store_keeps_fails_its_run_and_no_other(sma
     result = al.run_sweep(sweep)
     assert [failure.seed for failure in result.failures] == [4]
     assert "object" in result.failures[0].problem
-    assert result.runs["odd"].to_list() == [1.0, None, 1.0]
+    assert result.frame["odd"].to_list() == [1.0, None, 1.0]
 
 
 def test_a_measure_that_fails_on_a_run_that_is_done_is_kept_as_a_failure_and_not_tried_again(
@@ -667,7 +667,7 @@ def test_a_measure_that_fails_on_a_run_that_is_done_is_kept_as_a_failure_and_not
         assert sweep_run.run(sweep("bottleneck.drops", wrong), store, retry=True).made == 2
         result, did = swept(sweep("bottleneck.drops", mended), store)
         assert (did.made, did.failures) == (2, [])
-        assert result.runs["wrong"].to_list() == [1.0, 1.0]
+        assert result.frame["wrong"].to_list() == [1.0, 1.0]
         assert swept(sweep("bottleneck.drops"), store)[1].failures == []
 
 
@@ -698,7 +698,8 @@ def test_each_point_is_replicated_until_its_interval_is_narrow(small: Path, tmp_
 
     with Store(tmp_path / "store") as store:
         result, _ = swept(sweep(200), store)
-        counts = [one.wanted for one in result.enough]
+        enough = sweep_run.plan(sweep(200), store).enough(store)
+        counts = [one.wanted for one in enough]
         assert counts[0] == 5
         assert counts[0] <= counts[1] < counts[2] < 200
         assert set(counts) <= set(Precision(relative=0.1, least=5, most=200).looks())
@@ -708,7 +709,9 @@ def test_each_point_is_replicated_until_its_interval_is_narrow(small: Path, tmp_
         assert (again.made, again.found) == (0, sum(counts))
         assert result.level() == Precision(relative=0.1, least=5, most=200).look_level > 0.99
         short, _ = swept(sweep(7), store)
-        assert [one.exhausted for one in short.enough] == [False, False, True]
+        assert short.too_wide == 1
+        enough = sweep_run.plan(sweep(7), store).enough(store)
+        assert [one.exhausted for one in enough] == [False, False, True]
 
 
 def test_precision_of_a_difference_asks_the_same_seeds_of_the_baseline(small: Path) -> None:
@@ -723,7 +726,7 @@ def test_precision_of_a_difference_asks_the_same_seeds_of_the_baseline(small: Pa
         ),
     )
     result, _ = swept(sweep, Store.in_memory())
-    ours, theirs = (result.runs.filter(queue=queue).height for queue in ("short", "red"))
+    ours, theirs = (result.frame.filter(queue=queue).height for queue in ("short", "red"))
     assert ours == theirs >= 4
 
 
@@ -764,8 +767,8 @@ class Pressed(Watched):
 def test_ctrl_c_in_the_runs_that_tell_the_warm_up_ends_them(small: Path) -> None:
     sweep = Sweep(scenario=al.Scenario.load(small), axes={"traffic.web.load": [0.1, 0.3]}, warm_up="mser-5")
     pressed = Pressed()
-    result = sweep_result.run_sweep(sweep, executor=pressed)
-    assert (result.interrupted, result.runs.height, result.intervals().height) == (True, 0, 0)
+    result = al.run_sweep(sweep, executor=pressed)
+    assert (result.interrupted, result.frame.height, result.intervals().height) == (True, 0, 0)
     assert pressed.bars == [(None, 2, 0)]
 
 
@@ -795,7 +798,7 @@ def test_one_long_run_has_intervals_by_batch_means_and_doubts_are_told(small: Pa
 def test_medians_and_distributions_over_replications_have_intervals_and_bands(file: Path) -> None:
     result = al.run_sweep(sweep_file.load(file, ["load=0.2"], replications=8).sweep)
     medians = result.intervals(quantile=0.5)
-    values = result.runs.filter(queue="red")["web.p90-time"]
+    values = result.frame.filter(queue="red")["web.p90-time"]
     assert medians["low"][1] in values.to_list()
     assert medians["low"][1] <= medians["mean"][1] <= medians["high"][1]
     band = result.distribution("web.p90-time").filter(queue="short")

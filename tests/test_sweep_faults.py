@@ -17,7 +17,6 @@ from conftest import PATIENCE_S, Cli
 from aqmlab.campaign import Local
 from aqmlab.store import Store
 from aqmlab.sweep import file as sweep_file
-from aqmlab.sweep import result as sweep_result
 from aqmlab.sweep import run as sweep_run
 
 FILE = """\
@@ -67,7 +66,7 @@ def runs_of(file: Path) -> pl.DataFrame:
     """What the store holds of the sweep."""
     sweep = sweep_file.load(file).sweep
     with Store(file.parent / "kept", read_only=True) as store:
-        return sweep_result.collect(sweep_run.plan(sweep, store), store).runs.select(NAMES)
+        return store.results(sweep).frame.select(NAMES)
 
 
 def alone(file: Path) -> pl.DataFrame:
@@ -75,7 +74,7 @@ def alone(file: Path) -> pl.DataFrame:
     store = Store.in_memory()
     sweep = sweep_file.load(file).sweep
     sweep_run.run(sweep, store, executor=Local(jobs=1))
-    return sweep_result.collect(sweep_run.plan(sweep, store), store).runs.select(NAMES)
+    return store.results(sweep).frame.select(NAMES)
 
 
 def test_a_full_disk_stops_with_a_clear_word_and_the_next_call_goes_on(file: Path) -> None:

@@ -120,7 +120,7 @@ def test_a_campaign_runs_traces_as_it_runs_scenarios(tmp_path: Path) -> None:
         did = campaign.execute(tasks, store, executor=campaign.Local(jobs=2), total=4)
         found = planned.collect(store, {})
     assert (did.made, did.failures) == (4, [])
-    fast, slow = ([row[active] for row in found.where(rate=rate)] for rate in ("100Mbps", "20Mbps"))
+    fast, slow = ([row[active] for row in found.rows_at(rate=rate)] for rate in ("100Mbps", "20Mbps"))
     assert max(fast) < min(slow)
 
 

@@ -8,18 +8,20 @@
 from aqmlab._core import RESULTS_VERSION, ScenarioError, __version__
 from aqmlab.comparison.compare import compare
 from aqmlab.measures import Measure
+from aqmlab.results.table import Results
 from aqmlab.scenario import Scenario, ScenarioFileError
 from aqmlab.scenario.catalog import Entry, catalog, entry
 from aqmlab.scenario.run import Run
 from aqmlab.store import Store
 from aqmlab.sweep import Sweep
 from aqmlab.sweep.file import load as load_sweep
-from aqmlab.sweep.result import run_sweep
+from aqmlab.sweep.run_sweep import run_sweep
 
 __all__ = [
     "RESULTS_VERSION",
     "Entry",
     "Measure",
+    "Results",
     "Run",
     "Scenario",
     "ScenarioError",

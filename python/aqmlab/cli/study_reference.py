@@ -42,8 +42,8 @@ def page() -> str:
     parts = [
         "# Studies",
         "",
-        "[A study in ten minutes](../guides/study-in-ten-minutes.md) shows a study. This page lists the words",
-        "of files and the names of Python.",
+        "[A study in ten minutes](../guides/study-in-ten-minutes.md) shows a study. This page lists the",
+        "words of files and the names of Python.",
         "",
         "## Files",
         "",

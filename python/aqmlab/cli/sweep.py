@@ -5,6 +5,7 @@ import sys
 from collections import Counter
 from collections.abc import Mapping
 from contextlib import AbstractContextManager
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -31,8 +32,8 @@ from aqmlab.sweep.file import SweepFile, is_sweep, load
 if TYPE_CHECKING:
     from aqmlab.campaign import Executor
     from aqmlab.results.labels import Value
+    from aqmlab.results.table import Results
     from aqmlab.sweep import Sweep
-    from aqmlab.sweep.result import SweepResult
 
 app = typer.Typer(
     help="Runs a scenario along axes, with replications, and judges its claims.",
@@ -176,7 +177,6 @@ def _run(
     from aqmlab.cli import sweep_text
     from aqmlab.store import Store
     from aqmlab.sweep import estimate as sweep_estimate
-    from aqmlab.sweep import result as sweep_result
     from aqmlab.sweep import run as sweep_run
 
     sweep = chosen.sweep
@@ -204,16 +204,16 @@ def _run(
             print(f"aqmlab: {error}", file=sys.stderr)
             print(f"aqmlab: stopped; {account.made} runs were made and are kept in {folder}", file=sys.stderr)
             raise typer.Exit(1) from None
-        planned = sweep_run.plan_so_far(sweep, kept)
-        result = sweep_result.collect(planned, kept, failures=account.failures, interrupted=interrupted)
-    if result.runs.height or as_json:
+        found = kept.results(sweep)
+    result = replace(found, failures=tuple(account.failures), interrupted=interrupted)
+    if result.frame.height or as_json:
         _show(chosen, result, against, ratio, as_json, ())
     if not as_json:
         print(f"\n{account.made} runs made, {account.found} kept before, in {folder}")
     _end(result, folder)
 
 
-def _end(result: "SweepResult", folder: Path) -> None:
+def _end(result: "Results", folder: Path) -> None:
     from aqmlab.cli import sweep_text
 
     sweep_text.print_failures(result)
@@ -223,11 +223,10 @@ def _end(result: "SweepResult", folder: Path) -> None:
             file=sys.stderr,
         )
         raise typer.Exit(INTERRUPTED)
-    short = [one for one in result.enough if one.exhausted]
-    if short:
+    if result.too_wide:
         print(
-            f"aqmlab: {len(short)} of {len(result.enough)} points have all the replications that precision "
-            "allows, and are wider than asked: raise precision.most",
+            f"aqmlab: {result.too_wide} of {result.points.height} points have all the replications that "
+            "precision allows, and are wider than asked: raise precision.most",
             file=sys.stderr,
         )
     if result.failures:
@@ -240,7 +239,7 @@ def _end(result: "SweepResult", folder: Path) -> None:
 
 def _show(
     chosen: SweepFile,
-    result: "SweepResult",
+    result: "Results",
     baseline: "dict[str, Value]",
     ratio: bool,
     as_json: bool,
@@ -256,7 +255,7 @@ def _show(
         differences = result.against(baseline, "ratio" if ratio else "difference", wanted=measures)
     judged = claim_tables.judge(chosen.claims, result)
     if as_json:
-        print(json.dumps(sweep_text.table(result, judged, differences), indent=2))
+        print(json.dumps(sweep_text.table(result, chosen.sweep.id, judged, differences), indent=2))
         return
     sweep_text.print_intervals(result, measures, quantile=quantile, form=form)
     if differences is not None:
@@ -343,7 +342,6 @@ def show(
 ) -> None:
     """Prints and draws what the store holds of a sweep, without running anything."""
     from aqmlab.store import Store
-    from aqmlab.sweep import result as sweep_result
     from aqmlab.sweep import run as sweep_run
 
     _need("--baseline AXIS=VALUE", baseline, {"--ratio": ratio})
@@ -353,12 +351,15 @@ def show(
     chosen = _load(file, overrides, replications, None)
     against = _labels(chosen.sweep, baseline)
     with Store(store, read_only=True) as kept:
-        result = sweep_result.collect(sweep_run.plan(chosen.sweep, kept), kept)
+        sweep_run.plan(chosen.sweep, kept)
+        result = kept.results(chosen.sweep)
     names = measure or []
     for name in names:
         result.measure(name)
     if csv:
-        print(result.runs.write_csv(), end="")
+        points = result.points.with_row_index("point")
+        runs = points.join(result.frame, on=list(result.axes), maintain_order="left")
+        print(runs.write_csv(), end="")
     else:
         _show(chosen, result, against, ratio, as_json, names, quantile, table)
     if plot is not None:
@@ -380,8 +381,8 @@ def show(
                 print(f"aqmlab: {saved}", file=sys.stderr)
             elif not (csv or as_json):
                 print(f"Drawn: {saved[shown_of(kinds)]}")
-    wanted_runs = sum(one.wanted for one in result.enough)
-    done = result.runs.filter(result.runs["status"] == "done").height
+    wanted_runs = result.wanted or 0
+    done = result.frame.filter(result.frame["status"] == "done").height
     if done < wanted_runs:
         print(f"aqmlab: {wanted_runs - done} of {wanted_runs} runs are not there", file=sys.stderr)
 

@@ -9,20 +9,20 @@ from typing import TYPE_CHECKING, Any
 
 from aqmlab import stats
 from aqmlab.cli.table_text import Form, print_table
-from aqmlab.measures import Measure
+from aqmlab.measures import Quantity
 from aqmlab.metrics import finite
 
 if TYPE_CHECKING:
     import polars as pl
 
+    from aqmlab.results.table import Results
     from aqmlab.stats import Evidence
     from aqmlab.sweep.claims import Judged
     from aqmlab.sweep.estimate import Estimate
-    from aqmlab.sweep.result import SweepResult
 
 
 def print_intervals(
-    result: SweepResult,
+    result: Results,
     measures: Sequence[str] = (),
     *,
     quantile: float | None = None,
@@ -39,9 +39,9 @@ def print_intervals(
 
 
 def print_estimates(
-    result: SweepResult,
+    result: Results,
     estimates: pl.DataFrame,
-    measures: Sequence[Measure],
+    measures: Sequence[Quantity],
     title: str,
     form: Form = Form.TEXT,
 ) -> None:
@@ -71,7 +71,7 @@ def print_judged(judged: Iterable[Judged]) -> None:
             print(f"           {part.verdict:<10} {decides(part)}")
 
 
-def print_failures(result: SweepResult, most: int = 5) -> None:
+def print_failures(result: Results, most: int = 5) -> None:
     """The first runs that failed, on standard error."""
     for failure in result.failures[:most]:
         print(f"aqmlab: {failure}", file=sys.stderr)
@@ -79,11 +79,11 @@ def print_failures(result: SweepResult, most: int = 5) -> None:
         print(f"aqmlab: and {len(result.failures) - most} more", file=sys.stderr)
 
 
-def table(result: SweepResult, judged: Iterable[Judged] = (), differences: Any = None) -> dict[str, Any]:
-    """What `--json` prints."""
+def table(result: Results, id: str, judged: Iterable[Judged] = (), differences: Any = None) -> dict[str, Any]:
+    """What `--json` prints of a sweep with this id."""
     found = {
-        "sweep": result.sweep.name,
-        "id": result.sweep.id,
+        "sweep": result.name,
+        "id": id,
         "measures": [
             {"name": one.name, "title": one.title, "unit": one.unit, "version": one.version}
             for one in result.measured
@@ -135,9 +135,9 @@ def seconds(time_s: float) -> str:
     return f"{time_s / 3600:.1f} h"
 
 
-def _counts(result: SweepResult) -> str:
-    done = result.runs.filter(result.runs["status"] == "done")
-    counts = done.group_by("point").len()["len"].to_list()
+def _counts(result: Results) -> str:
+    done = result.frame.filter(result.frame["status"] == "done")
+    counts = done.group_by(*result.axes).len()["len"].to_list()
     if not counts:
         return "no replications"
     low, high = min(counts), max(counts)

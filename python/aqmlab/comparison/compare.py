@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -12,12 +14,14 @@ from aqmlab.measures import Measure
 from aqmlab.scenario import Scenario
 from aqmlab.scenario.queues import different_rates, links_for, replacement, with_queue
 from aqmlab.scenario.tcps import with_tcp
+from aqmlab.sweep import Changes, Sweep
 
 if TYPE_CHECKING:
     import polars as pl
 
     from aqmlab.campaign import Executor
     from aqmlab.measures import View
+    from aqmlab.results.table import Results
     from aqmlab.store import Store
 
 
@@ -51,11 +55,10 @@ def compare(
 
     Raises `ValueError`, which names the argument, before any run.
     """
-    import polars as pl
-
     from aqmlab import campaign
     from aqmlab.metrics import TIMED
     from aqmlab.store import Store
+    from aqmlab.sweep import run as sweep_run
 
     arguments.instance("scenario", scenario, Scenario, "aqmlab.Scenario.load reads a file")
     queues, tcps, at = (
@@ -79,61 +82,42 @@ def compare(
     kept = scenario.effective["record"]["transfer_columns"]
     if kept and not set(kept) >= TIMED:
         raise ValueError(f"record.transfer_columns: a comparison needs {', '.join(sorted(TIMED))}")
+    sweep = _sweep(scenario, queues, tcps, links, metric, replications, first_seed)
     variants: dict[Variant, Scenario] = {(): scenario}
-    changes = ((partial(with_queue, at=links), queues), (with_tcp, tcps))
-    for change, wanted in changes:
+    for change, wanted in ((partial(with_queue, at=links), queues), (with_tcp, tcps)):
         if wanted:
             variants = {
                 (*so_far, name): change(one, name) for so_far, one in variants.items() for name in wanted
             }
-    factors = [factor for factor, names in (("queue", queues), ("tcp", tcps)) if names]
-    seed = scenario.effective["seed"] if first_seed is None else first_seed
-    measures = _measures(metric)
-    canonical = {names: one.with_({"seed": 1}) for names, one in variants.items()}
-    tasks = {
-        (names, seed + k): campaign.Task(
-            scenario=one, seed=seed + k, measures=measures(one), name=", ".join(names)
-        )
-        for k in range(replications)
-        for names, one in canonical.items()
-    }
     store = store or Store.in_memory()
     account = campaign.Account()
     try:
-        campaign.execute(
-            tasks.values(),
+        sweep_run.run(
+            sweep,
             store,
             executor=executor or campaign.Local(jobs=jobs),
             label=label,
-            total=len(tasks),
-            account=account,
             retry=True,
+            account=account,
         )
         interrupted = False
     except KeyboardInterrupt:
         store.refresh()
         interrupted = True
-    values: list[dict[str, Any]] = []
-    times: list[pl.DataFrame] = []
-    kept = store.runs_of([one.digest for one in canonical.values()])
-    # In the order in which they were asked for, not in that in which they were done.
-    for (names, seed), task in tasks.items():
-        record = kept.get(task.run)
-        if record is None or not campaign.complete(record, task.keys):
-            continue
-        run = {**dict(zip(factors, names, strict=True)), "seed": seed}
-        found = {one.key: record.values[one.key] for one in task.measures if one.key in record.values}
-        values += [run | row for row in _rows(task.measures, found)]
-        times.append(_labelled(store.frame(record, TIMES.key), run))
-    words = dict.fromkeys(factors, str)
+    asked = sweep.asked(store)
+    results = store.results(replace(asked, whole=True)).named(scenario.name)
+    called = {one.scenario: ", ".join(map(str, one.point)) for one in reversed(asked.runs)}
+    results = replace(
+        results,
+        failures=tuple(replace(one, name=called[one.scenario]) for one in account.failures),
+        interrupted=interrupted,
+    )
     return Comparison(
         queues={names[0]: _queue_of(one, links[0]) for names, one in variants.items()} if queues else {},
         tcps={names[-1]: one.effective["tcp"] for names, one in variants.items()} if tcps else {},
-        values=pl.DataFrame(values, schema={**words, **_VALUES}),
-        times=pl.concat(times) if times else pl.DataFrame(schema={**words, **_TIMES}),
+        results=_by_quantile(results) if metric is Metric.RESPONSE_TIME else _without(results, TIMES),
+        times=_times_of(results, store),
         replications=replications,
-        failures=tuple(map(str, account.failures)),
-        interrupted=interrupted,
         metric=metric,
         at=links if queues else [],
         replaced=replacement(scenario, at) if queues else None,
@@ -146,7 +130,80 @@ def compare(
     )
 
 
-_VALUES = {"seed": int, "quantity": str, "unit": str, "value": float}
+def _sweep(
+    scenario: Scenario,
+    queues: Sequence[str],
+    tcps: Sequence[str],
+    links: Sequence[str],
+    metric: Metric,
+    replications: int,
+    first_seed: int | None,
+) -> Sweep:
+    """The comparison as a sweep: the axes `queue` and `tcp`, as far as they are compared."""
+
+    def changed(
+        change: Callable[[Scenario, str], Scenario], name: str, table: dict[str, Any]
+    ) -> dict[str, Any]:
+        made = Scenario.from_dict(table, files=scenario.files, name=scenario.name)
+        return dict(change(made, name).given)
+
+    axes = {
+        label: Changes({name: partial(changed, change, name) for name in names})
+        for label, change, names in (
+            ("queue", partial(with_queue, at=links), queues),
+            ("tcp", with_tcp, tcps),
+        )
+        if names
+    }
+    of_metric = [RESPONSE_TIMES] if metric is Metric.RESPONSE_TIME else _told(scenario)
+    return Sweep(
+        scenario,
+        axes=axes,
+        # Of a single run no batch means are asked.
+        measures=[replace(one, series=None) for one in (*of_metric, TIMES)],
+        name="compare-" + re.sub(r"[^A-Za-z0-9._-]", "-", scenario.name),
+        replications=replications,
+        first_seed=first_seed,
+    )
+
+
+def _without(results: Results, measure: Measure) -> Results:
+    return results.select(*(one.name for one in results.measured if one.name != measure.name))
+
+
+def _by_quantile(results: Results) -> Results:
+    """A measure for each quantile of response times that a run has."""
+    found: dict[str, str] = {}
+    for rows in results.column(RESPONSE_TIMES.name):
+        found |= {quantity: unit for quantity, unit, value in rows if value is not None}
+
+    def quantile(quantity: str, run: Mapping[str, Any]) -> float | None:
+        return next((value for name, _, value in run[RESPONSE_TIMES.name] if name == quantity), None)
+
+    for quantity, unit in found.items():
+        results = results.with_measure(quantity, partial(quantile, quantity), unit=unit)
+    return results.select(*found)
+
+
+def _times_of(results: Results, store: Store) -> pl.DataFrame:
+    """The times of completed transfers: `queue` or `tcp` or both, `seed`, `traffic`, `time_s`."""
+    import polars as pl
+
+    kept = store.runs_of(results.frame["scenario"].unique().to_list())
+    columns = [*results.axes, "seed", "scenario"]
+    # Seed by seed, not variant by variant.
+    runs = results.frame.select(columns).sort("seed", maintain_order=True)
+    times = [
+        _labelled(
+            store.frame(kept[run["scenario"], run["seed"]], TIMES.key),
+            {name: value for name, value in run.items() if name != "scenario"},
+        )
+        for run in runs.iter_rows(named=True)
+    ]
+    schema = {**dict.fromkeys(results.axes, pl.String), **_TIMES}
+    return pl.concat(times) if times else pl.DataFrame(schema=schema)
+
+
 _TIMES = {"seed": int, "traffic": str, "time_s": float}
 
 
@@ -162,12 +219,6 @@ def quantities(scenario: Scenario, metric: Metric = Metric.SUMMARY) -> list[str]
 
         return [f"{name} response time, {one}" for name in scenario.effective["traffic"] for one in QUANTILES]
     return [one.title for one in _told(scenario)]
-
-
-def _measures(metric: Metric) -> Callable[[Scenario], tuple[Measure, ...]]:
-    if metric is Metric.RESPONSE_TIME:
-        return lambda scenario: (RESPONSE_TIMES, TIMES)
-    return lambda scenario: (*_told(scenario), TIMES)
 
 
 def _told(scenario: Scenario) -> list[Measure]:
@@ -191,18 +242,6 @@ def _told(scenario: Scenario) -> list[Measure]:
 
 _UNTOLD = frozenset({"timeouts", "fast-retransmits", "retransmitted"})
 _OF_PAGES = frozenset({"mean-page", "median-page", "p90-page"})
-
-
-def _rows(measures: Sequence[Measure], found: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-    """Rows of quantity, unit and value."""
-    if RESPONSE_TIMES.key in found:
-        for quantity, unit, value in found[RESPONSE_TIMES.key]:
-            if value is not None:
-                yield {"quantity": quantity, "unit": unit, "value": float(value)}
-        return
-    for one in measures:
-        if found.get(one.key) is not None:
-            yield {"quantity": one.title, "unit": one.unit, "value": float(found[one.key])}
 
 
 def _response_times(view: View) -> list[list[Any]]:

@@ -10,6 +10,7 @@ from functools import cached_property
 from itertools import product
 from typing import TYPE_CHECKING, Any
 
+from aqmlab.results import pairs
 from aqmlab.scenario import flat
 
 if TYPE_CHECKING:
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 
     from aqmlab.charts.chart import Chart
     from aqmlab.metrics.response_times import Crossing
-    from aqmlab.stats import Interval
+    from aqmlab.results.table import Results
 
 Variant = tuple[str, ...]
 
@@ -36,18 +37,15 @@ class Comparison:
     """What a comparison found.
 
     `queues` and `tcps` hold the parameters of each in full, by name; both are factors, and a variant is
-    a name for each factor that was compared. `values` has one row for each variant, replication and
-    quantity (`queue` or `tcp` or both, `seed`, `quantity`, `unit`, `value`); `times` one for each completed
-    transfer (`queue` or `tcp` or both, `seed`, `traffic`, `time_s`).
+    a name for each factor that was compared. `results` is the table of the runs, whose axes are the factors;
+    `times` has a row for each completed transfer (`queue` or `tcp` or both, `seed`, `traffic`, `time_s`).
     """
 
     queues: Mapping[str, Any]
     tcps: Mapping[str, Any]
-    values: pl.DataFrame
+    results: Results
     times: pl.DataFrame
     replications: int
-    failures: Sequence[str] = field(default_factory=tuple)
-    interrupted: bool = False
     metric: Metric = Metric.SUMMARY
     at: Sequence[str] = ()
     """The links whose queues were replaced."""
@@ -68,39 +66,64 @@ class Comparison:
         """Every variant, in the order asked for: its names, one for each of `factors`."""
         return list(product(*(names for names in (self.queues, self.tcps) if names)))
 
-    def intervals(self) -> pl.DataFrame:
-        """Mean and 95 % interval of every quantity and variant, over replications (Student's t)."""
+    @property
+    def failures(self) -> tuple[str, ...]:
+        """A sentence for each run that failed."""
+        return tuple(map(str, self.results.failures))
+
+    @property
+    def interrupted(self) -> bool:
+        """Whether Ctrl-C ended the comparison before all runs were made."""
+        return self.results.interrupted
+
+    @cached_property
+    def values(self) -> pl.DataFrame:
+        """A row for each replication, variant and quantity, in this order: `queue` or `tcp` or both, `seed`,
+        `quantity`, `unit`, `value`."""
+
+        measured = self.results.measured
+        runs = self.results.frame.sort("seed", maintain_order=True).with_row_index("run")
+        long = runs.unpivot(
+            [one.name for one in measured], index=["run", *self.factors, "seed"], variable_name="measure"
+        )
+        return (
+            long.drop_nulls("value")
+            .join(self._quantities, on="measure", maintain_order="left")
+            .sort("run", "place")
+            .select(*self.factors, "seed", "quantity", "unit", "value")
+        )
+
+    @property
+    def _quantities(self) -> pl.DataFrame:
+        """What each measure is called: `measure`, `quantity`, and its `place` in order."""
         import polars as pl
 
+        rows = [(one.name, one.title or one.name, one.unit) for one in self.results.measured]
+        schema = {"measure": pl.String, "quantity": pl.String, "unit": pl.String}
+        return pl.DataFrame(rows, schema=schema, orient="row").with_row_index("place")
+
+    def intervals(self) -> pl.DataFrame:
+        """Mean and 95 % interval of every quantity and variant, over replications (Student's t): `quantity`,
+        `unit`, `queue` or `tcp` or both, `mean`, `low`, `high`, `replications`."""
         from aqmlab import stats
 
-        rows: list[dict[str, Any]] = []
-        groups = self.values.group_by("quantity", "unit", *self.factors, maintain_order=True)
-        for (quantity, unit, *names), group in groups:
-            interval = stats.mean_interval(group["value"].to_list())
-            rows.append(self._row(quantity, unit, names, interval))
-        return pl.DataFrame(rows, schema=self._interval_schema())
+        return self._told(self.results.intervals(stats.LEVEL))
 
     def differences(self) -> pl.DataFrame:
-        """Mean and 95 % interval of how each variant differs from the first one, seed by seed."""
-        import polars as pl
-
+        """Mean and 95 % interval of how each variant differs from the first one, seed by seed: as
+        `intervals`."""
         from aqmlab import stats
 
-        rows: list[dict[str, Any]] = []
-        for (quantity, unit), group in self.values.group_by("quantity", "unit", maintain_order=True):
-            by_variant: dict[Variant, dict[int, float]] = {}
-            for row in group.iter_rows(named=True):
-                names = tuple(row[factor] for factor in self.factors)
-                by_variant.setdefault(names, {})[row["seed"]] = row["value"]
-            first = by_variant.get(self.variants[0], {})
-            for names in self.variants[1:]:
-                ours = by_variant.get(names, {})
-                both = [seed for seed in ours if seed in first]
-                if both:
-                    pairs = [ours[seed] for seed in both], [first[seed] for seed in both]
-                    rows.append(self._row(quantity, unit, names, stats.paired_difference(*pairs)))
-        return pl.DataFrame(rows, schema=self._interval_schema())
+        first = dict(zip(self.factors, self.variants[0], strict=True))
+        found = self._told(self.results.against(first, level=stats.LEVEL).with_row_index("at"), "at")
+        return found.sort("place", "at").drop("place", "at")
+
+    def _told(self, estimates: pl.DataFrame, *also: str) -> pl.DataFrame:
+        """Estimates by the names of quantities, without those of which no run has a value."""
+        found = estimates.filter(estimates["replications"] > 0).drop("unit")
+        columns = ["quantity", "unit", *self.factors, "mean", "low", "high", "replications"]
+        with_names = found.join(self._quantities, on="measure", maintain_order="left")
+        return with_names.select(*columns, *(["place", *also] if also else []))
 
     @property
     def title(self) -> str:
@@ -131,12 +154,9 @@ class Comparison:
         times = {names: self._by_seed(ours, names) for names in self.variants}
         found = {}
         for names in self.variants[1:]:
-            both = [seed for seed in times[names] if seed in times[self.variants[0]]]
-            if both:
-                first, second = (
-                    response_times.shares([times[one][seed] for seed in both], grid)
-                    for one in (self.variants[0], names)
-                )
+            both = pairs.by_seed(times[names], times[self.variants[0]])
+            if both[0]:
+                second, first = (response_times.shares(some, grid) for some in both)
                 found[names] = response_times.crossings(first, second, grid)
         return found
 
@@ -285,18 +305,3 @@ class Comparison:
             labels = {factor: [name] * grid.size for factor, name in chosen.items()}
             parts.append(pl.DataFrame({"time_s": grid, "share": share, **labels}))
         return pl.concat(parts)
-
-    def _row(self, quantity: Any, unit: Any, names: Sequence[Any], interval: Interval) -> dict[str, Any]:
-        return {
-            "quantity": quantity,
-            "unit": unit,
-            **dict(zip(self.factors, names, strict=True)),
-            "mean": interval.value,
-            "low": interval.low,
-            "high": interval.high,
-            "replications": interval.count,
-        }
-
-    def _interval_schema(self) -> dict[str, Any]:
-        numbers = {"mean": float, "low": float, "high": float, "replications": int}
-        return {"quantity": str, "unit": str, **dict.fromkeys(self.factors, str), **numbers}

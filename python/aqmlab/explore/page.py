@@ -21,6 +21,7 @@ from typing import Any
 
 from aqmlab import stats
 from aqmlab._support import quantities, toml_writer
+from aqmlab.measures import Quantity
 
 TEMPLATE = "explore.html.jinja"
 STYLE = "explore.css"
@@ -70,22 +71,6 @@ class Axis:
 
 
 @dataclass(frozen=True, kw_only=True)
-class MeasureInfo:
-    """What was measured: `digits` are the significant ones of a number without an interval."""
-
-    name: str
-    title: str = ""
-    unit: str = ""
-    digits: int = 4
-
-    @property
-    def label(self) -> str:
-        """Title and unit, for axes and heads of tables."""
-        title = self.title or self.name
-        return f"{title} ({self.unit})" if self.unit else title
-
-
-@dataclass(frozen=True, kw_only=True)
 class PointData:
     """One scenario and its runs.
 
@@ -110,7 +95,7 @@ class Exploration:
 
     title: str
     axes: tuple[Axis, ...]
-    measures: tuple[MeasureInfo, ...]
+    measures: tuple[Quantity, ...]
     points: tuple[PointData, ...]
     provenance: Mapping[str, str] = field(default_factory=dict)
     level: float = stats.LEVEL

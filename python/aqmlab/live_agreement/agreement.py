@@ -15,7 +15,7 @@ from aqmlab.campaign import live as live_runs
 from aqmlab.measures import Reduction, Run
 from aqmlab.metrics import summary
 from aqmlab.results.labels import Labels
-from aqmlab.results.runs import Results
+from aqmlab.results.table import ExperimentResults
 from aqmlab.results.variable import seeds_of, series
 from aqmlab.store import Store
 from aqmlab.study.experiment import Experiment
@@ -212,7 +212,9 @@ def run(
     return Comparison(compared=compared, replications=replications, failures=account.failures, live=facts)
 
 
-def _compared(pair: tuple[Experiment, Experiment], results: Results, labels: Labels) -> Iterator[Compared]:
+def _compared(
+    pair: tuple[Experiment, Experiment], results: ExperimentResults, labels: Labels
+) -> Iterator[Compared]:
     for measure in MEASURES:
         both = [one[_REDUCTION.measure(measure.name, measure.name)] for one in pair]
         seeds = seeds_of(both, results)

@@ -106,24 +106,15 @@ class View:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Measure:
-    """One thing that a run is reduced to.
-
-    `compute` gives a number, or `None` (or NaN) where the run has none, such as the mean time of no
-    transfers; of a measure without a unit also what JSON holds (a list, a table of numbers), or a polars
-    frame, which is kept as Parquet. `columns` names what must be recorded for it, by table.
-    """
+class Quantity:
+    """What a column of numbers is: its name, what it is called in words, its unit, how it is printed."""
 
     name: str
-    compute: Callable[[View], Any]
     title: str = ""
     unit: str = ""
     digits: int = 4
     """Significant digits of a number without an interval."""
     version: int = 1
-    columns: Mapping[str, frozenset[str]] | None = None
-    series: Callable[[View], Any] | None = None
-    """The values over time that the measure is the mean of, for batch means of one long run."""
 
     def __post_init__(self) -> None:
         if "@" in self.name or not self.name.strip():
@@ -140,6 +131,21 @@ class Measure:
     def label(self) -> str:
         """Title and unit, for axes and heads of tables."""
         return with_unit(self.title or self.name, self.unit)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Measure(Quantity):
+    """One thing that a run is reduced to.
+
+    `compute` gives a number, or `None` (or NaN) where the run has none, such as the mean time of no
+    transfers; of a measure without a unit also what JSON holds (a list, a table of numbers), or a polars
+    frame, which is kept as Parquet. `columns` names what must be recorded for it, by table.
+    """
+
+    compute: Callable[[View], Any]
+    columns: Mapping[str, frozenset[str]] | None = None
+    series: Callable[[View], Any] | None = None
+    """The values over time that the measure is the mean of, for batch means of one long run."""
 
     @property
     def fingerprint(self) -> str:

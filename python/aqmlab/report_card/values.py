@@ -22,7 +22,7 @@ from aqmlab.report_card.experiments import SECTIONS, VARIANT, Section, parameter
 from aqmlab.report_card.measures import PREFIX
 from aqmlab.report_card.network import DROP_TAIL, RATE_MBPS, Table, room_of
 from aqmlab.report_card.queues import EQUAL, SHIPPED
-from aqmlab.results.runs import Runs
+from aqmlab.results.table import Results
 from aqmlab.scenario import flat
 from aqmlab.store import Store
 from aqmlab.study.experiment import Experiment, FormName
@@ -199,7 +199,7 @@ def measure(
     return values, tuple(map(str, account.failures))
 
 
-def _rows(number: str, room: str, runs: Runs) -> list[tuple[Any, ...]]:
+def _rows(number: str, room: str, runs: Results) -> list[tuple[Any, ...]]:
     """Rows of the table."""
     found = []
     for row in runs.rows:

@@ -15,10 +15,10 @@ from typing import Any
 from aqmlab import stats
 from aqmlab.measures import with_unit
 from aqmlab.results.labels import Labels, Value, said
-from aqmlab.results.runs import Results
 from aqmlab.results.variable import (
     NOTHING,
     Along,
+    RunsByName,
     Variable,
     all_at,
     axes_of,
@@ -58,6 +58,8 @@ class Estimate:
     version: int = 1
     condition: str = ""
     """SQL over labels that holds where it is judged."""
+    paired: bool = False
+    """Whether it compares two variables seed by seed."""
 
     @property
     def axes(self) -> tuple[str, ...]:
@@ -100,7 +102,7 @@ class Estimate:
         of = tuple(one.of if isinstance(one, Along) and one.label in one.averages else one for one in self.of)
         return self if of == self.of else replace(self, of=of).spread()
 
-    def points(self, results: Results) -> Iterator[Labels]:
+    def points(self, results: RunsByName) -> Iterator[Labels]:
         """The labels at which it is judged, as far as the form that was run has them."""
         every_point = product({label: self.values_of(label, results) for label in self.axes})
         found = (labels for labels in every_point if all(_exists(one, results, labels) for one in self.of))
@@ -114,18 +116,33 @@ class Estimate:
             table = pl.DataFrame([{**self.of[0].chosen, **labels} for labels in points]).with_row_index("at")
             yield from (points[at] for at in table.filter(pl.sql_expr(self.condition))["at"])
 
-    def values_of(self, label: str, results: Results) -> tuple[Value, ...]:
+    def values_of(self, label: str, results: RunsByName) -> tuple[Value, ...]:
         """The values of an axis at which it is judged, as far as the form that was run has them."""
         return common_values(self.of, label, results)
 
-    def interval(self, results: Results, labels: Labels = NOTHING, level: float = stats.LEVEL) -> Interval:
+    def interval(self, results: RunsByName, labels: Labels = NOTHING, level: float = stats.LEVEL) -> Interval:
         """The estimate at a point."""
         seeds = seeds_of(self.of, results)
         if self.raw:
-            found = [[one.value(results, labels, seed) for seed in seeds] for one in self.of]
+            found = [one.values(results, labels, seeds) for one in self.of]
         else:
             found = [series(one, results, labels, seeds) for one in self.of]
         return self.finds(found, level)
+
+    def unpaired_seeds(self, results: RunsByName, labels: Labels) -> tuple[list[int], list[int]] | None:
+        """The seeds of each of two variables that are to be paired, if they share none at a point."""
+        if not self.paired:
+            return None
+        seeds = seeds_of(self.of, results)
+        ours, theirs = (
+            [
+                seed
+                for seed, value in zip(seeds, series(one, results, labels, seeds), strict=True)
+                if not math.isnan(value)
+            ]
+            for one in self.of
+        )
+        return (ours, theirs) if ours and theirs and not set(ours) & set(theirs) else None
 
     def is_known(self, interval: Interval) -> bool:
         """Whether an interval of it is so narrow that more seeds would tell nothing of use."""
@@ -186,20 +203,23 @@ def single_run(variable: Variable, standard_error: Variable, batches: int) -> Es
 
 def ratio(ours: Variable, theirs: Variable | None = None, **pair: tuple[Value, Value]) -> Estimate:
     """The ratio of the means of two variables, or of one at two values of an axis, `queue=("SHRED", "RED")`,
-    paired by seed (`modality.paired_ratio`)."""
+    paired by seed (`modality.paired_ratio`). Raises `ValueError` if their units differ."""
     ours, theirs = _both(ours, theirs, pair)
+    _check_units("ratio", ours, theirs)
     return Estimate(
         how="ratio",
         of=(ours, theirs),
         finds=lambda values, level: modality.paired_ratio(values[0], values[1], level),
         words=_compared(ours, theirs, "/", ""),
         tolerance=RATIO_TOLERANCE,
+        paired=True,
     )
 
 
 def unpaired_ratio(ours: Variable, theirs: Variable) -> Estimate:
     """The ratio of the means of two variables above zero that the same seed does not pair, such as those of
-    different arrivals (`modality.unpaired_ratio`)."""
+    different arrivals (`modality.unpaired_ratio`). Raises `ValueError` if their units differ."""
+    _check_units("unpaired ratio", ours, theirs)
     return Estimate(
         how="unpaired ratio",
         of=(ours, theirs),
@@ -210,13 +230,16 @@ def unpaired_ratio(ours: Variable, theirs: Variable) -> Estimate:
 
 
 def difference(ours: Variable, theirs: Variable | None = None, **pair: tuple[Value, Value]) -> Estimate:
-    """The mean difference of two variables, or of one at two values of an axis, paired by seed."""
+    """The mean difference of two variables, or of one at two values of an axis, paired by seed. Raises
+    `ValueError` if their units differ."""
     ours, theirs = _both(ours, theirs, pair)
+    _check_units("difference", ours, theirs)
     return Estimate(
         how="difference",
         of=(ours, theirs),
         finds=lambda values, level: modality.paired_difference(values[0], values[1], level),
         words=_compared(ours, theirs, " - ", ours.unit),
+        paired=True,
     )
 
 
@@ -227,6 +250,14 @@ def _both(
         return ours, theirs
     ((label, (first, second)),) = pair.items()
     return ours.at(**{label: first}), ours.at(**{label: second})
+
+
+def _check_units(how: str, ours: Variable, theirs: Variable) -> None:
+    if ours.unit != theirs.unit:
+        units = [f"in {one.unit}" if one.unit else "a plain number" for one in (ours, theirs)]
+        raise ValueError(
+            f"{how}: {ours.name} is {units[0]}, and {theirs.name} is {units[1]}: compare numbers of one unit"
+        )
 
 
 def statistic(how: str, finds: Finds, *of: Variable, version: int = 1, unit: str = "") -> Estimate:
@@ -269,12 +300,13 @@ def _apart(one: Variable, other: Variable, common: Labels) -> str:
     return " and ".join(experiment.title for experiment in one.experiments)
 
 
-def _exists(variable: Variable, results: Results, labels: Labels) -> bool:
+def _exists(variable: Variable, results: RunsByName, labels: Labels) -> bool:
     """Whether the runs have all points that a variable is computed of."""
-    if all(results[one.name].points is None for one in variable.experiments):
+    sets = {one.name: results[one.name].point_set for one in variable.experiments}
+    if all(points is None for points in sets.values()):
         return True
     used = points_used(variable, results, labels)
-    return all(results[name].points is None or point in (results[name].points or ()) for name, point in used)
+    return all((points := sets[name]) is None or point in points for name, point in used)
 
 
 def _of_them(of: Sequence[Variable], label: str) -> str:
@@ -343,16 +375,16 @@ class Rule:
         known = {label: value for label, value in labels.items() if label in self.estimate.axes}
         return replace(self, estimate=self.estimate.at(**known)) if known else self
 
-    def judge(self, results: Results, level: float = stats.LEVEL) -> Evidence:
+    def judge(self, results: RunsByName, level: float = stats.LEVEL) -> Evidence:
         """Holds if it does at every point, and fails if it fails at one, at a level that allows for their
         number."""
         return _all_of(lambda at: self.parts(results, at), level)
 
-    def parts(self, results: Results, level: float = stats.LEVEL) -> list[Evidence]:
+    def parts(self, results: RunsByName, level: float = stats.LEVEL) -> list[Evidence]:
         """The evidence at each point, by intervals of this level."""
         return [self._judged(results, labels, level) for labels in self.estimate.points(results)]
 
-    def _judged(self, results: Results, labels: Labels, level: float) -> Evidence:
+    def _judged(self, results: RunsByName, labels: Labels, level: float) -> Evidence:
         what = ", ".join([self.estimate.words, *([said(labels)] if labels else [])])
         interval = self.estimate.interval(results, labels, level)
         found = stats.judge(what, interval, self.band)
@@ -360,6 +392,9 @@ class Rule:
             half = interval.half_width
             measured = f"{found.measured}, undecided: near the limit, known to ±{half:.2g}"
             found = replace(found, known_to=half, measured=measured)
+        if not interval.count and (seeds := self.estimate.unpaired_seeds(results, labels)):
+            apart = " and ".join(map(_span, seeds))
+            found = replace(found, measured=f"{what}: undecided, as the points share no seeds: {apart}")
         spread = replace(self, estimate=self.estimate.spread())
         average = spread.estimate is not self.estimate
         return replace(
@@ -369,6 +404,11 @@ class Rule:
             where=labels,
             along=tuple(spread.at(labels).parts(results, level)) if average else (),
         )
+
+
+def _span(seeds: Sequence[int]) -> str:
+    """Ascending seeds in words: the first and the last."""
+    return f"{seeds[0]} to {seeds[-1]}" if len(seeds) > 1 else f"{seeds[0]}"
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -427,13 +467,13 @@ class Several:
     def at(self, labels: Labels) -> Several:
         return replace(self, rules=tuple(rule.at(labels) for rule in self.rules))
 
-    def points(self, results: Results) -> Iterator[Labels]:
+    def points(self, results: RunsByName) -> Iterator[Labels]:
         """The labels of all points of the axes that its rules leave open, as far as all of them have them."""
         return product(
             {label: common_values(self.variables, label, results) for label in axes_of(self.variables)}
         )
 
-    def judge(self, results: Results, level: float = stats.LEVEL) -> Evidence:
+    def judge(self, results: RunsByName, level: float = stats.LEVEL) -> Evidence:
         """Holds if all do, or one does.
 
         Of many parts one of which is enough, one would hold by chance: it does only by an interval of so high
@@ -449,13 +489,13 @@ class Several:
             return plain if plain.verdict == "fails" else found
         return found
 
-    def _either(self, results: Results, level_of_parts: float, level: float) -> Evidence:
+    def _either(self, results: RunsByName, level_of_parts: float, level: float) -> Evidence:
         parts = [part for rule in self.rules for part in _best_first(rule, results, level_of_parts)]
         if level_of_parts > level:
             parts = list(map(_wider, parts))
         return stats.either(*parts, level=level_of_parts)
 
-    def level_of_parts(self, results: Results, level: float) -> float:
+    def level_of_parts(self, results: RunsByName, level: float) -> float:
         """The level of the intervals by which each part is judged that may hold for all."""
         if self.every:
             return level
@@ -463,7 +503,7 @@ class Several:
         count = sum(1 for of_rule in points for _ in of_rule)
         return stats.simultaneous_level(level, max(count, 1))
 
-    def parts(self, results: Results, level: float = stats.LEVEL) -> list[Evidence]:
+    def parts(self, results: RunsByName, level: float = stats.LEVEL) -> list[Evidence]:
         """The evidence for each rule at each point; of rules one of which is to hold, for all in one."""
         if not self.every:
             return [self.judge(results, level)]
@@ -506,7 +546,7 @@ def _wider(part: Evidence) -> Evidence:
     return replace(part, wider=True, parts=tuple(map(_wider, part.parts)))
 
 
-def _best_first(rule: AnyRule, results: Results, level: float) -> list[Evidence]:
+def _best_first(rule: AnyRule, results: RunsByName, level: float) -> list[Evidence]:
     """The points of a rule that one is to hold at, the most extreme in the claimed direction first."""
     if isinstance(rule, Several):
         return [rule.at(labels).judge(results, level) for labels in rule.points(results)]

@@ -16,13 +16,35 @@ from types import MappingProxyType
 from typing import Any, Protocol, TypeVar
 
 from aqmlab import stats
-from aqmlab.measures import Measure
+from aqmlab.measures import Quantity
 from aqmlab.results.labels import Labels, PointName, Value
-from aqmlab.results.runs import Results, Runs, number
 
 T = TypeVar("T")
 
 NOTHING: Labels = MappingProxyType({})
+
+
+class Runs(Protocol):
+    """A table of runs (`aqmlab.results.table.Results`), as far as variables ask of it."""
+
+    @property
+    def axes(self) -> Mapping[str, tuple[Value, ...]]:
+        """The values of each axis in the form that was run."""
+
+    @property
+    def seeds(self) -> tuple[int, ...]:
+        """All seeds of runs, ascending."""
+
+    @property
+    def point_set(self) -> frozenset[tuple[Value, ...]] | None:
+        """The points, where not every product of values of axes is one."""
+
+    def at_point(self, measure: str, point: tuple[Value, ...], seeds: Sequence[int]) -> list[Any]:
+        """The value of a measure at a point for each of some seeds; `None` where there is none."""
+
+
+RunsByName = Mapping[str, Runs]
+"""Tables of runs, by the name of their experiment."""
 
 
 class Experiment(Protocol):
@@ -78,8 +100,8 @@ class Variable(Hashable, Protocol):
     def definition(self) -> Any:
         """What it is, as plain JSON."""
 
-    def value(self, results: Results, labels: Labels, seed: int) -> Any:
-        """Its value where the axes have these labels; `None` or NaN if there is none."""
+    def values(self, results: RunsByName, labels: Labels, seeds: Sequence[int]) -> list[Any]:
+        """Its value for each seed where the axes have these labels; `None` or NaN where there is none."""
 
     def at(self, **labels: Value) -> Variable:
         """The same where some axes have these values."""
@@ -87,7 +109,7 @@ class Variable(Hashable, Protocol):
     def among(self, **values: Sequence[Value]) -> Variable:
         """The same with fewer values of some axes."""
 
-    def values_of(self, label: str, results: Results) -> tuple[Value, ...]:
+    def values_of(self, label: str, results: RunsByName) -> tuple[Value, ...]:
         """The values of an axis, as far as the form that was run has them."""
 
     def averaged(self, *labels: str) -> Variable:
@@ -136,7 +158,7 @@ class Measured(_Made):
     """A measure of an experiment."""
 
     experiment: Experiment
-    measure: Measure
+    measure: Quantity
     chosen: Labels = field(default_factory=dict)
     fewer: Mapping[str, tuple[Value, ...]] = field(default_factory=dict)
 
@@ -169,9 +191,8 @@ class Measured(_Made):
             "among": {label: list(values) for label, values in self.fewer.items()},
         }
 
-    def value(self, results: Results, labels: Labels, seed: int) -> Any:
-        row = results[self.experiment.name].by_point.get(self.point(labels), {}).get(seed)
-        return None if row is None else row[self.measure]
+    def values(self, results: RunsByName, labels: Labels, seeds: Sequence[int]) -> list[Any]:
+        return results[self.experiment.name].at_point(self.measure.name, self.point(labels), seeds)
 
     def point(self, labels: Labels) -> tuple[Value, ...]:
         """The values of all labels of its experiment."""
@@ -189,7 +210,7 @@ class Measured(_Made):
         _check_free(self, values)
         return replace(self, fewer={**self.fewer, **{label: tuple(some) for label, some in values.items()}})
 
-    def values_of(self, label: str, results: Results) -> tuple[Value, ...]:
+    def values_of(self, label: str, results: RunsByName) -> tuple[Value, ...]:
         known = results[self.experiment.name].axes[label]
         return tuple(value for value in known if label not in self.fewer or value in self.fewer[label])
 
@@ -226,11 +247,12 @@ class Derived(_Made):
         said = {"derived": self.name, "version": self.version, "at": dict(self.chosen)}
         return {**said, "of": [variable.definition for variable in self.of]}
 
-    def value(self, results: Results, labels: Labels, seed: int) -> Any:
-        values = [variable.value(results, labels, seed) for variable in self.of]
-        if any(value is None or (isinstance(value, float) and math.isnan(value)) for value in values):
-            return None
-        return self.compute(*values)
+    def values(self, results: RunsByName, labels: Labels, seeds: Sequence[int]) -> list[Any]:
+        columns = [variable.values(results, labels, seeds) for variable in self.of]
+        return [
+            None if any(map(_is_missing, values)) else self.compute(*values)
+            for values in zip(*columns, strict=True)
+        ]
 
     def at(self, **labels: Value) -> Derived:
         _check_free(self, labels)
@@ -240,7 +262,7 @@ class Derived(_Made):
         _check_free(self, values)
         return replace(self, of=tuple(one.among(**open_in(one, values)) for one in self.of))
 
-    def values_of(self, label: str, results: Results) -> tuple[Value, ...]:
+    def values_of(self, label: str, results: RunsByName) -> tuple[Value, ...]:
         return common_values(self.of, label, results)
 
 
@@ -291,10 +313,10 @@ class Along(_Made):
         said = {"along": self.label, "how": self.how, "version": self.version}
         return {**said, "of": self.of.definition}
 
-    def value(self, results: Results, labels: Labels, seed: int) -> Any:
+    def values(self, results: RunsByName, labels: Labels, seeds: Sequence[int]) -> list[Any]:
         places = self.of.values_of(self.label, results)
-        values = [number(self.of.value(results, {**labels, self.label: place}, seed)) for place in places]
-        return self.reduce(places, values)
+        columns = [series(self.of, results, {**labels, self.label: place}, seeds) for place in places]
+        return [self.reduce(places, [column[at] for column in columns]) for at in range(len(seeds))]
 
     def at(self, **labels: Value) -> Along:
         _check_free(self, labels)
@@ -304,7 +326,7 @@ class Along(_Made):
         _check_free(self, values)
         return replace(self, of=self.of.among(**values))
 
-    def values_of(self, label: str, results: Results) -> tuple[Value, ...]:
+    def values_of(self, label: str, results: RunsByName) -> tuple[Value, ...]:
         return self.of.values_of(label, results)
 
 
@@ -354,11 +376,11 @@ class Unrolled(_Made):
     def _index(self) -> Mapping[Value, int]:
         return {value: index for index, value in enumerate(self.places)}
 
-    def value(self, results: Results, labels: Labels, seed: int) -> Any:
+    def values(self, results: RunsByName, labels: Labels, seeds: Sequence[int]) -> list[Any]:
         place = self._index[labels[self.label] if self.fixed is None else self.fixed]
         runs = tuple(results[one.name] for one in self.experiments)
-        found = _list_of(self.of, runs, tuple(open_in(self.of, labels).items()), seed)
-        return None if found is None or place >= len(found) else found[place]
+        lists = _lists_of(self.of, runs, tuple(open_in(self.of, labels).items()), tuple(seeds))
+        return [None if found is None or place >= len(found) else found[place] for found in lists]
 
     def at(self, **labels: Value) -> Unrolled:
         _check_free(self, labels)
@@ -377,20 +399,22 @@ class Unrolled(_Made):
             if value not in self._index:
                 raise ValueError(f"{self.name}: `{self.label}` is never {value}")
 
-    def values_of(self, label: str, results: Results) -> tuple[Value, ...]:
+    def values_of(self, label: str, results: RunsByName) -> tuple[Value, ...]:
         if label != self.label:
             return self.of.values_of(label, results)
         return self.places if self.fewer is None else self.fewer
 
 
-@lru_cache(maxsize=1024)
-def _list_of(
-    variable: Variable, runs: tuple[Runs, ...], labels: tuple[tuple[str, Value], ...], seed: int
-) -> Sequence[Any] | None:
-    """The list whose members are asked for one by one."""
+@lru_cache(maxsize=64)
+def _lists_of(
+    variable: Variable,
+    runs: tuple[Runs, ...],
+    labels: tuple[tuple[str, Value], ...],
+    seeds: tuple[int, ...],
+) -> Sequence[Sequence[Any] | None]:
+    """The lists whose members are asked for one by one, one for each seed."""
     results = {one.name: found for one, found in zip(variable.experiments, runs, strict=True)}
-    found: Sequence[Any] | None = variable.value(results, dict(labels), seed)
-    return found
+    return variable.values(results, dict(labels), seeds)
 
 
 def per_seed(
@@ -415,7 +439,7 @@ def axes_of(variables: Sequence[Variable]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(label for one in variables for label in one.axes))
 
 
-def common_values(variables: Sequence[Variable], label: str, results: Results) -> tuple[Value, ...]:
+def common_values(variables: Sequence[Variable], label: str, results: RunsByName) -> tuple[Value, ...]:
     """The values of an axis that all variables have which leave it open, in the form that was run."""
     several = [one.values_of(label, results) for one in variables if label in one.axes]
     return tuple(value for value in several[0] if all(value in others for others in several[1:]))
@@ -437,13 +461,13 @@ def measured(variable: Variable) -> tuple[Measured, ...]:
     return tuple(leaf for one in variable.of for leaf in measured(one))
 
 
-def seeds_of(variables: Sequence[Variable], results: Results) -> list[int]:
+def seeds_of(variables: Sequence[Variable], results: RunsByName) -> list[int]:
     """The seeds of which there are runs, ascending."""
     names = {one.name for variable in variables for one in variable.experiments}
     return sorted({seed for name in names for seed in results[name].seeds})
 
 
-def points_used(variable: Variable, results: Results, labels: Labels) -> set[PointName]:
+def points_used(variable: Variable, results: RunsByName, labels: Labels) -> set[PointName]:
     """The points whose runs a variable is computed of where its axes have these labels, each by the name of
     the experiment and the values of its labels."""
     if isinstance(variable, Along):
@@ -458,14 +482,23 @@ def points_used(variable: Variable, results: Results, labels: Labels) -> set[Poi
     return {(variable.experiment.name, variable.point(labels))}
 
 
-def points_of(variable: Variable, results: Results) -> Iterator[Labels]:
+def points_of(variable: Variable, results: RunsByName) -> Iterator[Labels]:
     """The labels of all points that a variable has in the form that was run."""
     return product({label: variable.values_of(label, results) for label in variable.axes})
 
 
-def series(variable: Variable, results: Results, labels: Labels, seeds: Sequence[int]) -> list[float]:
+def series(variable: Variable, results: RunsByName, labels: Labels, seeds: Sequence[int]) -> list[float]:
     """The values of a variable by seed, NaN where there is none."""
-    return [number(variable.value(results, labels, seed)) for seed in seeds]
+    return list(map(number, variable.values(results, labels, seeds)))
+
+
+def number(value: Any) -> float:
+    """A measure as a number, NaN where there is none."""
+    return math.nan if value is None else float(value)
+
+
+def _is_missing(value: Any) -> bool:
+    return value is None or (isinstance(value, float) and math.isnan(value))
 
 
 def _check_free(variable: Variable, labels: Mapping[str, Any]) -> None:

@@ -178,8 +178,8 @@ class Contents:
         return self._runs
 
     def shapes(self) -> pl.DataFrame:
-        """The shapes, a row each: keys, measures, versions and which are numbers, in the order of a run's
-        numbers."""
+        """The shapes, a row each: keys, measures, versions and kinds (`float`, `int`, `json`) in the order
+        of a run's numbers."""
         keys = [list(of_shape) for of_shape, _ in self._shapes]
         names = [[_split(key) for key in one] for one in keys]
         return pl.DataFrame(
@@ -188,14 +188,14 @@ class Contents:
                 "key": keys,
                 "measure": [[name for name, _ in one] for one in names],
                 "version": [[version for _, version in one] for one in names],
-                "numeric": [[kind != "json" for kind in kinds] for _, kinds in self._shapes],
+                "kind": [list(kinds) for _, kinds in self._shapes],
             },
             schema={
                 "shape": pl.UInt32,
                 "key": pl.List(pl.String),
                 "measure": pl.List(pl.String),
                 "version": pl.List(pl.Int64),
-                "numeric": pl.List(pl.Boolean),
+                "kind": pl.List(pl.String),
             },
         )
 

@@ -16,7 +16,7 @@ import zlib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Protocol, Self
 from urllib.parse import quote
 
 from aqmlab._support.files import replace, sync_folder
@@ -26,6 +26,8 @@ from aqmlab.store.record import RunRecord, check
 if TYPE_CHECKING:
     import polars as pl
 
+    from aqmlab.results.table import Results
+    from aqmlab.store.asked import Asked
     from aqmlab.store.index import Contents
 
 __all__ = ["FORMAT", "FrameError", "RunRecord", "Store", "StoreFormatError", "StoreFull"]
@@ -51,6 +53,13 @@ class StoreFormatError(ValueError):
 
 class FrameError(LookupError):
     """A table that a run should have kept is not there, or damaged: the run is to be made again."""
+
+
+class Asks(Protocol):
+    """A sweep, an experiment, or anything else of which a store may hold runs."""
+
+    def asked(self, store: Store, /) -> Asked:
+        """Its runs, as many as this store says that there should be."""
 
 
 class Store:
@@ -329,6 +338,18 @@ class Store:
         `live` as JSON."""
         columns = ["scenario", "seed", "status", "error", "cpu_s", "version", "facts", "live"]
         return self.contents().runs().select(columns)
+
+    def results(self, sweep: Asks | Asked) -> Results:
+        """The table of the runs that the store holds of a sweep (`aqmlab.Sweep`): of each point as many as
+        are asked for, from its first seed on, whatever else is kept.
+
+        Of runs that failed, or were made without a measure, the columns of measures are null.
+        """
+        from aqmlab.store import pivot
+        from aqmlab.store.asked import Asked
+
+        asked = sweep if isinstance(sweep, Asked) else sweep.asked(self)
+        return pivot.results(self.contents(), asked, self._frame_there)
 
     def holding(self, keys: Sequence[str]) -> pl.DataFrame:
         """The runs that are done and have a value, not a table, under each of these keys: `scenario`,

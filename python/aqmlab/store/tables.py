@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
+from aqmlab.store.pivot import JSON, numbers
 from aqmlab.store.record import OWN_SEEDS_APART
 
 if TYPE_CHECKING:
@@ -166,20 +167,10 @@ def _measures(rows: pl.DataFrame, shapes: pl.DataFrame) -> tuple[list[str], pl.D
     used = shapes.filter(pl.col("shape").is_in(rows["shape"].unique().implode()))
     keys: dict[str, tuple[str, int]] = {}
     newest: dict[str, int] = {}
-    for _, of_shape, measures, versions, numeric in used.iter_rows():
-        for key, measure, version, is_number in zip(of_shape, measures, versions, numeric, strict=True):
-            if is_number:
+    for _, of_shape, measures, versions, kinds in used.iter_rows():
+        for key, measure, version, kind in zip(of_shape, measures, versions, kinds, strict=True):
+            if kind != JSON:
                 keys[key] = (measure, version or 0)
                 newest[measure] = max(newest.get(measure, 0), version or 0)
     called = {key: name if version == newest[name] else key for key, (name, version) in keys.items()}
-    parts = [pl.DataFrame(schema={"row": pl.UInt32} | dict.fromkeys(called.values(), pl.Float64))]
-    numbered = rows.select("shape", "numbers").with_row_index("row")
-    for shape, of_shape, *_ in used.iter_rows():
-        columns = [
-            pl.col("numbers").list.get(place).alias(called[key])
-            for place, key in enumerate(of_shape)
-            if key in called
-        ]
-        parts.append(numbered.filter(pl.col("shape") == shape).select("row", *columns))
-    found = pl.concat(parts, how="diagonal").sort("row").drop("row")
-    return list(called.values()), found
+    return list(called.values()), numbers(rows, used, called)

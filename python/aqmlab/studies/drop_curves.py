@@ -9,7 +9,7 @@ from typing import Any
 import polars as pl
 
 from aqmlab.charts.chart import Chart
-from aqmlab.results.runs import Results
+from aqmlab.results.table import ExperimentResults
 from aqmlab.study.charts import Draws
 
 
@@ -25,7 +25,7 @@ def drop_functions(
 
     averages = [float(length) for length in range(longest + 1)]
 
-    def draw(_: Results) -> Chart:
+    def draw(_: ExperimentResults) -> Chart:
         frames = []
         for name, (queue, packet) in lines.items():
             curve = drop_curve(json.dumps(queue), averages, *packet)

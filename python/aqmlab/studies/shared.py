@@ -10,7 +10,7 @@ import polars as pl
 
 from aqmlab import metrics, stats
 from aqmlab.measures import Run
-from aqmlab.results.runs import Results
+from aqmlab.results.table import ExperimentResults
 from aqmlab.results.variable import Variable, points_of, seeds_of
 from aqmlab.scenario import changed
 from aqmlab.study.publication import Verdicts
@@ -63,14 +63,14 @@ def settled_after(active: Sequence[Sequence[float]], step_s: float) -> float:
 
 
 def warm_up_warning(
-    series: Sequence[Variable], results: Results, step_s: float, asked: str, warm_up_s: float
+    series: Sequence[Variable], results: ExperimentResults, step_s: float, asked: str, warm_up_s: float
 ) -> list[str]:
     """What MSER-5 on the number of open transfers, averaged over seeds, says against a warm-up."""
     cuts = []
     for variable in series:
         seeds = seeds_of([variable], results)
         for labels in points_of(variable, results):
-            active = [variable.value(results, labels, seed) for seed in seeds]
+            active = variable.values(results, labels, seeds)
             cuts.append(settled_after([one for one in active if one is not None], step_s))
     longer = [cut for cut in cuts if cut > warm_up_s]
     if not longer:

@@ -10,10 +10,10 @@ import polars as pl
 
 from aqmlab._support import quantities
 from aqmlab.charts.chart import Chart, Kind, check_kind
-from aqmlab.results.runs import Results
+from aqmlab.results.table import ExperimentResults
 from aqmlab.study.query import ENDS, Asked, check_axes, label_of, means, query
 
-Draws = Callable[[Results], Chart]
+Draws = Callable[[ExperimentResults], Chart]
 
 APART = ", "
 """Between the values of axes that stand together."""
@@ -34,7 +34,7 @@ class Line:
     intervals: bool
     options: Mapping[str, Any] = field(default_factory=dict)
 
-    def __call__(self, results: Results) -> Chart:
+    def __call__(self, results: ExperimentResults) -> Chart:
         """The chart of what the runs show."""
         x, groups, panels = self._places(results)
         axes = tuple(dict.fromkeys((*panels, *groups, x)))
@@ -71,7 +71,7 @@ class Line:
             **options,
         )
 
-    def _places(self, results: Results) -> tuple[str, tuple[str, ...], tuple[str, ...]]:
+    def _places(self, results: ExperimentResults) -> tuple[str, tuple[str, ...], tuple[str, ...]]:
         """The axis from left to right, those of lines, and those of panels."""
         groups, panels = tuple(self.by or ()), tuple(self.panel or ())
         if self.x is not None:
@@ -91,7 +91,7 @@ class Line:
             )
         return x, groups, panels
 
-    def _is_numeric(self, label: str, results: Results) -> bool:
+    def _is_numeric(self, label: str, results: ExperimentResults) -> bool:
         values = [point[label] for point, _ in query(self.asked).find(results)]
         return quantities.numbers_of(values) is not None
 

@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING, Any, Literal
 from aqmlab._support.names import hint
 from aqmlab.measures import Measure
 from aqmlab.results.labels import Labels, PointName, Value, said
-from aqmlab.results.runs import Row, Runs
+from aqmlab.results.table import Results
 from aqmlab.results.variable import Measured
 from aqmlab.scenario import Scenario, changed
+from aqmlab.store.asked import Asked, AskedRuns
 from aqmlab.sweep import Change, Changes, Sweep
 
 if TYPE_CHECKING:
@@ -262,17 +263,28 @@ class Planned:
                 found.append((labels, task))
         return found
 
-    def collect(self, store: Store, counts: Counts) -> Runs:
-        """Those of its runs that the store holds."""
-        from aqmlab.campaign import complete
-
-        tasks = self.tasks(counts)
-        kept = store.runs_of(list({task.scenario.digest for _, task in tasks}))
-        rows = []
-        for labels, task in tasks:
-            record = kept.get(task.run)
-            if record is not None and complete(record, task.keys):
-                values = {one.name: record.values.get(one.key) for one in task.measures}
-                rows.append(Row(labels=labels, seed=task.seed, values=values))
-        axes = {axis.label: tuple(axis.values) for axis in self.sweep.all_axes}
-        return Runs(rows=tuple(rows), axes=axes)
+    def collect(self, store: Store, counts: Counts) -> Results:
+        """Those of its runs that the store holds, with all that is asked of them."""
+        runs = []
+        for labels, scenario in self.points:
+            point, first = tuple(labels.values()), self.experiment.first_seed
+            count = counts.get((self.experiment.name, point), self.sweep.replications)
+            # Where every replication has a scenario of its own, each is asked for by itself.
+            parts = (
+                [(first, count)]
+                if self.experiment.of_seed is None
+                else [(seed, 1) for seed in range(first, first + count)]
+            )
+            runs += [
+                AskedRuns(point=point, scenario=scenario(seed).digest, first_seed=seed, count=some)
+                for seed, some in parts
+            ]
+        return store.results(
+            Asked(
+                name=self.experiment.name,
+                axes={axis.label: tuple(axis.values) for axis in self.sweep.all_axes},
+                measures={one.key: one for one in self.sweep.wanted},
+                runs=runs,
+                whole=True,
+            )
+        )

@@ -9,7 +9,7 @@ from dataclasses import replace
 from aqmlab._support.names import hint
 from aqmlab.results.labels import PointName
 from aqmlab.results.rule import AnyRule, Estimate, Several
-from aqmlab.results.runs import Results, Runs
+from aqmlab.results.table import ExperimentResults, Results
 from aqmlab.results.variable import points_used
 from aqmlab.study.charts import Line
 from aqmlab.study.experiment import Experiment, FormName
@@ -20,15 +20,17 @@ from aqmlab.study.tables import Crossed
 Points = frozenset[PointName]
 
 
-def without_runs(experiments: Iterable[Experiment], form: FormName) -> Results:
+def without_runs(experiments: Iterable[Experiment], form: FormName) -> ExperimentResults:
     """Experiments in a form, with the values of their axes and no runs."""
     return {
-        one.name: Runs(rows=(), axes={axis.label: tuple(axis.values) for axis in one.sweep(form).all_axes})
+        one.name: Results.of_rows(
+            rows=(), axes={axis.label: tuple(axis.values) for axis in one.sweep(form).all_axes}
+        )
         for one in experiments
     }
 
 
-def needed(rule: AnyRule, results: Results) -> Points:
+def needed(rule: AnyRule, results: ExperimentResults) -> Points:
     """The points of which a rule is judged, in the form of these results."""
     if isinstance(rule, Several):
         return frozenset[PointName]().union(*(needed(one, results) for one in rule.rules))
@@ -74,7 +76,7 @@ def varied(study: Study, *, quick: bool) -> list[tuple[Claim, Reading, Points]]:
     return found
 
 
-def _has(runs: Results, point: PointName) -> bool:
+def _has(runs: ExperimentResults, point: PointName) -> bool:
     name, values = point
     return all(value in some for value, some in zip(values, runs[name].axes.values(), strict=True))
 

@@ -16,7 +16,7 @@ from aqmlab.campaign import Failure
 from aqmlab.charts.chart import Chart
 from aqmlab.results.labels import Labels, Value
 from aqmlab.results.rule import AnyRule
-from aqmlab.results.runs import Results
+from aqmlab.results.table import ExperimentResults
 from aqmlab.stats import LEVEL, Band, Evidence, Interval
 from aqmlab.study.charts import line
 from aqmlab.study.experiment import Experiment
@@ -31,12 +31,12 @@ class Figure:
 
     id: str
     title: str
-    chart: Callable[[Results], Chart] | Asked
+    chart: Callable[[ExperimentResults], Chart] | Asked
     """What draws it (`line`), or a variable, an estimate or a query, which is drawn against its axes."""
     caption: str = ""
 
     @cached_property
-    def draws(self) -> Callable[[Results], Chart]:
+    def draws(self) -> Callable[[ExperimentResults], Chart]:
         """What draws it."""
         return self.chart if callable(self.chart) else line(self.chart)
 
@@ -56,13 +56,13 @@ class Table:
 
     id: str
     title: str
-    table: Callable[[Results], pl.DataFrame] | Asked | Sequence[Asked]
+    table: Callable[[ExperimentResults], pl.DataFrame] | Asked | Sequence[Asked]
     """What makes it (`crossed`, `listed`, `overview`), or variables, estimates or queries of the same axes,
     which become columns."""
     caption: str = "Means over the seeds ± half of their 95 % interval."
 
     @cached_property
-    def tabulates(self) -> Callable[[Results], pl.DataFrame]:
+    def tabulates(self) -> Callable[[ExperimentResults], pl.DataFrame]:
         """What makes it."""
         if callable(self.table):
             return self.table
@@ -102,7 +102,7 @@ class Reading:
     labels: Mapping[str, Value] = field(default_factory=dict)
     suffix: str = ""
     """What follows the id of a claim that is judged for it."""
-    runs: Callable[[Results], Results] | None = None
+    runs: Callable[[ExperimentResults], ExperimentResults] | None = None
     """In place of the runs of the study those that this finds, such as recorded ones."""
     leaves_out: Mapping[str, str] = field(default_factory=dict)
     """Claims that are not judged for it, by id, and why."""
@@ -169,11 +169,11 @@ class Study:
     """The short answer in words, from the evidence."""
     readings: tuple[Reading, ...] = ()
     """The first is the main one."""
-    checks: Callable[[Results], list[str]] = lambda _: []
+    checks: Callable[[ExperimentResults], list[str]] = lambda _: []
     """Warnings worth printing, such as a warm-up that was too short."""
     variants: tuple[Variant, ...] = ()
     """Other answers that belong to no single decision, beside those of the decisions."""
-    floors: Callable[[Results, float], Iterable[Floor]] = lambda *_: ()
+    floors: Callable[[ExperimentResults, float], Iterable[Floor]] = lambda *_: ()
     """What equal systems show, by intervals of a level, for claims about distances."""
     with_queues: Callable[[Queues], Study] | None = None
     """The study in which other queues stand beside the publication's (`aqmlab study run NAME --queues LIST`);

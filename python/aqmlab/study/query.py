@@ -17,7 +17,7 @@ import polars as pl
 from aqmlab.measures import with_unit
 from aqmlab.results.labels import Labels, Value
 from aqmlab.results.rule import Estimate, mean_of
-from aqmlab.results.runs import Results, Row
+from aqmlab.results.table import ExperimentResults, Row
 from aqmlab.results.variable import Derived, Experiment, Variable, product
 from aqmlab.stats import Interval, plus_minus
 
@@ -33,7 +33,7 @@ class Query:
     name: str
     """What is estimated, with its unit."""
     axes: tuple[str, ...]
-    find: Callable[[Results], Found]
+    find: Callable[[ExperimentResults], Found]
     of: tuple[Estimate | Experiment, ...] = ()
     """The estimates, or the experiments, of whose runs the query is made; a law is made of none."""
 
@@ -50,7 +50,7 @@ class Query:
         those of a mapping, without the points whose value it does not name."""
         self._check(how)
 
-        def find(results: Results) -> Found:
+        def find(results: ExperimentResults) -> Found:
             for point, found in self.find(results):
                 if all(point[label] in by for label, by in how.items() if isinstance(by, Mapping)):
                     new = {
@@ -88,7 +88,7 @@ class Query:
         of them has fewer; nothing where it is `None`."""
         self._check(labels)
 
-        def find(results: Results) -> Found:
+        def find(results: ExperimentResults) -> Found:
             for point, _ in self.find(results):
                 value = compute(*(point[label] for label in labels))
                 if value is not None:
@@ -113,7 +113,7 @@ def query(asked: Asked) -> Query:
         return asked
     estimate = asked if isinstance(asked, Estimate) else mean_of(asked)
 
-    def find(results: Results) -> Found:
+    def find(results: ExperimentResults) -> Found:
         for point in estimate.points(results):
             found = estimate.interval(results, point)
             if found.count:
@@ -149,11 +149,11 @@ def stacked(axis: str, several: Mapping[str, Asked] | Sequence[Asked]) -> Query:
     return joined(*(query(one).tagged(**{axis: name}) for name, one in several.items()))
 
 
-def elsewhere(asked: Variable, runs: Callable[[Results], Results]) -> Query:
+def elsewhere(asked: Variable, runs: Callable[[ExperimentResults], ExperimentResults]) -> Query:
     """A variable in other runs, such as recorded ones, as far as they have its experiments."""
     here = query(asked)
 
-    def find(results: Results) -> Found:
+    def find(results: ExperimentResults) -> Found:
         other = runs(results)
         return here.find(other) if all(one.name in other for one in asked.experiments) else iter(())
 
@@ -163,7 +163,7 @@ def elsewhere(asked: Variable, runs: Callable[[Results], Results]) -> Query:
 def law(compute: Callable[..., float | None], name: str = "", **axes: Sequence[Value]) -> Query:
     """What a formula gives, or a publication prints, at values of some axes; nothing where it is `None`."""
 
-    def find(_: Results) -> Found:
+    def find(_: ExperimentResults) -> Found:
         for point in product(axes):
             value = compute(**point)
             if value is not None:
@@ -183,10 +183,10 @@ def of_runs(
     in the runs of the first seed, or of so many, which then are an axis, `seed`."""
     experiment.check(labels)
 
-    def find(results: Results) -> Found:
+    def find(results: ExperimentResults) -> Found:
         runs = results[experiment.name]
         first = runs.seeds[:seeds]
-        for row in runs.where(**labels):
+        for row in runs.rows_at(**labels):
             if row.seed in first:
                 for point, value in values(row):
                     yield {**row.labels, "seed": row.seed, **point}, exactly(value)
@@ -223,7 +223,9 @@ def label_of(asked: Asked) -> str:
     return asked.name if isinstance(asked, Query) else with_unit(asked.name, asked.unit)
 
 
-def by_point(asked: Asked, results: Results, labels: Sequence[str]) -> dict[tuple[Value, ...], Interval]:
+def by_point(
+    asked: Asked, results: ExperimentResults, labels: Sequence[str]
+) -> dict[tuple[Value, ...], Interval]:
     """The estimates of a query by the values of these axes. Raises `ValueError` if the query has other axes,
     or two estimates at a point."""
     check_axes(asked, labels)
@@ -247,7 +249,7 @@ def in_order(points: Iterable[tuple[Value, ...]]) -> list[tuple[Value, ...]]:
     return sorted(different, key=lambda point: [of[value] for of, value in zip(ranks, point, strict=True)])
 
 
-def means(asked: Asked, results: Results, *labels: str) -> pl.DataFrame:
+def means(asked: Asked, results: ExperimentResults, *labels: str) -> pl.DataFrame:
     """The estimates of a query, sorted by its axes: the labels, `value`, `low`, `high`, `seeds`."""
     found = by_point(asked, results, labels)
     told = {point: (one.value, one.low, one.high, one.count) for point, one in found.items()}

@@ -24,7 +24,7 @@ from aqmlab.campaign import Account, Executor, Local, Task, execute, settled, to
 from aqmlab.campaign import live as live_runs
 from aqmlab.charts import drawing
 from aqmlab.charts.chart import Chart
-from aqmlab.results.runs import Results
+from aqmlab.results.table import ExperimentResults
 from aqmlab.stats import Evidence
 from aqmlab.store import Store
 from aqmlab.study import points as study_points
@@ -256,7 +256,7 @@ def judge(study: Study, path: Path) -> StudyResult:
         warnings=tuple(other),
         floors=_floors(study, found.main, found.level),
         level=found.level,
-        provenance={"runs": sum(len(one.rows) for one in found.main.values()), "live": None},
+        provenance={"runs": sum(one.frame.height for one in found.main.values()), "live": None},
         report=path,
     )
 
@@ -271,14 +271,16 @@ def _tasks(plans: Sequence[Planned], counts: Counts) -> list[Task]:
     return [task for planned in plans for _, task in planned.tasks(counts)]
 
 
-def _collect(plans: Sequence[Planned], store: Store, counts: Counts) -> Results:
+def _collect(plans: Sequence[Planned], store: Store, counts: Counts) -> ExperimentResults:
     return {planned.experiment.name: planned.collect(store, counts) for planned in plans}
 
 
 # Judging
 
 
-def judged(study: Study, claims: Sequence[Claim], results: Results, level: float = stats.LEVEL) -> Verdicts:
+def judged(
+    study: Study, claims: Sequence[Claim], results: ExperimentResults, level: float = stats.LEVEL
+) -> Verdicts:
     """The evidence for claims, for each reading of the study, by intervals of this level."""
     return judged_under(
         [(claim, reading) for claim in claims for reading in study.readings_of(claim)], results, level
@@ -286,7 +288,7 @@ def judged(study: Study, claims: Sequence[Claim], results: Results, level: float
 
 
 def judged_under(
-    several: Sequence[tuple[Claim, Reading]], results: Results, level: float = stats.LEVEL
+    several: Sequence[tuple[Claim, Reading]], results: ExperimentResults, level: float = stats.LEVEL
 ) -> Verdicts:
     """The evidence for claims, each for a reading."""
     return Verdicts(
@@ -295,7 +297,7 @@ def judged_under(
     )
 
 
-def _judge(claim: Claim, reading: Reading, results: Results, level: float) -> Evidence:
+def _judge(claim: Claim, reading: Reading, results: ExperimentResults, level: float) -> Evidence:
     try:
         found = reading.runs(results) if reading.runs else results
         return claim.rule.at(reading.labels).judge(found, level)
@@ -303,7 +305,9 @@ def _judge(claim: Claim, reading: Reading, results: Results, level: float) -> Ev
         return Evidence(verdict="undecided", measured=f"could not be judged: {_named(problem)}")
 
 
-def _draw(figures: Sequence[Figure], results: Results, folder: Path, jobs: int | None) -> tuple[Drawn, ...]:
+def _draw(
+    figures: Sequence[Figure], results: ExperimentResults, folder: Path, jobs: int | None
+) -> tuple[Drawn, ...]:
     charts: dict[str, Chart] = {}
     problems: dict[str, str] = {}
     for figure in figures:
@@ -327,7 +331,7 @@ def _draw(figures: Sequence[Figure], results: Results, folder: Path, jobs: int |
     )
 
 
-def _tabulate(table: Table, results: Results, folder: Path) -> pl.DataFrame | str:
+def _tabulate(table: Table, results: ExperimentResults, folder: Path) -> pl.DataFrame | str:
     try:
         frame = table.tabulates(results)
         folder.mkdir(parents=True, exist_ok=True)
@@ -337,14 +341,14 @@ def _tabulate(table: Table, results: Results, folder: Path) -> pl.DataFrame | st
         return f"could not be made: {_named(problem)}"
 
 
-def _warn(study: Study, results: Results) -> list[str]:
+def _warn(study: Study, results: ExperimentResults) -> list[str]:
     try:
         return study.checks(results)
     except Exception as problem:  # Nor a check.
         return [f"checks could not be made: {_named(problem)}"]
 
 
-def _floors(study: Study, results: Results, level: float) -> tuple[Floor, ...]:
+def _floors(study: Study, results: ExperimentResults, level: float) -> tuple[Floor, ...]:
     try:
         return tuple(study.floors(results, level))
     except Exception:  # Nor what equal systems show; the table of it, if there is one, tells why.

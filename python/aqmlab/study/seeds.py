@@ -16,7 +16,7 @@ from contextlib import suppress
 from aqmlab import stats
 from aqmlab.results.labels import PointName
 from aqmlab.results.rule import AnyRule, Several, failing_level
-from aqmlab.results.runs import Results
+from aqmlab.results.table import ExperimentResults
 from aqmlab.results.variable import points_used
 from aqmlab.study.experiment import Counts, Experiment
 from aqmlab.study.publication import Claim, Reading, Study
@@ -34,7 +34,7 @@ def level(looks: int) -> float:
     return stats.simultaneous_level(stats.LEVEL, looks)
 
 
-def wanting(claims: Iterable[tuple[Claim, Reading]], results: Results, looks: int) -> Points:
+def wanting(claims: Iterable[tuple[Claim, Reading]], results: ExperimentResults, looks: int) -> Points:
     """The points of which more seeds would help to decide claims, each for a reading."""
     found: Points = set()
     for claim, reading in claims:
@@ -45,7 +45,7 @@ def wanting(claims: Iterable[tuple[Claim, Reading]], results: Results, looks: in
     return found
 
 
-def _wanting(rule: AnyRule, results: Results, level: float) -> Points:
+def _wanting(rule: AnyRule, results: ExperimentResults, level: float) -> Points:
     found = rule.judge(results, level)
     if found.verdict != "undecided":
         return set()
@@ -65,7 +65,7 @@ def _parts(rule: AnyRule) -> Iterator[AnyRule]:
         yield rule
 
 
-def _of_parts(rule: AnyRule, results: Results, level: float, failing: float) -> Points:
+def _of_parts(rule: AnyRule, results: ExperimentResults, level: float, failing: float) -> Points:
     """The points of a part that is undecided, or that fails, but not by so high a level that all do."""
     if isinstance(rule, Several):
         return _wanting(rule, results, level)

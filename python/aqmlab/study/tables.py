@@ -8,11 +8,11 @@ from typing import Any
 
 import polars as pl
 
-from aqmlab.results.runs import Results
+from aqmlab.results.table import ExperimentResults
 from aqmlab.stats import Interval
 from aqmlab.study.query import Asked, by_point, cell, check_axes, in_order, stacked
 
-Tabulates = Callable[[Results], pl.DataFrame]
+Tabulates = Callable[[ExperimentResults], pl.DataFrame]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -25,7 +25,7 @@ class Crossed:
     heads: Mapping[str, str]
     tell: Callable[[Interval], Any]
 
-    def __call__(self, results: Results) -> pl.DataFrame:
+    def __call__(self, results: ExperimentResults) -> pl.DataFrame:
         """The table of what the runs show."""
         found = by_point(self.asked, results, (*self.rows, *self.columns))
         cells = {point: self.tell(interval) for point, interval in found.items()}

@@ -22,7 +22,7 @@ from aqmlab import _core
 from aqmlab._support.files import write_bytes
 from aqmlab.campaign import complete, version
 from aqmlab.results.labels import Labels
-from aqmlab.results.runs import Results, Row, Runs
+from aqmlab.results.table import ExperimentResults, Results, Row
 from aqmlab.results.variable import measured
 from aqmlab.store import Store
 from aqmlab.study import points as study_points
@@ -92,8 +92,8 @@ def metadata_of(path: Path) -> dict[str, str]:
 class Values:
     """The values of a file as results: of the main runs, and of each variant."""
 
-    main: Results
-    variants: Mapping[str, Results]
+    main: ExperimentResults
+    variants: Mapping[str, ExperimentResults]
     level: float
     quick: bool
     other_scenarios: int
@@ -163,11 +163,13 @@ def _point(labels: Labels) -> str:
     return json.dumps(list(labels.values()), ensure_ascii=False)
 
 
-def _results(experiments: Sequence[Experiment], form: FormName, frame: pl.DataFrame) -> Results:
+def _results(experiments: Sequence[Experiment], form: FormName, frame: pl.DataFrame) -> ExperimentResults:
     empty = study_points.without_runs(experiments, form)
     of_each = {str(name): part for (name,), part in frame.partition_by("experiment", as_dict=True).items()}
     return {
-        one.name: Runs(rows=tuple(_runs(one, form, of_each.get(one.name))), axes=empty[one.name].axes)
+        one.name: Results.of_rows(
+            rows=tuple(_runs(one, form, of_each.get(one.name))), axes=empty[one.name].axes
+        )
         for one in experiments
     }
 

@@ -1,5 +1,7 @@
 """Sweeps: a scenario varied along axes, each point run with several seeds."""
 
-from aqmlab.sweep.sweep import Axis, Change, Changes, Point, Stopping, Sweep
+from aqmlab.sweep.point import Point
+from aqmlab.sweep.stopping import Stopping
+from aqmlab.sweep.sweep import Axis, Change, Changes, Sweep
 
 __all__ = ["Axis", "Change", "Changes", "Point", "Stopping", "Sweep"]

@@ -10,11 +10,11 @@ from aqmlab.charts.chart import Chart
 if TYPE_CHECKING:
     import polars as pl
 
-    from aqmlab.sweep.result import SweepResult
+    from aqmlab.results.table import Results
 
 
 def against_axis(
-    result: SweepResult,
+    result: Results,
     measure: str,
     *,
     x: str | None = None,
@@ -53,15 +53,13 @@ def against_axis(
     )
 
 
-def distribution(
-    result: SweepResult, measure: str, *, by: str | None = None, panel: str | None = None
-) -> Chart:
+def distribution(result: Results, measure: str, *, by: str | None = None, panel: str | None = None) -> Chart:
     """How a measure is distributed over replications: a line with its band for each value of `by`, a panel
     for each of `panel`, by default the axes in turn. Raises as `against_axis` does."""
     import polars as pl
 
     one, (_, by, panel) = result.measure(measure), _places(result, "", by, panel)
-    of_lines = by or result.axes[0]
+    of_lines = by or result.labels[0]
     table = result.distribution(measure).with_columns(
         pl.col(column).cast(pl.String) for column in (of_lines, panel) if column is not None
     )
@@ -79,16 +77,17 @@ def distribution(
 
 
 def _places(
-    result: SweepResult, x: str | None, by: str | None, panel: str | None
+    result: Results, x: str | None, by: str | None, panel: str | None
 ) -> tuple[str, str | None, str | None]:
     """The axes along which is drawn; those not said are taken in turn."""
     for name, label in (("x", x), ("by", by), ("panel", panel)):
         if label and label not in result.axes:
             raise ValueError(f"{name}: no axis is called `{label}`: there is {', '.join(result.axes)}")
-    values = {label: result.sweep.labels[label] for label in result.axes}
+    points = result.points
+    values = {label: points[label] for label in result.axes}
     if x is None:
         numeric = (label for label in values if quantities.numbers_of(values[label].to_list()) is not None)
-        x = next(numeric, result.axes[0])
+        x = next(numeric, result.labels[0])
     rest = [label for label in values if label not in (x, by, panel) and values[label].n_unique() > 1]
     if by is None and rest:
         by = rest.pop(0)
@@ -99,9 +98,9 @@ def _places(
     return x, by, panel
 
 
-def _said(result: SweepResult, label: str) -> str:
+def _said(result: Results, label: str) -> str:
     """What an axis is called on paper: the rate or the number of flows of a workload says of which."""
-    path = next(axis.path for axis in result.sweep.all_axes if axis.label == label)
+    path = result.paths.get(label, label)
     of_workload = path.split(".")[:2] if path.startswith("traffic.") and label != path else []
     return " ".join([*of_workload[1:], label])
 

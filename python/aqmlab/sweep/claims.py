@@ -14,13 +14,12 @@ from aqmlab._support import names
 from aqmlab._support.mistakes import Mistakes
 from aqmlab.results.labels import Value
 from aqmlab.results.rule import AnyRule, Estimate, anywhere, difference, every, mean_of, ratio, single_run
-from aqmlab.results.runs import Row, Runs
 from aqmlab.results.variable import Measured
 from aqmlab.stats import Band, Evidence
 from aqmlab.sweep.sweep import Sweep, filtered
 
 if TYPE_CHECKING:
-    from aqmlab.sweep.result import SweepResult
+    from aqmlab.results.table import Results
 
 BANDS = ("below", "above", "at_most", "at_least", "within")
 TRENDS = ("grows", "falls")
@@ -94,22 +93,10 @@ class Swept:
         return Measured(experiment=self, measure=known[name])
 
 
-def runs_of(result: SweepResult) -> Runs:
-    """The runs of a sweep as rules see them."""
-    axes = {axis.label: tuple(axis.values) for axis in result.sweep.all_axes}
-    rows = (
-        Row(labels={label: row[label] for label in axes}, seed=row["seed"], values=row)
-        for row in result.runs.iter_rows(named=True)
-    )
-    points = result.sweep.labels.select(*axes).iter_rows()
-    return Runs(rows=tuple(rows), axes=axes, points=frozenset(points))
-
-
-def judge(claims: Sequence[Claim], result: SweepResult) -> tuple[Judged, ...]:
+def judge(claims: Sequence[Claim], result: Results) -> tuple[Judged, ...]:
     """Every claim by the runs of a result. Where precision decided how many runs there are, the level of
     intervals allows for its looks at them."""
-    results = {result.sweep.name: runs_of(result)}
-    return tuple(Judged(claim=claim, evidence=claim.rule.judge(results, result.level())) for claim in claims)
+    return tuple(Judged(claim=claim, evidence=result.judge(claim.rule)) for claim in claims)
 
 
 def measures_of(table: Any, place: str = "claims") -> Iterator[tuple[str, str]]:

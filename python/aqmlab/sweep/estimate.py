@@ -61,7 +61,7 @@ def of(sweep: Sweep, store: Store, *, jobs: int | None = None) -> Estimate:
     except NoWarmUpError:
         planned = sweep_run.plan(replace(sweep, warm_up=None), Store.in_memory())
         store = Store.in_memory()
-    enough = sweep_run.counted(planned, store)
+    enough = planned.enough(store)
     missing = list(sweep_why.missing(planned, store))
     runs = sum(one.wanted for one in enough)
     most = runs if sweep.precision is None else len(enough) * sweep.precision.rule.most

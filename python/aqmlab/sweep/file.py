@@ -23,7 +23,8 @@ from aqmlab.results.labels import Value
 from aqmlab.scenario import STANDARD_INPUT, Scenario, ScenarioFileError, parse_setting
 from aqmlab.sweep import claims as claim_tables
 from aqmlab.sweep.claims import Claim, Swept
-from aqmlab.sweep.sweep import Stopping, Sweep
+from aqmlab.sweep.stopping import Stopping
+from aqmlab.sweep.sweep import Sweep
 
 if TYPE_CHECKING:
     from aqmlab.measures import Measure

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import math
 import sys
 from collections import OrderedDict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from aqmlab import _core
@@ -14,15 +13,13 @@ from aqmlab._support.parallel import held_back
 from aqmlab.campaign import Account, Executor, Local, Task, execute
 from aqmlab.scenario import Scenario
 from aqmlab.sweep import warm_up as sweep_warm_up
-from aqmlab.sweep.sweep import Point, Stopping, Sweep
+from aqmlab.sweep.point import Point
+from aqmlab.sweep.stopping import TOGETHER, Enough, counted
+from aqmlab.sweep.sweep import Sweep
 from aqmlab.sweep.warm_up import NoWarmUpError
 
 if TYPE_CHECKING:
-    from aqmlab.stats.precision import Look, Precision
-    from aqmlab.store.store import RunRecord, Store
-
-TOGETHER = 64
-"""Of so many points the scenarios are at hand at once, and their runs are made seed by seed."""
+    from aqmlab.store import Store
 
 
 class PointScenario:
@@ -88,6 +85,11 @@ class Planned:
     digests: Sequence[str]
     scenarios: Scenarios
 
+    def enough(self, store: Store) -> list[Enough]:
+        """For each point how many replications it has and is to have."""
+        sweep = self.sweep
+        return counted(self.points, self.digests, store, sweep.wanted, sweep.replications, sweep.precision)
+
     def task(self, place: int, replication: int) -> Task:
         """A run of a point."""
         point = self.points[place]
@@ -149,14 +151,6 @@ def plan(
     if missing:
         _tell(sweep, points, digests, known, store)
     return Planned(sweep=sweep, points=points, digests=digests, scenarios=scenarios)
-
-
-def plan_so_far(sweep: Sweep, store: Store) -> Planned:
-    """As `plan`, without running anything: no points where a warm-up is not known."""
-    try:
-        return plan(sweep, store, run_nothing=True)
-    except NoWarmUpError:
-        return Planned(sweep=sweep, points=(), digests=(), scenarios=Scenarios(sweep))
 
 
 def _tell(
@@ -221,7 +215,7 @@ def run(
         if sweep.precision is None:
             break
         following = [
-            enough.wanted if one else 0 for enough, one in zip(counted(planned, store), mine, strict=True)
+            enough.wanted if one else 0 for enough, one in zip(planned.enough(store), mine, strict=True)
         ]
         if following == counts:
             break
@@ -260,100 +254,3 @@ def _finish(planned: Planned, store: Store, counts: Sequence[int], account: Acco
     }
     if account.made or not store.records("finished", sweep=planned.sweep.id):
         store.add(done)
-
-
-@dataclass(frozen=True, kw_only=True)
-class Enough:
-    """Whether a point has enough replications."""
-
-    wanted: int
-    """How many it is to have; as many as it has when nothing is left to be done."""
-    have: int
-    exhausted: bool = False
-    """Whether it has as many as it may, and intervals are still wider than asked."""
-
-
-def counted(planned: Planned, store: Store) -> list[Enough]:
-    """For each point how many replications it has and is to have.
-
-    What precision asks for is judged at its looks, one after the other, on the first replications, so that
-    the answer is the same whatever else the store holds.
-    """
-    sweep = planned.sweep
-    if sweep.precision is None:
-        return [Enough(wanted=sweep.replications, have=sweep.replications)] * len(planned.points)
-    stopping = sweep.precision
-    values = _values(planned, store, stopping)
-    places = {_named(point.labels): place for place, point in enumerate(planned.points)}
-    found: list[Enough] = []
-    partners: dict[int, int] = {}
-    for place, point in enumerate(planned.points):
-        partner = places.get(_named({**point.labels, **stopping.baseline})) if stopping.baseline else None
-        theirs = None if partner is None else values[partner]
-        enough = _enough(stopping, values[place], theirs, itself=partner == place)
-        found.append(enough)
-        if partner is not None:
-            partners[partner] = max(partners.get(partner, 0), enough.wanted)
-    return [replace(one, wanted=max(one.wanted, partners.get(place, 0))) for place, one in enumerate(found)]
-
-
-def _named(labels: Mapping[str, Any]) -> tuple[Any, ...]:
-    return tuple(sorted(labels.items()))
-
-
-Values = Mapping[str, Sequence[float]]
-"""By measure, the values of the first replications, in the order of seeds; NaN where a run has none."""
-
-
-def _values(planned: Planned, store: Store, stopping: Stopping) -> list[Values]:
-    keys = {one.name: one.key for one in planned.sweep.wanted if one.name in stopping.measures}
-    found: list[Values] = []
-    for first in range(0, len(planned.points), TOGETHER):
-        block = range(first, min(first + TOGETHER, len(planned.points)))
-        kept = store.runs_of([planned.digests[place] for place in block])
-        for place in block:
-            first_seed = planned.points[place].first_seed
-            records: list[RunRecord] = []
-            for seed in range(first_seed, first_seed + stopping.rule.most):
-                record = kept.get((planned.digests[place], seed))
-                if record is None:
-                    break
-                records.append(record)
-            found.append(
-                {name: [_number(record.values.get(key)) for record in records] for name, key in keys.items()}
-            )
-    return found
-
-
-def _number(value: Any) -> float:
-    return math.nan if value is None else float(value)
-
-
-def _enough(stopping: Stopping, ours: Values, theirs: Values | None, *, itself: bool) -> Enough:
-    """Judged at one look after the other, until the values are enough or no more are there."""
-    rule = stopping.rule.for_measures(len(ours))
-    counts = [ours, theirs] if theirs is not None else [ours]
-    have = min(len(values) for one in counts for values in one.values())
-    if itself:
-        return Enough(wanted=rule.least, have=have)
-    for count in rule.looks():
-        if count > have:
-            return Enough(wanted=count, have=have)
-        looks = [_look(rule, name, ours, theirs, count) for name in ours]
-        if all(look.enough for look in looks):
-            return Enough(wanted=count, have=have)
-    return Enough(wanted=rule.most, have=have, exhausted=True)
-
-
-def _look(rule: Precision, name: str, ours: Values, theirs: Values | None, count: int) -> Look:
-    values = list(ours[name][:count])
-    if theirs is None:
-        return rule.judge(values)
-    base = list(theirs[name][:count])
-    if rule.relative is not None:
-        known = [value for value in base if not math.isnan(value)]
-        mean = abs(math.fsum(known) / len(known)) if known else math.nan
-        if not mean > 0:
-            return rule.judge([math.nan] * count)
-        rule = replace(rule, relative=None, absolute=rule.relative * mean)
-    return rule.judge([a - b for a, b in zip(values, base, strict=True)])

@@ -17,18 +17,21 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from aqmlab import _core, stats
+from aqmlab import _core
 from aqmlab._support import arguments
 from aqmlab._support.mistakes import Mistakes
 from aqmlab.measures import Measure
-from aqmlab.results.labels import Value, said
+from aqmlab.results.labels import Value
 from aqmlab.scenario.scenario import Scenario, changed, check_plain, is_given
+from aqmlab.store.asked import Asked, AskedRuns
 from aqmlab.store.record import OWN_SEEDS_APART
+from aqmlab.sweep.point import Point
+from aqmlab.sweep.stopping import Stopping, counted
 
 if TYPE_CHECKING:
     import polars as pl
 
-    from aqmlab.stats.precision import Precision
+    from aqmlab.store import Store
 
 Change = Mapping[str, Any] | Callable[[dict[str, Any]], dict[str, Any]]
 """What is done to a scenario's table: values put at dotted paths (`None` removes), or a function."""
@@ -70,41 +73,6 @@ class Axis:
     values: Mapping[Value, Any]
     label: str
     """What it is called in results: the last word of the path, or all of it where that is not enough."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Point:
-    """One scenario of a sweep."""
-
-    number: int
-    labels: Mapping[str, Value]
-    first_seed: int
-
-    @property
-    def said(self) -> str:
-        """Its labels in words."""
-        return said(self.labels)
-
-
-@dataclass(frozen=True, kw_only=True)
-class Stopping:
-    """How narrow the intervals of which measures must be before a point has enough replications."""
-
-    rule: Precision
-    measures: Sequence[str]
-    baseline: Mapping[str, Value] = field(default_factory=dict)
-    """Labels of another point, whose others are the same: what is to be narrow is the interval of the
-    difference from it, seed by seed; a `relative` half-width is one of its mean."""
-
-    def __post_init__(self) -> None:
-        if self.rule.level != stats.LEVEL:
-            raise ValueError(
-                f"precision.level: must be {stats.LEVEL}, as that of all intervals, is {self.rule.level}"
-            )
-
-    def level(self, level: float = stats.LEVEL, count: int = 1) -> float:
-        """The level of each of `count` intervals at each look, so that all hold together with this one."""
-        return stats.simultaneous_level(level, count * len(self.rule.looks()) * len(self.measures))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -377,6 +345,40 @@ class Sweep:
             return made, left_out
         except ValueError as error:
             raise ValueError(f"{self.name}, point {point.number} ({point.said}): {error}") from None
+
+    def asked(self, store: Store) -> Asked:
+        """The runs of its points, as many as it asks for: `Store.results` makes a table of them. There are no
+        points as long as the store does not know a warm-up that runs tell.
+
+        Raises `ValueError`, which names the point, if the core refuses one.
+        """
+        known = {row["number"]: row["scenario"] for row in store.records("point", sweep=self.id)}
+        points = list(self.points())
+        if self.warm_up and any(point.number not in known for point in points):
+            points = []
+        digests = [known.get(point.number) or self.scenario_of(point).digest for point in points]
+        enough = counted(points, digests, store, self.wanted, self.replications, self.precision)
+        stopping = self.precision
+        return Asked(
+            name=self.name,
+            axes={axis.label: tuple(axis.values) for axis in self._axes},
+            measures={one.key: one for one in self.wanted},
+            points=[tuple(point.labels.values()) for point in points],
+            runs=[
+                AskedRuns(
+                    point=tuple(point.labels.values()),
+                    scenario=digest,
+                    first_seed=point.first_seed,
+                    count=one.wanted,
+                )
+                for point, digest, one in zip(points, digests, enough, strict=True)
+            ],
+            looks=1 if stopping is None else stopping.intervals,
+            paths={axis.label: axis.path for axis in self._axes},
+            own_seeds=[axis.label for axis in self._axes if axis.path in self.own_seeds],
+            wanted=sum(one.wanted for one in enough),
+            too_wide=sum(one.exhausted for one in enough),
+        )
 
     @property
     def definition(self) -> dict[str, Any]:

@@ -11,7 +11,8 @@ from aqmlab.measures import Measure, View
 
 if TYPE_CHECKING:
     from aqmlab.store import Store
-    from aqmlab.sweep.sweep import Point, Sweep
+    from aqmlab.sweep.point import Point
+    from aqmlab.sweep.sweep import Sweep
 
 
 def _settled_s(view: View) -> float | None:

@@ -10,12 +10,12 @@ from aqmlab import _core
 from aqmlab.campaign import settled, version
 from aqmlab.measures import name_of
 from aqmlab.scenario import flat
-from aqmlab.sweep.run import counted
 
 if TYPE_CHECKING:
     from aqmlab.store.store import RunRecord, Store
+    from aqmlab.sweep.point import Point
     from aqmlab.sweep.run import Planned
-    from aqmlab.sweep.sweep import Point, Sweep
+    from aqmlab.sweep.sweep import Sweep
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,7 +33,7 @@ class Missing:
 def missing(planned: Planned, store: Store) -> Iterator[Missing]:
     """Every run that would be made, with the reason."""
     sweep = planned.sweep
-    enough = counted(planned, store)
+    enough = planned.enough(store)
     kept = store.runs_of(planned.digests)
     older = _older(sweep, store)
     keys = tuple(one.key for one in sweep.wanted)

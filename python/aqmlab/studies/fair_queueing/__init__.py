@@ -11,7 +11,7 @@ results are known as sentences and plots, and as one number, 40 %.
 from __future__ import annotations
 
 from aqmlab.results.rule import mean_of
-from aqmlab.results.runs import Results
+from aqmlab.results.table import ExperimentResults
 from aqmlab.studies.fair_queueing.claims import CLAIMS, READINGS, answer
 from aqmlab.studies.fair_queueing.decisions import DECISIONS
 from aqmlab.studies.fair_queueing.experiments import EXPERIMENTS, baseline
@@ -22,7 +22,7 @@ from aqmlab.studies.fair_queueing.tables import TABLES
 from aqmlab.study.publication import Study
 
 
-def _checks(results: Results) -> list[str]:
+def _checks(results: ExperimentResults) -> list[str]:
     """Whether the background offered what it was meant to."""
     rate = mean_of(baseline[BACKGROUND_RATE].at(queue="FIFO", buffer=625))
     found = {kind: rate.interval(results, {"background": kind}) for kind in baseline.values("background")}

@@ -9,7 +9,7 @@ from typing import Any
 from aqmlab.measures import Measure
 from aqmlab.results.labels import Labels
 from aqmlab.results.rule import ratio
-from aqmlab.results.runs import Row
+from aqmlab.results.table import Row
 from aqmlab.results.variable import Measured, Variable, per_seed
 from aqmlab.studies.fair_queueing import measures
 from aqmlab.studies.fair_queueing.blocks import BLOCKS, Block

@@ -9,7 +9,7 @@ import polars as pl
 from aqmlab.flow_level import regime, throughput_law
 from aqmlab.measures import Measure
 from aqmlab.metrics import bits_per_second
-from aqmlab.results.runs import Results
+from aqmlab.results.table import ExperimentResults
 from aqmlab.results.variable import per_seed
 from aqmlab.studies.fair_queueing import measures
 from aqmlab.studies.fair_queueing.claims import beside, highspeed_over_reno
@@ -51,7 +51,7 @@ def _everywhere(id: str, title: str, measure: Measure, *, factor: float = 1.0, n
     )
 
 
-def _regimes(results: Results) -> pl.DataFrame:
+def _regimes(results: ExperimentResults) -> pl.DataFrame:
     def throughput_mbps(peak: str, load: float) -> float:
         rate = PEAKS[peak]
         share = bits_per_second(rate) / (1e6 * RATE_MBPS) if rate else math.inf

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from aqmlab.results.runs import Results
+from aqmlab.results.table import ExperimentResults
 from aqmlab.studies.helsinki.claims import CLAIMS, READINGS, answer
 from aqmlab.studies.helsinki.decisions import DECISIONS
 from aqmlab.studies.helsinki.experiments import EXPERIMENTS, QUEUES, burst, third, throughout
@@ -23,13 +23,13 @@ from aqmlab.study.experiment import Experiment
 from aqmlab.study.publication import Study
 
 
-def unfinished(*experiments: Experiment) -> Callable[[Results], list[str]]:
+def unfinished(*experiments: Experiment) -> Callable[[ExperimentResults], list[str]]:
     """A warning for each experiment with runs that end before a transfer is done."""
 
-    def warnings(results: Results) -> Iterator[str]:
+    def warnings(results: ExperimentResults) -> Iterator[str]:
         for one in experiments:
             time = ELAPSED if ELAPSED in one.measures else TCP_TIME
-            rows = [row for at in QUEUES.values() for row in results[one.name].where(**at)]
+            rows = [row for at in QUEUES.values() for row in results[one.name].rows_at(**at)]
             if open_ := sum(row[time] is None for row in rows):
                 yield (
                     f"{one.title}{', live' if one.live else ''}: {open_} of {len(rows)} runs end before a "

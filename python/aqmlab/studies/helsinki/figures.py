@@ -15,7 +15,7 @@ import polars as pl
 from aqmlab.charts.chart import Chart
 from aqmlab.measures import Measure
 from aqmlab.results.labels import Labels
-from aqmlab.results.runs import Results
+from aqmlab.results.table import ExperimentResults
 from aqmlab.results.variable import Variable, seeds_of, series
 from aqmlab.run_charts.time_sequence import time_sequence
 from aqmlab.studies.helsinki import measures, recorded
@@ -91,14 +91,14 @@ def _of_udp(variable: Variable, y_label: str, y_limits: tuple[float, float] | No
 
 # Boxes
 
-Sources = Mapping[str, Callable[[Results], Results]]
+Sources = Mapping[str, Callable[[ExperimentResults], ExperimentResults]]
 """Where replications are from, by what it is called."""
 
 
 def boxes(elapsed: Variable, sources: Sources, beside: Mapping[str, str]) -> Draws:
     """Elapsed times of the third flow over replications, from some sources, at the starts of our runs."""
 
-    def draw(results: Results) -> Chart:
+    def draw(results: ExperimentResults) -> Chart:
         rows = []
         for (queue, at), (source, runs) in itertools.product(QUEUES.items(), sources.items()):
             variable, found = elapsed.at(**at), runs(results)
@@ -131,10 +131,10 @@ def boxes(elapsed: Variable, sources: Sources, beside: Mapping[str, str]) -> Dra
 def sequences(panels: Mapping[str, tuple[Experiment, Labels]], **options: Any) -> Draws:
     """Time-sequence graphs of the flows of single runs, a panel each."""
 
-    def draw(results: Results) -> Chart:
+    def draw(results: ExperimentResults) -> Chart:
         charts = []
         for title, (experiment, labels) in panels.items():
-            for row in results[experiment.name].where(**labels):
+            for row in results[experiment.name].rows_at(**labels):
                 packets = pl.DataFrame(row[measures.PACKETS], schema_overrides={"link": pl.String})
                 charts.append(time_sequence(packets, row[measures.FLOW], name=title))
         return replace(charts[0], table=pl.concat([one.table for one in charts]), **options)

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from aqmlab.results.labels import Labels
-from aqmlab.results.runs import Results, Runs
+from aqmlab.results.table import ExperimentResults, Results
 from aqmlab.studies.helsinki import experiments, recorded
 from aqmlab.studies.helsinki.experiments import BYTES, KERNEL, QUEUE, SERVICE, TAIL_DROP, UNIT, only, starts
 from aqmlab.study.experiment import Experiment, Form
@@ -84,26 +84,26 @@ traces_live, traces = _twice(
 # Sources: in the place of the simulated runs, which the rules are written for
 
 
-def _live(results: Results) -> Results:
+def _live(results: ExperimentResults) -> ExperimentResults:
     return {third.name: results[third_live.name], burst.name: results[burst_live.name]}
 
 
-def _recorded(results: Results) -> Results:
+def _recorded(results: ExperimentResults) -> ExperimentResults:
     """The recorded replications that were made live, too."""
     known = recorded.results()
     return {name: _as_made(known[name.split("-")[0]], made) for name, made in _live(results).items()}
 
 
-def _as_made(known: Runs, made: Runs) -> Runs:
+def _as_made(known: Results, made: Results) -> Results:
     rows = []
-    for row in known.where(system=SYSTEM):
+    for row in known.rows_at(system=SYSTEM):
         labels = {label: row.labels[label] for label in made.axes}
         if row.seed in made.by_point.get(tuple(labels.values()), {}):
             rows.append(replace(row, labels=labels))
-    return Runs(rows=tuple(rows), axes=made.axes)
+    return Results.of_rows(rows=tuple(rows), axes=made.axes)
 
 
-SOURCES: Mapping[str, Callable[[Results], Results]] = {
+SOURCES: Mapping[str, Callable[[ExperimentResults], ExperimentResults]] = {
     LIVE: _live,
     SIMULATED: lambda results: results,
     RECORDED: _recorded,

@@ -11,7 +11,7 @@ import polars as pl
 
 from aqmlab import metrics
 from aqmlab.measures import Reduction, Run
-from aqmlab.results.runs import number
+from aqmlab.results.variable import number
 
 _COLUMNS = ("flow", "start_s", "size_bytes", "handshake_s", "acknowledged_s", "retransmitted", "timeouts")
 

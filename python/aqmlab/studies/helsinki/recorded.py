@@ -10,7 +10,7 @@ import polars as pl
 
 from aqmlab import stats
 from aqmlab.results.labels import Labels
-from aqmlab.results.runs import Results, Row, Runs
+from aqmlab.results.table import ExperimentResults, Results, Row
 from aqmlab.studies.helsinki.experiments import (
     BYTES,
     ONE_CLASS,
@@ -54,17 +54,17 @@ start."""
 
 
 @lru_cache(maxsize=1)
-def results() -> Results:
+def results() -> ExperimentResults:
     """The kernel's replications in the form of ours, each labelled with the system of ours beside it."""
     return {"third": _runs(third, "third_s"), "burst": _runs(burst, "udp_s")}
 
 
-def in_place(_: Results) -> Results:
+def in_place(_: ExperimentResults) -> ExperimentResults:
     """The same, in the place of our runs."""
     return results()
 
 
-def _runs(experiment: Experiment, start: str) -> Runs:
+def _runs(experiment: Experiment, start: str) -> Results:
     path = resources.files("aqmlab.studies") / "data" / f"helsinki_kernel_{experiment.name}.csv"
     rows = []
     for record in pl.read_csv(path.read_bytes()).iter_rows(named=True):
@@ -77,7 +77,7 @@ def _runs(experiment: Experiment, start: str) -> Runs:
         for unit in (BYTES, PACKETS) if queue == RED else (labels["unit"],):
             rows.append(Row(labels=labels | {"unit": unit}, seed=record["seed"], values=values | begun))
     axes = {label: tuple(dict.fromkeys(row.labels[label] for row in rows)) for label in experiment.labels}
-    return Runs(rows=tuple(rows), axes=axes)
+    return Results.of_rows(rows=tuple(rows), axes=axes)
 
 
 def starts(case: str, labels: Labels, seed: int) -> dict[str, float]:

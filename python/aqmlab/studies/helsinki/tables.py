@@ -9,7 +9,7 @@ import polars as pl
 
 from aqmlab.measures import Measure
 from aqmlab.results.labels import Labels
-from aqmlab.results.runs import Results, Runs
+from aqmlab.results.table import ExperimentResults, Results
 from aqmlab.results.variable import Variable
 from aqmlab.stats import Evidence, Interval
 from aqmlab.studies.helsinki import measures, recorded
@@ -46,13 +46,17 @@ def by_condition(*variables: Variable) -> Tabulates:
 
 # Two sources side by side
 
-Pair = tuple[Callable[[Results], Results], Callable[[Results], Results]]
+Pair = tuple[
+    Callable[[ExperimentResults], ExperimentResults], Callable[[ExperimentResults], ExperimentResults]
+]
 """Where the runs are from whose means are compared."""
 
 _SYSTEMS = {ours: f"{ours} | {theirs}" for theirs, ours in recorded.BESIDE.items()}
 
 
-def _both(variable: Variable, pair: Pair, results: Results) -> Mapping[Any, tuple[Interval, Interval]]:
+def _both(
+    variable: Variable, pair: Pair, results: ExperimentResults
+) -> Mapping[Any, tuple[Interval, Interval]]:
     """The means of two sources in the conditions in which both have some."""
     asked, axes = _conditions(variable), _axes(variable)
     if "system" in axes:
@@ -67,7 +71,7 @@ def means_beside(pair: Pair, *variables: Variable) -> Tabulates:
     def told(ours: Interval, theirs: Interval) -> str:
         return f"{cell(ours)} | {cell(theirs)} {'=' if recorded.agree(ours, theirs) else '≠'}"
 
-    def tabulate(results: Results) -> pl.DataFrame:
+    def tabulate(results: ExperimentResults) -> pl.DataFrame:
         columns = {label_of(one): _both(one, pair, results) for one in variables}
         points = in_order(point for column in columns.values() for point in column)
         heads = [_HEADS.get(axis, axis) for axis in _axes(variables[0])]
@@ -82,7 +86,7 @@ def means_beside(pair: Pair, *variables: Variable) -> Tabulates:
 def agreement(columns: Mapping[str, tuple[Pair, Labels]], *variables: Variable) -> Tabulates:
     """How many means agree, by variable; a column is of two sources, where some axes have these values."""
 
-    def tabulate(results: Results) -> pl.DataFrame:
+    def tabulate(results: ExperimentResults) -> pl.DataFrame:
         rows = []
         for one in variables:
             several = (_both(one.at(**at), pair, results).values() for pair, at in columns.values())
@@ -122,7 +126,7 @@ def _kernels(queue: str, start: float, part: str) -> float:
     return recorded.LOCK_OUT[queue, start][_PARTS.index(part)]
 
 
-def _examples(results: Results) -> pl.DataFrame:
+def _examples(results: ExperimentResults) -> pl.DataFrame:
     rows: list[tuple[Any, ...]] = [
         ("printed in the talk", None, f"{tcp}", count)
         for tcp, count in ((24.5, 127), (23.7, 224), (25.5, 181))
@@ -137,17 +141,17 @@ def _examples(results: Results) -> pl.DataFrame:
 # Claims
 
 
-def _at_recorded_starts(results: Results) -> Results:
+def _at_recorded_starts(results: ExperimentResults) -> ExperimentResults:
     """Our runs at the starts at which the kernel's were recorded, too."""
     found = {}
     for name, theirs in recorded.results().items():
         starts = tuple(start for start in results[name].axes["start"] if start in theirs.axes["start"])
         rows = tuple(row for row in results[name].rows if row.labels["start"] in starts)
-        found[name] = Runs(rows=rows, axes={**results[name].axes, "start": starts})
+        found[name] = Results.of_rows(rows=rows, axes={**results[name].axes, "start": starts})
     return found
 
 
-def _claims_beside(results: Results) -> pl.DataFrame:
+def _claims_beside(results: ExperimentResults) -> pl.DataFrame:
     """The verdict of each claim that the recorded runs are judged by, on ours at their starts and on them."""
 
     def told(evidence: Evidence) -> str:

@@ -9,7 +9,7 @@ the report. Of its results only Table I is known as numbers.
 
 from __future__ import annotations
 
-from aqmlab.results.runs import Results
+from aqmlab.results.table import ExperimentResults
 from aqmlab.studies.mice_elephants.claims import CLAIMS, answer
 from aqmlab.studies.mice_elephants.decisions import DECISIONS
 from aqmlab.studies.mice_elephants.experiments import EXPERIMENTS, exp_1
@@ -19,9 +19,9 @@ from aqmlab.studies.mice_elephants.tables import TABLES, settled
 from aqmlab.study.publication import Study
 
 
-def _checks(results: Results) -> list[str]:
+def _checks(results: ExperimentResults) -> list[str]:
     """MSER-5 on the number of open transfers of each run, against the warm-up."""
-    rows = results[exp_1.name].where(ITO="3 s")
+    rows = results[exp_1.name].rows_at(ITO="3 s")
     longer = [row for row in rows if settled(row[ACTIVE]) > row[WARM_UP]]
     if not longer:
         return []

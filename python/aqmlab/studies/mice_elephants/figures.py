@@ -10,7 +10,7 @@ from aqmlab.charts.chart import Chart
 from aqmlab.measures import Measure
 from aqmlab.results.labels import Labels
 from aqmlab.results.rule import Estimate, ratio
-from aqmlab.results.runs import Results, Row
+from aqmlab.results.table import ExperimentResults, Row
 from aqmlab.results.variable import Variable, per_seed
 from aqmlab.studies.drop_curves import drop_functions
 from aqmlab.studies.mice_elephants import measures
@@ -121,7 +121,7 @@ def _shares(row: Row) -> Found:
         yield {"time_s": (place + 0.5) * measures.SHARE_BIN_S}, 100 * share
 
 
-def _settling(results: Results) -> Chart:
+def _settling(results: ExperimentResults) -> Chart:
     times = per_seed(
         "mean time of short files",
         lambda found: [total / count if count else math.nan for count, total in zip(*found, strict=True)],

@@ -10,7 +10,7 @@ import polars as pl
 from aqmlab.measures import Measure
 from aqmlab.results.labels import Value
 from aqmlab.results.rule import Estimate, ratio, statistic
-from aqmlab.results.runs import Results
+from aqmlab.results.table import ExperimentResults
 from aqmlab.results.variable import Derived, Variable, per_seed
 from aqmlab.stats import Interval
 from aqmlab.studies.mice_elephants import measures
@@ -106,14 +106,14 @@ def distance(queue: str) -> Variable:
     return per_seed(f"off, {queue}", lambda *of: math.hypot(*of) / math.sqrt(len(of)), *offs, unit="%")
 
 
-def search(results: Results) -> pl.DataFrame:
+def search(results: ExperimentResults) -> pl.DataFrame:
     """Set-ups of Table I by their distance from the published Drop Tail rows."""
     columns = {label_of(one): one for one in map(distance, QUEUES)}
     table = listed(columns, *SETUP, heads=SETUP, tell=lambda found: found.value)(results)
     return table.sort(label_of(distance("Drop Tail")))
 
 
-def search_goodput(results: Results) -> pl.DataFrame:
+def search_goodput(results: ExperimentResults) -> pl.DataFrame:
     """Goodput of each set-up of the search below the published one, in the order of their distance."""
     cells = {f"{queue}, {name}": (queue, name) for queue in QUEUES for name in ("short", "long")}
     heads = {"speed": "link", **SETUP}
@@ -165,7 +165,7 @@ _goodput = stacked(
 _recalled = _goodput.law(lambda runs, queue: RECALLED.get(runs, {}).get(queue), "runs", "queue")
 
 
-def _laws(results: Results) -> pl.DataFrame:
+def _laws(results: ExperimentResults) -> pl.DataFrame:
     """MI-12.3 under each law of the threshold, with where the threshold went."""
     axes = {"mix": "files", "law": "law of L_t"}
     of_both = (measures.RESPONSE, measures.GOODPUT, measures.MEAN_QUEUE)
@@ -236,7 +236,7 @@ def _of_table_3(bdp: int) -> dict[str, str]:
     }
 
 
-def _parameters(_: Results) -> pl.DataFrame:
+def _parameters(_: ExperimentResults) -> pl.DataFrame:
     of_exp_1, of_exp_2 = _of_table_3(BDP_1), _of_table_3(BDP_2)
     columns = {"parameter": of_exp_1, "Exp 1": of_exp_1.values(), "Exp 2": of_exp_2.values()}
     return pl.DataFrame({name: list(values) for name, values in columns.items()})

@@ -8,7 +8,7 @@ its figures are not available as numbers.
 
 from __future__ import annotations
 
-from aqmlab.results.runs import Results
+from aqmlab.results.table import ExperimentResults
 from aqmlab.studies.shared import warm_up_warning
 from aqmlab.studies.shred.claims import CLAIMS, answer
 from aqmlab.studies.shred.decisions import DECISIONS
@@ -26,7 +26,7 @@ from aqmlab.studies.shred.tables import TABLES
 from aqmlab.study.publication import Study
 
 
-def _checks(results: Results) -> list[str]:
+def _checks(results: ExperimentResults) -> list[str]:
     """MSER-5 on the number of open transfers, averaged over seeds, against the warm-up of 20 s."""
     series = [one[ACTIVE].among(queue=QUEUES) for one in (web_only, web_mixed, ftp_mixed)]
     return warm_up_warning(series, results, SERIES_STEP_S, f"the talk's {WARM_UP_S:g} s", WARM_UP_S)

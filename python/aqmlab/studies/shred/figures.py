@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 from aqmlab.measures import Measure
 from aqmlab.results.labels import Labels
-from aqmlab.results.runs import Row
+from aqmlab.results.table import Row
 from aqmlab.results.variable import Measured, Variable, per_seed
 from aqmlab.studies.drop_curves import drop_functions
 from aqmlab.studies.shred import measures

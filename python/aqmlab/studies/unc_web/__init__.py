@@ -10,7 +10,7 @@ the report; none of its results is known as a number.
 from __future__ import annotations
 
 from aqmlab.results.labels import said
-from aqmlab.results.runs import Results
+from aqmlab.results.table import ExperimentResults
 from aqmlab.studies.shared import settled_after
 from aqmlab.studies.unc_web.claims import CLAIMS, answer, floors
 from aqmlab.studies.unc_web.decisions import DECISIONS
@@ -22,7 +22,7 @@ from aqmlab.studies.unc_web.tables import TABLES, calibrated
 from aqmlab.study.publication import Reading, Study
 
 
-def _checks(results: Results) -> list[str]:
+def _checks(results: ExperimentResults) -> list[str]:
     """Whether the rates still offer the loads, equal systems can meet claims, and the warm-up was enough."""
     moved = [
         f"Calibration, {traffic}: the grid takes {rate:g} connections/s for all of the line, measured are "

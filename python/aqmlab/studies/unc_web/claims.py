@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 
 from aqmlab.measures import Measure
 from aqmlab.results.rule import AnyRule, Estimate, Finds, anywhere, every, mean_of, ratio, statistic
-from aqmlab.results.runs import Results
+from aqmlab.results.table import ExperimentResults
 from aqmlab.results.variable import Variable, per_seed
 from aqmlab.stats import LEVEL
 from aqmlab.studies.shared import told
@@ -97,7 +97,7 @@ _FLOORS = (
 """What claims say of distances, and the distance of equal systems, which chance alone takes apart."""
 
 
-def floors(results: Results, level: float = LEVEL) -> Iterator[Floor]:
+def floors(results: ExperimentResults, level: float = LEVEL) -> Iterator[Floor]:
     """What equal systems show, wherever they and the systems of the claim were run."""
     for claim, rule, alike in _FLOORS:
         equal = list(alike.points(results))

@@ -12,7 +12,7 @@ import numpy as np
 from aqmlab import stats
 from aqmlab.metrics.response_times import Crossing, Floats, crossings, zero_between
 from aqmlab.results.labels import Labels
-from aqmlab.results.runs import Results
+from aqmlab.results.table import ExperimentResults
 from aqmlab.results.variable import Variable, axes_of, common_values, product, seeds_of
 from aqmlab.stats import Interval, bands, modality
 from aqmlab.studies.unc_web import measures
@@ -36,11 +36,11 @@ PAIRINGS = (("ARED", "Drop Tail"), ("ARED+ECN", "ARED"), ("ARED+ECN", "Drop Tail
 """The talk's pairings of queues, the challenger first."""
 
 
-def seed_by_seed(several: Sequence[Variable], results: Results) -> Iterator[tuple[Labels, Values]]:
+def seed_by_seed(several: Sequence[Variable], results: ExperimentResults) -> Iterator[tuple[Labels, Values]]:
     """The values of some variables at each point that all of them have."""
     seeds = seeds_of(several, results)
     for labels in product({label: common_values(several, label, results) for label in axes_of(several)}):
-        yield labels, [[one.value(results, labels, seed) for seed in seeds] for one in several]
+        yield labels, [one.values(results, labels, seeds) for one in several]
 
 
 def differences(ours: Sequence[Any], theirs: Sequence[Any]) -> Floats:

@@ -11,7 +11,7 @@ from aqmlab.measures import Measure
 from aqmlab.metrics.response_times import chart_of_body, chart_of_tail, time_text
 from aqmlab.results.labels import Value
 from aqmlab.results.rule import difference, ratio
-from aqmlab.results.runs import Results
+from aqmlab.results.table import ExperimentResults
 from aqmlab.results.variable import Variable, all_at
 from aqmlab.studies.unc_web import measures
 from aqmlab.studies.unc_web.distributions import PAIRINGS, cdf, certain_crossings, seed_by_seed
@@ -87,7 +87,7 @@ def _two(two: Mapping[str, Variable], how: Callable[..., Chart], y_label: str, *
     plotted = {name: one.among(load=PLOTTED) for name, one in two.items()}
     asked = stacked("queue", _curves(plotted)).told(load=_panel)
 
-    def chart(results: Results) -> Chart:
+    def chart(results: ExperimentResults) -> Chart:
         curves = means(asked, results, "load", "queue", "time_s")
         crossings = {
             _panel(labels["load"]): {time_text(one.at_s): one.at_s for one in certain_crossings(*values)}

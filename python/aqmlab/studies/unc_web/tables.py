@@ -12,7 +12,7 @@ from aqmlab.measures import Measure
 from aqmlab.metrics.response_times import sentence
 from aqmlab.results.labels import Value, said
 from aqmlab.results.rule import statistic
-from aqmlab.results.runs import Results
+from aqmlab.results.table import ExperimentResults
 from aqmlab.results.variable import Along, Variable
 from aqmlab.scenario import Scenario
 from aqmlab.studies.unc_web import measures
@@ -54,7 +54,7 @@ full_load = statistic(
 """By the line through the origin of each seed."""
 
 
-def calibrated(results: Results) -> Iterator[tuple[str, float, stats.Interval, bool]]:
+def calibrated(results: ExperimentResults) -> Iterator[tuple[str, float, stats.Interval, bool]]:
     """Traffic, its rate of the grid, that rate measured, and whether its interval has that of the grid."""
     for traffic, rate in FULL_LOAD.items():
         found = full_load.interval(results, {"traffic": traffic})
@@ -90,7 +90,7 @@ def _both_ways(measure: Measure, factor: float) -> Query:
     return stacked("direction", {"forward": of(measure), "reverse": of(REVERSE[measure])})
 
 
-def _calibrated(results: Results) -> pl.DataFrame:
+def _calibrated(results: ExperimentResults) -> pl.DataFrame:
     rows = [
         (traffic, f"{rate:g}", str(found), "yes" if still else "no")
         for traffic, rate, found, still in calibrated(results)
@@ -99,7 +99,7 @@ def _calibrated(results: Results) -> pl.DataFrame:
     return pl.DataFrame(rows, schema=schema, orient="row")
 
 
-def _crossings(results: Results) -> pl.DataFrame:
+def _crossings(results: ExperimentResults) -> pl.DataFrame:
     rows = [
         (_percent(at["load"]), at["tcp"], at["unit"], f"{ours} and {theirs}", *_order(values, ours, theirs))
         for ours, theirs in PAIRINGS
@@ -123,7 +123,7 @@ def _order(values: Values, ours: str, theirs: str) -> tuple[int, str]:
 _MET = {"holds": "they meet it", "fails": "it cannot be met", "undecided": "they may or may not meet it"}
 
 
-def _floor(results: Results) -> pl.DataFrame:
+def _floor(results: ExperimentResults) -> pl.DataFrame:
     rows = [
         (
             one.claim,
@@ -139,7 +139,7 @@ def _floor(results: Results) -> pl.DataFrame:
     return pl.DataFrame(rows, schema=schema, orient="row")
 
 
-def _parameters(_: Results) -> pl.DataFrame:
+def _parameters(_: ExperimentResults) -> pl.DataFrame:
     """What Adaptive RED chooses by itself on the line of 10 Mb/s."""
     rows: list[tuple[Any, ...]] = [("Drop Tail", "", DROP_TAIL["limit"], None, None, None, None)]
     for experiment in (adaptive_red, tuning):

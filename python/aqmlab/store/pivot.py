@@ -1,0 +1,125 @@
+"""The pivot of a store: from runs with lists of numbers to a table with a column for each measure."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import polars as pl
+
+from aqmlab.results.table import DONE, Results, label_column
+from aqmlab.store.asked import Asked
+from aqmlab.store.index import Contents
+
+JSON, INT = "json", "int"
+"""The kinds of values that a column of `Float64` does not hold as they were recorded."""
+
+TABLE = "tables/"
+"""The names of measures begin so that are whole tables of runs."""
+
+
+def results(contents: Contents, asked: Asked, frame_there: Callable[[Mapping[str, Any]], bool]) -> Results:
+    """The runs that a store has of those asked for, in the order in which they were asked for.
+
+    `frame_there` answers whether the file of a table that a run has kept is there.
+    """
+    called = {key: one.name for key, one in asked.measures.items() if not key.startswith(TABLE)}
+    rows = _rows(contents, asked)
+    shapes = contents.shapes().filter(pl.col("shape").is_in(rows["shape"].unique().implode()))
+    if asked.whole:
+        rows = rows.filter(pl.Series(_whole(rows, shapes, list(asked.measures), frame_there)))
+    points = [asked.runs[place].point for place in rows["at"].to_list()]
+    labels = {
+        label: label_column([point[place] for point in points], values)
+        for place, (label, values) in enumerate(asked.axes.items())
+    }
+    of_runs = rows.select("seed", "status", "error", "scenario")
+    columns = numbers(rows, shapes, called)
+    return Results(
+        pl.concat([pl.DataFrame(labels), of_runs, columns], how="horizontal"),
+        axes={label: tuple(values) for label, values in asked.axes.items()},
+        measures={called[key]: one for key, one in asked.measures.items() if key in called},
+        name=asked.name,
+        given_points=None if asked.points is None else tuple(asked.points),
+        looks=asked.looks,
+        paths=asked.paths,
+        own_seeds=tuple(asked.own_seeds),
+        wanted=asked.wanted,
+        too_wide=asked.too_wide,
+        exact=_exact(rows, shapes, called),
+    )
+
+
+def _rows(contents: Contents, asked: Asked) -> pl.DataFrame:
+    """The runs with the places of those asked for (`at`), sorted by place and seed."""
+    wanted = pl.DataFrame(
+        {
+            "at": range(len(asked.runs)),
+            "scenario": [one.scenario for one in asked.runs],
+            "first": [one.first_seed for one in asked.runs],
+            "count": [one.count for one in asked.runs],
+        },
+        schema={"at": pl.UInt32, "scenario": pl.String, "first": pl.Int64, "count": pl.Int64},
+    )
+    within = (pl.col("seed") >= pl.col("first")) & (pl.col("seed") < pl.col("first") + pl.col("count"))
+    return wanted.join(contents.runs(), on="scenario", how="inner").filter(within).sort("at", "seed")
+
+
+def numbers(rows: pl.DataFrame, shapes: pl.DataFrame, called: Mapping[str, str]) -> pl.DataFrame:
+    """A column of numbers for each key of a measure, by the name that it is `called`, in the order of rows;
+    null where a run has none. `rows` have the columns `shape` and `numbers` of the index, `shapes` are those
+    of its shapes that they have."""
+    parts = [pl.DataFrame(schema={"row": pl.UInt32} | dict.fromkeys(called.values(), pl.Float64))]
+    numbered = rows.select("shape", "numbers").with_row_index("row")
+    for shape, keys, _, _, _ in shapes.iter_rows():
+        columns = [
+            pl.col("numbers").list.get(place).alias(called[key])
+            for place, key in enumerate(keys)
+            if key in called
+        ]
+        parts.append(numbered.filter(pl.col("shape") == shape).select("row", *columns))
+    return pl.concat(parts, how="diagonal").sort("row").drop("row")
+
+
+def _exact(rows: pl.DataFrame, shapes: pl.DataFrame, called: Mapping[str, str]) -> dict[str, tuple[Any, ...]]:
+    """By measure the values as they were recorded, of the measures that have whole numbers or JSON."""
+    kinds: dict[int, dict[str, tuple[int, str]]] = {}
+    names: dict[str, None] = {}
+    for shape, keys, _, _, of_keys in shapes.iter_rows():
+        kinds[shape] = {
+            called[key]: (place, kind)
+            for place, (key, kind) in enumerate(zip(keys, of_keys, strict=True))
+            if key in called
+        }
+        names |= {name: None for name, (_, kind) in kinds[shape].items() if kind in (JSON, INT)}
+    if not names:
+        return {}
+    keys_of = {name: key for key, name in called.items()}
+    columns: dict[str, list[Any]] = {name: [] for name in names}
+    for shape, values, text in rows.select("shape", "numbers", "structured").iter_rows():
+        structured = json.loads(text) if text else {}
+        for name in names:
+            place, kind = kinds[shape].get(name, (0, ""))
+            value = values[place] if kind and kind != JSON else structured.get(keys_of[name])
+            columns[name].append(int(value) if kind == INT and value is not None else value)
+    return {name: tuple(column) for name, column in columns.items()}
+
+
+def _whole(
+    rows: pl.DataFrame,
+    shapes: pl.DataFrame,
+    keys: Sequence[str],
+    frame_there: Callable[[Mapping[str, Any]], bool],
+) -> list[bool]:
+    """Of each run whether it is done, with a value or a table for each of these keys of measures."""
+    lacking = {shape: set(keys) - set(known) for shape, known, _, _, _ in shapes.iter_rows()}
+
+    def has_tables(shape: int, text: str | None) -> bool:
+        frames = json.loads(text) if lacking[shape] and text else {}
+        return all(key in frames and frame_there(frames[key]) for key in lacking[shape])
+
+    return [
+        status == DONE and has_tables(shape, frames)
+        for status, shape, frames in rows.select("status", "shape", "frames").iter_rows()
+    ]

@@ -26,8 +26,8 @@ from aqmlab.cli.options import (
 )
 
 if TYPE_CHECKING:
-    from aqmlab.campaign import Failure
     from aqmlab.measures import Measure
+    from aqmlab.results.table import Failed
     from aqmlab.scenario import Scenario
     from aqmlab.stats import Band
     from aqmlab.tuning.factors import Factor
@@ -288,7 +288,7 @@ def _tell_written(files: Sequence[Path], quiet: bool) -> None:
         tell_files(files)
 
 
-def _end(failures: "Sequence[Failure]", *, failed: bool) -> None:
+def _end(failures: "Sequence[Failed]", *, failed: bool) -> None:
     for failure in failures[:5]:
         print(f"aqmlab: {failure}", file=sys.stderr)
     if len(failures) > 5:

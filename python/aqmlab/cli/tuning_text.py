@@ -17,7 +17,6 @@ from aqmlab.metrics import finite
 from aqmlab.results.labels import said
 from aqmlab.tuning.factors import Factor
 from aqmlab.tuning.sensitivity_run import Plan, Sensitivity
-from aqmlab.tuning.trials import mean
 from aqmlab.tuning.tune_run import AS_IT_WAS, TUNED, Comparison, Tuning, TuningResult
 
 if TYPE_CHECKING:
@@ -176,7 +175,7 @@ def _searched(found: TuningResult) -> Iterator[str]:
             yield f"Nearest to the limits: trial {found.nearest.question.number + 1}, with {missed}"
             yield " ".join(f"--set {path}={value}" for path, value in found.nearest.question.values.items())
         return
-    before = mean(found.before[objective.name])
+    before = found.before[objective.name]
     yield (
         f"Best on the seeds tuned on: trial {found.best.question.number + 1} with "
         f"{found.best.value:.4g} {objective.unit}".rstrip()

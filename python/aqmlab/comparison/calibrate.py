@@ -13,14 +13,16 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from aqmlab import measures, stats
-from aqmlab.campaign import Local, Task, execute
+from aqmlab.campaign import Local
 from aqmlab.metrics import bits_per_second
 from aqmlab.scenario import Scenario, flat
 from aqmlab.store import Store
+from aqmlab.sweep import Changes, Sweep
+from aqmlab.sweep import run as sweep_run
 
 UNCONGESTED = 20
 """How many times faster the line is while the load is measured."""
@@ -76,8 +78,8 @@ def calibrate(
     three rates is measured `replications` times (at least 2) over the scenario's duration, less its warm-up.
     Runs that the `store` holds are not made again. With a `label` a bar shows how far it is.
 
-    Raises `ValueError` if there is nothing to vary, no such link or no load to measure, and `ScenarioError`
-    if a rate is refused.
+    Raises `ValueError` if there is nothing to vary, no such link or no load to measure, or if a rate is
+    refused.
     """
     if not 0 < load <= 2:
         raise ValueError(f"load: must be above 0 and at most 2, is {load:g}")
@@ -87,27 +89,35 @@ def calibrate(
     links = tuple(links) or _managed(scenario)
     fast = _uncongested(scenario, links)
     first = _first_guess(scenario, paths)
-    wanted = measures.named(fast, [f"{link}.utilisation" for link in links])
+    wanted = [
+        replace(one, series=None) for one in measures.named(fast, [f"{link}.utilisation" for link in links])
+    ]
     seed = int(scenario.effective["seed"])
     kept = store or Store.in_memory()
 
     def measured(rates: Sequence[float], seeds: Sequence[int]) -> list[list[float]]:
         """The loads offered, a list for each seed."""
-        made = [fast.with_(dict.fromkeys(paths, rate) | {"seed": 1}) for rate in rates]
-        tasks = [
-            Task(scenario=one, seed=seed, measures=wanted, name=f"{paths[0]} = {rate:g}")
-            for seed in seeds
-            for one, rate in zip(made, rates, strict=True)
+        sweep = Sweep(
+            fast,
+            axes={paths[0]: Changes({rate: dict.fromkeys(paths, rate) for rate in rates})},
+            measures=wanted,
+            name="calibrate",
+            replications=len(seeds),
+            first_seed=seeds[0],
+        )
+        sweep_run.run(sweep, kept, executor=Local(jobs=jobs), label=label, retry=True, fail_fast=True)
+        found = kept.results(sweep)
+        used = {
+            rate: [[value / 100 for value in found.numbers(one.name, (rate,), seeds)] for one in wanted]
+            for rate in rates
+        }
+        return [
+            [
+                UNCONGESTED * math.fsum(of_link[place] for of_link in used[rate]) / len(wanted)
+                for rate in rates
+            ]
+            for place in range(len(seeds))
         ]
-        here = Local(jobs=jobs)
-        execute(tasks, kept, executor=here, label=label, total=len(tasks), retry=True, fail_fast=True)
-        found = kept.runs_of([one.digest for one in made])
-
-        def offered(run: tuple[str, int]) -> float:
-            used = [found[run].values[one.key] / 100 for one in wanted]
-            return UNCONGESTED * math.fsum(used) / len(used)
-
-        return [[offered((one.digest, seed)) for one in made] for seed in seeds]
 
     ((guess,),) = measured([first], [seed])
     if not guess > 0:

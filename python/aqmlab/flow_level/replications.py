@@ -5,16 +5,20 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from aqmlab.flow_level import laws as flow_level
 from aqmlab.measures import Measure
+from aqmlab.results.variable import number
+from aqmlab.store.asked import Asked, AskedRuns
 
 if TYPE_CHECKING:
     import polars as pl
 
     from aqmlab.charts.chart import Chart
     from aqmlab.measures import View
+    from aqmlab.results.table import Results
     from aqmlab.scenario import Scenario
     from aqmlab.stats import Interval
     from aqmlab.store import Store
@@ -31,15 +35,53 @@ class Replications:
     """Runs that differ in the seed only. Of the samples, those of the first run are kept."""
 
     scenario: Scenario
-    seeds: tuple[int, ...]
-    link: pl.DataFrame
-    classes: pl.DataFrame
-    shares: Mapping[int, list[float]]
-    """By seed, the share of the time at each number of elastic flows."""
-    throughputs_bps: tuple[float, ...]
+    results: Results
+    """The table of the runs: it has no axes, and the measure `ROWS`."""
     in_progress: pl.DataFrame
-    events: int
     cpu_s: float
+
+    @property
+    def seeds(self) -> tuple[int, ...]:
+        """The seeds, ascending."""
+        return self.results.seeds
+
+    @property
+    def _rows(self) -> Sequence[Mapping[str, Any]]:
+        """What `ROWS` is of each run, by ascending seed."""
+        return self.results.column(ROWS.name)
+
+    @cached_property
+    def link(self) -> pl.DataFrame:
+        """The link, a row for each run: the table `links` of the run, and `seed`."""
+        return self._together("links")
+
+    @cached_property
+    def classes(self) -> pl.DataFrame:
+        """The classes of flows, some rows for each run: the table `classes` of the run, and `seed`."""
+        return self._together("classes")
+
+    def _together(self, name: str) -> pl.DataFrame:
+        import polars as pl
+
+        return pl.concat(
+            pl.DataFrame(one[name]).with_columns(seed=pl.lit(seed, dtype=pl.Int64))
+            for seed, one in zip(self.seeds, self._rows, strict=True)
+        )
+
+    @property
+    def shares(self) -> Mapping[int, list[float]]:
+        """By seed, the share of the time at each number of elastic flows."""
+        return {seed: one["shares"] for seed, one in zip(self.seeds, self._rows, strict=True)}
+
+    @property
+    def throughputs_bps(self) -> tuple[float, ...]:
+        """The throughput of an elastic flow (bit/s) in each run; NaN where it has none."""
+        return tuple(number(one["throughput_bps"]) for one in self._rows)
+
+    @property
+    def events(self) -> int:
+        """The events of all runs."""
+        return sum(one["events"] for one in self._rows)
 
     @property
     def relative_load(self) -> float:
@@ -160,7 +202,6 @@ def replicate(
 ) -> Replications:
     """Runs a scenario of the flow level with seeds that follow one another, in parallel, with a bar if it has
     a `label`; rows of flows are not kept. Runs that the `store` holds are not made again."""
-    import polars as pl
 
     from aqmlab import campaign
     from aqmlab.store import Store
@@ -186,28 +227,23 @@ def replicate(
     kept = store or Store.in_memory()
     here = campaign.Local(jobs=jobs)
     campaign.execute(tasks, kept, executor=here, label=label, total=len(tasks), retry=True, fail_fast=True)
-    found = kept.runs_of([sampled.digest, lean.digest])
-    records = [found[task.run] for task in tasks]
-    rows = [record.values[ROWS.key] for record in records]
-
-    def together(name: str) -> pl.DataFrame:
-        return pl.concat(
-            pl.DataFrame(one[name]).with_columns(seed=pl.lit(seed, dtype=pl.Int64))
-            for seed, one in zip(seeds, rows, strict=True)
+    records = kept.runs_of([sampled.digest, lean.digest])
+    results = kept.results(
+        Asked(
+            name=scenario.name,
+            axes={},
+            measures={ROWS.key: ROWS},
+            runs=[
+                AskedRuns(point=(), scenario=task.scenario.digest, first_seed=task.seed, count=1)
+                for task in tasks
+            ],
         )
-
+    )
     return Replications(
         scenario=scenario,
-        seeds=seeds,
-        link=together("links"),
-        classes=together("classes"),
-        shares={seed: one["shares"] for seed, one in zip(seeds, rows, strict=True)},
-        throughputs_bps=tuple(
-            math.nan if one["throughput_bps"] is None else one["throughput_bps"] for one in rows
-        ),
-        in_progress=kept.frame(records[0], IN_PROGRESS.key),
-        events=sum(one["events"] for one in rows),
-        cpu_s=math.fsum(record.cpu_s or 0.0 for record in records),
+        results=results,
+        in_progress=kept.frame(records[tasks[0].run], IN_PROGRESS.key),
+        cpu_s=math.fsum(records[task.run].cpu_s or 0.0 for task in tasks),
     )
 
 

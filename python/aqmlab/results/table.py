@@ -13,7 +13,7 @@ from aqmlab._support.names import hint
 from aqmlab.measures import CORRELATION, STANDARD_ERROR, Quantity
 from aqmlab.results import pairs
 from aqmlab.results.labels import Labels, Value, said
-from aqmlab.results.variable import Measured
+from aqmlab.results.variable import Measured, number
 
 if TYPE_CHECKING:
     import polars as pl
@@ -263,6 +263,10 @@ class Results:
             return [None] * len(seeds)
         column = self.column(measure)
         return [column[rows[seed]] if seed in rows else None for seed in seeds]
+
+    def numbers(self, measure: str, point: PointValues, seeds: Sequence[int]) -> list[float]:
+        """The number that a measure is at a point for each of some seeds; NaN where there is none."""
+        return list(map(number, self.at_point(measure, point, seeds)))
 
     @cached_property
     def rows(self) -> tuple[Row, ...]:
@@ -652,18 +656,18 @@ class Results:
         from aqmlab.stats import batch_means
         from aqmlab.stats.quantiles import quantile_interval
 
-        values = self._numbers(name, rows)
+        values = self._numbers_in(name, rows)
         if quantile is not None:
             return quantile_interval(values, quantile, level)
         error = math.nan
         if len(rows) == 1 and name + STANDARD_ERROR in self.measures:
-            (error,) = self._numbers(name + STANDARD_ERROR, rows)
+            (error,) = self._numbers_in(name + STANDARD_ERROR, rows)
         if math.isnan(error):
             return stats.mean_interval(values, level)
         (value,), half = values, stats.t_quantile(level, batch_means.BATCHES - 1) * error
         return stats.Interval(value=value, low=value - half, high=value + half, count=1, level=level)
 
-    def _numbers(self, measure: str, rows: Iterable[int]) -> list[float]:
+    def _numbers_in(self, measure: str, rows: Iterable[int]) -> list[float]:
         """The numbers of some rows, NaN where there is none."""
         column = self._floats(measure)
         return [column[row] for row in rows]
@@ -712,7 +716,7 @@ class Results:
         parts = []
         for point in self._point_values:
             if point in self.places:
-                band = dkw_band(self._numbers(measure, self.places[point].values()), level)
+                band = dkw_band(self._numbers_in(measure, self.places[point].values()), level)
                 labels = zip(self.axes, point, strict=True)
                 parts.append(band.select(*(pl.lit(value).alias(key) for key, value in labels), pl.all()))
         return pl.concat(parts)
@@ -748,7 +752,7 @@ class Results:
                 continue
             ours, theirs = pairs.by_seed(self.places[point], self.places[other])
             for one in chosen:
-                both = self._numbers(one.name, ours), self._numbers(one.name, theirs)
+                both = self._numbers_in(one.name, ours), self._numbers_in(one.name, theirs)
                 interval = estimate(*both, level or self.level())
                 rows.append(self._estimate(point, one, one.unit if how == "difference" else "", interval))
         return self._estimates(rows)

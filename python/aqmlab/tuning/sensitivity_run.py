@@ -4,23 +4,24 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
 from aqmlab import measures as known_measures
-from aqmlab.campaign import Account, Executor, Failure, Local
+from aqmlab.campaign import Account, Executor, Local
 from aqmlab.measures import Measure
 from aqmlab.results.labels import said
 from aqmlab.scenario import Scenario
 from aqmlab.tuning.factors import Factor
 from aqmlab.tuning.sensitivity import Design
-from aqmlab.tuning.trials import Outputs, Trials, Values, changed, checked, mean, seeds_from, short_names
+from aqmlab.tuning.trials import Trials, Values, changed, checked, seeds_from, short_names
 
 if TYPE_CHECKING:
     import polars as pl
 
     from aqmlab.charts.chart import Chart
+    from aqmlab.results.table import Failed, Results
     from aqmlab.store import Store
     from aqmlab.tuning.sensitivity import Method
 
@@ -52,13 +53,23 @@ class Sensitivity:
     """What the samples gave, and what follows for each factor."""
 
     plan: Plan
-    outputs: Sequence[Outputs]
-    failures: Sequence[Failure] = ()
+    results: Results
+    """The runs of all samples, which are named by their numbers."""
 
     @property
     def measured(self) -> tuple[Measure, ...]:
         """The measures."""
         return self.plan.trials.measures
+
+    @property
+    def failures(self) -> Sequence[Failed]:
+        """The runs that failed."""
+        return self.results.failures
+
+    @cached_property
+    def _means(self) -> Sequence[Mapping[str, float]]:
+        """The mean of each measure, by sample."""
+        return [self.plan.trials.means(self.results, number) for number in range(len(self.plan.samples))]
 
     @cached_property
     def _found(self) -> Mapping[str, pl.DataFrame | str]:
@@ -66,9 +77,7 @@ class Sensitivity:
         found: dict[str, pl.DataFrame | str] = {}
         for one in self.measured:
             try:
-                found[one.name] = self.plan.design.indices(
-                    [mean(outputs[one.name]) for outputs in self.outputs]
-                )
+                found[one.name] = self.plan.design.indices([means[one.name] for means in self._means])
             except ValueError as error:
                 found[one.name] = str(error)
         return found
@@ -92,7 +101,9 @@ class Sensitivity:
         """
         import numpy as np
 
-        values = np.array([outputs[measure] for outputs in self.outputs])
+        seeds_of_all = self.plan.trials.seeds
+        numbers = range(len(self.plan.samples))
+        values = np.array([self.results.numbers(measure, (number,), seeds_of_all) for number in numbers])
         samples, seeds = values.shape
         averages = values.mean(axis=1)
         if seeds < 2 or not averages.var() > 0:
@@ -105,10 +116,7 @@ class Sensitivity:
         """A row for each sample: its values by path, and the mean of each measure."""
         import polars as pl
 
-        rows = [
-            {**values, **{name: mean(found) for name, found in outputs.items()}}
-            for values, outputs in zip(self.plan.samples, self.outputs, strict=True)
-        ]
+        rows = [{**values, **means} for values, means in zip(self.plan.samples, self._means, strict=True)]
         return pl.DataFrame(rows).with_row_index("sample")
 
     def table(self) -> pl.DataFrame:
@@ -255,14 +263,14 @@ def run(
     from aqmlab.store import Store
 
     account = Account()
-    outputs = planned.trials.run(
-        planned.scenarios,
+    results = planned.trials.run(
+        dict(enumerate(planned.scenarios)),
         store or Store.in_memory(),
         executor=executor or Local(),
         label=label,
         account=account,
     )
-    return Sensitivity(plan=planned, outputs=outputs, failures=tuple(account.failures))
+    return Sensitivity(plan=planned, results=replace(results, failures=tuple(account.failures)))
 
 
 def _made(scenario: Scenario, number: int, values: Values) -> Scenario:

@@ -3,24 +3,26 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from aqmlab.campaign import Account, Executor, Task, execute, settled
 from aqmlab.measures import Measure
-from aqmlab.results.labels import said
+from aqmlab.results.labels import Value, said
 from aqmlab.scenario import Scenario
+from aqmlab.store.asked import Asked, AskedRuns
 from aqmlab.tuning.factors import Factor, check
 
 if TYPE_CHECKING:
+    from aqmlab.results.table import Results
     from aqmlab.store import Store
 
 Values = Mapping[str, Any]
 """What is set, by dotted path."""
 
-Outputs = Mapping[str, Sequence[float]]
-"""By measure the value of each seed, NaN where there is none."""
+AXIS = "trial"
+"""The axis along which the scenarios of trials lie in a table of their runs."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,13 +32,15 @@ class Trials:
     name: str
     measures: tuple[Measure, ...]
     seeds: Sequence[int]
+    """Seeds that follow one another."""
 
-    def tasks(self, scenarios: Sequence[Scenario]) -> list[Task]:
+    def tasks(self, scenarios: Iterable[Scenario]) -> list[Task]:
         """The runs, seed by seed, so that a part of them says something of each scenario."""
+        numbered = list(enumerate(scenarios))
         return [
             Task(scenario=one, seed=seed, measures=self.measures, name=f"{self.name} {number}")
             for seed in self.seeds
-            for number, one in enumerate(scenarios)
+            for number, one in numbered
         ]
 
     def held(self, scenarios: Sequence[Scenario], store: Store) -> int:
@@ -46,27 +50,34 @@ class Trials:
 
     def run(
         self,
-        scenarios: Sequence[Scenario],
+        scenarios: Mapping[Any, Scenario],
         store: Store,
         *,
         executor: Executor,
         label: str | None = None,
         account: Account | None = None,
-    ) -> list[Outputs]:
-        """Makes the runs that the store lacks, failed ones again, and tells what all of them gave."""
-        tasks = self.tasks(scenarios)
+    ) -> Results:
+        """Makes the runs that the store lacks, failed ones again, and returns the table of all of them: on
+        its axis each scenario has its name."""
+        tasks = self.tasks(scenarios.values())
         execute(tasks, store, executor=executor, label=label, total=len(tasks), account=account, retry=True)
-        kept = store.runs_of([one.digest for one in scenarios])
+        return store.results(
+            Asked(
+                name=self.name,
+                axes={AXIS: list(scenarios)},
+                measures={one.key: one for one in self.measures},
+                runs=[
+                    AskedRuns(
+                        point=(name,), scenario=one.digest, first_seed=self.seeds[0], count=len(self.seeds)
+                    )
+                    for name, one in scenarios.items()
+                ],
+            )
+        )
 
-        def value(scenario: Scenario, seed: int, measure: Measure) -> float:
-            record = kept.get((scenario.digest, seed))
-            found = record.values.get(measure.key) if record else None
-            return math.nan if found is None else float(found)
-
-        return [
-            {one.name: [value(scenario, seed, one) for seed in self.seeds] for one in self.measures}
-            for scenario in scenarios
-        ]
+    def means(self, results: Results, name: Value) -> dict[str, float]:
+        """The mean of each measure of a scenario over the seeds; NaN if there is none for one of them."""
+        return {one.name: mean(results.numbers(one.name, (name,), self.seeds)) for one in self.measures}
 
 
 def mean(values: Sequence[float]) -> float:

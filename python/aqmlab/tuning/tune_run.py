@@ -24,13 +24,14 @@ from aqmlab.scenario import Scenario
 from aqmlab.scenario.queues import with_queue
 from aqmlab.stats import Band, Interval
 from aqmlab.tuning.factors import Factor
-from aqmlab.tuning.trials import Outputs, Trials, Values, changed, checked, mean, seeds_from
+from aqmlab.tuning.trials import Trials, Values, changed, checked, seeds_from
 from aqmlab.tuning.tune import Answer, Goal, Tuner, beyond
 
 if TYPE_CHECKING:
     import polars as pl
 
     from aqmlab.charts.chart import Chart
+    from aqmlab.results.table import Results
     from aqmlab.store import Store
 
 TRIALS, REPLICATIONS, FRESH, AT_ONCE = 40, 5, 10, 4
@@ -158,8 +159,8 @@ class TuningResult:
     answers: Sequence[Answer]
     problems: Mapping[int, str]
     """By number of a trial why it has no value: it was refused, its runs failed, or a measure has none."""
-    before: Outputs
-    """The scenario as it was, with the seeds of trials."""
+    before: Mapping[str, float]
+    """The mean of each measure of the scenario as it was, with the seeds of trials."""
     best: Answer | None
     comparisons: Sequence[Comparison] = ()
     failures: Sequence[Failure] = ()
@@ -245,7 +246,7 @@ class TuningResult:
                 rows.append({"trial": number, "value": best, "group": "best so far"})
         objective = self.tuning.measures[0]
         schema = {"trial": pl.Int64, "value": pl.Float64, "group": pl.String}
-        before = mean(self.before[objective.name])
+        before = self.before[objective.name]
         return Chart(
             kind="marks",
             table=pl.DataFrame(rows, schema=schema).with_columns(pl.col("value").alias("end")),
@@ -293,7 +294,9 @@ class _Search:
 
     def result(self) -> TuningResult:
         tuning = self._tuning
-        (before,) = self._run("as it was", tuning.measures, tuning.seeds, [tuning.rivals[AS_IT_WAS]])
+        as_it_was = {AS_IT_WAS: tuning.rivals[AS_IT_WAS]}
+        trials, results = self._run("as it was", tuning.measures, tuning.seeds, as_it_was)
+        before = trials.means(results, AS_IT_WAS)
         while len(self._tuner.answers) < tuning.trials:
             self._ask(min(tuning.at_once, tuning.trials - len(self._tuner.answers)))
         best = self._tuner.best
@@ -311,18 +314,17 @@ class _Search:
         """Asks questions, makes their runs together, and tells the answers in their order."""
         tuning = self._tuning
         questions = [self._tuner.ask() for _ in range(count)]
-        made: dict[int, Scenario] = {}
+        made: dict[Any, Scenario] = {}
         for question in questions:
             try:
                 made[question.number] = changed(tuning.scenario, question.values)
             except ValueError as error:
                 self._problems[question.number] = f"{said(question.values)}: {error}"
-        outputs = self._run(self._progress(count), tuning.measures, tuning.seeds, list(made.values()))
-        found = dict(zip(made, outputs, strict=True))
+        trials, results = self._run(self._progress(count), tuning.measures, tuning.seeds, made)
         for question in questions:
             measured = {one.name: math.nan for one in tuning.measures}
-            if question.number in found:
-                measured = {name: mean(values) for name, values in found[question.number].items()}
+            if question.number in made:
+                measured = trials.means(results, question.number)
                 lacking = [name for name, value in measured.items() if not math.isfinite(value)]
                 if lacking:
                     self._problems[question.number] = f"{lacking[0]} has no value with every seed"
@@ -334,28 +336,40 @@ class _Search:
         return f"trials {done + 1} to {done + count} of {self._tuning.trials}{so_far}"
 
     def _run(
-        self, what: str, wanted: tuple[Measure, ...], seeds: Sequence[int], scenarios: Sequence[Scenario]
-    ) -> list[Outputs]:
-        return Trials(name=what, measures=wanted, seeds=seeds).run(
+        self,
+        what: str,
+        wanted: tuple[Measure, ...],
+        seeds: Sequence[int],
+        scenarios: Mapping[Any, Scenario],
+    ) -> tuple[Trials, Results]:
+        trials = Trials(name=what, measures=wanted, seeds=seeds)
+        results = trials.run(
             scenarios,
             self._store,
             executor=self._executor,
             label=f"{self._label}: {what}" if self._label else None,
             account=self._account,
         )
+        return trials, results
 
     def _judge(self, best: Answer) -> tuple[Comparison, ...]:
         tuning = self._tuning
-        scenarios = {TUNED: changed(tuning.scenario, best.question.values), **tuning.rivals}
-        outputs = self._run("fresh seeds", tuning.judged, tuning.fresh_seeds, list(scenarios.values()))
-        found: dict[str, Any] = dict(zip(scenarios, outputs, strict=True))
+        scenarios: dict[Any, Scenario] = {
+            TUNED: changed(tuning.scenario, best.question.values),
+            **tuning.rivals,
+        }
+        _, results = self._run("fresh seeds", tuning.judged, tuning.fresh_seeds, scenarios)
+
+        def values(name: str, measure: Measure) -> list[float]:
+            return results.numbers(measure.name, (name,), tuning.fresh_seeds)
+
         return tuple(
             Comparison(
                 measure=one,
                 rival=rival,
-                tuned=stats.mean_interval(found[TUNED][one.name]),
-                other=stats.mean_interval(found[rival][one.name]),
-                difference=stats.paired_difference(found[TUNED][one.name], found[rival][one.name]),
+                tuned=stats.mean_interval(values(TUNED, one)),
+                other=stats.mean_interval(values(rival, one)),
+                difference=stats.paired_difference(values(TUNED, one), values(rival, one)),
             )
             for rival in tuning.rivals
             for one in tuning.judged

@@ -7,6 +7,7 @@ import runpy
 from collections.abc import Mapping
 from pathlib import Path
 
+from aqmlab._support import names
 from aqmlab.study.publication import Study
 
 STUDIES: Mapping[str, str] = {
@@ -39,7 +40,7 @@ def load(name: str, *, live: bool = False, today: bool = False) -> Study:
     if name.endswith(".py") and not live and not today:
         return _of_file(Path(name))
     if name not in STUDIES:
-        raise KeyError(f"no study is named `{name}`: there is {', '.join(STUDIES)}")
+        raise KeyError(f"no study is named `{name}`: {names.hint(name, STUDIES)}")
     if live and name not in LIVE:
         raise KeyError(f"the study `{name}` has no live form: there is one of {', '.join(LIVE)}")
     if today and name not in TODAY:

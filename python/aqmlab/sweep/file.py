@@ -10,6 +10,7 @@ import functools
 import math
 import os
 import re
+import textwrap
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -152,7 +153,14 @@ def _of_table(
 
 def _scenario(table: Mapping[str, Any], path: Path, changes: Mapping[str, Any]) -> Scenario:
     base = Path(os.path.normpath(path.parent / _of("scenario", table, str, "")))
-    return Scenario.load(base, _flattened(changes), changed_by="what the sweep sets")
+    try:
+        return Scenario.load(base, _flattened(changes), changed_by="what the sweep sets")
+    except ScenarioFileError as error:
+        if base != path:
+            raise
+        # The file is its own scenario, and `load` names it.
+        said = str(error).removeprefix(str(path)).removeprefix(":").strip("\n")
+        raise ValueError(textwrap.dedent(said)) from None
 
 
 def _check_replications(table: Mapping[str, Any], replications: int | None) -> None:

@@ -15,6 +15,12 @@ mean queue of the first five seconds. The intervals of each column hold together
 marks an interval without zero.
 
     python reference/queue_start.py --seeds 40
+    python reference/queue_start.py --seeds 8 --queues cake --tcp linux-6
+
+With `--card` the traffic of rows of a report card comes instead: CAKE fresh and settled and FQ-CoDel, with
+equal room on the symmetric line, over Drop Tail, in pairs of equal seeds. The level of each interval is 95 %.
+
+    python reference/queue_start.py --card --seeds 10
 """
 
 from __future__ import annotations
@@ -28,6 +34,12 @@ from typing import Any
 import polars as pl
 
 from aqmlab import stats
+from aqmlab.measures import View
+from aqmlab.report_card import estimates
+from aqmlab.report_card.experiments import SECTIONS
+from aqmlab.report_card.measures import PREFIX
+from aqmlab.report_card.network import DROP_TAIL
+from aqmlab.report_card.queues import EQUAL
 from aqmlab.scenario import Scenario
 
 WARM_UP_S = 1200
@@ -72,11 +84,35 @@ QUANTITIES = {
 EARLY_S = 5.0
 LEVEL = 1 - 0.05 / len(QUEUES)
 
+CARD_QUEUES: Mapping[str, Mapping[str, Any]] = {
+    "cake, fresh": {"kind": "cake", "start": "fresh"},
+    "cake, settled": {"kind": "cake"},
+    "fq-codel": {"kind": "fq-codel"},
+}
+"""The columns of the table with `--card`."""
+
+CARD_ROWS: Mapping[str, tuple[str, Mapping[str, str], str]] = {
+    "5.1.2: a transfer of 100 packets, first window 10": (
+        "5.1.2",
+        {"line": "symmetric", "first_window": "IW 10"},
+        "short.transfer",
+    ),
+    "7.2: pages and datagrams (case I)": ("7.2", {"line": "symmetric", "case": "case I"}, "pages.page"),
+    "7.2: pages, datagrams and a long transfer (case II)": (
+        "7.2",
+        {"line": "symmetric", "case": "case II"},
+        "pages.page",
+    ),
+}
+"""The rows of a card: a section, a point of its axes, and a measure."""
+
 Measures = dict[str, float]
 
 
-def run(queue: Mapping[str, Any], start: str, seed: int, *, warmed: bool = False) -> Measures:
-    """The load of a `seed` through a queue in this state."""
+def run(
+    queue: Mapping[str, Any], start: str, seed: int, *, warmed: bool = False, tcp: str = "rfc"
+) -> Measures:
+    """The load of a `seed` through a queue in this state, from senders with this profile."""
     draws = random.Random(seed)
     offsets = [1 + 2 * number + draws.random() for number in range(PROBES)]
     begin = WARM_UP_S + IDLE_S + draws.random() if warmed else 0.0
@@ -95,7 +131,7 @@ def run(queue: Mapping[str, Any], start: str, seed: int, *, warmed: bool = False
         "warm_up": f"{begin * 1e3:.3f}ms",
         "bottleneck": {"rate": "10Mbps", "delay": "49ms", "queue": {**queue, "start": start}},
         "access": {"rate": "1Gbps", "delay": "0.5ms"},
-        "tcp": {"profile": "rfc"},
+        "tcp": {"profile": tcp},
         "traffic": traffic,
         "record": {"drops": False, "queue_every": "10ms"},
     }
@@ -115,12 +151,12 @@ def _schedule(starts: Sequence[float], size: int) -> str:
     return "".join(f"{start:.6f},{size}\n" for start in starts)
 
 
-def row(name: str, seeds: int) -> str:
+def row(name: str, seeds: int, tcp: str) -> str:
     """A line of the table: what fresh and settled have over the warmed queue."""
     queue = QUEUES[name]
     states = {"warmed": ("fresh", True), "settled": ("settled", False), "fresh": ("fresh", False)}
     found = {
-        state: [run(queue, start, seed, warmed=warmed) for seed in range(1, seeds + 1)]
+        state: [run(queue, start, seed, warmed=warmed, tcp=tcp) for seed in range(1, seeds + 1)]
         for state, (start, warmed) in states.items()
     }
     cells = [name]
@@ -130,6 +166,25 @@ def row(name: str, seeds: int) -> str:
         for state in ("settled", "fresh"):
             cells.append(_shown(stats.paired_difference(values[state], values["warmed"], LEVEL)))
     return "| " + " | ".join(cells) + " |"
+
+
+def card_row(name: str, seeds: int) -> str:
+    """A line of the table with `--card`: each queue over Drop Tail."""
+    number, where, what = CARD_ROWS[name]
+    section = next(one for one in SECTIONS if one.number == number)
+    experiment = section.experiment({DROP_TAIL: {"kind": DROP_TAIL}, **CARD_QUEUES}, EQUAL, seeds)
+    [measure] = [one for one in experiment.measures if one.name == f"{PREFIX}{what}"]
+    sweep = experiment.sweep("full")
+    values: dict[str, list[float]] = {}
+    for point in sweep.points():
+        labels = {axis: str(value) for axis, value in point.labels.items()}
+        queue = labels.pop("queue")
+        if labels == where:
+            scenario = sweep.scenario_of(point)
+            runs = [View(scenario.run(seed=seed)) for seed in range(1, seeds + 1)]
+            values[queue] = [float(measure.of(one)) for one in runs]
+    ratios = [estimates.ratio(values[queue], values[DROP_TAIL]) for queue in CARD_QUEUES]
+    return f"| {name} | {' | '.join(map(str, ratios))} |"
 
 
 def _shown(interval: stats.Interval) -> str:
@@ -142,7 +197,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--seeds", type=int, default=40, help="runs of each queue and state (default 40)")
     parser.add_argument("--queues", default="all", help="names of the table, separated by semicolons")
+    parser.add_argument("--tcp", default="rfc", help="the profile of senders (default rfc)")
+    parser.add_argument("--card", action="store_true", help="rows of a report card")
     given = parser.parse_args()
+    if given.card:
+        print(f"| | {' | '.join(CARD_QUEUES)} |\n| --- {'| ---: ' * len(CARD_QUEUES)}|")
+        for name in CARD_ROWS:
+            print(card_row(name, given.seeds), flush=True)
+        return
     names = list(QUEUES) if given.queues == "all" else given.queues.split(";")
     head = ["queue"]
     for title in QUANTITIES.values():
@@ -150,7 +212,7 @@ def main() -> None:
     print("| " + " | ".join(head) + " |")
     print("| --- " + "| ---: " * (len(head) - 1) + "|")
     for name in names:
-        print(row(name, given.seeds), flush=True)
+        print(row(name, given.seeds, given.tcp), flush=True)
 
 
 if __name__ == "__main__":

@@ -122,9 +122,11 @@ def test_conversations_have_the_exchanges_of_a_simulation(tmp_path: Path) -> Non
 
 @pytest.mark.skipif(DESCRIPTORS < 20_000, reason=f"a process may have {DESCRIPTORS} descriptors")
 def test_ten_thousand_connections_at_once_all_carry_what_was_asked_for(tmp_path: Path) -> None:
-    text = LINE.replace('"1500ms"', '"120s"').replace('"5Mbps"', '"100Mbps"').replace("20p", "30000p") + (
+    text = LINE.replace('"1500ms"', f'"{ENDLESS}"').replace('"5Mbps"', '"100Mbps"').replace(
+        "20p", "30000p"
+    ) + (
         '[traffic.many]\nkind = "probes"\nflows = 10000\nsize = "1kB"\nrequest = "100B"\n'
-        'every = "119s"\nstop = "1s"\n'
+        'every = "599s"\nstop = "1s"\n'
     )
     run = run_live(tmp_path, text, until_done=True)
     assert len(run.transfers) == len(run.flows) == 10_000

@@ -6,6 +6,7 @@ import json
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import polars as pl
 import pytest
@@ -153,13 +154,9 @@ while connection.recv(65536):
     pass
 for _ in range(50):
     listening.recv(1000)
-# The workloads beside are done in a second.
-time.sleep(4)
 """
 
-
-def test_htb_puts_packets_into_classes_by_protocol_port_and_dscp(tmp_path: Path) -> None:
-    text = f"""
+CLASSES = f"""
 duration = "{ENDLESS}"
 seed = 5
 [bottleneck]
@@ -177,37 +174,60 @@ web = {{ parent = "line", rate = "1Mbps", ceil = "8Mbps", match = {{ port = [443
 rest = {{ parent = "line", rate = "1Mbps", ceil = "8Mbps" }}
 [tcp]
 profile = "linux-6"
+"""
+
+PROGRAMS = f"""
 [traffic.programs]
 kind = "program"
 server = {json.dumps([sys.executable, "-c", SERVER])}
 client = {json.dumps([sys.executable, "-c", CLIENT])}
+"""
+
+WORKLOADS = """
 [traffic.call]
 kind = "udp"
 rate = "100kbps"
 dscp = 46
 stop = "1s"
-sizes = {{ kind = "constant", value = "250B" }}
+sizes = { kind = "constant", value = "250B" }
 [traffic.web]
 kind = "probes"
 flows = 1
 size = "20kB"
 every = "500s"
+stop = "400s"
 port = 443
 [traffic.other]
 kind = "probes"
 flows = 1
 size = "20kB"
 every = "500s"
+stop = "400s"
 """
-    run = run_live(tmp_path, text, until_done=True)
-    assert run.manifest["live"]["statuses"] == {"programs": 0}
+
+
+def departures(run: al.Run) -> dict[str, dict[str, Any]]:
+    """What each class of the line let through, none of which dropped a packet."""
     classes = {row["class"]: row for row in run.tables["classes"].to_dicts()}
     assert not any(row["drops"] for row in classes.values())
-    call = run.flows.filter(pl.col("traffic") == "call")["packets_sent"].sum()
-    assert classes["voice"]["departures"] == 20 + call
+    return classes
+
+
+def test_htb_puts_packets_of_programs_into_classes_by_protocol_port_and_dscp(tmp_path: Path) -> None:
+    run = run_live(tmp_path, CLASSES + PROGRAMS, until_done=True)
+    assert run.manifest["live"]["statuses"] == {"programs": 0}
+    classes = departures(run)
+    assert classes["voice"]["departures"] == 20
     assert classes["datagrams"]["departures"] == 30
     assert classes["datagrams"]["departed_bytes"] == 30 * 228
     assert 50_000 < classes["files"]["departed_bytes"] < 60_000
+
+
+def test_htb_puts_packets_of_workloads_into_classes_by_port_and_dscp(tmp_path: Path) -> None:
+    run = run_live(tmp_path, CLASSES + WORKLOADS, until_done=True)
+    classes = departures(run)
+    call = run.flows.filter(pl.col("traffic") == "call")["packets_sent"].sum()
+    assert classes["voice"]["departures"] == call > 0
     for name in ("web", "rest"):
         assert 20_000 < classes[name]["departed_bytes"] < 25_000, name
 
@@ -221,5 +241,5 @@ def test_a_line_that_changes_does_so_live(tmp_path: Path) -> None:
     # A megabit in the second second, eight in the first but for the beginning.
     assert carried <= 9, carried
     assert carried >= 6 or not run.manifest["live"]["valid"], carried
-    queue = run.tables["queue"]
-    assert queue.filter(pl.col("time_s") > 1.2)["length_packets"].min() > 0
+    shortest = run.tables["queue"].filter(pl.col("time_s") > 1.2)["length_packets"].min()
+    assert shortest > 0 or not run.manifest["live"]["valid"]

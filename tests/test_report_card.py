@@ -15,7 +15,18 @@ from typer.testing import CliRunner
 from aqmlab import stats
 from aqmlab.cli.app import app
 from aqmlab.measures import View
-from aqmlab.report_card import Characterisation, Values, measures, pages, parameters, queues, tables, values
+from aqmlab.metrics.waits import passages, waits
+from aqmlab.report_card import (
+    Characterisation,
+    Values,
+    estimates,
+    measures,
+    pages,
+    parameters,
+    queues,
+    tables,
+    values,
+)
 from aqmlab.report_card.characterisation import MARGIN, word
 from aqmlab.report_card.experiments import SECTIONS, congesting, parameter_experiment
 from aqmlab.report_card.network import DOWN, DROP_TAIL, room_of, scenario
@@ -59,11 +70,11 @@ def test_waits_are_those_of_single_packets_and_fit_the_mean_of_the_link() -> Non
         {"long": {"kind": "ftp", "flows": 4}, "web": {"kind": "web", "load": 0.3}}, duration_s=30.0
     )
     run = Scenario.from_dict(table, name="waits").run(seed=3)
-    waits = measures.waits(run)
+    found = waits(run)
     row = run.tables["links"].filter(pl.col("link") == DOWN)
-    assert waits["wait_s"].min() == 0.0
-    assert waits["wait_s"].mean() == pytest.approx(row["mean_queue_delay_s"][0], rel=0.02)
-    by_traffic = waits.group_by("traffic").len()
+    assert found["wait_s"].min() == 0.0
+    assert found["wait_s"].mean() == pytest.approx(row["mean_queue_delay_s"][0], rel=0.02)
+    by_traffic = found.group_by("traffic").len()
     assert set(by_traffic["traffic"]) == {"long", "web"}
 
 
@@ -96,10 +107,10 @@ def test_a_packet_that_is_sent_again_waits_from_when_it_joined_last() -> None:
     rows += [(6.0, "enqueue", 0, 4344), (6.5, "start", 0, 4344), (7.0, "start", 0, 4344)]
     # Two packets of one number wait: a SYN and the first data, say.
     rows += [(8.0, "enqueue", 1, 0), (8.5, "enqueue", 1, 0), (9.0, "start", 1, 0), (9.25, "start", 1, 0)]
-    passed = measures.passages(_run(rows, flows=2))
+    passed = passages(_run(rows, flows=2))
     # What finds no packet that joined, or one that was dropped, went to the line at once.
-    waits = measures.waits(_run(rows, flows=2))["wait_s"].to_list()
-    assert waits == [0.25, 0.0, 0.0, 0.5, 0.0, 1.0, 0.75]
+    found = waits(_run(rows, flows=2))["wait_s"].to_list()
+    assert found == [0.25, 0.0, 0.0, 0.5, 0.0, 1.0, 0.75]
     assert passed.filter("lost").select("arrived_s", "time_s").rows() == [(1.0, 1.5), (4.0, 4.5)]
 
 
@@ -107,13 +118,13 @@ def test_loss_patterns_are_those_of_flows_in_the_order_of_arrival() -> None:
     rows = []
     for place, (flow, lost) in enumerate([(0, 1), (0, 1), (1, 0), (0, 0), (1, 1), (0, 0), (0, 1)]):
         rows.append((1.0 + 0.03 * place, "drop" if lost else "start", flow, 1448 * place))
-    found = measures._of_losses(measures.passages(_run(rows, flows=2)))
+    found = measures._of_losses(passages(_run(rows, flows=2)))
     # Flow 0 loses two packets in a row, then one; flow 1 one: four losses in three runs.
     assert found["run"] == pytest.approx(4 / 3)
     # Losses at 0, 30, 120 and 180 ms: two events of 100 ms, of one flow and of both.
     assert found["synchronisation"] == pytest.approx(100 * (1 / 2 + 2 / 2) / 2)
     assert found["gap"] == pytest.approx(60.0)
-    assert measures._of_losses(measures.passages(_run([(1.0, "start", 0, 0)]))) == {}
+    assert measures._of_losses(passages(_run([(1.0, "start", 0, 0)]))) == {}
 
 
 def test_equal_room_is_the_same_number_of_full_packets_for_every_queue() -> None:
@@ -223,6 +234,37 @@ def test_small_delays_are_alike_within_the_time_of_a_packet_and_zeros_have_no_ra
     assert word([0.0, 0.0, 0.6], [0.0] * 3, better="less") == "undecided"
 
 
+CALM, COLLAPSED = [7.4, 7.5, 7.6, 7.7, 7.8, 7.45, 7.55, 7.65], [1.8, 1.6, 1.4, 1.7, 1.9, 1.5, 1.3, 1.2]
+
+
+@pytest.mark.parametrize("collapsed", [1, 2, 4, 6, 7])
+def test_runs_that_fall_into_groups_have_a_median_in_place_of_a_mean(collapsed: int) -> None:
+    ours = COLLAPSED[:collapsed] + CALM[collapsed:]
+    found = estimates.mean(ours)
+    assert found.median
+    assert (found.value, found.low, found.high) == (sorted(ours)[3], min(ours), max(ours))
+    ratio = estimates.ratio(ours, CALM)
+    least = min(a / b for a, b in zip(ours, CALM, strict=True))
+    assert (ratio.median, ratio.low, ratio.high) == (True, least, 1.0)
+    # The interval reaches from the worst run to the best one, so no word follows.
+    assert word(ours, CALM, better="more") == "undecided"
+
+
+def test_runs_in_one_group_have_the_mean_and_the_interval_of_student() -> None:
+    for runs in (CALM, COLLAPSED, [9.56] * 8, [0.0, 0.0, 0.0, 1.0, 4.0, 0.0, 2.0, 9.0], []):
+        found, mean = estimates.mean(runs), stats.mean_interval(runs)
+        assert not found.median and (found.count, str(found)) == (mean.count, str(mean))
+    assert estimates.ratio(CALM, COLLAPSED) == stats.paired_ratio(CALM, COLLAPSED)
+    assert estimates.difference(CALM, CALM[::-1]) == stats.paired_difference(CALM, CALM[::-1])
+
+
+def test_values_that_rounding_made_equal_are_tested_for_groups() -> None:
+    found = estimates.mean([60.97, 61.1, 61.17, 97.77, 97.81, 97.81, 97.89, 97.95])
+    assert (found.median, found.value, found.low, found.high) == (True, 97.77, 60.97, 97.95)
+    # Rounded values of one group stay in one group.
+    assert not estimates.mean([9.561, 9.562, 9.562, 9.562, 9.563, 9.563, 9.564, 9.565]).median
+
+
 def test_an_ellipse_is_the_normal_distribution_of_its_points() -> None:
     rng = np.random.default_rng(1)
     points = rng.multivariate_normal([10.0, 5.0], [[4.0, 1.5], [1.5, 1.0]], 20_000)
@@ -280,8 +322,16 @@ def test_cards_are_drawn_from_values_that_a_file_keeps(tmp_path: Path) -> None:
     assert "3 replications of each scenario" in words and "level 95 %" in words
     assert '- **Equal room**: `limit = "84p"`' in card and "](codel.svg)" in card
     index = written[0].read_text(encoding="utf-8")
+    words_of, numbers = index.split("Numbers of one scenario")
+    rows = [
+        line.split(" | ") for line in numbers.splitlines() if line.startswith(("| codel", "| drop", "| pi"))
+    ]
+    assert [len(row) for row in rows] == [7, 7, 7]
+    variation = by_name["delay variation"].rows[0].cells[EQUAL]
+    assert rows[0][4] == str(variation.ratio)
+    assert rows[1][2] == rows[1][4] == "", "Drop Tail is not compared with itself"
     assert f"| Queue | {' | '.join(OVERVIEW)} |" in index
-    assert [line.split(" |")[0] for line in index.splitlines() if line.startswith("| ")][2:] == [
+    assert [line.split(" |")[0] for line in words_of.splitlines() if line.startswith("| ")][2:] == [
         "| codel",
         "| drop-tail",
         "| pi \\*",

@@ -31,6 +31,8 @@ def test_every_scenario_with_todays_queues_is_accepted(name: str) -> None:
         assert len(set(digests.values())) == len(digests), experiment.name
 
 
-def test_an_unknown_study_is_refused_with_those_there_are() -> None:
-    with pytest.raises(KeyError, match="no study is named `sred`"):
-        studies.load("sred", today=True)
+def test_an_unknown_study_is_refused_with_the_nearest_name_or_with_those_there_are() -> None:
+    with pytest.raises(KeyError, match="no study is named `sherd`: did you mean shred\\?"):
+        studies.load("sherd", today=True)
+    with pytest.raises(KeyError, match="no study is named `x`: there is shred, mice-elephants, "):
+        studies.load("x")

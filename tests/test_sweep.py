@@ -352,6 +352,18 @@ def test_what_would_only_show_after_all_runs_is_told_before_the_first(
     assert told in str(raised.value)
 
 
+def test_the_message_of_a_scenario_with_axes_names_the_file_once(small: Path) -> None:
+    for changes, lines in (
+        (["bottlenck.rate=1Mbps"], ["with what the sweep sets: bottlenck: unknown key"]),
+        (["a=1", "b=1"], ["with what the sweep sets:", "a: unknown key", "b: unknown key"]),
+    ):
+        with pytest.raises(ScenarioFileError) as raised:
+            sweep_file.load(small, [*changes, "traffic.web.load=0.1,0.2"])
+        said = str(raised.value)
+        assert said.startswith(f"{small}:") and said.count(str(small)) == 1, said
+        assert [line in said for line in lines] == [True] * len(lines), said
+
+
 @pytest.mark.parametrize("name", ["seed", "load"])
 def test_a_measure_is_not_called_as_an_axis_or_a_column_of_runs(name: str, small: Path) -> None:
     measure = Measure(name=name, compute=lambda view: 1.0)

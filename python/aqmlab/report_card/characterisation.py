@@ -8,7 +8,8 @@ interval of the ratio:
 - *alike*: the interval lies wholly within the margin around 1 (two one-sided tests).
 - *undecided*: neither. More replications would decide.
 
-Where neither direction is better, the words are *more* and *less*."""
+Where neither direction is better, the words are *more* and *less*. `estimates.py` says when a median stands
+in place of a mean."""
 
 from __future__ import annotations
 
@@ -18,7 +19,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Literal
 
-from aqmlab import stats
+from aqmlab.report_card import estimates
 from aqmlab.report_card.experiments import PROJECTED_LOSS, SECTIONS
 from aqmlab.report_card.measures import TITLES
 from aqmlab.report_card.network import DROP_TAIL
@@ -128,9 +129,9 @@ class Characterisation:
         return {key: list(one) for key, one in found.items()}
 
     def interval(self, queue: str, room: str, section: str, point: str, measure: str) -> Interval | None:
-        """The mean of the runs of a scenario with its interval; nothing if there is no value."""
+        """What stands for the runs of a scenario, with its interval; nothing if there is no value."""
         found = self._found.get((queue, room, section, point, measure))
-        return None if found is None else stats.mean_interval(list(found.values()))
+        return None if found is None else estimates.mean(list(found.values()))
 
     def runs(
         self, queue: str, room: str, section: str, point: str, measures: tuple[str, str]
@@ -168,23 +169,25 @@ class Characterisation:
                         room: cell
                         for room in ROOMS
                         if room in rooms
-                        and (cell := self._cell(queue, room, compared, point, measure)) is not None
+                        and (cell := self.cell(queue, room, compared, point, measure)) is not None
                     }
                     if cells:
                         yield Row(
                             section=compared.section.split("-")[0],
                             scenario=self._scenario(compared, point),
-                            measure=_title(measure),
+                            measure=title(measure),
                             cells=cells,
                         )
 
-    def _cell(self, queue: str, room: str, compared: Compared, point: str, measure: str) -> Cell | None:
+    def cell(self, queue: str, room: str, compared: Compared, point: str, measure: str) -> Cell | None:
+        """What a column says of a measure at a point of the axes; nothing if there is no value, or if the
+        value is what another one is compared with."""
         ours = (queue, room, compared.section, point, measure)
         theirs = _other(ours, compared)
         if theirs is None or ours not in self._found:
             return None
         first = self._found[ours]
-        value = stats.mean_interval(list(first.values()))
+        value = estimates.mean(list(first.values()))
         if theirs == ours:
             return Cell(value=value, reference=None, ratio=None, word="")
         second = self._found.get(theirs)
@@ -194,10 +197,10 @@ class Characterisation:
         pairs = [first[seed] for seed in seeds], [second[seed] for seed in seeds]
         in_ms = TITLES[measure.split(".", 1)[1]][1] == "ms"
         floor = _packet_ms(compared.section) if in_ms else 0.0
-        ratio = stats.paired_ratio(*pairs)
+        ratio = estimates.ratio(*pairs)
         return Cell(
             value=value,
-            reference=stats.mean_interval(list(second.values())),
+            reference=estimates.mean(list(second.values())),
             ratio=None if math.isnan(ratio.value) else ratio,
             word=word(*pairs, better=compared.better, floor=floor),
         )
@@ -229,8 +232,8 @@ class Characterisation:
             if room not in ROOMS:
                 left_out[scenario, reason] = []
             elif room == SHIPPED or why is None:
-                title = next(one.title for one in SECTIONS if one.number == section)
-                left_out.setdefault((title, reason), []).append(room)
+                name = next(one.title for one in SECTIONS if one.number == section)
+                left_out.setdefault((name, reason), []).append(room)
         for (what, reason), rooms in left_out.items():
             column = f" ({rooms[0]} room only)" if rooms == [EQUAL] else ""
             yield f"Not measured: {what}{column}: {reason}."
@@ -242,10 +245,10 @@ def word(ours: Sequence[float], theirs: Sequence[float], *, better: Better, floo
     Where the others are all zero there is no ratio, and the difference decides."""
     mean = math.fsum(theirs) / len(theirs) if theirs else math.nan
     if mean > 0:
-        found, middle = stats.paired_ratio(ours, theirs), 1.0
+        found, middle = estimates.ratio(ours, theirs), 1.0
         low, high = min(1 / MARGIN, 1 - floor / mean), max(MARGIN, 1 + floor / mean)
     else:
-        found, middle = stats.paired_difference(ours, theirs), 0.0
+        found, middle = estimates.difference(ours, theirs), 0.0
         low, high = -floor, floor
     if not found.decided:
         return "undecided"
@@ -278,12 +281,12 @@ WORKLOADS: Mapping[str, str] = {"long": "", "all": "", "a": "both queues: ", "b"
 """What stands before a measure of a workload, if not its name."""
 
 
-def _title(measure: str) -> str:
+def title(measure: str) -> str:
     """A measure in words, with the workload where the scenario has several."""
     workload, what = measure.split(".", 1)
-    title, unit = TITLES[what]
+    said, unit = TITLES[what]
     name = WORKLOADS.get(workload, f"{workload}: ")
-    return f"{name}{title} ({unit})" if unit else f"{name}{title}"
+    return f"{name}{said} ({unit})" if unit else f"{name}{said}"
 
 
 def _packet_ms(section: str) -> float:

@@ -14,10 +14,10 @@ from aqmlab._support.files import write_bytes, write_text
 from aqmlab.charts.chart import save
 from aqmlab.report_card import tables
 from aqmlab.report_card.characterisation import Card, Characterisation
+from aqmlab.report_card.experiments import congesting
 from aqmlab.report_card.figures import ellipses
 from aqmlab.report_card.network import DROP_TAIL
-from aqmlab.report_card.properties import OVERVIEW
-from aqmlab.report_card.queues import EQUAL, SHIPPED
+from aqmlab.report_card.properties import NUMBERS, OVERVIEW
 from aqmlab.report_card.tables import Sheet
 from aqmlab.report_card.values import FILE, Values
 
@@ -78,10 +78,17 @@ def overview(found: Characterisation) -> str:
         f"| --- | {' | '.join('---' for _ in OVERVIEW)} |",
     ]
     for card in found.cards:
-        room = EQUAL if EQUAL in card.rooms else SHIPPED
-        words = {one.property.name: ", ".join(one.words(room)) for one in card.findings}
-        star = "" if room == EQUAL else " \\*"
-        lines.append(f"| {card.queue}{star} | {' | '.join(words.get(name, '') for name in OVERVIEW)} |")
+        words = {one.property.name: ", ".join(one.words(tables.main_room(card))) for one in card.findings}
+        lines.append(f"| {tables.starred(card)} | {' | '.join(words.get(name, '') for name in OVERVIEW)} |")
+    numbers = tables.numbers(found)
+    if numbers.rows:
+        about = (
+            "Numbers of one scenario: medium congestion on the symmetric line (section "
+            f"{NUMBERS[0].section}), {congesting('medium')} bulk transfers, in the same column as "
+            "above. The delay variation of a packet is its wait beyond the least wait of all packets. Where "
+            "a ratio is above 1, the value is larger than Drop Tail's."
+        )
+        lines += ["", _wrapped(about), "", *_sheet(numbers)]
     lines += ["", "```{toctree}", ":caption: Cards", ":glob:", "", "*", "```", ""]
     return "\n".join(lines)
 

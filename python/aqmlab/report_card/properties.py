@@ -223,7 +223,22 @@ OVERVIEW = (
 )
 """The properties that the table over all queues shows."""
 
+NUMBERS = (
+    Compared(section="8.2.3", measures=("long.goodput", "long.variation", "long.loss"), better=""),
+    "symmetric",
+)
+"""The scenario of which the table over all queues shows numbers, and the point of its axes."""
+
 NOTES: Mapping[str, str] = {
+    "cake": "A lone flow can collapse with equal room, and then the runs of a scenario fall into two groups."
+    " A slow start that overflows the small `memlimit` raises the probability of BLUE by 1/256, at most once "
+    "in 5 ms, and nothing lowers this probability again: CAKE lowers it only where the queue of a flow is "
+    "empty while other flows wait. So BLUE drops packets of the lone flow for the rest of the run. The "
+    "column as shipped has more room.",
+    "cobalt": "Runs of a scenario can fall into two groups. A slow start that overflows the room raises the "
+    "probability of BLUE by 1/256, at most once in 5 ms, and nothing lowers this probability again, as in the"
+    " only flow of a CAKE. All flows share the one queue, so BLUE drops packets of all of them for the rest "
+    "of the run.",
     "dualpi2": "No L4S sender takes part: no sender of these scenarios sends ECT(1). The card describes "
     "the Classic queue of DualPI2, and says nothing of L4S traffic.",
     "fq": "The kernel's fq is made for the line of a sender whose sockets set pacing rates. No "

@@ -10,7 +10,6 @@ from aqmlab.report_card import tables
 from aqmlab.report_card.characterisation import Characterisation
 from aqmlab.report_card.figures import ellipses
 from aqmlab.report_card.properties import OVERVIEW
-from aqmlab.report_card.queues import EQUAL, SHIPPED
 from aqmlab.study.report import data_uri
 
 TEMPLATE = "report_card.html.jinja"
@@ -31,7 +30,7 @@ def render(found: Characterisation, failures: tuple[str, ...] = ()) -> str:
         cards=found.cards,
         columns=OVERVIEW,
         failures=failures,
-        main={one.queue: EQUAL if EQUAL in one.rooms else SHIPPED for one in found.cards},
+        main={one.queue: tables.main_room(one) for one in found.cards},
         pictures={one.queue: _picture(found, one.queue) for one in found.cards},
         tables=tables,
         values=found.values,

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from aqmlab import stats
-from aqmlab.report_card.characterisation import MARGIN, Card, Cell, Finding, Word
+from aqmlab.report_card import estimates
+from aqmlab.report_card.characterisation import MARGIN, Card, Cell, Characterisation, Finding, Word, title
 from aqmlab.report_card.network import PACKET, room_of
-from aqmlab.report_card.properties import Property
+from aqmlab.report_card.properties import NUMBERS, Property
 from aqmlab.report_card.queues import EQUAL, ROOMS, SHIPPED
 from aqmlab.report_card.values import Values
 from aqmlab.stats import Interval
@@ -49,7 +50,9 @@ def method(values: Values) -> str:
         f"{values.replications} replications of each scenario{form}: {values.runs:,} runs of aqmlab "
         f"{values.version}, results version {values.results_version}. Each interval has the level "
         f"{100 * stats.LEVEL:g} % by itself; no correction is made for the number of intervals. A ratio is "
-        "paired: both sides meet the same random numbers. Values are better or worse if the interval of "
+        "paired: both sides meet the same random numbers. Where the runs of a scenario fall into groups (by "
+        f"the dip test, or by a step of more than a factor of {estimates.STEP:g}), the median with its exact "
+        "interval stands in place of the mean. Values are better or worse if the interval of "
         f"their ratio lies on one side of 1, alike if the whole interval lies between {margin} or within the "
         "time of one packet, and undecided if the runs do not tell. They are more or less where neither "
         "direction is better."
@@ -62,6 +65,33 @@ def rooms(card: Card) -> dict[str, tuple[str, ...]]:
         TITLES[room]: tuple(f"{path} = {json.dumps(value)}" for path, value in given.items())
         for room, given in card.rooms.items()
     }
+
+
+def numbers(found: Characterisation) -> Sheet:
+    """A line for each queue: what the scenario of `properties.NUMBERS` measures, and each ratio to Drop
+    Tail's value; the column is the one that the table over all queues has. No lines without values."""
+    of, point = NUMBERS
+    head = ["Queue"]
+    for measure in of.measures:
+        head += [title(measure), "over Drop Tail's"]
+    rows = []
+    for card in found.cards:
+        cells = [found.cell(card.queue, main_room(card), of, point, measure) for measure in of.measures]
+        known = [_entries(cell, shared=True, compares=True) for cell in cells if cell is not None]
+        if len(known) == len(cells):
+            ratios = [entry for one in known for entry in one]
+            rows.append((Entry(text=starred(card)), *(replace(one, word="") for one in ratios)))
+    return Sheet(head=tuple(head), rows=tuple(rows))
+
+
+def main_room(card: Card) -> str:
+    """The column of a card that stands for the queue in a table over all queues."""
+    return EQUAL if EQUAL in card.rooms else SHIPPED
+
+
+def starred(card: Card) -> str:
+    """The name of a queue, with a star if the queue cannot have the equal room."""
+    return card.queue if main_room(card) == EQUAL else f"{card.queue} \\*"
 
 
 def summary(card: Card) -> Sheet:
@@ -103,7 +133,7 @@ def details(finding: Finding) -> Sheet:
         entries = [Entry(text=row.section), Entry(text=row.scenario), Entry(text=row.measure)]
         if shared and compares:
             known = [cell.reference for cell in row.cells.values() if cell.reference is not None]
-            entries.append(Entry(text=_mean(known[0]) if known else ""))
+            entries.append(Entry(text=_number(known[0]) if known else ""))
         for room in shown:
             entries += _entries(row.cells.get(room), shared=shared, compares=compares)
         rows.append(tuple(entries))
@@ -113,16 +143,19 @@ def details(finding: Finding) -> Sheet:
 def _entries(cell: Cell | None, *, shared: bool, compares: bool) -> list[Entry]:
     if cell is None:
         return [Entry(text="")] * (1 + (not shared) + compares)
-    found = [] if shared else [Entry(text="" if cell.reference is None else _mean(cell.reference))]
-    found.append(Entry(text=_mean(cell.value)))
+    found = [] if shared else [Entry(text="" if cell.reference is None else _number(cell.reference))]
+    found.append(Entry(text=_number(cell.value)))
     if compares:
         found.append(Entry(text="" if cell.ratio is None else _ratio(cell.ratio), word=cell.word))
     return found
 
 
-def _mean(interval: Interval) -> str:
+def _number(interval: Interval) -> str:
+    if interval.median:
+        return f"median {interval}"
     return stats.plus_minus(interval.value, interval.half_width)
 
 
 def _ratio(interval: Interval) -> str:
-    return str(interval) if interval.decided else f"{interval.value:.3g}"
+    said = str(interval) if interval.decided else f"{interval.value:.3g}"
+    return f"median {said}" if interval.median else said

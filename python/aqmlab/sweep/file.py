@@ -10,6 +10,7 @@ import functools
 import math
 import os
 import re
+import textwrap
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -164,7 +165,14 @@ def _scenario(table: Mapping[str, Any], path: Path, changes: Mapping[str, Any]) 
     if isinstance(table.get("scenario"), Mapping):
         return Scenario.from_dict(dict(table["scenario"]), name=path.stem).with_(_flattened(changes))
     base = Path(os.path.normpath(path.parent / _of("scenario", table, str, "")))
-    return Scenario.load(base, _flattened(changes), changed_by="what the sweep sets")
+    try:
+        return Scenario.load(base, _flattened(changes), changed_by="what the sweep sets")
+    except ScenarioFileError as error:
+        if base != path:
+            raise
+        # The file is its own scenario, and `load` names it.
+        said = str(error).removeprefix(str(path)).removeprefix(":").strip("\n")
+        raise ValueError(textwrap.dedent(said)) from None
 
 
 def _check_keys(table: Mapping[str, Any]) -> None:

@@ -16,6 +16,7 @@ from types import MappingProxyType
 from typing import Any, Protocol, TypeVar
 
 from aqmlab import stats
+from aqmlab._support.names import hint, value_hint
 from aqmlab.measures import Measure
 from aqmlab.results.labels import Labels, PointName, Value
 from aqmlab.results.runs import Results, Runs, number
@@ -260,8 +261,9 @@ class Along(_Made):
 
     def __post_init__(self) -> None:
         if self.label not in self.of.axes:
-            known = ", ".join(self.of.axes) or "none"
-            raise ValueError(f"{self.of.name}: no axis is called `{self.label}`: there is {known}")
+            raise ValueError(
+                f"{self.of.name}: no axis is called `{self.label}`: {hint(self.label, self.of.axes)}"
+            )
         if not self.name:
             said = f"{self.of.name}, {self.how}" if self.how != "mean" else self.of.name
             object.__setattr__(self, "name", said)
@@ -375,7 +377,8 @@ class Unrolled(_Made):
     def _check_places(self, values: Sequence[Value]) -> None:
         for value in values:
             if value not in self._index:
-                raise ValueError(f"{self.name}: `{self.label}` is never {value}")
+                near = value_hint(value, self.places)
+                raise ValueError(f"{self.name}: `{self.label}` is never {value!r}: {near}")
 
     def values_of(self, label: str, results: Results) -> tuple[Value, ...]:
         if label != self.label:
@@ -471,8 +474,8 @@ def series(variable: Variable, results: Results, labels: Labels, seeds: Sequence
 def _check_free(variable: Variable, labels: Mapping[str, Any]) -> None:
     for label in labels:
         if label not in variable.axes:
-            known = ", ".join(variable.axes) or "none"
-            raise ValueError(f"{variable.name}: no axis `{label}` is left to choose of: there is {known}")
+            near = hint(label, variable.axes)
+            raise ValueError(f"{variable.name}: no axis `{label}` is left to choose of: {near}")
 
 
 def _mean(_: Sequence[Any], values: Sequence[float]) -> float:

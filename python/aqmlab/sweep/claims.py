@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -13,7 +12,18 @@ from aqmlab import measures, stats
 from aqmlab._support import names
 from aqmlab._support.mistakes import Mistakes
 from aqmlab.results.labels import Value
-from aqmlab.results.rule import AnyRule, Estimate, anywhere, difference, every, mean_of, ratio, single_run
+from aqmlab.results.rule import (
+    AnyRule,
+    Estimate,
+    anywhere,
+    difference,
+    every,
+    falls,
+    grows,
+    mean_of,
+    ratio,
+    single_run,
+)
 from aqmlab.results.runs import Row, Runs
 from aqmlab.results.variable import Measured
 from aqmlab.stats import Band, Evidence
@@ -83,14 +93,14 @@ class Swept:
             if label not in self._values:
                 raise ValueError(f"no axis is called `{label}`: {names.hint(label, list(self._values))}")
             if value not in self._values[label]:
-                known = ", ".join(map(str, self._values[label]))
-                raise ValueError(f"{label} is never {value!r}: it takes {known}")
+                near = names.value_hint(value, self._values[label])
+                raise ValueError(f"{label} is never {value!r}: {near}")
 
     def __getitem__(self, name: str) -> Measured:
         """A measure by its name; raises `ValueError` if it is not measured."""
         known = {one.name: one for one in self.sweep.wanted}
         if name not in known:
-            raise ValueError(f"`{name}` is not measured: {', '.join(known)} are")
+            raise ValueError(f"`{name}` is not measured: {names.hint(name, known)}")
         return Measured(experiment=self, measure=known[name])
 
 
@@ -108,8 +118,10 @@ def runs_of(result: SweepResult) -> Runs:
 def judge(claims: Sequence[Claim], result: SweepResult) -> tuple[Judged, ...]:
     """Every claim by the runs of a result. Where precision decided how many runs there are, the level of
     intervals allows for its looks at them."""
+    stopping = result.sweep.precision
+    level = stats.LEVEL if stopping is None else stopping.level_of_claims
     results = {result.sweep.name: runs_of(result)}
-    return tuple(Judged(claim=claim, evidence=claim.rule.judge(results, result.level())) for claim in claims)
+    return tuple(Judged(claim=claim, evidence=claim.rule.judge(results, level)) for claim in claims)
 
 
 def measures_of(table: Any) -> Iterator[str]:
@@ -169,13 +181,8 @@ def _trend(field: str, table: Any, form: str, swept: Swept) -> AnyRule:
     """Each value along an axis is larger than the one before, or smaller."""
     names.check_keys(field, table, ("measure", "along", "at", "where"))
     label, places = _one_axis(f"{field}.along", table.get("along"), swept, 2, None)
-    variable = _variable(field, table, swept)
-    rules = []
-    for before, after in itertools.pairwise(places):
-        step = ratio(variable.at(**{label: after}), variable.at(**{label: before}))
-        estimate = _where(field, table, step, swept)
-        rules.append(estimate > 1 if form == "grows" else estimate < 1)
-    return rules[0] if len(rules) == 1 else every(*rules)
+    trend = {"grows": grows, "falls": falls}[form]
+    return _where(field, table, trend(_variable(field, table, swept), **{label: places}), swept)
 
 
 def _comparison(field: str, table: Mapping[str, Any], swept: Swept) -> AnyRule:
@@ -193,7 +200,7 @@ def _comparison(field: str, table: Mapping[str, Any], swept: Swept) -> AnyRule:
         estimate = compared(*(variable.at(**{label: value}) for value in pair))
     else:
         estimate = _mean(variable, swept)
-    return _where(field, table, estimate, swept).in_band(band)
+    return _where(field, table, estimate.in_band(band), swept)
 
 
 def _mean(variable: Measured, swept: Swept) -> Estimate:
@@ -223,14 +230,14 @@ def _variable(field: str, table: Mapping[str, Any], swept: Swept) -> Measured:
         raise ValueError(f"{field}.at: {problem}") from None
 
 
-def _where(field: str, table: Mapping[str, Any], estimate: Estimate, swept: Swept) -> Estimate:
+def _where(field: str, table: Mapping[str, Any], rule: AnyRule, swept: Swept) -> AnyRule:
     where = table.get("where")
     if where is None:
-        return estimate
+        return rule
     if not isinstance(where, str):
         raise ValueError(f"{field}.where: must be text, is {where!r}")
     filtered(f"{field}.where", swept.sweep.labels.drop("point"), where)
-    return estimate.where(where)
+    return rule.where(where)
 
 
 def _one_axis(

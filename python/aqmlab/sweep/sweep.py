@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 from aqmlab import _core, stats
 from aqmlab._support import arguments
 from aqmlab._support.mistakes import Mistakes
+from aqmlab._support.names import hint, value_hint
 from aqmlab.measures import Measure
 from aqmlab.results.labels import Value, said
 from aqmlab.scenario.scenario import Scenario, changed, check_plain, is_given
@@ -103,8 +104,15 @@ class Stopping:
             )
 
     def level(self, level: float = stats.LEVEL, count: int = 1) -> float:
-        """The level of each of `count` intervals at each look, so that all hold together with this one."""
-        return stats.simultaneous_level(level, count * len(self.rule.looks()) * len(self.measures))
+        """The level of each of `count` intervals of each of the measures at each look, so that all hold
+        together with this one."""
+        return stats.look_level(len(self.rule.looks()), count * len(self.measures), level)
+
+    @property
+    def level_of_claims(self) -> float:
+        """The level of the intervals by which a claim is judged: each claim is judged by itself, at any of
+        the looks."""
+        return stats.look_level(len(self.rule.looks()))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -265,7 +273,7 @@ class Sweep:
         names = [one.name for one in self.wanted]
         for name in self.precision.measures:
             if name not in names:
-                raise ValueError(f"precision.measures: `{name}` is not measured: there is {', '.join(names)}")
+                raise ValueError(f"precision.measures: `{name}` is not measured: {hint(name, names)}")
         if not self.precision.measures:
             raise ValueError("precision.measures: name what is to be precise")
         self.check_baseline("precision.baseline", self.precision.baseline)
@@ -289,10 +297,10 @@ class Sweep:
         known = {axis.label: axis for axis in self._axes}
         for label, value in labels.items():
             if label not in known:
-                raise ValueError(f"{field_}: no axis is called `{label}`: there is {', '.join(known)}")
+                raise ValueError(f"{field_}: no axis is called `{label}`: {hint(label, known)}")
             if not isinstance(value, Value) or value not in known[label].values:
-                values = ", ".join(map(str, known[label].values))
-                raise ValueError(f"{field_}: {label} is never {value!r}: it takes {values}")
+                near = value_hint(value, known[label].values)
+                raise ValueError(f"{field_}: {label} is never {value!r}: {near}")
 
     def _known_tables(self) -> Sequence[str]:
         from aqmlab.scenario.catalog import members

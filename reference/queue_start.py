@@ -172,8 +172,12 @@ def card_row(name: str, seeds: int) -> str:
     """A line of the table with `--card`: each queue over Drop Tail."""
     number, where, what = CARD_ROWS[name]
     section = next(one for one in SECTIONS if one.number == number)
-    experiment = section.experiment({DROP_TAIL: {"kind": DROP_TAIL}, **CARD_QUEUES}, EQUAL, seeds)
-    [measure] = [one for one in experiment.measures if one.name == f"{PREFIX}{what}"]
+    experiment = section.experiment(
+        {DROP_TAIL: {"kind": DROP_TAIL}, **{name: dict(table) for name, table in CARD_QUEUES.items()}},
+        EQUAL,
+        seeds,
+    )
+    [measure] = [one for one in experiment.wanted if one.name == f"{PREFIX}{what}"]
     sweep = experiment.sweep("full")
     values: dict[str, list[float]] = {}
     for point in sweep.points():

@@ -255,15 +255,6 @@ def test_a_level_for_no_interval_is_refused() -> None:
         stats.simultaneous_level(0.95, 0)
 
 
-def test_holm_corrects_p_values_as_in_the_textbook() -> None:
-    # The smallest by 4, the next by 3, 2 and 1; never below a smaller one's.
-    assert stats.holm([0.01, 0.04, 0.03, 0.005]) == pytest.approx([0.03, 0.06, 0.06, 0.02])
-    assert stats.holm([0.9, 0.8]) == [1.0, 1.0]
-    assert stats.holm([]) == []
-    with pytest.raises(ValueError, match="between 0 and 1"):
-        stats.holm([0.5, math.nan])
-
-
 @pytest.mark.parametrize(
     ("low", "high", "word"),
     [

@@ -100,7 +100,7 @@ def test_lists_are_unrolled_along_an_axis_more() -> None:
     assert means(apart, RESULTS, "flows")["value"].to_list() == pytest.approx(once.to_list())
     fewer = several.at(queue="red").among(step=["two"])
     assert means(fewer, RESULTS, "flows", "step")["step"].unique().to_list() == ["two"]
-    with pytest.raises(ValueError, match="steps: `step` is never four"):
+    with pytest.raises(ValueError, match="steps: `step` is never 'four': it takes 'one', 'two'"):
         several.at(step="four")
 
 

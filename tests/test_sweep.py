@@ -297,7 +297,7 @@ def test_a_scenario_file_is_a_sweep_with_axes_behind_it(small: Path) -> None:
         (("below = 1.0", "belw = 1.0"), "claims.0.belw: is unknown: did you mean below?"),
         (
             ('["short", "red"]', '["short", "blue"]'),
-            "claims.0.ratio: queue is never 'blue': it takes red, short",
+            "claims.0.ratio: queue is never 'blue': it takes 'red', 'short'",
         ),
         (
             ("replications = 3", "[precision]\nrelative = 0.1\nabsolute = 1\nmeasures = ['web.p90-time']"),

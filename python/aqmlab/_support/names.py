@@ -17,6 +17,18 @@ def hint(name: str, known: Iterable[str], *, most: int = 3) -> str:
     return f"there is {', '.join(names)}" if names else "there is none"
 
 
+def value_hint(value: object, known: Iterable[object]) -> str:
+    """The values of an axis nearest to `value`, as a question; if none is near, all of them. Texts have
+    quotes, so that `100` and `'100'` are told apart."""
+    from difflib import get_close_matches
+
+    written = {str(one): repr(one) for one in known}
+    near = get_close_matches(str(value), written)
+    if near:
+        return f"did you mean {', '.join(written[one] for one in near)}?"
+    return f"it takes {', '.join(written.values())}"
+
+
 def check_keys(place: str, table: Any, allowed: Collection[str]) -> None:
     """Raises `ValueError` unless it is a table of these keys alone: a line for each key that is unknown.
 

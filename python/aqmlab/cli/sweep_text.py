@@ -108,7 +108,13 @@ def table(result: Results, id: str, judged: Iterable[Judged] = (), differences: 
 
 def _part(part: Evidence) -> dict[str, Any]:
     numbers = finite({key: getattr(part, key) for key in ("value", "low", "high")})
-    about = {"what": part.what, "at": dict(part.where), "claimed": str(part.band), "verdict": part.verdict}
+    about = {
+        "what": part.what,
+        "at": dict(part.where),
+        "claimed": None if part.band is None else str(part.band),
+        "verdict": part.verdict,
+        "measured": part.measured,
+    }
     return {**about, **numbers, "level": part.level, "replications": part.count, "median": part.median}
 
 

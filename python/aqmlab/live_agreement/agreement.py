@@ -238,14 +238,15 @@ def _compared(
         )
 
 
-SIGNS: Mapping[stats.Agreement, str] = {"equivalent": "=", "compatible": "~", "miss": "≠"}
-
-
 def lines(found: Comparison) -> Iterator[str]:
     """A line for each case: each measure simulated, live, and how near they are."""
     bands = ", ".join(f"{one.name} ±{one.tolerance:.0%}" for one in MEASURES)
     yield f"simulated | live, means of {found.replications} runs. The 95 % interval of live/simulated lies"
-    yield f"= within (equivalent), ~ partly within (compatible), ≠ outside (a miss): {bands}"
+    signs = stats.AGREEMENT_SIGNS
+    yield (
+        f"{signs['equivalent']} within (equivalent), {signs['compatible']} partly within (compatible), "
+        f"{signs['miss']} outside (a miss): {bands}"
+    )
     widths = {one.name: 18 + 2 * one.digits for one in MEASURES}
     head = "".join(f"{f'{one.name} ({one.unit})':>{widths[one.name]}}" for one in MEASURES)
     yield f"{'queue':<10}{'flows':<6} {'tcp':<6}{head}"
@@ -259,10 +260,10 @@ def lines(found: Comparison) -> Iterator[str]:
     for one in found.compared:
         if one.verdict != "equivalent":
             yield (
-                f"{SIGNS[one.verdict]} {one.queue}, {one.load}, {one.tcp}: {one.measure} "
+                f"{signs[one.verdict]} {one.queue}, {one.load}, {one.tcp}: {one.measure} "
                 f"live/simulated {one.ratio:.3f} [{one.low:.3f}, {one.high:.3f}]"
             )
-    counts = {verdict: sum(one.verdict == verdict for one in found.compared) for verdict in SIGNS}
+    counts = {verdict: sum(one.verdict == verdict for one in found.compared) for verdict in signs}
     told = ", ".join(f"{count} {verdict}" for verdict, count in counts.items())
     yield f"{len(found.compared)} measures: {told}"
     if found.live:
@@ -274,8 +275,8 @@ def lines(found: Comparison) -> Iterator[str]:
 
 def _cell(one: Compared, digits: int) -> str:
     if math.isnan(one.ratio):
-        return f"{SIGNS[one.verdict]}"
-    return f"{one.simulated:.{digits}f} | {one.live:.{digits}f} {SIGNS[one.verdict]}"
+        return stats.AGREEMENT_SIGNS[one.verdict]
+    return f"{one.simulated:.{digits}f} | {one.live:.{digits}f} {stats.AGREEMENT_SIGNS[one.verdict]}"
 
 
 def table(found: Comparison) -> dict[str, Any]:

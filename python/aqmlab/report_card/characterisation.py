@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Literal
 
+from aqmlab import stats
 from aqmlab.report_card import estimates
 from aqmlab.report_card.experiments import PROJECTED_LOSS, SECTIONS
 from aqmlab.report_card.measures import TITLES
@@ -250,13 +251,14 @@ def word(ours: Sequence[float], theirs: Sequence[float], *, better: Better, floo
     else:
         found, middle = estimates.difference(ours, theirs), 0.0
         low, high = -floor, floor
-    if not found.decided:
-        return "undecided"
-    if low <= found.low and found.high <= high:
+    if stats.verdict(found, stats.within(low, high)) == "holds":
         return "alike"
-    if found.low <= middle <= found.high:
+    more, less = (
+        stats.verdict(found, band) == "holds" for band in (stats.above(middle), stats.below(middle))
+    )
+    if not (more or less):
         return "undecided"
-    direction: Better = "more" if found.low > middle else "less"
+    direction: Better = "more" if more else "less"
     if not better:
         return direction
     return "better" if direction == better else "worse"

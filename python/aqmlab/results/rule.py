@@ -6,13 +6,15 @@ The text of a rule, the labels of its numbers and its name in the committed list
 from __future__ import annotations
 
 import hashlib
+import itertools
 import json
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from aqmlab import stats
+from aqmlab._support.names import hint
 from aqmlab.measures import with_unit
 from aqmlab.results.labels import Labels, Value, said
 from aqmlab.results.variable import (
@@ -33,6 +35,9 @@ from aqmlab.stats import Band, Evidence, Interval, modality
 
 RATIO_TOLERANCE = 0.01
 """Ratios that are known to a hundredth and are not told apart from a limit get no more seeds."""
+
+UNPAIRED = "unpaired ratio"
+"""The one estimate of two variables that the same seed does not pair."""
 
 Finds = Callable[[Sequence[Sequence[Any]], float], Interval]
 """From the values of some variables, each by seed, and a confidence level, to an interval."""
@@ -58,8 +63,6 @@ class Estimate:
     version: int = 1
     condition: str = ""
     """SQL over labels that holds where it is judged."""
-    paired: bool = False
-    """Whether it compares two variables seed by seed."""
 
     @property
     def axes(self) -> tuple[str, ...]:
@@ -92,7 +95,9 @@ class Estimate:
         return replace(self, of=all_at(self.of, labels))
 
     def where(self, condition: str) -> Estimate:
-        """The same, judged only where labels meet a condition in SQL: `load > 0.5 AND queue = 'red'`."""
+        """The same, judged only where labels meet a condition in SQL: `load > 0.5 AND queue = 'red'`. Raises
+        `ValueError` if the condition is no SQL, or names an axis that does not exist."""
+        _check_condition(condition, (*self.axes, *self.of[0].chosen))
         return replace(
             self, condition=f"({self.condition}) AND ({condition})" if self.condition else condition
         )
@@ -129,24 +134,20 @@ class Estimate:
             found = [series(one, results, labels, seeds) for one in self.of]
         return self.finds(found, level)
 
-    def unpaired_seeds(self, results: RunsByName, labels: Labels) -> tuple[list[int], list[int]] | None:
-        """The seeds of each of two variables that are to be paired, if they share none at a point."""
-        if not self.paired:
-            return None
-        seeds = seeds_of(self.of, results)
-        ours, theirs = (
-            [
-                seed
-                for seed, value in zip(seeds, series(one, results, labels, seeds), strict=True)
-                if not math.isnan(value)
-            ]
-            for one in self.of
-        )
-        return (ours, theirs) if ours and theirs and not set(ours) & set(theirs) else None
+    def apart(self, results: RunsByName, labels: Labels) -> str:
+        """Which seeds there are where no seed has runs at all points that are compared; empty where one does,
+        or where a point has no runs at all."""
+        variables = [[one] for one in self.of] if self.how == UNPAIRED else [self.of]
+        for several in variables:
+            points = sorted(set().union(*(points_used(one, results, labels) for one in several)), key=str)
+            seeds = [set(results[name].seeds_at(point)) for name, point in points]
+            if all(seeds) and not set.intersection(*seeds):
+                return " and ".join(dict.fromkeys(_range(one) for one in seeds))
+        return ""
 
     def is_known(self, interval: Interval) -> bool:
         """Whether an interval of it is so narrow that more seeds would tell nothing of use."""
-        return interval.decided and interval.half_width <= self.tolerance
+        return stats.is_known(interval, self.tolerance)
 
     def to_within(self, half: float) -> Estimate:
         """The same, for which no more seeds are asked where half its interval is no wider than this."""
@@ -204,24 +205,22 @@ def single_run(variable: Variable, standard_error: Variable, batches: int) -> Es
 def ratio(ours: Variable, theirs: Variable | None = None, **pair: tuple[Value, Value]) -> Estimate:
     """The ratio of the means of two variables, or of one at two values of an axis, `queue=("SHRED", "RED")`,
     paired by seed (`modality.paired_ratio`). Raises `ValueError` if their units differ."""
-    ours, theirs = _both(ours, theirs, pair)
-    _check_units("ratio", ours, theirs)
+    ours, theirs = _of_one_unit("ratio", *_both(ours, theirs, pair))
     return Estimate(
         how="ratio",
         of=(ours, theirs),
         finds=lambda values, level: modality.paired_ratio(values[0], values[1], level),
         words=_compared(ours, theirs, "/", ""),
         tolerance=RATIO_TOLERANCE,
-        paired=True,
     )
 
 
 def unpaired_ratio(ours: Variable, theirs: Variable) -> Estimate:
     """The ratio of the means of two variables above zero that the same seed does not pair, such as those of
     different arrivals (`modality.unpaired_ratio`). Raises `ValueError` if their units differ."""
-    _check_units("unpaired ratio", ours, theirs)
+    _of_one_unit("ratio", ours, theirs)
     return Estimate(
-        how="unpaired ratio",
+        how=UNPAIRED,
         of=(ours, theirs),
         finds=lambda values, level: modality.unpaired_ratio(values[0], values[1], level),
         words=_compared(ours, theirs, "/", ""),
@@ -232,14 +231,12 @@ def unpaired_ratio(ours: Variable, theirs: Variable) -> Estimate:
 def difference(ours: Variable, theirs: Variable | None = None, **pair: tuple[Value, Value]) -> Estimate:
     """The mean difference of two variables, or of one at two values of an axis, paired by seed. Raises
     `ValueError` if their units differ."""
-    ours, theirs = _both(ours, theirs, pair)
-    _check_units("difference", ours, theirs)
+    ours, theirs = _of_one_unit("difference", *_both(ours, theirs, pair))
     return Estimate(
         how="difference",
         of=(ours, theirs),
         finds=lambda values, level: modality.paired_difference(values[0], values[1], level),
         words=_compared(ours, theirs, " - ", ours.unit),
-        paired=True,
     )
 
 
@@ -252,12 +249,18 @@ def _both(
     return ours.at(**{label: first}), ours.at(**{label: second})
 
 
-def _check_units(how: str, ours: Variable, theirs: Variable) -> None:
+def _of_one_unit(how: str, ours: Variable, theirs: Variable) -> tuple[Variable, Variable]:
     if ours.unit != theirs.unit:
-        units = [f"in {one.unit}" if one.unit else "a plain number" for one in (ours, theirs)]
+        told = " and ".join(f"`{one.name}` is {_unit(one)}" for one in (ours, theirs))
         raise ValueError(
-            f"{how}: {ours.name} is {units[0]}, and {theirs.name} is {units[1]}: compare numbers of one unit"
+            f"{how}: {told}, and both need the same unit: if two units are meant, compute a variable of both "
+            "(`per_seed`)"
         )
+    return ours, theirs
+
+
+def _unit(variable: Variable) -> str:
+    return f"in {variable.unit}" if variable.unit else "a plain number"
 
 
 def statistic(how: str, finds: Finds, *of: Variable, version: int = 1, unit: str = "") -> Estimate:
@@ -270,6 +273,18 @@ def statistic(how: str, finds: Finds, *of: Variable, version: int = 1, unit: str
         raw=True,
         version=version,
     )
+
+
+def _check_condition(condition: str, known: Sequence[str]) -> None:
+    import polars as pl
+
+    try:
+        named = pl.sql_expr(condition).meta.root_names()
+    except (pl.exceptions.PolarsError, TypeError) as error:
+        raise ValueError(f"where: is no condition in SQL: {condition!r} ({error})") from None
+    for label in named:
+        if label not in known:
+            raise ValueError(f"where: no axis is called `{label}`: {hint(label, known)}")
 
 
 def _context(of: Sequence[Variable], common: Labels) -> str:
@@ -309,6 +324,14 @@ def _exists(variable: Variable, results: RunsByName, labels: Labels) -> bool:
     return all((points := sets[name]) is None or point in points for name, point in used)
 
 
+def _range(seeds: Collection[int]) -> str:
+    """Seeds in words: `1 to 10`; those with gaps one by one."""
+    first, last = min(seeds), max(seeds)
+    if len(seeds) > 2 and last - first == len(seeds) - 1:
+        return f"{first} to {last}"
+    return ", ".join(map(str, sorted(seeds)))
+
+
 def _of_them(of: Sequence[Variable], label: str) -> str:
     """The values of an axis where not all are judged: ` of 0.5, 0.7`."""
     some = [leaf.fewer[label] for one in of for leaf in measured(one) if label in leaf.fewer]
@@ -345,6 +368,10 @@ class Rule:
         """The same, with a text that does not name some axes."""
         return replace(self, untold=frozenset(labels))
 
+    def where(self, condition: str) -> Rule:
+        """The same, judged only where labels meet a condition in SQL: `load > 0.5`."""
+        return replace(self, estimate=self.estimate.where(condition))
+
     @property
     def context(self) -> str:
         """Where it is judged."""
@@ -376,9 +403,8 @@ class Rule:
         return replace(self, estimate=self.estimate.at(**known)) if known else self
 
     def judge(self, results: RunsByName, level: float = stats.LEVEL) -> Evidence:
-        """Holds if it does at every point, and fails if it fails at one, at a level that allows for their
-        number."""
-        return _all_of(lambda at: self.parts(results, at), level)
+        """The evidence for it at all points together (`stats.all_of`)."""
+        return stats.all_of(lambda at: self.parts(results, at), level)
 
     def parts(self, results: RunsByName, level: float = stats.LEVEL) -> list[Evidence]:
         """The evidence at each point, by intervals of this level."""
@@ -387,14 +413,11 @@ class Rule:
     def _judged(self, results: RunsByName, labels: Labels, level: float) -> Evidence:
         what = ", ".join([self.estimate.words, *([said(labels)] if labels else [])])
         interval = self.estimate.interval(results, labels, level)
-        found = stats.judge(what, interval, self.band)
-        if found.verdict == "undecided" and self.estimate.is_known(interval):
-            half = interval.half_width
-            measured = f"{found.measured}, undecided: near the limit, known to ±{half:.2g}"
-            found = replace(found, known_to=half, measured=measured)
-        if not interval.count and (seeds := self.estimate.unpaired_seeds(results, labels)):
-            apart = " and ".join(map(_span, seeds))
-            found = replace(found, measured=f"{what}: undecided, as the points share no seeds: {apart}")
+        found = stats.judge(what, interval, self.band, self.estimate.tolerance)
+        apart = "" if interval.count else self.estimate.apart(results, labels)
+        if apart:
+            told = f"{what}: the points that are compared share no seed: there are the seeds {apart}"
+            found = Evidence(verdict="undecided", measured=told, level=level)
         spread = replace(self, estimate=self.estimate.spread())
         average = spread.estimate is not self.estimate
         return replace(
@@ -404,11 +427,6 @@ class Rule:
             where=labels,
             along=tuple(spread.at(labels).parts(results, level)) if average else (),
         )
-
-
-def _span(seeds: Sequence[int]) -> str:
-    """Ascending seeds in words: the first and the last."""
-    return f"{seeds[0]} to {seeds[-1]}" if len(seeds) > 1 else f"{seeds[0]}"
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -421,6 +439,10 @@ class Several:
     def without(self, *labels: str) -> Several:
         """The same, with a text that does not name some axes."""
         return replace(self, rules=tuple(rule.without(*labels) for rule in self.rules))
+
+    def where(self, condition: str) -> Several:
+        """The same, judged only where labels meet a condition in SQL."""
+        return replace(self, rules=tuple(rule.where(condition) for rule in self.rules))
 
     @property
     def text(self) -> str:
@@ -474,34 +496,24 @@ class Several:
         )
 
     def judge(self, results: RunsByName, level: float = stats.LEVEL) -> Evidence:
-        """Holds if all do, or one does.
-
-        Of many parts one of which is enough, one would hold by chance: it does only by an interval of so high
-        a level that those of all parts hold together. So would one of `every` fail, by which all do: it does
-        only by such an interval. All parts must fail for `anywhere` to fail, and all must hold for `every` to
-        hold: more parts make neither likelier, so each is judged at the level itself.
-        """
+        """The evidence for all of them together (`stats.all_of`), or for one of them (`stats.any_of`)."""
         if self.every:
-            return _all_of(lambda at: self.parts(results, at), level)
-        found = self._either(results, self.level_of_parts(results, level), level)
-        if found.verdict == "undecided":
-            plain = self._either(results, level, level)
-            return plain if plain.verdict == "fails" else found
-        return found
+            return stats.all_of(lambda at: self.parts(results, at), level)
+        return stats.any_of(lambda at: self._alternatives(results, at), self._count(results), level)
 
-    def _either(self, results: RunsByName, level_of_parts: float, level: float) -> Evidence:
-        parts = [part for rule in self.rules for part in _best_first(rule, results, level_of_parts)]
-        if level_of_parts > level:
-            parts = list(map(_wider, parts))
-        return stats.either(*parts, level=level_of_parts)
+    def _alternatives(self, results: RunsByName, level: float) -> list[Evidence]:
+        """The evidence at each point of each rule, one of which is to hold: of each rule the most extreme in
+        the claimed direction first."""
+        return [part for rule in self.rules for part in _best_first(rule, results, level)]
+
+    def _count(self, results: RunsByName) -> int:
+        """How many alternatives there are."""
+        points = ((one if isinstance(one, Several) else one.estimate).points(results) for one in self.rules)
+        return sum(1 for of_rule in points for _ in of_rule)
 
     def level_of_parts(self, results: RunsByName, level: float) -> float:
         """The level of the intervals by which each part is judged that may hold for all."""
-        if self.every:
-            return level
-        points = ((one if isinstance(one, Several) else one.estimate).points(results) for one in self.rules)
-        count = sum(1 for of_rule in points for _ in of_rule)
-        return stats.simultaneous_level(level, max(count, 1))
+        return level if self.every else stats.level_of_parts(level, self._count(results))
 
     def parts(self, results: RunsByName, level: float = stats.LEVEL) -> list[Evidence]:
         """The evidence for each rule at each point; of rules one of which is to hold, for all in one."""
@@ -510,54 +522,39 @@ class Several:
         return [part for rule in self.rules for part in rule.parts(results, level)]
 
 
-def failing_level(level: float, parts: Sequence[Evidence]) -> float:
-    """The level of the intervals by which each part is judged that may fail for all."""
-    return stats.simultaneous_level(level, max(len(parts), 1))
-
-
-def _all_of(parts_at: Callable[[float], list[Evidence]], level: float) -> Evidence:
-    """Holds if all parts do; fails if all do, or one does by an interval that allows for their number.
-
-    A part that would fail for all is shown with that wider interval, and by no other: so the verdict follows
-    from the intervals that are shown.
-    """
-    parts = parts_at(level)
-    if not parts:
-        return Evidence(verdict="undecided", measured="no point of these runs is compared", level=level)
-    failing = [part.verdict == "fails" for part in parts]
-    if all(failing) or not any(failing):
-        return stats.together(*parts)
-    stricter = failing_level(level, parts)
-    return stats.together(
-        *(
-            _at_level(wider, stricter) if fails else part
-            for part, wider, fails in zip(parts, parts_at(stricter), failing, strict=True)
-        )
-    )
-
-
-def _at_level(part: Evidence, level: float) -> Evidence:
-    """Evidence whose line says the level of its interval."""
-    return replace(_wider(part), measured=f"{part.measured} (at {100 * level:.4g} %)")
-
-
-def _wider(part: Evidence) -> Evidence:
-    """Evidence whose level, and that of its parts, allows for the number of parts."""
-    return replace(part, wider=True, parts=tuple(map(_wider, part.parts)))
-
-
 def _best_first(rule: AnyRule, results: RunsByName, level: float) -> list[Evidence]:
-    """The points of a rule that one is to hold at, the most extreme in the claimed direction first."""
+    """The evidence at each point of a rule that is to hold at one."""
     if isinstance(rule, Several):
         return [rule.at(labels).judge(results, level) for labels in rule.points(results)]
-    parts = rule.parts(results, level)
-    if math.isfinite(rule.band.low) and math.isfinite(rule.band.high):
-        return parts
-    sign = -1 if math.isfinite(rule.band.low) else 1
-    return sorted(parts, key=lambda part: sign * part.value)
+    return stats.best_first(rule.parts(results, level), rule.band)
 
 
 AnyRule = Rule | Several
+
+
+def grows(variable: Variable, /, **along: Sequence[Value]) -> AnyRule:
+    """That a variable is larger at each of some values of an axis than at the one before,
+    `queue=("20p", "100p", "400p")`: each ratio of two means is above 1. Raises `ValueError` unless there are
+    two values or more."""
+    return _each(step > 1 for step in _steps(variable, along))
+
+
+def falls(variable: Variable, /, **along: Sequence[Value]) -> AnyRule:
+    """That a variable is smaller at each of some values of an axis than at the one before."""
+    return _each(step < 1 for step in _steps(variable, along))
+
+
+def _steps(variable: Variable, along: Mapping[str, Sequence[Value]]) -> Iterator[Estimate]:
+    ((label, values),) = along.items()
+    if len(values) < 2:
+        raise ValueError(f"{label}: needs two values or more to compare, has {len(values)}")
+    for before, after in itertools.pairwise(values):
+        yield ratio(variable.at(**{label: after}), variable.at(**{label: before}))
+
+
+def _each(rules: Iterable[AnyRule]) -> AnyRule:
+    several = tuple(rules)
+    return several[0] if len(several) == 1 else every(*several)
 
 
 def every(*rules: AnyRule) -> Several:

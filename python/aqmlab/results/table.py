@@ -90,7 +90,9 @@ class Results:
     given_points: tuple[PointValues, ...] | None = None
     """The points, in order, where not every product of values of axes is one."""
     looks: int = 1
-    """How many intervals decided the number of runs: at each look one for each measure to be precise."""
+    """How often the runs were looked at, at most, to decide how many of them there are."""
+    precise: int = 1
+    """How many measures decided together at each look."""
     paths: Mapping[str, str] = field(default_factory=dict)
     """The dotted path of each axis in the scenario, by label, where it has one."""
     own_seeds: tuple[str, ...] = ()
@@ -220,7 +222,7 @@ class Results:
     def level(self, level: float = stats.LEVEL, count: int = 1) -> float:
         """The level of each of `count` intervals that shall hold together with this one: higher where
         precision decided how many runs there are, as it looked at them more than once."""
-        return stats.simultaneous_level(level, count * self.looks)
+        return stats.look_level(self.looks, count * self.precise, level)
 
     # Rows
 
@@ -255,6 +257,10 @@ class Results:
                 self.exact[measure] if measure in self.exact else self.frame[measure].to_list()
             )
         return self._columns[measure]
+
+    def seeds_at(self, point: PointValues) -> Collection[int]:
+        """The seeds of the runs at a point, ascending."""
+        return self.places.get(point, {})
 
     def at_point(self, measure: str, point: PointValues, seeds: Sequence[int]) -> list[Any]:
         """The value of a measure at a point for each of some seeds; `None` where there is none."""
@@ -348,7 +354,7 @@ class Results:
                     raise ValueError(
                         f"two tables are called {one.name}: give one of them another name with `named`"
                     )
-        return rule.judge(tables, self.level(count=1))
+        return rule.judge(tables, stats.look_level(self.looks))
 
     # Verbs, each of which gives another table
 
@@ -607,6 +613,7 @@ class Results:
             name=self.name if axis is None else " and ".join(one.name for one in (self, *others)),
             given_points=tuple(points),
             looks=max(one.looks for one in tables),
+            precise=max(one.precise for one in tables),
             paths={label: path for label, path in self.paths.items() if label in axes},
             own_seeds=tuple(dict.fromkeys(label for one in tables for label in one.own_seeds)),
             wanted=None if None in counts else sum(count or 0 for count in counts),

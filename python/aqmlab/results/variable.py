@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
 from types import MappingProxyType
 from typing import Any, Protocol, TypeVar
 
 from aqmlab import stats
+from aqmlab._support.names import hint, value_hint
 from aqmlab.measures import Quantity
 from aqmlab.results.labels import Labels, PointName, Value
 
@@ -38,6 +39,9 @@ class Runs(Protocol):
     @property
     def point_set(self) -> frozenset[tuple[Value, ...]] | None:
         """The points, where not every product of values of axes is one."""
+
+    def seeds_at(self, point: tuple[Value, ...]) -> Collection[int]:
+        """The seeds of the runs at a point."""
 
     def at_point(self, measure: str, point: tuple[Value, ...], seeds: Sequence[int]) -> list[Any]:
         """The value of a measure at a point for each of some seeds; `None` where there is none."""
@@ -282,8 +286,9 @@ class Along(_Made):
 
     def __post_init__(self) -> None:
         if self.label not in self.of.axes:
-            known = ", ".join(self.of.axes) or "none"
-            raise ValueError(f"{self.of.name}: no axis is called `{self.label}`: there is {known}")
+            raise ValueError(
+                f"{self.of.name}: no axis is called `{self.label}`: {hint(self.label, self.of.axes)}"
+            )
         if not self.name:
             said = f"{self.of.name}, {self.how}" if self.how != "mean" else self.of.name
             object.__setattr__(self, "name", said)
@@ -397,7 +402,8 @@ class Unrolled(_Made):
     def _check_places(self, values: Sequence[Value]) -> None:
         for value in values:
             if value not in self._index:
-                raise ValueError(f"{self.name}: `{self.label}` is never {value}")
+                near = value_hint(value, self.places)
+                raise ValueError(f"{self.name}: `{self.label}` is never {value!r}: {near}")
 
     def values_of(self, label: str, results: RunsByName) -> tuple[Value, ...]:
         if label != self.label:
@@ -504,8 +510,8 @@ def _is_missing(value: Any) -> bool:
 def _check_free(variable: Variable, labels: Mapping[str, Any]) -> None:
     for label in labels:
         if label not in variable.axes:
-            known = ", ".join(variable.axes) or "none"
-            raise ValueError(f"{variable.name}: no axis `{label}` is left to choose of: there is {known}")
+            near = hint(label, variable.axes)
+            raise ValueError(f"{variable.name}: no axis `{label}` is left to choose of: {near}")
 
 
 def _mean(_: Sequence[Any], values: Sequence[float]) -> float:

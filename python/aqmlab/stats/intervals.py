@@ -1,23 +1,17 @@
-"""Intervals over replications, and verdicts on claims.
+"""Intervals over replications.
 
 Replications differ in the seed only, and two queues at the same seed meet the same arrivals (common
-random numbers), so differences and ratios are judged pair by pair, which needs far fewer runs than
-judging two independent means (Law, "Simulation Modeling and Analysis", chapter 10).
-
-A claim *holds* when the 95 % interval lies wholly on the claimed side, *fails* when it lies wholly
-on the other, and is *undecided* otherwise.
+random numbers), so differences and ratios are estimated pair by pair, which needs far fewer runs than
+comparing two independent means (Law, "Simulation Modeling and Analysis", chapter 10).
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import Any, Literal
-
-Verdict = Literal["holds", "fails", "undecided"]
-Agreement = Literal["equivalent", "compatible", "miss"]
+from typing import Any
 
 LEVEL = 0.95
 
@@ -74,86 +68,6 @@ class Interval:
         numbers = (self.value, self.low, self.high)
         value, low, high = (f"{number:.{places}f}".replace("inf", "∞") for number in numbers)
         return f"{value} [{low}, {high}]"
-
-
-@dataclass(frozen=True, kw_only=True)
-class Band:
-    """Where a claim says a number lies. An end that is infinite is open: `below(1)` excludes 1."""
-
-    low: float = -math.inf
-    high: float = math.inf
-    strict: bool = False
-
-    def __str__(self) -> str:
-        if math.isinf(self.low):
-            return f"{'below' if self.strict else 'at most'} {self.high:g}"
-        if math.isinf(self.high):
-            return f"{'above' if self.strict else 'at least'} {self.low:g}"
-        return f"in [{self.low:g}, {self.high:g}]"
-
-
-@dataclass(frozen=True, kw_only=True)
-class Evidence:
-    """What was measured for a claim, and what it says of it.
-
-    Of several parts, the number and what it is are those of the part that decides.
-    """
-
-    verdict: Verdict
-    measured: str
-    """All of it in a line, parts included."""
-    value: float = math.nan
-    low: float = math.nan
-    high: float = math.nan
-    count: int = 0
-    """Of how many replications the interval is."""
-    level: float = LEVEL
-    """The level of the interval, which is the one that decides."""
-    wider: bool = False
-    """Whether that level allows for the number of parts."""
-    median: bool = False
-    """Whether the number is a median over replications, as these have several modes."""
-    what: str = ""
-    """What the number is, without where: `mean object time, SHRED/RED`."""
-    context: str = ""
-    """Where it was measured: `Web beside 10 FTP flows, averaged over load`."""
-    where: Mapping[str, Any] = field(default_factory=dict)
-    """At which point of the axes that the rule leaves open."""
-    band: Band | None = None
-    """What is claimed of the number."""
-    known_to: float = math.nan
-    """Half the interval of an undecided number that is known as well as the rule asks: the number is near the
-    limit, and more runs would tell nothing of use."""
-    parts: tuple[Evidence, ...] = ()
-    one_of: bool = False
-    """Whether one part that holds is enough."""
-    along: tuple[Evidence, ...] = ()
-    """Of an average, what it is of, point by point; for information, as the average alone is judged."""
-
-
-def below(limit: float) -> Band:
-    """Strictly smaller than `limit`."""
-    return Band(high=limit, strict=True)
-
-
-def above(limit: float) -> Band:
-    """Strictly larger than `limit`."""
-    return Band(low=limit, strict=True)
-
-
-def at_most(limit: float) -> Band:
-    """Not larger than `limit`."""
-    return Band(high=limit)
-
-
-def at_least(limit: float) -> Band:
-    """Not smaller than `limit`."""
-    return Band(low=limit)
-
-
-def within(low: float, high: float) -> Band:
-    """Between the two, ends included."""
-    return Band(low=low, high=high)
 
 
 @lru_cache(maxsize=256)
@@ -312,31 +226,6 @@ def slope(x: Sequence[float], y: Sequence[float]) -> float:
     return above_line / math.fsum((a - mean_x) ** 2 for a, _ in points)
 
 
-def verdict(interval: Interval, band: Band) -> Verdict:
-    """The rule of this laboratory; an estimate without an interval is undecided."""
-    if not interval.decided:
-        return "undecided"
-    if band.strict:
-        inside = interval.low > band.low and interval.high < band.high
-        outside = interval.high <= band.low or interval.low >= band.high
-    else:
-        inside = interval.low >= band.low and interval.high <= band.high
-        outside = interval.high < band.low or interval.low > band.high
-    return "holds" if inside else "fails" if outside else "undecided"
-
-
-def agreement(interval: Interval, band: Band) -> Agreement:
-    """How near two measurements are, by the interval of their difference or ratio and a band.
-
-    *Equivalent*: the whole interval lies in the band, so that a difference that matters is ruled out (two
-    one-sided tests; Schuirmann, Journal of Pharmacokinetics and Biopharmaceutics 15(6), 1987). *Compatible*:
-    it meets the band and reaches beyond, so that none is shown; a number without an interval is no more.
-    *Miss*: it lies outside.
-    """
-    words: dict[Verdict, Agreement] = {"holds": "equivalent", "undecided": "compatible", "fails": "miss"}
-    return words[verdict(interval, band)]
-
-
 def simultaneous_level(level: float, count: int) -> float:
     """The level of each of `count` intervals that shall hold together with at least the probability `level`.
 
@@ -346,63 +235,6 @@ def simultaneous_level(level: float, count: int) -> float:
     if count < 1:
         raise ValueError(f"count = {count} must be 1 or more: the number of intervals that are judged")
     return 1 - (1 - level) / count
-
-
-def holm(p_values: Sequence[float]) -> list[float]:
-    """p-values corrected for their number.
-
-    If those of at most 0.05 are rejected, none is rejected wrongly with a probability of 95 % or more.
-
-    Never more cautious than Bonferroni's correction and valid under the same conditions, that is none (Holm,
-    "A simple sequentially rejective multiple test procedure", Scandinavian Journal of Statistics 6(2), 1979).
-    Where a share of wrong discoveries may be borne, take `scipy.stats.false_discovery_control`.
-    """
-    if not all(0 <= p <= 1 for p in p_values):
-        raise ValueError("p-values must lie between 0 and 1")
-    corrected = [0.0] * len(p_values)
-    largest = 0.0
-    for rank, place in enumerate(sorted(range(len(p_values)), key=p_values.__getitem__)):
-        largest = max(largest, min((len(p_values) - rank) * p_values[place], 1.0))
-        corrected[place] = largest
-    return corrected
-
-
-def judge(what: str, interval: Interval, band: Band) -> Evidence:
-    """Evidence for one number: `what` it is, its interval, and the band claimed for it."""
-    number = f"{interval} (median over replications)" if interval.median else str(interval)
-    return Evidence(
-        verdict=verdict(interval, band),
-        measured=f"{what} {number}, claimed {band}",
-        value=interval.value,
-        low=interval.low,
-        high=interval.high,
-        count=interval.count,
-        level=interval.level,
-        median=interval.median,
-        what=what,
-        band=band,
-    )
-
-
-def together(*parts: Evidence) -> Evidence:
-    """Evidence for a claim in several parts: holds if all do, fails if any does.
-
-    The number and interval are those of the part that decides: the first of the worst ones.
-    """
-    order: dict[Verdict, int] = {"fails": 0, "undecided": 1, "holds": 2}
-    worst = min(parts, key=lambda part: order[part.verdict])
-    return replace(worst, measured="; ".join(part.measured for part in parts), parts=parts, one_of=False)
-
-
-def either(*parts: Evidence, level: float = LEVEL) -> Evidence:
-    """Evidence for a claim that something is so somewhere: holds if any part does, fails if all do.
-
-    What is told is the part that decides, the first of the best ones, and the level of their intervals.
-    """
-    order: dict[Verdict, int] = {"holds": 0, "undecided": 1, "fails": 2}
-    best = min(parts, key=lambda part: order[part.verdict])
-    said = f"the best of {len(parts)}" + (f", each at {100 * level:.4g} %" if best.wider else "")
-    return replace(best, measured=f"{best.measured} ({said})", parts=parts, one_of=True)
 
 
 def pairs(ours: Sequence[float], theirs: Sequence[float]) -> list[tuple[float, float]]:

@@ -9,13 +9,11 @@ Mathematical Statistics 36(2), 1965; Glynn and Whitt, "The asymptotic validity o
 for stochastic simulations", Annals of Applied Probability 2(1), 1992), but nobody replicates for ever.
 
 Here the number of replications grows geometrically, so that there are few looks, and the error that is
-allowed is spent over them in equal parts: as the looks are evenly spaced in the logarithm of their number,
-that is a spending function linear in it (Lan and DeMets, "Discrete sequential boundaries for clinical
-trials", Biometrika 70(3), 1983). The parts are added up (Bonferroni) rather than convolved: with normal
-values the intervals of *all* looks then hold together with at least the level asked, so that the one reported
-does, too, whatever made it stop: its own precision, that of another measure, or somebody's patience. The
-price, with ten looks, is an interval wider by two fifths than that of a number of replications chosen
-beforehand, or twice as many replications.
+allowed is spent over them in equal parts (`aqmlab.stats.looks`): as the looks are evenly spaced in the
+logarithm of their number, that is a spending function linear in it. The interval that is reported holds with
+at least the level asked, whatever made it stop: its own precision, that of another measure, or somebody's
+patience. The price, with ten looks, is an interval wider by two fifths than that of a number of replications
+chosen beforehand, or twice as many replications.
 """
 
 from __future__ import annotations
@@ -24,7 +22,8 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from aqmlab.stats.intervals import LEVEL, Interval, mean_interval, simultaneous_level
+from aqmlab.stats.intervals import LEVEL, Interval, mean_interval
+from aqmlab.stats.looks import look_level
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -99,7 +98,7 @@ class Precision:
     @property
     def look_level(self) -> float:
         """The level of Student's interval at one look."""
-        return simultaneous_level(self.level, len(self.looks()) * self.measures)
+        return look_level(len(self.looks()), self.measures, self.level)
 
     def judge(self, values: Sequence[float]) -> Look:
         """Whether the values, one for each replication in the order of seeds, are enough.

@@ -39,6 +39,7 @@ class Asked:
     whole: bool = False
     """Whether runs that failed, or lack a measure, are left out."""
     looks: int = 1
+    precise: int = 1
     paths: Mapping[str, str] = field(default_factory=dict)
     own_seeds: Sequence[str] = ()
     wanted: int | None = None

@@ -45,6 +45,7 @@ def results(contents: Contents, asked: Asked, frame_there: Callable[[Mapping[str
         name=asked.name,
         given_points=None if asked.points is None else tuple(asked.points),
         looks=asked.looks,
+        precise=asked.precise,
         paths=asked.paths,
         own_seeds=tuple(asked.own_seeds),
         wanted=asked.wanted,

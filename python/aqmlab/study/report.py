@@ -16,6 +16,7 @@ import polars as pl
 from aqmlab.charts.chart import Chart
 from aqmlab.results.rule import digest
 from aqmlab.scenario import flat
+from aqmlab.stats import SIGNS
 from aqmlab.study import report_claims
 from aqmlab.study.publication import Claim, StudyResult
 from aqmlab.study.rules import listed, retired
@@ -47,6 +48,7 @@ def render(result: StudyResult) -> str:
     environment.filters["deciding"] = report_claims.deciding
     environment.filters["tally"] = report_claims.tally
     environment.filters["digest"] = digest
+    environment.globals["SIGNS"] = SIGNS
     environment.tests["one_is_enough"] = report_claims.one_is_enough
     study = result.study
     page = environment.get_template(TEMPLATE).render(

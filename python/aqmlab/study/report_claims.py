@@ -10,7 +10,7 @@ from typing import Literal, get_args
 
 from aqmlab.results.labels import said
 from aqmlab.results.rule import AnyRule, Several
-from aqmlab.stats import Band, Evidence, Interval, Verdict
+from aqmlab.stats import PLURALS, Band, Evidence, Interval, Verdict
 from aqmlab.study.publication import Claim, Judged, Origin, Reading, StudyResult, Variant
 
 WHOSE: Mapping[Origin, str] = {
@@ -174,8 +174,7 @@ def listed(words: Sequence[str]) -> str:
 
 def tally(counts: Counts) -> list[tuple[int, str]]:
     """How many claims hold, fail and stay undecided, each number with its word."""
-    words = {"holds": "hold", "fails": "fail", "undecided": "undecided"}
-    return [(number, verdict if number == 1 else words[verdict]) for verdict, number in counts.items()]
+    return [(number, verdict if number == 1 else PLURALS[verdict]) for verdict, number in counts.items()]
 
 
 def deciding(found: Evidence) -> str:

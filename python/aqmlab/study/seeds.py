@@ -1,7 +1,7 @@
 """How many seeds a study takes: more of them at the points where a verdict hangs on too few.
 
 There are looks at fixed numbers of seeds, each twice the last one. At each look all claims are judged by
-intervals of so high a level that those of all looks hold together with 95 % (Bonferroni; see `precision`).
+intervals of so high a level that those of all looks hold together with 95 % (`aqmlab.stats.looks`).
 Points of which an undecided part of a claim is computed get more seeds at the next look, unless its interval
 is as narrow as the rule asks. Variants have the same looks, with at most as many seeds at a point as the main
 verdict has there in the end, and get more only for claims whose main verdict is decided: there alone they
@@ -15,7 +15,7 @@ from contextlib import suppress
 
 from aqmlab import stats
 from aqmlab.results.labels import PointName
-from aqmlab.results.rule import AnyRule, Several, failing_level
+from aqmlab.results.rule import AnyRule, Several
 from aqmlab.results.table import ExperimentResults
 from aqmlab.results.variable import points_used
 from aqmlab.study.experiment import Counts, Experiment
@@ -31,7 +31,7 @@ Points = set[PointName]
 
 def level(looks: int) -> float:
     """The level of each interval where there are so many looks at the runs."""
-    return stats.simultaneous_level(stats.LEVEL, looks)
+    return stats.look_level(looks)
 
 
 def wanting(claims: Iterable[tuple[Claim, Reading]], results: ExperimentResults, looks: int) -> Points:
@@ -52,7 +52,7 @@ def _wanting(rule: AnyRule, results: ExperimentResults, level: float) -> Points:
     if isinstance(rule, Several) and not rule.every:
         of_parts = rule.level_of_parts(results, level)
         return set().union(*(_wanting(one, results, of_parts) for one in rule.rules))
-    failing = failing_level(level, found.parts)
+    failing = stats.level_of_parts(level, len(found.parts))
     return set().union(*(_of_parts(one, results, level, failing) for one in _parts(rule)))
 
 

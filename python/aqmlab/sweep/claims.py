@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -13,7 +12,18 @@ from aqmlab import measures, stats
 from aqmlab._support import names
 from aqmlab._support.mistakes import Mistakes
 from aqmlab.results.labels import Value
-from aqmlab.results.rule import AnyRule, Estimate, anywhere, difference, every, mean_of, ratio, single_run
+from aqmlab.results.rule import (
+    AnyRule,
+    Estimate,
+    anywhere,
+    difference,
+    every,
+    falls,
+    grows,
+    mean_of,
+    ratio,
+    single_run,
+)
 from aqmlab.results.variable import Measured
 from aqmlab.stats import Band, Evidence
 from aqmlab.sweep.sweep import Sweep, filtered
@@ -82,8 +92,8 @@ class Swept:
             if label not in self._values:
                 raise ValueError(f"no axis is called `{label}`: {names.hint(label, list(self._values))}")
             if value not in self._values[label]:
-                known = ", ".join(map(str, self._values[label]))
-                raise ValueError(f"{label} is never {value!r}: it takes {known}")
+                near = names.value_hint(value, self._values[label])
+                raise ValueError(f"{label} is never {value!r}: {near}")
 
     def __getitem__(self, name: str) -> Measured:
         """A measure by its name; raises `ValueError` if it is not measured."""
@@ -156,13 +166,8 @@ def _trend(field: str, table: Any, form: str, swept: Swept) -> AnyRule:
     """Each value along an axis is larger than the one before, or smaller."""
     names.check_keys(field, table, ("measure", "along", "at", "where"))
     label, places = one_axis(f"{field}.along", table.get("along"), swept, 2, None)
-    measured = variable(field, table, swept)
-    rules = []
-    for before, after in itertools.pairwise(places):
-        step = ratio(measured.at(**{label: after}), measured.at(**{label: before}))
-        estimate = _where(field, table, step, swept)
-        rules.append(estimate > 1 if form == "grows" else estimate < 1)
-    return rules[0] if len(rules) == 1 else every(*rules)
+    trend = {"grows": grows, "falls": falls}[form]
+    return _where(field, table, trend(variable(field, table, swept), **{label: places}), swept)
 
 
 def _comparison(field: str, table: Mapping[str, Any], swept: Swept) -> AnyRule:
@@ -180,7 +185,7 @@ def _comparison(field: str, table: Mapping[str, Any], swept: Swept) -> AnyRule:
         estimate = compared(*(measured.at(**{label: value}) for value in pair))
     else:
         estimate = _mean(measured, swept)
-    return _where(field, table, estimate, swept).in_band(band)
+    return _where(field, table, estimate.in_band(band), swept)
 
 
 def _mean(variable: Measured, swept: Swept) -> Estimate:
@@ -211,14 +216,14 @@ def variable(field: str, table: Mapping[str, Any], swept: Swept) -> Measured:
         raise ValueError(f"{field}.at: {problem}") from None
 
 
-def _where(field: str, table: Mapping[str, Any], estimate: Estimate, swept: Swept) -> Estimate:
+def _where(field: str, table: Mapping[str, Any], rule: AnyRule, swept: Swept) -> AnyRule:
     where = table.get("where")
     if where is None:
-        return estimate
+        return rule
     if not isinstance(where, str):
         raise ValueError(f"{field}.where: must be text, is {where!r}")
     filtered(f"{field}.where", swept.sweep.labels.drop("point"), where)
-    return estimate.where(where)
+    return rule.where(where)
 
 
 def one_axis(

@@ -36,11 +36,6 @@ class Stopping:
                 f"precision.level: must be {stats.LEVEL}, as that of all intervals, is {self.rule.level}"
             )
 
-    @property
-    def intervals(self) -> int:
-        """How many intervals decide: one for each measure at each look."""
-        return len(self.rule.looks()) * len(self.measures)
-
 
 @dataclass(frozen=True, kw_only=True)
 class Enough:

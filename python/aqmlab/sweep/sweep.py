@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 from aqmlab import _core
 from aqmlab._support import arguments
 from aqmlab._support.mistakes import Mistakes
+from aqmlab._support.names import hint, value_hint
 from aqmlab.measures import Measure
 from aqmlab.results.labels import Value
 from aqmlab.scenario.scenario import Scenario, changed, check_plain, is_given
@@ -233,7 +234,7 @@ class Sweep:
         names = [one.name for one in self.wanted]
         for name in self.precision.measures:
             if name not in names:
-                raise ValueError(f"precision.measures: `{name}` is not measured: there is {', '.join(names)}")
+                raise ValueError(f"precision.measures: `{name}` is not measured: {hint(name, names)}")
         if not self.precision.measures:
             raise ValueError("precision.measures: name what is to be precise")
         self.check_baseline("precision.baseline", self.precision.baseline)
@@ -257,10 +258,10 @@ class Sweep:
         known = {axis.label: axis for axis in self._axes}
         for label, value in labels.items():
             if label not in known:
-                raise ValueError(f"{field_}: no axis is called `{label}`: there is {', '.join(known)}")
+                raise ValueError(f"{field_}: no axis is called `{label}`: {hint(label, known)}")
             if not isinstance(value, Value) or value not in known[label].values:
-                values = ", ".join(map(str, known[label].values))
-                raise ValueError(f"{field_}: {label} is never {value!r}: it takes {values}")
+                near = value_hint(value, known[label].values)
+                raise ValueError(f"{field_}: {label} is never {value!r}: {near}")
 
     def _known_tables(self) -> Sequence[str]:
         from aqmlab.scenario.catalog import members
@@ -373,7 +374,8 @@ class Sweep:
                 )
                 for point, digest, one in zip(points, digests, enough, strict=True)
             ],
-            looks=1 if stopping is None else stopping.intervals,
+            looks=1 if stopping is None else len(stopping.rule.looks()),
+            precise=1 if stopping is None else len(stopping.measures),
             paths={axis.label: axis.path for axis in self._axes},
             own_seeds=[axis.label for axis in self._axes if axis.path in self.own_seeds],
             wanted=sum(one.wanted for one in enough),

@@ -16,6 +16,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from aqmlab import stats
 from aqmlab._support.files import write_text
 from aqmlab.study.records import Record, interval_of
 
@@ -119,8 +120,7 @@ def _family(claims: Sequence[Record]) -> str:
 
 def _counted(claims: Sequence[Record]) -> str:
     found = [one["verdict"] for one in claims]
-    said = (("holds", "hold"), ("fails", "fail"), ("undecided", "undecided"))
-    return ", ".join(f"{found.count(verdict)} {word}" for verdict, word in said)
+    return ", ".join(f"{found.count(verdict)} {word}" for verdict, word in stats.PLURALS.items())
 
 
 NARROW = 5
@@ -237,7 +237,7 @@ def _at(part: Record) -> str:
     wider = f" at {100 * part['level']:.4g} %" if "level" in part else ""
     known_to = part["known_to"]
     close = "" if known_to is None else f" (near the limit, known to ±{known_to:.2g})"
-    mark = {"holds": "", "fails": " ✗", "undecided": " ?"}[part["verdict"]]
+    mark = "" if part["verdict"] == "holds" else f" {stats.SIGNS[part['verdict']]}"
     return f"{where + ': ' if where else ''}{_number(part)}{wider}{close}{mark}"
 
 

@@ -130,6 +130,8 @@ def test_the_picture_of_a_queue_shows_waits_and_steps(cli: Cli, tmp_path: Path) 
     assert queue_delay.rate_steps(chosen, "bottleneck") == told
     often = chosen.with_({"duration": "60s"})
     assert queue_delay.rate_steps(often, "bottleneck") == []
+    with pytest.raises(KeyError, match="middle"):
+        queue_delay.rate_steps(chosen, "middle")
     for arguments, said in [
         (["--at", "middle"], "no link with a queue is named `middle`: there is bottleneck"),
         (["--traffic", "two"], "no workload is named `two`: there is one"),

@@ -58,6 +58,16 @@ impl<T: Copy> Steps<T> {
         first.into_iter().chain(self.steps.iter().map(|&(_, value)| value))
     }
 
+    /// Its steps in the order of time: when each begins, and to what; without an end if they come again.
+    pub fn steps(&self) -> impl Iterator<Item = (Instant, T)> {
+        let rounds = if self.period.is_zero() { 1 } else { u64::MAX };
+        let of_round = |number| {
+            let round = Instant::START + self.period.saturating_mul(number);
+            self.steps.iter().map(move |&(at, value)| (round + at, value))
+        };
+        (0..rounds).flat_map(of_round)
+    }
+
     /// How many steps of a round have begun after so much of it.
     fn begun(&self, since: Span) -> usize {
         self.steps.partition_point(|&(at, _)| at <= since)
@@ -140,5 +150,15 @@ mod tests {
     fn all_values_are_listed() {
         assert_eq!(steps(&[(2, 'a'), (6, 'b')], None).values().collect::<String>(), "-ab");
         assert_eq!(steps(&[(0, 'a'), (6, 'b')], None).values().collect::<String>(), "ab");
+    }
+
+    #[test]
+    fn every_step_of_every_round_is_listed() {
+        let listed = |of: Steps<char>| of.steps().take(5).collect::<Vec<_>>();
+        let written = [(2, 'a'), (6, 'b')];
+        assert_eq!(listed(steps(&written, None)), [(at(2), 'a'), (at(6), 'b')]);
+        let again = [(2, 'a'), (6, 'b'), (12, 'a'), (16, 'b'), (22, 'a')];
+        assert_eq!(listed(steps(&written, Some(10))), again.map(|(nanos, value)| (at(nanos), value)));
+        assert_eq!(listed(steps(&[], Some(10))), []);
     }
 }

@@ -7,10 +7,10 @@ mod live;
 mod plan;
 mod table;
 
-use aqm_net::ConfigError;
 use aqm_net::stage::Stage;
+use aqm_net::{ConfigError, ConfigErrors};
 use pyo3::prelude::*;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::error::{ScenarioError, TraceError, to_python};
 use crate::table::PyTable;
@@ -28,10 +28,11 @@ fn transport(py: Python<'_>, text: &str) -> PyResult<String> {
     aqm_sim::tcp_transport(text).map(|table| table.to_string()).map_err(|e| to_python(py, e))
 }
 
-/// The kinds of workloads that send datagrams and use no TCP.
+/// What whoever looks at the tables of a run must know of a workload, of its table in `[traffic]`; both as JSON.
 #[pyfunction]
-fn datagram_kinds() -> Vec<&'static str> {
-    aqm_sim::datagram_kinds()
+fn describe_workload(py: Python<'_>, table: &str) -> PyResult<String> {
+    let described = parse(table).map_err(ConfigErrors::from).and_then(aqm_sim::describe_workload);
+    described.map(|found| json!(found).to_string()).map_err(|errors| to_python(py, errors))
 }
 
 /// Lays a `[tcp]` table over another, both as JSON.
@@ -80,7 +81,7 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(transport, module)?)?;
     module.add_function(wrap_pyfunction!(lay_over, module)?)?;
     module.add_function(wrap_pyfunction!(quantity, module)?)?;
-    module.add_function(wrap_pyfunction!(datagram_kinds, module)?)?;
+    module.add_function(wrap_pyfunction!(describe_workload, module)?)?;
     module.add_function(wrap_pyfunction!(drop_curve, module)?)?;
     #[cfg(target_os = "linux")]
     live::add_to(module)?;

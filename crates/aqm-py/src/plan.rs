@@ -80,6 +80,15 @@ impl Plan {
         self.0.derived().to_string()
     }
 
+    /// When the rate of a link steps in a run, in seconds, and to what: the first `most` steps. Raises KeyError if no
+    /// link has this name.
+    fn rate_steps(&self, link: &str, most: usize) -> PyResult<Vec<(f64, String)>> {
+        let plan: &dyn Any = self.0.as_ref();
+        let steps = plan.downcast_ref::<aqm_sim::Plan>().and_then(|plan| plan.rate_steps(link));
+        let steps = steps.ok_or_else(|| PyKeyError::new_err(link.to_owned()))?;
+        Ok(steps.take(most).map(|(at, rate)| (at.seconds(), rate.to_string())).collect())
+    }
+
     /// The name of its result; a file that a run opens by itself is read for it.
     fn digest(&self, py: Python<'_>) -> PyResult<String> {
         py.detach(|| self.0.digest()).map_err(|failure| of_failure(py, &failure))

@@ -46,6 +46,7 @@ use aqm_net::registry::Entry;
 use aqm_net::stage::{self, Files, Stage};
 use aqm_net::table::TableDoc;
 use aqm_net::{ConfigError, ConfigErrors};
+use aqm_traffic::description::Description;
 use serde_json::Value;
 
 use crate::scenario::Scenario;
@@ -100,10 +101,12 @@ pub fn tcp_transport(text: &str) -> Result<Value, ConfigError> {
     aqm_tcp::transport(text)
 }
 
-/// The kinds of workloads that send datagrams, so that no TCP carries what they send.
-pub fn datagram_kinds() -> Vec<&'static str> {
-    let all = aqm_traffic::Config::every();
-    all.iter().filter(|one| one.sends_datagrams()).map(aqm_traffic::Config::kind).collect()
+/// What programs that look at the tables of a run must know of a workload, of its table in `[traffic]`.
+///
+/// # Errors
+/// Everything that is wrong in the table, and what is allowed.
+pub fn describe_workload(table: Value) -> Result<Description, ConfigErrors> {
+    traffic::describe(table)
 }
 
 /// Lays a `[tcp]` table over another: what a workload's own table does to the scenario's.

@@ -4,7 +4,7 @@ use std::fmt;
 
 use aqm_net::stage::Files;
 use aqm_net::{
-    ConfigError, ConfigErrors, ErrorCollector, Parameter, Parameters as _, Rate, Rng, Span, Streams,
+    ConfigError, ConfigErrors, ErrorCollector, Instant, Parameter, Parameters as _, Rate, Rng, Span, Streams,
     TableReader, parameters,
 };
 use aqm_queue::line::{self, Service};
@@ -98,6 +98,11 @@ impl LinkSpec {
     /// The highest rate that the line ever has.
     pub(crate) fn peak(&self) -> Rate {
         self.line.service.as_ref().map_or(self.rate, Service::peak)
+    }
+
+    /// When its rate steps, and to what, in the order of time; without an end if the steps come again.
+    pub(crate) fn rate_steps(&self) -> impl Iterator<Item = (Instant, Rate)> {
+        self.line.service.iter().flat_map(Service::rate_steps)
     }
 
     /// Whether packets come to the far end in another order than they leave the line.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use aqm_net::stage::Files;
 use aqm_net::text::toml_value;
-use aqm_net::{ConfigErrors, ErrorCollector, Size, Span, Streams, TableReader};
+use aqm_net::{ConfigErrors, ErrorCollector, Instant, Rate, Size, Span, Streams, TableReader};
 use aqm_traffic::{BuildContext, Packetisation, Programs, Workload};
 use serde_json::Value;
 
@@ -112,6 +112,14 @@ impl Plan {
                 sampled: self.scenario.record.senders.contains(&one.name),
             }
         })
+    }
+
+    /// When the rate of the link of this name steps in a run, and to what, in the order of time; nothing if there is no
+    /// such link.
+    pub fn rate_steps(&self, link: &str) -> Option<impl Iterator<Item = (Instant, Rate)>> {
+        let link = self.scenario.links.iter().find(|one| one.name == link)?;
+        let end = Instant::START + self.scenario.duration;
+        Some(link.rate_steps().take_while(move |&(at, _)| at < end))
     }
 
     /// Of each packet's bytes, those of the header of the link.
@@ -247,5 +255,32 @@ mod tests {
         );
         assert_eq!((voice.dscp, voice.port, voice.checked_tcp.payload()), (0, None, 1000));
         assert_eq!(voice.duration, Span::from_millis(9000));
+    }
+
+    #[test]
+    fn the_rate_of_a_link_steps_until_the_end_of_the_run() {
+        let steps = |line: &str, link: &str| {
+            let text = format!(
+                r#"
+                duration = "5s"
+                bottleneck = {{ rate = "8Mbps", queue = {{ kind = "drop-tail" }}, {line} }}
+                traffic = {{ bulk = {{ kind = "ftp" }} }}
+                "#
+            );
+            let files = Files::from([("rates.csv".to_owned(), "1,2Mbps\n3,4Mbps\n".to_owned())]);
+            let plan = Plan::of_toml(&text, files).unwrap();
+            let told = |(at, rate): (Instant, Rate)| (at.seconds(), rate.to_string());
+            plan.rate_steps(link).map(|steps| steps.map(told).collect::<Vec<_>>())
+        };
+        let step = |at, rate: &str| (at, rate.to_owned());
+        let written = r#"rate_steps = [{ at = "1s", rate = "2Mbps" }, { at = "2s", rate = "0bps" }]"#;
+        let once = vec![step(1.0, "2Mbps"), step(2.0, "0bps")];
+        assert_eq!(steps(written, "bottleneck"), Some(once.clone()));
+        let again = [once, vec![step(4.0, "2Mbps")]].concat();
+        assert_eq!(steps(&format!(r#"{written}, rate_repeat = "3s""#), "bottleneck"), Some(again));
+        let of_file = vec![step(1.0, "2Mbps"), step(3.0, "4Mbps")];
+        assert_eq!(steps(r#"rate_file = "rates.csv""#, "bottleneck"), Some(of_file));
+        assert_eq!(steps(written, "bottleneck-back"), Some(Vec::new()));
+        assert_eq!(steps(written, "middle"), None);
     }
 }

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use aqm_net::{ConfigError, ConfigErrors, ErrorCollector, Parameter as _, Span, Streams, TableReader};
 use aqm_queue::{Label, Protocol};
+use aqm_traffic::description::Description;
 use serde_json::{Value, json};
 
 use crate::links::{Access, LEFT, RIGHT};
@@ -166,6 +167,13 @@ impl Traffic {
         let protocol = if self.config.sends_datagrams() { Protocol::Udp } else { Protocol::Tcp };
         Label { traffic: self.name.clone(), protocol, port: self.port.unwrap_or(0), dscp: self.dscp }
     }
+}
+
+/// What programs that look at the tables of a run must know of a workload, of its table in whatever network.
+pub(crate) fn describe(table: Value) -> Result<Description, ConfigErrors> {
+    let (access, tcp) = (Access::default(), json!({}));
+    let common = Common { dumbbell: None, access: &access, tcp: &tcp, tcp_errors: None };
+    Traffic::read("", table, &common).map(|traffic| traffic.config.describe())
 }
 
 /// The node that `key` names; `fallback` in a dumbbell, where no node is named.

@@ -15,6 +15,7 @@ use std::collections::BinaryHeap;
 
 use aqm_net::{ConfigError, Ecn, Instant, Size, Span, choices, parameters};
 
+use crate::description::Application;
 use crate::distributions::{Distribution as _, Uniform};
 use crate::parameters::{MOST_BYTES, Period, check_datagrams, check_link_header, late};
 use crate::{Build, BuildContext, TrafficContext, Workload};
@@ -117,6 +118,10 @@ impl Build for Config {
 
     fn hosts(&self) -> u64 {
         self.calls.into()
+    }
+
+    fn application(&self) -> Option<Application> {
+        Some(Application::Call { codec: self.codec, frame_s: self.every.seconds() })
     }
 
     fn simulated_only(&self) -> Option<&'static str> {

@@ -56,6 +56,10 @@ impl Build for Config {
     fn hosts(&self) -> u64 {
         self.hosts.count(self.flows)
     }
+
+    fn is_endless(&self) -> bool {
+        self.sizes.is_none()
+    }
 }
 
 /// The running workload.

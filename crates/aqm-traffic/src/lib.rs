@@ -4,6 +4,7 @@
 //! A workload is one file with a `Config`, and one line in the registry below.
 
 mod call;
+pub mod description;
 pub mod distributions;
 mod even_gaps;
 mod fetching;
@@ -27,6 +28,8 @@ mod wire;
 
 use aqm_net::{ConfigError, Ecn, Instant, Rate, Size, Span, Streams, registry};
 use dyn_clone::DynClone;
+
+use crate::description::Application;
 
 registry! {
     /// The parameters of any workload.
@@ -65,6 +68,31 @@ pub trait Build {
     /// Whether it sends datagrams rather than over TCP.
     fn sends_datagrams(&self) -> bool {
         false
+    }
+
+    /// Whether its transfers are parts of pages.
+    fn fetches_pages(&self) -> bool {
+        false
+    }
+
+    /// Whether the objects of a page share connections.
+    fn shares_connections(&self) -> bool {
+        false
+    }
+
+    /// Whether its transfers never end.
+    fn is_endless(&self) -> bool {
+        false
+    }
+
+    /// The parameter that says how many connections begin in a second, if it has one.
+    fn connection_rate(&self) -> Option<&'static str> {
+        None
+    }
+
+    /// What people hear or see of what it carries, if they hear or see something.
+    fn application(&self) -> Option<Application> {
+        None
     }
 
     /// Why it cannot be played live, over real sockets; nothing if it can.

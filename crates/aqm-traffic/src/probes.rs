@@ -91,6 +91,10 @@ impl Build for Config {
     fn hosts(&self) -> u64 {
         self.hosts.count(self.flows)
     }
+
+    fn fetches_pages(&self) -> bool {
+        true
+    }
 }
 
 /// The running workload.

@@ -24,6 +24,7 @@ use std::collections::{BTreeSet, VecDeque};
 
 use aqm_net::{ConfigError, Instant, Rate, Size, Span, choices, parameters};
 
+use crate::description::{Application, Playback};
 use crate::parameters::{Period, check_request, check_transfers, late};
 use crate::{Build, BuildContext, Conversation, Exchange, TrafficContext, Workload};
 
@@ -101,7 +102,7 @@ impl Build for Config {
         let needed = self.segment + self.start_up.max(self.resume);
         let problem = "must have room for a segment beside `start_up` and `resume`";
         ConfigError::unless(self.buffer >= needed, "buffer", problem)?;
-        let segments = self.length.map(|length| length.nanos().div_ceil(self.segment.nanos()));
+        let segments = self.segments();
         ConfigError::unless(segments != Some(0), "length", "must be longer than zero")?;
         let safety = self.safety > 0.0 && self.safety <= 10.0;
         ConfigError::unless(safety, "safety", "must be above 0, at most 10")?;
@@ -134,12 +135,29 @@ impl Build for Config {
         self.viewers.into()
     }
 
+    fn application(&self) -> Option<Application> {
+        Some(Application::Video(Playback {
+            segment_s: self.segment.seconds(),
+            start_up_s: self.start_up.seconds(),
+            resume_s: self.resume.seconds(),
+            segments: self.segments(),
+            stop_s: self.stop.map(Span::seconds),
+        }))
+    }
+
     fn simulated_only(&self) -> Option<&'static str> {
         Some("a client that decides only then what it asks for is not played live")
     }
 }
 
 impl Config {
+    /// How many segments the video has; nothing if it does not end.
+    fn segments(&self) -> Option<u64> {
+        // `build` refuses segments without play time.
+        let segment = self.segment.nanos().max(1);
+        self.length.map(|length| length.nanos().div_ceil(segment))
+    }
+
     /// The reservoir and the cushion.
     fn thresholds(&self) -> (Span, Span) {
         let reservoir = self.reservoir.unwrap_or(share(self.buffer, 3.0 / 8.0));

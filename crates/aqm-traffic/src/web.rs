@@ -102,6 +102,14 @@ impl Build for Config {
         false
     }
 
+    fn fetches_pages(&self) -> bool {
+        true
+    }
+
+    fn shares_connections(&self) -> bool {
+        self.connections.is_some()
+    }
+
     fn simulated_only(&self) -> Option<&'static str> {
         self.connections.and(fetching::SIMULATED_ONLY)
     }

@@ -13,9 +13,12 @@ from aqmlab._support.names import hint
 ENDINGS = ("svg", "png", "pdf")
 """The pictures that a chart can be saved as."""
 
+BLUE, VERMILION = "#0072B2", "#D55E00"
+"""Two colours of the set of Okabe and Ito, also of marks that stand for no name below."""
+
 COLOURS: Mapping[str, str] = {
-    "drop-tail": "#0072B2",
-    "red": "#D55E00",
+    "drop-tail": BLUE,
+    "red": VERMILION,
     "shred": "#009E73",
     "rio-ps": "#882255",
     "adaptive-red": "#E69F00",
@@ -31,14 +34,14 @@ COLOURS: Mapping[str, str] = {
     "fq": "#17807E",
     "sfq": "#999933",
     "blue": "#4477AA",
-    "Drop Tail": "#0072B2",
-    "FIFO": "#0072B2",
-    "aqmlab": "#0072B2",
-    "Tail Drop": "#0072B2",
-    "Tail Drop, bytes": "#0072B2",
+    "Drop Tail": BLUE,
+    "FIFO": BLUE,
+    "aqmlab": BLUE,
+    "Tail Drop": BLUE,
+    "Tail Drop, bytes": BLUE,
     "Tail Drop, packets": "#56B4E9",
     "Tail Drop + DS": "#009E73",
-    "RED": "#D55E00",
+    "RED": VERMILION,
     "RED + DS": "#CC79A7",
     "SHRED": "#009E73",
     "RIO-PS": "#882255",

@@ -129,8 +129,10 @@ def plot_queue_delay(
     path, every_s = _picture(out, "queue-delay"), time_of("--every", every)
     look, replaced_at = Look.parsed(width, font), [at] if at else []
     chosen = load_scenario(scenario, settings, False)
-    links = queue_delay.links(chosen)
-    link = at or next(iter(links))
+    links = chosen.managed_links
+    if not links:
+        raise LookupError(f"{chosen.name}: no link has a queue")
+    link = at or links[0]
     if link not in links:
         raise LookupError(f"no link with a queue is named `{link}`: {hint(link, links)}")
     workloads = list(chosen.effective["traffic"])

@@ -20,6 +20,8 @@ from aqmlab import measures, stats
 from aqmlab.campaign import Local
 from aqmlab.metrics import bits_per_second
 from aqmlab.scenario import Scenario, flat
+from aqmlab.scenario.catalog import members
+from aqmlab.scenario.workloads import Workload
 from aqmlab.store import Store
 from aqmlab.sweep import Changes, Sweep
 from aqmlab.sweep import run as sweep_run
@@ -32,8 +34,6 @@ ROOM = "100000p"
 
 AROUND = (0.8, 1.0, 1.2)
 """The rates that are measured, relative to a first guess."""
-
-KIND, FIELD = "packmime", "connections_per_second"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -73,8 +73,8 @@ def calibrate(
 ) -> Calibration:
     """The rate of connections with which `scenario` offers `load` (a share of the line, above 0, at most 2).
 
-    All parameters at `paths` get the same rate; by default they are the `connections_per_second` of every
-    `packmime` workload. The load is that of `links`, by default of every managed link, averaged. Each of
+    All parameters at `paths` get the same rate; by default they are those of all workloads that have a rate
+    of connections. The load is that of `links`, by default of every managed link, averaged. Each of
     three rates is measured `replications` times (at least 2) over the scenario's duration, less its warm-up.
     Runs that the `store` holds are not made again. With a `label` a bar shows how far it is.
 
@@ -142,12 +142,14 @@ def calibrate(
 
 
 def _rates_of(scenario: Scenario) -> tuple[str, ...]:
-    traffic: Mapping[str, Any] = scenario.effective["traffic"]
-    found = tuple(f"traffic.{name}.{FIELD}" for name, one in traffic.items() if one["kind"] == KIND)
+    workloads = scenario.workloads
+    rates = {name: one.connection_rate for name, one in workloads.items()}
+    found = tuple(f"traffic.{name}.{rate}" for name, rate in rates.items() if rate is not None)
     if not found:
+        kinds = [one.name for one in members("traffic") if Workload.of({"kind": one.name}).connection_rate]
         raise ValueError(
-            f"no workload is of kind {KIND}: name what to vary with --vary, such as "
-            f"traffic.{next(iter(traffic), 'NAME')}.RATE"
+            f"no workload is of kind {' or '.join(kinds)}: name what to vary with --vary, such as "
+            f"traffic.{next(iter(workloads), 'NAME')}.RATE"
         )
     return found
 

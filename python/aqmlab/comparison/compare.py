@@ -227,14 +227,13 @@ def _told(scenario: Scenario) -> list[Measure]:
     from aqmlab import measures
 
     known = measures.of_scenario(scenario)
-    traffic = scenario.effective["traffic"] if scenario.level == "packet" else {}
 
     def told(name: str) -> bool:
         about, _, what = name.rpartition(".")
         if what == "jain":
             return f"{about}.unfinished" not in known
         if what in _OF_PAGES:
-            return traffic[about].get("connections") is not None
+            return scenario.workloads[about].shares_connections
         return what not in _UNTOLD
 
     return [one for name, one in known.items() if told(name)]

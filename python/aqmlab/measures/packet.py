@@ -150,9 +150,9 @@ def _of_pages(traffic: str) -> list[Measure]:
     return _of_times(traffic, "page", "page time", lambda view: view.pages(traffic), quantiles, columns)
 
 
-def _of_histories(traffic: str, table: Mapping[str, Any]) -> list[Measure]:
-    """Measures of each datagram, of a workload in `record.histories`."""
-    from aqmlab.metrics import calls, seconds
+def _of_histories(traffic: str, call: Mapping[str, Any] | None) -> list[Measure]:
+    """Measures of each datagram, of a workload in `record.histories`, and of the voice of a `call`."""
+    from aqmlab.metrics import calls
 
     def delays(view: View) -> Any:
         def of(run: Run) -> Any:
@@ -174,8 +174,8 @@ def _of_histories(traffic: str, table: Mapping[str, Any]) -> list[Measure]:
             lambda view: calls.delay_variation_s(delays(view), 0.99) * 1e3,
         ),
     ]
-    if table["kind"] == "call":
-        codec, frame_s = calls.CODECS[table["codec"]], seconds(table["every"])
+    if call is not None:
+        codec, frame_s = calls.CODECS[call["codec"]], call["frame_s"]
 
         def mos(view: View) -> list[float]:
             return [one.mos for one in calls.voices(delays(view), codec, frame_s)]
@@ -200,30 +200,29 @@ def _of_histories(traffic: str, table: Mapping[str, Any]) -> list[Measure]:
 
 def unrecorded(scenario: Scenario, name: str) -> str | None:
     """What to record so that a measure of this name exists, if that is why it does not."""
-    from aqmlab import _core
-
     traffic, _, what = name.rpartition(".")
-    table = scenario.effective["traffic"].get(traffic) if scenario.level == "packet" else None
-    if table is None or table["kind"] not in _core.datagram_kinds():
+    workload = scenario.workloads.get(traffic)
+    if workload is None or not workload.sends_datagrams:
         return None
     if traffic in scenario.effective["record"]["histories"]:
         return None
-    if what not in {one.name.rpartition(".")[2] for one in _of_histories(traffic, table)}:
+    if what not in {one.name.rpartition(".")[2] for one in _of_histories(traffic, workload.call)}:
         return None
     return f"{name} needs each datagram: add {traffic} to record.histories of the scenario"
 
 
-def _of_video(traffic: str, table: Mapping[str, Any]) -> list[Measure]:
+def _of_video(traffic: str, fields: Mapping[str, Any]) -> list[Measure]:
+    """Measures of what viewers see, of a workload whose player has these fields."""
     from aqmlab.metrics import video
 
-    player = video.Player.of(table)
+    player = video.Player(**fields)
 
     def seen(view: View) -> Any:
         # Once for all measures of the workload.
         def of(run: Run) -> Any:
             return video.viewers(view.transfers(traffic), run.tables["flows"], player, view.window[1])
 
-        return view.once(of, ("video", traffic))
+        return view.once(of, ("viewers", traffic))
 
     rows: Sequence[tuple[str, str, str, Callable[[View], float]]] = (
         (
@@ -309,30 +308,19 @@ def _quantile(times: npt.NDArray[Any], q: float) -> float | None:
 
 def packet_level(scenario: Scenario) -> list[Measure]:
     """The measures of a scenario of the packet level, in the order in which a summary tells them."""
-    from aqmlab import _core
-
     links = scenario.managed_links
-    datagram_kinds = _core.datagram_kinds()
     found = [one for link in links for one in _of_link(link, several=len(links) > 1)]
-    traffic = scenario.effective["traffic"]
-    for name, table in traffic.items():
-        found += _of_flows(name, datagrams=table["kind"] in datagram_kinds)
-    for name, table in traffic.items():
-        if table["kind"] not in datagram_kinds and not _is_endless(table):
+    workloads = scenario.workloads
+    for name, workload in workloads.items():
+        found += _of_flows(name, datagrams=workload.sends_datagrams)
+    for name, workload in workloads.items():
+        if not workload.sends_datagrams and not workload.is_endless:
             found += _of_transfers(name)
-    for name, table in traffic.items():
-        if table["kind"] in PAGED:
+    for name, workload in workloads.items():
+        if workload.fetches_pages:
             found += _of_pages(name)
-        if table["kind"] == "video":
-            found += _of_video(name, table)
-        if table["kind"] in datagram_kinds and name in scenario.effective["record"]["histories"]:
-            found += _of_histories(name, table)
+        if workload.video is not None:
+            found += _of_video(name, workload.video)
+        if workload.sends_datagrams and name in scenario.effective["record"]["histories"]:
+            found += _of_histories(name, workload.call)
     return found
-
-
-PAGED = frozenset({"web", "sessions", "probes"})
-"""The kinds of workload that fetch pages."""
-
-
-def _is_endless(table: Mapping[str, Any]) -> bool:
-    return table["kind"] == "ftp" and table.get("sizes") is None

@@ -9,14 +9,13 @@ goes on when `resume_s` is.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import polars as pl
 
-from aqmlab.metrics.tables import Floats, seconds
+from aqmlab.metrics.tables import Floats
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -39,19 +38,6 @@ class Player:
     """How many the video has."""
     stop_s: float = math.inf
     """When viewers turn away."""
-
-    @classmethod
-    def of(cls, workload: Mapping[str, Any]) -> Player:
-        """The player of a workload, as the scenario in full has its parameters."""
-        segment_s = seconds(workload["segment"])
-        length, stop = workload.get("length"), workload.get("stop")
-        return cls(
-            segment_s=segment_s,
-            start_up_s=seconds(workload["start_up"]),
-            resume_s=seconds(workload["resume"]),
-            segments=math.inf if length is None else math.ceil(round(seconds(length) / segment_s, 9)),
-            stop_s=math.inf if stop is None else seconds(stop),
-        )
 
 
 @dataclass(frozen=True)

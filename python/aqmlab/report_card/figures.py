@@ -18,7 +18,7 @@ PICTURED = ("5.1.1", "5.2", "8.2.3")
 def ellipses(found: Characterisation, queue: str) -> Chart | None:
     """Goodput against mean delay, a panel for each scenario: the median of the runs, and the contour of one
     standard deviation of the normal distribution that fits them. Nothing if no such scenario was run."""
-    series = {"drop-tail": (DROP_TAIL, EQUAL), "equal room": (queue, EQUAL), "as shipped": (queue, SHIPPED)}
+    series = {DROP_TAIL: (DROP_TAIL, EQUAL), "equal room": (queue, EQUAL), "as shipped": (queue, SHIPPED)}
     if queue == DROP_TAIL:
         del series["equal room"]
     rows = [

@@ -9,7 +9,7 @@ plays."""
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from functools import cache
 from typing import Any
 
@@ -20,6 +20,7 @@ from aqmlab import metrics
 from aqmlab.measures import Measure, Run
 from aqmlab.metrics import calls, video
 from aqmlab.metrics.waits import passages
+from aqmlab.scenario.workloads import workloads
 
 VERSION = 6
 
@@ -58,9 +59,11 @@ def _of_run(run: Run) -> Mapping[str, Any]:
         found[f"{traffic}.start-up"] = _milliseconds(rows["handshake_s"])
     for traffic, rows in _by_traffic(pages):
         found[f"{traffic}.page"] = rows["duration_s"].mean()
-    for traffic, table in run.manifest["scenario"]["traffic"].items():
-        if of_kind := APPLICATIONS.get(table["kind"]):
-            found |= {f"{traffic}.{what}": value for what, value in of_kind(run, traffic, table).items()}
+    for traffic, workload in workloads(run.manifest["scenario"]).items():
+        if workload.call is not None:
+            found |= _of_calls(run, traffic, workload.call)
+        if workload.video is not None:
+            found |= _of_video(run, traffic, workload.video)
     return found
 
 
@@ -73,30 +76,22 @@ def _by_traffic(rows: pl.DataFrame) -> list[tuple[str, pl.DataFrame]]:
     return [(str(key[0]), group) for key, group in rows.group_by("traffic", maintain_order=True)]
 
 
-def _of_calls(run: Run, traffic: str, table: Mapping[str, Any]) -> dict[str, float]:
+def _of_calls(run: Run, traffic: str, call: Mapping[str, Any]) -> dict[str, float]:
     warm_up_s, _ = metrics.window(run.manifest)
     delays = calls.delays_of(run.tables["packets"], run.tables["flows"], traffic, warm_up_s)
-    heard = calls.voices(delays, calls.CODECS[table["codec"]], metrics.seconds(table["every"]))
-    scores = [one.mos for one in heard]
-    return {"least-mos": min(scores)} if scores else {}
+    scores = [one.mos for one in calls.voices(delays, calls.CODECS[call["codec"]], call["frame_s"])]
+    return {f"{traffic}.least-mos": min(scores)} if scores else {}
 
 
-def _of_video(run: Run, traffic: str, table: Mapping[str, Any]) -> dict[str, float]:
+def _of_video(run: Run, traffic: str, fields: Mapping[str, Any]) -> dict[str, float]:
     window = metrics.window(run.manifest)
-    player = video.Player.of(table)
+    player = video.Player(**fields)
     segments = run.tables["transfers"].filter(pl.col("traffic").cast(pl.String) == traffic)
     seen = video.viewers(segments, run.tables["flows"], player, window[1])
     return {
-        "bit-rate": video.video_bitrate_bps(segments, player, window[0]) / 1e6,
-        "stalled": video.video_stall_s(seen, *window),
+        f"{traffic}.bit-rate": video.video_bitrate_bps(segments, player, window[0]) / 1e6,
+        f"{traffic}.stalled": video.video_stall_s(seen, *window),
     }
-
-
-APPLICATIONS: Mapping[str, Callable[[Run, str, Mapping[str, Any]], dict[str, float]]] = {
-    "call": _of_calls,
-    "video": _of_video,
-}
-"""Further measures of workloads of some kinds."""
 
 
 def _of_waits(rows: pl.DataFrame) -> dict[str, float]:

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import polars as pl
 
-from aqmlab import _core
 from aqmlab.charts.chart import Chart
 from aqmlab.metrics.waits import waits
 
@@ -66,26 +65,7 @@ def chart(
     )
 
 
-def links(scenario: Scenario) -> dict[str, Mapping[str, Any]]:
-    """The links with a queue, by name."""
-    graph = scenario.effective.get("links")
-    if graph is None:
-        line = scenario.effective["bottleneck"]
-        graph = {"bottleneck": line, "bottleneck-back": line.get("reverse", {})}
-    return {name: table for name, table in graph.items() if "queue" in table}
-
-
 def rate_steps(scenario: Scenario, link: str) -> list[tuple[float, str]]:
     """When the rate of a link changes in a run, and to what; nothing if that is too often to be told."""
-    table = links(scenario)[link]
-    end = _seconds(scenario.effective["duration"])
-    period = _seconds(table["rate_repeat"]) if "rate_repeat" in table else end
-    written = [(_seconds(one["at"]), str(one["rate"])) for one in table.get("rate_steps", ())]
-    rounds = range(int(end // period) + 1)
-    found = [(number * period + at, rate) for number in rounds for at, rate in written]
-    found = [(at, rate) for at, rate in found if at < end]
+    found = scenario.plan.rate_steps(link, MOST_STEPS + 1)
     return found if len(found) <= MOST_STEPS else []
-
-
-def _seconds(span: str) -> float:
-    return _core.quantity(span)[0]

@@ -17,6 +17,7 @@ from aqmlab._support import arguments
 from aqmlab._support.names import hint
 from aqmlab._support.packaged import is_name, located, names
 from aqmlab.scenario.run import Run
+from aqmlab.scenario.workloads import Workload, workloads
 
 Table = dict[str, Any]
 
@@ -158,6 +159,11 @@ class Scenario:
     def queues(self) -> Table:
         """The alternatives of `[queues.NAME]`, complete."""
         return dict(self.effective.get("queues", {}))
+
+    @cached_property
+    def workloads(self) -> dict[str, Workload]:
+        """What the core says of its workloads, by name; there are none but at packet level."""
+        return workloads(self.effective) if self.level == "packet" else {}
 
     @property
     def managed_links(self) -> list[str]:

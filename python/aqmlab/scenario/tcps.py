@@ -11,12 +11,11 @@ from aqmlab.scenario.scenario import Scenario, flat
 def with_tcp(scenario: Scenario, name: str) -> Scenario:
     """The scenario with another TCP laid over its own, as `aqmlab list tcp` names them. Raises `ValueError`
     if there is none of this name, or if nobody would use it."""
-    datagrams = _core.datagram_kinds()
-    traffic = scenario.effective["traffic"]
-    users = [one for one, table in traffic.items() if table["kind"] not in datagrams]
+    users = [one for one, workload in scenario.workloads.items() if not workload.sends_datagrams]
     if not users:
+        traffic = ", ".join(scenario.workloads)
         raise ValueError(
-            f"TCP `{name}`: traffic: no workload uses TCP ({', '.join(traffic)}): add one that does, such as "
+            f"TCP `{name}`: traffic: no workload uses TCP ({traffic}): add one that does, such as "
             '[traffic.files] with kind = "ftp", or compare queues only'
         )
     try:

@@ -231,7 +231,7 @@ class TuningResult:
         import polars as pl
 
         from aqmlab.charts.chart import Chart, Mark
-        from aqmlab.charts.style import COLOURS
+        from aqmlab.charts.style import BLUE, VERMILION
 
         better = operator.lt if self.tuning.goal == "minimise" else operator.gt
         best, rows = math.nan, []
@@ -257,9 +257,9 @@ class TuningResult:
             y_label=objective.label,
             levels={AS_IT_WAS: before} if math.isfinite(before) else {},
             marks={
-                "within limits": Mark(colour=COLOURS["drop-tail"], shape="dot", width=5.5),
+                "within limits": Mark(colour=BLUE, shape="dot", width=5.5),
                 "beyond limits": Mark(colour="#9A9A9A", shape="cross"),
-                "best so far": Mark(colour=COLOURS["red"], shape="steps", layer=2),
+                "best so far": Mark(colour=VERMILION, shape="steps", layer=2),
             },
         )
 

@@ -204,6 +204,15 @@ impl Service {
         }
     }
 
+    /// When its rate steps, and to what, in the order of time; without an end if the steps come again.
+    pub fn rate_steps(&self) -> impl Iterator<Item = (Instant, Rate)> {
+        let rates = match &self.sending {
+            Sending::Rates(rates) => Some(rates),
+            Sending::Opportunities(_) => None,
+        };
+        rates.into_iter().flat_map(Rates::steps)
+    }
+
     /// Whether a packet may be at its end at the moment at which its transmission begins.
     pub fn takes_no_time(&self) -> bool {
         matches!(self.sending, Sending::Opportunities(_))

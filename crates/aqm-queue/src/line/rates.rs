@@ -127,6 +127,11 @@ impl Rates {
         self.0.value_at(now).rate
     }
 
+    /// The steps in the order of time; without an end if they come again.
+    pub(super) fn steps(&self) -> impl Iterator<Item = (Instant, Rate)> {
+        self.0.steps().map(|(at, speed)| (at, speed.rate))
+    }
+
     pub(super) fn peak(&self) -> Rate {
         self.0.values().map(|speed| speed.rate).max().unwrap_or_default()
     }

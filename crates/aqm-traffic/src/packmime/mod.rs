@@ -146,6 +146,10 @@ impl Build for Config {
     fn own_hosts(&self) -> bool {
         false
     }
+
+    fn connection_rate(&self) -> Option<&'static str> {
+        Some("connections_per_second")
+    }
 }
 
 /// What depends on the rate of new connections.

@@ -157,6 +157,14 @@ impl Build for Config {
         self.hosts.into()
     }
 
+    fn fetches_pages(&self) -> bool {
+        true
+    }
+
+    fn shares_connections(&self) -> bool {
+        self.connections.is_some()
+    }
+
     fn simulated_only(&self) -> Option<&'static str> {
         self.connections.and(fetching::SIMULATED_ONLY)
     }

@@ -1,0 +1,134 @@
+//! What programs that look at the tables of a run must know of a workload, which the tables do not say.
+
+use serde::Serialize;
+
+use crate::Config;
+use crate::call::Codec;
+
+/// A workload, for programs that look at the tables of a run.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Description {
+    /// Whether it sends datagrams rather than over TCP.
+    pub sends_datagrams: bool,
+    /// Whether its transfers are parts of pages.
+    pub fetches_pages: bool,
+    /// Whether the objects of a page share connections.
+    pub shares_connections: bool,
+    /// Whether its transfers never end.
+    pub is_endless: bool,
+    /// The parameter that says how many connections begin in a second, if it has one.
+    pub connection_rate: Option<&'static str>,
+    /// What people hear or see of what it carries; nothing if they hear or see nothing.
+    #[serde(flatten)]
+    pub application: Option<Application>,
+}
+
+/// What people hear or see of what a workload carries.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Application {
+    /// Voice in both directions: each flow is what one end hears.
+    Call {
+        /// How it is coded.
+        codec: Codec,
+        /// The voice of a datagram, in seconds.
+        frame_s: f64,
+    },
+    /// Video: each flow is what a viewer sees, each transfer a segment.
+    Video(Playback),
+}
+
+/// How viewers play a video; times in seconds.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Playback {
+    /// The play time of a segment.
+    pub segment_s: f64,
+    /// How much must be buffered before play begins.
+    pub start_up_s: f64,
+    /// How much must be buffered before play goes on after it has stopped.
+    pub resume_s: f64,
+    /// How many segments the video has; nothing if it is longer than the run.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub segments: Option<u64>,
+    /// When viewers turn away; nothing if they stay to the end of the run.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub stop_s: Option<f64>,
+}
+
+impl Config {
+    /// What programs that look at the tables of a run must know of the workload.
+    pub fn describe(&self) -> Description {
+        Description {
+            sends_datagrams: self.sends_datagrams(),
+            fetches_pages: self.fetches_pages(),
+            shares_connections: self.shares_connections(),
+            is_endless: self.is_endless(),
+            connection_rate: self.connection_rate(),
+            application: self.application(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use aqm_net::Parameters as _;
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    /// The kinds of which, with their defaults, `holds` is true.
+    fn kinds(holds: impl Fn(&Description) -> bool) -> Vec<&'static str> {
+        let all = Config::every();
+        all.iter().filter(|one| holds(&one.describe())).map(Config::kind).collect()
+    }
+
+    fn describe(table: Value) -> Value {
+        json!(Config::read(table).unwrap().describe())
+    }
+
+    #[test]
+    fn each_kind_says_what_it_is() {
+        assert_eq!(kinds(|one| one.sends_datagrams), ["udp", "streaming", "call"]);
+        assert_eq!(kinds(|one| one.fetches_pages), ["web", "sessions", "probes"]);
+        assert_eq!(kinds(|one| one.shares_connections), <[&str; 0]>::default());
+        assert_eq!(kinds(|one| one.is_endless), ["ftp"]);
+        assert_eq!(kinds(|one| one.connection_rate.is_some()), ["packmime"]);
+        assert_eq!(kinds(|one| one.application.is_some()), ["video", "call"]);
+    }
+
+    #[test]
+    fn a_rate_of_connections_is_a_parameter() {
+        let entries = Config::catalog();
+        for (one, entry) in Config::every().iter().zip(&entries) {
+            let Some(name) = one.connection_rate() else { continue };
+            assert!(entry.parameters.iter().any(|field| field.name == name), "{name} of {}", entry.name);
+        }
+    }
+
+    #[test]
+    fn objects_share_connections_where_their_number_is_given() {
+        for kind in ["web", "sessions"] {
+            let table = json!({"kind": kind, "connections": 6, "request": "300B"});
+            assert_eq!(describe(table)["shares_connections"], true);
+        }
+    }
+
+    #[test]
+    fn transfers_of_a_given_size_end() {
+        let size = json!({"kind": "constant", "value": "1MB"});
+        assert_eq!(describe(json!({"kind": "ftp"}))["is_endless"], true);
+        assert_eq!(describe(json!({"kind": "ftp", "sizes": size}))["is_endless"], false);
+    }
+
+    #[test]
+    fn an_application_is_described_in_seconds() {
+        let call = describe(json!({"kind": "call", "codec": "gsm-efr", "every": "10ms"}));
+        assert_eq!(call["call"], json!({"codec": "gsm-efr", "frame_s": 0.01}));
+        assert_eq!(call.get("video"), None);
+        let film = describe(json!({"kind": "video"}));
+        assert_eq!(film["video"], json!({"segment_s": 4.0, "start_up_s": 2.5, "resume_s": 5.0}));
+        let short = json!({"kind": "video", "segment": "300ms", "length": "1s", "stop": "2min"});
+        let short = &describe(short)["video"];
+        assert_eq!((&short["segments"], &short["stop_s"]), (&json!(4), &json!(120.0)));
+    }
+}

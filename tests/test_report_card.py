@@ -15,6 +15,7 @@ from typer.testing import CliRunner
 from aqmlab import stats
 from aqmlab.cli.app import app
 from aqmlab.measures import View
+from aqmlab.metrics.waits import passages, waits
 from aqmlab.report_card import Characterisation, Values, measures, pages, parameters, queues, tables, values
 from aqmlab.report_card.characterisation import MARGIN, word
 from aqmlab.report_card.experiments import SECTIONS, congesting, parameter_experiment
@@ -59,11 +60,11 @@ def test_waits_are_those_of_single_packets_and_fit_the_mean_of_the_link() -> Non
         {"long": {"kind": "ftp", "flows": 4}, "web": {"kind": "web", "load": 0.3}}, duration_s=30.0
     )
     run = Scenario.from_dict(table, name="waits").run(seed=3)
-    waits = measures.waits(run)
+    waited = waits(run)
     row = run.tables["links"].filter(pl.col("link") == DOWN)
-    assert waits["wait_s"].min() == 0.0
-    assert waits["wait_s"].mean() == pytest.approx(row["mean_queue_delay_s"][0], rel=0.02)
-    by_traffic = waits.group_by("traffic").len()
+    assert waited["wait_s"].min() == 0.0
+    assert waited["wait_s"].mean() == pytest.approx(row["mean_queue_delay_s"][0], rel=0.02)
+    by_traffic = waited.group_by("traffic").len()
     assert set(by_traffic["traffic"]) == {"long", "web"}
 
 
@@ -96,10 +97,10 @@ def test_a_packet_that_is_sent_again_waits_from_when_it_joined_last() -> None:
     rows += [(6.0, "enqueue", 0, 4344), (6.5, "start", 0, 4344), (7.0, "start", 0, 4344)]
     # Two packets of one number wait: a SYN and the first data, say.
     rows += [(8.0, "enqueue", 1, 0), (8.5, "enqueue", 1, 0), (9.0, "start", 1, 0), (9.25, "start", 1, 0)]
-    passed = measures.passages(_run(rows, flows=2))
+    passed = passages(_run(rows, flows=2))
     # What finds no packet that joined, or one that was dropped, went to the line at once.
-    waits = measures.waits(_run(rows, flows=2))["wait_s"].to_list()
-    assert waits == [0.25, 0.0, 0.0, 0.5, 0.0, 1.0, 0.75]
+    waited = waits(_run(rows, flows=2))["wait_s"].to_list()
+    assert waited == [0.25, 0.0, 0.0, 0.5, 0.0, 1.0, 0.75]
     assert passed.filter("lost").select("arrived_s", "time_s").rows() == [(1.0, 1.5), (4.0, 4.5)]
 
 
@@ -107,13 +108,13 @@ def test_loss_patterns_are_those_of_flows_in_the_order_of_arrival() -> None:
     rows = []
     for place, (flow, lost) in enumerate([(0, 1), (0, 1), (1, 0), (0, 0), (1, 1), (0, 0), (0, 1)]):
         rows.append((1.0 + 0.03 * place, "drop" if lost else "start", flow, 1448 * place))
-    found = measures._of_losses(measures.passages(_run(rows, flows=2)))
+    found = measures._of_losses(passages(_run(rows, flows=2)))
     # Flow 0 loses two packets in a row, then one; flow 1 one: four losses in three runs.
     assert found["run"] == pytest.approx(4 / 3)
     # Losses at 0, 30, 120 and 180 ms: two events of 100 ms, of one flow and of both.
     assert found["synchronisation"] == pytest.approx(100 * (1 / 2 + 2 / 2) / 2)
     assert found["gap"] == pytest.approx(60.0)
-    assert measures._of_losses(measures.passages(_run([(1.0, "start", 0, 0)]))) == {}
+    assert measures._of_losses(passages(_run([(1.0, "start", 0, 0)]))) == {}
 
 
 def test_equal_room_is_the_same_number_of_full_packets_for_every_queue() -> None:

@@ -10,8 +10,7 @@ from typing import Annotated, NoReturn
 
 import typer
 
-from aqmlab import __version__
-from aqmlab._core import ScenarioError
+from aqmlab._core import ScenarioError, __version__
 from aqmlab.cli import compare as compare_cli
 from aqmlab.cli import completion
 from aqmlab.cli import explore as explore_cli

@@ -48,11 +48,12 @@ demo: $(CORE)  ## Run the SHRED study quickly on all cores and say where its rep
 build: $(CORE)  ## Make .venv with aqmlab in it, optimised.
 
 .PHONY: test
-test: $(CORE) $(CHECKERS) $(DOCTOOLS)  ## Check formats, lints, types and documentation, and run all tests.
+test: $(CORE) $(CHECKERS) $(DOCTOOLS)  ## Check formats, lints, spelling, types and documentation, and run all tests.
 	cargo fmt --all --check
 	cargo clippy --locked --workspace --all-targets -- -D warnings
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+	$(BIN)/typos
 	$(BIN)/mypy
 	cargo test --locked --workspace --exclude aqm-py
 	$(PYTHON) -m pytest -n auto

@@ -63,7 +63,7 @@ test: $(CORE) $(CHECKERS) $(DOCTOOLS)  ## Check formats, lints, spelling, types 
 QUICK_CRATES := aqm-net aqm-queue aqm-tcp aqm-traffic aqm-sim aqm-flow aqm-trace aqm-live
 SLOW_RUST_TESTS :=
 QUICK_TESTS := architecture batch_means campaign catalog claim_tables metrics measures precision public_names \
-    response_times rule rules run scenario seeded_faults stats store study study_query study_seeds sweep
+    response_times rule rules run scenario stats store study study_query study_seeds sweep
 
 .PHONY: check
 check: $(CHECKERS)  ## Find most mistakes in 90 seconds: formats, lints, spelling, types and quick tests, after `make build`.

@@ -48,14 +48,36 @@ demo: $(CORE)  ## Run the SHRED study quickly on all cores and say where its rep
 build: $(CORE)  ## Make .venv with aqmlab in it, optimised.
 
 .PHONY: test
-test: $(CORE) $(CHECKERS) $(DOCTOOLS)  ## Check formats, lints, types and documentation, and run all tests.
+test: $(CORE) $(CHECKERS) $(DOCTOOLS)  ## Check formats, lints, spelling, types and documentation, and run all tests.
 	cargo fmt --all --check
 	cargo clippy --locked --workspace --all-targets -- -D warnings
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+	$(BIN)/typos
 	$(BIN)/mypy
 	cargo test --locked --workspace --exclude aqm-py
 	$(PYTHON) -m pytest -n auto
+
+# The quick check: the unit tests of the crates but for those that take seconds, and of each package of Python the tests
+# that start no program and make no large run.
+QUICK_CRATES := aqm-net aqm-queue aqm-tcp aqm-traffic aqm-sim aqm-flow aqm-trace aqm-live
+SLOW_RUST_TESTS :=
+QUICK_TESTS := architecture batch_means campaign catalog claim_tables metrics measures precision public_names \
+    response_times rule rules run scenario stats store study study_query study_seeds sweep
+
+.PHONY: check
+check: $(CHECKERS)  ## Find most mistakes in 90 seconds: formats, lints, spelling, types and quick tests, after `make build`.
+	cargo fmt --all --check
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/typos
+	$(BIN)/mypy
+	cargo test --quiet --locked $(QUICK_CRATES:%=-p %) --lib -- $(SLOW_RUST_TESTS:%=--skip %)
+	$(PYTHON) -m pytest -n auto -m 'not program' $(QUICK_TESTS:%=tests/test_%.py)
+
+.PHONY: check-faults
+check-faults: $(CORE) $(CHECKERS)  ## Seed faults in a copy of the project, and fail if `make check` misses one.
+	$(PYTHON) tests/seeded_faults.py
 
 .PHONY: fuzz
 fuzz:  ## Drive 100,000 random connections, queues, lines and packets from outside (FUZZ_CASES=N for another number).

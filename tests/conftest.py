@@ -58,6 +58,13 @@ def interrupts() -> Iterator[None]:
     signal.signal(signal.SIGINT, before)
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Marks tests that start `aqmlab` as a program, which takes a second or so each."""
+    for item in items:
+        if {"cli", "command"} & set(getattr(item, "fixturenames", ())):
+            item.add_marker("program")
+
+
 @pytest.fixture
 def small(tmp_path: Path) -> Path:
     """The file of a small scenario, in a folder of its own."""

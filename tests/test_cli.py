@@ -93,7 +93,7 @@ def test_run_is_the_run_of_the_library(cli: Cli, small: Path) -> None:
 
 
 def test_run_reverses_ties_when_asked(cli: Cli, small: Path) -> None:
-    found = json.loads(cli("run", small, "--json", "--reverse-ties").stdout)
+    found = json.loads(cli("run", small, "--json", "--set", "reverse_ties=true").stdout)
     assert found["manifest"]["scenario"]["reverse_ties"] is True
 
 

@@ -8,7 +8,8 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from aqmlab.charts.chart import Chart, drawing, save
+from aqmlab.charts import drawing
+from aqmlab.charts.chart import Chart, save
 
 
 def order(folder: Path, place: int, column: str = "y") -> drawing.Order:

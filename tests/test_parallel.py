@@ -214,7 +214,7 @@ def said_until(terminal: int, pattern: bytes | None) -> bytes:
 
 PRESSED_HOLDING_A_LOCK = """
 import signal, threading
-from aqmlab import parallel
+from aqmlab._support import parallel
 
 main, takes = threading.get_ident(), threading.Condition.__enter__
 

@@ -121,14 +121,6 @@ def test_a_finished_run_beats_a_failed_one_in_any_order(folder: Path, order: tup
     assert (found.status, found.error, len(found.values)) == ("done", None, 3)
 
 
-def test_adopted_results_are_runs_that_are_done(folder: Path) -> None:
-    with Store(folder) as store:
-        store.add({"kind": "adopted", "scenario": B, "seed": 2, "from": A, "values": {"x@1": 1.5}})
-        assert store.runs_of([B])[B, 2].status == "done"
-        assert store.runs_of([B])[B, 2].values == {"x@1": 1.5}
-        assert store.records("adopted", scenario=B)[0]["from"] == A
-
-
 def test_other_records_are_kept_once_and_asked_for_by_their_fields(folder: Path, eager_index: None) -> None:
     points = [
         {"kind": "point", "sweep": "s1", "scenario": one, "number": number, "labels": {"load": number}}

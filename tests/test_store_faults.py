@@ -45,6 +45,12 @@ def seeds(folder: Path, scenario: str = A) -> list[int]:
     return sorted(seed for _, seed in runs)
 
 
+def cleaned(folder: Path) -> int:
+    """How many logs `aqmlab store gc` had to leave alone."""
+    store = Store(folder)
+    return store_care.collect_garbage(store, store_care.removal(store, orphans=False, failed=False))[1]
+
+
 PRELUDE = """
 import json, os, signal, sys
 from pathlib import Path
@@ -109,13 +115,13 @@ def test_a_hundred_writers_killed_at_any_moment_lose_nothing_that_they_were_told
     assert acknowledged <= set(found)
     # At most the one record that was in flight when its writer died.
     assert len(set(found) - acknowledged) <= 100
-    assert store_care.compact(Store(folder)).left == 0
+    assert cleaned(folder) == 0
     assert len(logs(folder)) == 1
     assert seeds(folder) == found
 
 
 @pytest.mark.parametrize("survivors", [0, 1, 2, 3])
-def test_a_compaction_that_is_killed_between_its_steps_loses_nothing(
+def test_a_cleaning_that_is_killed_between_its_steps_loses_nothing(
     folder: Path, survivors: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for seed in range(3):
@@ -133,9 +139,9 @@ def test_a_compaction_that_is_killed_between_its_steps_loses_nothing(
         patched.setattr(Path, "unlink", killed)
         if survivors:
             with pytest.raises(KeyboardInterrupt):
-                store_care.compact(Store(folder))
+                cleaned(folder)
         else:
-            store_care.compact(Store(folder))
+            cleaned(folder)
     assert len(logs(folder)) == 1 + survivors
     assert seeds(folder) == [0, 1, 2]
 
@@ -179,7 +185,7 @@ def test_a_process_that_is_forked_writes_a_log_of_its_own(folder: Path) -> None:
 
 
 BUSY = """
-from aqmlab import store_log
+from aqmlab.store import log as store_log
 store_log.LOG_BYTES = 20_000
 with Store(folder) as store:
     for seed in range(int(sys.argv[2]), int(sys.argv[3])):
@@ -187,7 +193,7 @@ with Store(folder) as store:
 """
 
 
-def test_writers_readers_and_compaction_at_once_lose_nothing(
+def test_writers_readers_and_cleaning_at_once_lose_nothing(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(store_module, "INDEX_AFTER", 50)
@@ -204,7 +210,7 @@ def test_writers_readers_and_compaction_at_once_lose_nothing(
         assert found >= most
         most = found
         if folder.exists():
-            store_care.compact(Store(folder))
+            cleaned(folder)
     assert [writer.returncode for writer in writers] == [0, 0]
     assert seeds(folder) == list(range(12000))
     reader.refresh()
@@ -253,7 +259,7 @@ store.add(record(added))
 store.close()
 found = Store(folder)
 assert sorted(seed for _, seed in found.runs_of(["a" * 64])) == list(range(added + 1))
-from aqmlab import store_care
+from aqmlab.store import care as store_care
 assert not store_care.verify(found).damaged
 print(added)
 """
@@ -486,6 +492,6 @@ def test_clocks_that_jump_decide_nothing(folder: Path, monkeypatch: pytest.Monke
             os.utime(log, (10**9 - place * 10**6, 2 * 10**9 - place * 10**6))
         reader.refresh()
         assert sorted(seed for _, seed in reader.runs_of([A])) == list(range(turn + 1))
-    store_care.compact(Store(folder))
+    cleaned(folder)
     assert seeds(folder) == [0, 1, 2, 3]
     assert set(Store(folder).runs()["status"]) == {"done"}

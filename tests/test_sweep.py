@@ -489,7 +489,7 @@ def test_a_query_that_is_wrong_fails_its_runs_with_one_line(file: Path) -> None:
     assert "\n" not in problem
 
 
-def test_a_raised_version_makes_runs_again_and_adopting_does_not(small: Path, tmp_path: Path) -> None:
+def test_a_raised_version_makes_runs_again_and_another_title_does_not(small: Path, tmp_path: Path) -> None:
     def sweep(version: int, title: str = "one") -> Sweep:
         one = Measure(name="one", title=title, version=version, compute=lambda view: float(version))
         axes = {"traffic.web.load": [0.1, 0.2]}
@@ -502,10 +502,9 @@ def test_a_raised_version_makes_runs_again_and_adopting_does_not(small: Path, tm
         planned = sweep_run.plan(sweep(2), store)
         whys = {one.why for one in sweep_why.missing(planned, store)}
         assert whys == {"one is of version 2, and 1 is kept"}
-        assert len(sweep_why.adopt(planned, store)) == 4
         result, did = swept(sweep(2), store)
-        assert did.made == 0
-        assert result.frame["one"].to_list() == [1.0] * 4
+        assert did.made == 4
+        assert result.frame["one"].to_list() == [2.0] * 4
         assert list(sweep_why.missing(planned, store)) == []
 
 
@@ -516,9 +515,7 @@ def test_why_names_the_parameter_that_changed(file: Path, tmp_path: Path) -> Non
         whys = [one.why for one in sweep_why.missing(sweep_run.plan(changed, store), store)]
         assert whys.count("bottleneck.delay was 20ms, is 30ms") == 6
         assert whys.count("it was never made") == 6
-        taken = sweep_why.adopt(sweep_run.plan(changed, store), store)
-        assert len(taken) == 6
-        assert swept(changed, store)[1].made == 6
+        assert swept(changed, store)[1].made == 12
 
 
 def test_shards_together_make_every_run_once(file: Path, tmp_path: Path) -> None:

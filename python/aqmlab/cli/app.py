@@ -10,8 +10,7 @@ from typing import Annotated, NoReturn
 
 import typer
 
-from aqmlab import __version__
-from aqmlab._core import ScenarioError
+from aqmlab._core import ScenarioError, __version__
 from aqmlab.cli import compare as compare_cli
 from aqmlab.cli import completion
 from aqmlab.cli import explore as explore_cli
@@ -31,7 +30,6 @@ from aqmlab.cli.options import (
     INTERRUPTED,
     STORE,
     AsJson,
-    ReverseTies,
     ScenarioFile,
     Seed,
     Settings,
@@ -119,7 +117,6 @@ def run(
     settings: Settings = None,
     as_json: AsJson = False,
     out: Out = None,
-    reverse_ties: ReverseTies = False,
     watch: Annotated[
         bool, typer.Option("--watch", help="Show the queues in the terminal while it runs.")
     ] = False,
@@ -144,7 +141,7 @@ def run(
     from aqmlab import metrics
     from aqmlab.cli import run_text, watching
 
-    chosen = load_scenario(scenario, settings, reverse_ties)
+    chosen = load_scenario(scenario, settings)
     asked = {
         "--watch shows queues": watch,
         "--pcap writes what queues did": pcap,
@@ -209,7 +206,7 @@ def calibrate_(
 
     with Store(store) as kept:
         found = calibrate(
-            load_scenario(scenario, settings, False),
+            load_scenario(scenario, settings),
             load,
             paths=vary or (),
             links=link or (),
@@ -248,7 +245,7 @@ def flow_level_(
     from aqmlab.flow_level.replications import replicate
     from aqmlab.store import Store
 
-    chosen = load_scenario(scenario, settings, False)
+    chosen = load_scenario(scenario, settings)
     with Store(store) as kept:
         found = replicate(chosen, replications, first_seed=seed, jobs=jobs, label="flow-level", store=kept)
     written = flow_level_text.write(found, out) if out else []
@@ -263,7 +260,7 @@ def flow_level_(
 @app.command()
 def check(scenario: ScenarioFile, settings: Settings = None) -> None:
     """Checks a scenario and prints it as TOML, with every default."""
-    print(load_scenario(scenario, settings, False).to_toml(), end="")
+    print(load_scenario(scenario, settings).to_toml(), end="")
 
 
 @app.command("list")

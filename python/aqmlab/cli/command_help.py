@@ -35,7 +35,6 @@ EXAMPLES: Mapping[str, str] = {
     "sweep retry": "aqmlab sweep retry scenarios/sweeps/uplink.toml --jobs 2",
     "sweep show": "aqmlab sweep show scenarios/sweeps/uplink.toml --measure bottleneck.drops",
     "sweep why": "aqmlab sweep why scenarios/sweeps/uplink.toml --points",
-    "sweep adopt": "aqmlab sweep adopt scenarios/sweeps/uplink.toml",
     "sweep measures": "aqmlab sweep measures hello",
     "explore": "aqmlab explore --store out/store --out explore.html",
     "sensitivity": "aqmlab sensitivity red-uplink --vary bottleneck.queue.max_p=0.01..0.5 "
@@ -45,7 +44,6 @@ EXAMPLES: Mapping[str, str] = {
     "store show": "aqmlab store show 3f9a:1 --toml",
     "store verify": "aqmlab store verify",
     "store gc": "aqmlab store gc --dry-run",
-    "store compact": "aqmlab store compact",
     "store export": "aqmlab store export runs.csv --sweep uplink",
     "store sql": "aqmlab store sql 'SELECT count(*) FROM runs'",
     "list": "aqmlab list queues",

@@ -19,7 +19,6 @@ from aqmlab.cli.options import (
     At,
     Font,
     Pictures,
-    ReverseTies,
     ScenarioFile,
     Seed,
     Settings,
@@ -85,7 +84,6 @@ def compare(
     pictures: Pictures = PICTURES,
     width: Width = None,
     font: Font = None,
-    reverse_ties: ReverseTies = False,
     jobs: Jobs = None,
     store: StoreFolder = STORE,
     dask: Dask = None,
@@ -101,7 +99,7 @@ def compare(
     from aqmlab.store import Store
 
     kinds, look = pictures_of(pictures), Look.parsed(width, font)
-    chosen = load_scenario(scenario, settings, reverse_ties)
+    chosen = load_scenario(scenario, settings)
     of_queues, of_tcps = listed(queues), listed(tcp)
     if not of_queues and not of_tcps:
         raise ValueError("name what to compare: --queues, --tcp or both")

@@ -31,14 +31,6 @@ Settings = Annotated[
     typer.Option("--set", metavar="PATH=VALUE", help="Change a value, such as bottleneck.queue.max_p=0.2."),
 ]
 
-ReverseTies = Annotated[
-    bool,
-    typer.Option(
-        "--reverse-ties",
-        help="Reverse the order of simultaneous events, to see whether results depend on it.",
-    ),
-]
-
 At = Annotated[
     list[str] | None,
     typer.Option(
@@ -94,10 +86,9 @@ def links_of(at: Sequence[str] | None) -> list[str]:
     return list(dict.fromkeys(name for text in at or () for name in listed(text)))
 
 
-def load_scenario(path: Path, settings: Sequence[str] | None, reverse_ties: bool) -> Scenario:
+def load_scenario(path: Path, settings: Sequence[str] | None) -> Scenario:
     """The scenario with its settings; what is doubtful in it is told on standard error."""
-    changes = settings_of(settings or [])
-    scenario = Scenario.load(path, changes | {"reverse_ties": True} if reverse_ties else changes)
+    scenario = Scenario.load(path, settings_of(settings or []))
     for warning in scenario.warnings:
         print(f"aqmlab: {warning}", file=sys.stderr)
     return scenario

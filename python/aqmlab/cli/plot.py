@@ -52,7 +52,7 @@ def plot_time_sequence(
         _refuse_settings(settings)
         tables: Mapping[str, pl.DataFrame] = time_sequence.load(run)
     else:
-        tables = time_sequence.recorded(load_scenario(run, settings, False)).run().tables
+        tables = time_sequence.recorded(load_scenario(run, settings)).run().tables
     _draw(time_sequence.of_tables(tables, flow, link=link), path, look)
 
 
@@ -87,7 +87,7 @@ def plot_gauge(
         _refuse_settings(settings)
         samples = gauges.load(run)
     else:
-        samples = load_scenario(run, settings, False).run().tables["gauges"]
+        samples = load_scenario(run, settings).run().tables["gauges"]
     _draw(gauges.chart(samples, *name, place=at), path, look)
 
 
@@ -128,7 +128,7 @@ def plot_queue_delay(
 
     path, every_s = _picture(out, "queue-delay"), time_of("--every", every)
     look, replaced_at = Look.parsed(width, font), [at] if at else []
-    chosen = load_scenario(scenario, settings, False)
+    chosen = load_scenario(scenario, settings)
     links = chosen.managed_links
     if not links:
         raise LookupError(f"{chosen.name}: no link has a queue")

@@ -205,25 +205,12 @@ def store_gc(
             if reason in plan.runs:
                 print(f"{store_text.amount(plan.runs[reason], 'run', 'runs')} {said}: {verb}")
         if not plan.runs:
-            print("no run is to go")
+            print("nothing to remove")
         if dry_run:
             return
         freed, left = store_care.collect_garbage(opened, plan)
     print(f"{store_text.octets(max(freed, 0))} freed")
     _tell_left(left)
-
-
-@app.command("compact")
-def store_compact(store: StoreFolder = STORE) -> None:
-    """Makes one log of those whose writers have ended, with a line for each run; safe while others write."""
-    from aqmlab.cli import store_text
-    from aqmlab.store import care as store_care
-
-    with _existing(store) as opened:
-        done = store_care.compact(opened)
-    logs = store_text.amount(done.before, "log", "logs")
-    print(f"{logs} made {done.after}" if done.after < done.before else f"{logs}: nothing to make fewer")
-    _tell_left(done.left)
 
 
 @app.command("export")

@@ -418,29 +418,6 @@ def why(
 
 
 @app.command()
-def adopt(
-    file: File,
-    overrides: Overrides = None,
-    replications: Replications = None,
-    measure: Measures = None,
-    store: StoreFolder = STORE,
-) -> None:
-    """Declares results that were made before a change to be those of now: see `aqmlab sweep why` first."""
-    from aqmlab.store import Store
-    from aqmlab.sweep import run as sweep_run
-    from aqmlab.sweep import why as sweep_why
-
-    sweep = _load(file, overrides, replications, measure).sweep
-    with Store(store) as kept:
-        taken = sweep_why.adopt(sweep_run.plan(sweep, kept, run_nothing=True), kept)
-        kept.refresh()
-    for reason, count in Counter(one.why for one in taken).most_common():
-        print(f"{count} runs adopted although {reason}")
-    if not taken:
-        print("Nothing to adopt: no missing run has one before it that measured the same.")
-
-
-@app.command()
 def measures(file: File, overrides: Overrides = None) -> None:
     """Lists the measures of the scenario of a sweep or a study, or of a scenario file, with their units."""
     from aqmlab.measures import of_scenario
@@ -453,7 +430,7 @@ def measures(file: File, overrides: Overrides = None) -> None:
         sweep = _load(file, overrides, None, None).sweep
         known = of_scenario(sweep.scenario) | dict(sweep.own_measures)
     else:
-        known = of_scenario(load_scenario(file, None, False))
+        known = of_scenario(load_scenario(file, None))
     width = max(map(len, known))
     for name, one in known.items():
         print(f"{name:<{width}}  {one.label}")

@@ -242,7 +242,7 @@ def _source(
     from aqmlab.sweep import file as sweep_file
 
     if not sweep_file.is_sweep(file):
-        return load_scenario(file, settings, False), {}, ()
+        return load_scenario(file, settings), {}, ()
     sweep = sweep_file.load(file).sweep
     for warning in sweep.scenario.warnings:
         print(f"aqmlab: {warning}", file=sys.stderr)

@@ -1,4 +1,4 @@
-"""The care of a store: what is damaged, what can go, and many logs made one.
+"""The care of a store: what is damaged, and what can go.
 
 Logs are never changed: what is to stay of those whose writers have ended is written to a new one, and then
 they are removed. Whoever reads meanwhile finds every record once or twice, and twice is as good as once.
@@ -110,29 +110,10 @@ def repair(store: Store, found: Found) -> int:
     if not found.damaged_lines and not found.damaged_frames:
         return 0
     wanted = None if found.damaged_frames else found.damaged_lines
-    return _rewrite(folder, wanted, keep, lambda one: True).left
+    return _rewrite(folder, wanted, keep, lambda one: True)
 
 
-# Compacting
-
-
-@dataclass(frozen=True, kw_only=True)
-class Compacted:
-    """How many logs were made how many, and how many were left alone, because their writers live."""
-
-    before: int
-    after: int
-    left: int
-
-
-def compact(store: Store) -> Compacted:
-    """Makes one log, with a line for each run, of those whose writers have ended. Safe while others write.
-
-    A log that is full is followed by another.
-    """
-    done = _rewrite(_folder(store), None, lambda run: run, lambda one: True, least=2)
-    store.refresh()
-    return done
+# Rewriting
 
 
 def _rewrite(
@@ -140,9 +121,11 @@ def _rewrite(
     wanted: Collection[str] | None,
     keep_run: Callable[[RunRecord], RunRecord | None],
     keep_other: Callable[[Mapping[str, Any]], bool],
-    least: int = 1,
-) -> Compacted:
-    """Writes what is to stay of the logs of these names (all, by default) to a new one, and removes them."""
+) -> int:
+    """Writes what is to stay of the logs of these names (all, by default) to a new one, and removes them.
+
+    Returns how many logs were left alone, because their writers live. Safe while others write.
+    """
     claims: dict[Path, int] = {}
     left = 0
     fresh = store_log.LogWriter(folder / "logs")
@@ -154,8 +137,8 @@ def _rewrite(
                     left += path.exists()
                 else:
                     claims[path] = claim
-        if len(claims) < least:
-            return Compacted(before=len(claims), after=len(claims), left=left)
+        if not claims:
+            return left
         contents = Contents()
         with _reading(claims) as (paths, bar):
             for path in paths:
@@ -173,7 +156,7 @@ def _rewrite(
             raise
         for path in claims:
             path.unlink(missing_ok=True)
-        return Compacted(before=len(claims), after=len(fresh.paths), left=left)
+        return left
     finally:
         for claim in claims.values():
             os.close(claim)
@@ -274,7 +257,7 @@ def collect_garbage(store: Store, plan: Removal) -> tuple[int, int]:
             return record["sweep"] not in sweeps_gone
         return record.get("scenario") not in gone
 
-    left = _rewrite(folder, None, keep_run, keep_other).left
+    left = _rewrite(folder, None, keep_run, keep_other)
     store.refresh()
     freed = before - size(store)
     if not left:

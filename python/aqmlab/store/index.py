@@ -16,7 +16,7 @@ from typing import Any
 import polars as pl
 
 from aqmlab._support.files import replace
-from aqmlab.store.record import RUN_KINDS, RunRecord, merged, read
+from aqmlab.store.record import RUN, RunRecord, merged, read
 
 FORMAT = 1
 """Of the index; one of another format is made anew."""
@@ -70,7 +70,7 @@ class Contents:
     def take(self, record: Mapping[str, Any]) -> None:
         """Takes in a record of any kind."""
         kind = record["kind"]
-        if kind in RUN_KINDS:
+        if kind == RUN:
             run = read(record)
             before = self._new_runs.get(run.name)
             self._new_runs[run.name] = run if before is None else merged(before, run)

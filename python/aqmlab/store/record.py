@@ -13,8 +13,8 @@ DONE = "done"
 STATUSES = (DONE, "failed", "crashed")
 """A run was finished; raised an error; or killed the processes that tried it."""
 
-RUN_KINDS = ("run", "adopted")
-"""The kinds of records that tell of runs. One that was adopted was made by another version."""
+RUN = "run"
+"""The kind of the records of runs."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -44,7 +44,7 @@ class RunRecord:
 
 
 def read(record: Mapping[str, Any]) -> RunRecord:
-    """The run of a record of the kind `run` or `adopted`."""
+    """The run of a record of the kind `run`."""
     return RunRecord(
         scenario=record["scenario"],
         seed=record["seed"],
@@ -61,7 +61,7 @@ def read(record: Mapping[str, Any]) -> RunRecord:
 
 def written(run: RunRecord) -> dict[str, Any]:
     """The record of a run."""
-    record = {"kind": "run", **{name: getattr(run, name) for name in RunRecord.__dataclass_fields__}}
+    record = {"kind": RUN, **{name: getattr(run, name) for name in RunRecord.__dataclass_fields__}}
     return {name: value for name, value in record.items() if name != "live" or value is not None}
 
 
@@ -95,7 +95,7 @@ def check(record: Mapping[str, Any]) -> None:
     kind = record.get("kind")
     if not isinstance(kind, str):
         raise ValueError(f"kind: `{kind}` names no kind of record, such as `run`")
-    if kind not in RUN_KINDS:
+    if kind != RUN:
         return
     wanted: dict[str, tuple[type, ...]] = {"scenario": (str,), "seed": (int,), "values": (Mapping,)}
     for name, types in wanted.items():

@@ -329,7 +329,7 @@ class Store:
             return False
 
     def records(self, kind: str, **equal: Any) -> list[dict[str, Any]]:
-        """The records of a kind (`scenario`, `sweep`, `point`, `finished`, `adopted`), each once; those whose
+        """The records of a kind (`scenario`, `sweep`, `point`, `finished`), each once; those whose
         fields equal these."""
         return self.contents().others(kind, equal)
 

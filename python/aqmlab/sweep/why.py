@@ -1,4 +1,4 @@
-"""Why a run of a sweep would be made, and results of before that are declared equal."""
+"""Why a run of a sweep would be made."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from aqmlab import _core
-from aqmlab.campaign import settled, version
+from aqmlab.campaign import settled
 from aqmlab.measures import name_of
 from aqmlab.scenario import flat
 
@@ -24,10 +24,7 @@ class Missing:
 
     point: Point
     seed: int
-    scenario: str
     why: str
-    before: RunRecord | None = None
-    """What was kept of the run in its place before: of the same name of a sweep, labels and seed."""
 
 
 def missing(planned: Planned, store: Store) -> Iterator[Missing]:
@@ -45,52 +42,18 @@ def missing(planned: Planned, store: Store) -> Iterator[Missing]:
             if settled(record, keys):
                 continue
             if record is not None:
-                yield Missing(
-                    point=point, seed=seed, scenario=digest, why=_lacking(record, keys), before=record
-                )
+                yield Missing(point=point, seed=seed, why=_lacking(record, keys))
                 continue
-            found = next(
+            before = next(
                 (
-                    (row, ancestors[row["scenario"], seed])
+                    row["scenario"]
                     for row in earlier
                     if row["scenario"] != digest and (row["scenario"], seed) in ancestors
                 ),
                 None,
             )
-            if found is None:
-                yield Missing(point=point, seed=seed, scenario=digest, why="it was never made")
-                continue
-            row, ancestor = found
-            why = _changed(planned, point, row["scenario"], store)
-            yield Missing(point=point, seed=seed, scenario=digest, why=why, before=ancestor)
-
-
-def adopt(planned: Planned, store: Store) -> list[Missing]:
-    """Declares what was kept in the place of missing runs to be their result; returns those runs.
-
-    Values of measures of another version go by the version of now. A run that lacks a measure stays missing.
-    """
-    taken = []
-    keys = {one.name: one.key for one in planned.sweep.wanted}
-    for one in missing(planned, store):
-        if one.before is None or one.before.status != "done":
-            continue
-        by_name = {name_of(key)[0]: value for key, value in one.before.values.items()}
-        values = {key: by_name[name] for name, key in keys.items() if name in by_name}
-        if len(values) < len(keys):
-            continue
-        store.add(
-            {
-                "kind": "adopted",
-                "scenario": one.scenario,
-                "seed": one.seed,
-                "from": one.before.scenario,
-                "values": values,
-                "version": version(),
-            }
-        )
-        taken.append(one)
-    return taken
+            why = "it was never made" if before is None else _changed(planned, point, before, store)
+            yield Missing(point=point, seed=seed, why=why)
 
 
 def _place(labels: Mapping[str, Any]) -> tuple[Any, ...]:

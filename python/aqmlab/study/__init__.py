@@ -29,6 +29,7 @@ from aqmlab.study.publication import (
     Verdicts,
 )
 from aqmlab.study.query import elsewhere, joined, law, of_runs, query, scaled, stacked
+from aqmlab.study.run import run as run_study
 from aqmlab.study.tables import crossed, listed, overview
 
 __all__ = [
@@ -59,6 +60,7 @@ __all__ = [
     "per_seed",
     "query",
     "ratio",
+    "run_study",
     "scaled",
     "single_run",
     "stacked",

@@ -137,7 +137,7 @@ def test_two_classes_take_as_many_datagrams_as_the_kernel() -> None:
     """70 kbit/s of 105.6: the queue of 20 kB overflows by 3 datagrams, that of 13 packets by 65."""
     for unit, count in ((BYTES, 247), (PACKETS, 185)):
         at = {"system": "linux-6", "service": TWO_CLASSES, "unit": unit, "queue": TAIL_DROP, "start": 7}
-        rows = recorded.results()["burst"].where(**at)
+        rows = recorded.results()["burst"].rows_at(**at)
         assert {row[measures.DATAGRAMS] for row in rows} == {count}
         assert values_of(burst, made(burst, **at))[measures.DATAGRAMS] == pytest.approx(count, abs=1)
 
@@ -165,7 +165,7 @@ def test_sharing_is_measured_while_both_are_active() -> None:
 
 def test_the_recorded_replications_have_the_published_means() -> None:
     def mean(case: str, measure: Measure, **labels: Any) -> float:
-        rows = recorded.results()[case].where(**labels)
+        rows = recorded.results()[case].rows_at(**labels)
         assert len(rows) == (20 if case == "third" else 10)
         return float(np.mean([number(row[measure]) for row in rows]))
 

@@ -111,7 +111,7 @@ def made_up(*, live: float = 1.0, simulated: float = 1.0) -> dict[str, Results]:
                     one.name: None if row[one] is None else factor * row[one] for one in experiment.measures
                 },
             )
-            for row in recorded.results()[case].where(system="linux-6")
+            for row in recorded.results()[case].rows_at(system="linux-6")
         ]
         axes = {axis.label: tuple(axis.values) for axis in experiment.sweep("full").all_axes}
         return Results.of_rows(rows=tuple(rows), axes=axes)
@@ -167,7 +167,7 @@ def test_agreement_is_counted_for_each_pair_of_sources() -> None:
 
 def test_recorded_replications_are_those_that_were_made_live() -> None:
     found = made_up()
-    few = found[third_live.name].where(unit=BYTES, queue=RED, start=2)[:6]
+    few = found[third_live.name].rows_at(unit=BYTES, queue=RED, start=2)[:6]
     found[third_live.name] = dataclasses.replace(found[third_live.name], rows=few)
     rows = SOURCES[RECORDED](found)[third.name].rows
     assert [row.seed for row in rows] == [1, 2, 3, 4, 5, 6]

@@ -84,6 +84,14 @@ def test_a_single_look_has_the_interval_of_the_textbook() -> None:
     assert (found.enough, found.exhausted, found.next_count) == (True, False, None)
 
 
+def test_every_look_at_every_number_gets_an_equal_part_of_the_error() -> None:
+    assert stats.look_level(1) == stats.LEVEL
+    assert stats.look_level(4) == pytest.approx(1 - 0.05 / 4)
+    assert stats.look_level(4, 5, 0.9) == pytest.approx(1 - 0.1 / 20)
+    with pytest.raises(ValueError, match="looks = 0 must be 1 or more"):
+        stats.look_level(0)
+
+
 def test_the_error_is_shared_by_looks_and_by_measures() -> None:
     values = [10.0, 12.0, 9.0, 11.0, 13.0]
     one = Precision(relative=0.01, most=8)

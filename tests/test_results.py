@@ -278,7 +278,7 @@ def test_points_that_share_no_seeds_are_told() -> None:
     apart = found.among(queue=("red",)).concat(later)
     evidence = apart.judge(ratio(apart["time"], queue=("red", "drop-tail")) < 1)
     assert evidence.verdict == "undecided"
-    assert "share no seed: there are the seeds 11 to 14 and 1 to 4" in evidence.measured
+    assert "share no seed: there are the seeds 1 to 4 and 11 to 14" in evidence.measured
     (row,) = apart.select("time").against({"queue": "red"}).rows(named=True)
     assert (row["replications"], math.isnan(row["mean"])) == (0, True)
 

@@ -7,9 +7,21 @@ from collections.abc import Callable
 
 import pytest
 
+from aqmlab.cli import study_text
 from aqmlab.measures import Measure
-from aqmlab.results.rule import anywhere, every, mean_of, ratio, statistic
+from aqmlab.results.rule import (
+    anywhere,
+    difference,
+    every,
+    falls,
+    grows,
+    mean_of,
+    ratio,
+    statistic,
+    unpaired_ratio,
+)
 from aqmlab.results.table import ExperimentResults, Results, Row
+from aqmlab.results.variable import per_seed
 from aqmlab.stats import Interval
 from aqmlab.study.experiment import Experiment
 from aqmlab.study.publication import Claim, Reading, Study
@@ -242,3 +254,89 @@ def test_values_with_several_modes_are_judged_by_their_median() -> None:
     assert found.median
     assert found.value == pytest.approx(1.009)
     assert found.verdict == "undecided", "the interval of the median reaches into the second group"
+
+
+other = dataclasses.replace(tried, name="other", title="Other", first_seed=11)
+
+
+def with_other_seeds() -> Results:
+    """The runs of `tried`, and the same with the seeds 11 to 14."""
+    (runs,) = made(lambda flows, _: flows).values()
+    rows = tuple(dataclasses.replace(row, seed=row.seed + 10) for row in runs.rows)
+    return {"tried": runs, "other": dataclasses.replace(runs, rows=rows)}
+
+
+def test_points_that_share_no_seed_decide_nothing_and_the_evidence_says_so() -> None:
+    ours, theirs = (one[TIME].at(queue="red", flows=1) for one in (tried, other))
+    share_none = "the points that are compared share no seed: there are the seeds 1 to 4 and 11 to 14"
+    both = per_seed("sum", lambda one, two: one + two, ours, theirs)
+    for rule in (ratio(ours, theirs) < 1, difference(ours, theirs) < 1, mean_of(both) < 1):
+        found = rule.judge(with_other_seeds())
+        assert (found.verdict, found.count) == ("undecided", 0)
+        assert found.lacks == share_none and found.measured.endswith(share_none)
+    assert unpaired_ratio(ours, theirs).within(0.9, 1.1).judge(with_other_seeds()).verdict == "holds"
+
+
+def test_of_several_parts_only_those_without_a_common_seed_have_no_number() -> None:
+    results = with_other_seeds()
+    rows = tuple(
+        dataclasses.replace(row, seed=row.seed - 10) if row.labels["flows"] == 1 else row
+        for row in results["other"].rows
+    )
+    mixed = {**results, "other": dataclasses.replace(results["other"], rows=rows)}
+    found = (ratio(tried[TIME].at(queue="red"), other[TIME].at(queue="red")) <= 1).judge(mixed)
+    assert [(one.verdict, one.count, dict(one.where)) for one in found.parts] == [
+        ("holds", 4, {"flows": 1}),
+        ("undecided", 0, {"flows": 2}),
+        ("undecided", 0, {"flows": 3}),
+    ]
+    assert found.verdict == "undecided"
+
+
+@pytest.mark.parametrize("compare", [ratio, difference, unpaired_ratio])
+def test_variables_of_different_units_are_not_compared(compare: Callable[..., object]) -> None:
+    with pytest.raises(ValueError, match="`time` is in s and `loss` is a plain number, and both need the"):
+        compare(tried[TIME], tried[LOSS])
+    both = per_seed("time a loss", lambda time, loss: time / loss, tried[TIME], tried[LOSS], unit="s")
+    compare(tried[TIME], both)
+
+
+def test_an_alternative_without_a_point_decides_nothing() -> None:
+    results = made(lambda flows, _: flows)
+    nowhere = anywhere(mean_of(tried[TIME]).where("flows > 9") > 0).judge(results)
+    assert (nowhere.verdict, nowhere.measured) == ("undecided", "no point of these runs is compared")
+
+
+def test_growth_is_judged_from_each_value_to_the_next() -> None:
+    red = tried[TIME].at(queue="red")
+    assert grows(red, flows=LOADS).text == ("Tried, queue = red: time, 2/1 above 1; time, 3/2 above 1")
+    upwards = made(lambda flows, _: flows)
+    assert grows(red, flows=LOADS).judge(upwards).verdict == "holds"
+    assert falls(red, flows=LOADS).judge(upwards).verdict == "fails"
+    assert falls(red, flows=(3, 1)).judge(upwards).verdict == "holds"
+    with pytest.raises(ValueError, match="flows: needs two values or more to compare, has 1"):
+        grows(red, flows=(1,))
+
+
+def test_misspelt_axes_and_values_are_answered_with_the_nearest() -> None:
+    time = tried[TIME]
+    for wrong, told in (
+        (lambda: time.at(flwos=1), "tried: no axis is called `flwos`: did you mean flows?"),
+        (lambda: time.at(queue="rde"), "tried: queue is never 'rde': did you mean 'red'?"),
+        (lambda: time.at(flows=9), "tried: flows is never 9: it takes 1, 2, 3"),
+        (lambda: time.averaged("queu"), "time: no axis is called `queu`: did you mean queue?"),
+        (lambda: time.at(flows=1).at(flows=2), "time: no axis `flows` is left to choose of: there is queue"),
+        (lambda: mean_of(time).where("flwos > 1"), "where: no axis is called `flwos`: did you mean flows?"),
+        (lambda: mean_of(time).where("flows >"), "where: is no condition in SQL: 'flows >'"),
+    ):
+        with pytest.raises(ValueError) as error:
+            wrong()  # type: ignore[no-untyped-call]
+        assert str(error.value).startswith(told)
+
+
+def test_a_printed_claim_says_why_it_has_no_number() -> None:
+    found = (ratio(tried[TIME], other[TIME]).at(queue="red", flows=1) < 1).judge(with_other_seeds())
+    assert study_text.decides(found) == (
+        "the points that are compared share no seed: there are the seeds 1 to 4 and 11 to 14  "
+        "time, Tried/Other, claimed below 1"
+    )

@@ -139,10 +139,10 @@ class Estimate:
         or where a point has no runs at all."""
         variables = [[one] for one in self.of] if self.how == UNPAIRED else [self.of]
         for several in variables:
-            points = sorted(set().union(*(points_used(one, results, labels) for one in several)), key=str)
+            points = set().union(*(points_used(one, results, labels) for one in several))
             seeds = [set(results[name].seeds_at(point)) for name, point in points]
             if all(seeds) and not set.intersection(*seeds):
-                return " and ".join(dict.fromkeys(_range(one) for one in seeds))
+                return " and ".join(dict.fromkeys(_range(one) for one in sorted(seeds, key=min)))
         return ""
 
     def is_known(self, interval: Interval) -> bool:
@@ -416,8 +416,8 @@ class Rule:
         found = stats.judge(what, interval, self.band, self.estimate.tolerance)
         apart = "" if interval.count else self.estimate.apart(results, labels)
         if apart:
-            told = f"{what}: the points that are compared share no seed: there are the seeds {apart}"
-            found = Evidence(verdict="undecided", measured=told, level=level)
+            lacks = f"the points that are compared share no seed: there are the seeds {apart}"
+            found = replace(found, lacks=lacks, measured=f"{what}: {lacks}")
         spread = replace(self, estimate=self.estimate.spread())
         average = spread.estimate is not self.estimate
         return replace(

@@ -100,7 +100,9 @@ class Evidence:
     where: Mapping[str, Any] = field(default_factory=dict)
     """At which point of the axes that the rule leaves open."""
     band: Band | None = None
-    """What is claimed of the number; `None` if there is no number, and `measured` says why."""
+    """What is claimed of the number."""
+    lacks: str = ""
+    """Why there is no number."""
     known_to: float = math.nan
     """Half the interval of an undecided number that is known as well as the rule asks: the number is near the
     limit, and more runs would tell nothing of use."""

@@ -187,7 +187,10 @@ def deciding(found: Evidence) -> str:
 
 
 def interval(found: Evidence) -> str:
-    """The number of some evidence with its interval, and what is special about the interval."""
+    """The number of some evidence with its interval, and what is special about the interval; or why there is
+    none."""
+    if found.lacks:
+        return found.lacks
     text = str(Interval(value=found.value, low=found.low, high=found.high, count=found.count))
     if found.median:
         text += ", median"

@@ -84,7 +84,7 @@ def test_the_tables_tell_what_the_clients_saw(rate: str) -> None:
     assert found["film.bit-rate"] * 1e6 == pytest.approx(facts["mean_bit_rate_bps"])
     assert found["film.switches"] * 3 == pytest.approx(facts["switches"])
     # The client learns of the time that has passed when a segment comes, and of none after the last.
-    player = video.Player.of(run.manifest["scenario"]["traffic"]["film"])
+    player = video.Player(**scenario.workloads["film"].video)
     seen = video.viewers(view.transfers("film"), run.flows, player, view.window[1])
     last = [float((segments["start_s"] + segments["duration_s"]).max()) for segments, _ in seen]
     stalled = [one.stalled_s(0, min(end, 150)) for (_, one), end in zip(seen, last, strict=True)]

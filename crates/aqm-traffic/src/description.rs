@@ -71,7 +71,6 @@ impl Config {
 
 #[cfg(test)]
 mod tests {
-    use aqm_net::Parameters as _;
     use serde_json::{Value, json};
 
     use super::*;

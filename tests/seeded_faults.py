@@ -52,8 +52,8 @@ FAULTS = (
         room="aqm-net",
         file="rate.rs",
         right="u128::from(self.0) * u128::from(bytes) + half)",
-        wrong="u128::from(self.0) * u128::from(bytes) + 0 * half)",
-        effect="times on a link are rounded down",
+        wrong="u128::from(self.0) * u128::from(bytes) + half / 2)",
+        effect="times on a link are rounded up from three quarters only",
     ),
     Fault(
         room="aqm-queue",
@@ -80,7 +80,7 @@ FAULTS = (
         room="aqm-sim",
         file="world/flows.rs",
         right="flow.row(self.scenario.duration - self.scenario.warm_up)",
-        wrong="flow.row(self.scenario.duration - aqm_net::Span::ZERO)",
+        wrong="flow.row(self.scenario.duration)",
         effect="goodput is divided by the whole duration",
     ),
     Fault(
@@ -108,8 +108,8 @@ FAULTS = (
         room="metrics",
         file="tables.py",
         right='(pl.col("end_s").is_null() | (pl.col("end_s") >= warm_up_s))',
-        wrong='(pl.col("end_s") >= warm_up_s)',
-        effect="flows that are open at the end are left out",
+        wrong='(pl.col("end_s").is_null() | (pl.col("end_s") < warm_up_s))',
+        effect="flows that end in the warm-up are measured, and not those that end after it",
     ),
     Fault(
         room="scenario",
@@ -149,9 +149,9 @@ FAULTS = (
     Fault(
         room="sweep",
         file="run.py",
-        right="return [replace(one, wanted=max(one.wanted, partners.get(place, 0)))",
-        wrong="return [replace(one, wanted=one.wanted)",
-        effect="a baseline has fewer replications than the points that are compared with it",
+        right="partners[partner] = max(partners.get(partner, 0), enough.wanted)",
+        wrong="partners[partner] = enough.wanted",
+        effect="a baseline has the replications of the last point compared with it",
     ),
     Fault(
         room="study",

@@ -23,7 +23,7 @@ LEAST_CHARTS = 4
 
 _BEGIN = (
     "import pickle, sys; sys.path[:] = pickle.load(sys.stdin.buffer); "
-    "from aqmlab import drawing; drawing.serve()"
+    "from aqmlab.charts import drawing; drawing.serve()"
 )
 
 Saved: TypeAlias = dict[str, Path] | str
@@ -49,7 +49,7 @@ class Order:
 
 
 def save_each(orders: Sequence[Order], *, jobs: int | None = None) -> list[Saved]:
-    """Saves each chart as `plot.save` does, in up to `jobs` processes, by default one for each core."""
+    """Saves each chart as `chart.save` does, in up to `jobs` processes, by default one for each core."""
     cores = os.cpu_count() or 1
     wanted = min(jobs or cores, cores, len(orders) // LEAST_CHARTS)
     waiting: SimpleQueue[tuple[int, Order]] = SimpleQueue()

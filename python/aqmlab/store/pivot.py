@@ -28,7 +28,9 @@ def results(contents: Contents, asked: Asked, frame_there: Callable[[Mapping[str
     rows = _rows(contents, asked)
     shapes = contents.shapes().filter(pl.col("shape").is_in(rows["shape"].unique().implode()))
     if asked.whole:
-        rows = rows.filter(pl.Series(_whole(rows, shapes, list(asked.measures), frame_there)))
+        rows = rows.filter(
+            pl.Series(_whole(rows, shapes, list(asked.measures), frame_there), dtype=pl.Boolean)
+        )
     points = [asked.runs[place].point for place in rows["at"].to_list()]
     labels = {
         label: label_column([point[place] for point in points], values)

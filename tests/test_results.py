@@ -398,6 +398,15 @@ def test_the_pivot_of_a_store_is_what_its_records_say(seed: int, whole: bool) ->
         assert found.frame[quantity.name].to_list() == numbers
 
 
+@pytest.mark.parametrize("whole", [False, True])
+def test_a_store_without_runs_gives_a_table_without_rows(whole: bool) -> None:
+    _, asked = kept(random.Random(1))
+    found = Store.in_memory().results(Asked(**{**vars(asked), "whole": whole}))
+    assert (found.frame.height, found.rows, found.seeds) == (0, (), ())
+    assert found.intervals().is_empty() and found.points.height == 4
+    assert found.frame.schema["x"] == pl.Float64
+
+
 def test_a_table_of_rows_gives_the_rows_back() -> None:
     rows = [
         Row(

@@ -15,8 +15,7 @@ from aqmlab.campaign import live as live_runs
 from aqmlab.measures import Reduction, Run
 from aqmlab.metrics import summary
 from aqmlab.results.labels import Labels
-from aqmlab.results.table import ExperimentResults
-from aqmlab.results.variable import seeds_of, series
+from aqmlab.results.table import Results
 from aqmlab.store import Store
 from aqmlab.study.experiment import Experiment
 from aqmlab.sweep import Changes
@@ -208,17 +207,15 @@ def run(
         kept = store.runs_of([task.scenario.digest for task in live])
         facts = live_runs.together(one.live for one in kept.values() if one.live is not None)
     points = [point.labels for point in plans[0].sweep.points()]
-    compared = [one for labels in points for one in _compared((theirs, ours), results, labels)]
+    compared = [one for labels in points for one in _compared(results["live"], results["simulated"], labels)]
     return Comparison(compared=compared, replications=replications, failures=account.failures, live=facts)
 
 
-def _compared(
-    pair: tuple[Experiment, Experiment], results: ExperimentResults, labels: Labels
-) -> Iterator[Compared]:
+def _compared(measured: Results, expected: Results, labels: Labels) -> Iterator[Compared]:
+    point, seeds = tuple(labels.values()), sorted({*measured.seeds, *expected.seeds})
     for measure in MEASURES:
-        both = [one[_REDUCTION.measure(measure.name, measure.name)] for one in pair]
-        seeds = seeds_of(both, results)
-        live, simulated = (series(one, results, labels, seeds) for one in both)
+        name = _REDUCTION.measure(measure.name, measure.name).name
+        live, simulated = (runs.numbers(name, point, seeds) for runs in (measured, expected))
         if all(math.isnan(value) for value in simulated):
             continue
         ratio = stats.paired_ratio(live, simulated)

@@ -37,7 +37,7 @@ from aqmlab import stats
 from aqmlab.measures import View
 from aqmlab.report_card import estimates
 from aqmlab.report_card.experiments import SECTIONS
-from aqmlab.report_card.measures import PREFIX
+from aqmlab.report_card.measures import of
 from aqmlab.report_card.network import DROP_TAIL
 from aqmlab.report_card.queues import EQUAL
 from aqmlab.scenario import Scenario
@@ -84,7 +84,7 @@ QUANTITIES = {
 EARLY_S = 5.0
 LEVEL = 1 - 0.05 / len(QUEUES)
 
-CARD_QUEUES: Mapping[str, Mapping[str, Any]] = {
+CARD_QUEUES: Mapping[str, dict[str, Any]] = {
     "cake, fresh": {"kind": "cake", "start": "fresh"},
     "cake, settled": {"kind": "cake"},
     "fq-codel": {"kind": "fq-codel"},
@@ -172,12 +172,8 @@ def card_row(name: str, seeds: int) -> str:
     """A line of the table with `--card`: each queue over Drop Tail."""
     number, where, what = CARD_ROWS[name]
     section = next(one for one in SECTIONS if one.number == number)
-    experiment = section.experiment(
-        {DROP_TAIL: {"kind": DROP_TAIL}, **{name: dict(table) for name, table in CARD_QUEUES.items()}},
-        EQUAL,
-        seeds,
-    )
-    [measure] = [one for one in experiment.wanted if one.name == f"{PREFIX}{what}"]
+    experiment = section.experiment({DROP_TAIL: {"kind": DROP_TAIL}, **CARD_QUEUES}, EQUAL, seeds)
+    measure = of(*what.split("."))
     sweep = experiment.sweep("full")
     values: dict[str, list[float]] = {}
     for point in sweep.points():

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from aqmlab.sweep.result import run_sweep
+from aqmlab.sweep.run_sweep import run_sweep
 
 from aqmlab.cli import study_text, sweep_text
 from aqmlab.measures import Measure

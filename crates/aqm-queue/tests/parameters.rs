@@ -24,7 +24,7 @@ struct Exception {
 }
 
 /// Those that have nothing to act on in any traffic, and those that these 5000 packets do not call upon.
-const EXCEPTIONS: [Exception; 23] = [
+const EXCEPTIONS: [Exception; 22] = [
     Exception {
         names: &["stab.overhead", "stab.mpu", "stab.linklayer"],
         holds: |table| table["queue"].is_null() || table["queue"]["kind"] == "red",
@@ -102,11 +102,6 @@ const EXCEPTIONS: [Exception; 23] = [
         names: &["adaptive-red.target_low", "adaptive-red.top", "adaptive-red.bounds"],
         holds: |table| table["min_th"].is_null() && table["weight"] == 0.2,
         reason: "with automatic thresholds `max_p` only moves downwards",
-    },
-    Exception {
-        names: &[],
-        holds: |table| table["coupling"] == "decoupled" && table["limit"] == "5001B",
-        reason: "no class has so many packets in the buffer that its average passes `max_th`",
     },
     Exception {
         names: &["rio.spare_short_queue"],

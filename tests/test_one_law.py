@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from aqmlab.sweep.run_sweep import run_sweep
 
 from aqmlab.cli import study_text, sweep_text
 from aqmlab.measures import Measure
@@ -23,6 +22,7 @@ from aqmlab.study.publication import Claim, Study, StudyResult
 from aqmlab.sweep import claims as sweep_claims
 from aqmlab.sweep import file as sweep_file
 from aqmlab.sweep.claims import Judged
+from aqmlab.sweep.run_sweep import run_sweep
 
 TIME, BUSY = "web.mean-time", "bottleneck.utilisation"
 QUEUES, LOADS, SEEDS = ["red", "short"], [0.2, 0.3, 0.4], 4
@@ -155,7 +155,7 @@ def test_the_same_runs_give_the_same_verdict_interval_and_words(
     both = Both(small, CLAIMS, LOADS, f"replications = {SEEDS}")
     experiment = both.experiment(seeds=SEEDS, quick=Form(seeds=SEEDS))
     result = both.study(experiment, rules(*measured(experiment)), quick=True)
-    assert result.provenance["runs"] == both.result.runs.height
+    assert result.provenance["runs"] == both.result.frame.height
     assert {one.id for one in result.judged} == set(both.in_sweep) == set(CLAIMS)
     for one in result.judged:
         check_alike(both.in_sweep[one.id], one.evidence, capsys)

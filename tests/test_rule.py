@@ -20,7 +20,7 @@ from aqmlab.results.rule import (
     statistic,
     unpaired_ratio,
 )
-from aqmlab.results.table import ExperimentResults, Results, Row
+from aqmlab.results.table import Results, Row
 from aqmlab.results.variable import per_seed
 from aqmlab.stats import Interval
 from aqmlab.study.experiment import Experiment
@@ -45,7 +45,7 @@ tried = Experiment(
 
 def made(
     time: Callable[[int, str], float], loss: Callable[[int, str], float] = lambda flows, queue: 0.0
-) -> ExperimentResults:
+) -> dict[str, Results]:
     """Four seeds at every point; a value is that of the point and a little noise."""
     rows = [
         Row(
@@ -259,11 +259,11 @@ def test_values_with_several_modes_are_judged_by_their_median() -> None:
 other = dataclasses.replace(tried, name="other", title="Other", first_seed=11)
 
 
-def with_other_seeds() -> Results:
+def with_other_seeds() -> dict[str, Results]:
     """The runs of `tried`, and the same with the seeds 11 to 14."""
-    (runs,) = made(lambda flows, _: flows).values()
+    runs = made(lambda flows, _: flows)["tried"]
     rows = tuple(dataclasses.replace(row, seed=row.seed + 10) for row in runs.rows)
-    return {"tried": runs, "other": dataclasses.replace(runs, rows=rows)}
+    return {"tried": runs, "other": Results.of_rows(rows, runs.axes)}
 
 
 def test_points_that_share_no_seed_decide_nothing_and_the_evidence_says_so() -> None:
@@ -283,7 +283,7 @@ def test_of_several_parts_only_those_without_a_common_seed_have_no_number() -> N
         dataclasses.replace(row, seed=row.seed - 10) if row.labels["flows"] == 1 else row
         for row in results["other"].rows
     )
-    mixed = {**results, "other": dataclasses.replace(results["other"], rows=rows)}
+    mixed = {**results, "other": Results.of_rows(rows, results["other"].axes)}
     found = (ratio(tried[TIME].at(queue="red"), other[TIME].at(queue="red")) <= 1).judge(mixed)
     assert [(one.verdict, one.count, dict(one.where)) for one in found.parts] == [
         ("holds", 4, {"flows": 1}),

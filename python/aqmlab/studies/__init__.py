@@ -21,7 +21,7 @@ STUDIES: Mapping[str, str] = {
 TODAY: Mapping[str, str] = {
     "shred": "aqmlab.studies.shred",
     "mice-elephants": "aqmlab.studies.today.mice_elephants",
-    "unc-web": "aqmlab.studies.today.unc_web",
+    "unc-web": "aqmlab.studies.unc_web",
     "fair-queueing": "aqmlab.studies.today.fair_queueing",
     "helsinki": "aqmlab.studies.today.helsinki",
 }

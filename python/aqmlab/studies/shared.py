@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -45,6 +45,11 @@ def queue_with(kind: str, **changes: Any) -> Alters:
 def constant(size_bytes: int) -> dict[str, Any]:
     """The distribution of sizes that are all equal."""
     return {"kind": "constant", "value": f"{size_bytes}B"}
+
+
+def frame(rows: Iterable[Sequence[Any]], *columns: str) -> pl.DataFrame:
+    """A table of some rows."""
+    return pl.DataFrame(list(rows), schema=columns, orient="row")
 
 
 def rows_of(run: Run, table: str, traffic: str) -> pl.DataFrame:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 from aqmlab.scenario import changed
-from aqmlab.studies.shared import Alters, queue_with
+from aqmlab.studies.shared import queue_with
 from aqmlab.study import Decision, Variant
 from aqmlab.sweep import Change, Changes
 
@@ -105,24 +106,16 @@ def dumbbell(
 # What the talk leaves open
 
 
-def _red(**changes: Any) -> Alters:
+def _red(table: dict[str, Any], **changes: Any) -> dict[str, Any]:
     """Changes the RED of the queue, SHRED's own included."""
-
-    def change(table: dict[str, Any]) -> dict[str, Any]:
-        queue = table["bottleneck"]["queue"]
-        if queue["kind"] in ("red", "shred"):
-            queue.get("red", queue).update(changes)
-        return table
-
-    return change
-
-
-def _rto(least: str, initial: str) -> Change:
-    return {"tcp.rto.min": least, "tcp.rto.initial": initial}
+    queue = table["bottleneck"]["queue"]
+    if queue["kind"] in ("red", "shred"):
+        queue.get("red", queue).update(changes)
+    return table
 
 
 def _packets_of_1000(table: dict[str, Any]) -> dict[str, Any]:
-    return _red(mean_packet="1040B")(changed(table, {"tcp.connection.mss": "1000B"}))
+    return _red(changed(table, {"tcp.connection.mss": "1000B"}), mean_packet="1040B")
 
 
 def _of_2003(table: dict[str, Any]) -> dict[str, Any]:
@@ -130,7 +123,7 @@ def _of_2003(table: dict[str, Any]) -> dict[str, Any]:
     length = table["tcp"]["connection"]
     table["tcp"] = {"profile": "ns-2.2003", "connection": length, "receiver": {"window": 20}}
     table["host"] = {"jitter": "0s"}
-    return _red(spacing="wait")(table)
+    return _red(table, spacing="wait")
 
 
 def _redrawn(table: dict[str, Any]) -> dict[str, Any]:
@@ -145,20 +138,23 @@ def _linux(**ecn: str) -> Change:
 
 
 _red_only = Variant("RED not gentle", "RED drops everything above max_th.", queue_with("red", gentle=False))
-_both = Variant("nobody gentle", "SHRED, too, drops everything above max_th.", _red(gentle=False))
+_both = Variant("nobody gentle", "SHRED, too, drops everything above max_th.", partial(_red, gentle=False))
 _literal = Variant("floor none", "SHRED's formulas taken literally.", queue_with("shred", floor="none"))
 _steeper = Variant(
     "floor zero-ratio", "SHRED's line gets steeper: it keeps max_p.", queue_with("shred", floor="zero-ratio")
 )
-_wait = Variant("wait", "ns-2's default: no drop until count times p reaches 1.", _red(spacing="wait"))
+_wait = Variant("wait", "ns-2's: no drop until count times p reaches 1.", partial(_red, spacing="wait"))
 _larger = Variant("packets of 1040 B", "Payload 1000 B, on the wire 1040 B.", _packets_of_1000)
+_RTO_1_S = {"tcp.rto.min": "1s"}
 _tcp = (
     Variant(
         "as ns-2 came in 2003", "Its TCP and timers, RED that waits, hosts that answer at once.", _of_2003
     ),
     Variant("window 20", "The receiver's window of ns-2's defaults.", {"tcp.receiver.window": 20}),
-    Variant("RTO 1 s and 3 s", "Minimum time-out 1 s, initial 3 s.", _rto("1s", "3s")),
-    Variant("RTO 1 s and 6 s", "ns-2's defaults when the talk was given.", _rto("1s", "6s")),
+    Variant("RTO 1 s and 3 s", "Minimum time-out 1 s, initial 3 s.", {**_RTO_1_S, "tcp.rto.initial": "3s"}),
+    Variant(
+        "RTO 1 s and 6 s", "ns-2's defaults when the talk was given.", {**_RTO_1_S, "tcp.rto.initial": "6s"}
+    ),
 )
 _sizes = Variant("sizes redrawn", "Sizes above 2 MB are drawn again, the mean kept.", _redrawn)
 _at_once = Variant("hosts at once", "Hosts answer at once: ties decide who loses.", {"host.jitter": "0s"})

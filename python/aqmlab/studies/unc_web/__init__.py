@@ -124,7 +124,7 @@ _realised: dict[str, Asked] = {
     "mean response, reverse (B)": drop_tail[m.MEAN_RESPONSE_REVERSE].at(tcp="Reno"),
 }
 
-_asked = crossed(stacked("column", _realised).told(load="{} %".format), rows="load", columns="column")
+_requests = crossed(stacked("column", _realised).told(load="{} %".format), rows="load", columns="column")
 _against_rate = line(
     stacked("load", _offered),
     x="rate",
@@ -139,7 +139,7 @@ LOAD = (
     calibration,
     Figure("a", "Offered load against new requests per second, where nothing queues", _against_rate),
     Table("calibration", "Connections a second that offer all of the line, by the runs", _rates, ""),
-    Table("realised", "What was asked for, load by load", _asked),
+    Table("realised", "What was offered, load by load", _requests),
 )
 
 # Estimates of claims
@@ -404,7 +404,7 @@ def _parameters(_: Results) -> pl.DataFrame:
     return frame(rows, "queue", "counts in", "buffer", "min_th", "max_th", "weight", "marks")
 
 
-def _both_ways(forward: Measure | str, reverse: Measure | str, factor: float) -> Query:
+def _each_way(forward: Measure | str, reverse: Measure | str, factor: float) -> Query:
     def of(measure: Measure | str) -> Query:
         return _configurations(lambda one: scaled(_reno(one[measure]), factor, ""), adaptive_red)
 
@@ -412,10 +412,10 @@ def _both_ways(forward: Measure | str, reverse: Measure | str, factor: float) ->
 
 
 _directions = {
-    "median (ms)": _both_ways(m.MEDIAN, "reverse.median-time", 1000.0),
-    "p95 (ms)": _both_ways(m.P95, m.P95_REVERSE, 1000.0),
-    "dropped (%)": _both_ways(m.DROPPED, m.DROPPED_REVERSE, 100.0),
-    "line busy (%)": _both_ways(m.UTILISATION, "reverse.utilisation", 1.0),
+    "median (ms)": _each_way(m.MEDIAN, "reverse.median-time", 1000.0),
+    "p95 (ms)": _each_way(m.P95, m.P95_REVERSE, 1000.0),
+    "dropped (%)": _each_way(m.DROPPED, m.DROPPED_REVERSE, 100.0),
+    "line busy (%)": _each_way(m.UTILISATION, "reverse.utilisation", 1.0),
 }
 
 _BY_LOAD: tuple[tuple[str, str, Measure | str, float], ...] = (

@@ -177,18 +177,18 @@ def _differences(unit: Value) -> Figure:
 def _two(two: Mapping[str, Variable], how: Callable[..., Chart], y_label: str, **options: Any) -> Draws:
     """Two distributions at the talk's loads, with the points where they cross."""
     plotted = {name: one.among(load=PLOTTED) for name, one in two.items()}
-    asked = stacked("queue", _curves(plotted)).told(load=_panel)
+    drawn = stacked("queue", _curves(plotted)).told(load=_panel)
 
-    def chart(results: Results) -> Chart:
-        curves = means(asked, results, "load", "queue", "time_s")
+    def draw(results: Results) -> Chart:
+        curves = means(drawn, results, "load", "queue", "time_s").rename({"value": "share"})
         crossings = {
             _panel(labels["load"]): {time_text(one.at_s): one.at_s for one in certain_crossings(*values)}
             for labels, values in seed_by_seed(tuple(plotted.values()), results)
         }
-        drawn = how(curves.rename({"value": "share"}).drop("low", "high"), "queue", "load", "a request", {})
-        return replace(drawn, y_label=y_label, panel_guides=crossings, **options)
+        chart = how(curves.drop("low", "high"), "queue", "load", "a request", {})
+        return replace(chart, y_label=y_label, panel_guides=crossings, **options)
 
-    return chart
+    return draw
 
 
 def _pair(id: str, title: str, two: Mapping[str, Variable]) -> tuple[Figure, Figure]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from aqmlab.scenario import changed
@@ -134,6 +135,7 @@ QUICK_PAIRS = 8_000
 _QUICK_LOADS = (60, 80, 90, 105)
 QUICK = {"duration": lasting(QUICK_PAIRS)}
 _VARIED = {"load": (80, 90, 105)}
+_RENO = Changes({"Reno": TCPS["Reno"]})
 
 drop_tail = Experiment(
     "drop-tail",
@@ -160,12 +162,7 @@ adaptive_red = replace(
 tuning = replace(
     adaptive_red,
     name="tuning",
-    axes={
-        "queue": aiming_at("60ms", " 60 ms"),
-        "unit": UNITS,
-        "tcp": Changes({"Reno": TCPS["Reno"]}),
-        "load": loads(90, 95, 100, 105),
-    },
+    axes={"queue": aiming_at("60ms", " 60 ms"), "unit": UNITS, "tcp": _RENO, "load": loads(90, 95, 100, 105)},
     quick=Form(seeds=3, axes={"load": (105,)}, changes=QUICK),
     varied=None,
 )
@@ -198,33 +195,25 @@ GRID = (drop_tail, adaptive_red, tuning, drop_tails, six_areds, two_areds)
 # What the talk leaves open
 
 
-def same_load(traffic: str) -> Alters:
+def _same_load(table: dict[str, Any], traffic: str) -> dict[str, Any]:
     """Other traffic, with as many connections as offer the same load."""
-
-    def change(table: dict[str, Any]) -> dict[str, Any]:
-        for web in table["traffic"].values():
-            rate = web["connections_per_second"] * FULL_LOAD[traffic] / FULL_RATE
-            web["connections_per_second"] = round(rate, 3)
-        return changed(table, TRAFFIC[traffic])
-
-    return change
+    for web in table["traffic"].values():
+        rate = web["connections_per_second"] * FULL_LOAD[traffic] / FULL_RATE
+        web["connections_per_second"] = round(rate, 3)
+    return changed(table, TRAFFIC[traffic])
 
 
-def _marking(**changes: Any) -> Alters:
+def _marking(table: dict[str, Any], **changes: Any) -> dict[str, Any]:
     """Other parameters for the queues that mark."""
-
-    def change(table: dict[str, Any]) -> dict[str, Any]:
-        for link in table["links"].values():
-            if "ecn" in link["queue"]:
-                link["queue"].update(changes)
-        return table
-
-    return change
+    for link in table["links"].values():
+        if "ecn" in link["queue"]:
+            link["queue"].update(changes)
+    return table
 
 
 def _full_tcp(table: dict[str, Any]) -> dict[str, Any]:
     """What was not published stays as decided: SACK or not, ECN or not, the receiver's window in bytes."""
-    table = same_load("MSS 536")(table)
+    table = _same_load(table, "MSS 536")
     table["tcp"] = {
         "profile": "ns-2.2003-full",
         "recovery": {"kind": table["tcp"]["recovery"]["kind"]},
@@ -236,19 +225,21 @@ def _full_tcp(table: dict[str, Any]) -> dict[str, Any]:
 
 _tcp = (
     Variant("as ns-2 came in 2003", "Its FullTcp, with its own recovery, timers and 536 B.", _full_tcp),
-    Variant("MSS 536", "ns-2's segment of FullTcp, at the same load.", same_load("MSS 536")),
+    Variant(
+        "MSS 536", "ns-2's segment of FullTcp, at the same load.", partial(_same_load, traffic="MSS 536")
+    ),
     Variant("minimum RTO 0.2 s", "ns-2's of 2004.", {"tcp.rto.min": "200ms"}),
     Variant("initial RTO 1 s", "Today's (RFC 6298).", {"tcp.rto.initial": "1s"}),
     Variant("initial RTO 6 s", "ns-2's until 2006.", {"tcp.rto.initial": "6s"}),
     Variant("initial window 10", "Today's (RFC 6928).", {"tcp.cwnd.initial": 10}),
 )
-_http = Variant("HTTP/1.1", "Some connections persist over pages, at the same load.", same_load("HTTP/1.1"))
+_http = Variant("HTTP/1.1", "Some connections persist over pages.", partial(_same_load, traffic="HTTP/1.1"))
 _buffer = Variant("twice the buffer", "Drop Tail's is 222 packets.", queue_with("drop-tail", limit="222p"))
 _red = queue_with("adaptive-red", target_delay="60ms"), queue_with("adaptive-red", mean_packet="1000B")
 _target = Variant("target 60 ms", "Adaptive RED aims at 60 ms in the queue.", _red[0])
 _packet = Variant("mean packet 1000 B", "Packets are taken to be twice ns-2's default.", _red[1])
-_up_to = Variant("marks up to twice max_th", "As ns-2 before April 2002.", _marking(mark_p=1.0))
-_always = Variant("never drops what it may mark", "As Linux.", _marking(mark_p=1.0, ecn="always"))
+_up_to = Variant("marks up to twice max_th", "As ns-2 before April 2002.", partial(_marking, mark_p=1.0))
+_always = Variant("never drops what it may mark", "As Linux.", partial(_marking, mark_p=1.0, ecn="always"))
 
 DECISIONS = (
     Decision(

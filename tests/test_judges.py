@@ -23,7 +23,7 @@ from aqmlab.results.variable import measured, points_of, points_used
 from aqmlab.stats import Evidence, Verdict
 from aqmlab.studies.fair_queueing import measures as fair_queueing
 from aqmlab.studies.shred import measures as shred
-from aqmlab.studies.shred.experiments import web_only
+from aqmlab.studies.shred import web_only
 from aqmlab.studies.unc_web import measures as unc_web
 from aqmlab.study.publication import Claim, Study
 

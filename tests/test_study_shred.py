@@ -13,21 +13,20 @@ import pytest
 from study_checks import check_drop_functions, check_every_scenario, check_variants, cut, judged, runs
 
 from aqmlab import metrics
-from aqmlab.measures import View
+from aqmlab.measures import Measure, View
 from aqmlab.scenario import Scenario
-from aqmlab.studies.shred import STUDY, claims, measures
-from aqmlab.studies.shred.claims import CLAIMS
-from aqmlab.studies.shred.experiments import (
-    QUEUES,
-    UNCONGESTED,
-    dumbbell,
+from aqmlab.studies.shred import (
+    STUDY,
     ftp_mixed,
     ftp_only,
     lost_packet,
-    web,
+    measures,
+    mixed,
+    normalised,
     web_mixed,
     web_only,
 )
+from aqmlab.studies.shred.network import QUEUES, UNCONGESTED, dumbbell, web
 from aqmlab.study import run as study
 
 
@@ -76,16 +75,16 @@ def web_run() -> Any:
 
 def test_the_measures_of_a_web_run_agree_with_its_summary(web_run: Any) -> None:
     view, summary = View(web_run), web_run.summary
-    values = {one: one.of(view) for one in measures.WEB}
+    values = {one: one.of(view) for one in measures.WEB if isinstance(one, Measure)}
     found = summary["transfers"]["web"]
-    assert (values[measures.COUNT], values[measures.UNFINISHED]) == (found["count"], found["unfinished"])
+    *_, per_second = measures.OFFERED
+    assert values[per_second] * 40 == pytest.approx(found["count"])
     assert values[measures.MEAN_TIME] == pytest.approx(found["mean_s"])
     assert values[measures.P90] == pytest.approx(found["p90_s"])
     assert values[measures.MEAN_ACTIVE] == pytest.approx(found["mean_active"])
     assert values[measures.RESPONSE] == pytest.approx(found["mean_s"]), "one object to a page"
     goodput = sum(summary["flows"][name]["goodput_bps"] for name in ("web", "ftp"))
     assert values[measures.GOODPUT] == pytest.approx(goodput / 1e6)
-    assert values[measures.UTILISATION] == 100 * summary["links"]["bottleneck"]["utilisation"]
     assert sum(values[measures.ENDED]) + sum(values[measures.CENSORED]) == found["count"]
     place = measures.GRID.tolist().index(1.0)
     beyond = metrics.tail(metrics.completed_times(web_run.transfers, 20.0), measures.GRID)[place]
@@ -123,7 +122,7 @@ def test_losing_the_syn_costs_the_initial_time_out_and_a_middle_packet_almost_no
         for point in sweep.points()
         if point.labels["lost"] in ("none", "SYN", "4", "10")
     }
-    time_s = {lost: measures.LOST_TIME.of(view) for lost, view in views.items()}
+    time_s = {lost: lost_packet["object.mean-time"].measure.of(view) for lost, view in views.items()}
     assert time_s["SYN"] - time_s["none"] == pytest.approx(3.0, abs=0.3)
     assert measures.LOST_TIMEOUTS.of(views["10"]) == 1, "the last packet has no duplicate ACKs after it"
     assert time_s["4"] < time_s["10"]
@@ -134,8 +133,7 @@ def test_normalising_divides_by_the_uncongested_run_of_the_same_seed_and_load() 
         return float((0.3 if labels["queue"] == UNCONGESTED else 0.9) * labels["load"] * seed)
 
     found = {"web-mixed": runs(web_mixed, {measures.MEAN_TIME: time_s})}
-    variable = claims.normalised(claims.mixed)
-    assert variable.values(found, {"queue": "RED", "load": 0.5}, [2]) == [pytest.approx(3.0)]
+    assert normalised(mixed).value(found, {"queue": "RED", "load": 0.5}, 2) == pytest.approx(3.0)
 
 
 @pytest.mark.parametrize(
@@ -150,7 +148,7 @@ def test_normalising_divides_by_the_uncongested_run_of_the_same_seed_and_load() 
 def test_sh_4_has_the_bands_of_the_sheet(shred_time: float, red_time: float, verdict: str) -> None:
     times = {"SHRED": shred_time, "RED": red_time, "Drop Tail": 1.0, UNCONGESTED: 0.3}
     found = runs(web_mixed, {measures.MEAN_TIME: times})
-    assert judged(CLAIMS, "SH-4.2", (web_mixed, found)).verdict == verdict
+    assert judged(STUDY.claims, "SH-4.2", (web_mixed, found)).verdict == verdict
 
 
 @pytest.mark.parametrize(("growth", "verdict"), [(0.5, "holds"), (-0.5, "fails")])
@@ -163,14 +161,14 @@ def test_sh_5_asks_whether_the_advantage_grows(growth: float, verdict: str) -> N
         return {measures.DROP_PERCENT: percent}
 
     found = (web_mixed, runs(web_mixed, drops("load", 0.1))), (ftp_mixed, runs(ftp_mixed, drops("flows", 10)))
-    assert judged(CLAIMS, "SH-5", *found).verdict == verdict
+    assert judged(STUDY.claims, "SH-5", *found).verdict == verdict
 
 
 @pytest.mark.parametrize(("ratio", "verdict"), [(1.0, "holds"), (1.05, "holds"), (0.9, "fails")])
 def test_sh_8_calls_more_goodput_no_harm(ratio: float, verdict: str) -> None:
     goodput = {"SHRED": 9.0 * ratio, "RED": 9.0, "Drop Tail": 9.0}
     found = runs(ftp_only, {measures.FTP_ALONE: goodput, measures.JAIN: 0.99})
-    assert judged(CLAIMS, "SH-8.2", (ftp_only, found)).verdict == verdict
+    assert judged(STUDY.claims, "SH-8.2", (ftp_only, found)).verdict == verdict
 
 
 def test_harm_at_a_single_number_of_flows_is_harm() -> None:
@@ -178,7 +176,7 @@ def test_harm_at_a_single_number_of_flows_is_harm() -> None:
         return 8.0 if labels == {"flows": 100, "queue": "SHRED"} else 9.0 + 0.01 * seed
 
     found = runs(ftp_only, {measures.FTP_ALONE: goodput, measures.JAIN: 0.99})
-    evidence = judged(CLAIMS, "SH-8.2", (ftp_only, found))
+    evidence = judged(STUDY.claims, "SH-8.2", (ftp_only, found))
     assert evidence.verdict == "fails"
     assert [part.where for part in evidence.parts if part.verdict == "fails"] == [{"flows": 100}]
 
@@ -204,7 +202,7 @@ def test_a_small_study_runs_end_to_end_on_real_runs(tmp_path: Path) -> None:
         experiments=(cut(web_only, "40s"),),
         figures=tuple(figure for figure in STUDY.figures if figure.id in ("3a", "3b")),
         tables=(),
-        claims=tuple(dataclasses.replace(claim, figures=("3a",)) for claim in CLAIMS if claim.id == "SH-1.2"),
+        claims=tuple(dataclasses.replace(one, figures=("3a",)) for one in STUDY.claims if one.id == "SH-1.2"),
         answer=lambda found: [],
         checks=lambda results: [],
         decisions=(),

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
+import numpy as np
 import polars as pl
 
 from aqmlab import metrics, stats
 from aqmlab.measures import Run
+from aqmlab.results.labels import Value
+from aqmlab.results.rule import AnyRule, every, ratio
 from aqmlab.results.table import ExperimentResults
 from aqmlab.results.variable import Variable, points_of, seeds_of
 from aqmlab.scenario import changed
+from aqmlab.study.experiment import Form
 from aqmlab.study.publication import Verdicts
 
 Alters = Callable[[dict[str, Any]], dict[str, Any]]
@@ -43,6 +47,11 @@ def constant(size_bytes: int) -> dict[str, Any]:
     return {"kind": "constant", "value": f"{size_bytes}B"}
 
 
+def frame(rows: Iterable[Sequence[Any]], *columns: str) -> pl.DataFrame:
+    """A table of some rows."""
+    return pl.DataFrame(list(rows), schema=columns, orient="row")
+
+
 def rows_of(run: Run, table: str, traffic: str) -> pl.DataFrame:
     """The rows of a table that belong to a workload."""
     return run.tables[table].filter(pl.col("traffic") == traffic)
@@ -51,6 +60,34 @@ def rows_of(run: Run, table: str, traffic: str) -> pl.DataFrame:
 def mean(values: metrics.Floats) -> float:
     """The mean; NaN of nothing."""
     return float(values.mean()) if values.size else math.nan
+
+
+def forms(
+    quick: Mapping[str, Sequence[Value]] | None = None,
+    variants: Mapping[str, Sequence[Value]] | None = None,
+    seeds: int = 3,
+) -> dict[str, Any]:
+    """Fields of an experiment: its quick form, of three seeds and these values of axes; and that variants are
+    tried, in the quick form at these values of axes, with so many seeds."""
+    tried = {} if variants is None else {"varied": Form(), "varied_quick": Form(seeds=seeds, axes=variants)}
+    return {"quick": Form(seeds=3, axes=quick or {}), **tried}
+
+
+def less(*variables: Variable, than: Sequence[str], queue: str | None = None) -> AnyRule:
+    """That each of some variables is less under a queue than under each of others; without one, under each
+    of those that the axis `queue` leaves open."""
+    return every(
+        *(
+            ratio(one if queue is None else one.at(queue=queue), one.at(queue=other)) < 1
+            for one in variables
+            for other in than
+        )
+    )
+
+
+def quantile(values: metrics.Floats, share: float) -> float:
+    """A quantile; NaN of nothing."""
+    return float(np.quantile(values, share)) if values.size else math.nan
 
 
 def settled_after(active: Sequence[Sequence[float]], step_s: float) -> float:

@@ -1,23 +1,38 @@
-"""Distributions of response times held against each other, seed by seed."""
+"""Distributions of response times held against each other, seed by seed, and drawn."""
 
 from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
+import polars as pl
 
 from aqmlab import stats
-from aqmlab.metrics.response_times import Crossing, Floats, crossings, zero_between
-from aqmlab.results.labels import Labels
+from aqmlab.charts.chart import Chart
+from aqmlab.metrics.response_times import (
+    Crossing,
+    Floats,
+    chart_of_body,
+    chart_of_tail,
+    crossings,
+    sentence,
+    time_text,
+    zero_between,
+)
+from aqmlab.results.labels import Labels, Value
 from aqmlab.results.table import ExperimentResults
-from aqmlab.results.variable import Variable, axes_of, common_values, product, seeds_of
+from aqmlab.results.variable import Variable, all_at, axes_of, common_values, product, seeds_of
 from aqmlab.stats import Interval, bands, modality
-from aqmlab.studies.unc_web import measures
-from aqmlab.studies.unc_web.experiments import adaptive_red, drop_tail
-from aqmlab.studies.unc_web.measures import GRID
+from aqmlab.studies.shared import frame
+from aqmlab.studies.unc_web.measures import CDF, GRID
+from aqmlab.studies.unc_web.network import PLOTTED, TCPS, UNITS, adaptive_red, drop_tail
+from aqmlab.study import Figure, Table, difference, line, scaled, stacked
+from aqmlab.study.charts import Draws
+from aqmlab.study.query import Asked, means
 
 Values = Sequence[Sequence[Any]]
 """Of some variables the values of all seeds: a distribution each, or `None`."""
@@ -25,10 +40,11 @@ Values = Sequence[Sequence[Any]]
 LEAST = 0.01
 """A difference of two distribution functions that counts: one response in a hundred."""
 
+
 cdf: dict[str, Variable] = {
-    "Drop Tail": drop_tail[measures.CDF],
-    "ARED": adaptive_red[measures.CDF].at(queue="ARED"),
-    "ARED+ECN": adaptive_red[measures.CDF].at(queue="ARED+ECN"),
+    "Drop Tail": drop_tail[CDF],
+    "ARED": adaptive_red[CDF].at(queue="ARED"),
+    "ARED+ECN": adaptive_red[CDF].at(queue="ARED+ECN"),
 }
 """The distributions of response times, by queue."""
 
@@ -117,3 +133,106 @@ def later(values: Values, level: float) -> Interval:
     return modality.paired_ratio(
         crossing_times(differences(first, base)), crossing_times(differences(second, base)), level
     )
+
+
+# Figures, and the table of crossings
+
+_TIMES = [float(at) for at in GRID]
+
+
+def _queues(**labels: Value) -> dict[str, Variable]:
+    """The distributions under a TCP, by queue, and what Adaptive RED counts in."""
+    return dict(zip(cdf, all_at(tuple(cdf.values()), labels), strict=True))
+
+
+def _curves(several: Mapping[str, Variable]) -> dict[str, Variable]:
+    """Distributions time by time."""
+    return {name: one.unrolled("time_s", _TIMES) for name, one in several.items()}
+
+
+_panel = "{} % load".format
+
+
+def _over_time(by: str, several: Mapping[str, Asked], **options: Any) -> Draws:
+    x: dict[str, Any] = {"x_label": "response time (s)", "log_x": True, "x_limits": (0.005, 50.0)}
+    return line(stacked(by, several).told(load=_panel), x="time_s", by=by, panel="load", **x, **options)
+
+
+def _all_loads(unit: Value, tcp: Value) -> Figure:
+    curves = _curves(_queues(unit=unit, tcp=tcp))
+    chart = _over_time("queue", curves, kind="cdf", y_label="share of requests done", intervals=False)
+    title = f"Response times at all loads: {tcp}, ARED in {unit}, means over the seeds"
+    return Figure(f"all-loads-{unit}-{tcp}".lower(), title, chart)
+
+
+def _differences(unit: Value) -> Figure:
+    curves = _curves(_queues(unit=unit, tcp="Reno"))
+    points = {queue: scaled(one.among(load=PLOTTED), 100, "%") for queue, one in curves.items()}
+    pairs = {f"{ours} less {theirs}": difference(points[ours], points[theirs]) for ours, theirs in PAIRINGS}
+    label = "difference in the share\nof requests done (points)"
+    chart = _over_time("pairing", pairs, kind="curve", y_label=label, levels={"": 0.0})
+    return Figure(f"difference-{unit}", f"Who is ahead when: above zero the first, ARED in {unit}", chart)
+
+
+def _two(two: Mapping[str, Variable], how: Callable[..., Chart], y_label: str, **options: Any) -> Draws:
+    """Two distributions at the talk's loads, with the points where they cross."""
+    plotted = {name: one.among(load=PLOTTED) for name, one in two.items()}
+    drawn = stacked("queue", _curves(plotted)).told(load=_panel)
+
+    def draw(results: ExperimentResults) -> Chart:
+        curves = means(drawn, results, "load", "queue", "time_s").rename({"value": "share"})
+        crossings = {
+            _panel(labels["load"]): {time_text(one.at_s): one.at_s for one in certain_crossings(*values)}
+            for labels, values in seed_by_seed(tuple(plotted.values()), results)
+        }
+        chart = how(curves.drop("low", "high"), "queue", "load", "a request", {})
+        return replace(chart, y_label=y_label, panel_guides=crossings, **options)
+
+    return draw
+
+
+def _pair(id: str, title: str, two: Mapping[str, Variable]) -> tuple[Figure, Figure]:
+    body = _two(two, chart_of_body, "Share of requests done")
+    limits = {"x_limits": (0.1, _TIMES[-1]), "y_limits": (1e-4, 1.0)}
+    tail = _two(two, chart_of_tail, "Share of requests that take longer", **limits)
+    dotted = "A dotted line marks where they cross by at least a response in a hundred on either side."
+    return (
+        Figure(id, f"Response times: {title}", body, f"As far as nine in ten requests need. {dotted}"),
+        Figure(f"{id}-tail", f"The slow ones: {title}", tail),
+    )
+
+
+def _pairings(unit: Value) -> Iterator[Figure]:
+    of = _queues(unit=unit, tcp="Reno")
+    for letter, (ours, theirs) in zip("cde", PAIRINGS, strict=True):
+        title = f"{theirs} and {ours}, Reno, ARED in {unit}"
+        yield from _pair(f"{letter}-{unit}", title, {queue: of[queue] for queue in (theirs, ours)})
+
+
+def _crossings(results: ExperimentResults) -> pl.DataFrame:
+    rows = (
+        (f"{at['load']} %", at["tcp"], at["unit"], f"{ours} and {theirs}", *_order(values, ours, theirs))
+        for ours, theirs in PAIRINGS
+        for at, values in seed_by_seed((cdf[ours], cdf[theirs]), results)
+    )
+    return frame(rows, "load", "TCP", "ARED in", "pairing", "crossings", "who is ahead")
+
+
+def _order(values: Values, ours: str, theirs: str) -> tuple[int, str]:
+    """How often two distributions cross, and in words how they lie."""
+    if found := certain_crossings(*values):
+        return len(found), "; ".join(sentence(one, ours, theirs) for one in found)
+    mean = differences(*values).mean(axis=0)
+    most, ahead = max((float(mean.max()), ours), (-float(mean.min()), theirs))
+    if most < LEAST:
+        return 0, "nowhere apart by a response in a hundred"
+    return 0, f"{ahead}, by up to {100 * most:.1f} in a hundred"
+
+
+DISTRIBUTIONS: tuple[Figure | Table, ...] = (
+    *_pair("b", "Drop Tail, Reno and SACK", {str(tcp): cdf["Drop Tail"].at(tcp=tcp) for tcp in TCPS}),
+    *(figure for unit in UNITS for figure in _pairings(unit)),
+    *map(_differences, UNITS),
+    *(_all_loads(unit, tcp) for unit in UNITS for tcp in TCPS),
+    Table("crossings", "Where distributions cross by a response in a hundred, surely", _crossings, ""),
+)

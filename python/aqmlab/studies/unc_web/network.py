@@ -1,17 +1,17 @@
-"""The experiments of the study `unc-web`: scenarios, axes, and what is measured."""
+"""The network, the traffic and the queues; the grid of experiments; and what the talk leaves open."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
-from aqmlab.comparison.calibrate import ROOM, UNCONGESTED
 from aqmlab.scenario import changed
-from aqmlab.studies.shared import Alters
+from aqmlab.studies.shared import Alters, queue_with
 from aqmlab.studies.unc_web import measures
 from aqmlab.studies.unc_web.measures import WAYS
-from aqmlab.study.experiment import Experiment, Form
+from aqmlab.study import Decision, Experiment, Form, Variant
 from aqmlab.sweep import Changes
 
 RATE_MBPS = 10
@@ -25,9 +25,6 @@ PLOTTED = (80, 105)
 PAIRS = 125_000
 """In each direction: the talk's 250 000 in all."""
 
-QUICK_PAIRS = 8_000
-SHORT_PAIRS = 25_000
-
 FULL_LOAD: Mapping[str, float] = {"as decided": 136.5, "MSS 536": 128.3, "HTTP/1.1": 127.0}
 """New connections per second and direction that offer all of the line, by traffic.
 
@@ -37,22 +34,20 @@ others by what as many connections offer over what those of the first do, seed b
 
 FULL_RATE = FULL_LOAD["as decided"]
 
-# Queues
-
 MEAN_PACKET = 500
 LIMIT = 555
 """Packets: five times Drop Tail's buffer, and so more than twice `max_th`."""
 
 ADAPTIVE_RED: Mapping[str, Any] = {
     "kind": "adaptive-red",
+    "target_delay": "5ms",
+    "mean_packet": f"{MEAN_PACKET}B",
+    "limit": f"{LIMIT}p",
     "adapts_on": "arrivals",
     "bounds": "passed",
     "bottom": 80e3 / (RATE_MBPS * 1e6),
     "gentle_line": "stale",
     "spacing": "wait",
-    "limit": f"{LIMIT}p",
-    "mean_packet": f"{MEAN_PACKET}B",
-    "target_delay": "5ms",
 }
 """Adaptive RED of the ns-2 of 2003."""
 
@@ -68,14 +63,11 @@ def _queues_with(**parameters: Any) -> dict[str, Any]:
     return {f"links.{way}.queue.{name}": value for way in WAYS for name, value in parameters.items()}
 
 
-def _aiming_at(target: str, ending: str = "") -> Changes:
+def aiming_at(target: str, ending: str = "") -> Changes:
     """Adaptive RED that aims at a delay, without and with ECN."""
-    return Changes(
-        {
-            f"ARED{ending}": {"tcp.ecn.mode": "off", **_queues_with(target_delay=target)},
-            f"ARED+ECN{ending}": {"tcp.ecn.mode": "on", **_queues_with(target_delay=target, **MARKS)},
-        }
-    )
+    drops = {"tcp.ecn.mode": "off", **_queues_with(target_delay=target)}
+    marks = {"tcp.ecn.mode": "on", **_queues_with(target_delay=target, **MARKS)}
+    return Changes({f"ARED{ending}": drops, f"ARED+ECN{ending}": marks})
 
 
 UNITS = Changes({"packets": {}, "bytes": _queues_with(**COUNTS_BYTES)})
@@ -83,10 +75,8 @@ UNITS = Changes({"packets": {}, "bytes": _queues_with(**COUNTS_BYTES)})
 
 TCPS = Changes({"Reno": {"tcp.recovery.kind": "reno"}, "SACK": {"tcp.recovery.kind": "sack"}})
 
-# Traffic
 
-
-def lasting(pairs: int) -> str:
+def lasting(pairs: float) -> str:
     """As long as so many requests take on average, after the warm-up, if they make all of the load."""
     return f"{WARM_UP_S + pairs / FULL_RATE:.9f}s"
 
@@ -97,9 +87,7 @@ def offering(rate: float) -> Alters:
     def change(table: dict[str, Any]) -> dict[str, Any]:
         warm_up_s, end_s = (float(table[key][:-1]) for key in ("warm_up", "duration"))
         table["duration"] = f"{warm_up_s + (end_s - warm_up_s) * FULL_RATE / rate:.0f}s"
-        for web in table["traffic"].values():
-            web["connections_per_second"] = round(rate, 3)
-        return table
+        return changed(table, {f"traffic.{way}.connections_per_second": round(rate, 3) for way in WAYS})
 
     return change
 
@@ -141,45 +129,24 @@ TRAFFIC: Mapping[str, Mapping[str, Any]] = {
 }
 """Traffic that needs a calibration of its own."""
 
+# The grid
 
-def same_load(traffic: str) -> Alters:
-    """Other traffic, with as many connections as offer the same load."""
-
-    def change(table: dict[str, Any]) -> dict[str, Any]:
-        for web in table["traffic"].values():
-            rate = web["connections_per_second"] * FULL_LOAD[traffic] / FULL_RATE
-            web["connections_per_second"] = round(rate, 3)
-        return changed(table, TRAFFIC[traffic])
-
-    return change
-
-
-# Experiments
-
-calibration = Experiment(
-    name="calibration",
-    title="A line on which nothing queues",
-    scenario=both_ways({"kind": "drop-tail", "limit": ROOM}, f"{UNCONGESTED * RATE_MBPS}Mbps")
-    | {"record": {"drops": False, "queue_every": "0s"}, "duration": lasting(PAIRS // 2)},
-    axes={"traffic": Changes(TRAFFIC), "rate": Changes({rate: offering(rate) for rate in (60, 100, 140)})},
-    measures=[measures.OFFERED],
-    quick=Form(seeds=2, changes={"duration": lasting(QUICK_PAIRS // 2)}),
-)
-
+QUICK_PAIRS = 8_000
 _QUICK_LOADS = (60, 80, 90, 105)
-_QUICK = {"duration": lasting(QUICK_PAIRS)}
-_VARIED = Form(axes={"load": (80, 90, 105)})
+QUICK = {"duration": lasting(QUICK_PAIRS)}
+_VARIED = {"load": (80, 90, 105)}
+_RENO = Changes({"Reno": TCPS["Reno"]})
 
 drop_tail = Experiment(
-    name="drop-tail",
-    title="Drop Tail",
-    scenario=both_ways(DROP_TAIL),
-    axes={"tcp": TCPS, "load": loads(*LOADS)},
-    measures=measures.WEB,
+    "drop-tail",
+    "Drop Tail",
+    both_ways(DROP_TAIL),
+    {"tcp": TCPS, "load": loads(*LOADS)},
+    measures.WEB,
     seeds=5,
     most_seeds=20,
-    quick=Form(seeds=3, axes={"load": _QUICK_LOADS}, changes=_QUICK),
-    varied=_VARIED,
+    quick=Form(seeds=3, axes={"load": _QUICK_LOADS}, changes=QUICK),
+    varied=Form(axes=_VARIED),
     varied_quick=Form(seeds=2, axes={"load": (105,)}, changes={"duration": lasting(QUICK_PAIRS // 4)}),
 )
 
@@ -188,27 +155,19 @@ adaptive_red = replace(
     name="adaptive-red",
     title="Adaptive RED",
     scenario=both_ways(ADAPTIVE_RED),
-    axes={"queue": _aiming_at("5ms"), "unit": UNITS, "tcp": TCPS, "load": loads(*LOADS)},
-    varied=replace(_VARIED, axes={"tcp": ("Reno",), **_VARIED.axes}),
+    axes={"queue": aiming_at("5ms"), "unit": UNITS, **drop_tail.axes},
+    varied=Form(axes={"tcp": ("Reno",), **_VARIED}),
 )
 
 tuning = replace(
     adaptive_red,
     name="tuning",
-    axes={
-        "queue": _aiming_at("60ms", " 60 ms"),
-        "unit": UNITS,
-        "tcp": Changes({"Reno": TCPS["Reno"]}),
-        "load": loads(90, 95, 100, 105),
-    },
-    quick=Form(seeds=3, axes={"load": (105,)}, changes=_QUICK),
+    axes={"queue": aiming_at("60ms", " 60 ms"), "unit": UNITS, "tcp": _RENO, "load": loads(90, 95, 100, 105)},
+    quick=Form(seeds=3, axes={"load": (105,)}, changes=QUICK),
     varied=None,
 )
 
 # The same system several times on the same traffic: how far apart chance alone takes them
-
-FULL_PACKET = "1.2ms"
-"""How long the line takes to send one: Drop Tail draws nothing, so its hosts take up to this for a packet."""
 
 
 def _alike(
@@ -221,15 +180,84 @@ def _alike(
         scenario=both_ways(queue, jitter=jitter),
         axes={**axes, "load": loads(*at)},
         measures=[measures.CDF],
-        quick=Form(seeds=3, axes={"load": [one for one in at if one in _QUICK_LOADS]}, changes=_QUICK),
+        quick=Form(seeds=3, axes={"load": [one for one in at if one in _QUICK_LOADS]}, changes=QUICK),
         varied=None,
     )
 
 
-drop_tails = _alike(
-    "drop-tails", "Drop Tail with jitter, twice", DROP_TAIL, PLOTTED, FULL_PACKET, draws=(0, 1)
-)
+# Drop Tail draws nothing: its hosts take up to the time of a full packet, 1.2 ms, for a packet.
+drop_tails = _alike("drop-tails", "Drop Tail with jitter, twice", DROP_TAIL, PLOTTED, "1.2ms", draws=(0, 1))
 six_areds = _alike("six-areds", "Adaptive RED, six times", ADAPTIVE_RED, (50, 60, 70), draws=tuple(range(6)))
 two_areds = _alike("two-areds", "Adaptive RED, twice", ADAPTIVE_RED, PLOTTED, unit=UNITS, draws=(0, 1))
 
-EXPERIMENTS = (calibration, drop_tail, adaptive_red, tuning, drop_tails, six_areds, two_areds)
+GRID = (drop_tail, adaptive_red, tuning, drop_tails, six_areds, two_areds)
+
+# What the talk leaves open
+
+
+def _same_load(table: dict[str, Any], traffic: str) -> dict[str, Any]:
+    """Other traffic, with as many connections as offer the same load."""
+    for web in table["traffic"].values():
+        rate = web["connections_per_second"] * FULL_LOAD[traffic] / FULL_RATE
+        web["connections_per_second"] = round(rate, 3)
+    return changed(table, TRAFFIC[traffic])
+
+
+def _marking(table: dict[str, Any], **changes: Any) -> dict[str, Any]:
+    """Other parameters for the queues that mark."""
+    for link in table["links"].values():
+        if "ecn" in link["queue"]:
+            link["queue"].update(changes)
+    return table
+
+
+def _full_tcp(table: dict[str, Any]) -> dict[str, Any]:
+    """What was not published stays as decided: SACK or not, ECN or not, the receiver's window in bytes."""
+    table = _same_load(table, "MSS 536")
+    table["tcp"] = {
+        "profile": "ns-2.2003-full",
+        "recovery": {"kind": table["tcp"]["recovery"]["kind"]},
+        "receiver": {"window": table["tcp"]["receiver"]["window"], "delayed_ack": "heartbeat"},
+        "ecn": table["tcp"]["ecn"],
+    }
+    return table
+
+
+_tcp = (
+    Variant("as ns-2 came in 2003", "Its FullTcp, with its own recovery, timers and 536 B.", _full_tcp),
+    Variant(
+        "MSS 536", "ns-2's segment of FullTcp, at the same load.", partial(_same_load, traffic="MSS 536")
+    ),
+    Variant("minimum RTO 0.2 s", "ns-2's of 2004.", {"tcp.rto.min": "200ms"}),
+    Variant("initial RTO 1 s", "Today's (RFC 6298).", {"tcp.rto.initial": "1s"}),
+    Variant("initial RTO 6 s", "ns-2's until 2006.", {"tcp.rto.initial": "6s"}),
+    Variant("initial window 10", "Today's (RFC 6928).", {"tcp.cwnd.initial": 10}),
+)
+_http = Variant("HTTP/1.1", "Some connections persist over pages.", partial(_same_load, traffic="HTTP/1.1"))
+_buffer = Variant("twice the buffer", "Drop Tail's is 222 packets.", queue_with("drop-tail", limit="222p"))
+_red = queue_with("adaptive-red", target_delay="60ms"), queue_with("adaptive-red", mean_packet="1000B")
+_target = Variant("target 60 ms", "Adaptive RED aims at 60 ms in the queue.", _red[0])
+_packet = Variant("mean packet 1000 B", "Packets are taken to be twice ns-2's default.", _red[1])
+_up_to = Variant("marks up to twice max_th", "As ns-2 before April 2002.", partial(_marking, mark_p=1.0))
+_always = Variant("never drops what it may mark", "As Linux.", partial(_marking, mark_p=1.0, ecn="always"))
+
+DECISIONS = (
+    Decision(
+        "TCP",
+        "Both ends real: three-way handshake, request and response on the same connection; MSS 1460 B, "
+        "initial window 2, an acknowledgement for every second segment or after 100 ms, no limited transmit, "
+        "initial RTO 3 s, minimum RTO 1 s, window 64 kB (44 segments), Nagle's algorithm, no time stamps.",
+        "The talk says Reno and SACK only; these are the standards and stacks of the time.",
+        _tcp,
+    ),
+    Decision("HTTP", "1.0, one request on each connection.", "The default of PackMime.", (_http,)),
+    Decision("Drop Tail's buffer", "111 packets.", "1.2 mean bandwidth-delay products.", (_buffer,)),
+    Decision(
+        "Adaptive RED",
+        "ns-2's of 2003: target 5 ms, packets taken for 500 B, automatic thresholds and weight, gentle with "
+        "a line that does not follow max_p, `wait`; a buffer of 555 packets.",
+        "Defaults of the time; the tuning of the talk is not known. A target of 60 ms is in the grid, too.",
+        (_target, _packet),
+    ),
+    Decision("ECN", "Marks while p_b is at most 0.1.", "As ns-2 since April 2002.", (_up_to, _always)),
+)

@@ -1,0 +1,202 @@
+"""The network and the traffic of slide 17, the queues, and what the talk leaves open of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import partial
+from typing import Any
+
+from aqmlab.scenario import changed
+from aqmlab.studies.shared import queue_with
+from aqmlab.study import Decision, Variant
+from aqmlab.sweep import Change, Changes
+
+MSS = "934B"
+"""Of data in a packet of 974 B, slide 17."""
+
+WARM_UP_S = 20.0
+DURATION_S = 160.0
+
+RED: dict[str, Any] = {"min_th": "30p", "max_th": "90p", "max_p": 0.1, "weight": 0.0008, "limit": "225p"}
+RED |= {"mean_packet": "974B", "gentle": True, "spacing": "no-wait"}
+"""Slide 17; gentle: slide 12; spacing: slide 7."""
+
+DISCIPLINES: dict[str, dict[str, Any]] = {
+    "Drop Tail": {"kind": "drop-tail", "limit": "225p"},
+    "RED": {"kind": "red", **RED},
+    "SHRED": {"kind": "shred", "window_weight": 0.002, "floor": "zero", "red": RED},
+}
+
+PI = {"q_ref": "60p", "limit": "225p"}  # RED's target: midway between its thresholds
+
+HINT_ON_PI: dict[str, dict[str, Any]] = {
+    "PI": {"kind": "pi", **PI},
+    "PISA": {"kind": "pisa", "window_weight": 0.002, "pi": PI},
+    "PIMC": {"kind": "pimc", "pi": PI},
+}
+
+QUEUES = tuple(DISCIPLINES)
+UNCONGESTED = "uncongested"
+
+
+def uncongested(table: dict[str, Any]) -> dict[str, Any]:
+    """The same Web arrivals without FTP on a bottleneck ten times as fast."""
+    table["bottleneck"] |= {"rate": "100Mbps", "queue": {"kind": "drop-tail", "limit": "100000p"}}
+    table["traffic"].pop("ftp", None)
+    # A load is a share of the bottleneck's rate: a tenth of it on a line ten times as fast.
+    table["traffic"]["web"]["load"] /= 10
+    return table
+
+
+QUEUE = Changes({name: {"bottleneck.queue": queue} for name, queue in DISCIPLINES.items()})
+QUEUE_OR_NONE = Changes({**QUEUE, UNCONGESTED: uncongested})
+
+
+def flows(*counts: int) -> Changes:
+    """Permanent FTP flows, or none of them."""
+    return Changes(
+        {count: {"traffic.ftp.flows": count} if count else {"traffic.ftp": None} for count in counts}
+    )
+
+
+OBJECT_SIZES: dict[str, Any] = {
+    "kind": "lomax",
+    "mean": "10kB",
+    "shape": 1.2,
+    "minimum": "12B",
+    "maximum": "2MB",
+}
+
+SIZES = {
+    f"{cut}, {mean}": {**OBJECT_SIZES, "truncation": truncation, "calibration": calibration}
+    for mean, calibration in (("mean 10 kB", "exact"), ("10 kB before the cut", "nominal"))
+    for cut, truncation in (("cut", "clip"), ("redrawn", "redraw"))
+}
+"""Readings of "mean 10 KB, min 12 bytes, max 2 MB"; the first is the one we use."""
+
+PAGES = {most: {"kind": "discrete-uniform", "minimum": 1, "maximum": most} for most in (8, 16, 32)}
+"""Pages of 1 to so many objects at random."""
+
+FTP = {"kind": "ftp", "flows": 10, "stagger": "10s"}
+
+
+ONE_OBJECT = {"kind": "constant", "value": 1}
+
+
+def web(load: float, objects: Mapping[str, Any] = ONE_OBJECT) -> dict[str, Any]:
+    """Pages that make a share of the bottleneck's rate."""
+    return {"kind": "web", "load": load, "objects": objects}
+
+
+def dumbbell(
+    *, queue: str = "Drop Tail", drops: bool = False, queue_every: str = "0s", **traffic: dict[str, Any]
+) -> dict[str, Any]:
+    """The dumbbell of slide 17 with some traffic."""
+    return {
+        "duration": f"{DURATION_S:g}s",
+        "warm_up": f"{WARM_UP_S:g}s",
+        "bottleneck": {"rate": "10Mbps", "delay": "60ms", "queue": DISCIPLINES[queue]},
+        "access": {"rate": "100Mbps", "delay": "1ms"},
+        "tcp": {"profile": "ns-2.35", "connection": {"mss": MSS}, "receiver": {"window": 10_000}},
+        "traffic": traffic,
+        "record": {"drops": drops, "queue_every": queue_every},
+    }
+
+
+# What the talk leaves open
+
+
+def _red(table: dict[str, Any], **changes: Any) -> dict[str, Any]:
+    """Changes the RED of the queue, SHRED's own included."""
+    queue = table["bottleneck"]["queue"]
+    if queue["kind"] in ("red", "shred"):
+        queue.get("red", queue).update(changes)
+    return table
+
+
+def _packets_of_1000(table: dict[str, Any]) -> dict[str, Any]:
+    return _red(changed(table, {"tcp.connection.mss": "1000B"}), mean_packet="1040B")
+
+
+def _of_2003(table: dict[str, Any]) -> dict[str, Any]:
+    """What ns-2 did in 2003 unless told otherwise."""
+    length = table["tcp"]["connection"]
+    table["tcp"] = {"profile": "ns-2.2003", "connection": length, "receiver": {"window": 20}}
+    table["host"] = {"jitter": "0s"}
+    return _red(table, spacing="wait")
+
+
+def _redrawn(table: dict[str, Any]) -> dict[str, Any]:
+    if "web" in table["traffic"]:
+        table["traffic"]["web"]["sizes"] = {**OBJECT_SIZES, "truncation": "redraw"}
+    return table
+
+
+def _linux(**ecn: str) -> Change:
+    """TCP of Linux 6.1 in packets of the same size."""
+    return {"tcp": {"profile": "linux-6", "connection": {"mss": MSS}, **({"ecn": ecn} if ecn else {})}}
+
+
+_red_only = Variant("RED not gentle", "RED drops everything above max_th.", queue_with("red", gentle=False))
+_both = Variant("nobody gentle", "SHRED, too, drops everything above max_th.", partial(_red, gentle=False))
+_literal = Variant("floor none", "SHRED's formulas taken literally.", queue_with("shred", floor="none"))
+_steeper = Variant(
+    "floor zero-ratio", "SHRED's line gets steeper: it keeps max_p.", queue_with("shred", floor="zero-ratio")
+)
+_wait = Variant("wait", "ns-2's: no drop until count times p reaches 1.", partial(_red, spacing="wait"))
+_larger = Variant("packets of 1040 B", "Payload 1000 B, on the wire 1040 B.", _packets_of_1000)
+_RTO_1_S = {"tcp.rto.min": "1s"}
+_tcp = (
+    Variant(
+        "as ns-2 came in 2003", "Its TCP and timers, RED that waits, hosts that answer at once.", _of_2003
+    ),
+    Variant("window 20", "The receiver's window of ns-2's defaults.", {"tcp.receiver.window": 20}),
+    Variant("RTO 1 s and 3 s", "Minimum time-out 1 s, initial 3 s.", {**_RTO_1_S, "tcp.rto.initial": "3s"}),
+    Variant(
+        "RTO 1 s and 6 s", "ns-2's defaults when the talk was given.", {**_RTO_1_S, "tcp.rto.initial": "6s"}
+    ),
+)
+_sizes = Variant("sizes redrawn", "Sizes above 2 MB are drawn again, the mean kept.", _redrawn)
+_at_once = Variant("hosts at once", "Hosts answer at once: ties decide who loses.", {"host.jitter": "0s"})
+
+DECISIONS = (
+    Decision(
+        "RED gentle or not",
+        "Gentle for RED and SHRED.",
+        "Slide 12 and ns-2's default of the time; slides 6 and 8 draw RED without.",
+        (_red_only, _both),
+    ),
+    Decision(
+        "Negative min_th of large windows",
+        "The line begins at zero with its slope kept (`floor = zero`).",
+        "Taken literally, a flow of twice the average window loses 5 % at an empty queue.",
+        (_literal, _steeper),
+    ),
+    Decision("Count law", "p_a = p_b / (1 - count p_b), without ns-2's `wait`.", "Slide 7.", (_wait,)),
+    Decision("Packet size", "934 B payload, 974 B on the wire.", "The talk's average packet.", (_larger,)),
+    Decision(
+        "TCP",
+        "Reno as in ns-2.35: initial window 2, no delayed acknowledgements, limited transmit, timer of 10 ms "
+        "ticks, minimum RTO 0.2 s, initial RTO 3 s, a receiver window that never limits.",
+        "The talk says ns-2 and Reno. Versions differ.",
+        _tcp,
+    ),
+    Decision("Object sizes", "Pareto II of mean 10 kB when cut.", "Then load is what it says.", (_sizes,)),
+    Decision(
+        "Equal timing",
+        "Hosts process each packet after a random time of up to one packet's transmission.",
+        "Breaks phase effects of equal round-trip times.",
+        (_at_once,),
+    ),
+)
+
+SENDERS = Decision(
+    "Senders",
+    "Those of the study: Reno of ns-2.35, an initial window of 2, no SACK, no ECN.",
+    "So other queues stand beside the paper's in the paper's own setting.",
+    (
+        Variant("linux-6 senders", "TCP of Linux 6.1: CUBIC, SACK, RACK, initial window 10.", _linux()),
+        Variant("linux-6 senders with ECN", "The same with ECN, for queues that mark.", _linux(mode="on")),
+    ),
+)
+"""What is decided where other queues are tried."""

@@ -168,7 +168,7 @@ def test_agreement_is_counted_for_each_pair_of_sources() -> None:
 def test_recorded_replications_are_those_that_were_made_live() -> None:
     found = made_up()
     few = found[third_live.name].rows_at(unit=BYTES, queue=RED, start=2)[:6]
-    found[third_live.name] = dataclasses.replace(found[third_live.name], rows=few)
+    found[third_live.name] = Results.of_rows(few, found[third_live.name].axes)
     rows = SOURCES[RECORDED](found)[third.name].rows
     assert [row.seed for row in rows] == [1, 2, 3, 4, 5, 6]
     assert {row.labels["queue"] for row in rows} == {RED}
@@ -178,7 +178,7 @@ def test_transfers_that_were_not_done_are_warned_about() -> None:
     found = made_up()
     first, *others = found[burst_live.name].rows
     broken = dataclasses.replace(first, values={**first.values, measures.TCP_TIME.name: None})
-    found[burst_live.name] = dataclasses.replace(found[burst_live.name], rows=(broken, *others))
+    found[burst_live.name] = Results.of_rows((broken, *others), found[burst_live.name].axes)
     (warning,) = STUDY.checks(found)
     assert warning.startswith("Second test case, live: 1 of 240 runs end before a transfer is done")
 

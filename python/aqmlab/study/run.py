@@ -294,6 +294,8 @@ def _draw(figures: Sequence[Figure], results: Results, folder: Path, jobs: int |
 def _tabulate(table: Table, results: Results, folder: Path) -> pl.DataFrame | str:
     try:
         frame = table.table(results)
+        # Without figures there is no folder yet.
+        folder.mkdir(parents=True, exist_ok=True)
         write_csv(folder / f"{table.id}.csv", frame)
         return frame
     except Exception as problem:  # Nor a table.

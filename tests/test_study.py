@@ -43,6 +43,13 @@ def test_a_study_writes_its_report_claims_and_figures(tmp_path: Path) -> None:
     assert result.verdicts == {"C-1": "holds", "C-2": "undecided"}
 
 
+def test_a_study_without_figures_has_its_tables(tmp_path: Path) -> None:
+    claims = tuple(dataclasses.replace(claim, figures=()) for claim in STUDY.claims)
+    result = run(tmp_path, dataclasses.replace(STUDY, figures=(), claims=claims), quick=True)
+    assert [type(table) for _, table in result.tables] == [pl.DataFrame]
+    assert (tmp_path / "figures" / "runs.csv").exists()
+
+
 def test_claims_are_told_with_verdict_measure_and_interval(tmp_path: Path) -> None:
     run(tmp_path, quick=True)
     written = json.loads((tmp_path / "claims.json").read_text())

@@ -11,7 +11,7 @@ live form.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -19,8 +19,9 @@ from typing import Any
 import polars as pl
 
 from aqmlab.measures import Measure
+from aqmlab.results.labels import Value
 from aqmlab.results.rule import AnyRule, Estimate, anywhere, difference, every, mean_of, ratio
-from aqmlab.results.runs import Results, Runs
+from aqmlab.results.table import ExperimentResults, Results
 from aqmlab.results.variable import Variable, per_seed
 from aqmlab.stats import Evidence
 from aqmlab.studies.helsinki import beside, recorded
@@ -32,7 +33,8 @@ from aqmlab.study import Claim, Experiment, Figure, Form, Study, Table, overview
 from aqmlab.study.publication import Queues
 from aqmlab.study.queues import TODAY, counted
 from aqmlab.study.queues import readings as readings_of_queues
-from aqmlab.sweep import Changes
+from aqmlab.study.tables import AGREE
+from aqmlab.sweep import Change, Changes
 
 _experiment = partial(Experiment, seeds=20, first_seed=1001)
 """The buffer of Linux 2.4 was first tried with the seeds from 1 on; these runs are others."""
@@ -75,12 +77,7 @@ traces = _experiment(
     seeds=1,
 )
 
-_LOCK_OUT = ("while-active", "lock-out")
-
-
-def _of_each(figure: str, systems: Iterable[str] = bed.SYSTEMS) -> tuple[str, ...]:
-    """The figures that there are of each system."""
-    return tuple(f"{figure}-{system}" for system in systems)
+_BOXES, _LOCK_OUT = ("boxes-linux-2.4", "boxes-linux-6"), ("while-active", "lock-out")
 
 
 def _plotted(third: Experiment, *measures: Measure) -> list[Variable]:
@@ -89,10 +86,8 @@ def _plotted(third: Experiment, *measures: Measure) -> list[Variable]:
     return [third[one].among(start=plotted) for one in measures]
 
 
-def claims_of_third(
-    third: Experiment, systems: Iterable[str] = bed.SYSTEMS, boxes: Iterable[str] = bed.SYSTEMS
-) -> tuple[Claim, ...]:
-    """The sentences of the talk on the first test case, with the figures of systems that show them."""
+def claims_of_third(third: Experiment, boxes: tuple[str, ...] = _BOXES) -> tuple[Claim, ...]:
+    """The sentences of the talk on the first test case; `boxes` are figures of replications."""
     elapsed, handshake = _plotted(third, m.ELAPSED, m.HANDSHAKE)
     lost, others_lost, taken = (one.at(queue=TAIL_DROP) for one in _plotted(third, *m.SHARES))
     fast, slow = (one.averaged("start") for one in _plotted(third, m.FASTEST, m.SLOWEST))
@@ -119,14 +114,12 @@ def claims_of_third(
             "time hardly depends on its start, with Tail Drop it does.",
             m.spread_ratio(elapsed, _NEW_TO_OLD) <= 0.5,
             "slide 11; that hardly is at most half as much is ours",
-            ("elapsed",),
         ),
         Claim(
             "RI-2",
             "“Tail Drop, scenario after 2 seconds: the elapsed time doubles the RED's one!”",
             doubled.at({"start": 2}),
             "slide 11; that 1.5 times is nearer to twice than to once is ours",
-            ("elapsed",),
         ),
         Claim(
             "RI-2d.2",
@@ -134,8 +127,7 @@ def claims_of_third(
             "not told.",
             anywhere(doubled),
             "slide 11",
-            ("elapsed",),
-            "ours",
+            origin="ours",
         ),
         Claim(
             "RI-3",
@@ -144,8 +136,8 @@ def claims_of_third(
             "decision, as the talk does not say what its replications differ in.",
             varies("at each start, mean of the starts", pooled=False),
             "slide 12",
-            _of_each("boxes", boxes),
-            "ours",
+            boxes,
+            origin="ours",
         ),
         Claim(
             "RI-3d",
@@ -153,8 +145,8 @@ def claims_of_third(
             "than with RED.",
             varies("of the runs of all starts", pooled=True),
             "slide 12",
-            _of_each("boxes", boxes),
-            "ours",
+            boxes,
+            origin="ours",
         ),
         Claim(
             "RI-4.2",
@@ -164,8 +156,7 @@ def claims_of_third(
                 anywhere(mean_of(handshake.at(queue=TAIL_DROP)) >= 2), mean_of(handshake.at(queue=RED)) <= 2
             ),
             "slide 11, axis of the handshake",
-            ("handshake",),
-            "sheet",
+            origin="sheet",
         ),
         Claim(
             "RI-5",
@@ -181,7 +172,7 @@ def claims_of_third(
             anywhere(locked_out),
             "slide 13",
             _LOCK_OUT,
-            "ours",
+            origin="ours",
         ),
         Claim(
             "RI-6",
@@ -189,15 +180,13 @@ def claims_of_third(
             "Tail Drop does not.",
             every(mean_of(share.at(queue=RED)).within(0.5, 2), ratio(share, queue=_NEW_TO_OLD) < 1),
             "slide 14; the band is ours",
-            _of_each("retransmitted", systems),
         ),
         Claim(
             "RI-7",
             "With RED the initial flows pay a little, and are closer together.",
             every(ratio(initial, queue=_NEW_TO_OLD).within(1, 1.1), difference(apart, queue=_NEW_TO_OLD) < 0),
             "slide 14, both figures of elapsed times; the band is ours",
-            _of_each("flows", systems),
-            "sheet",
+            origin="sheet",
         ),
     )
 
@@ -241,14 +230,12 @@ burst_traces = _experiment(
     seeds=1,
 )
 
-_BESIDE_UDP = ("datagrams", "tcp-beside-udp")
-
 
 def claims_of_burst(burst: Experiment) -> tuple[Claim, ...]:
     """The sentences of the talk on the second test case."""
     received, tcp = (burst[one] for one in m.RECORDED_WITH_UDP)
 
-    def alike(at: Mapping[str, str], **pair: tuple[str, str]) -> AnyRule:
+    def alike(at: Mapping[str, str], **pair: Any) -> AnyRule:
         datagrams, time = (ratio(one.averaged("start").at(**at), **pair) for one in (received, tcp))
         return every(datagrams.within(0.9, 1.1), time.within(0.95, 1.05))
 
@@ -260,21 +247,18 @@ def claims_of_burst(burst: Experiment) -> tuple[Claim, ...]:
             "they get hardly depends on the start of UDP.",
             every(*(m.spread_ratio(one, _NEW_TO_OLD) <= 0.5 for one in one_class)),
             "slides 15 and 16; that hardly is at most half as much is ours",
-            _BESIDE_UDP,
         ),
         Claim(
             "RI-9",
             "One service class, “RED: performance close to the results with 2 service classes”.",
             alike({"queue": RED, "unit": BYTES}, service=(ONE_CLASS, TWO_CLASSES)),
             "slide 15; the bands are ours",
-            _BESIDE_UDP,
         ),
         Claim(
             "RI-10",
             "Two service classes: “Tail Drop and RED achieve the same performance”.",
             alike({"service": TWO_CLASSES}, queue=_OLD_TO_NEW),
             "slide 15; the bands are ours",
-            _BESIDE_UDP,
         ),
     )
 
@@ -290,7 +274,7 @@ _received, _tcp = (burst[one] for one in m.RECORDED_WITH_UDP)
 
 def _near(variable: Variable, printed: float) -> AnyRule:
     mean = mean_of(variable.at(queue=TAIL_DROP, service=ONE_CLASS))
-    return mean.within((1 - beside.AGREE) * printed, (1 + beside.AGREE) * printed)
+    return mean.within((1 - AGREE) * printed, (1 + AGREE) * printed)
 
 
 def _inside(of: Iterable[Measure], most: float) -> AnyRule:
@@ -305,7 +289,7 @@ NUMBERS = (
             "priority, whose start of UDP is not told.",
             anywhere(every(_near(_tcp, tcp_s), _near(_received, datagrams))),
             "slide 16; that means at one of our starts are within a tenth of both is ours",
-            (*_BESIDE_UDP, "examples"),
+            ("examples", "datagrams", "tcp-beside-udp"),
         )
         for id, (tcp_s, datagrams) in PRINTED.items()
     ),
@@ -314,16 +298,14 @@ NUMBERS = (
         "The third flow's mean elapsed times lie inside the axis, 7 to 25 s, with Tail Drop and with RED.",
         mean_of(_elapsed).within(7, 25),
         "slide 11, axis of the elapsed time",
-        ("elapsed",),
-        "sheet",
+        origin="sheet",
     ),
     Claim(
         "RI-15",
         "The third flow's mean handshakes lie inside the axis, at most 5 s, with Tail Drop and with RED.",
         mean_of(_handshake) <= 5,
         "slide 11, axis of the handshake",
-        ("handshake",),
-        "sheet",
+        origin="sheet",
     ),
     Claim(
         "RI-16",
@@ -336,8 +318,8 @@ NUMBERS = (
         )
         <= 1 / 20,
         "slide 12, axis of the boxes; the talk has 20 replications at each start",
-        _of_each("boxes"),
-        "sheet",
+        _BOXES,
+        origin="sheet",
     ),
     Claim(
         "RI-17",
@@ -345,8 +327,7 @@ NUMBERS = (
         "with Tail Drop and with RED.",
         _inside((m.FASTEST, m.SLOWEST), 40),
         "slide 14, axes of the elapsed times",
-        _of_each("flows"),
-        "sheet",
+        origin="sheet",
     ),
     Claim(
         "RI-18",
@@ -354,8 +335,7 @@ NUMBERS = (
         "Drop and with RED.",
         _inside(m.SENT_AGAIN.values(), 15),
         "slide 14, axes of the retransmitted packets",
-        _of_each("retransmitted"),
-        "sheet",
+        origin="sheet",
     ),
     Claim(
         "RI-19",
@@ -363,8 +343,7 @@ NUMBERS = (
         "RED, with one class and with two.",
         every(mean_of(_tcp).within(23, 26), mean_of(_received).within(50, 300)),
         "slide 15, both axes",
-        _BESIDE_UDP,
-        "sheet",
+        origin="sheet",
     ),
 )
 """They are of the talk's own system, so the live form, which cannot have that system, does not judge them."""
@@ -390,20 +369,17 @@ THEIRS = (
 )
 
 
-def unfinished(*experiments: Experiment) -> Callable[[Results], list[str]]:
+def unfinished(*experiments: Experiment) -> Callable[[ExperimentResults], list[str]]:
     """A warning for each experiment with runs that end before a transfer is done."""
 
-    def warnings(results: Results) -> Iterator[str]:
-        for one in experiments:
-            time = m.ELAPSED if m.ELAPSED in one.measures else m.TCP_TIME
-            rows = [row for at in QUEUES.values() for row in results[one.name].where(**at)]
-            if open_ := sum(row[time] is None for row in rows):
-                yield (
-                    f"{one.title}{', live' if one.live else ''}: {open_} of {len(rows)} runs end before a "
-                    "transfer is done; means leave them out."
-                )
+    def warning(one: Experiment, results: ExperimentResults) -> str:
+        time = m.ELAPSED if m.ELAPSED in one.measures else m.TCP_TIME
+        rows = [row for at in QUEUES.values() for row in results[one.name].rows_at(**at)]
+        open_, name = sum(row[time] is None for row in rows), f"{one.title}{', live' if one.live else ''}"
+        said = f"{name}: {open_} of {len(rows)} runs end before a transfer is done; means leave them out."
+        return said if open_ else ""
 
-    return lambda results: list(warnings(results))
+    return lambda results: [said for one in experiments if (said := warning(one, results))]
 
 
 COMPARED = beside.Comparison(
@@ -419,7 +395,7 @@ COMPARED = beside.Comparison(
 )
 
 
-def _examples(results: Results) -> pl.DataFrame:
+def _examples(results: ExperimentResults) -> pl.DataFrame:
     rows: list[tuple[Any, ...]] = [
         ("printed in the talk", None, f"{tcp_s}", datagrams) for tcp_s, datagrams in PRINTED.values()
     ]
@@ -430,7 +406,7 @@ def _examples(results: Results) -> pl.DataFrame:
     return pl.DataFrame(rows, schema=schema, orient="row")
 
 
-def _claims_beside(results: Results) -> pl.DataFrame:
+def _claims_beside(results: ExperimentResults) -> pl.DataFrame:
     """The verdict of each claim that the recorded runs are judged by, on ours at their starts and on them."""
 
     def text(evidence: Evidence) -> str:
@@ -440,7 +416,7 @@ def _claims_beside(results: Results) -> pl.DataFrame:
     for name, theirs in recorded.results().items():
         starts = tuple(start for start in results[name].axes["start"] if start in theirs.axes["start"])
         rows = tuple(row for row in results[name].rows if row.labels["start"] in starts)
-        at_their_starts[name] = Runs(rows=rows, axes={**results[name].axes, "start": starts})
+        at_their_starts[name] = Results.of_rows(rows, {**results[name].axes, "start": starts})
     judged = [one for one in CLAIMS if one.id not in NOT_OF_THE_KERNEL]
     columns = {
         f"{ours.name} | {theirs.name}": [
@@ -455,14 +431,14 @@ def _claims_beside(results: Results) -> pl.DataFrame:
     return pl.DataFrame({"claim": [one.id for one in judged], **columns})
 
 
-_MORE = (
+_MORE: tuple[Figure | Table, ...] = (
     COMPARED.beside_udp("throughout-tcp", "TCP, with UDP until it is done", throughout[m.TCP_TIME]),
     COMPARED.beside_udp("throughout-udp", "Datagrams that arrive", throughout[m.UDP_ARRIVED], 0.0, 1.05),
     *(
         Figure(
             f"boxes-{system}",
             f"Elapsed time of the third flow over replications, {system}",
-            beside.boxes(
+            beside.elapsed_boxes(
                 third[m.ELAPSED].at(system=system),
                 {"aqmlab": beside.ours, "Linux 6.1 kernel": recorded.in_place},
                 {"Linux 6.1 kernel": "aqmlab"},
@@ -521,8 +497,6 @@ _MORE = (
 
 # Other queues beside the testbed's
 
-AS_IT_COMES = " as it comes"
-
 _FOR_THE_LINE: Mapping[str, Mapping[str, str]] = {
     "CoDel": {"target": "90ms", "interval": "500ms"},
     "FQ-CoDel": {"target": "90ms", "interval": "500ms"},
@@ -535,44 +509,40 @@ _FOR_THE_LINE: Mapping[str, Mapping[str, str]] = {
 the time of a full packet, which is 87 ms, empties it."""
 
 
-def _sooner(variable: Variable, *others: str) -> AnyRule:
-    return every(*(ratio(variable, variable.at(queue=other)) < 1 for other in others))
-
-
 def with_queues(queues: Queues) -> Study:
     """What other queues do on a last hop of 140 kbit/s, where a packet takes longer than their targets:
     today's with parameters for the line, and as they come."""
     tuned = {name: {**_FOR_THE_LINE.get(name, {}), **table} for name, table in queues.items()}
     untuned = {f"{name} as it comes": table for name, table in queues.items() if name in _FOR_THE_LINE}
-    added = {name: bed.with_queue(table) for name, table in {**tuned, **untuned}.items()}
-    wider = partial(replace, varied=None)
-    of_third = wider(
+    added: dict[Value, Change] = {name: bed.with_queue(table) for name, table in {**tuned, **untuned}.items()}
+    queue = Changes({**bed.QUEUE, **added})
+    of_third = replace(
         third,
         name="today-third",
-        axes={"queue": Changes({**bed.QUEUE, **added}), "traffic.third.start": starts(0, 2, 4, 5.5)},
+        axes={"queue": queue, "traffic.third.start": starts(0, 2, 4, 5.5)},
         quick=Form(seeds=5, axes={"start": (2, 5.5)}),
+        varied=None,
     )
-    of_burst = wider(
+    of_burst = replace(
         burst,
         name="today-burst",
-        axes={"queue": Changes({**bed.QUEUE, **added}), "traffic.voice.start": starts(0, 2, 7)},
+        axes={"queue": queue, "traffic.voice.start": starts(0, 2, 7)},
         quick=Form(seeds=5, axes={"start": (7,)}),
+        varied=None,
     )
-    tables = {
-        case: tuple(
-            Table(
-                f"{case}-{start:g}",
-                f"{title} {start:g} s",
-                overview([one[measure].at(start=start) for measure in shown], by="queue"),
-            )
-            for start in map(float, one.values("start"))
+    # A mean over the starts would hide at which a queue does badly.
+    tables = (
+        Table(
+            f"{id}-{beside.in_words(start)}",
+            f"{title} {beside.in_words(start)} s",
+            overview([one[measure].at(start=start) for measure in one.measures], by="queue"),
         )
-        for case, one, title, shown in (
-            ("third", of_third, "Three transfers, the third from", (*m.OF_THREE[:4], *m.SHARES[:2])),
-            ("burst", of_burst, "A transfer beside datagrams from", m.WITH_UDP[:3]),
+        for id, title, one in (
+            ("third", "Three transfers, the third from", of_third),
+            ("burst", "A transfer beside datagrams from", of_burst),
         )
-    }
-    third_tables, burst_tables = (tuple(one.id for one in of_case) for of_case in tables.values())
+        for start in one.values("start")
+    )
     elapsed, handshake, slowest = (of_third[one] for one in (m.ELAPSED, m.HANDSHAKE, m.SLOWEST))
     datagrams, file = of_burst[m.DATAGRAMS], of_burst[m.TCP_TIME]
 
@@ -581,7 +551,7 @@ def with_queues(queues: Queues) -> Study:
 
     return Study.of(
         "helsinki-today" if queues == TODAY else "helsinki-queues",
-        "Internet transport performance with AQM in a QoS-enabled network, with the queues of today",
+        f"{STUDY.title}, with the queues of today",
         of_third,
         of_burst,
         Claim(
@@ -589,8 +559,7 @@ def with_queues(queues: Queues) -> Study:
             "Whenever it starts, the third flow is done sooner than with Tail Drop and with RED.",
             every(to(elapsed) < 1, to(elapsed, RED) < 1),
             "slide 11, of RED",
-            third_tables,
-            "ours",
+            origin="ours",
         ),
         Claim(
             "T-RI-4.2",
@@ -598,8 +567,7 @@ def with_queues(queues: Queues) -> Study:
             "Drop.",
             every(to(handshake.among(start=(2, 4, 5.5))) < 1),
             "slide 11, of RED",
-            third_tables,
-            "ours",
+            origin="ours",
         ),
         Claim(
             "T-RI-7.2",
@@ -607,16 +575,14 @@ def with_queues(queues: Queues) -> Study:
             "tenth later than with Tail Drop.",
             to(slowest) <= 1.1,
             "slide 14, of RED; the tenth is ours",
-            third_tables,
-            "ours",
+            origin="ours",
         ),
         Claim(
             "T-RI-8.2",
             "Whenever they start, as many datagrams arrive beside a transfer as with Tail Drop, or more.",
             to(datagrams) >= 1,
             "slides 15 and 16, of RED",
-            burst_tables,
-            "ours",
+            origin="ours",
         ),
         Claim(
             "T-RI-9.2",
@@ -624,22 +590,15 @@ def with_queues(queues: Queues) -> Study:
             "than with Tail Drop.",
             to(file) <= 1.05,
             "slides 15 and 16, of RED; the twentieth is ours",
-            burst_tables,
-            "ours",
+            origin="ours",
         ),
-        *tables["third"],
-        *tables["burst"],
-        paper=PAPER,
+        *tables,
+        paper=STUDY.paper,
         question="What do today's queues do to TCP and UDP on a last hop of 140 kbit/s?",
-        readings=readings_of_queues(added),
+        readings=readings_of_queues(map(str, added)),
         answer=lambda found: counted(found, "of what RED was claimed to do on a slow last hop"),
     )
 
-
-PAPER = (
-    "O. Riva: Analysis of Internet Transport Service Performance with Active Queue Management in a "
-    "QoS-enabled Network. A talk, University of Helsinki, 2003."
-)
 
 STUDY = Study.of(
     "helsinki",
@@ -654,7 +613,8 @@ STUDY = Study.of(
     *COMPARED.tables,
     *_MORE,
     *bed.DECISIONS,
-    paper=PAPER,
+    paper="O. Riva: Analysis of Internet Transport Service Performance with Active Queue Management in a "
+    "QoS-enabled Network. A talk, University of Helsinki, 2003.",
     question="On a slow last hop, does RED serve a latecomer better than Tail Drop, and how does either "
     "share the link between TCP and UDP, with one class of service and with two?",
     readings=(*OURS, *THEIRS),

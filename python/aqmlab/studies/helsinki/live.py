@@ -14,7 +14,7 @@ from dataclasses import replace
 from typing import Any
 
 from aqmlab.results.labels import Labels
-from aqmlab.results.runs import Results, Runs
+from aqmlab.results.table import ExperimentResults, Results
 from aqmlab.studies import helsinki
 from aqmlab.studies.helsinki import beside, measures, recorded
 from aqmlab.studies.helsinki.testbed import KERNEL, ONLY_TAIL_DROP, QUEUE, SERVICE, UNIT, readings, starts
@@ -76,23 +76,23 @@ traces_live, traces = _twice(
 # Sources: in the place of the simulated runs, which the rules are written for
 
 
-def _live(results: Results) -> Results:
+def _live(results: ExperimentResults) -> ExperimentResults:
     return {third.name: results[third_live.name], burst.name: results[burst_live.name]}
 
 
-def _recorded(results: Results) -> Results:
+def _recorded(results: ExperimentResults) -> ExperimentResults:
     """The recorded replications that were made live, too."""
     known = recorded.results()
     return {name: _as_made(known[name.split("-")[0]], made) for name, made in _live(results).items()}
 
 
-def _as_made(known: Runs, made: Runs) -> Runs:
+def _as_made(known: Results, made: Results) -> Results:
     rows = []
-    for row in known.where(system="linux-6"):
+    for row in known.rows_at(system="linux-6"):
         labels = {label: row.labels[label] for label in made.axes}
         if row.seed in made.by_point.get(tuple(labels.values()), {}):
             rows.append(replace(row, labels=labels))
-    return Runs(rows=tuple(rows), axes=made.axes)
+    return Results.of_rows(rows, made.axes)
 
 
 SOURCES: Mapping[str, beside.Source] = {LIVE: _live, SIMULATED: beside.ours, RECORDED: _recorded}
@@ -106,21 +106,21 @@ COMPARED = beside.Comparison(
         for first, second in ((LIVE, RECORDED), (LIVE, SIMULATED), (SIMULATED, RECORDED))
     },
     sources=SOURCES,
-    caption="Means and 95 % intervals, at the same starts. Live: the kernel's TCP of this machine through our "
-    "queues; simulated: our TCP through the same; recorded: TCP, HTB and queues of the Linux 6.1 kernel.",
+    caption="Means and 95 % intervals, at the same starts. Live: the kernel's TCP of this machine through "
+    "our queues; simulated: our TCP through the same; recorded: TCP, HTB and queues of Linux 6.1.",
 )
 
 STUDY = Study.of(
     "helsinki",
     helsinki.STUDY.title,
     *(third_live, burst_live, traces_live, third, burst, traces),
-    *helsinki.claims_of_third(third, SOURCES, boxes=("linux-6",)),
+    *helsinki.claims_of_third(third, ("boxes-linux-6",)),
     *helsinki.claims_of_burst(burst),
     *COMPARED.figures,
     Figure(
         "boxes-linux-6",
         "Elapsed time of the third flow over replications",
-        beside.boxes(third[measures.ELAPSED], SOURCES, {RECORDED: RECORDED}),
+        beside.elapsed_boxes(third[measures.ELAPSED], SOURCES, {RECORDED: RECORDED}),
         "Least, lower quartile, median, upper quartile and most of the replications.",
     ),
     Figure(

@@ -14,8 +14,7 @@ import polars as pl
 from aqmlab import metrics, stats
 from aqmlab.measures import Reduction, Run
 from aqmlab.results.rule import Estimate, statistic
-from aqmlab.results.runs import number
-from aqmlab.results.variable import Variable
+from aqmlab.results.variable import Variable, number
 
 
 def _elapsed(row: Mapping[str, Any], otherwise: float = math.nan) -> float:
@@ -29,11 +28,6 @@ def arrivals(run: Run, flow: int) -> pl.DataFrame:
     came = run.tables["packets"].filter(pl.col("event").is_in(["enqueue", "drop"]))
     marks = {"data": pl.col("payload_bytes") > 0, "dropped": pl.col("event") == "drop"}
     return came.with_columns(**marks, its=pl.col("flow") == flow)
-
-
-def sent_again(data: pl.DataFrame) -> pl.Series:
-    """Which segments of a flow had come before."""
-    return ~data["sequence_bytes"].is_first_distinct()
 
 
 def _shares(came: pl.DataFrame, since_s: float, until_s: float) -> tuple[list[float], list[float]]:
@@ -62,6 +56,7 @@ def _three_flows(run: Run) -> Mapping[str, Any]:
     came = arrivals(run, third["flow"])
     dropped, taken = _shares(came, third["start_s"], third["start_s"] + _elapsed(third, math.inf))
     its = came.filter("its", "data")
+    again = ~its["sequence_bytes"].is_first_distinct()
     return {
         "fastest_s": _elapsed(fastest),
         "slowest_s": _elapsed(slowest),
@@ -73,7 +68,7 @@ def _three_flows(run: Run) -> Mapping[str, Any]:
         "third_dropped": dropped[0],
         "others_dropped": dropped[1],
         "third_bytes": _share(*taken),
-        "lost_again": float((its["dropped"] & sent_again(its)).sum()),
+        "lost_again": float((its["dropped"] & again).sum()),
         "syns_lost": float(came.filter("its", "dropped", ~pl.col("data")).height),
     }
 

@@ -11,7 +11,7 @@ import polars as pl
 
 from aqmlab.measures import Measure
 from aqmlab.results.labels import Labels, Value
-from aqmlab.results.runs import Results, Row, Runs
+from aqmlab.results.table import ExperimentResults, Results, Row
 from aqmlab.studies.helsinki import measures
 from aqmlab.studies.helsinki.testbed import BYTES, ONE_CLASS, PACKETS, RED, TAIL_DROP, TWO_CLASSES
 
@@ -32,7 +32,7 @@ def table(name: str, **options: Any) -> pl.DataFrame:
 
 
 @lru_cache(maxsize=1)
-def results() -> Results:
+def results() -> ExperimentResults:
     """The kernel's replications in the form of ours, each labelled with the system of ours beside it."""
     return {
         "third": _runs("third", "third_s", measures.OF_THREE),
@@ -40,12 +40,12 @@ def results() -> Results:
     }
 
 
-def in_place(_: Results) -> Results:
+def in_place(_: ExperimentResults) -> ExperimentResults:
     """The same, in the place of our runs."""
     return results()
 
 
-def _runs(case: str, start: str, wanted: Iterable[Measure]) -> Runs:
+def _runs(case: str, start: str, wanted: Iterable[Measure]) -> Results:
     rows = []
     for record in table(case).iter_rows(named=True):
         values = {one.name: record.get(one.name.rsplit(".", 1)[1]) for one in wanted}
@@ -58,7 +58,7 @@ def _runs(case: str, start: str, wanted: Iterable[Measure]) -> Runs:
             labels |= {"unit": unit, "queue": queue, "start": record[start]}
             rows.append(Row(labels=labels, seed=record["seed"], values=values | begun))
     axes = {label: tuple(dict.fromkeys(row.labels[label] for row in rows)) for label in rows[0].labels}
-    return Runs(rows=tuple(rows), axes=axes)
+    return Results.of_rows(rows, axes)
 
 
 def starts(case: str, labels: Labels, seed: int) -> Mapping[str, float]:

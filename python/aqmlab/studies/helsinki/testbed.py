@@ -174,7 +174,6 @@ def _red_with(**changes: Any) -> Alters:
 
 
 _of_2_6 = each_class(lambda one: one["queue"].pop("admits", None))
-_fixed_shares = each_class(lambda one: one.update(ceil=one["rate"]) if "parent" in one else None)
 
 
 @each_class
@@ -184,38 +183,23 @@ def _larger_kilobytes(one: dict[str, Any]) -> None:
             one["queue"][field] = value
 
 
-def _other_initial_rto(table: dict[str, Any]) -> dict[str, Any]:
-    return changed(table, {"tcp.rto.initial": "1s" if is_old(table) else "3s"})
-
-
 def _voice(size: int, gap_s: float = GAP_S) -> Alters:
-    def change(table: dict[str, Any]) -> dict[str, Any]:
-        if "voice" in table["traffic"]:
-            table["traffic"]["voice"].update(datagrams(size, gap_s))
-        return table
-
-    return change
+    return lambda table: (
+        changed(table, {f"traffic.voice.{key}": value for key, value in datagrams(size, gap_s).items()})
+        if "voice" in table["traffic"]
+        else table
+    )
 
 
 def _without_ethernet(table: dict[str, Any]) -> dict[str, Any]:
-    lengths = {"header": "40B", "syn_size": "52B", "ack_size": "40B"}
-    table["tcp"]["connection"].update(lengths)
+    table["tcp"]["connection"] |= {"header": "40B", "syn_size": "52B", "ack_size": "40B"}
     return _voice(DATAGRAM - 14)(table)
 
 
-def _late_starts(table: dict[str, Any]) -> dict[str, Any]:
-    return changed(table, {f"traffic.{name}.stagger": "500ms" for name in table["traffic"]})
-
-
 def _kernels_old(table: dict[str, Any]) -> dict[str, Any]:
-    if not is_old(table):
-        return table
     old = {"rto.initial": "3s", "recovery.kind": "sack", "recovery.frto": "off"}
-    return _red_with(kernel="6.1")(_of_2_6(table | {"tcp": changed(KERNEL, old)}))
-
-
-def _of_today(table: dict[str, Any]) -> dict[str, Any]:
-    return table if is_old(table) else table | {"tcp": {"profile": "linux-6"}}
+    by_kernel = _red_with(kernel="6.1")
+    return by_kernel(_of_2_6(table | {"tcp": changed(KERNEL, old)})) if is_old(table) else table
 
 
 DECISIONS = (
@@ -240,17 +224,11 @@ DECISIONS = (
     ),
     Decision(
         "Tail Drop's limit",
-        "Every claim is judged with 20,000 bytes and with 13 packets, as many as fit in; with linux-2.4 the "
-        "queue admits every packet until more than its limit waits, and then none, with linux-6 those that "
-        "fit in.",
+        "Every claim is judged with 20,000 bytes and with 13 packets. With linux-2.4 the queue admits every "
+        "packet until more than its limit waits, and then none; with linux-6 those that fit in.",
         "The unit is not said, and it decides: of 20,000 bytes 318 are left where no full packet fits in, "
-        "enough for a SYN or a datagram; of 13 packets none. What it admits is our reading of the source of "
-        "kernel 2.4; once more than 20,000 bytes wait, it has room for nothing either.",
-        (
-            Variant(
-                "Tail Drop of Linux 2.6", "A queue that admits what fits in with linux-2.4, too.", _of_2_6
-            ),
-        ),
+        "enough for a SYN or a datagram; of 13 packets none. What it admits is our reading of the source.",
+        (Variant("Tail Drop of Linux 2.6", "A queue that admits what fits in, with either.", _of_2_6),),
     ),
     Decision(
         "Weight of RED's average",
@@ -273,14 +251,22 @@ DECISIONS = (
         "window 2 and without timestamps.",
         "The first is the talk's; the second is what the kernel's runs were made with.",
         (
-            Variant("initial RTO swapped", "1 s with linux-2.4, 3 s with linux-6.", _other_initial_rto),
+            Variant(
+                "initial RTO swapped",
+                "1 s with linux-2.4, 3 s with linux-6.",
+                lambda table: changed(table, {"tcp.rto.initial": "1s" if is_old(table) else "3s"}),
+            ),
             Variant(
                 "the kernel's `old`",
                 "In place of linux-2.4 what the kernel's runs beside it were: 6.1 without RACK, probes, "
                 "F-RTO, and with its queues.",
                 _kernels_old,
             ),
-            Variant("linux-6 as it is", "CUBIC, initial window 10, timestamps.", _of_today),
+            Variant(
+                "linux-6 as it is",
+                "CUBIC, initial window 10, timestamps; linux-2.4 as decided.",
+                lambda table: table if is_old(table) else table | {"tcp": {"profile": "linux-6"}},
+            ),
         ),
     ),
     Decision(
@@ -295,7 +281,11 @@ DECISIONS = (
         "to 1 ms over each packet.",
         "The talk has 20 replications; Tail Drop itself knows no chance.",
         (
-            Variant("starts in 0.5 s", "Starts at random within 0.5 s.", _late_starts),
+            Variant(
+                "starts in 0.5 s",
+                "Starts at random within 0.5 s.",
+                lambda table: changed(table, {f"traffic.{one}.stagger": "500ms" for one in table["traffic"]}),
+            ),
             Variant("hosts at once", "Hosts answer at once.", {"host.jitter": "0s"}),
         ),
     ),
@@ -312,6 +302,12 @@ DECISIONS = (
         "70/140 and 70/100 kbit/s",
         "HTB: rate 70, ceil 140 for TCP and 100 for UDP, which goes first; each class has its queue.",
         "What the pairs of numbers mean is not said.",
-        (Variant("HTB reading B", "Two classes of 70 kb/s that lend each other nothing.", _fixed_shares),),
+        (
+            Variant(
+                "HTB reading B",
+                "Two classes of 70 kb/s that lend each other nothing.",
+                each_class(lambda one: one.update(ceil=one["rate"]) if "parent" in one else None),
+            ),
+        ),
     ),
 )

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from aqmlab._support.names import hint
+from aqmlab.study import queues
 from aqmlab.study.publication import Study
 
 STUDIES: Mapping[str, str] = {
@@ -24,9 +25,9 @@ TODAY: Mapping[str, str] = {
     "mice-elephants": "aqmlab.studies.today.mice_elephants",
     "unc-web": "aqmlab.studies.today.unc_web",
     "fair-queueing": "aqmlab.studies.today.fair_queueing",
-    "helsinki": "aqmlab.studies.today.helsinki",
+    "helsinki": "aqmlab.studies.helsinki",
 }
-"""The forms that ask today's queues."""
+"""The forms with the queues of today: of studies that take other queues, or a module of their own."""
 
 LIVE: Mapping[str, str] = {"helsinki": "aqmlab.studies.helsinki.live"}
 """The live forms that studies have."""
@@ -52,6 +53,8 @@ def load(name: str, *, live: bool = False, today: bool = False) -> Study:
     forms = LIVE if live else TODAY if today else STUDIES
     study = importlib.import_module(forms[name]).STUDY
     assert isinstance(study, Study)
+    if today and study.with_queues is not None:
+        return study.with_queues(queues.TODAY)
     return study
 
 

@@ -21,7 +21,7 @@ import polars as pl
 from aqmlab.measures import Measure
 from aqmlab.results.labels import Value
 from aqmlab.results.rule import AnyRule, Estimate, anywhere, difference, every, mean_of, ratio
-from aqmlab.results.table import ExperimentResults, Results
+from aqmlab.results.table import ExperimentResults
 from aqmlab.results.variable import Variable, per_seed
 from aqmlab.stats import Evidence
 from aqmlab.studies.helsinki import beside, recorded
@@ -412,11 +412,12 @@ def _claims_beside(results: ExperimentResults) -> pl.DataFrame:
     def text(evidence: Evidence) -> str:
         return f"{evidence.verdict} {evidence.value:.2f}"
 
-    at_their_starts = {}
-    for name, theirs in recorded.results().items():
-        starts = tuple(start for start in results[name].axes["start"] if start in theirs.axes["start"])
-        rows = tuple(row for row in results[name].rows if row.labels["start"] in starts)
-        at_their_starts[name] = Results.of_rows(rows, {**results[name].axes, "start": starts})
+    at_their_starts = {
+        name: results[name].among(
+            start=[one for one in results[name].axes["start"] if one in theirs.axes["start"]]
+        )
+        for name, theirs in recorded.results().items()
+    }
     judged = [one for one in CLAIMS if one.id not in NOT_OF_THE_KERNEL]
     columns = {
         f"{ours.name} | {theirs.name}": [

@@ -10,7 +10,6 @@ Claims, rules, measures and bands are those of the study; only the system `linux
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any
 
 from aqmlab.results.labels import Labels
@@ -82,17 +81,13 @@ def _live(results: ExperimentResults) -> ExperimentResults:
 
 def _recorded(results: ExperimentResults) -> ExperimentResults:
     """The recorded replications that were made live, too."""
-    known = recorded.results()
-    return {name: _as_made(known[name.split("-")[0]], made) for name, made in _live(results).items()}
-
-
-def _as_made(known: Results, made: Results) -> Results:
-    rows = []
-    for row in known.rows_at(system="linux-6"):
-        labels = {label: row.labels[label] for label in made.axes}
-        if row.seed in made.by_point.get(tuple(labels.values()), {}):
-            rows.append(replace(row, labels=labels))
-    return Results.of_rows(rows, made.axes)
+    found = {}
+    for name, made in _live(results).items():
+        there = {(*row.labels.values(), row.seed) for row in made.rows}
+        known = recorded.results()[name.split("-")[0]].at(system="linux-6")
+        rows = (row for row in known.rows if (*row.labels.values(), row.seed) in there)
+        found[name] = Results.of_rows(rows, made.axes)
+    return found
 
 
 SOURCES: Mapping[str, beside.Source] = {LIVE: _live, SIMULATED: beside.ours, RECORDED: _recorded}

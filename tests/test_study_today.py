@@ -6,7 +6,7 @@ import pytest
 
 from aqmlab import studies
 from aqmlab.studies import STUDIES, TODAY
-from aqmlab.studies.today import queues
+from aqmlab.study import queues
 
 
 def test_every_study_has_a_form_with_todays_queues() -> None:

@@ -258,9 +258,7 @@ class Study:
             if isinstance(of, Line | Crossed)
         }
         return {
-            id: {
-                (leaf.experiment.name, leaf.measure.key) for one in several for leaf in _measured(one.of)
-            }
+            id: {(leaf.experiment.name, leaf.measure.key) for one in several for leaf in _measured(one.of)}
             for id, several in estimates.items()
         }
 

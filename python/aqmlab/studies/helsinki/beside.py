@@ -206,7 +206,7 @@ def sequences(panels: Mapping[str, tuple[Experiment, Labels]], **options: Any) -
         for title, (experiment, labels) in panels.items():
             for row in results[experiment.name].rows_at(**labels):
                 packets = pl.DataFrame(row[m.PACKETS], schema_overrides={"link": pl.String})
-                charts.append(time_sequence(packets, row[m.FLOW], name=title))
+                charts.append(time_sequence(packets, packets["flow"][0], name=title))
         return replace(charts[0], table=pl.concat([one.table for one in charts]), **options)
 
     return draw

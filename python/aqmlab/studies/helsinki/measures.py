@@ -141,18 +141,13 @@ def _history(run: Run) -> Mapping[str, Any]:
     packets = run.tables["packets"].select(_OF_PACKET).with_columns(pl.col("event", "link").cast(pl.String))
     (flow,) = packets["flow"].unique().to_list()
     (row,) = run.tables["transfers"].filter(pl.col("flow") == flow).to_dicts()
-    return {
-        "flow": flow,
-        "packets": packets.to_dict(as_series=False),
-        "elapsed_s": _elapsed(row),
-        "datagrams": run.tables["flows"]["datagrams_received"].max(),
-    }
+    datagrams = run.tables["flows"]["datagrams_received"].max()
+    return {"packets": packets.to_dict(as_series=False), "elapsed_s": _elapsed(row), "datagrams": datagrams}
 
 
 _of_history = Reduction(prefix="helsinki.history", of=_history).measure
 
 HISTORY = (
-    FLOW := _of_history("flow", "the flow's number"),
     PACKETS := _of_history("packets", "its packets"),
     TRACED_TIME := _of_history("elapsed_s", "TCP's elapsed time", "s"),
     TRACED_DATAGRAMS := _of_history("datagrams", "datagrams received"),

@@ -32,7 +32,6 @@ KERNEL: dict[str, Any] = {
 """How the kernel of the runs beside ours was set: Reno, no timestamps (so its window first grows after
 64 kB), a clock of 100 Hz; its programs left connections open."""
 
-SYSTEMS = ("linux-2.4", "linux-6")
 SYSTEM = Changes({"linux-2.4": {"tcp": OLD}, "linux-6": {"tcp": KERNEL}})
 
 TAIL_DROP, RED = "Tail Drop", "RED"
@@ -73,9 +72,13 @@ def _tail_drop(table: dict[str, Any]) -> dict[str, Any]:
 
 def _red(table: dict[str, Any]) -> dict[str, Any]:
     """Linux's own RED, of the kernel of the system."""
-    red = {"kind": "linux-red", "kernel": "2.4" if is_old(table) else "6.1", "probability": 0.1}
+    red: dict[str, Any] = {
+        "kind": "linux-red",
+        "kernel": "2.4" if is_old(table) else "6.1",
+        "probability": 0.1,
+    }
     bounds = {"min": "5000B", "max": "18000B", "limit": "20000B", "avpkt": "1500B", "burst": 6}
-    return each_class(lambda one: one.update(queue={**red, **bounds}))(table)
+    return with_queue(red | bounds)(table)
 
 
 def with_queue(table: Mapping[str, Any]) -> Alters:

@@ -11,13 +11,15 @@ from typing import Any
 import polars as pl
 import pytest
 from conftest import Cli
-from small_study import MAIN, STUDY, FakeRun, FakeScenario, run, slower
+from small_study import MAIN, STUDY, TIME, FakeRun, FakeScenario, chart, found, run, slower
 
 from aqmlab import studies
 from aqmlab.campaign import live as live_runs
-from aqmlab.results.rule import digest
+from aqmlab.measures import Reduction
+from aqmlab.results.rule import digest, ratio
 from aqmlab.scenario import Scenario
 from aqmlab.store import Store
+from aqmlab.study import Claim, Figure, Study, Table, stacked
 from aqmlab.study import run as study
 from aqmlab.study.experiment import Form
 from aqmlab.study.publication import Decision, StudyResult, Variant
@@ -84,6 +86,22 @@ def test_claims_are_told_with_verdict_measure_and_interval(tmp_path: Path) -> No
     assert second["verdict"] == "undecided"
     assert "nothing to divide by" in second["parts"][0]["measured"]
     assert second["interval"] is None
+
+
+def test_a_claim_without_figures_is_shown_by_those_that_draw_its_measures_and_little_else() -> None:
+    other = Reduction(prefix="small", of=found).measure("other_s", "another time", "s")
+    main = dataclasses.replace(MAIN, measures=[TIME, other])
+    claim = Claim("C-1", "SHRED is faster.", ratio(main[TIME], queue=("SHRED", "RED")) < 1)
+    figures = (
+        Figure("both", "Both", stacked("measure", [main[TIME], main[other]])),
+        Figure("time", "Time", main[TIME]),
+        Figure("by-hand", "Time, drawn by a function", chart),
+    )
+    small = Study.of("small", "Small", main, claim, *figures, Table("times", "Times", main[TIME]))
+    assert small.figures_of(claim) == ("time", "times")
+    assert small.figures_of(dataclasses.replace(claim, figures=("by-hand",))) == ("by-hand",)
+    assert dataclasses.replace(small, figures=figures[:1], tables=()).figures_of(claim) == ("both",)
+    assert dataclasses.replace(small, figures=figures[2:], tables=()).figures_of(claim) == ()
 
 
 def test_the_quick_form_is_smaller_and_says_so(tmp_path: Path) -> None:

@@ -16,13 +16,11 @@ from aqmlab.campaign import live as live_runs
 from aqmlab.results.labels import Labels
 from aqmlab.results.table import ExperimentResults, Results, Row
 from aqmlab.store import Store
-from aqmlab.studies.helsinki import CLAIMS, measures, recorded
-from aqmlab.studies.helsinki.claims import NOT_OF_THE_KERNEL
-from aqmlab.studies.helsinki.experiments import BYTES, ONE_CLASS, PACKETS, RED, TAIL_DROP
-from aqmlab.studies.helsinki.live import STUDY
-from aqmlab.studies.helsinki.live_experiments import (
+from aqmlab.studies.helsinki import CLAIMS, NOT_OF_THE_KERNEL, measures, recorded
+from aqmlab.studies.helsinki.live import (
     RECORDED,
     SOURCES,
+    STUDY,
     burst,
     burst_live,
     third,
@@ -30,6 +28,7 @@ from aqmlab.studies.helsinki.live_experiments import (
     traces,
     traces_live,
 )
+from aqmlab.studies.helsinki.testbed import BYTES, ONE_CLASS, PACKETS, RED, TAIL_DROP
 from aqmlab.study import run as study
 from aqmlab.study.experiment import Experiment, Form
 
@@ -87,11 +86,12 @@ def test_what_is_live_is_what_is_simulated_at_the_starts_that_were_recorded() ->
 
 
 def test_recorded_starts_lie_within_a_tenth_of_a_second() -> None:
-    for case, begun in recorded.STARTS.items():
+    for case, workloads in {"third": ("first", "second", "third"), "burst": ("file", "voice")}.items():
         for row in recorded.results()[case].rows:
-            for workload, time_s in recorded.starts(case, row.labels, row.seed).items():
+            begun = recorded.starts(case, row.labels, row.seed)
+            assert tuple(begun) == workloads
+            for workload, time_s in begun.items():
                 after = float(row.labels["start"]) if workload in ("third", "voice") else 0
-                assert workload in begun
                 assert 0 <= time_s - after <= 0.1001
 
 
@@ -139,8 +139,6 @@ def test_equal_numbers_have_equal_verdicts_whatever_their_source() -> None:
             of_sources = {found.get(f"{claim.id}{letter}-{source}") for source in ("live", "sim", "rec")}
             kernels = claim.rule.at({"system": "linux-6", **labels}).judge(recorded.results())
             assert of_sources == {kernels.verdict} | {None for _ in {claim.id} & NOT_OF_THE_KERNEL.keys()}
-    said = STUDY.answer(study.judged(STUDY, STUDY.claims, made_up()))
-    assert "Live and recorded, 17 of 17 claims have the same verdict, and 0 the opposite one." in said
 
 
 def test_a_ratio_does_not_change_if_all_times_are_longer_but_a_limit_in_seconds_tells() -> None:
@@ -152,17 +150,28 @@ def test_a_ratio_does_not_change_if_all_times_are_longer_but_a_limit_in_seconds_
 def test_agreement_is_counted_for_each_pair_of_sources() -> None:
     tables = {table.id: table.table for table in STUDY.tables}
     frame = tables["agreement"](made_up(live=1.5, simulated=1.0))
-    assert frame.columns[2:] == ["live, recorded", "live, simulated", "simulated, recorded"]
+    assert frame.columns[2:] == ["live | recorded", "live | simulated", "simulated | recorded"]
     rows = {(row[0], row[1]): row[2:] for row in frame.rows()}
     of_fastest = "First test case", "fastest initial flow's elapsed time (s)"
     assert rows[of_fastest] == ("0 of 12", "0 of 12", "12 of 12")
     assert rows["Second test case", "TCP's elapsed time (s)"] == ("0 of 24", "0 of 24", "24 of 24")
     column = "third flow's elapsed time (s)"
-    cells = tables["third-beside-recorded"](made_up(simulated=2))[column]
-    assert len(cells) == 12
-    assert all(cell.endswith("=") for cell in cells)
-    cells = tables["third-beside-simulated"](made_up(simulated=2))[column]
-    assert all(cell.endswith("≠") for cell in cells)
+    beside = tables["third-beside-kernel"](made_up(simulated=2))
+    for pair, sign in (("live | recorded", "="), ("live | simulated", "≠")):
+        cells = beside.filter(system=pair)[column]
+        assert len(cells) == 12
+        assert all(cell.endswith(sign) for cell in cells)
+
+
+def test_each_source_has_lines_of_its_own() -> None:
+    figures = {figure.id: figure.draws(made_up(live=1.5)).table for figure in STUDY.figures[:-1]}
+    elapsed = figures["elapsed"].filter(line=RED, start=2)
+    assert elapsed["system"].to_list() == ["live", "simulated", "recorded"]
+    live, simulated, recorded = elapsed["value"]
+    assert live == pytest.approx(1.5 * recorded)
+    assert simulated == recorded
+    assert {"flows-live", "flows-simulated", "flows-recorded", "boxes-linux-6"} < figures.keys()
+    assert figures["flows-recorded"].filter(line="third flow", queue=RED, start=2)["value"].item() == recorded
 
 
 def test_recorded_replications_are_those_that_were_made_live() -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
+import polars as pl
 import pytest
 from test_rule import LOADS, LOSS, TIME, made, tried
 
@@ -11,9 +13,10 @@ from aqmlab.measures import Reduction
 from aqmlab.results.rule import difference, ratio
 from aqmlab.results.table import Results, Row
 from aqmlab.results.variable import per_seed
-from aqmlab.study.charts import line
+from aqmlab.stats import mean_interval
+from aqmlab.study.charts import boxes, line
 from aqmlab.study.query import elsewhere, joined, law, means, of_runs, query, stacked
-from aqmlab.study.tables import crossed, listed, overview
+from aqmlab.study.tables import agree, crossed, listed, overview, paired
 
 RESULTS = made(lambda flows, queue: flows * {"red": 1.0, "drop-tail": 2.0}[queue])
 
@@ -184,3 +187,53 @@ def test_an_overview_has_a_line_for_each_measure() -> None:
     assert table.columns == ["measure", "red", "drop-tail"]
     assert table["measure"].to_list() == ["time (s)", "loss"]
     assert not math.isnan(float(table["red"][0].split()[0]))
+
+
+def test_a_query_at_a_value_has_one_axis_less() -> None:
+    red = query(tried[TIME]).at(queue="red")
+    assert red.axes == ("flows",)
+    assert means(red, RESULTS, "flows").equals(means(tried[TIME].at(queue="red"), RESULTS, "flows"))
+    with pytest.raises(ValueError, match="no axis is called `load`: there is flows, queue"):
+        query(tried[TIME]).at(load=1)
+
+
+def test_boxes_are_the_quartiles_of_the_replications_of_each_source() -> None:
+    twice = made(lambda flows, queue: 2 * flows)
+    nobody = {"tried": Results.of_rows([], RESULTS["tried"].axes)}
+    sources = {"ours": lambda results: results, "theirs": lambda _: twice, "nobody's": lambda _: nobody}
+    panels = {name: tried[TIME].at(queue=name) for name in ("red", "drop-tail")}
+    chart = boxes(panels, sources, x="flows", panel="queue", x_label="flows at once")(RESULTS)
+    assert (chart.x_label, chart.y_label) == ("flows at once", "time (s)")
+    assert chart.table["from"].unique(maintain_order=True).to_list() == ["ours", "theirs"]
+    flows = LOADS[1]
+    (box,) = chart.table.filter(queue="red", flows=f"{flows:g}").filter(pl.col("from") == "theirs").rows()
+    values = [row[TIME] for row in twice["tried"].rows_at(queue="red", flows=flows)]
+    assert (box[3], box[5], box[7]) == (min(values), pytest.approx(np.median(values)), max(values))
+
+
+def test_two_queries_stand_in_a_cell_with_a_sign_that_says_whether_they_agree() -> None:
+    time = tried[TIME].at(queue="red")
+    others = {1.0: "=", 1.05: "=", 2.0: "≠"}
+    for factor, sign in others.items():
+        other = elsewhere(time, lambda _, factor=factor: made(lambda flows, queue: factor * flows))
+        table = paired([(time, other)], "flows", heads={"flows": "how many"})(RESULTS)
+        assert table.columns == ["how many", "time (s)"]
+        assert len(table) == len(LOADS)
+        for cell in table["time (s)"]:
+            assert cell.count(" | ") == 1
+            assert cell.endswith(sign)
+    few = query(time).where(lambda flows: flows == LOADS[0], "flows")
+    assert (
+        paired([(time, time), (tried[LOSS].at(queue="red"), few)], "flows")(RESULTS)["loss"].null_count() == 2
+    )
+    with pytest.raises(ValueError, match="drawn are queue"):
+        paired([(time, time)], "queue")
+
+
+def test_means_agree_within_a_tenth_or_where_intervals_overlap() -> None:
+    def alike(ours: list[float], theirs: list[float]) -> bool:
+        return agree(mean_interval(ours), mean_interval(theirs))
+
+    assert alike([10.0, 10.001], [10.9, 10.901])
+    assert not alike([10.0, 10.001], [11.5, 11.501])
+    assert alike([8.0, 12.0], [9.0, 15.0])

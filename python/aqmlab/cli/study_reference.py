@@ -24,7 +24,7 @@ GROUPS: Mapping[str, tuple[str, ...]] = {
     ),
     "What estimates are made of": ("Variable", "Estimate", "Measure", "View"),
     "Queries": ("query", "joined", "stacked", "scaled", "law", "of_runs", "elsewhere"),
-    "Figures and tables": ("line", "crossed", "listed", "overview"),
+    "Figures and tables": ("line", "boxes", "crossed", "listed", "overview", "paired"),
 }
 """The names of `aqmlab.study`, and of what its functions take and give, in the order of the page."""
 

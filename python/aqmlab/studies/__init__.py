@@ -25,7 +25,7 @@ TODAY: Mapping[str, str] = {
     "mice-elephants": "aqmlab.studies.today.mice_elephants",
     "unc-web": "aqmlab.studies.unc_web",
     "fair-queueing": "aqmlab.studies.today.fair_queueing",
-    "helsinki": "aqmlab.studies.today.helsinki",
+    "helsinki": "aqmlab.studies.helsinki",
 }
 """The forms with the queues of today: of studies that take other queues, or a module of their own."""
 

@@ -14,7 +14,7 @@ from aqmlab.results.rule import (
     unpaired_ratio,
 )
 from aqmlab.results.variable import per_seed
-from aqmlab.study.charts import line
+from aqmlab.study.charts import boxes, line
 from aqmlab.study.experiment import Experiment, Form
 from aqmlab.study.publication import (
     Claim,
@@ -30,7 +30,7 @@ from aqmlab.study.publication import (
 )
 from aqmlab.study.query import elsewhere, joined, law, of_runs, query, scaled, stacked
 from aqmlab.study.run import run as run_study
-from aqmlab.study.tables import crossed, listed, overview
+from aqmlab.study.tables import crossed, listed, overview, paired
 
 __all__ = [
     "Claim",
@@ -46,6 +46,7 @@ __all__ = [
     "Variant",
     "Verdicts",
     "anywhere",
+    "boxes",
     "crossed",
     "difference",
     "elsewhere",
@@ -57,6 +58,7 @@ __all__ = [
     "mean_of",
     "of_runs",
     "overview",
+    "paired",
     "per_seed",
     "query",
     "ratio",

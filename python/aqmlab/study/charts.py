@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, cast
@@ -11,6 +12,7 @@ import polars as pl
 from aqmlab._support import quantities
 from aqmlab.charts.chart import Chart, Kind, check_kind
 from aqmlab.results.table import ExperimentResults
+from aqmlab.results.variable import Variable, seeds_of, series
 from aqmlab.study.query import ENDS, Asked, check_axes, label_of, means, query
 
 Draws = Callable[[ExperimentResults], Chart]
@@ -145,3 +147,35 @@ def _with_numbers(table: pl.DataFrame, label: str) -> tuple[pl.DataFrame, str]:
         return table, ""
     numbers, unit = quantities.readable(*found)
     return table.with_columns(pl.Series(label, numbers)), unit
+
+
+def boxes(
+    panels: Mapping[str, Variable],
+    sources: Mapping[str, Callable[[ExperimentResults], ExperimentResults]],
+    *,
+    x: str,
+    panel: str = "panel",
+    **options: Any,
+) -> Draws:
+    """Boxes of the replications (least, quartiles, most) against an axis of numbers: a panel for each
+    variable, a box for the runs that each of `sources` finds. `panel` is what tells the variables apart,
+    `options` are those of `Chart`."""
+    import numpy as np
+
+    def draw(results: ExperimentResults) -> Chart:
+        rows = []
+        for (name, variable), (source, find) in itertools.product(panels.items(), sources.items()):
+            runs = find(results)
+            for place in variable.values_of(x, results):
+                values = np.array(series(variable, runs, {x: place}, seeds_of([variable], runs)))
+                known = values[~np.isnan(values)]
+                if known.size:
+                    numbers = np.quantile(known, [0, 0.25, 0.5, 0.75, 1]).tolist()
+                    rows.append((name, source, f"{place:g}", *numbers))
+        schema = [panel, "from", x, "least", "q25", "median", "q75", "most"]
+        table = pl.DataFrame(rows, schema=schema, orient="row")
+        first = next(iter(panels.values()))
+        labels = {"x_label": x, "y_label": label_of(first)} | options
+        return Chart(kind="boxes", table=table, x=x, y="median", by="from", panel=panel, **labels)
+
+    return draw

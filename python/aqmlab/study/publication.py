@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import html
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -15,13 +15,14 @@ from aqmlab._support import notebook
 from aqmlab.campaign import Failure
 from aqmlab.charts.chart import Chart
 from aqmlab.results.labels import Labels, Value
-from aqmlab.results.rule import AnyRule
+from aqmlab.results.rule import AnyRule, Estimate
 from aqmlab.results.table import ExperimentResults
+from aqmlab.results.variable import Measured, Variable, measured
 from aqmlab.stats import LEVEL, Band, Evidence, Interval
-from aqmlab.study.charts import line
+from aqmlab.study.charts import Line, line
 from aqmlab.study.experiment import Experiment
-from aqmlab.study.query import Asked
-from aqmlab.study.tables import listed
+from aqmlab.study.query import Asked, query
+from aqmlab.study.tables import Crossed, listed
 from aqmlab.sweep import Change
 
 
@@ -74,6 +75,10 @@ class Table:
             raise ValueError(f"table {self.id}: table must be queries or a function, is {self.table!r}")
 
 
+def _measured(variables: Iterable[Variable]) -> Iterator[Measured]:
+    return (leaf for variable in variables for leaf in measured(variable))
+
+
 Origin = Literal["paper", "sheet", "ours"]
 """Whose a claim is: the publication's own words, our reading of it, or ours beyond it."""
 
@@ -89,7 +94,8 @@ class Claim:
     source: str = ""
     """Where the source says so: `slide 24`."""
     figures: tuple[str, ...] = ()
-    """The figures and tables that it is about, the first of which its verdict opens."""
+    """The figures and tables that it is about, the first of which its verdict opens; without any, those that
+    show what it is about (`Study.figures_of`)."""
     origin: Origin = "paper"
 
 
@@ -233,6 +239,28 @@ class Study:
     @property
     def _drawn(self) -> list[str]:
         return [*(one.id for one in self.figures), *(one.id for one in self.tables)]
+
+    def figures_of(self, claim: Claim) -> tuple[str, ...]:
+        """The figures and tables that a claim names, or else those of queries that show the measures of its
+        rule, and the least beside them."""
+        about = {(one.experiment.name, one.measure.key) for one in _measured(claim.rule.variables)}
+        shares = {id: len(about & shown) / len(about | shown) for id, shown in self._shown.items()}
+        most = max(shares.values(), default=0.0)
+        return claim.figures or tuple(id for id, share in shares.items() if share == most > 0)
+
+    @cached_property
+    def _shown(self) -> dict[str, set[tuple[str, str]]]:
+        """The measures, each with its experiment, that figures and tables of queries show."""
+        drawn = {one.id: one.draws for one in self.figures} | {one.id: one.tabulates for one in self.tables}
+        estimates = {
+            id: [one for one in query(of.asked).of if isinstance(one, Estimate)]
+            for id, of in drawn.items()
+            if isinstance(of, Line | Crossed)
+        }
+        return {
+            id: {(leaf.experiment.name, leaf.measure.key) for one in several for leaf in _measured(one.of)}
+            for id, several in estimates.items()
+        }
 
     @property
     def all_variants(self) -> tuple[Variant, ...]:

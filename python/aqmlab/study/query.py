@@ -83,6 +83,11 @@ class Query:
             ),
         )
 
+    def at(self, **labels: Value) -> Query:
+        """The points with these values of some axes, without these axes."""
+        chosen = self.where(lambda *values: values == tuple(labels.values()), *labels)
+        return replace(chosen, axes=tuple(label for label in self.axes if label not in labels))
+
     def law(self, compute: Callable[..., float | None], *labels: str) -> Query:
         """What a formula gives of the values of some axes at the same points, so that a form which runs fewer
         of them has fewer; nothing where it is `None`."""

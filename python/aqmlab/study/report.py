@@ -103,7 +103,9 @@ def drawn(result: StudyResult) -> dict[str, Place]:
     named = {one.id: (f"figure-{one.id}", _name("Figure", one.id, one.title)) for one in study.figures}
     named |= {one.id: (one.id, one.title) for one in study.tables}
     return {
-        id: Place(anchor=anchor, name=name, claims=[one for one in study.claims if id in one.figures])
+        id: Place(
+            anchor=anchor, name=name, claims=[one for one in study.claims if id in study.figures_of(one)]
+        )
         for id, (anchor, name) in named.items()
     }
 

@@ -10,7 +10,7 @@ import polars as pl
 
 from aqmlab.results.table import ExperimentResults
 from aqmlab.stats import Interval
-from aqmlab.study.query import Asked, by_point, cell, check_axes, in_order, stacked
+from aqmlab.study.query import Asked, by_point, cell, check_axes, in_order, label_of, stacked
 
 Tabulates = Callable[[ExperimentResults], pl.DataFrame]
 
@@ -71,3 +71,41 @@ def listed(
 def overview(several: Sequence[Asked], *, by: str) -> Crossed:
     """A line for each query, and a column for each value of an axis: mean ± half of the interval."""
     return crossed(stacked("measure", several), rows="measure", columns=by)
+
+
+AGREE = 0.1
+"""How far apart two means may be that agree, as a share of the second."""
+
+
+def agree(first: Interval, second: Interval) -> bool:
+    """Whether two means are within 10 % of the second, or their intervals overlap."""
+    near = abs(first.value - second.value) <= AGREE * abs(second.value)
+    return near or (first.low <= second.high and second.low <= first.high)
+
+
+def paired(
+    columns: Sequence[tuple[Asked, Asked]], *rows: str, heads: Mapping[str, str] | None = None
+) -> Tabulates:
+    """A line for each point of some axes that both queries of a column have, with both estimates: mean ± half
+    of the interval, and `=` where the means agree (`agree`) or else `≠`. The first query heads its column.
+    Raises `ValueError` if a query has other axes."""
+
+    def cells(first: Asked, second: Asked, results: ExperimentResults) -> dict[tuple[Any, ...], str]:
+        ours, theirs = (by_point(one, results, rows) for one in (first, second))
+        return {
+            point: f"{cell(ours[point])} | {cell(found)} {'=' if agree(ours[point], found) else '≠'}"
+            for point, found in theirs.items()
+            if point in ours
+        }
+
+    def tabulate(results: ExperimentResults) -> pl.DataFrame:
+        found = [cells(*pair, results) for pair in columns]
+        points = in_order(point for column in found for point in column)
+        lines = [(*point, *(column.get(point) for column in found)) for point in points]
+        titles = [(heads or {}).get(label, label) for label in rows]
+        return pl.DataFrame(lines, [*titles, *(label_of(first) for first, _ in columns)], orient="row")
+
+    for pair in columns:
+        for one in pair:
+            check_axes(one, rows)
+    return tabulate

@@ -1,27 +1,20 @@
-"""What the runs of the study `helsinki` are reduced to."""
+"""What the runs of the study `helsinki` are reduced to: each by itself, and all of a queue together."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import polars as pl
 
-from aqmlab import metrics
+from aqmlab import metrics, stats
 from aqmlab.measures import Reduction, Run
-from aqmlab.results.variable import number
-
-_COLUMNS = ("flow", "start_s", "size_bytes", "handshake_s", "acknowledged_s", "retransmitted", "timeouts")
-
-
-def _transfers(run: Run) -> dict[str, list[dict[str, Any]]]:
-    """The transfers of a run by workload; so few that a query for each would take longer."""
-    found: dict[str, list[dict[str, Any]]] = {}
-    for row in run.tables["transfers"].select("traffic", *_COLUMNS).to_dicts():
-        found.setdefault(row["traffic"], []).append(row)
-    return found
+from aqmlab.results.rule import Estimate, statistic
+from aqmlab.results.variable import Variable, number
 
 
 def _elapsed(row: Mapping[str, Any], otherwise: float = math.nan) -> float:
@@ -30,29 +23,23 @@ def _elapsed(row: Mapping[str, Any], otherwise: float = math.nan) -> float:
     return otherwise if value is None else float(value)
 
 
-class Arrivals:
-    """The data that came to the bottleneck: when, of which flow, where in it, how much, and whether it
-    was dropped."""
-
-    def __init__(self, run: Run) -> None:
-        came = run.tables["packets"].filter(pl.col("event").is_in(["enqueue", "drop"]))
-        self.carries_data = (came["payload_bytes"] > 0).to_numpy()
-        self.time_s = came["time_s"].to_numpy()
-        self.flow = came["flow"].to_numpy()
-        self.sequence = came["sequence_bytes"].to_numpy()
-        self.size = came["size_bytes"].to_numpy()
-        self.dropped = (came["event"] == "drop").to_numpy()
-
-    def between(self, since_s: float, until_s: float) -> Any:
-        """Which of the data came in a period."""
-        return self.carries_data & (self.time_s >= since_s) & (self.time_s <= until_s)
+def arrivals(run: Run, flow: int) -> pl.DataFrame:
+    """The packets that came to the bottleneck, with what is `data`, was `dropped`, and is `its`, a flow's."""
+    came = run.tables["packets"].filter(pl.col("event").is_in(["enqueue", "drop"]))
+    marks = {"data": pl.col("payload_bytes") > 0, "dropped": pl.col("event") == "drop"}
+    return came.with_columns(**marks, its=pl.col("flow") == flow)
 
 
-def sent_again(sequence: Any) -> Any:
-    """Which of the segments had come before."""
-    first = np.zeros(sequence.size, dtype=bool)
-    first[np.unique(sequence, return_index=True)[1]] = True
-    return ~first
+def _shares(came: pl.DataFrame, since_s: float, until_s: float) -> tuple[list[float], list[float]]:
+    """Of the flow and of all others in a period: the share of the data that is dropped, the bytes taken."""
+    data = came.filter("data", pl.col("time_s").is_between(since_s, until_s))
+    of_both = [data.filter(pl.col("its") == its) for its in (True, False)]
+    taken = [float(one.filter(~pl.col("dropped"))["size_bytes"].sum()) for one in of_both]
+    return [number(one["dropped"].mean()) for one in of_both], taken
+
+
+def _share(part: float, other: float) -> float:
+    return part / (part + other) if part + other else math.nan
 
 
 def _jain(rates: Sequence[float]) -> float:
@@ -60,21 +47,16 @@ def _jain(rates: Sequence[float]) -> float:
     return float(metrics.jain_of(math.fsum(rates), squares, len(rates))) if squares else math.nan
 
 
-def _share(part: float, whole: float) -> float:
-    return float(part) / float(whole) if whole else math.nan
-
-
-# Test case 1: three TCP flows
-
-
 def _three_flows(run: Run) -> Mapping[str, Any]:
     """Times and retransmissions of the fastest and slowest initial flow and of the third, and what the
     bottleneck did to each while the third was active."""
-    transfers = _transfers(run)
-    (third,) = transfers.pop("third")
-    initial = [row for rows in transfers.values() for row in rows]
+    *initial, third = sorted(run.tables["transfers"].to_dicts(), key=lambda row: row["traffic"] == "third")
     fastest, slowest = sorted(initial, key=lambda row: _elapsed(row, math.inf))
     flows = {"fastest": fastest, "slowest": slowest, "third": third}
+    came = arrivals(run, third["flow"])
+    dropped, taken = _shares(came, third["start_s"], third["start_s"] + _elapsed(third, math.inf))
+    its = came.filter("its", "data")
+    again = ~its["sequence_bytes"].is_first_distinct()
     return {
         "fastest_s": _elapsed(fastest),
         "slowest_s": _elapsed(slowest),
@@ -83,128 +65,149 @@ def _three_flows(run: Run) -> Mapping[str, Any]:
         **{f"retransmitted_{name}": float(row["retransmitted"]) for name, row in flows.items()},
         "third_timeouts": number(third["timeouts"]),
         "jain": _jain([row["size_bytes"] / _elapsed(row) for row in flows.values()]),
-        **_while_active(run, third),
+        "third_dropped": dropped[0],
+        "others_dropped": dropped[1],
+        "third_bytes": _share(*taken),
+        "lost_again": float((its["dropped"] & again).sum()),
+        "syns_lost": float(came.filter("its", "dropped", ~pl.col("data")).height),
     }
 
 
-def _while_active(run: Run, third: Mapping[str, Any]) -> Mapping[str, float]:
-    came = Arrivals(run)
-    active = came.between(third["start_s"], third["start_s"] + _elapsed(third, math.inf))
-    its = came.flow == third["flow"]
-    lost = came.dropped
-    bytes_in = np.where(active & ~lost, came.size, 0)
-    again = sent_again(came.sequence[its & came.carries_data])
-    return {
-        "third_dropped": _share(lost[active & its].sum(), (active & its).sum()),
-        "others_dropped": _share(lost[active & ~its].sum(), (active & ~its).sum()),
-        "third_bytes": _share(bytes_in[its].sum(), bytes_in.sum()),
-        "lost_again": float((again & lost[its & came.carries_data]).sum()),
-        "syns_lost": float((its & lost & ~came.carries_data).sum()),
-    }
+_third = Reduction(prefix="helsinki.third", of=_three_flows).measure
 
+ELAPSED = _third("elapsed_s", "third flow's elapsed time", "s")
+HANDSHAKE = _third("handshake_s", "third flow's handshake", "s")
+FASTEST = _third("fastest_s", "fastest initial flow's elapsed time", "s")
+SLOWEST = _third("slowest_s", "slowest initial flow's elapsed time", "s")
+FASTEST_AGAIN = _third("retransmitted_fastest", "packets the fastest sends again")
+SLOWEST_AGAIN = _third("retransmitted_slowest", "packets the slowest sends again")
+THIRD_AGAIN = _third("retransmitted_third", "packets the third sends again")
+THIRD_DROPPED = _third("third_dropped", "share of the third flow's data dropped")
+OTHERS_DROPPED = _third("others_dropped", "share of the others' data dropped")
+THIRD_BYTES = _third("third_bytes", "third flow's share of the bytes")
 
-_of_three = Reduction(prefix="helsinki.third", of=_three_flows).measure
+_FLOWS = ("fastest initial flow", "slowest initial flow", "third flow")
+TIMES = dict(zip(_FLOWS, (FASTEST, SLOWEST, ELAPSED), strict=True))
+SENT_AGAIN = dict(zip(_FLOWS, (FASTEST_AGAIN, SLOWEST_AGAIN, THIRD_AGAIN), strict=True))
 
-TIMES = {
-    "fastest initial flow": _of_three("fastest_s", "fastest initial flow's elapsed time", "s"),
-    "slowest initial flow": _of_three("slowest_s", "slowest initial flow's elapsed time", "s"),
-    "third flow": _of_three("elapsed_s", "third flow's elapsed time", "s"),
-}
-SENT_AGAIN = {
-    "fastest initial flow": _of_three("retransmitted_fastest", "packets the fastest sends again"),
-    "slowest initial flow": _of_three("retransmitted_slowest", "packets the slowest sends again"),
-    "third flow": _of_three("retransmitted_third", "packets the third sends again"),
-}
-FASTEST, SLOWEST, ELAPSED = TIMES.values()
-
-RECORDED_OF_THREE = (
-    ELAPSED,
-    HANDSHAKE := _of_three("handshake_s", "third flow's handshake", "s"),
-    FASTEST,
-    SLOWEST,
-    *SENT_AGAIN.values(),
-)
+RECORDED_OF_THREE = (ELAPSED, HANDSHAKE, FASTEST, SLOWEST, *SENT_AGAIN.values())
 """What the kernel's replications have, too."""
 
-WHILE_ACTIVE = (
-    THIRD_DROPPED := _of_three("third_dropped", "share of the third flow's data dropped"),
-    OTHERS_DROPPED := _of_three("others_dropped", "share of the others' data dropped"),
-    THIRD_BYTES := _of_three("third_bytes", "third flow's share of the bytes"),
-    _of_three("lost_again", "retransmissions lost again"),
-    _of_three("syns_lost", "SYNs lost"),
-    _of_three("third_timeouts", "time-outs"),
-    _of_three("jain", "Jain's index"),
+SHARES = (THIRD_DROPPED, OTHERS_DROPPED, THIRD_BYTES)
+LOCK_OUT = (
+    _third("lost_again", "retransmissions lost again"),
+    _third("syns_lost", "SYNs lost"),
+    _third("third_timeouts", "time-outs"),
+    _third("jain", "Jain's index"),
 )
-
-OF_THREE = (*RECORDED_OF_THREE, *WHILE_ACTIVE)
-
-# Test case 2: a TCP flow and a UDP flow
+OF_THREE = (*RECORDED_OF_THREE, *SHARES, *LOCK_OUT)
 
 
 def _with_udp(run: Run) -> Mapping[str, Any]:
     """What became of both flows, and how they shared the bottleneck while both were active."""
-    (tcp,) = _transfers(run)["file"]
-    flows = run.tables["flows"].select("traffic", "flow", "datagrams_received").to_dicts()
-    (udp,) = [row for row in flows if row["traffic"] == "voice"]
-    came = Arrivals(run)
-    of_udp = came.flow == udp["flow"]
-    until_s = min(tcp["start_s"] + _elapsed(tcp, math.inf), float(came.time_s[of_udp].max()))
-    both = came.between(float(came.time_s[of_udp].min()), until_s)
-    accepted = np.where(both & ~came.dropped, came.size, 0)
-    shares = [float(accepted[of_udp].sum()), float(accepted[~of_udp].sum())]
+    (tcp,) = run.tables["transfers"].to_dicts()
+    (udp,) = run.tables["flows"].filter(pl.col("traffic") == "voice").to_dicts()
+    came = arrivals(run, udp["flow"])
+    times = came.filter("its")["time_s"]
+    last_s = min(tcp["start_s"] + _elapsed(tcp, math.inf), number(times.max()))
+    dropped, taken = _shares(came, number(times.min()), last_s)
     return {
         "tcp_s": _elapsed(tcp),
         "retransmitted": float(tcp["retransmitted"]),
         "datagrams": float(udp["datagrams_received"]),
-        "udp_arrived": 1 - _share(came.dropped[both & of_udp].sum(), (both & of_udp).sum()),
-        "jain": _jain(shares),
-        "udp_share": _share(shares[0], math.fsum(shares)),
+        "udp_arrived": 1 - dropped[0],
+        "jain": _jain(taken),
+        "udp_share": _share(*taken),
     }
 
 
-_of_udp = Reduction(prefix="helsinki.udp", of=_with_udp).measure
+_udp = Reduction(prefix="helsinki.udp", of=_with_udp).measure
 
-RECORDED_WITH_UDP = (
-    DATAGRAMS := _of_udp("datagrams", "datagrams received"),
-    TCP_TIME := _of_udp("tcp_s", "TCP's elapsed time", "s"),
-)
+DATAGRAMS = _udp("datagrams", "datagrams received")
+TCP_TIME = _udp("tcp_s", "TCP's elapsed time", "s")
+UDP_ARRIVED = _udp("udp_arrived", "share of datagrams that arrive")
+TCP_AGAIN = _udp("retransmitted", "packets TCP sends again")
+UDP_SHARE = _udp("udp_share", "UDP's share of the bytes")
+FAIRNESS = _udp("jain", "Jain's index")
 
-SHARING = (
-    UDP_ARRIVED := _of_udp("udp_arrived", "share of datagrams that arrive"),
-    TCP_SENT_AGAIN := _of_udp("retransmitted", "packets TCP sends again"),
-    UDP_SHARE := _of_udp("udp_share", "UDP's share of the bytes"),
-    FAIRNESS := _of_udp("jain", "Jain's index"),
-)
+RECORDED_WITH_UDP = (DATAGRAMS, TCP_TIME)
+WITH_UDP = (*RECORDED_WITH_UDP, UDP_ARRIVED, TCP_AGAIN, UDP_SHARE, FAIRNESS)
 
-WITH_UDP = (*RECORDED_WITH_UDP, *SHARING)
-
-# Sequences against the time, of single runs
-
-_REMEMBERED = (
-    *("time_s", "event", "link", "flow", "backward"),
-    *("sequence_bytes", "payload_bytes", "size_bytes"),
-)
+_OF_PACKET = ("time_s", "event", "link", "flow", "backward", "sequence_bytes", "payload_bytes", "size_bytes")
 
 
 def _history(run: Run) -> Mapping[str, Any]:
     """What happened to the segments of the only flow that was remembered."""
-    packets = run.tables["packets"].select(_REMEMBERED)
-    packets = packets.with_columns(pl.col("event", "link").cast(pl.String))
+    packets = run.tables["packets"].select(_OF_PACKET).with_columns(pl.col("event", "link").cast(pl.String))
     (flow,) = packets["flow"].unique().to_list()
-    (row,) = run.tables["transfers"].filter(pl.col("flow") == flow).select(_COLUMNS).to_dicts()
-    return {
-        "flow": flow,
-        "packets": packets.to_dict(as_series=False),
-        "elapsed_s": _elapsed(row),
-        "datagrams": run.tables["flows"]["datagrams_received"].max(),
-    }
+    (row,) = run.tables["transfers"].filter(pl.col("flow") == flow).to_dicts()
+    datagrams = run.tables["flows"]["datagrams_received"].max()
+    return {"packets": packets.to_dict(as_series=False), "elapsed_s": _elapsed(row), "datagrams": datagrams}
 
 
 _of_history = Reduction(prefix="helsinki.history", of=_history).measure
 
 HISTORY = (
-    FLOW := _of_history("flow", "the flow's number"),
     PACKETS := _of_history("packets", "its packets"),
     TRACED_TIME := _of_history("elapsed_s", "TCP's elapsed time", "s"),
     TRACED_DATAGRAMS := _of_history("datagrams", "datagrams received"),
 )
+
+# Replications are drawn again and again, for all starts together
+
+Values = npt.NDArray[np.float64]
+
+
+def _ratio_of(
+    how: str, variable: Variable, queues: tuple[str, str], of: Callable[[Values, int], Values]
+) -> Estimate:
+    """The ratio of a statistic at two queues. The statistic is told the values by start, resample and
+    replication, and how often they hold the noise of the replications; it gives one for each resample."""
+
+    def finds(values: Sequence[Sequence[Any]], level: float) -> stats.Interval:
+        both = np.array(values, dtype=float).swapaxes(1, 2)
+        both = both[..., ~np.isnan(both).any(axis=(0, 1))]
+        count = both.shape[-1]
+
+        def ratios(picked: npt.NDArray[np.int64], noises: int = 2) -> Values:
+            """A resample holds the noise twice: that of the sample, and that of drawing from it."""
+            above, below = (of(one[:, picked], noises) for one in both)
+            return np.asarray(np.divide(above, below, out=np.full(above.shape, np.inf), where=below > 0))
+
+        found = stats.bootstrap(ratios, count, level)
+        return replace(found, value=float(ratios(np.arange(count)[np.newaxis], 1)[0])) if count else found
+
+    first, second = (variable.at(queue=one).along("start") for one in queues)
+    return statistic(f"{how} {variable.name}, {'/'.join(queues)}", finds, first, second)
+
+
+def spread_ratio(variable: Variable, queues: tuple[str, str]) -> Estimate:
+    """The ratio of the spreads over the starts."""
+    how = "spread over the starts, without the noise of the replications,"
+    return _ratio_of(how, variable, queues, _spread)
+
+
+def _spread(values: Values, noises: int) -> Values:
+    """The standard deviation over the starts of what is expected there: of the variance of the means, which
+    holds the noise of the replications too, that noise is taken off; zero if nothing is left.
+
+    What replications share at all starts is no noise of a spread, and is taken off first.
+    """
+    apart = values - values.mean(axis=0)
+    noise = apart.var(axis=-1) / max(values.shape[-1] - 1, 1)
+    return np.asarray(np.sqrt(np.maximum((apart.mean(axis=-1) ** 2 - noises * noise).mean(axis=0), 0)))
+
+
+def range_ratio(
+    how: str, variable: Variable, queues: tuple[str, str], ends: tuple[float, float], *, pooled: bool
+) -> Estimate:
+    """The ratio of the distances of two quantiles of the replications: of the mean of the starts, or, if
+    `pooled`, of the runs of all starts together."""
+
+    def distance(values: Values, _: int) -> Values:
+        if pooled:
+            values = values.transpose(1, 0, 2).reshape(1, values.shape[1], -1)
+        least, most = np.quantile(values, ends, axis=-1)
+        return np.asarray((most - least).mean(axis=0))
+
+    return _ratio_of(how, variable, queues, distance)

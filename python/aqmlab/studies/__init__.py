@@ -20,42 +20,28 @@ STUDIES: Mapping[str, str] = {
     "helsinki": "aqmlab.studies.helsinki",
 }
 
-TODAY: Mapping[str, str] = {
-    "shred": "aqmlab.studies.shred",
-    "mice-elephants": "aqmlab.studies.today.mice_elephants",
-    "unc-web": "aqmlab.studies.unc_web",
-    "fair-queueing": "aqmlab.studies.today.fair_queueing",
-    "helsinki": "aqmlab.studies.helsinki",
-}
-"""The forms with the queues of today: of studies that take other queues, or a module of their own."""
-
 LIVE: Mapping[str, str] = {"helsinki": "aqmlab.studies.helsinki.live"}
 """The live forms that studies have."""
 
 
 def load(name: str, *, live: bool = False, today: bool = False) -> Study:
-    """The study of this name, or its `live` form, or the one that asks the queues of `today`; or that of a
-    file: TOML, or Python that calls it `STUDY`.
+    """The study of this name, or its `live` form, or the study with the queues of `today` beside its own; or
+    that of a file: TOML, or Python that calls it `STUDY`.
 
     Raises `KeyError` with the nearest names if there is none, and `ValueError` if a file has none.
     """
     if Path(name).suffix in (".py", ".toml"):
-        if live or today:
-            raise KeyError(f"{name}: a study in a file has no form for live runs or today's queues")
-        return _of_file(Path(name))
+        if live:
+            raise KeyError(f"{name}: a study in a file has no live form")
+        found = _of_file(Path(name))
+        return queues.beside(found, queues.TODAY) if today else found
     if name not in STUDIES:
         raise KeyError(f"no study is named `{name}`: {hint(name, STUDIES)}")
     if live and name not in LIVE:
         raise KeyError(f"the study `{name}` has no live form: there is one of {', '.join(LIVE)}")
-    if today and name not in TODAY:
-        known = ", ".join(TODAY)
-        raise KeyError(f"the study `{name}` has no form with today's queues: there is one of {known}")
-    forms = LIVE if live else TODAY if today else STUDIES
-    study = importlib.import_module(forms[name]).STUDY
+    study = importlib.import_module((LIVE if live else STUDIES)[name]).STUDY
     assert isinstance(study, Study)
-    if today and study.with_queues is not None:
-        return study.with_queues(queues.TODAY)
-    return study
+    return queues.beside(study, queues.TODAY) if today else study
 
 
 def _of_file(path: Path) -> Study:

@@ -77,7 +77,8 @@ def beside(study: Study, queues: Queues) -> Study:
     Raises `ValueError` if no experiment has such an axis.
     """
     if study.with_queues is not None:
-        return study.with_queues(queues)
+        form = study.with_queues(queues)
+        return form if queues == TODAY else replace(form, name=f"{study.name}-queues")
     wider = tuple(_wider(one, queues) if "queue" in one.labels else one for one in study.experiments)
     if wider == study.experiments:
         raise ValueError(f"{study.name}: no experiment has an axis `queue`, to which queues can be added")

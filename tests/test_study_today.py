@@ -8,7 +8,6 @@ from aqmlab import studies
 from aqmlab.studies import STUDIES
 from aqmlab.study import queues
 
-
 ASKED = [name for name in STUDIES if studies.load(name).with_queues is not None]
 """The studies that judge claims of their own for other queues."""
 

@@ -17,27 +17,22 @@ from aqmlab.results.variable import measured
 from aqmlab.scenario import Scenario
 from aqmlab.stats import Evidence
 from aqmlab.studies.fair_queueing import STUDY, laws, measures
+from aqmlab.studies.fair_queueing.active_flows import example, number, scale
 from aqmlab.studies.fair_queueing.blocks import BLOCKS
-from aqmlab.studies.fair_queueing.claims import CLAIMS
-from aqmlab.studies.fair_queueing.experiments import (
-    BACKGROUNDS,
+from aqmlab.studies.fair_queueing.bottlenecked import (
     PAIRS,
-    POISSON_FLOWS,
     RIVALS,
-    WARM_UP_S,
     baseline,
     delay,
-    link,
     one,
     orders,
     pair_name,
     pairs,
     paths,
-    scale,
     several,
     windows,
 )
-from aqmlab.studies.fair_queueing.flow_experiments import example, number
+from aqmlab.studies.fair_queueing.network import BACKGROUNDS, POISSON_FLOWS, WARM_UP_S, link
 from aqmlab.study import points as study_points
 from aqmlab.study import run as study
 from aqmlab.study.experiment import Experiment
@@ -55,7 +50,7 @@ def scenario(experiment: Experiment, duration: str | None = None, **labels: Any)
 def told(experiment: Experiment, duration: str | None = None, **labels: Any) -> dict[Measure, Any]:
     """All measures of a run with the seed 1."""
     view = View(scenario(experiment, duration, **labels).run(seed=1))
-    return {measure: measure.of(view) for measure in experiment.measures}
+    return {measure: measure.of(view) for measure in experiment.wanted}
 
 
 def test_every_scenario_of_the_study_passes_the_checks_of_the_core() -> None:
@@ -71,8 +66,8 @@ def test_every_block_figure_and_claim_is_there() -> None:
     assert {f"{block.lower()}-{what}" for block in "ABCDEFGHIJK" for what in ("windows", "utilisation")} <= (
         figures
     )
-    assert {f"R{count}" for count in range(1, 22)} <= {claim.id.split(".")[0] for claim in CLAIMS}
-    assert [reading.suffix for reading in STUDY.readings_of(CLAIMS[0])] == ["", "-reno", "-sack"]
+    assert {f"R{count}" for count in range(1, 22)} <= {claim.id.split(".")[0] for claim in STUDY.claims}
+    assert [reading.suffix for reading in STUDY.readings_of(STUDY.claims[0])] == ["", "-reno", "-sack"]
 
 
 def test_the_link_is_that_of_the_talk() -> None:
@@ -98,18 +93,18 @@ def test_rates_on_the_wire_add_up_to_what_the_line_sends(background: str) -> Non
     case = scenario(several, flows="HighSpeed + Reno", queue="FQ", buffer=625, recovery="SACK")
     changes = {"duration": "40s", "traffic.background": BACKGROUNDS[background]}
     view = View(case.with_({**changes, "bottleneck.queue.limit": "100p"}).run(seed=1))
-    found = {measure: measure.of(view) for measure in measures.LINK}
-    ours = found[measures.HIGHSPEED] + found[measures.RENO]
-    assert (found[measures.FIRST], found[measures.SECOND]) == (
-        found[measures.RENO],
-        found[measures.HIGHSPEED],
+    found = {measure.name: measure.of(view) for measure in several.wanted}
+    ours = found[measures.HIGHSPEED.name] + found[measures.RENO.name]
+    assert (found[measures.FIRST.name], found[measures.SECOND.name]) == (
+        found[measures.RENO.name],
+        found[measures.HIGHSPEED.name],
     )
-    assert found[measures.AVAILABLE] == pytest.approx(ours / 25)
-    sent = ours + found[measures.BACKGROUND_RATE]
+    assert found[measures.AVAILABLE.name] == pytest.approx(ours / 25)
+    sent = ours + found[measures.BACKGROUND_RATE.name]
     # Repairs that came twice and the start of slow start are all that is not counted.
-    assert sent == pytest.approx(50 * found[measures.UTILISATION] / 100, rel=0.01)
-    assert found[measures.BACKGROUND_LOSS] == 0.0
-    assert 0.5 < found[measures.JAIN] <= 1.0
+    assert sent == pytest.approx(50 * found["bottleneck.utilisation"] / 100, rel=0.01)
+    assert found[measures.BACKGROUND_LOSS.name] == 0.0
+    assert 0.5 < found[measures.JAIN.name] <= 1.0
 
 
 def test_paths_have_a_window_for_each_flow_and_the_use_that_the_line_tells() -> None:
@@ -194,7 +189,7 @@ def test_a_modulated_queue_waits_longer_than_one_with_the_mean_load() -> None:
 def claim(id: str, experiment: Experiment, recovery: str | None = "SACK", **values: Any) -> Evidence:
     """The evidence from made-up runs of an experiment; measures by the names they have in the module."""
     found = runs(experiment, {getattr(measures, name): value for name, value in values.items()}, seeds=4)
-    return judged(CLAIMS, id, (experiment, found), **({"recovery": recovery} if recovery else {}))
+    return judged(STUDY.claims, id, (experiment, found), **({"recovery": recovery} if recovery else {}))
 
 
 @pytest.mark.parametrize(("rate", "verdict"), [(0.4, "holds"), (0.5, "fails"), (0.3, "fails")])
@@ -257,7 +252,7 @@ def test_claims_look_at_their_own_recovery_only() -> None:
         return (1.0 if at["flows"] == "1 HighSpeed" else rates[at["recovery"]]) + seed / 1e4
 
     found = runs(windows, {measures.AVAILABLE: available}, seeds=4)
-    chosen = dataclasses.replace(STUDY, claims=tuple(one for one in CLAIMS if one.id == "R12.2"))
+    chosen = dataclasses.replace(STUDY, claims=tuple(one for one in STUDY.claims if one.id == "R12.2"))
     verdicts = study.judged(chosen, chosen.claims, {"windows": found})
     assert {one.id: one.evidence.verdict for one in verdicts} == {
         "R12.2": "holds",
@@ -267,12 +262,12 @@ def test_claims_look_at_their_own_recovery_only() -> None:
 
 
 def test_sentences_of_the_talks_conclusions_count_as_the_sources() -> None:
-    origins = {one.id: one.origin for one in CLAIMS}
+    origins = {one.id: one.origin for one in STUDY.claims}
     assert [origins[id] for id in ("R12.2", "R15.3", "R18.2", "R18b.2", "R19.2")] == ["paper"] * 5
 
 
 def test_r16_judges_bottlenecked_flows_below_90_percent_only() -> None:
-    (claim,) = (one for one in CLAIMS if one.id == "R16.4")
+    (claim,) = (one for one in STUDY.claims if one.id == "R16.4")
     of_number = [leaf for one in claim.rule.variables for leaf in measured(one) if leaf.experiment is number]
     assert [leaf.fewer["load"] for leaf in of_number] == [(0.5, 0.6, 0.7, 0.8)]
 
@@ -319,7 +314,7 @@ def test_r16_counts_what_is_so_in_99_9_percent_of_the_time(waiting: int, verdict
     always, seldom = [1.0] * (waiting + 1), [1.0, *[0.0009] * 900]
     fluid = runs(number, {measures.TAIL: [0.999**i for i in range(10)]}, seeds=4)
     packets = {measures.WAITING_TAIL: always, measures.ACTIVE_TAIL: seldom}
-    found = judged(CLAIMS, "R16.4", (number, fluid), (scale, runs(scale, packets, seeds=4)))
+    found = judged(STUDY.claims, "R16.4", (number, fluid), (scale, runs(scale, packets, seeds=4)))
     assert found.verdict == verdict
     assert {part.value for part in found.parts} == {9.0, float(waiting), 0.0}
 
@@ -366,7 +361,9 @@ def test_a_small_study_runs_end_to_end_on_real_runs(tmp_path: Path) -> None:
     others = {"flows-in-progress", "number-of-flows", "example", "available", "pairs", "alone"}
     figures = {"g-windows", "g-utilisation", *others}
     # Within so short a run some flows never lose.
-    claims = tuple(one for one in CLAIMS if one.id not in ("R3.2", "R3b", "R4", "R14", "R18.2", "R18b.2"))
+    claims = tuple(
+        one for one in STUDY.claims if one.id not in ("R3.2", "R3b", "R4", "R14", "R18.2", "R18b.2")
+    )
     chosen = dataclasses.replace(
         STUDY,
         experiments=tuple(short(experiment) for experiment in STUDY.experiments),

@@ -22,22 +22,10 @@ from study_checks import (
 from aqmlab import metrics
 from aqmlab.measures import View
 from aqmlab.scenario import Scenario
-from aqmlab.studies.mice_elephants import STUDY, figures, measures, tables
-from aqmlab.studies.mice_elephants.claims import CLAIMS
-from aqmlab.studies.mice_elephants.experiments import (
-    LAWS,
-    QUEUES,
-    exp_1,
-    exp_2,
-    exp_2_laws,
-    lasting,
-    random_loss,
-    table_1,
-    table_1_search,
-    two_way,
-)
-from aqmlab.studies.mice_elephants.latency_model import Path as NetworkPath
-from aqmlab.studies.mice_elephants.latency_model import latency
+from aqmlab.studies.mice_elephants import STUDY, measures, table_1, web
+from aqmlab.studies.mice_elephants.network import LAWS, QUEUES
+from aqmlab.studies.mice_elephants.random_loss import latency, random_loss
+from aqmlab.studies.mice_elephants.web import exp_1, exp_2, exp_2_laws, lasting, two_way
 from aqmlab.study import run as study
 from aqmlab.study.experiment import Experiment, Form
 from aqmlab.study.query import means
@@ -70,9 +58,9 @@ def test_buffers_of_table_1_are_shares_of_the_bandwidth_delay_product() -> None:
     path = {"speed": "1.5 Mb/s", "rtt_ms": 160, "pattern": "10 every 10 s, whatever is under way"}
     for buffer, drop_tail, red in ((0.5, "30p", "50p"), (1.5, "90p", "150p")):
         for name, limit in (("Drop Tail", drop_tail), ("RED", red), ("RIO-PS", red)):
-            found = scenario(table_1_search, queue=name, buffer=buffer, **path).given
+            found = scenario(table_1.table_1_search, queue=name, buffer=buffer, **path).given
             assert found["bottleneck"]["queue"]["limit"] == limit
-    chosen = scenario(table_1, queue="RED", speed="1.5 Mb/s").given
+    chosen = scenario(table_1.table_1, queue="RED", speed="1.5 Mb/s").given
     assert chosen["bottleneck"]["queue"]["limit"] == "50p"
 
 
@@ -106,9 +94,7 @@ def web_run() -> Any:
 def test_the_measures_of_a_web_run_agree_with_its_summary(web_run: Any) -> None:
     view, summary = View(web_run), web_run.summary
     web = summary["transfers"]["web"]
-    assert measures.UNFINISHED.of(view) == web["unfinished"]
     assert measures.RESPONSE.of(view) == pytest.approx(web["mean_s"])
-    assert measures.MEAN_ACTIVE.of(view) == pytest.approx(web["mean_active"])
     bins = np.array(measures.BINS.of(view))
     assert bins[:, 0].sum() == web["count"] - web["unfinished"]
     assert bins[:, 1].sum() / bins[:, 0].sum() == pytest.approx(web["mean_s"])
@@ -139,7 +125,7 @@ def test_losses_take_longer_and_the_model_of_a_round_agrees_with_the_packets() -
     several = [lossy.run(seed=seed) for seed in range(1, 5)]
     assert all(run.transfers["complete"].all() for run in several)
     for size in measures.TRANSFER_SIZES:
-        model = latency(size, 0.02, NetworkPath())
+        model = latency(size, 0.02)
         for measure, said in (
             (measures.TRANSFER_TIME[size], model.mean_s),
             (measures.VARIATION[size], model.variation),
@@ -150,21 +136,19 @@ def test_losses_take_longer_and_the_model_of_a_round_agrees_with_the_packets() -
 
 @pytest.mark.parametrize(("packets", "rounds"), [(2, 1), (6, 2), (14, 3), (100, 6)])
 def test_without_losses_the_model_is_slow_start(packets: int, rounds: int) -> None:
-    path = NetworkPath(rtt_s=0.1)
-    found = latency(packets, 0.0, path, transfers=3)
+    found = latency(packets, 0.0, transfers=3)
     assert found.mean_s == pytest.approx(0.1 * (1 + rounds) - 0.05)
     assert found.variation == pytest.approx(0.0, abs=1e-12)
 
 
 def test_the_model_of_one_packet_is_the_sum_of_its_back_offs() -> None:
     """Time-outs that double with each loss in a row, of the SYN from 3 s and of the packet from 1 s on."""
-    path = NetworkPath(time_out_s=1.0)
     loss, kept = 0.1, 0.9
     syn = 3.0 * (kept / (1 - 2 * loss) - 1)
     # The back-off of a lost SYN is where the packet's time-outs begin.
     first = kept * 1.0 + 3.0 * (kept / (1 - 2 * loss) - kept)
     waits = loss * first * (2 * kept / (1 - 2 * loss) - 1)
-    found = latency(1, loss, path, transfers=400_000)
+    found = latency(1, loss, time_out_s=1.0, transfers=400_000)
     assert found.mean_s == pytest.approx(0.1 + syn + waits + 0.1 - 0.05, rel=0.02)
 
 
@@ -176,7 +160,7 @@ def test_the_largest_files_carry_most() -> None:
 
 def test_no_packet_overtakes_another_of_its_flow_although_marks_of_flows_change() -> None:
     """The abstract says that the scheme does not misorder packets; of one FIFO queue that is no claim."""
-    run = scenario(table_1, queue="RIO-PS", speed="1.25 Mb/s").run(seed=1)
+    run = scenario(table_1.table_1, queue="RIO-PS", speed="1.25 Mb/s").run(seed=1)
     as_long = pl.col("packets_long").fill_null(0)
     both = run.transfers.filter((as_long > 0) & (as_long < pl.col("packets_sent")))
     assert both.height > 100
@@ -202,7 +186,7 @@ def times(rio: float, red: float, drop_tail: float) -> dict[str, float]:
 def test_mi_5_needs_rio_ps_faster_and_fairer_than_both(rio: float, jain: float, verdict: str) -> None:
     times_s, index = times(rio, 1.0, 1.4), times(jain, 0.7, 0.6)
     found = runs(exp_1, {measures.SHORT_FILES: times_s, measures.SHORT_JAIN: index})
-    assert judged(CLAIMS, "MI-5.2", (exp_1, found)).verdict == verdict
+    assert judged(STUDY.claims, "MI-5.2", (exp_1, found)).verdict == verdict
 
 
 @pytest.mark.parametrize(("rio", "verdict"), [(1.02, "holds"), (1.0, "undecided"), (0.98, "fails")])
@@ -215,11 +199,11 @@ def test_mi_17_judges_the_weak_claim_as_printed(rio: float, verdict: str) -> Non
         return (rio if ours else 1.0) * (1 + noise)
 
     found = runs(exp_1, {measures.GOODPUT: goodput}, seeds=4)
-    assert judged(CLAIMS, "MI-17", (exp_1, found)).verdict == verdict
+    assert judged(STUDY.claims, "MI-17", (exp_1, found)).verdict == verdict
 
 
 def test_the_worst_case_counts_as_our_reading() -> None:
-    (claim,) = (one for one in CLAIMS if one.id == "MI-12.3")
+    (claim,) = (one for one in STUDY.claims if one.id == "MI-12.3")
     assert claim.origin == "sheet"
 
 
@@ -235,13 +219,13 @@ def short_files(rio_at_3_s: float, rio_at_1_s: float) -> Any:
 
 @pytest.mark.parametrize(("rio_at_1_s", "verdict"), [(0.9, "holds"), (0.3, "fails"), (1.1, "fails")])
 def test_mi_7_needs_a_gain_at_1_s_that_is_smaller_than_at_3_s(rio_at_1_s: float, verdict: str) -> None:
-    assert judged(CLAIMS, "MI-7", short_files(0.5, rio_at_1_s)).verdict == verdict
+    assert judged(STUDY.claims, "MI-7", short_files(0.5, rio_at_1_s)).verdict == verdict
 
 
 @pytest.mark.parametrize(("rio", "verdict"), [(0.3, "holds"), (0.8, "fails")])
 def test_mi_14_compares_gains_one_way_and_both_ways(rio: float, verdict: str) -> None:
     both_ways = runs(two_way, {measures.SHORT_FILES: times(rio, 1.0, 1.0)})
-    assert judged(CLAIMS, "MI-14", short_files(0.5, 0.5), (two_way, both_ways)).verdict == verdict
+    assert judged(STUDY.claims, "MI-14", short_files(0.5, 0.5), (two_way, both_ways)).verdict == verdict
 
 
 @pytest.mark.parametrize(
@@ -254,9 +238,9 @@ def test_mi_1_has_the_bands_of_table_1_but_for_drop_tail(
     short = {"RED": red_short, "RIO-PS": 0.998, "Drop Tail": 0.1}
     found = {
         measures.DEMAND_MET: lambda labels, seed: short[labels["queue"]] + 0.001 * seed,
-        measures.LONG: times(rio_long, 104_000.0, 112_000.0),
+        measures.CLASSES["long"]: times(rio_long, 104_000.0, 112_000.0),
     }
-    assert judged(CLAIMS, "MI-1.2", (table_1, runs(table_1, found))).verdict == verdict
+    assert judged(STUDY.claims, "MI-1.2", (table_1.table_1, runs(table_1.table_1, found))).verdict == verdict
 
 
 @pytest.mark.parametrize(("beyond", "verdict"), [(3.0, "holds"), (0.5, "fails")])
@@ -267,26 +251,26 @@ def test_mi_4_asks_for_more_growth_beyond_3_percent_of_loss_than_before(beyond: 
 
     found = dict.fromkeys(measures.TRANSFER_TIME.values(), time_s)
     rises = {measures.VARIATION[10]: lambda labels, seed: labels["loss"] * (1 + 0.01 * seed)}
-    assert judged(CLAIMS, "MI-4.2", (random_loss, runs(random_loss, found | rises))).verdict == verdict
+    assert judged(STUDY.claims, "MI-4.2", (random_loss, runs(random_loss, found | rises))).verdict == verdict
 
 
 def test_the_search_prints_every_set_up_below_the_published_goodput_nearest_first() -> None:
     def goodput(name: str) -> Any:
         def packets(labels: Any, seed: int) -> float:
             nearest = (labels["rtt_ms"], labels["buffer"]) == (160, 0.5)
-            theirs = tables.PUBLISHED[labels["speed"], labels["queue"]][name]
+            theirs = table_1.PUBLISHED[labels["speed"], labels["queue"]][name]
             return theirs * (1.02 if nearest else 1.1)
 
         return packets
 
-    made = runs(table_1_search, {tables.CLASSES[name]: goodput(name) for name in ("short", "long")})
-    found = {table_1_search.name: made}
-    distances = tables.search(found)
-    patterns = len(table_1_search.values("pattern"))
+    made = runs(table_1.table_1_search, {measures.CLASSES[name]: goodput(name) for name in ("short", "long")})
+    found = {table_1.table_1_search.name: made}
+    distances = table_1.search(found)
+    patterns = len(table_1.table_1_search.values("pattern"))
     assert distances["RTT (ms)"].to_list()[: patterns + 1].count(160) >= patterns
     off = distances["off, Drop Tail (%)"].to_list()
     assert off == pytest.approx([2.0] * patterns + [10.0] * (len(off) - patterns))
-    table = tables.search_goodput(found)
+    table = table_1.search_goodput(found)
     assert table.height == 2 * (1 + distances.height)
     assert table["short flows"].to_list()[0] == "published"
     assert table["Drop Tail, short"].to_list()[:2] == [40_973, round(1.02 * 40_973)]
@@ -303,7 +287,7 @@ def test_the_laws_of_the_threshold_are_judged_by_the_margins_of_mi_12() -> None:
     alike = {measures.GOODPUT: 1e6, measures.MEAN_QUEUE: 50.0}
     edge = {measures.MEAN_THRESHOLD: 30.0, measures.PACKETS_LONG: 25.0}
     found = runs(exp_2_laws, {measures.RESPONSE: time_s, **alike, **edge})
-    (table,) = (one.table({exp_2_laws.name: found}) for one in STUDY.tables if one.id == "exp-2-laws")
+    (table,) = (one.tabulates({exp_2_laws.name: found}) for one in STUDY.tables if one.id == "exp-2-laws")
     assert table["law of L_t"].to_list() == list(LAWS) * 2
     assert table["MI-12.3"].to_list() == ["fails", "holds", "holds", "holds"] * 2
     assert table["mean L_t (packets)"].to_list() == [30] * 8
@@ -325,7 +309,7 @@ def test_the_laws_in_the_main_grid_are_runs_of_the_variants() -> None:
 )
 def test_mi_8_compares_jains_index_of_batches(short: float, long: float, verdict: str) -> None:
     found = {measures.SHORT_JAIN: times(short, 0.7, 0.6), measures.LONG_JAIN: times(long, 0.8, 0.8)}
-    assert judged(CLAIMS, "MI-8", (exp_1, runs(exp_1, found))).verdict == verdict
+    assert judged(STUDY.claims, "MI-8", (exp_1, runs(exp_1, found))).verdict == verdict
 
 
 def test_relative_times_are_ratios_of_the_same_bins() -> None:
@@ -335,7 +319,7 @@ def test_relative_times_are_ratios_of_the_same_bins() -> None:
 
     variable = exp_1[measures.BINS].at(ITO="3 s")
     results = {exp_1.name: runs(exp_1, {measures.BINS: bins})}
-    relative = figures.relative_times(variable, "RIO-PS")
+    relative = web.relative_times(variable, "RIO-PS")
     red = means(relative, results, "queue", "packets").filter(pl.col("queue") == "RED")
     assert red["value"].to_list() == pytest.approx([1.5] * len(measures.SIZE_BINS))
     assert red["low"].to_list() == pytest.approx(red["value"].to_list())
@@ -343,15 +327,15 @@ def test_relative_times_are_ratios_of_the_same_bins() -> None:
 
 def test_the_mean_of_a_part_of_a_run_counts_each_file_once() -> None:
     settling = [[10.0, 30.0, 20.0, 20.0], [10.0, 90.0, 20.0, 60.0]]
-    warm_up_s = 2 * measures.SETTLING_BIN_S
-    assert tables.mean_of_part(0, 0.5).compute(settling, warm_up_s) == pytest.approx(2.5)
-    assert tables.mean_of_part(0.5, 1).compute(settling, warm_up_s) == pytest.approx(2.0)
+    warm_up_s = 2 * measures.SETTLING_STEP_S
+    assert web.mean_of_part(0, 0.5).compute(settling, warm_up_s) == pytest.approx(2.5)
+    assert web.mean_of_part(0.5, 1).compute(settling, warm_up_s) == pytest.approx(2.0)
 
 
 def test_the_drop_functions_are_those_of_table_3() -> None:
     (figure,) = (one for one in STUDY.figures if one.id == "drop-functions")
     check_drop_functions(
-        figure.chart({}).table,
+        figure.draws({}).table,
         ("short packets", 74, 0.0),
         ("short packets", 125, 0.025),
         ("long packets", 125, 0.1 * 50 / 175),
@@ -372,7 +356,9 @@ def test_a_small_study_runs_end_to_end_on_real_runs(tmp_path: Path) -> None:
         figures=tuple(figure for figure in STUDY.figures if figure.id in wanted),
         tables=tuple(table for table in STUDY.tables if table.id in wanted),
         claims=tuple(
-            dataclasses.replace(claim, figures=()) for claim in CLAIMS if claim.id in ("MI-5.2", "MI-11.2")
+            dataclasses.replace(claim, figures=())
+            for claim in STUDY.claims
+            if claim.id in ("MI-5.2", "MI-11.2")
         ),
         answer=lambda found: [],
         decisions=(),

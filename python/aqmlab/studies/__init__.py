@@ -22,9 +22,9 @@ STUDIES: Mapping[str, str] = {
 
 TODAY: Mapping[str, str] = {
     "shred": "aqmlab.studies.shred",
-    "mice-elephants": "aqmlab.studies.today.mice_elephants",
+    "mice-elephants": "aqmlab.studies.mice_elephants",
     "unc-web": "aqmlab.studies.unc_web",
-    "fair-queueing": "aqmlab.studies.today.fair_queueing",
+    "fair-queueing": "aqmlab.studies.fair_queueing",
     "helsinki": "aqmlab.studies.helsinki",
 }
 """The forms with the queues of today: of studies that take other queues, or a module of their own."""

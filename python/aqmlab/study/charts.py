@@ -42,7 +42,7 @@ class Line:
         axes = tuple(dict.fromkeys((*panels, *groups, x)))
         table = means(self.asked, results, *axes)
         options = dict(self.options)
-        label, kind = self.x_label or x, self.kind or "line"
+        label, kind = self.x_label or _in_words(x), self.kind or "line"
         if self.x is None:
             table, unit = _with_numbers(table, x)
             label = self.x_label or (f"{x} ({unit})" if unit else x)
@@ -140,10 +140,16 @@ def line(
     )
 
 
+def _in_words(label: str) -> str:
+    """The name of an axis with the unit of time that it ends in: `time (s)` for `time_s`."""
+    name, _, unit = label.rpartition("_")
+    return f"{name} ({unit})" if name and unit in ("s", "ms") else label
+
+
 def _with_numbers(table: pl.DataFrame, label: str) -> tuple[pl.DataFrame, str]:
     """The table with the values of an axis as numbers where they are quantities, and their unit."""
     found = quantities.numbers_of(table[label].to_list())
-    if found is None:
+    if found is None or table.schema[label].is_numeric():
         return table, ""
     numbers, unit = quantities.readable(*found)
     return table.with_columns(pl.Series(label, numbers)), unit

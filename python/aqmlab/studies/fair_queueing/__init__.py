@@ -4,49 +4,147 @@ Question: if routers enforce fair sharing flow by flow, are end systems free to 
 the number of flows that a router must schedule small whatever the rate of its link?
 The talk: yes. Only flows with a packet in the queue need state, and at usual loads there are a few hundred;
 small FIFO buffers starve a flow that could fill the link, HighSpeed TCP starves Reno, and fair queueing with
-drops from the longest queue mends both. Ours: everything it leaves open, listed in `decisions.py`; its
-results are known as sentences and plots, and as one number, 40 %.
+drops from the longest queue mends both. Ours: everything it leaves open, listed on the study's page and,
+where another answer is tried, in `network.py`; its results are known as sentences and plots, and as one
+number, 40 %.
 """
 
 from __future__ import annotations
 
-from aqmlab.results.rule import mean_of
+from dataclasses import replace
+from typing import Any
+
+from aqmlab.results.rule import difference, every, mean_of, ratio
 from aqmlab.results.table import ExperimentResults
-from aqmlab.studies.fair_queueing.claims import CLAIMS, READINGS, answer
-from aqmlab.studies.fair_queueing.decisions import DECISIONS
-from aqmlab.studies.fair_queueing.experiments import EXPERIMENTS, baseline
-from aqmlab.studies.fair_queueing.figures import FIGURES
-from aqmlab.studies.fair_queueing.flow_experiments import EXPERIMENTS as FLOW_EXPERIMENTS
-from aqmlab.studies.fair_queueing.measures import AVAILABLE_MBPS, BACKGROUND_RATE
-from aqmlab.studies.fair_queueing.tables import TABLES
-from aqmlab.study.publication import Study
+from aqmlab.studies.fair_queueing import active_flows, bottlenecked
+from aqmlab.studies.fair_queueing import measures as m
+from aqmlab.studies.fair_queueing.network import DECISIONS, RECOVERY, flows, queues
+from aqmlab.study import Claim, Form, Reading, Study, Table
+from aqmlab.study.publication import Queues
+from aqmlab.study.queues import counted, readings
+from aqmlab.study.tables import overview
+
+TITLE = "Fair queueing and congestion control"
+PAPER = (
+    "J. Roberts, joint work with J. Augé: Fair queueing and congestion control. A talk, Workshop on "
+    "Congestion Control, Hamilton Institute, September 2005. In writing: J. Augé, J. Roberts: Buffer Sizing "
+    "for Elastic Traffic, NGI 2006."
+)
+
+
+def with_queues(others: Queues) -> Study:
+    """Do other queues make the transport protocol harmless, as fair queueing does, and does their AQM take
+    anything away again? FIFO and FQ have 625 packets, the others their own room."""
+    beside = {**queues(625), **others}
+    shared: dict[str, Any] = {
+        "seeds": 10,
+        "quick": Form(seeds=3, changes=bottlenecked.SHORT),
+        "varied": None,
+    }
+    several = replace(
+        bottlenecked.several,
+        name="today-several",
+        axes={
+            "flows": flows("2 Reno", "2 HighSpeed", "HighSpeed + Reno", "4 HighSpeed"),
+            "bottleneck.queue": beside,
+        },
+        **shared,
+    )
+    one = replace(
+        bottlenecked.one,
+        name="today-one",
+        axes={"flows": flows("1 Reno", "1 HighSpeed"), "bottleneck.queue": beside},
+        **shared,
+    )
+    both, rate = bottlenecked.together, one[m.AVAILABLE]
+    alike = ("2 Reno", "2 HighSpeed", "4 HighSpeed")
+    shown = (m.AVAILABLE, m.JAIN, m.BACKGROUND_LOSS, "bottleneck.utilisation", m.WAIT, m.TIMEOUTS)
+    return Study.of(
+        "fair-queueing-today",
+        f"{TITLE}, with other queues",
+        one,
+        several,
+        Claim(
+            "T-R6",
+            "HighSpeed TCP and Reno get the same.",
+            ratio(several[m.HIGHSPEED].at(**both), several[m.RENO].at(**both)).within(1 / 1.1, 1.1),
+            "block G, of fair queueing; a tenth for the same is ours",
+            ("beside",),
+            "ours",
+        ),
+        Claim(
+            "T-R11",
+            "Flows of one TCP share fairly.",
+            every(*(mean_of(several[m.JAIN].at(flows=count)) >= 0.99 for count in alike)),
+            "block K, of fair queueing; Jain's index of 0.99 is ours",
+            ("beside", "four"),
+            "ours",
+        ),
+        Claim(
+            "T-R4",
+            "Packets of the background, whose flows ask for little, are not lost.",
+            mean_of(one[m.BACKGROUND_LOSS]) < 1e-4,
+            "block C, of fair queueing; one in 10 000 for none is ours",
+            ("reno", "highspeed"),
+            "ours",
+        ),
+        Claim(
+            "T-R2",
+            "One flow gets as much of what is left as behind fair queueing without an AQM.",
+            difference(rate, rate.at(queue="FQ")) >= -0.05,
+            "blocks A and C; a twentieth for as much is ours",
+            ("reno", "highspeed"),
+            "ours",
+        ),
+        Claim(
+            "T-R14",
+            "Packets of all flows wait less than behind fair queueing without an AQM.",
+            every(*(ratio(run[m.WAIT], run[m.WAIT].at(queue="FQ")) < 1 for run in (one, several))),
+            "ours, beyond the talk",
+            ("reno", "highspeed", "beside"),
+            "ours",
+        ),
+        *(
+            Table(id, title, overview([run[measure].at(flows=count) for measure in measures], by="queue"))
+            for id, title, run, count, measures in (
+                ("reno", "1 Reno flow beside Poisson flows", one, "1 Reno", shown),
+                ("highspeed", "1 HighSpeed flow beside Poisson flows", one, "1 HighSpeed", shown),
+                ("beside", "HighSpeed beside Reno", several, both["flows"], (m.HIGHSPEED, m.RENO, *shown)),
+                ("four", "Four HighSpeed flows", several, "4 HighSpeed", shown),
+            )
+        ),
+        paper=PAPER,
+        question="Do these queues make the transport protocol harmless?",
+        answer=lambda found: counted(found, "of what fair queueing was claimed to do"),
+        readings=readings(others),
+    )
 
 
 def _checks(results: ExperimentResults) -> list[str]:
     """Whether the background offered what it was meant to."""
-    rate = mean_of(baseline[BACKGROUND_RATE].at(queue="FIFO", buffer=625))
-    found = {kind: rate.interval(results, {"background": kind}) for kind in baseline.values("background")}
+    background = bottlenecked.baseline
+    rate = mean_of(background[m.BACKGROUND_RATE].at(queue="FIFO", buffer=625))
+    found = {kind: rate.interval(results, {"background": kind}) for kind in background.values("background")}
     return [
-        f"Background of {kind}: {one} Mb/s instead of {AVAILABLE_MBPS:g}."
+        f"Background of {kind}: {one} Mb/s instead of {m.AVAILABLE_MBPS:g}."
         for kind, one in found.items()
-        if one.decided and not one.low <= AVAILABLE_MBPS <= one.high
+        if one.decided and not one.low <= m.AVAILABLE_MBPS <= one.high
     ]
 
 
-STUDY = Study(
-    name="fair-queueing",
-    title="Fair queueing and congestion control",
-    paper="J. Roberts, joint work with J. Augé: Fair queueing and congestion control. A talk, Workshop on "
-    "Congestion Control, Hamilton Institute, September 2005. In writing: J. Augé, J. Roberts: Buffer Sizing "
-    "for Elastic Traffic, NGI 2006.",
+STUDY = Study.of(
+    "fair-queueing",
+    TITLE,
+    *bottlenecked.PARTS,
+    *active_flows.PARTS,
+    *DECISIONS,
+    paper=PAPER,
     question="If routers share their links fairly flow by flow, are end systems free to use any transport, "
     "and is the number of flows to be scheduled small whatever the rate of the link?",
-    experiments=EXPERIMENTS + FLOW_EXPERIMENTS,
-    figures=FIGURES,
-    tables=TABLES,
-    claims=CLAIMS,
-    decisions=DECISIONS,
-    answer=answer,
-    readings=READINGS,
+    readings=tuple(
+        Reading(name=str(name), labels={"recovery": name}, suffix=suffix)
+        for name, suffix in zip(RECOVERY, ("", "-reno", "-sack"), strict=True)
+    ),
     checks=_checks,
+    with_queues=with_queues,
 )

@@ -10,7 +10,7 @@ import numpy as np
 import polars as pl
 
 from aqmlab import metrics
-from aqmlab.measures import Reduction, Run
+from aqmlab.measures import Measure, Reduction, Run
 from aqmlab.metrics.flow_level import demand, throughput_bps
 from aqmlab.run_charts import gauges
 from aqmlab.studies.fair_queueing.laws import PACKET, PACKET_S, RATE_MBPS, modulated_wait_ms
@@ -31,14 +31,13 @@ LAW_NAMES = {
 }
 """How bottlenecked flows send: the names of their traffic, in the order of pairs, and their names."""
 
-# Bottlenecked flows beside a background
+_BACKGROUND = pl.col("traffic") == "background"
 
 
 def _link(run: Run) -> Mapping[str, Any]:
     """Rates on the wire in Mb/s, fairness, what the background lost, and how long packets waited."""
     flows = run.tables["flows"].with_columns(pl.col("traffic").cast(pl.String))
-    ours = flows.filter(pl.col("traffic") != "background")
-    behind = flows.filter(pl.col("traffic") == "background")
+    behind, ours = flows.filter(_BACKGROUND), flows.filter(~_BACKGROUND)
     wire = pl.when(pl.col("traffic") == UNRESPONSIVE).then(1.0).otherwise(WIRE)
     rates = ours.select("traffic", mbps=pl.col("goodput_bps") * wire / 1e6)
     known = dict(rates.group_by("traffic").mean().iter_rows())
@@ -54,7 +53,6 @@ def _link(run: Run) -> Mapping[str, Any]:
         "second_mbps": second,
         "background_loss": metrics.drop_fraction(behind),
         "background_mbps": metrics.goodput_bps(behind) / 1e6,
-        "utilisation": 100 * float(line["utilisation"]),
         "wait_ms": 1000 * float(line["mean_queue_delay_s"]),
         "timeouts": int(ours["timeouts"].sum()),
     }
@@ -62,12 +60,12 @@ def _link(run: Run) -> Mapping[str, Any]:
 
 _of_link = Reduction(prefix="fair-queueing.link", of=_link).measure
 
-LINK = (
+LINK: tuple[Measure | str, ...] = (
     AVAILABLE := _of_link("available", "rate over the available 25 Mb/s"),
     JAIN := _of_link("jain", "Jain's index"),
     BACKGROUND_LOSS := _of_link("background_loss", "share of the background's packets lost"),
     BACKGROUND_RATE := _of_link("background_mbps", "rate of the background", "Mb/s"),
-    UTILISATION := _of_link("utilisation", "utilisation", "%"),
+    "bottleneck.utilisation",
     WAIT := _of_link("wait_ms", "mean wait, all packets", "ms"),
     TIMEOUTS := _of_link("timeouts", "time-outs"),
     HIGHSPEED := _of_link("highspeed_mbps", "rate of HighSpeed", "Mb/s"),
@@ -76,12 +74,8 @@ LINK = (
     SECOND := _of_link("second_mbps", "rate of the second", "Mb/s"),
 )
 
-# What the talk plots: windows and utilisation against time
-
-SHOWN_S = 100
-"""What the talk plots."""
-WINDOW_STEP_S = 0.2
-USE_STEP_S = 1.0
+SHOWN_S, WINDOW_STEP_S, USE_STEP_S = 100, 0.2, 1.0
+"""How long the talk's plots are, and their steps."""
 
 
 def _path(run: Run) -> Mapping[str, Any]:
@@ -109,13 +103,11 @@ PATH = (
     USE := _of_path("use", "utilisation over time"),
 )
 
-# The wait of the background
-
 
 def _delay(run: Run) -> Mapping[str, Any]:
     """How long packets of the background waited for the line; those dropped are left out."""
     warm_up_s, _ = metrics.window(run.manifest)
-    flows = run.tables["flows"].filter(pl.col("traffic") == "background")
+    flows = run.tables["flows"].filter(_BACKGROUND)
     events = run.tables["packets"].filter(
         (pl.col("time_s") >= warm_up_s) & pl.col("flow").is_in(flows["flow"].implode())
     )
@@ -142,8 +134,6 @@ DELAY = (
     DELAYED := _of_delay("packets", "packets of the background"),
 )
 
-# Rate-limited flows alone
-
 
 def _alone(run: Run) -> Mapping[str, Any]:
     """What a link without bottlenecked flows loses, and how long packets wait; the law is that of 1 Mb/s
@@ -169,9 +159,6 @@ ALONE = (
     SERVICES := _of_alone("wait_services", "mean wait in services"),
     WAIT_OVER_LAW := _of_alone("wait_over_law", "mean wait over that of a modulated M/G/1"),
 )
-
-# Flows with a packet in the queue
-
 
 MOST_COUNTED_ACTIVE = 1001
 """Numbers of active flows, and of packets waiting, whose share of the time is kept: 0 to 1000 and beyond."""
@@ -221,9 +208,6 @@ def _shares(distribution: pl.DataFrame, share: str) -> metrics.Floats:
     return found
 
 
-# A trace at the rates of slower and slower lines
-
-
 def _trace(run: Run) -> Mapping[str, Any]:
     """How many flows of a trace have a packet waiting: in short, and how often at least so many."""
     row = run.tables["summary"].row(0, named=True)
@@ -244,8 +228,6 @@ TRACE = (
     TRACE_IN_PROGRESS := _of_trace("mean_in_progress", "in progress"),
     TRACE_TAIL := _of_trace("active_tail", "share of the time with at least so many active flows"),
 )
-
-# The flow level
 
 MOST_COUNTED = 101
 """Numbers of flows whose share of the time is kept: 0 to 100 and beyond."""

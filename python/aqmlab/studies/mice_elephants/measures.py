@@ -10,18 +10,16 @@ import numpy as np
 import polars as pl
 
 from aqmlab import metrics
-from aqmlab.measures import Reduction, Run
+from aqmlab.measures import Measure, Reduction, Run, View
 from aqmlab.run_charts import gauges
 from aqmlab.studies.shared import mean, rows_of
 
 PACKET = 500
 """Bytes of a packet (Table III); ns-2's headers of that time had no length of their own."""
 
-SHORT_FILE = 10
-"""Packets: a short file has at most as many as a short foreground flow."""
-
-LONG_FILE = 100
-"""Packets: a long file has more; 2.1 % of the files do, and carry 46 % of the bytes."""
+SHORT_FILE, LONG_FILE = 10, 100
+"""Packets: short files have at most as many as a short foreground flow; long ones have more than 100, as
+2.1 % of the files have, which carry 46 % of the bytes."""
 
 SIZE_BINS = tuple(int(edge) for edge in np.unique(np.geomspace(4, 20_000, 16).round()))
 """Lower ends of the bins of file sizes, in packets; the last one is open."""
@@ -30,53 +28,44 @@ BIN_COLUMNS = ("files", "time_s", "packets", "long")
 """What is counted in each bin: files completed, their times' sum, packets sent, and sent as long."""
 
 LARGEST_SHARES = (0.001, 0.01, 0.05, 0.1, 0.2, 0.5)
-"""Shares of the files, the largest ones, whose share of the bytes is told."""
+"""Shares of the files, the largest ones, whose share of the bytes is measured."""
 
-SERIES_STEP_S = 10.0
-QUEUE_STEP_S = 0.5
+QUEUE_STEP_S, RATE_STEP_S, SERIES_STEP_S, SETTLING_STEP_S = 0.5, 1.0, 10.0, 50.0
+
 SHOWN_S = 200.0
 """How much of the queue's life after the warm-up is kept for the figures."""
 
-SETTLING_BIN_S = 50.0
-RATE_BIN_S = 1.0
-SHORT_EVERY_S = 25.0
-LONG_EVERY_S = 125.0
-"""How often a batch of short and of long foreground flows begins."""
-
-# Web sessions and foreground flows (Figs 6 to 9, Table IV)
+EVERY_S = {"short": 25.0, "long": 125.0}
+"""How often a batch of foreground flows of each size begins."""
 
 
 def _web(run: Run) -> Mapping[str, Any]:
-    warm_up_s, end_s = metrics.window(run.manifest)
-    everything = rows_of(run, "transfers", "web")
+    view = View(run)
+    warm_up_s, end_s = view.window
+    everything, line = view.transfers("web"), view.link("bottleneck")
     ours = metrics.measured(everything, warm_up_s)
-    done = ours.filter(pl.col("complete"))
-    line = metrics.link(run.tables["links"], "bottleneck")
-    dropped, marked = float(line["drop_fraction"]), float(line["mark_fraction"])
+    done, small = ours.filter(pl.col("complete")), ours.filter(pl.col("segments") <= SHORT_FILE)
+    dropped, sent, timeouts = small.select(pl.col("packets_dropped", "packets_sent", "timeouts").sum()).row(0)
     segments, times = done["segments"].to_numpy(), done["duration_s"].to_numpy()
-    short = times[segments <= SHORT_FILE]
     bins = _by_size(ours)
     return {
         "warm_up_s": warm_up_s,
-        "unfinished": ours.height - done.height,
         "response_s": mean(times),
-        "short_file_s": mean(short),
-        "short_file_beyond_3s": _beyond_3_s(short),
+        "short_file_s": mean(times[segments <= SHORT_FILE]),
+        "short_file_beyond_3s": _beyond_3_s(times[segments <= SHORT_FILE]),
+        "short_file_drops": 100 * _share(dropped, sent),
+        "short_file_timeouts": _share(timeouts, small.height),
         "long_file_s": mean(times[segments > LONG_FILE]),
-        **_losses(ours),
         "bins": bins,
         "packets_long": 100 * _share(sum(row[3] for row in bins), sum(row[2] for row in bins)),
         "largest": metrics.carried_by_largest(ours["size_bytes"].to_numpy(), LARGEST_SHARES),
-        "page_s": mean(metrics.completed_times(rows_of(run, "pages", "web"), warm_up_s)),
-        **_foreground(run, "short", SHORT_EVERY_S),
-        **_foreground(run, "long", LONG_EVERY_S),
+        "page_s": mean(view.pages("web")),
+        **_foreground(view, "short"),
+        **_foreground(view, "long"),
         "goodput_packets": float(run.tables["flows"]["delivered_bytes"].sum()) / PACKET,
-        "mean_active": metrics.mean_active(everything, warm_up_s, end_s),
         "active": metrics.active_series(everything, SERIES_STEP_S, end_s).tolist(),
         "settling": _settling(everything),
-        "utilisation": 100 * float(line["utilisation"]),
-        "dropped": 100 * dropped,
-        "refused": 100 * (dropped + marked),
+        "refused": 100 * (float(line["drop_fraction"]) + float(line["mark_fraction"])),
         "mean_queue": float(line["mean_queue_packets"]),
         **_queue(run, warm_up_s),
         **_threshold(run, warm_up_s),
@@ -91,40 +80,24 @@ def _beyond_3_s(times: metrics.Floats) -> float:
     return 100 * mean((times > 3.0).astype(np.float64))
 
 
-def _losses(ours: pl.DataFrame) -> dict[str, float]:
-    short = ours.filter(pl.col("segments") <= SHORT_FILE)
-    dropped, sent, timeouts = short.select(pl.col("packets_dropped", "packets_sent", "timeouts").sum()).row(0)
-    return {
-        "short_file_drops": 100 * _share(dropped, sent),
-        "short_file_timeouts": _share(timeouts, short.height),
-    }
-
-
 def _by_size(ours: pl.DataFrame) -> list[list[float]]:
     """For each bin of sizes what `BIN_COLUMNS` name."""
     place = np.searchsorted(SIZE_BINS, ours["segments"].to_numpy(), "right").clip(1) - 1
-    columns = ours.select(
-        pl.col("complete"),
-        pl.when("complete").then(pl.col("duration_s").fill_null(0.0)).otherwise(0.0),
-        pl.col("packets_sent"),
-        pl.col("packets_long").fill_null(0),
-    )
+    time_s = pl.when("complete").then(pl.col("duration_s").fill_null(0.0)).otherwise(0.0)
+    columns = ours.select("complete", time_s, "packets_sent", pl.col("packets_long").fill_null(0))
     counted = [np.bincount(place, column.cast(pl.Float64).to_numpy(), len(SIZE_BINS)) for column in columns]
     return [list(row) for row in zip(*(column.tolist() for column in counted), strict=True)]
 
 
-def _foreground(run: Run, name: str, every_s: float) -> dict[str, Any]:
+def _foreground(view: View, size: str) -> dict[str, Any]:
     """The foreground flows of a size: their times, and each batch."""
-    warm_up_s, end_s = metrics.window(run.manifest)
-    flows = rows_of(run, "transfers", name)
-    times = metrics.completed_times(flows, warm_up_s)
-    batches = _batches(flows, every_s, warm_up_s, end_s)
+    times, batches = view.times(size), _batches(view.transfers(size), EVERY_S[size], *view.window)
     return {
-        f"{name}_probe_s": mean(times),
-        f"{name}_probe_spread_s": float(times.std()) if times.size else math.nan,
-        f"{name}_probe_beyond_3s": _beyond_3_s(times),
-        f"{name}_batches": batches,
-        f"{name}_jain": _share(math.fsum(jain for _, _, jain in batches), len(batches)),
+        f"{size}_probe_s": mean(times),
+        f"{size}_probe_spread_s": float(times.std()) if times.size else math.nan,
+        f"{size}_probe_beyond_3s": _beyond_3_s(times),
+        f"{size}_batches": batches,
+        f"{size}_jain": _share(math.fsum(jain for _, _, jain in batches), len(batches)),
     }
 
 
@@ -135,50 +108,38 @@ def _batches(transfers: pl.DataFrame, every_s: float, warm_up_s: float, end_s: f
     half a period before the end is left out.
     """
     start_s, time_s = pl.col("start_s"), pl.col("duration_s").fill_null(end_s - pl.col("start_s"))
-    batches = (
-        transfers.filter((start_s >= warm_up_s - 1e-6) & (start_s < end_s - every_s / 2))
-        .group_by("page")
-        .agg(
-            start_s.min(),
-            time_s.mean().alias("mean_s"),
-            metrics.jain(pl.col("size_bytes") / time_s).alias("jain"),
-        )
-        .sort("page")
-    )
-    return [list(row) for row in batches.drop("page").iter_rows()]
+    jain = metrics.jain(pl.col("size_bytes") / time_s)
+    whole = transfers.filter((start_s >= warm_up_s - 1e-6) & (start_s < end_s - every_s / 2))
+    batches = whole.group_by("page").agg(start_s.min(), time_s.mean().alias("mean_s"), jain.alias("jain"))
+    return [list(row) for row in batches.sort("page").drop("page").iter_rows()]
 
 
 def _settling(everything: pl.DataFrame) -> list[list[float]]:
     """Short files completed and the sum of their times, by when they began, from the run's first second."""
     short = everything.filter((pl.col("segments") <= SHORT_FILE) & pl.col("complete"))
-    place = (short["start_s"].to_numpy() / SETTLING_BIN_S).astype(np.int64)
+    place = (short["start_s"].to_numpy() / SETTLING_STEP_S).astype(np.int64)
     sums = np.bincount(place, short["duration_s"].to_numpy())
     return [np.bincount(place).astype(np.float64).tolist(), sums.tolist()]
 
 
 def _queue(run: Run, warm_up_s: float) -> dict[str, Any]:
-    """Spread of the queue after warm-up, and its first minutes with the rate of drops and marks."""
+    """Spread of the queue after warm-up, and its first minutes with the packets dropped or marked per packet
+    that arrived in each step."""
     samples = run.tables["queue"].filter((pl.col("link") == "bottleneck") & (pl.col("time_s") >= warm_up_s))
     lengths = samples["length_packets"].to_numpy().astype(np.float64)
-    begin = samples.filter(pl.col("time_s") < warm_up_s + SHOWN_S)
+    shown = samples.filter(pl.col("time_s") <= warm_up_s + SHOWN_S)
+    counts = shown.gather_every(round(RATE_STEP_S / QUEUE_STEP_S)).cast({"arrivals": pl.Float64})
+    hit = np.diff((counts["drops"] + counts["marks"]).to_numpy().astype(np.float64))
+    arrived = np.diff(counts["arrivals"].to_numpy())
     return {
         "queue_spread": float(lengths.std()) if lengths.size else math.nan,
-        "queue_series": begin["length_packets"].to_list(),
-        "refused_series": _refused(samples.filter(pl.col("time_s") <= warm_up_s + SHOWN_S)),
+        "queue_series": shown.filter(pl.col("time_s") < warm_up_s + SHOWN_S)["length_packets"].to_list(),
+        "refused_series": [float(a / b) if b > 0 else None for a, b in zip(hit, arrived, strict=True)],
     }
 
 
-def _refused(samples: pl.DataFrame) -> list[float | None]:
-    """Packets dropped or marked per packet that arrived at the queue, in each bin of `RATE_BIN_S`."""
-    counts = samples.gather_every(round(RATE_BIN_S / QUEUE_STEP_S))
-    hit = np.diff((counts["drops"] + counts["marks"]).to_numpy().astype(np.float64))
-    arrived = np.diff(counts["arrivals"].to_numpy().astype(np.float64))
-    return [float(a / b) if b > 0 else None for a, b in zip(hit, arrived, strict=True)]
-
-
 def _threshold(run: Run, warm_up_s: float) -> dict[str, Any]:
-    """The edge's threshold over time, sampled every `SERIES_STEP_S`, and its mean after the warm-up; nothing
-    without an edge."""
+    """The edge's threshold over time and its mean after the warm-up; nothing without an edge."""
     edge = gauges.at(run.tables["gauges"], node="left")
     if not edge.height:
         return {"threshold": [], "mean_threshold": math.nan}
@@ -189,31 +150,36 @@ def _threshold(run: Run, warm_up_s: float) -> dict[str, Any]:
 
 _of_web = Reduction(prefix="mice.web", of=_web).measure
 
-WEB = (
-    WARM_UP := _of_web("warm_up_s", "warm-up", "s"),
-    RESPONSE := _of_web("response_s", "mean response time of a file", "s"),
+OF_SHORT = (
     SHORT_FILES := _of_web("short_file_s", "mean time of short files", "s"),
-    LONG_FILES := _of_web("long_file_s", "mean time of long files", "s"),
-    PAGES := _of_web("page_s", "mean response time of a page", "s"),
-    SHORT_FILES_BEYOND := _of_web("short_file_beyond_3s", "short files beyond 3 s", "%"),
-    SHORT_FILE_DROPS := _of_web("short_file_drops", "drops of short files' packets", "%"),
-    SHORT_FILE_TIMEOUTS := _of_web("short_file_timeouts", "time-outs per short file"),
+    _of_web("short_file_beyond_3s", "short files beyond 3 s", "%"),
+    _of_web("short_file_drops", "drops of short files' packets", "%"),
+    _of_web("short_file_timeouts", "time-outs per short file"),
     SHORT_FLOWS := _of_web("short_probe_s", "mean time of short foreground flows", "s"),
     SHORT_SPREAD := _of_web(
         "short_probe_spread_s", "standard deviation of the time of short foreground flows", "s"
     ),
     SHORT_BEYOND := _of_web("short_probe_beyond_3s", "short foreground flows beyond 3 s", "%"),
-    LONG_FLOWS := _of_web("long_probe_s", "mean time of long foreground flows", "s"),
     SHORT_JAIN := _of_web("short_jain", "Jain's index of short batches"),
+)
+OF_LONG = (
+    LONG_FILES := _of_web("long_file_s", "mean time of long files", "s"),
+    LONG_FLOWS := _of_web("long_probe_s", "mean time of long foreground flows", "s"),
     LONG_JAIN := _of_web("long_jain", "Jain's index of long batches"),
+)
+OF_ALL: tuple[Measure | str, ...] = (
+    RESPONSE := _of_web("response_s", "mean response time of a file", "s"),
+    PAGES := _of_web("page_s", "mean response time of a page", "s"),
     GOODPUT := _of_web("goodput_packets", "goodput", "packets"),
-    UTILISATION := _of_web("utilisation", "utilisation", "%"),
-    DROPPED := _of_web("dropped", "dropped", "%"),
+    *("bottleneck.utilisation", "bottleneck.drops"),
     REFUSED := _of_web("refused", "drop and mark rate", "%"),
     MEAN_QUEUE := _of_web("mean_queue", "mean queue", "packets"),
     QUEUE_SPREAD := _of_web("queue_spread", "standard deviation of the queue", "packets"),
-    MEAN_ACTIVE := _of_web("mean_active", "open transfers"),
-    UNFINISHED := _of_web("unfinished", "unfinished"),
+    *("web.active", "web.unfinished"),
+)
+WEB = (
+    *(*OF_SHORT, *OF_LONG, *OF_ALL),
+    WARM_UP := _of_web("warm_up_s", "warm-up", "s"),
     MEAN_THRESHOLD := _of_web("mean_threshold", "mean L_t", "packets"),
     PACKETS_LONG := _of_web("packets_long", "packets that came as long", "%"),
     BINS := _of_web("bins", "files and packets by file size"),
@@ -248,57 +214,45 @@ TRANSFER_TIME, VARIATION = (
     {size: _of_loss(f"{key}_{size}", f"{what} of {size}-packet flows", unit) for size in TRANSFER_SIZES}
     for key, what, unit in (("mean", "mean time", "s"), ("variation", "coefficient of variation", ""))
 )
-LOSS = (*TRANSFER_TIME.values(), *VARIATION.values())
 
 # Preferential treatment (Table I, Fig 2)
 
 DEMAND = 50_000
 """Packets that the short flows offer in a run."""
 
-SHARE_BIN_S = 10.0
-SHARES_FROM_S = 20.0
+SHARE_STEP_S, SHARES_FROM_S = 10.0, 20.0
 
 
 def _classes(run: Run) -> Mapping[str, float]:
     """Packets that arrived, by class."""
-    short, long = (
-        float(rows_of(run, "flows", name)["delivered_bytes"].sum()) / PACKET for name in ("short", "long")
-    )
+    of_classes = (rows_of(run, "flows", name)["delivered_bytes"] for name in ("short", "long"))
+    short, long = (float(delivered.sum()) / PACKET for delivered in of_classes)
     return {"short": short, "long": long, "all": short + long, "demand_met": short / DEMAND}
-
-
-_of_classes = Reduction(prefix="mice.classes", of=_classes).measure
-
-CLASSES = (
-    SHORT := _of_classes("short", "short goodput", "packets"),
-    LONG := _of_classes("long", "long goodput", "packets"),
-    ALL := _of_classes("all", "total goodput", "packets"),
-    DEMAND_MET := _of_classes("demand_met", "short goodput over demand"),
-)
 
 
 def _packets(run: Run) -> Mapping[str, Any]:
     """The short class's share of the line over time."""
     started = run.tables["packets"].filter(pl.col("event") == "start")
     short = started["flow"].is_in(rows_of(run, "flows", "short")["flow"].implode()).to_numpy()
-    place = (started["time_s"].to_numpy() / SHARE_BIN_S).astype(np.int64)
-    size = int(metrics.window(run.manifest)[1] / SHARE_BIN_S)
-    sent, of_short = (
-        np.bincount(place, started["size_bytes"].to_numpy() * who, size)[:size] for who in (1, short)
-    )
+    place = (started["time_s"].to_numpy() / SHARE_STEP_S).astype(np.int64)
+    size = int(metrics.window(run.manifest)[1] / SHARE_STEP_S)
+    sizes = started["size_bytes"].to_numpy()
+    sent, of_short = (np.bincount(place, sizes * who, size)[:size] for who in (1, short))
     share = of_short / np.maximum(sent, 1.0)
-    after = share[round(SHARES_FROM_S / SHARE_BIN_S) :]
-    return {
-        "short_share": share.tolist(),
-        "share_variation": float(after.std(ddof=1) / after.mean()) if after.mean() > 0 else math.nan,
-    }
+    after = share[round(SHARES_FROM_S / SHARE_STEP_S) :]
+    variation = float(after.std(ddof=1) / after.mean()) if after.mean() > 0 else math.nan
+    return {"short_share": share.tolist(), "share_variation": variation}
 
 
+_of_classes = Reduction(prefix="mice.classes", of=_classes).measure
 _of_packets = Reduction(prefix="mice.packets", of=_packets).measure
 
-PACKETS = (
-    SHORT_SHARE := _of_packets("short_share", "the short class's share of the line over time"),
-    SHARE_VARIATION := _of_packets(
-        "share_variation", "coefficient of variation of the short class's share, in bins of 10 s from 20 s on"
-    ),
+CLASSES = {
+    name: _of_classes(name, f"{title} goodput", "packets")
+    for name, title in (("all", "total"), ("short", "short"), ("long", "long"))
+}
+DEMAND_MET = _of_classes("demand_met", "short goodput over demand")
+SHORT_SHARE = _of_packets("short_share", "the short class's share of the line over time")
+SHARE_VARIATION = _of_packets(
+    "share_variation", "coefficient of variation of the short class's share, in bins of 10 s from 20 s on"
 )

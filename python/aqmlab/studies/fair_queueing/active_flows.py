@@ -1,0 +1,544 @@
+"""How many flows a fair queue has to know: rate-limited flows, growing links, a trace, and the flow level."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import polars as pl
+
+from aqmlab import metrics
+from aqmlab.flow_level import regime, throughput_law
+from aqmlab.measures import Measure
+from aqmlab.results.rule import Estimate, anywhere, every, mean_of, ratio, statistic, unpaired_ratio
+from aqmlab.results.table import ExperimentResults
+from aqmlab.results.variable import Measured, Variable, per_seed
+from aqmlab.stats.quantiles import tail_quantile
+from aqmlab.studies.fair_queueing import measures as m
+from aqmlab.studies.fair_queueing.bottlenecked import SHORT
+from aqmlab.studies.fair_queueing.laws import (
+    FORMULA,
+    PRINTED,
+    RATE_MBPS,
+    TRANSPARENT,
+    bottlenecked_law,
+    full_share,
+    modulated_wait_ms,
+)
+from aqmlab.studies.fair_queueing.network import BEHIND_A_FAST_LINE, DRR, POISSON_FLOWS, SIZES, WARM_UP_S
+from aqmlab.studies.fair_queueing.network import link as link_of
+from aqmlab.studies.fair_queueing.network import queues as queues_of
+from aqmlab.study import Claim, Experiment, Figure, Form, Table
+from aqmlab.study.charts import Line, line
+from aqmlab.study.publication import Part
+from aqmlab.study.query import Asked, joined, law, means, query, scaled, stacked
+from aqmlab.study.tables import crossed, listed
+from aqmlab.sweep import Changes
+
+
+def _half_streaming(table: dict[str, Any]) -> dict[str, Any]:
+    """Half of the load in streaming flows at the rate of a codec: packets of 25 ms, half a minute of it.
+
+    These last: the warm-up must see as many end as begin."""
+    table["warm_up"] = f"{min(120, metrics.seconds(table['duration']) / 2):g}s"
+    traffic = table["traffic"]
+    traffic["background"]["load"] /= 2
+    codec = {"rate": "64kbps", "packet": "200B", "sizes": {"kind": "exponential", "mean": "240kB"}}
+    traffic["streaming"] = traffic["background"] | codec
+    return table
+
+
+alone = Experiment(
+    "alone",
+    "Rate-limited flows alone",
+    link_of(POISSON_FLOWS),
+    {
+        "traffic.background.load": (0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9),
+        "bottleneck.queue": queues_of(100),
+        "mix": Changes({"1 Mb/s flows": {}, "half of them streaming": _half_streaming}),
+    },
+    m.ALONE,
+    seeds=4,
+    most_seeds=20,
+    quick=Form(seeds=3, axes={"load": (0.5, 0.6, 0.9)}, changes=SHORT),
+)
+
+
+def _with_tcp(table: dict[str, Any]) -> dict[str, Any]:
+    """All load above a half in transfers of 1 MB on average that only the network limits."""
+    traffic = table["traffic"]
+    traffic["elastic"] = {
+        "kind": "web",
+        "load": traffic["background"]["load"] - 0.5,
+        "sizes": {"kind": "lomax", "mean": "1MB", "shape": 1.5, "minimum": "1kB", "maximum": "100MB"},
+        "access": BEHIND_A_FAST_LINE,
+    }
+    traffic["background"]["load"] = 0.5
+    return table
+
+
+def _scaled(times: int) -> dict[str, Any]:
+    rate, queue = f"{RATE_MBPS * times:g}Mbps", {**DRR, "limit": f"{625 * times}p"}
+    return {"bottleneck.rate": rate, "bottleneck.queue": queue, "tcp.recovery.kind": "sack"}
+
+
+scale = Experiment(
+    "scale",
+    "Link and traffic so many times as large, FQ",
+    link_of(POISSON_FLOWS, duration="120s", queue_every="0.01s")
+    | {"access": {"rate": "10Gbps", "delay": "1ms"}},
+    {
+        "traffic.background.load": (0.85, 0.9),
+        "scale": Changes({times: _scaled(times) for times in (1, 4, 16)}),
+        "mix": Changes({"1 Mb/s flows": {}, "and TCP flows": _with_tcp}),
+    },
+    m.SCALE,
+    seeds=6,
+    most_seeds=24,
+    quick=Form(seeds=3, axes={"scale": (1, 4)}, changes={"duration": "40s"}),
+)
+
+TRACE_LOADS = (0.16, 0.5, 0.8, 0.85, 0.9)
+"""The trace at the rates of slower and slower lines; the first load is that of the published trace."""
+
+trace = Experiment(
+    "trace",
+    "Made-up trace with the published properties of one of an OC-48 link",
+    {"level": "trace", "queue": {"kind": "drr"}, "source": {"kind": "generated", "duration": "60s"}},
+    {"load": Changes({load: {"rate": f"{2488.32 * TRACE_LOADS[0] / load:.2f}Mbps"} for load in TRACE_LOADS})},
+    m.TRACE,
+    seeds=5,
+    quick=Form(seeds=3, axes={"load": (0.16, 0.85)}, changes={"source.duration": "10s"}),
+)
+
+
+def fluid(duration_s: int, load: float = 0.5, **record: Any) -> dict[str, Any]:
+    """Flows without packets on the link of the talk."""
+    return {
+        "level": "flow",
+        "duration": f"{duration_s}s",
+        "warm_up": f"{WARM_UP_S}s",
+        "link": {"capacity": f"{RATE_MBPS:g}Mbps"},
+        "traffic": {"flows": {"load": load}},
+        "record": {"flows": False, "every": "0s", **record},
+    }
+
+
+NUMBER_LOADS = (0.5, 0.6, 0.7, 0.8, 0.9)
+
+number = Experiment(
+    "number",
+    "Fluid link",
+    fluid(200000),
+    {"traffic.flows.load": NUMBER_LOADS, "traffic.flows.sizes": SIZES},
+    m.NUMBER,
+    seeds=5,
+    quick=Form(seeds=3, changes={"duration": "20000s"}),
+)
+
+_STREAMING = {"load": 0.5, "peak_rate": "1Mbps", "service": "streaming"}
+_SLOW = {"peak_rate": "10kbps", "sizes": {"kind": "exponential", "mean": "10kB"}}
+
+example = Experiment(
+    "example",
+    "Fluid link, background 0.5, in all 0.6",
+    fluid(20000, load=0.1),
+    {
+        "traffic.background": {
+            "streaming, 1 Mb/s": _STREAMING,
+            "elastic, at most 1 Mb/s": {"load": 0.5, "peak_rate": "1Mbps"},
+            "streaming, 10 kb/s": _STREAMING | _SLOW,
+        }
+    },
+    m.NUMBER,
+    quick=Form(seeds=3, changes={"duration": "5000s"}),
+)
+
+PEAKS = {"at most 1 Mb/s": "1Mbps", "at most 10 Mb/s": "10Mbps", "no peak rate": None}
+_PEAK = {name: {"traffic.flows.peak_rate": rate} for name, rate in PEAKS.items()}
+
+regimes = Experiment(
+    "regimes",
+    "Fluid link",
+    fluid(1000),
+    {
+        "peak": Changes(_PEAK),
+        "traffic.flows.load": (0.3, 0.5, 0.6, 0.7, 0.8, 0.85, 0.9, 0.95, 1.05, 1.2),
+    },
+    m.REGIME,
+    seeds=5,
+    quick=Form(seeds=3, changes={"duration": "200s"}),
+)
+
+PATH_S, PATH_STEP_S = 30, 0.05
+"""How much of a sample path is drawn: at a load of 0.9 the number of flows forgets within a second."""
+
+_shown = fluid(WARM_UP_S + PATH_S, every=f"{PATH_STEP_S:g}s")
+_transparent = {**_PEAK["at most 1 Mb/s"], "traffic.flows.load": 0.5}
+_elastic, _overload = ({**_PEAK["no peak rate"], "traffic.flows.load": load} for load in (0.8, 1.1))
+_regimes = Changes({"transparent": _transparent, "elastic": _elastic, "overload": _overload})
+
+flow_paths = Experiment(
+    "flow-paths", "Sample paths", _shown, {"traffic.flows.load": NUMBER_LOADS}, m.FLOW_PATH, seeds=1
+)
+regime_paths = Experiment("regime-paths", "Three regimes", _shown, {"regime": _regimes}, m.FLOW_PATH, seeds=1)
+
+transparent_loads = tuple(load for load in alone.values("load") if full_share(float(load)) < TRANSPARENT)
+
+
+def limited(measure: Measure) -> Variable:
+    """Of rate-limited flows that hardly ever could fill the link."""
+    return alone[measure].among(load=transparent_loads)
+
+
+def grown(mix: str) -> Estimate:
+    """Active flows over those of the link as it is; no arrival is the same."""
+    active = scale[m.ACTIVE].at(mix=mix, load=0.85)
+    return unpaired_ratio(active.among(scale=(4, 16)), active.at(scale=1))
+
+
+def most(what: str, tail: Variable) -> Estimate:
+    """How many there are at most in 99.9 % of the time of all runs together.
+
+    The quantile of single runs is of so heavy a tail that a t interval of its mean reaches below zero, and
+    its mean is not what is claimed. That of all runs is; the bootstrap over runs stays among the counts.
+    """
+    return statistic(
+        f"most {what} in 99.9 % of the time",
+        lambda values, level: tail_quantile([one for one in values[0] if one], 0.999, level),
+        tail,
+    )
+
+
+five = example[m.FIVE]
+of_1_mbps = ("streaming, 1 Mb/s", "elastic, at most 1 Mb/s")
+below_90_percent = tuple(load for load in TRACE_LOADS if load < 0.9)
+number_below_90_percent = tuple(load for load in NUMBER_LOADS if load < 0.9)
+
+CLAIMS = (
+    Claim(
+        "R14",
+        "The number of bottlenecked flows is geometric, whatever the sizes.",
+        every(
+            mean_of(number[m.MEAN_OVER_LAW]).within(0.98, 1.02),
+            mean_of(number[m.FIVE_OVER_LAW]).within(0.95, 1.05),
+        ),
+        "the flow level: a theorem, so that this checks the simulator",
+        ("number-of-flows", "number"),
+        "ours",
+    ),
+    Claim(
+        "R15.3",
+        "Scalable since number does not increase with link rate.",
+        grown(mix="1 Mb/s flows") <= 1.2,
+        "slide 16; 1.2 for an increase is ours",
+        ("active-flows", "scale"),
+    ),
+    Claim(
+        "R15t.2",
+        "The same where TCP flows that only the network limits are part of the traffic.",
+        grown(mix="and TCP flows") <= 1.2,
+        "scalability",
+        ("active-flows", "scale"),
+        "ours",
+    ),
+    Claim(
+        "R16.4",
+        "At loads below 90 %: fewer than 100 bottlenecked flows, O(100) packets of others, at most about 500 "
+        "active flows.",
+        every(
+            most("bottlenecked flows", number[m.TAIL].among(load=number_below_90_percent)) < 100,
+            most("packets waiting", scale[m.WAITING_TAIL].at(mix="1 Mb/s flows", load=0.85)) <= 500,
+            most("active flows", scale[m.ACTIVE_TAIL].at(load=0.85)) <= 500,
+        ),
+        "slide 16; that 99.9 % of the time count, and 500 for O(100), is ours",
+        ("active-flows", "scale", "number"),
+    ),
+    Claim(
+        "R16t.2",
+        "At most 500 active flows of a made-up trace with the published properties of one of an OC-48 link, "
+        "at the rates of slower lines.",
+        most("active flows", trace[m.TRACE_TAIL].among(load=below_90_percent)) <= 500,
+        "the trace was not at hand: made up by us",
+        ("trace", "trace-loads"),
+        "ours",
+    ),
+    Claim(
+        "R20",
+        "Where all flows are rate-limited, FIFO suffices.",
+        every(
+            mean_of(limited(m.LOSS).at(queue="FIFO")) <= 1e-4,
+            mean_of(limited(m.SERVICES).at(queue="FIFO")) <= 1.5,
+            ratio(limited(m.ALONE_WAIT), queue=("FIFO", "FQ")).within(0.9, 1.1),
+        ),
+        "our reading of the transparent regime",
+        ("alone", "rate-limited"),
+        "sheet",
+    ),
+    Claim(
+        "R20b",
+        "Delay is then that of a modulated M/G/1 queue.",
+        mean_of(limited(m.WAIT_OVER_LAW).at(mix="1 Mb/s flows", queue="FIFO")).within(0.8, 1.25),
+        "three regimes",
+        ("alone", "rate-limited"),
+        "ours",
+    ),
+    Claim(
+        "R21.2",
+        "Background 0.5, total load 0.6: five bottlenecked flows or more with probability 0.003.",
+        anywhere(mean_of(five).within(0.8 * PRINTED, 1.2 * PRINTED)),
+        "the example, as printed; within a fifth",
+        ("example", "five-flows"),
+    ),
+    Claim(
+        "R21b",
+        "The same by the deck's own formula, 0.2^5 = 0.00032, where the background hardly varies.",
+        mean_of(five.at(background="streaming, 10 kb/s")).within(0.8 * FORMULA, 1.2 * FORMULA),
+        "the example",
+        ("example", "five-flows"),
+        "sheet",
+    ),
+    Claim(
+        "R21c",
+        "The formula holds with background flows of 1 Mb/s, too.",
+        mean_of(five.among(background=of_1_mbps)).within(0.8 * FORMULA, 1.2 * FORMULA),
+        "the example",
+        ("example", "five-flows"),
+        "ours",
+    ),
+)
+
+NAMED_LOAD = "load {:g}".format
+
+
+def _sample_paths(series: Measured, panel: str, named: Callable[[Any], str] = str, **options: Any) -> Line:
+    """The flow level: a panel for each run."""
+    times_s = [step * PATH_STEP_S for step in range(round(PATH_S / PATH_STEP_S) + 1)]
+    path = query(series.unrolled("time_s", times_s)).told(**{panel: named})
+    return line(path, kind="curve", x="time_s", by=panel, panel=panel, **options)
+
+
+_limited = query(alone[m.ALONE_WAIT].at(mix="1 Mb/s flows", queue="FIFO")).where(
+    lambda load: full_share(load) < 0.1, "load"
+)
+"""Where 1 Mb/s flows leave so much room that laws of their wait are of use."""
+
+_wait_laws = stacked(
+    "queue",
+    {
+        name: _limited.law(partial(modulated_wait_ms, periodic=periodic), "load")
+        for name, periodic in (("modulated M/G/1", False), ("modulated periodic sources", True))
+    },
+).tagged(mix="1 Mb/s flows")
+
+_at_least = joined(
+    example[m.TAIL].unrolled("flows", range(8)),
+    law(lambda flows: bottlenecked_law(flows, 0.6, 0.5), flows=range(8)).tagged(background="law"),
+)
+"""P(N >= i) of bottlenecked flows."""
+
+_number = joined(
+    number[m.TAIL].unrolled("flows", range(31)),
+    law(bottlenecked_law, flows=range(31), load=NUMBER_LOADS).tagged(sizes="law"),
+)
+
+TRACE_SHOWN = 500
+"""Active flows that are drawn at most."""
+
+_more = per_seed(
+    "share of the time with more",
+    lambda at_least: [*at_least[1:], *[0.0] * TRACE_SHOWN],
+    trace[m.TRACE_TAIL],
+).unrolled("flows", range(TRACE_SHOWN))
+
+FIGURES = (
+    Figure(
+        "flows-in-progress",
+        "Flows in progress on a link that they share fairly",
+        _sample_paths(
+            flow_paths[m.IN_PROGRESS],
+            "load",
+            NAMED_LOAD,
+            y_label="flows in progress",
+            x_limits=(0.0, float(PATH_S)),
+            y_limits=(0.0, 30.0),
+        ),
+        "Sample paths at flow level: Poisson arrivals, exponential sizes, mean 100 kB, 50 Mb/s.",
+    ),
+    Figure(
+        "number-of-flows",
+        "How often at least so many flows are in progress",
+        line(
+            _number.told(load=NAMED_LOAD),
+            kind="curve",
+            x="flows",
+            by="sizes",
+            panel="load",
+            y_label="share of the time\nwith at least so many",
+            log_y=True,
+            y_limits=(1e-5, 1.0),
+        ),
+        "Simulated with three laws of sizes, beside the geometric law; bands are 95 % intervals.",
+    ),
+    Figure(
+        "example",
+        "Background 0.5, total load 0.6: how many bottlenecked flows?",
+        line(
+            _at_least,
+            x="flows",
+            by="background",
+            log_y=True,
+            y_limits=(1e-6, 2.0),
+            levels={"printed for 5": PRINTED},
+        ),
+        "Simulated with three readings of the background, beside ((0.6 - 0.5) / (1 - 0.5))^i. The dotted "
+        "line is what the deck prints for i = 5.",
+    ),
+    Figure(
+        "regimes",
+        "Throughput of a flow against the load",
+        line(
+            regimes[m.THROUGHPUT_SHARE], x="load", by="peak", y_limits=(0.0, 1.05), guides={"overload": 1.0}
+        ),
+        "Over its peak rate, or the rate of the link where it has none; means and 95 % intervals.",
+    ),
+    Figure(
+        "regime-paths",
+        "Three regimes",
+        _sample_paths(
+            regime_paths[m.DEMAND],
+            "regime",
+            y_label="sum of peak rates / capacity",
+            log_y=True,
+            y_limits=(0.2, 500.0),
+            levels={"capacity": 1.0},
+        ),
+        "What the flows in progress could take of the link: transparent (1 Mb/s flows, load 0.5), elastic "
+        "(no peak rate, 0.8), overload (no peak rate, 1.1).",
+    ),
+    Figure(
+        "alone",
+        "Rate-limited flows alone",
+        line(
+            joined(alone[m.ALONE_WAIT], _wait_laws),
+            x="load",
+            by="queue",
+            panel="mix",
+            log_y=True,
+        ),
+        "A buffer of 100 packets. Streaming flows send packets of 200 B at 64 kb/s. The laws hold while peak "
+        "rates leave room.",
+    ),
+    Figure(
+        "active-flows",
+        "Flows with a packet waiting, as link and traffic grow together",
+        line(
+            stacked(
+                "measure",
+                {"mean": scale[m.ACTIVE], "99.9 %": most("active flows", scale[m.ACTIVE_TAIL])},
+            ).told(load=NAMED_LOAD),
+            x="scale",
+            by=("measure", "load"),
+            panel="mix",
+            x_label="rate of the link / 50 Mb/s",
+            log_x=True,
+            log_y=True,
+            x_limits=(0.8, 20.0),
+            y_limits=(1.0, 1000.0),
+            levels={"500": 500.0},
+        ),
+        "Fair queueing, a buffer of 625 packets times the scale; the mean, and the most in 99.9 % of the "
+        "time of all runs.",
+    ),
+    Figure(
+        "trace",
+        "Active flows of a made-up trace like that of an OC-48 link, at slower and slower lines",
+        line(
+            query(_more).told(load=NAMED_LOAD),
+            kind="curve",
+            x="flows",
+            by="load",
+            log_y=True,
+            y_limits=(1e-6, 1.0),
+        ),
+        "Made up with the published properties: 16 % of 2.5 Gb/s, flows from 10 kb/s to 10 Mb/s, about 7000 "
+        "in progress; replayed through deficit round robin.",
+    ),
+)
+
+
+def _table_of_regimes(results: ExperimentResults) -> pl.DataFrame:
+    def throughput_mbps(peak: str, load: float) -> float:
+        rate = PEAKS[peak]
+        share = metrics.bits_per_second(rate) / (1e6 * RATE_MBPS) if rate else math.inf
+        return throughput_law(load, share) * RATE_MBPS
+
+    full, throughput = regimes[m.SATURATED], regimes[m.THROUGHPUT]
+    of_law = query(throughput).law(throughput_mbps, "peak", "load")
+    columns: dict[str, Asked] = {"time full (%)": full, "throughput (Mb/s)": throughput, "law (Mb/s)": of_law}
+    table = listed(columns, "peak", "load", heads={"peak": "peak rate"})(results)
+    shares = means(full, results, "peak", "load").select("load", pl.col("value") / 100)
+    return table.insert_column(2, pl.Series("regime", [regime(*one) for one in shares.iter_rows()]))
+
+
+_number_columns: list[Asked] = [
+    *(number[m.MEAN], number[m.MEAN_OVER_LAW]),
+    per_seed("P(N = 0)", lambda tail: 1 - tail[1], number[m.TAIL]),
+    *(number[m.FIVE], number[m.FIVE_OVER_LAW], number[m.HUNDRED]),
+]
+_lost_and_waits = stacked(
+    "measure", {"wait (ms)": alone[m.ALONE_WAIT], "lost (%)": scaled(alone[m.LOSS], 100.0, "%")}
+)
+_five_flows = _at_least.where(lambda flows: 1 <= flows <= 6, "flows").told(
+    flows="i = {}".format, background=lambda name: "formula" if name == "law" else name
+)
+
+TABLES = (
+    Table(
+        "number",
+        "Flows in progress on a fluid link",
+        listed(_number_columns, "load", "sizes"),
+        "Also over the geometric law, which knows no sizes.",
+    ),
+    Table(
+        "five-flows",
+        "P(N >= i) with background 0.5 and total load 0.6",
+        crossed(_five_flows, rows="background", columns="flows"),
+        "The formula is ((0.6 - 0.5) / (1 - 0.5))^i; for i = 5 the deck prints 0.003.",
+    ),
+    Table(
+        "regime",
+        "Regimes",
+        _table_of_regimes,
+        "Transparent: peak rates add up to the capacity in less than 1 % of the time.",
+    ),
+    Table(
+        "rate-limited",
+        "Rate-limited flows alone, 100 packets of buffer",
+        crossed(
+            joined(_lost_and_waits, _wait_laws.tagged(measure="(ms)")),
+            rows=("mix", "load"),
+            columns=("queue", "measure"),
+        ),
+        "Wait of all packets; the laws of 1 Mb/s flows, while their number leaves room.",
+    ),
+    Table(
+        "scale",
+        "Active flows, as link and traffic grow together",
+        listed([scale[one] for one in m.SCALE[:-2]], "mix", "load", "scale"),
+        "Sampled every 10 ms under fair queueing; a buffer of 625 packets times the scale. The 99.9 % and "
+        "the most are means over seeds of those of single runs.",
+    ),
+    Table(
+        "trace-loads",
+        "Active flows of a made-up trace like that of an OC-48 link",
+        [trace[one] for one in m.TRACE[:-1]],
+        "Traces of 60 s through deficit round robin; the load is that of the line they are replayed at. The "
+        "most and the 99.9 % are means over seeds.",
+    ),
+)
+
+EXPERIMENTS = (alone, scale, trace, number, example, regimes, flow_paths, regime_paths)
+PARTS: tuple[Part, ...] = (*EXPERIMENTS, *CLAIMS, *FIGURES, *TABLES)

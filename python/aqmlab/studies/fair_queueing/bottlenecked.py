@@ -1,0 +1,605 @@
+"""Bottlenecked flows beside a background, as the talk's blocks A to K have them: FIFO and fair queueing."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from aqmlab.measures import Measure
+from aqmlab.results.labels import Labels
+from aqmlab.results.rule import difference, every, mean_of, ratio
+from aqmlab.results.table import Row
+from aqmlab.results.variable import Variable, per_seed
+from aqmlab.studies.fair_queueing import measures as m
+from aqmlab.studies.fair_queueing.blocks import BLOCKS, CASES, FLOWS, PLOTS, Plot
+from aqmlab.studies.fair_queueing.network import (
+    BACKGROUNDS,
+    BOTTLENECKED,
+    CONTROLS,
+    ORDERS,
+    POISSON_FLOWS,
+    POISSON_PACKETS,
+    QUEUES,
+    RECOVERY,
+    WARM_UP_S,
+    beside,
+    buffer,
+    flows,
+    link,
+    queues,
+)
+from aqmlab.study import Claim, Experiment, Figure, Form, Table
+from aqmlab.study.charts import Line, line
+from aqmlab.study.publication import Part
+from aqmlab.study.query import Asked, Query, joined, of_runs, query, scaled, stacked
+from aqmlab.study.tables import Crossed, crossed, listed
+from aqmlab.sweep import Changes
+
+BUFFERS = buffer(20, 100, 625)
+NEWRENO = {"recovery": ("NewReno",)}
+SHORT = {"duration": "100s"}
+QUICK = Form(seeds=3, axes=NEWRENO, changes=SHORT)
+
+COMPARED: dict[str, Any] = {"measures": m.LINK, "seeds": 4, "most_seeds": 20, "quick": QUICK}
+"""What long runs with several recoveries have in common."""
+
+one = Experiment(
+    name="one",
+    title="One flow",
+    scenario=link(POISSON_FLOWS),
+    axes={
+        "flows": flows("1 Reno", "1 HighSpeed"),
+        "traffic.background": BACKGROUNDS,
+        "bottleneck.queue": QUEUES,
+        "buffer": BUFFERS,
+        "recovery": RECOVERY,
+    },
+    varied=Form(axes={**NEWRENO, "background": (FLOWS,)}),
+    varied_quick=Form(seeds=2, axes={"buffer": (20,)}, changes=SHORT),
+    **COMPARED,
+)
+
+several = Experiment(
+    name="several",
+    title="Several flows beside Poisson packets",
+    scenario=link(POISSON_PACKETS),
+    axes={
+        "flows": flows("2 Reno", "2 HighSpeed", "HighSpeed + Reno", "4 Reno", "4 HighSpeed"),
+        "bottleneck.queue": QUEUES,
+        "buffer": buffer(20, 625),
+        "recovery": RECOVERY,
+    },
+    varied=Form(axes={**NEWRENO, "flows": ("HighSpeed + Reno",)}),
+    varied_quick=Form(seeds=2, axes={"buffer": (625,)}, changes=SHORT),
+    **COMPARED,
+)
+
+baseline = Experiment(
+    "baseline",
+    "The background alone",
+    link(POISSON_FLOWS),
+    {"traffic.background": BACKGROUNDS, "bottleneck.queue": QUEUES, "buffer": BUFFERS},
+    m.LINK,
+    seeds=4,
+    quick=Form(seeds=3, changes=SHORT),
+)
+
+windows = Experiment(
+    "windows",
+    "One flow or four, 625 packets, from 20 s to 100 s",
+    link(POISSON_PACKETS, duration=f"{m.SHOWN_S}s"),
+    {
+        "flows": flows("1 HighSpeed", "4 Reno", "4 HighSpeed"),
+        "bottleneck.queue": queues(625),
+        "recovery": RECOVERY,
+    },
+    m.LINK,
+    seeds=20,
+    quick=Form(seeds=3, axes=NEWRENO),
+)
+
+
+def _of_plot(plot: Plot) -> dict[str, Any]:
+    """One of the talk's plots, but for its queue, which is chosen before."""
+    background = {"traffic.background": BACKGROUNDS[plot.background]}
+    return {**background, "bottleneck.queue.limit": f"{plot.buffer}p", **BOTTLENECKED[plot.flows]}
+
+
+_PLOTS = {name: {"bottleneck.queue": QUEUES[plot.queue], **_of_plot(plot)} for name, plot in PLOTS.items()}
+_SENDERS = {
+    name: {"record.senders": [path.removeprefix("traffic.") for path in BOTTLENECKED[plot.flows]]}
+    for name, plot in PLOTS.items()
+}
+
+paths = Experiment(
+    "paths",
+    "The talk's plots",
+    link(POISSON_PACKETS, duration=f"{m.SHOWN_S}s", queue_every=f"{m.USE_STEP_S:g}s"),
+    {"plot": Changes({name: {**change, **_SENDERS[name]} for name, change in _PLOTS.items()})},
+    m.PATH,
+    seeds=1,
+)
+
+steady = Experiment(
+    "steady",
+    "The talk's plots, over 1000 s",
+    link(POISSON_PACKETS, duration=f"{WARM_UP_S + 1000}s"),
+    {"plot": Changes(_PLOTS)},
+    m.LINK,
+    seeds=2,
+    quick=Form(seeds=1, changes=SHORT),
+)
+
+orders = Experiment(
+    name="orders",
+    title="Blocks with fair queueing",
+    scenario=link(POISSON_PACKETS),
+    axes={
+        "bottleneck.queue": ORDERS,
+        "case": Changes({name: _of_plot(plot) for name, plot in CASES.items()}),
+        "recovery": RECOVERY,
+    },
+    **COMPARED,
+)
+
+RIVALS = (*CONTROLS, m.UNRESPONSIVE)
+PAIRS = tuple(itertools.combinations(RIVALS, 2))
+
+
+def pair_name(pair: tuple[str, str]) -> str:
+    """Two flows by the names of their laws."""
+    return " / ".join(m.LAW_NAMES[law] for law in pair)
+
+
+def _pairs(name: str, queue: str, recovery: Changes, **options: Any) -> Experiment:
+    scenario = link(POISSON_PACKETS)
+    scenario["bottleneck"]["queue"] = queues(625)[queue]
+    pairs = Changes({pair_name(pair): beside(**dict.fromkeys(pair, 1)) for pair in PAIRS})
+    return Experiment(
+        name=name,
+        title=f"Two flows, {queue}, 625 packets",
+        scenario=scenario,
+        axes={"pair": pairs, "recovery": recovery},
+        **{**COMPARED, **options},
+    )
+
+
+pairs = _pairs("pairs", "FQ", RECOVERY)
+pairs_fifo = _pairs(
+    "pairs-fifo", "FIFO", Changes({"NewReno": RECOVERY["NewReno"]}), quick=Form(seeds=1, changes=SHORT)
+)
+
+delay = Experiment(
+    "delay",
+    "The background's packets",
+    link(POISSON_FLOWS, duration="80s", packets=["bottleneck"]),
+    {
+        "traffic.background": BACKGROUNDS,
+        "bottleneck.queue": QUEUES,
+        "buffer": BUFFERS,
+        "recovery": RECOVERY,
+        # Without a bottlenecked flow nobody recovers: one run for all recoveries.
+        "flows": Changes({"none": RECOVERY["NewReno"], **flows("1 Reno")}),
+    },
+    m.DELAY,
+    seeds=4,
+    most_seeds=20,
+    quick=Form(seeds=3, axes={**NEWRENO, "background": (FLOWS,)}, changes={"duration": "40s"}),
+)
+
+rate = one[m.AVAILABLE].at(background="Poisson flows")
+lost = one[m.BACKGROUND_LOSS].at(background="Poisson flows")
+reno_in_fifo = rate.at(flows="1 Reno", queue="FIFO")
+beside_packets = one[m.AVAILABLE].at(flows="1 Reno", background="Poisson packets", queue="FIFO", buffer=20)
+rate_gained = difference(rate.at(queue="FIFO", buffer=100), flows=("1 HighSpeed", "1 Reno"))
+loss_grown = ratio(lost.at(queue="FIFO", buffer=100), flows=("1 HighSpeed", "1 Reno"))
+jain = several[m.JAIN]
+together = {"flows": "HighSpeed + Reno"}
+highspeed_over_reno = ratio(several[m.HIGHSPEED].at(**together), several[m.RENO].at(**together))
+four_to_one = ratio(several[m.AVAILABLE].at(flows="4 Reno", queue="FIFO", buffer=20), beside_packets)
+waits = delay[m.MEAN_DELAY].at(background="Poisson flows")
+added_wait = per_seed(
+    "mean wait beyond that without the flow",
+    lambda ours, alone: ours - alone,
+    waits.at(flows="1 Reno"),
+    waits.at(flows="none"),
+    unit="ms",
+)
+others = tuple(order for order in ORDERS if order != "DRR")
+of_several = tuple(name for name, plot in CASES.items() if not plot.flows.startswith("1 "))
+by_order = orders[m.AVAILABLE]
+fairness = orders[m.JAIN].among(case=of_several)
+
+VERY_UNFAIR = 1.6
+
+CLAIMS = (
+    Claim(
+        "R1.2",
+        "A severe loss of throughput with a small buffer: only 40 % of the available capacity.",
+        mean_of(reno_in_fifo.at(buffer=20)).within(0.35, 0.45),
+        "block A; how near 40 % is, is ours",
+        ("available", "a-windows"),
+    ),
+    Claim(
+        "R1p.2",
+        "The same 40 % beside Poisson packets.",
+        mean_of(beside_packets).within(0.35, 0.45),
+        "our reading of block H",
+        ("available", "h-windows"),
+        "sheet",
+    ),
+    Claim(
+        "R2",
+        "The larger the buffer, the more the flow gets.",
+        every(
+            difference(reno_in_fifo, buffer=(100, 20)) > 0,
+            difference(reno_in_fifo, buffer=(625, 100)) > 0,
+            mean_of(reno_in_fifo.at(buffer=625)) >= 0.9,
+        ),
+        "our reading of block A",
+        ("available", "a-utilisation"),
+        "sheet",
+    ),
+    Claim(
+        "R3.2",
+        "HighSpeed TCP gains utilisation, more loss for the background.",
+        every(rate_gained > 0, loss_grown > 1),
+        "block B",
+        ("b-utilisation", "background-loss"),
+    ),
+    Claim(
+        "R3b",
+        "It gains a twentieth of the available capacity, and the background loses twice as much.",
+        every(rate_gained >= 0.05, loss_grown >= 2),
+        "our numbers for block B",
+        ("b-utilisation", "background-loss"),
+        "sheet",
+    ),
+    Claim(
+        "R4",
+        "Fair queueing removes the background's loss, with little effect on the bottlenecked flow.",
+        every(
+            mean_of(lost.at(flows="1 Reno", queue="FQ", buffer=20)) < 1e-5,
+            ratio(lost.at(flows="1 Reno", buffer=20), queue=("FQ", "FIFO")) <= 0.01,
+            ratio(rate.at(flows="1 Reno", buffer=20), queue=("FQ", "FIFO")).within(0.8, 1.2),
+        ),
+        "block C; how little is none and little is ours",
+        ("background-loss", "c-utilisation"),
+    ),
+    Claim(
+        "R5",
+        "Reno flows share FIFO approximately fairly.",
+        every(*(mean_of(jain.at(flows=count, queue="FIFO")) >= 0.95 for count in ("2 Reno", "4 Reno"))),
+        "blocks D, H and I; Jain's index of 0.95 is ours",
+        ("jain", "d-windows"),
+    ),
+    Claim(
+        "R6",
+        "HighSpeed is very unfair to Reno, 625 packets.",
+        highspeed_over_reno.at(queue="FIFO", buffer=625) >= VERY_UNFAIR,
+        "block F; 1.6 for very unfair is ours",
+        ("highspeed-over-reno", "f-windows"),
+    ),
+    Claim(
+        "R7",
+        "HighSpeed gets more than Reno with 20 packets, too.",
+        highspeed_over_reno.at(queue="FIFO", buffer=20) >= 1.2,
+        "our lenient reading of block F: the slide says very unfair",
+        ("highspeed-over-reno", "f-windows"),
+        "sheet",
+    ),
+    Claim(
+        "R7b",
+        "HighSpeed is very unfair to Reno, 20 packets.",
+        highspeed_over_reno.at(queue="FIFO", buffer=20) >= VERY_UNFAIR,
+        "block F; the number is that of R6, as the word is",
+        ("highspeed-over-reno", "f-windows"),
+    ),
+    Claim(
+        "R8",
+        "Fair queueing gives HighSpeed and Reno the same, 625 packets.",
+        highspeed_over_reno.at(queue="FQ", buffer=625).within(0.97, 1.03),
+        "our reading of block G, which says that fair queueing is effective",
+        ("highspeed-over-reno", "g-windows"),
+        "sheet",
+    ),
+    Claim(
+        "R8b.2",
+        "Fair queueing is effective, though HighSpeed TCP still gains more throughput.",
+        highspeed_over_reno.at(queue="FQ") > 1,
+        "block G",
+        ("highspeed-over-reno", "g-windows"),
+    ),
+    Claim(
+        "R9",
+        "Under fair queueing HighSpeed is ahead by a twentieth, 20 packets.",
+        highspeed_over_reno.at(queue="FQ", buffer=20) >= 1.05,
+        "our number for block G",
+        ("highspeed-over-reno", "g-windows"),
+        "sheet",
+    ),
+    Claim(
+        "R10.2",
+        "Better utilisation with four flows than with one, 20 packets.",
+        four_to_one > 1,
+        "block H",
+        ("available-capacity", "h-utilisation"),
+    ),
+    Claim(
+        "R10b",
+        "Four flows get 1.4 times as much as one, 20 packets.",
+        four_to_one >= 1.4,
+        "our number for block H",
+        ("available-capacity", "h-utilisation"),
+        "sheet",
+    ),
+    Claim(
+        "R11",
+        "Four HighSpeed flows share FIFO poorly.",
+        difference(windows[m.JAIN].at(queue="FIFO"), flows=("4 HighSpeed", "4 Reno")) < 0,
+        "block J",
+        ("fairness", "j-windows"),
+    ),
+    Claim(
+        "R12.2",
+        "All HSTCP, 625 packet buffer, 1 flow and 4 flows: [...] loss of throughput.",
+        ratio(windows[m.AVAILABLE].at(queue="FIFO"), flows=("4 HighSpeed", "1 HighSpeed")) < 1,
+        "block J, slide 33",
+        ("j-utilisation",),
+    ),
+    Claim(
+        "R13",
+        "Fair queueing restores fairness and preserves throughput.",
+        every(
+            mean_of(windows[m.JAIN].at(flows="4 HighSpeed", queue="FQ")) >= 0.99,
+            mean_of(windows[m.AVAILABLE].at(flows="4 HighSpeed", queue="FQ")) >= 0.97,
+        ),
+        "block K; 0.99 and 0.97 are ours",
+        ("fairness", "k-windows"),
+    ),
+    Claim(
+        "R17",
+        "DRR, SCFQ, STFQ and RR give the same result in blocks C, G and K.",
+        every(
+            ratio(by_order.among(queue=others), by_order.at(queue="DRR")).to_within(0.03).within(0.97, 1.03),
+            mean_of(orders[m.BACKGROUND_LOSS].among(queue=others)) < 1e-5,
+            difference(fairness.among(queue=others), fairness.at(queue="DRR")).within(-0.01, 0.01),
+        ),
+        "our reading of the slide that allows DRR, self-clocked fair queueing or just round robin",
+        ("schedulers",),
+        "sheet",
+    ),
+    *(
+        Claim(
+            id,
+            f"FQ avoids [...] delay for background packets: {packets} packets of buffer.",
+            ratio(added_wait.at(buffer=packets), queue=("FQ", "FIFO")) <= 0.1,
+            "slide 35; that a tenth of FIFO's delay is none is ours",
+            ("background-wait", "background-delay"),
+        )
+        for id, packets in (("R18.2", 20), ("R18b.2", 625))
+    ),
+    Claim(
+        "R19.2",
+        "FQ ensures fairness for any transport protocol.",
+        ratio(pairs[m.FIRST], pairs[m.SECOND]).within(0.95, 1.05),
+        "slide 35; that any two of Reno, HighSpeed, CUBIC, Scalable and an unresponsive flow get the same "
+        "within 5 % is ours",
+        ("pairs", "any-two"),
+    ),
+)
+
+
+def _windows(row: Row) -> Iterator[tuple[Labels, float]]:
+    """The windows of bottlenecked flows, which are told apart by their law where these differ."""
+    found = row[m.WINDOWS]
+    alike = len({name for name, _ in found}) == 1
+    for place, (name, window) in enumerate(found, 1):
+        for step, packets in enumerate(window, 1):
+            flow = f"flow {place}" if alike else m.LAW_NAMES[name]
+            yield {"flow": flow, "time_s": step * m.WINDOW_STEP_S}, packets
+
+
+def _window(plot: str) -> Query:
+    return of_runs(paths, _windows, "flow", "time_s", plot=plot)
+
+
+def _use(plot: str) -> Variable:
+    times_s = [step * m.USE_STEP_S for step in range(1, round(m.SHOWN_S / m.USE_STEP_S) + 1)]
+    return paths[m.USE].at(plot=plot).unrolled("time_s", times_s)
+
+
+def _of_block(name: str, what: str) -> Line:
+    """What is plotted of each run of a block, side by side."""
+    of_plot: Callable[[str], Asked]
+    of_plot, by, most, y_label = (
+        (_window, "flow", 1000.0, "congestion window (packets)")
+        if what == "windows"
+        else (_use, "plot", 1.02, "utilisation")
+    )
+    return line(
+        stacked("plot", {plot.short: of_plot(plot.name) for plot in BLOCKS[name].plots}),
+        kind="curve",
+        x="time_s",
+        by=by,
+        panel="plot",
+        y_label=y_label,
+        x_limits=(0.0, float(m.SHOWN_S)),
+        y_limits=(0.0, most),
+    )
+
+
+def _against_buffer(asked: Asked, by: str | tuple[str, ...], panel: str, **options: Any) -> Line:
+    x_limits = (15.0, 850.0)
+    return line(asked, x="buffer", by=by, panel=panel, log_x=True, x_limits=x_limits, **options)
+
+
+def _waits(measure: Measure) -> Query:
+    """Of the background's packets, beside one Reno flow or none."""
+    wait = delay[measure].at(recovery="NewReno", background="Poisson flows")
+    undisturbed = query(wait.at(flows="none", queue="FIFO"))
+    return joined(wait.at(flows="1 Reno"), undisturbed.tagged(queue="no bottlenecked flow"))
+
+
+def _second_over_first(experiment: Experiment) -> Query:
+    found = query(ratio(experiment[m.SECOND], experiment[m.FIRST]).at(recovery="NewReno"))
+    return found.told(pair=lambda names: "/".join(name[0].upper() for name in names.split(" / ")))
+
+
+FIGURES = (
+    *(
+        Figure(
+            f"{name.lower()}-{what}",
+            f"{name}. {block.title}: {what}",
+            _of_block(name, what),
+            f"{block.background} of 25 Mb/s behind; NewReno, one run, from its start.",
+        )
+        for name, block in BLOCKS.items()
+        for what in ("windows", "utilisation")
+    ),
+    Figure(
+        "available",
+        "What one flow gets of the available capacity",
+        _against_buffer(
+            one[m.AVAILABLE].at(recovery="NewReno"), ("flows", "queue"), "background", y_limits=(0.0, 1.05)
+        ),
+        "Rate on the wire over 25 Mb/s against the buffer (packets), NewReno; means and 95 % intervals.",
+    ),
+    Figure(
+        "background-loss",
+        "What the background loses to one flow",
+        _against_buffer(
+            one[m.BACKGROUND_LOSS].at(recovery="NewReno"), ("flows", "queue"), "background", log_y=True
+        ),
+        "Against the buffer (packets), NewReno. Under fair queueing none is dropped where no line is drawn.",
+    ),
+    Figure(
+        "background-wait",
+        "How long packets of the background wait",
+        _against_buffer(
+            stacked("measure", {"mean": _waits(m.MEAN_DELAY), "99th percentile": _waits(m.P99_DELAY)}),
+            "queue",
+            "measure",
+            log_y=True,
+        ),
+        "Against the buffer (packets): one Reno flow with NewReno recovery, or none; Poisson flows.",
+    ),
+    Figure(
+        "highspeed-over-reno",
+        "HighSpeed beside Reno",
+        line(highspeed_over_reno, kind="bars", x="buffer", by="queue", panel="recovery", levels={"": 1.0}),
+        "Ratio of the rates over long runs, by buffer (packets), both flows with the same recovery.",
+    ),
+    Figure(
+        "pairs",
+        "Any two flows: rate of the second over the first's",
+        line(
+            stacked("queue", {"FIFO": _second_over_first(pairs_fifo), "FQ": _second_over_first(pairs)}),
+            kind="bars",
+            x="pair",
+            by="queue",
+            log_y=True,
+            y_limits=(0.3, 1000.0),
+            levels={"": 1.0},
+        ),
+        "NewReno, 625 packets. R Reno, H HighSpeed, C CUBIC, S Scalable, U unresponsive at 40 Mb/s, which in "
+        "FIFO leaves the others next to nothing: those bars end at the edge, or have no end.",
+    ),
+    Figure(
+        "fairness",
+        "Four flows in the runs that the talk plots",
+        line(
+            windows[m.JAIN].among(flows=("4 Reno", "4 HighSpeed")),
+            kind="bars",
+            x="flows",
+            by="queue",
+            panel="recovery",
+            y_limits=(0.5, 1.02),
+        ),
+        "Jain's index of four flows from 20 s to 100 s, 625 packets; means and 95 % intervals.",
+    ),
+)
+
+
+def _everywhere(measure: Measure | str, factor: float = 1.0) -> Crossed:
+    """A measure of every case, a column for each queue and buffer."""
+    without, with_one, with_several = (
+        query(scaled(experiment[measure], factor, "")) for experiment in (baseline, one, several)
+    )
+    cases = joined(
+        without.tagged(flows="none", recovery=""), with_one, with_several.tagged(background="Poisson packets")
+    )
+    return crossed(cases, rows=("flows", "background", "recovery"), columns=("queue", "buffer"))
+
+
+def _rates(experiment: Experiment) -> Query:
+    return stacked("flow", {"first": experiment[m.FIRST], "second": experiment[m.SECOND]})
+
+
+_gained = (m.AVAILABLE, m.JAIN, m.BACKGROUND_LOSS)
+# Without a bottlenecked flow nobody recovers.
+_each_wait = stacked("measure", {"mean (ms)": delay[m.MEAN_DELAY], "99 % (ms)": delay[m.P99_DELAY]}).where(
+    lambda flows, recovery: flows != "none" or recovery == "NewReno", "flows", "recovery"
+)
+
+TABLES = (
+    *(
+        Table(id, f"{title}; a column for each queue and buffer (packets)", _everywhere(measure, factor))
+        for id, title, measure, factor in (
+            (
+                "available-capacity",
+                "Rate of the bottlenecked flows over the available 25 Mb/s",
+                m.AVAILABLE,
+                1,
+            ),
+            ("jain", "Jain's index of the bottlenecked flows", m.JAIN, 1),
+            ("lost", "Packets of the background lost (%)", m.BACKGROUND_LOSS, 100),
+            ("utilisation", "Utilisation of the line (%)", "bottleneck.utilisation", 1),
+            ("timeouts", "Time-outs of the bottlenecked flows in 500 s (quick: 80 s)", m.TIMEOUTS, 1),
+        )
+    ),
+    Table(
+        "highspeed-and-reno",
+        "HighSpeed beside Reno: rates on the wire, and their ratio",
+        listed(
+            {
+                "HighSpeed (Mb/s)": several[m.HIGHSPEED].at(**together),
+                "Reno (Mb/s)": several[m.RENO].at(**together),
+                "ratio": highspeed_over_reno,
+            },
+            *("recovery", "buffer", "queue"),
+        ),
+    ),
+    Table(
+        "steady",
+        "The talk's plots, over 1000 s",
+        [steady[measure] for measure in (*_gained, "bottleneck.utilisation")],
+        "NewReno, from 20 s on, twice as long as the runs of the claims.",
+    ),
+    Table(
+        "background-delay",
+        "How long packets of the background wait",
+        crossed(_each_wait, rows=("background", "flows", "recovery", "buffer"), columns=("queue", "measure")),
+        "In the queue, over 60 s; `none` is the baseline without a bottlenecked flow.",
+    ),
+    Table(
+        "schedulers",
+        "Four orders of service in the blocks with fair queueing",
+        listed([orders[one].at(recovery="NewReno") for one in (*_gained, m.WAIT)], *("case", "queue")),
+        "NewReno. All drop the oldest packet of the longest queue.",
+    ),
+    Table(
+        "any-two",
+        "Any two flows, 625 packets",
+        crossed(
+            stacked("queue", {"FIFO": _rates(pairs_fifo), "FQ": _rates(pairs)}),
+            rows="pair",
+            columns=("queue", "recovery", "flow"),
+        ),
+        "Rates of the first and the second on the wire (Mb/s). 12.5 Mb/s is an even share.",
+    ),
+)
+
+EXPERIMENTS = (one, several, baseline, windows, paths, steady, orders, pairs, pairs_fifo, delay)
+PARTS: tuple[Part, ...] = (*EXPERIMENTS, *CLAIMS, *FIGURES, *TABLES)

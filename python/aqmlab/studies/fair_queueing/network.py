@@ -1,0 +1,193 @@
+"""The talk's link: backgrounds, queues and senders; and other readings of what the talk leaves open."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from aqmlab.studies.fair_queueing.blocks import FLOWS, PACKETS
+from aqmlab.studies.fair_queueing.laws import PACKET, RATE_MBPS
+from aqmlab.studies.fair_queueing.measures import PAYLOAD, UNRESPONSIVE
+from aqmlab.studies.shared import Alters, constant
+from aqmlab.study import Decision, Variant
+from aqmlab.sweep import Changes
+
+WARM_UP_S = 20
+
+CONTROLS: Mapping[str, dict[str, Any]] = {
+    "reno": {"kind": "reno"},
+    # ns-2 evaluates the response function where RFC 3649 suggests a table.
+    "highspeed": {"kind": "highspeed", "loss_rate": "continuous"},
+    "cubic": {"kind": "cubic"},
+    "scalable": {"kind": "scalable"},
+}
+
+DRR = {"kind": "drr", "quantum": f"{PACKET}B"}
+QUEUES = {"FIFO": {"kind": "drop-tail"}, "FQ": DRR}
+ORDERS = {"DRR": DRR, "SCFQ": {"kind": "scfq"}, "STFQ": {"kind": "stfq"}, "RR": {"kind": "rr"}}
+"""Queues by the names they have in figures, without their buffers."""
+
+BEHIND_A_FAST_LINE = {"rate": "100Gbps", "delay": "1ms"}
+"""Access of what shares a host: it must not queue before the bottleneck."""
+
+SIZES: Mapping[str, dict[str, Any]] = {
+    "exponential": {"kind": "exponential", "mean": "100kB"},
+    "Pareto": {"kind": "lomax", "mean": "100kB", "shape": 1.5, "minimum": "1kB", "maximum": "10MB"},
+    "fixed": {"kind": "constant", "value": "100kB"},
+}
+POISSON_FLOWS: dict[str, Any] = {
+    "kind": "streaming",
+    "load": 0.5,
+    "rate": "1Mbps",
+    "packet": f"{PACKET}B",
+    "sizes": SIZES["exponential"],
+    "access": BEHIND_A_FAST_LINE,
+}
+POISSON_PACKETS: dict[str, Any] = {
+    "kind": "udp",
+    "flows": 2500,
+    "load": 0.5,
+    "sizes": constant(PACKET),
+    "gaps": {"kind": "exponential"},
+    "hosts": "shared",
+    "access": BEHIND_A_FAST_LINE,
+}
+"""Packets of flows that hardly ever have two waiting."""
+
+BACKGROUNDS = {FLOWS: POISSON_FLOWS, PACKETS: POISSON_PACKETS}
+
+TCP: dict[str, Any] = {
+    "profile": "ns-2.2003",
+    "connection": {"mss": f"{PAYLOAD}B"},
+    "recovery": {"kind": "newreno", "exit_window": "deflated", "partial_ack_timer": "first"},
+    "rto": {"min": "200ms"},
+    "receiver": {"window": 100_000},
+}
+"""That of ns-2 as it was in September 2005, without a limit by the receiver."""
+
+
+def link(background: Mapping[str, Any], *, duration: str = "520s", **record: Any) -> dict[str, Any]:
+    """The link of the talk with nothing but the background on it."""
+    rate, queue = f"{RATE_MBPS:g}Mbps", {"kind": "drop-tail", "limit": "625p"}
+    return {
+        "duration": duration,
+        "warm_up": f"{WARM_UP_S}s",
+        "bottleneck": {"rate": rate, "delay": "48ms", "queue": queue},
+        "access": {"rate": "1Gbps", "delay": "1ms"},
+        "tcp": TCP,
+        "traffic": {"background": background},
+        "record": {"drops": False, "queue_every": "0s", **record},
+    }
+
+
+def beside(**counts: int) -> dict[str, Any]:
+    """So many permanent flows of each congestion control beside the background, begun at random within the
+    first second."""
+    found: dict[str, Any] = {}
+    for law, count in counts.items():
+        if law == UNRESPONSIVE:
+            of_law = {"kind": "udp", "flows": count, "rate": "40Mbps", "sizes": constant(PACKET)}
+        else:
+            tcp = {"congestion_control": CONTROLS[law]}
+            of_law = {"kind": "ftp", "flows": count, "stagger": "1s", "tcp": tcp}
+        found[f"traffic.{law}"] = of_law
+    return found
+
+
+BOTTLENECKED = {
+    "1 Reno": beside(reno=1),
+    "1 HighSpeed": beside(highspeed=1),
+    "2 Reno": beside(reno=2),
+    "2 HighSpeed": beside(highspeed=2),
+    "HighSpeed + Reno": beside(highspeed=1, reno=1),
+    "4 Reno": beside(reno=4),
+    "4 HighSpeed": beside(highspeed=4),
+}
+
+
+def flows(*names: str) -> Changes:
+    """Some bottlenecked flows beside the background."""
+    return Changes({name: BOTTLENECKED[name] for name in names})
+
+
+def queues(packets: int) -> dict[str, dict[str, Any]]:
+    """The queues with so much room."""
+    return {name: {**queue, "limit": f"{packets}p"} for name, queue in QUEUES.items()}
+
+
+def buffer(*packets: int) -> Changes:
+    """The room of the queue, which is chosen before."""
+    return Changes({count: {"bottleneck.queue.limit": f"{count}p"} for count in packets})
+
+
+RECOVERY = Changes({name: {"tcp.recovery.kind": name.lower()} for name in ("NewReno", "Reno", "SACK")})
+"""How the bottlenecked flows repair losses; the first is ours, the talk does not say."""
+
+
+def _sizes(name: str) -> Alters:
+    def change(table: dict[str, Any]) -> dict[str, Any]:
+        background = table["traffic"]["background"]
+        if background["kind"] == "streaming":
+            background["sizes"] = SIZES[name]
+        return table
+
+    return change
+
+
+def _of_today(table: dict[str, Any]) -> dict[str, Any]:
+    old = table["tcp"]
+    kept = {key: old[key] for key in ("connection", "receiver")}
+    table["tcp"] = {**kept, "recovery": {"kind": old["recovery"]["kind"]}}
+    return table
+
+
+def _limited_slow_start(table: dict[str, Any]) -> dict[str, Any]:
+    for law in CONTROLS.keys() & table["traffic"].keys():
+        table["traffic"][law]["tcp"]["congestion_control"]["max_ssthresh"] = 100
+    return table
+
+
+DECISIONS = (
+    Decision(
+        "Poisson flows",
+        "They come as a Poisson process and send at 1 Mb/s, whatever becomes of their packets; sizes are "
+        "exponential with a mean of 100 kB.",
+        "The talk tells the peak rate, but neither sizes nor transport.",
+        (
+            Variant("Pareto", "Background flows have Pareto sizes, shape 1.5.", _sizes("Pareto")),
+            Variant("fixed", "All background flows have 100 kB.", _sizes("fixed")),
+        ),
+    ),
+    Decision(
+        "TCP",
+        "ns-2 as it was in September 2005: an acknowledgement per packet, least time-out 0.2 s, initial "
+        "window 2, windows cut to whole packets, first threshold unlimited.",
+        "The talk says Reno and HSTCP. Its plots have windows of up to 1000 packets, so that ns-2's default "
+        "of 20 was raised.",
+        (
+            Variant(
+                "as ns-2 came in September 2005",
+                "Hosts that answer at once, senders without overhead, and the receiver's window of 20: what "
+                "the main reading changes of ns-2's defaults, all together.",
+                {"host.jitter": "0s", "tcp.receiver.window": 20},
+            ),
+            Variant(
+                "TCP of today",
+                "The RFCs' TCP: delayed acknowledgements, windows by flight size, initial window 10, least "
+                "time-out 1 s.",
+                _of_today,
+            ),
+            Variant(
+                "limited slow start", "Slow start limited above 100 segments (RFC 3742).", _limited_slow_start
+            ),
+            Variant("least RTO 1 s", "The least time-out is 1 s.", {"tcp.rto.min": "1s"}),
+        ),
+    ),
+    Decision(
+        "Hosts",
+        "Take up to a packet's time over each packet.",
+        "Equal round trips make packets arrive at the moment of a departure; whoever is let in first then is "
+        "let in always.",
+        (Variant("hosts at once", "Hosts answer at once; ties are possible.", {"host.jitter": "0s"}),),
+    ),
+)

@@ -1,0 +1,198 @@
+"""Queues, edges and TCP of the study `mice-elephants`, and the other readings of them that it tries."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from aqmlab.studies.mice_elephants.measures import PACKET
+from aqmlab.studies.shared import Alters, queue_with, tcp_with
+from aqmlab.study import Decision, Variant
+from aqmlab.sweep import Changes
+
+RIO_PS = "RIO-PS"
+OTHERS = ("RED", "Drop Tail")
+
+
+def disciplines(bdp: int) -> dict[str, dict[str, Any]]:
+    """The queues of Table III for a bandwidth-delay product in packets."""
+    limit = bdp * 5 // 2
+    return {
+        "Drop Tail": {"kind": "drop-tail", "limit": f"{bdp * 3 // 2}p"},
+        "RED": {
+            "kind": "red",
+            "min_th": f"{0.15 * limit:.0f}p",
+            "max_th": f"{0.5 * limit:.0f}p",
+            "max_p": 0.1,
+            "weight": 1 / 512,
+            "limit": f"{limit}p",
+            "mean_packet": f"{PACKET}B",
+            "gentle": True,
+            "spacing": "wait",
+            "ecn": "below-max-th",
+        },
+        RIO_PS: {"kind": "rio-ps", "limit": f"{limit}p"},
+    }
+
+
+QUEUES = tuple(disciplines(6))
+
+EDGE = {
+    "kind": "short-flows",
+    "threshold_rule": "steered",
+    "threshold": 20,
+    "short_to_long": 3.0,
+    "expiry": "1s",
+    "update": "10s",
+}
+
+TCP: dict[str, Any] = {
+    "profile": "ns-2.2001",
+    "connection": {"mss": f"{PACKET}B"},
+    "recovery": {"kind": "newreno"},
+    "rto": {"initial": "3s", "tick": "100ms"},
+    "receiver": {"window": 128},
+    "ecn": {"mode": "off"},
+}
+"""NewReno of the ns-2 of 2001 with the windows and timers of Table III."""
+
+
+def queues(bdp: int, links: Sequence[str] = ("bottleneck",), nodes: Sequence[str] = ("left",)) -> Changes:
+    """The queue at these links, with what belongs to it: senders that use ECN, nodes whose edges mark."""
+    return Changes(
+        {
+            name: {
+                **{f"{link}.queue": queue for link in links},
+                "tcp.ecn.mode": "off" if name == "Drop Tail" else "on",
+                **{f"edges.{node}": EDGE for node in nodes if name == RIO_PS},
+            }
+            for name, queue in disciplines(bdp).items()
+        }
+    )
+
+
+def _edge(**changes: Any) -> Alters:
+    def change(table: dict[str, Any]) -> dict[str, Any]:
+        for edge in table.get("edges", {}).values():
+            edge.update(changes)
+        return table
+
+    return change
+
+
+LAWS: Mapping[str, Alters] = {
+    "steered": _edge(),
+    "static, 20 packets": _edge(threshold_rule="static"),
+    "quantile": _edge(threshold_rule="quantile"),
+    "steered, flows forgotten at age": _edge(purge="at-age"),
+}
+"""Readings of the edge that decide how long a flow counts as short; the first is ours."""
+
+
+def _drop_tail(resized: Callable[[int], int]) -> Alters:
+    """Drop Tail with another buffer (packets)."""
+
+    def change(table: dict[str, Any]) -> dict[str, Any]:
+        queue = table["bottleneck"]["queue"]
+        if queue["kind"] == "drop-tail":
+            queue["limit"] = f"{resized(int(queue['limit'][:-1]))}p"
+        return table
+
+    return change
+
+
+def _rtts(table: dict[str, Any]) -> dict[str, Any]:
+    table["bottleneck"]["delay"] = "18ms"
+    table["traffic"]["web"]["extra_delay"] = ["0ms", "40ms"]
+    for name in {"short", "long"} & set(table["traffic"]):
+        table["traffic"][name]["extra_delay"] = "20ms"
+    return table
+
+
+_in_arrivals = queue_with("rio-ps", total_average="in-arrivals")
+
+
+def _of_june_2001(table: dict[str, Any]) -> dict[str, Any]:
+    return _in_arrivals(_drop_tail(lambda packets: packets - 1)(table))
+
+
+DECISIONS = (
+    Decision(
+        "Round-trip times",
+        "80 ms for everybody.",
+        "The link delays between servers, routers and clients are not published.",
+        (Variant("round trips differ", "Those of Web flows from 40 to 120 ms, of others 80 ms.", _rtts),),
+    ),
+    Decision(
+        "Think time and object gap",
+        "Exponential, 9.5 s from the start of a page to the next and 50 ms between objects.",
+        "Both means are from memory of the paper. ns-2 of 2001 counted from start to start.",
+        (
+            Variant(
+                "thinking after the page",
+                "A user thinks from the end of a page on: congestion slows requests (closed loop).",
+                {"traffic.web.think_from": "page-end"},
+            ),
+        ),
+    ),
+    Decision(
+        "Law of the threshold L_t",
+        "20 packets at first; every 10 s half of it if more than three flows are short for each long one, or "
+        "none is long, else five more; never below 1 or above 1000.",
+        "Ratio and periods are published, steps and bounds are not.",
+        (
+            Variant("L_t = 20 for good", "The threshold is not steered.", LAWS["static, 20 packets"]),
+            Variant("L_t by quantile", "The quantile that gives the wanted ratio.", LAWS["quantile"]),
+        ),
+    ),
+    Decision(
+        "When the edge forgets a flow",
+        "At scans every second (T_u): a flow unseen since the last scan is forgotten.",
+        "The period is published, not how it is used.",
+        (
+            Variant(
+                "flows forgotten at age",
+                "The edge forgets a flow when it has been silent for 1 s, not at the scan after that.",
+                LAWS["steered, flows forgotten at age"],
+            ),
+        ),
+    ),
+    Decision(
+        "RIO's average of all packets",
+        "Moves with every arrival.",
+        "That is the paper's law. In ns-2's rio.cc it moves only when a short packet arrives.",
+        (Variant("ns-2's average", "Moves only when a short packet arrives.", _in_arrivals),),
+    ),
+    Decision(
+        "TCP",
+        "NewReno as in ns-2 of June 2001, initial window 2, no delayed acknowledgements, window 128, ticks "
+        "of 100 ms, least time-out 1 s.",
+        "Table III where it speaks; the rest is what ns-2 had.",
+        (Variant("ITO 1 s", "An initial time-out of 1 s.", tcp_with({"rto.initial": "1s"})),),
+    ),
+    Decision(
+        "Hosts",
+        "Answer at once.",
+        "ns-2's hosts did unless overhead_ was set. Users come at random, without room for phase effects.",
+        (Variant("hosts hesitate", "Up to 0.4 ms at random, a packet on the line.", {"host": None}),),
+    ),
+    Decision(
+        "Simulator",
+        "The paper's laws, not what ns-2 made of them.",
+        "The paper used ns-2, and was published in 2001; its own code is not to be had. The phase of the "
+        "clocks and its order of simultaneous events are not known.",
+        (
+            Variant(
+                "as ns-2 came in June 2001",
+                "RIO's average of all packets is ns-2's, and Drop Tail holds one packet less than its limit.",
+                _of_june_2001,
+            ),
+        ),
+    ),
+    Decision(
+        "Buffers",
+        "Drop Tail 1.5 bandwidth-delay products, RED and RIO-PS 2.5.",
+        "As published.",
+        (Variant("same buffer", "Drop Tail, too, has 2.5.", _drop_tail(lambda packets: packets * 5 // 3)),),
+    ),
+)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -310,39 +309,30 @@ CLAIMS = (
     ),
 )
 
-NAMED_LOAD = "load {:g}".format
-
-
-def _sample_paths(series: Measured, panel: str, named: Callable[[Any], str] = str, **options: Any) -> Line:
-    """The flow level: a panel for each run."""
-    times_s = [step * PATH_STEP_S for step in range(round(PATH_S / PATH_STEP_S) + 1)]
-    path = query(series.unrolled("time_s", times_s)).told(**{panel: named})
-    return line(path, kind="curve", x="time_s", by=panel, panel=panel, **options)
-
-
-_limited = query(alone[m.ALONE_WAIT].at(mix="1 Mb/s flows", queue="FIFO")).where(
-    lambda load: full_share(load) < 0.1, "load"
-)
-"""Where 1 Mb/s flows leave so much room that laws of their wait are of use."""
-
+_limited_waits = query(alone[m.ALONE_WAIT].at(mix="1 Mb/s flows", queue="FIFO"))
+# Where 1 Mb/s flows leave so much room that laws of their wait are of use.
+_with_room = _limited_waits.where(lambda load: full_share(load) < 0.1, "load")
 _wait_laws = stacked(
     "queue",
     {
-        name: _limited.law(partial(modulated_wait_ms, periodic=periodic), "load")
+        name: _with_room.law(partial(modulated_wait_ms, periodic=periodic), "load")
         for name, periodic in (("modulated M/G/1", False), ("modulated periodic sources", True))
     },
 ).tagged(mix="1 Mb/s flows")
-
-_at_least = joined(
-    example[m.TAIL].unrolled("flows", range(8)),
-    law(lambda flows: bottlenecked_law(flows, 0.6, 0.5), flows=range(8)).tagged(background="law"),
+_lost_and_waits = stacked(
+    "measure", {"wait (ms)": alone[m.ALONE_WAIT], "lost (%)": scaled(alone[m.LOSS], 100, "%")}
 )
-"""P(N >= i) of bottlenecked flows."""
 
-_number = joined(
-    number[m.TAIL].unrolled("flows", range(31)),
-    law(bottlenecked_law, flows=range(31), load=NUMBER_LOADS).tagged(sizes="law"),
+NAMED_LOAD = "load {:g}".format
+
+_geometric = law(bottlenecked_law, flows=range(31), load=NUMBER_LOADS).tagged(sizes="law")
+_number = joined(number[m.TAIL].unrolled("flows", range(31)), _geometric).told(load=NAMED_LOAD)
+_formula = law(lambda flows: bottlenecked_law(flows, 0.6, 0.5), flows=range(8)).tagged(background="law")
+_example = joined(example[m.TAIL].unrolled("flows", range(8)), _formula)
+_one_to_six = _example.where(lambda flows: 1 <= flows <= 6, "flows").told(
+    flows="i = {}".format, background=lambda name: "formula" if name == "law" else name
 )
+_active: dict[str, Asked] = {"mean": scale[m.ACTIVE], "99.9 %": most("active flows", scale[m.ACTIVE_TAIL])}
 
 TRACE_SHOWN = 500
 """Active flows that are drawn at most."""
@@ -353,120 +343,16 @@ _more = per_seed(
     trace[m.TRACE_TAIL],
 ).unrolled("flows", range(TRACE_SHOWN))
 
-FIGURES = (
-    Figure(
-        "flows-in-progress",
-        "Flows in progress on a link that they share fairly",
-        _sample_paths(
-            flow_paths[m.IN_PROGRESS],
-            "load",
-            NAMED_LOAD,
-            y_label="flows in progress",
-            x_limits=(0.0, float(PATH_S)),
-            y_limits=(0.0, 30.0),
-        ),
-        "Sample paths at flow level: Poisson arrivals, exponential sizes, mean 100 kB, 50 Mb/s.",
-    ),
-    Figure(
-        "number-of-flows",
-        "How often at least so many flows are in progress",
-        line(
-            _number.told(load=NAMED_LOAD),
-            kind="curve",
-            x="flows",
-            by="sizes",
-            panel="load",
-            y_label="share of the time\nwith at least so many",
-            log_y=True,
-            y_limits=(1e-5, 1.0),
-        ),
-        "Simulated with three laws of sizes, beside the geometric law; bands are 95 % intervals.",
-    ),
-    Figure(
-        "example",
-        "Background 0.5, total load 0.6: how many bottlenecked flows?",
-        line(
-            _at_least,
-            x="flows",
-            by="background",
-            log_y=True,
-            y_limits=(1e-6, 2.0),
-            levels={"printed for 5": PRINTED},
-        ),
-        "Simulated with three readings of the background, beside ((0.6 - 0.5) / (1 - 0.5))^i. The dotted "
-        "line is what the deck prints for i = 5.",
-    ),
-    Figure(
-        "regimes",
-        "Throughput of a flow against the load",
-        line(
-            regimes[m.THROUGHPUT_SHARE], x="load", by="peak", y_limits=(0.0, 1.05), guides={"overload": 1.0}
-        ),
-        "Over its peak rate, or the rate of the link where it has none; means and 95 % intervals.",
-    ),
-    Figure(
-        "regime-paths",
-        "Three regimes",
-        _sample_paths(
-            regime_paths[m.DEMAND],
-            "regime",
-            y_label="sum of peak rates / capacity",
-            log_y=True,
-            y_limits=(0.2, 500.0),
-            levels={"capacity": 1.0},
-        ),
-        "What the flows in progress could take of the link: transparent (1 Mb/s flows, load 0.5), elastic "
-        "(no peak rate, 0.8), overload (no peak rate, 1.1).",
-    ),
-    Figure(
-        "alone",
-        "Rate-limited flows alone",
-        line(
-            joined(alone[m.ALONE_WAIT], _wait_laws),
-            x="load",
-            by="queue",
-            panel="mix",
-            log_y=True,
-        ),
-        "A buffer of 100 packets. Streaming flows send packets of 200 B at 64 kb/s. The laws hold while peak "
-        "rates leave room.",
-    ),
-    Figure(
-        "active-flows",
-        "Flows with a packet waiting, as link and traffic grow together",
-        line(
-            stacked(
-                "measure",
-                {"mean": scale[m.ACTIVE], "99.9 %": most("active flows", scale[m.ACTIVE_TAIL])},
-            ).told(load=NAMED_LOAD),
-            x="scale",
-            by=("measure", "load"),
-            panel="mix",
-            x_label="rate of the link / 50 Mb/s",
-            log_x=True,
-            log_y=True,
-            x_limits=(0.8, 20.0),
-            y_limits=(1.0, 1000.0),
-            levels={"500": 500.0},
-        ),
-        "Fair queueing, a buffer of 625 packets times the scale; the mean, and the most in 99.9 % of the "
-        "time of all runs.",
-    ),
-    Figure(
-        "trace",
-        "Active flows of a made-up trace like that of an OC-48 link, at slower and slower lines",
-        line(
-            query(_more).told(load=NAMED_LOAD),
-            kind="curve",
-            x="flows",
-            by="load",
-            log_y=True,
-            y_limits=(1e-6, 1.0),
-        ),
-        "Made up with the published properties: 16 % of 2.5 Gb/s, flows from 10 kb/s to 10 Mb/s, about 7000 "
-        "in progress; replayed through deficit round robin.",
-    ),
-)
+_curve = partial(line, kind="curve")
+
+
+def _paths(series: Measured, panel: str, **options: Any) -> Line:
+    """Sample paths of the flow level: a panel for each run."""
+    times_s = [step * PATH_STEP_S for step in range(round(PATH_S / PATH_STEP_S) + 1)]
+    path = query(series.unrolled("time_s", times_s)).told(
+        **{panel: lambda value: value if isinstance(value, str) else NAMED_LOAD(value)}
+    )
+    return _curve(path, x="time_s", by=panel, panel=panel, **options)
 
 
 def _table_of_regimes(results: ExperimentResults) -> pl.DataFrame:
@@ -483,46 +369,99 @@ def _table_of_regimes(results: ExperimentResults) -> pl.DataFrame:
     return table.insert_column(2, pl.Series("regime", [regime(*one) for one in shares.iter_rows()]))
 
 
-_number_columns: list[Asked] = [
-    *(number[m.MEAN], number[m.MEAN_OVER_LAW]),
-    per_seed("P(N = 0)", lambda tail: 1 - tail[1], number[m.TAIL]),
-    *(number[m.FIVE], number[m.FIVE_OVER_LAW], number[m.HUNDRED]),
-]
-_lost_and_waits = stacked(
-    "measure", {"wait (ms)": alone[m.ALONE_WAIT], "lost (%)": scaled(alone[m.LOSS], 100.0, "%")}
-)
-_five_flows = _at_least.where(lambda flows: 1 <= flows <= 6, "flows").told(
-    flows="i = {}".format, background=lambda name: "formula" if name == "law" else name
+_flows_y: dict[str, Any] = {"y_label": "flows in progress", "y_limits": (0.0, 30.0)}
+_regime_y: dict[str, Any] = {
+    "y_label": "sum of peak rates / capacity",
+    "log_y": True,
+    "y_limits": (0.2, 500.0),
+}
+_scale_y: dict[str, Any] = {"log_y": True, "y_limits": (1.0, 1000.0), "levels": {"500": 500.0}}
+
+FIGURES = (
+    Figure(
+        "flows-in-progress",
+        "Flows in progress on a link that they share fairly",
+        _paths(flow_paths[m.IN_PROGRESS], "load", x_limits=(0.0, float(PATH_S)), **_flows_y),
+        "Sample paths at flow level: Poisson arrivals, exponential sizes, mean 100 kB, 50 Mb/s.",
+    ),
+    Figure(
+        "number-of-flows",
+        "How often at least so many flows are in progress",
+        _curve(_number, x="flows", by="sizes", panel="load", log_y=True, y_limits=(1e-5, 1.0)),
+        "Simulated with three laws of sizes, beside the geometric law; bands are 95 % intervals.",
+    ),
+    Figure(
+        "example",
+        "Background 0.5, total load 0.6: how often at least so many bottlenecked flows?",
+        line(_example, log_y=True, y_limits=(1e-6, 2.0), levels={"printed for i = 5": PRINTED}),
+        "Three readings of the background, beside ((0.6 - 0.5) / (1 - 0.5))^i.",
+    ),
+    Figure(
+        "regimes",
+        "Throughput of a flow against the load",
+        line(regimes[m.THROUGHPUT_SHARE], y_limits=(0.0, 1.05), guides={"overload": 1.0}),
+        "Over its peak rate, or the rate of the link where it has none.",
+    ),
+    Figure(
+        "regime-paths",
+        "Three regimes",
+        _paths(regime_paths[m.DEMAND], "regime", levels={"capacity": 1.0}, **_regime_y),
+        "What the flows in progress could take of the link: transparent (1 Mb/s flows, load 0.5), elastic "
+        "(no peak rate, 0.8), overload (no peak rate, 1.1).",
+    ),
+    Figure(
+        "alone",
+        "Rate-limited flows alone, a buffer of 100 packets",
+        line(joined(alone[m.ALONE_WAIT], _wait_laws), log_y=True),
+        "Streaming flows send packets of 200 B at 64 kb/s. The laws hold while peak rates leave room.",
+    ),
+    Figure(
+        "active-flows",
+        "Flows with a packet waiting, as link and traffic grow together",
+        line(
+            stacked("measure", _active).told(load=NAMED_LOAD), by=("measure", "load"), panel="mix", **_scale_y
+        ),
+        "Fair queueing, a buffer of 625 packets times the scale; the mean, and the most in 99.9 % of the "
+        "time of all runs.",
+    ),
+    Figure(
+        "trace",
+        "Active flows of a made-up trace like that of an OC-48 link, at slower and slower lines",
+        _curve(query(_more).told(load=NAMED_LOAD), log_y=True, y_limits=(1e-6, 1.0)),
+        "Made up with the published properties: 16 % of 2.5 Gb/s, flows from 10 kb/s to 10 Mb/s, about 7000 "
+        "in progress; replayed through deficit round robin.",
+    ),
 )
 
 TABLES = (
     Table(
         "number",
-        "Flows in progress on a fluid link",
-        listed(_number_columns, "load", "sizes"),
-        "Also over the geometric law, which knows no sizes.",
+        "Flows in progress on a fluid link, also over the geometric law, which knows no sizes",
+        [
+            *(number[m.MEAN], number[m.MEAN_OVER_LAW]),
+            per_seed("P(N = 0)", lambda tail: 1 - tail[1], number[m.TAIL]),
+            *(number[m.FIVE], number[m.FIVE_OVER_LAW], number[m.HUNDRED]),
+        ],
     ),
     Table(
         "five-flows",
         "P(N >= i) with background 0.5 and total load 0.6",
-        crossed(_five_flows, rows="background", columns="flows"),
+        crossed(_one_to_six, rows="background", columns="flows"),
         "The formula is ((0.6 - 0.5) / (1 - 0.5))^i; for i = 5 the deck prints 0.003.",
     ),
     Table(
         "regime",
-        "Regimes",
+        "Regimes; transparent: peak rates add up to the capacity in less than 1 % of the time",
         _table_of_regimes,
-        "Transparent: peak rates add up to the capacity in less than 1 % of the time.",
     ),
     Table(
         "rate-limited",
-        "Rate-limited flows alone, 100 packets of buffer",
+        "Rate-limited flows alone, 100 packets of buffer: wait of all packets, and the laws of 1 Mb/s flows",
         crossed(
             joined(_lost_and_waits, _wait_laws.tagged(measure="(ms)")),
             rows=("mix", "load"),
             columns=("queue", "measure"),
         ),
-        "Wait of all packets; the laws of 1 Mb/s flows, while their number leaves room.",
     ),
     Table(
         "scale",
@@ -533,10 +472,9 @@ TABLES = (
     ),
     Table(
         "trace-loads",
-        "Active flows of a made-up trace like that of an OC-48 link",
+        "Active flows of a made-up trace like that of an OC-48 link, at lines of these loads",
         [trace[one] for one in m.TRACE[:-1]],
-        "Traces of 60 s through deficit round robin; the load is that of the line they are replayed at. The "
-        "most and the 99.9 % are means over seeds.",
+        "60 s through deficit round robin. The most and the 99.9 % are means over seeds.",
     ),
 )
 

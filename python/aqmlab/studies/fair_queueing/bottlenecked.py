@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 from aqmlab.measures import Measure
@@ -412,27 +413,13 @@ def _use(plot: str) -> Variable:
 
 def _of_block(name: str, what: str) -> Line:
     """What is plotted of each run of a block, side by side."""
-    of_plot: Callable[[str], Asked]
-    of_plot, by, most, y_label = (
-        (_window, "flow", 1000.0, "congestion window (packets)")
-        if what == "windows"
-        else (_use, "plot", 1.02, "utilisation")
+    shown: Callable[[str], Asked] = _window if what == "windows" else _use
+    by, most, y_label = (
+        ("flow", 1000.0, "congestion window (packets)") if what == "windows" else ("plot", 1.02, what)
     )
-    return line(
-        stacked("plot", {plot.short: of_plot(plot.name) for plot in BLOCKS[name].plots}),
-        kind="curve",
-        x="time_s",
-        by=by,
-        panel="plot",
-        y_label=y_label,
-        x_limits=(0.0, float(m.SHOWN_S)),
-        y_limits=(0.0, most),
-    )
-
-
-def _against_buffer(asked: Asked, by: str | tuple[str, ...], panel: str, **options: Any) -> Line:
-    x_limits = (15.0, 850.0)
-    return line(asked, x="buffer", by=by, panel=panel, log_x=True, x_limits=x_limits, **options)
+    plots = stacked("plot", {plot.short: shown(plot.name) for plot in BLOCKS[name].plots})
+    limits: dict[str, Any] = {"x_limits": (0.0, float(m.SHOWN_S)), "y_limits": (0.0, most)}
+    return line(plots, kind="curve", x="time_s", by=by, panel="plot", y_label=y_label, **limits)
 
 
 def _waits(measure: Measure) -> Query:
@@ -447,6 +434,12 @@ def _second_over_first(experiment: Experiment) -> Query:
     return found.told(pair=lambda names: "/".join(name[0].upper() for name in names.split(" / ")))
 
 
+_of_one_flow = partial(line, by=("flows", "queue"), panel="background")
+_each_wait = {"mean": _waits(m.MEAN_DELAY), "99th percentile": _waits(m.P99_DELAY)}
+_bars = partial(line, kind="bars", by="queue", levels={"": 1.0})
+_pairs_by_queue = {"FIFO": _second_over_first(pairs_fifo), "FQ": _second_over_first(pairs)}
+_of_four = windows[m.JAIN].among(flows=("4 Reno", "4 HighSpeed"))
+
 FIGURES = (
     *(
         Figure(
@@ -460,64 +453,39 @@ FIGURES = (
     ),
     Figure(
         "available",
-        "What one flow gets of the available capacity",
-        _against_buffer(
-            one[m.AVAILABLE].at(recovery="NewReno"), ("flows", "queue"), "background", y_limits=(0.0, 1.05)
-        ),
-        "Rate on the wire over 25 Mb/s against the buffer (packets), NewReno; means and 95 % intervals.",
+        "What one flow gets of the available capacity, by buffer (packets)",
+        _of_one_flow(one[m.AVAILABLE].at(recovery="NewReno"), y_limits=(0.0, 1.05)),
+        "Rate on the wire over 25 Mb/s, NewReno.",
     ),
     Figure(
         "background-loss",
-        "What the background loses to one flow",
-        _against_buffer(
-            one[m.BACKGROUND_LOSS].at(recovery="NewReno"), ("flows", "queue"), "background", log_y=True
-        ),
-        "Against the buffer (packets), NewReno. Under fair queueing none is dropped where no line is drawn.",
+        "What the background loses to one flow, by buffer (packets)",
+        _of_one_flow(one[m.BACKGROUND_LOSS].at(recovery="NewReno"), log_y=True),
+        "NewReno. Under fair queueing none is dropped where no line is drawn.",
     ),
     Figure(
         "background-wait",
-        "How long packets of the background wait",
-        _against_buffer(
-            stacked("measure", {"mean": _waits(m.MEAN_DELAY), "99th percentile": _waits(m.P99_DELAY)}),
-            "queue",
-            "measure",
-            log_y=True,
-        ),
-        "Against the buffer (packets): one Reno flow with NewReno recovery, or none; Poisson flows.",
+        "How long packets of the background wait, by buffer (packets)",
+        line(stacked("measure", _each_wait), by="queue", panel="measure", log_y=True),
+        "One Reno flow with NewReno recovery, or none; Poisson flows.",
     ),
     Figure(
         "highspeed-over-reno",
-        "HighSpeed beside Reno",
-        line(highspeed_over_reno, kind="bars", x="buffer", by="queue", panel="recovery", levels={"": 1.0}),
-        "Ratio of the rates over long runs, by buffer (packets), both flows with the same recovery.",
+        "HighSpeed beside Reno, by buffer (packets)",
+        _bars(highspeed_over_reno, x="buffer", panel="recovery"),
+        "Ratio of the rates over long runs, both flows with the same recovery.",
     ),
     Figure(
         "pairs",
         "Any two flows: rate of the second over the first's",
-        line(
-            stacked("queue", {"FIFO": _second_over_first(pairs_fifo), "FQ": _second_over_first(pairs)}),
-            kind="bars",
-            x="pair",
-            by="queue",
-            log_y=True,
-            y_limits=(0.3, 1000.0),
-            levels={"": 1.0},
-        ),
+        _bars(stacked("queue", _pairs_by_queue), x="pair", log_y=True, y_limits=(0.3, 1000.0)),
         "NewReno, 625 packets. R Reno, H HighSpeed, C CUBIC, S Scalable, U unresponsive at 40 Mb/s, which in "
         "FIFO leaves the others next to nothing: those bars end at the edge, or have no end.",
     ),
     Figure(
         "fairness",
-        "Four flows in the runs that the talk plots",
-        line(
-            windows[m.JAIN].among(flows=("4 Reno", "4 HighSpeed")),
-            kind="bars",
-            x="flows",
-            by="queue",
-            panel="recovery",
-            y_limits=(0.5, 1.02),
-        ),
-        "Jain's index of four flows from 20 s to 100 s, 625 packets; means and 95 % intervals.",
+        "Jain's index of four flows in the runs that the talk plots, from 20 s to 100 s",
+        line(_of_four, y_limits=(0.5, 1.02)),
     ),
 )
 
@@ -538,10 +506,21 @@ def _rates(experiment: Experiment) -> Query:
 
 
 _gained = (m.AVAILABLE, m.JAIN, m.BACKGROUND_LOSS)
+_together: dict[str, Asked] = {
+    "HighSpeed (Mb/s)": several[m.HIGHSPEED].at(**together),
+    "Reno (Mb/s)": several[m.RENO].at(**together),
+    "ratio": highspeed_over_reno,
+}
+_delays = stacked("measure", {"mean (ms)": delay[m.MEAN_DELAY], "99 % (ms)": delay[m.P99_DELAY]})
 # Without a bottlenecked flow nobody recovers.
-_each_wait = stacked("measure", {"mean (ms)": delay[m.MEAN_DELAY], "99 % (ms)": delay[m.P99_DELAY]}).where(
+_recovering = _delays.where(
     lambda flows, recovery: flows != "none" or recovery == "NewReno", "flows", "recovery"
 )
+_by_wait: dict[str, Any] = {
+    "rows": ("background", "flows", "recovery", "buffer"),
+    "columns": ("queue", "measure"),
+}
+_any_two = stacked("queue", {"FIFO": _rates(pairs_fifo), "FQ": _rates(pairs)})
 
 TABLES = (
     *(
@@ -562,42 +541,27 @@ TABLES = (
     Table(
         "highspeed-and-reno",
         "HighSpeed beside Reno: rates on the wire, and their ratio",
-        listed(
-            {
-                "HighSpeed (Mb/s)": several[m.HIGHSPEED].at(**together),
-                "Reno (Mb/s)": several[m.RENO].at(**together),
-                "ratio": highspeed_over_reno,
-            },
-            *("recovery", "buffer", "queue"),
-        ),
+        listed(_together, "recovery", "buffer", "queue"),
     ),
     Table(
         "steady",
-        "The talk's plots, over 1000 s",
+        "The talk's plots, over 1000 s from 20 s on, NewReno",
         [steady[measure] for measure in (*_gained, "bottleneck.utilisation")],
-        "NewReno, from 20 s on, twice as long as the runs of the claims.",
     ),
     Table(
         "background-delay",
-        "How long packets of the background wait",
-        crossed(_each_wait, rows=("background", "flows", "recovery", "buffer"), columns=("queue", "measure")),
-        "In the queue, over 60 s; `none` is the baseline without a bottlenecked flow.",
+        "How long packets of the background wait in the queue; `none` is the baseline",
+        crossed(_recovering, **_by_wait),
     ),
     Table(
         "schedulers",
-        "Four orders of service in the blocks with fair queueing",
-        listed([orders[one].at(recovery="NewReno") for one in (*_gained, m.WAIT)], *("case", "queue")),
-        "NewReno. All drop the oldest packet of the longest queue.",
+        "Four orders of service in the blocks with fair queueing, NewReno",
+        listed([orders[one].at(recovery="NewReno") for one in (*_gained, m.WAIT)], "case", "queue"),
     ),
     Table(
         "any-two",
-        "Any two flows, 625 packets",
-        crossed(
-            stacked("queue", {"FIFO": _rates(pairs_fifo), "FQ": _rates(pairs)}),
-            rows="pair",
-            columns=("queue", "recovery", "flow"),
-        ),
-        "Rates of the first and the second on the wire (Mb/s). 12.5 Mb/s is an even share.",
+        "Any two flows, 625 packets: rates on the wire (Mb/s), of which 12.5 is an even share",
+        crossed(_any_two, rows="pair", columns=("queue", "recovery", "flow")),
     ),
 )
 

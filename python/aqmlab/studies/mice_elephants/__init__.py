@@ -20,7 +20,7 @@ from aqmlab.studies.mice_elephants import measures as m
 from aqmlab.studies.mice_elephants import random_loss, table_1, web
 from aqmlab.studies.mice_elephants.network import DECISIONS, OTHERS, RIO_PS
 from aqmlab.studies.mice_elephants.network import queues as queues_of
-from aqmlab.studies.shared import warm_up_warning
+from aqmlab.studies.shared import less, warm_up_warning
 from aqmlab.study import Claim, Study, Table
 from aqmlab.study.publication import Queues
 from aqmlab.study.queues import at, counted, readings
@@ -53,13 +53,13 @@ def with_queues(queues: Queues) -> Study:
         (
             "T-MI-5",
             "Short files are served sooner than with RED and Drop Tail.",
-            every(*(to(other, m.SHORT_FILES) < 1 for other in OTHERS)),
+            less(exp_1[m.SHORT_FILES], than=OTHERS),
             "the talk's conclusions, of RIO-PS",
         ),
         (
             "T-MI-5r",
             "Short files are served sooner than with RIO-PS.",
-            every(to(RIO_PS, m.SHORT_FILES) < 1),
+            less(exp_1[m.SHORT_FILES], than=[RIO_PS]),
             "ours, beyond the talk",
         ),
         (
@@ -77,7 +77,7 @@ def with_queues(queues: Queues) -> Study:
         (
             "T-MI-9",
             "Short foreground flows are faster and less variable than with RED and Drop Tail.",
-            every(*(to(other, one) < 1 for one in (m.SHORT_FLOWS, m.SHORT_SPREAD) for other in OTHERS)),
+            less(exp_1[m.SHORT_FLOWS], exp_1[m.SHORT_SPREAD], than=OTHERS),
             "figure 9a, of RIO-PS",
         ),
         (

@@ -90,8 +90,10 @@ def _by_size(ours: pl.DataFrame) -> list[list[float]]:
 
 
 def _foreground(view: View, size: str) -> dict[str, Any]:
-    """The foreground flows of a size: their times, and each batch."""
-    times, batches = view.times(size), _batches(view.transfers(size), EVERY_S[size], *view.window)
+    """The foreground flows of a size: their times, and each batch; Exp 2 has those of one size only."""
+    flows = rows_of(view.run, "transfers", size)
+    times = metrics.completed_times(flows, view.window[0])
+    batches = _batches(flows, EVERY_S[size], *view.window)
     return {
         f"{size}_probe_s": mean(times),
         f"{size}_probe_spread_s": float(times.std()) if times.size else math.nan,

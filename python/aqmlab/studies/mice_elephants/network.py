@@ -110,89 +110,67 @@ def _rtts(table: dict[str, Any]) -> dict[str, Any]:
 
 
 _in_arrivals = queue_with("rio-ps", total_average="in-arrivals")
-
-
-def _of_june_2001(table: dict[str, Any]) -> dict[str, Any]:
-    return _in_arrivals(_drop_tail(lambda packets: packets - 1)(table))
-
+_one_packet_less = _drop_tail(lambda packets: packets - 1)
+_as_the_others = _drop_tail(lambda packets: packets * 5 // 3)
+_closed = {"traffic.web.think_from": "page-end"}
+_RTTS = Variant("round trips differ", "Those of Web flows from 40 to 120 ms, of others 80 ms.", _rtts)
+_THINKING = Variant("thinking after the page", "Congestion slows requests (closed loop).", _closed)
+_FOR_GOOD = Variant("L_t = 20 for good", "The threshold is not steered.", LAWS["static, 20 packets"])
+_QUANTILE = Variant("L_t by quantile", "The quantile that gives the wanted ratio.", LAWS["quantile"])
+_AT_AGE = Variant(
+    "flows forgotten at age", "Those that were silent for 1 s.", LAWS["steered, flows forgotten at age"]
+)
+_AVERAGE = Variant("ns-2's average", "It moves only when a short packet arrives.", _in_arrivals)
+_ITO = Variant("ITO 1 s", "An initial time-out of 1 s.", tcp_with({"rto.initial": "1s"}))
+_HESITATE = Variant("hosts hesitate", "Up to 0.4 ms at random, a packet on the line.", {"host": None})
+_OF_2001 = Variant(
+    "as ns-2 came in June 2001",
+    "RIO's average of all packets is ns-2's, and Drop Tail holds one packet less than its limit.",
+    lambda table: _in_arrivals(_one_packet_less(table)),
+)
+_SAME = Variant("same buffer", "Drop Tail, too, has 2.5 bandwidth-delay products.", _as_the_others)
 
 DECISIONS = (
-    Decision(
-        "Round-trip times",
-        "80 ms for everybody.",
-        "The link delays between servers, routers and clients are not published.",
-        (Variant("round trips differ", "Those of Web flows from 40 to 120 ms, of others 80 ms.", _rtts),),
-    ),
+    Decision("Round-trip times", "80 ms for everybody.", "Link delays are not published.", (_RTTS,)),
     Decision(
         "Think time and object gap",
         "Exponential, 9.5 s from the start of a page to the next and 50 ms between objects.",
         "Both means are from memory of the paper. ns-2 of 2001 counted from start to start.",
-        (
-            Variant(
-                "thinking after the page",
-                "A user thinks from the end of a page on: congestion slows requests (closed loop).",
-                {"traffic.web.think_from": "page-end"},
-            ),
-        ),
+        (_THINKING,),
     ),
     Decision(
         "Law of the threshold L_t",
         "20 packets at first; every 10 s half of it if more than three flows are short for each long one, or "
         "none is long, else five more; never below 1 or above 1000.",
         "Ratio and periods are published, steps and bounds are not.",
-        (
-            Variant("L_t = 20 for good", "The threshold is not steered.", LAWS["static, 20 packets"]),
-            Variant("L_t by quantile", "The quantile that gives the wanted ratio.", LAWS["quantile"]),
-        ),
+        (_FOR_GOOD, _QUANTILE),
     ),
     Decision(
         "When the edge forgets a flow",
         "At scans every second (T_u): a flow unseen since the last scan is forgotten.",
         "The period is published, not how it is used.",
-        (
-            Variant(
-                "flows forgotten at age",
-                "The edge forgets a flow when it has been silent for 1 s, not at the scan after that.",
-                LAWS["steered, flows forgotten at age"],
-            ),
-        ),
+        (_AT_AGE,),
     ),
-    Decision(
-        "RIO's average of all packets",
-        "Moves with every arrival.",
-        "That is the paper's law. In ns-2's rio.cc it moves only when a short packet arrives.",
-        (Variant("ns-2's average", "Moves only when a short packet arrives.", _in_arrivals),),
-    ),
+    Decision("RIO's average of all packets", "Moves with every arrival.", "The paper's law.", (_AVERAGE,)),
     Decision(
         "TCP",
         "NewReno as in ns-2 of June 2001, initial window 2, no delayed acknowledgements, window 128, ticks "
         "of 100 ms, least time-out 1 s.",
         "Table III where it speaks; the rest is what ns-2 had.",
-        (Variant("ITO 1 s", "An initial time-out of 1 s.", tcp_with({"rto.initial": "1s"})),),
+        (_ITO,),
     ),
     Decision(
         "Hosts",
         "Answer at once.",
         "ns-2's hosts did unless overhead_ was set. Users come at random, without room for phase effects.",
-        (Variant("hosts hesitate", "Up to 0.4 ms at random, a packet on the line.", {"host": None}),),
+        (_HESITATE,),
     ),
     Decision(
         "Simulator",
         "The paper's laws, not what ns-2 made of them.",
         "The paper used ns-2, and was published in 2001; its own code is not to be had. The phase of the "
         "clocks and its order of simultaneous events are not known.",
-        (
-            Variant(
-                "as ns-2 came in June 2001",
-                "RIO's average of all packets is ns-2's, and Drop Tail holds one packet less than its limit.",
-                _of_june_2001,
-            ),
-        ),
+        (_OF_2001,),
     ),
-    Decision(
-        "Buffers",
-        "Drop Tail 1.5 bandwidth-delay products, RED and RIO-PS 2.5.",
-        "As published.",
-        (Variant("same buffer", "Drop Tail, too, has 2.5.", _drop_tail(lambda packets: packets * 5 // 3)),),
-    ),
+    Decision("Buffers", "Drop Tail 1.5 bandwidth-delay products, others 2.5.", "Published.", (_SAME,)),
 )

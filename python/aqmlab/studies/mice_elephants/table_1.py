@@ -187,6 +187,18 @@ def search_goodput(results: ExperimentResults) -> pl.DataFrame:
 
 
 _shares = of_runs(table_1, lambda row: steps(row[m.SHORT_SHARE], m.SHARE_STEP_S, 0.5, 100), "time_s", seeds=3)
+_of_three_runs = line(
+    _shares.told(seed="run {}".format),
+    kind="curve",
+    x="time_s",
+    by="seed",
+    panel=("speed", "queue"),
+    y_label="short flows' share (%)",
+    y_limits=(0.0, 60.0),
+)
+_total, _of_long = table_1[m.CLASSES["all"]], table_1[m.CLASSES["long"]]
+_pairs = (("RED", "Drop Tail"), (RIO_PS, "Drop Tail"), (RIO_PS, "RED"))
+_neighbours = distance("Drop Tail").at(pattern=CHOSEN_PATTERN)
 
 PARTS: tuple[Part, ...] = (
     table_1,
@@ -196,7 +208,7 @@ PARTS: tuple[Part, ...] = (
         "Short flows get nearly all of their demand under RED and RIO-PS; long flows pay 5 to 8 %.",
         every(
             *(mean_of(table_1[m.DEMAND_MET].at(queue=queue)) >= 0.99 for queue in ("RED", RIO_PS)),
-            ratio(table_1[m.CLASSES["long"]], queue=(RIO_PS, "Drop Tail")).within(0.92, 0.95),
+            ratio(_of_long, queue=(RIO_PS, "Drop Tail")).within(0.92, 0.95),
         ),
         "Table I; the bands are ours. Short flows under Drop Tail are no part of it: the set-up was chosen "
         "by them",
@@ -206,12 +218,7 @@ PARTS: tuple[Part, ...] = (
     Claim(
         "MI-2",
         "The total goodput of the three queues is within 2 % of each other.",
-        every(
-            *(
-                ratio(table_1[m.CLASSES["all"]], queue=pair).within(0.98, 1.02)
-                for pair in (("RED", "Drop Tail"), (RIO_PS, "Drop Tail"), (RIO_PS, "RED"))
-            )
-        ),
+        every(*(ratio(_total, queue=pair).within(0.98, 1.02) for pair in _pairs)),
         "Table I",
         ("table-1",),
         "sheet",
@@ -230,20 +237,7 @@ PARTS: tuple[Part, ...] = (
             ("MI-19", "RED", "RED, too,", "figure 2, the panel in the middle"),
         )
     ),
-    Figure(
-        "2",
-        "Short flows' share of what the line sends",
-        line(
-            _shares.told(seed="run {}".format),
-            kind="curve",
-            x="time_s",
-            by="seed",
-            panel=("speed", "queue"),
-            y_label="short flows' share (%)",
-            y_limits=(0.0, 60.0),
-        ),
-        "Short flows of 100 packets beside ten persistent flows; shares of 10 s, three runs each.",
-    ),
+    Figure("2", "Short flows' share of the line, in steps of 10 s, three runs each", _of_three_runs),
     Table(
         "table-1",
         "Table I. Goodput of short and long flows (packets), theirs and ours",
@@ -262,16 +256,13 @@ PARTS: tuple[Part, ...] = (
     ),
     Table(
         "table-1-neighbours",
-        "The set-up of Table I among its neighbours",
-        crossed(
-            distance("Drop Tail").at(pattern=CHOSEN_PATTERN), rows="rtt_ms", columns="buffer", heads=SETUP
-        ),
-        "Distance from the published Drop Tail rows (%) for the chosen pattern, by RTT and buffer.",
+        "The set-up of Table I among its neighbours: distance from the published Drop Tail rows (%)",
+        crossed(_neighbours, rows="rtt_ms", columns="buffer", heads=SETUP),
     ),
     Table(
         "table-1-search-goodput",
-        "Goodput in the search for Table I's set-up (packets), theirs and ours",
+        "Goodput in the search for Table I's set-up (packets), theirs and ours, nearest first",
         search_goodput,
-        "For each link speed the published goodput, and below it that of every set-up, nearest first.",
+        caption="",
     ),
 )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import polars as pl
@@ -18,7 +19,7 @@ from aqmlab.studies.drop_curves import drop_functions
 from aqmlab.studies.mice_elephants import measures as m
 from aqmlab.studies.mice_elephants.network import EDGE, LAWS, OTHERS, RIO_PS, TCP, disciplines, queues
 from aqmlab.studies.mice_elephants.table_1 import packets
-from aqmlab.studies.shared import settled_after, steps
+from aqmlab.studies.shared import less, settled_after, steps
 from aqmlab.study import Claim, Experiment, Figure, Form, Table
 from aqmlab.study.charts import line
 from aqmlab.study.publication import Part
@@ -93,14 +94,13 @@ def _both_ways(table: dict[str, Any]) -> dict[str, Any]:
 
 QUICK = Form(seeds=3, changes=lasting(QUICK_S))
 
+_itos = Changes({f"{seconds} s": {"tcp.rto.initial": f"{seconds}s"} for seconds in (3, 1)})
+
 exp_1 = Experiment(
     "exp-1",
     "Exp 1",
     _dumbbell(BDP_1),
-    {
-        "queue": queues(BDP_1),
-        "ITO": Changes({f"{seconds} s": {"tcp.rto.initial": f"{seconds}s"} for seconds in (3, 1)}),
-    },
+    {"queue": queues(BDP_1), "ITO": _itos},
     m.WEB,
     quick=QUICK,
     varied=Form(axes={"ITO": ("3 s",)}),
@@ -118,15 +118,13 @@ exp_2 = Experiment(
     varied_quick=Form(seeds=2, changes=lasting(QUICK_S)),
 )
 
+_red_and_rio = Changes({name: queues(BDP_2)[name] for name in ("RED", RIO_PS)})
+
 exp_2_laws = Experiment(
     "exp-2-laws",
     "Exp 2 by the law of L_t",
     _dumbbell(BDP_2),
-    {
-        "queue": Changes({name: queues(BDP_2)[name] for name in ("RED", RIO_PS)}),
-        "mix": ONE_CLASS,
-        "law": Changes(LAWS),
-    },
+    {"queue": _red_and_rio, "mix": ONE_CLASS, "law": Changes(LAWS)},
     m.WEB,
     quick=Form(seeds=2, changes=lasting(QUICK_S)),
 )
@@ -149,9 +147,9 @@ def in_exp_1(measure: Measure | str, ito: str = "3 s") -> Measured:
     return exp_1[measure].at(ITO=ito)
 
 
-def _to_others(*several: Measure, ito: str = "3 s", by: Callable[..., Estimate] = ratio) -> list[Estimate]:
+def _to_others(*several: Measure, by: Callable[..., Estimate] = ratio) -> list[Estimate]:
     """Measures of Exp 1, RIO-PS compared with each of the others."""
-    return [by(in_exp_1(one, ito), queue=(RIO_PS, other)) for one in several for other in OTHERS]
+    return [by(in_exp_1(one), queue=(RIO_PS, other)) for one in several for other in OTHERS]
 
 
 def _gain(time: Variable, other: str) -> Variable:
@@ -178,32 +176,39 @@ def as_good_as_red(experiment: Experiment) -> AnyRule:
     )
 
 
-short_files = exp_1[m.SHORT_FILES]
+short_files, in_two_way = exp_1[m.SHORT_FILES], two_way[m.SHORT_FILES]
 with_rio_ps = short_files.at(ITO="3 s", queue=RIO_PS)
+_rio_less = partial(less, queue=RIO_PS, than=OTHERS)
+_fairer = [one > 0 for one in _to_others(m.SHORT_JAIN, by=difference)]
+_faster = [one < 1 for one in _to_others(m.SHORT_FILES)]
+_of_long = _to_others(m.LONG_FILES, m.LONG_FLOWS)
+_steady = [
+    ratio(_beside_buffers(measure), queue=(queue, "Drop Tail")) < 1
+    for measure in (m.MEAN_QUEUE, m.QUEUE_SPREAD)
+    for queue in ("RED", RIO_PS)
+]
+_in_figures = ("6a", "9b", "exp-1-ito-3")
 
 CLAIMS = (
     Claim(
         "MI-5.2",
         "This scheme shown to improve response time and fairness for short flows.",
-        every(
-            *(one < 1 for one in _to_others(m.SHORT_FILES)),
-            *(one > 0 for one in _to_others(m.SHORT_JAIN, by=difference)),
-        ),
+        every(*_faster, *_fairer),
         "the talk's conclusions, of figures 6a and 8a",
         ("6a", "8a", "relative-to-drop-tail", "exp-1-ito-3"),
     ),
     Claim(
         "MI-6",
         "Long files are not worse under RIO-PS than under RED and Drop Tail.",
-        every(*(one <= 1.05 for one in _to_others(m.LONG_FILES, m.LONG_FLOWS))),
+        every(*(one <= 1.05 for one in _of_long)),
         "the abstract: without hurting them; figures 6a and 9b. How little is no harm, 5 %, is ours",
-        ("6a", "9b", "exp-1-ito-3"),
+        _in_figures,
     ),
     Claim(
         "MI-7",
         "An initial time-out of 1 s narrows the gap, but RIO-PS stays best for short files.",
         every(
-            *(one < 1 for one in _to_others(m.SHORT_FILES, ito="1 s")),
+            *(ratio(in_exp_1(m.SHORT_FILES, "1 s"), queue=(RIO_PS, other)) < 1 for other in OTHERS),
             *(difference(_gain(short_files, other), ITO=("3 s", "1 s")) > 0 for other in OTHERS),
         ),
         "figure 6b, as we read the abstract",
@@ -214,10 +219,7 @@ CLAIMS = (
         "MI-8",
         "Foreground flows of a batch fare most alike under RIO-PS if short, and at least as alike as under "
         "the others if long.",
-        every(
-            *(one > 0 for one in _to_others(m.SHORT_JAIN, by=difference)),
-            *(one >= -0.02 for one in _to_others(m.LONG_JAIN, by=difference)),
-        ),
+        every(*_fairer, *(one >= -0.02 for one in _to_others(m.LONG_JAIN, by=difference))),
         "figures 8a and 8b; the margin of 0.02 for long flows is ours",
         ("8a", "8b"),
         "sheet",
@@ -225,7 +227,7 @@ CLAIMS = (
     Claim(
         "MI-9",
         "Short foreground flows are faster under RIO-PS and far less variable, with few outliers of 3 s.",
-        every(*(one < 1 for one in _to_others(m.SHORT_FLOWS, m.SHORT_SPREAD, m.SHORT_BEYOND))),
+        _rio_less(*(in_exp_1(one) for one in (m.SHORT_FLOWS, m.SHORT_SPREAD, m.SHORT_BEYOND))),
         "figure 9a",
         ("9a",),
         "sheet",
@@ -245,14 +247,7 @@ CLAIMS = (
         "MI-11.2",
         "Under RED and RIO-PS the queue is shorter and swings less than under Drop Tail; RIO-PS drops and "
         "marks no more than RED.",
-        every(
-            *(
-                ratio(_beside_buffers(measure), queue=(queue, "Drop Tail")) < 1
-                for measure in (m.MEAN_QUEUE, m.QUEUE_SPREAD)
-                for queue in ("RED", RIO_PS)
-            ),
-            ratio(in_exp_1(m.REFUSED), queue=(RIO_PS, "RED")) <= 1.02,
-        ),
+        every(*_steady, ratio(in_exp_1(m.REFUSED), queue=(RIO_PS, "RED")) <= 1.02),
         "figures 7a and 7b; how little is no more, 2 %, is ours",
         ("7a", "7b", "exp-1-ito-3"),
         "sheet",
@@ -269,10 +264,7 @@ CLAIMS = (
         "MI-14",
         "Authors claim two-way would be even better for RIO-PS.",
         every(
-            *(
-                difference(_gain(two_way[m.SHORT_FILES], other), _gain(in_exp_1(m.SHORT_FILES), other)) > 0
-                for other in OTHERS
-            )
+            *(difference(_gain(in_two_way, one), _gain(short_files.at(ITO="3 s"), one)) > 0 for one in OTHERS)
         ),
         "the talk's discussion; that it is short files which gain is ours",
         ("two-way", "two-way-table"),
@@ -280,9 +272,9 @@ CLAIMS = (
     Claim(
         "MI-15",
         "The performance of long flows is also enhanced.",
-        every(*(one < 1 for one in _to_others(m.LONG_FILES, m.LONG_FLOWS))),
+        every(*(one < 1 for one in _of_long)),
         "the talk's conclusions",
-        ("6a", "9b", "exp-1-ito-3"),
+        _in_figures,
     ),
     Claim(
         "MI-16",
@@ -304,7 +296,7 @@ CLAIMS = (
     Claim(
         "MI-18",
         "Pages are transmitted sooner under RIO-PS.",
-        every(*(one < 1 for one in _to_others(m.PAGES))),
+        _rio_less(in_exp_1(m.PAGES)),
         "the talk's metric: transmission time, the time to transmit a page; that it improves is ours",
         ("exp-1-ito-3",),
         "sheet",
@@ -328,24 +320,18 @@ def relative_times(bins: Variable, reference: str) -> Estimate:
     return ratio(times, times.at(queue=reference))
 
 
+_of_single_runs = partial(of_runs, exp_1, ITO="3 s")
+
+
 def _in_one_run(measure: Measure, step_s: float, factor: float = 1.0) -> Query:
     """The values of a measure of Exp 1 at each step from the warm-up on."""
-    return of_runs(
-        exp_1,
-        lambda row: steps(row[measure], step_s, row[m.WARM_UP] / step_s, factor),
-        "time_s",
-        ITO="3 s",
-    )
+    return _of_single_runs(lambda row: steps(row[measure], step_s, row[m.WARM_UP] / step_s, factor), "time_s")
 
 
 def _rows(measure: Measure, column: int, **options: Any) -> Query:
     """A column of a table that a measure of Exp 1 is, whose first column is the time."""
-    return of_runs(
-        exp_1,
-        lambda row: (({"time_s": one[0]}, one[column]) for one in row[measure]),
-        "time_s",
-        ITO="3 s",
-        **options,
+    return _of_single_runs(
+        lambda row: (({"time_s": one[0]}, one[column]) for one in row[measure]), "time_s", **options
     )
 
 
@@ -373,10 +359,15 @@ _long = {
 }
 _largest = in_exp_1(m.LARGEST).at(queue="RED").unrolled("files", [100 * one for one in m.LARGEST_SHARES])
 _carried = scaled(_largest, 100, "%", "share of the bytes")
+_thresholds = _rows(m.THRESHOLD, 1, seeds=3, queue=RIO_PS)
 _classes = {
     "short packets": (disciplines(BDP_1)[RIO_PS], (1.0, 1)),
     "long packets": (disciplines(BDP_1)[RIO_PS], (1.0, 2)),
 }
+
+_curve = partial(line, kind="curve", x="time_s")
+_traffic = {"one way": in_exp_1(m.SHORT_FILES), "both ways": in_two_way}
+_of_curves: dict[str, Any] = {"x_label": "average queue (packets)", "y_label": "drop or mark probability p_b"}
 
 FIGURES = (
     *(
@@ -387,8 +378,7 @@ FIGURES = (
             "Paired by seed. Whether the published figure divides by RIO-PS or by Drop Tail is not known.",
         )
         for id, ito, reference in (
-            ("6a", "3 s", RIO_PS),
-            ("6b", "1 s", RIO_PS),
+            *(("6a", "3 s", RIO_PS), ("6b", "1 s", RIO_PS)),
             ("relative-to-drop-tail", "3 s", "Drop Tail"),
         )
     ),
@@ -396,7 +386,7 @@ FIGURES = (
         Figure(
             id,
             title,
-            line(series, kind="curve", x="time_s", by="queue", panel="queue", y_label=y_label),
+            _curve(series, by="queue", panel="queue", y_label=y_label),
             f"Exp 1, ITO 3 s, one run: {m.SHOWN_S:g} s after the warm-up.",
         )
         for id, title, y_label, series in (
@@ -416,34 +406,21 @@ FIGURES = (
     ),
     Figure(
         "drop-functions",
-        "Drop functions of both classes (the talk's Fig 4)",
-        drop_functions(
-            _classes,
-            549,
-            x_label="average queue of the class: short packets, or all (packets)",
-            y_label="drop or mark probability p_b",
-            y_limits=(0.0, 1.02),
-        ),
-        "Drawn from the discipline's own code, for Exp 1.",
+        "Drop functions of both classes (the talk's Fig 4), from the discipline's own code",
+        drop_functions(_classes, 549, y_limits=(0.0, 1.02), **_of_curves),
+        "Exp 1. The average is that of the class: of short packets, or of all.",
     ),
     Figure(
         "settling",
         "Why 2000 s? The mean from the first second on",
-        line(_time_by_begin, kind="curve", x="time_s", by="queue", x_label="files begun at (s)"),
+        _curve(_time_by_begin, by="queue", x_label="files begun at (s)"),
         "Where the curve is level, the warm-up is over; how the bands go on wandering is the heavy tail. The "
         "second half of a run is measured.",
     ),
     Figure(
         "threshold",
-        "The edge's threshold over time",
-        line(
-            _rows(m.THRESHOLD, 1, seeds=3, queue=RIO_PS).told(seed="seed {}".format),
-            kind="curve",
-            x="time_s",
-            by="seed",
-            y_label="threshold L_t of the edge (packets)",
-        ),
-        "Exp 1, ITO 3 s: L_t, steered so that three flows are short for each long one.",
+        "The edge's threshold over time, Exp 1, ITO 3 s",
+        _curve(_thresholds.told(seed="seed {}".format), by="seed", y_label="threshold L_t (packets)"),
     ),
     Figure(
         "classified",
@@ -454,19 +431,10 @@ FIGURES = (
     ),
     Figure(
         "largest",
-        "How much the largest files carry",
-        line(
-            query(_carried).tagged(runs="ours"),
-            x_label="the largest files (% of all)",
-            levels={"the talk: 80 %": 80.0},
-        ),
-        "Exp 1.",
+        "How much the largest files carry, by their share of all files (%), Exp 1",
+        line(query(_carried).tagged(runs="ours"), levels={"the talk: 80 %": 80.0}),
     ),
-    Figure(
-        "two-way",
-        "Short files with Web traffic one way and both ways",
-        stacked("traffic", {"one way": in_exp_1(m.SHORT_FILES), "both ways": two_way[m.SHORT_FILES]}),
-    ),
+    Figure("two-way", "Short files with Web traffic one way and both ways", stacked("traffic", _traffic)),
 )
 
 
@@ -559,13 +527,16 @@ def _parameters(_: ExperimentResults) -> pl.DataFrame:
     return pl.DataFrame({"parameter": list(of_both["Exp 1"]), **columns})
 
 
+_PARTS_OF_A_RUN = ((0, 0.25), (0.25, 0.5), (0.5, 0.75), (0.25, 0.75), (0.5, 1))
+_settled = [_of_cuts("median", lambda cuts: cuts[len(cuts) // 2]), _of_cuts("largest", lambda cuts: cuts[-1])]
+_in_percent = query(_carried).told(files="{:g} %".format)
+
 TABLES = (
     Table(
         "table-4",
-        "Table IV. Goodput after the warm-up",
+        "Table IV. Goodput after the warm-up: unique packets",
         listed({"goodput (packets)": _goodput, "theirs, from memory": _recalled}, "runs", "queue"),
-        "Unique packets that arrived after the warm-up. The last column is remembered, not confirmed: a hint "
-        f"at the scale, never judged. Both run {FULL_S} s in full.",
+        "The last column is remembered, not confirmed: a hint at the scale, never judged.",
     ),
     _overview("exp-1-ito-3", "Exp 1, ITO 3 s: files of up to 10 packets and above 100", exp_1, ITO="3 s"),
     _overview("exp-1-ito-1", "Exp 1, ITO 1 s", exp_1, ITO="1 s"),
@@ -582,24 +553,13 @@ TABLES = (
     _overview("two-way-table", "Exp 1, ITO 3 s, Web traffic both ways: the first way", two_way),
     Table(
         "warm-up",
-        "Why 2000 s?",
-        [
-            _of_cuts("median", lambda cuts: cuts[len(cuts) // 2]),
-            _of_cuts("largest", lambda cuts: cuts[-1]),
-            *(mean_of_part(*part) for part in ((0, 0.25), (0.25, 0.5), (0.5, 0.75), (0.25, 0.75), (0.5, 1))),
-        ],
-        "MSER-5 on the number of open transfers of each run, and the mean time of short files (s) by the "
-        "part of the run that is measured.",
+        "Why 2000 s? MSER-5 on open transfers, and the mean time of short files (s) by the part measured",
+        [*_settled, *(mean_of_part(*part) for part in _PARTS_OF_A_RUN)],
     ),
     Table(
         "largest-table",
         "Share of the bytes in the largest files, Exp 1",
-        listed(
-            [query(_carried).told(files="{:g} %".format)],
-            "files",
-            heads={"files": "the largest files"},
-            tell=str,
-        ),
+        listed([_in_percent], "files", heads={"files": "the largest files"}, tell=str),
     ),
     Table("parameters", "Parameters (Table III; line and RTT are ours)", _parameters, caption=""),
 )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -11,7 +11,7 @@ import polars as pl
 
 from aqmlab import metrics, stats
 from aqmlab.measures import Run
-from aqmlab.results.labels import Labels, Value
+from aqmlab.results.labels import Value
 from aqmlab.results.rule import AnyRule, every, ratio
 from aqmlab.results.table import ExperimentResults
 from aqmlab.results.variable import Variable, points_of, seeds_of
@@ -88,15 +88,6 @@ def less(*variables: Variable, than: Sequence[str], queue: str | None = None) ->
 def quantile(values: metrics.Floats, share: float) -> float:
     """A quantile; NaN of nothing."""
     return float(np.quantile(values, share)) if values.size else math.nan
-
-
-def steps(
-    values: Iterable[float | None], step_s: float, first: float = 0.0, factor: float = 1.0
-) -> Iterator[tuple[Labels, float]]:
-    """Values in equal steps of time, the first after so many steps, as `of_runs` takes them."""
-    for place, value in enumerate(values):
-        if value is not None:
-            yield {"time_s": (place + first) * step_s}, value * factor
 
 
 def settled_after(active: Sequence[Sequence[float]], step_s: float) -> float:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -11,6 +11,7 @@ import polars as pl
 
 from aqmlab import metrics
 from aqmlab.measures import Measure, Reduction, Run, View
+from aqmlab.results.labels import Labels
 from aqmlab.run_charts import gauges
 from aqmlab.studies.shared import mean, rows_of
 
@@ -258,3 +259,12 @@ SHORT_SHARE = _of_packets("short_share", "the short class's share of the line ov
 SHARE_VARIATION = _of_packets(
     "share_variation", "coefficient of variation of the short class's share, in bins of 10 s from 20 s on"
 )
+
+
+def steps(
+    values: Iterable[float | None], step_s: float, first: float = 0.0, factor: float = 1.0
+) -> Iterator[tuple[Labels, float]]:
+    """Values in equal steps of time, the first after so many steps, as `of_runs` takes them."""
+    for place, value in enumerate(values):
+        if value is not None:
+            yield {"time_s": (place + first) * step_s}, value * factor

@@ -18,7 +18,7 @@ from aqmlab.scenario import changed
 from aqmlab.stats import Interval
 from aqmlab.studies.mice_elephants import measures as m
 from aqmlab.studies.mice_elephants.network import QUEUES, RIO_PS, TCP, disciplines, queues
-from aqmlab.studies.shared import Alters, steps
+from aqmlab.studies.shared import Alters
 from aqmlab.study import Claim, Experiment, Figure, Form, Table
 from aqmlab.study.charts import line
 from aqmlab.study.publication import Part
@@ -186,7 +186,9 @@ def search_goodput(results: ExperimentResults) -> pl.DataFrame:
     return pl.concat([ranked, printed], how="diagonal").sort("link", "rank").drop("rank")
 
 
-_shares = of_runs(table_1, lambda row: steps(row[m.SHORT_SHARE], m.SHARE_STEP_S, 0.5, 100), "time_s", seeds=3)
+_shares = of_runs(
+    table_1, lambda row: m.steps(row[m.SHORT_SHARE], m.SHARE_STEP_S, 0.5, 100), "time_s", seeds=3
+)
 _of_three_runs = line(
     _shares.told(seed="run {}".format),
     kind="curve",

@@ -19,7 +19,7 @@ from aqmlab.studies.drop_curves import drop_functions
 from aqmlab.studies.mice_elephants import measures as m
 from aqmlab.studies.mice_elephants.network import EDGE, LAWS, OTHERS, RIO_PS, TCP, disciplines, queues
 from aqmlab.studies.mice_elephants.table_1 import packets
-from aqmlab.studies.shared import less, settled_after, steps
+from aqmlab.studies.shared import less, settled_after
 from aqmlab.study import Claim, Experiment, Figure, Form, Table
 from aqmlab.study.charts import line
 from aqmlab.study.publication import Part
@@ -325,7 +325,9 @@ _of_single_runs = partial(of_runs, exp_1, ITO="3 s")
 
 def _in_one_run(measure: Measure, step_s: float, factor: float = 1.0) -> Query:
     """The values of a measure of Exp 1 at each step from the warm-up on."""
-    return _of_single_runs(lambda row: steps(row[measure], step_s, row[m.WARM_UP] / step_s, factor), "time_s")
+    return _of_single_runs(
+        lambda row: m.steps(row[measure], step_s, row[m.WARM_UP] / step_s, factor), "time_s"
+    )
 
 
 def _rows(measure: Measure, column: int, **options: Any) -> Query:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -219,6 +220,14 @@ def check(folder: Path, wanted: Sequence[str]) -> Checked:
     )
 
 
+def finder(done: Checked) -> str:
+    """The first test that failed, or else the command."""
+    found = re.search(
+        r"^FAILED (\S+)|^test (\S+) \.\.\. FAILED|^---- (\S+) stdout", done.output, re.MULTILINE
+    )
+    return next(filter(None, found.groups())) if found else f"`{done.failed[:60]}`"
+
+
 def copied() -> Path:
     """A copy of the project as it is; files that are as before keep their times, for cargo."""
     listed = subprocess.run(
@@ -280,7 +289,7 @@ def main() -> int:
             if path.suffix == ".rs":  # The next one shall not pay for compiling this one again.
                 check(folder, [command for command in wanted if command.startswith("cargo test")])
         missed += not done.failed
-        said = f"found by: {done.failed.split(' -- ')[0][:60]}" if done.failed else "NOT FOUND"
+        said = f"found by {finder(done)}" if done.failed else "NOT FOUND"
         print(f"{fault.room:<12}{done.elapsed_s:4.0f} s {done.cpu_s:4.0f} s CPU  {fault.effect}: {said}")
         sys.stdout.flush()
     print(f"{len(chosen) - missed} of {len(chosen)} faults found")

@@ -739,6 +739,24 @@ def test_precision_of_a_difference_asks_the_same_seeds_of_the_baseline(small: Pa
     assert ours == theirs >= 4
 
 
+def test_the_baseline_has_as_many_seeds_as_the_point_that_needs_most(small: Path) -> None:
+    def compute(view: object) -> float:
+        table = view.run.manifest  # type: ignore[attr-defined]
+        wide = {0.1: 0.0, 0.2: 5.0, 0.3: 0.1}[table["scenario"]["traffic"]["web"]["load"]]
+        return 10 + wide * ((table["seed"] * 7919) % 11 - 5)
+
+    sweep = Sweep(
+        scenario=al.Scenario.load(small, {"duration": "1s", "warm_up": "0s"}),
+        axes={"traffic.web.load": [0.1, 0.2, 0.3]},
+        measures=[Measure(name="noisy", compute=compute)],
+        precision=Stopping(
+            rule=Precision(absolute=1.0, least=4, most=12), measures=["noisy"], baseline={"load": 0.1}
+        ),
+    )
+    result, _ = swept(sweep, Store.in_memory())
+    assert [result.runs.filter(load=load).height for load in (0.1, 0.2, 0.3)] == [12, 12, 4]
+
+
 def test_a_warm_up_by_mser_5_is_taken_from_a_run_of_each_point(small: Path, tmp_path: Path) -> None:
     sweep = Sweep(
         scenario=al.Scenario.load(small, {"duration": "30s"}),

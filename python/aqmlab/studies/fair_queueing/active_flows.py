@@ -15,20 +15,10 @@ from aqmlab.results.rule import Estimate, anywhere, every, mean_of, ratio, stati
 from aqmlab.results.table import ExperimentResults
 from aqmlab.results.variable import Measured, Variable, per_seed
 from aqmlab.stats.quantiles import tail_quantile
+from aqmlab.studies.fair_queueing import laws
 from aqmlab.studies.fair_queueing import measures as m
+from aqmlab.studies.fair_queueing import network as net
 from aqmlab.studies.fair_queueing.bottlenecked import SHORT
-from aqmlab.studies.fair_queueing.laws import (
-    FORMULA,
-    PRINTED,
-    RATE_MBPS,
-    TRANSPARENT,
-    bottlenecked_law,
-    full_share,
-    modulated_wait_ms,
-)
-from aqmlab.studies.fair_queueing.network import BEHIND_A_FAST_LINE, DRR, POISSON_FLOWS, SIZES, WARM_UP_S
-from aqmlab.studies.fair_queueing.network import link as link_of
-from aqmlab.studies.fair_queueing.network import queues as queues_of
 from aqmlab.study import Claim, Experiment, Figure, Form, Table
 from aqmlab.study.charts import Line, line
 from aqmlab.study.publication import Part
@@ -52,10 +42,10 @@ def _half_streaming(table: dict[str, Any]) -> dict[str, Any]:
 alone = Experiment(
     "alone",
     "Rate-limited flows alone",
-    link_of(POISSON_FLOWS),
+    net.link(net.POISSON_FLOWS),
     {
         "traffic.background.load": (0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9),
-        "bottleneck.queue": queues_of(100),
+        "bottleneck.queue": net.queues(100),
         "mix": Changes({"1 Mb/s flows": {}, "half of them streaming": _half_streaming}),
     },
     m.ALONE,
@@ -72,21 +62,21 @@ def _with_tcp(table: dict[str, Any]) -> dict[str, Any]:
         "kind": "web",
         "load": traffic["background"]["load"] - 0.5,
         "sizes": {"kind": "lomax", "mean": "1MB", "shape": 1.5, "minimum": "1kB", "maximum": "100MB"},
-        "access": BEHIND_A_FAST_LINE,
+        "access": net.BEHIND_A_FAST_LINE,
     }
     traffic["background"]["load"] = 0.5
     return table
 
 
 def _scaled(times: int) -> dict[str, Any]:
-    rate, queue = f"{RATE_MBPS * times:g}Mbps", {**DRR, "limit": f"{625 * times}p"}
+    rate, queue = f"{laws.RATE_MBPS * times:g}Mbps", {**net.DRR, "limit": f"{625 * times}p"}
     return {"bottleneck.rate": rate, "bottleneck.queue": queue, "tcp.recovery.kind": "sack"}
 
 
 scale = Experiment(
     "scale",
     "Link and traffic so many times as large, FQ",
-    link_of(POISSON_FLOWS, duration="120s", queue_every="0.01s")
+    net.link(net.POISSON_FLOWS, duration="120s", queue_every="0.01s")
     | {"access": {"rate": "10Gbps", "delay": "1ms"}},
     {
         "traffic.background.load": (0.85, 0.9),
@@ -118,8 +108,8 @@ def fluid(duration_s: int, load: float = 0.5, **record: Any) -> dict[str, Any]:
     return {
         "level": "flow",
         "duration": f"{duration_s}s",
-        "warm_up": f"{WARM_UP_S}s",
-        "link": {"capacity": f"{RATE_MBPS:g}Mbps"},
+        "warm_up": f"{net.WARM_UP_S}s",
+        "link": {"capacity": f"{laws.RATE_MBPS:g}Mbps"},
         "traffic": {"flows": {"load": load}},
         "record": {"flows": False, "every": "0s", **record},
     }
@@ -131,7 +121,7 @@ number = Experiment(
     "number",
     "Fluid link",
     fluid(200000),
-    {"traffic.flows.load": NUMBER_LOADS, "traffic.flows.sizes": SIZES},
+    {"traffic.flows.load": NUMBER_LOADS, "traffic.flows.sizes": net.SIZES},
     m.NUMBER,
     seeds=5,
     quick=Form(seeds=3, changes={"duration": "20000s"}),
@@ -174,7 +164,7 @@ regimes = Experiment(
 PATH_S, PATH_STEP_S = 30, 0.05
 """How much of a sample path is drawn: at a load of 0.9 the number of flows forgets within a second."""
 
-_shown = fluid(WARM_UP_S + PATH_S, every=f"{PATH_STEP_S:g}s")
+_shown = fluid(net.WARM_UP_S + PATH_S, every=f"{PATH_STEP_S:g}s")
 _transparent = {**_PEAK["at most 1 Mb/s"], "traffic.flows.load": 0.5}
 _elastic, _overload = ({**_PEAK["no peak rate"], "traffic.flows.load": load} for load in (0.8, 1.1))
 _regimes = Changes({"transparent": _transparent, "elastic": _elastic, "overload": _overload})
@@ -184,7 +174,9 @@ flow_paths = Experiment(
 )
 regime_paths = Experiment("regime-paths", "Three regimes", _shown, {"regime": _regimes}, m.FLOW_PATH, seeds=1)
 
-transparent_loads = tuple(load for load in alone.values("load") if full_share(float(load)) < TRANSPARENT)
+transparent_loads = tuple(
+    load for load in alone.values("load") if laws.full_share(float(load)) < laws.TRANSPARENT
+)
 
 
 def limited(measure: Measure) -> Variable:
@@ -287,14 +279,14 @@ CLAIMS = (
     Claim(
         "R21.2",
         "Background 0.5, total load 0.6: five bottlenecked flows or more with probability 0.003.",
-        anywhere(mean_of(five).within(0.8 * PRINTED, 1.2 * PRINTED)),
+        anywhere(mean_of(five).within(0.8 * laws.PRINTED, 1.2 * laws.PRINTED)),
         "the example, as printed; within a fifth",
         ("example", "five-flows"),
     ),
     Claim(
         "R21b",
         "The same by the deck's own formula, 0.2^5 = 0.00032, where the background hardly varies.",
-        mean_of(five.at(background="streaming, 10 kb/s")).within(0.8 * FORMULA, 1.2 * FORMULA),
+        mean_of(five.at(background="streaming, 10 kb/s")).within(0.8 * laws.FORMULA, 1.2 * laws.FORMULA),
         "the example",
         ("example", "five-flows"),
         "sheet",
@@ -302,7 +294,7 @@ CLAIMS = (
     Claim(
         "R21c",
         "The formula holds with background flows of 1 Mb/s, too.",
-        mean_of(five.among(background=of_1_mbps)).within(0.8 * FORMULA, 1.2 * FORMULA),
+        mean_of(five.among(background=of_1_mbps)).within(0.8 * laws.FORMULA, 1.2 * laws.FORMULA),
         "the example",
         ("example", "five-flows"),
         "ours",
@@ -311,11 +303,11 @@ CLAIMS = (
 
 _limited_waits = query(alone[m.ALONE_WAIT].at(mix="1 Mb/s flows", queue="FIFO"))
 # Where 1 Mb/s flows leave so much room that laws of their wait are of use.
-_with_room = _limited_waits.where(lambda load: full_share(load) < 0.1, "load")
+_with_room = _limited_waits.where(lambda load: laws.full_share(load) < 0.1, "load")
 _wait_laws = stacked(
     "queue",
     {
-        name: _with_room.law(partial(modulated_wait_ms, periodic=periodic), "load")
+        name: _with_room.law(partial(laws.modulated_wait_ms, periodic=periodic), "load")
         for name, periodic in (("modulated M/G/1", False), ("modulated periodic sources", True))
     },
 ).tagged(mix="1 Mb/s flows")
@@ -325,9 +317,9 @@ _lost_and_waits = stacked(
 
 NAMED_LOAD = "load {:g}".format
 
-_geometric = law(bottlenecked_law, flows=range(31), load=NUMBER_LOADS).tagged(sizes="law")
+_geometric = law(laws.bottlenecked_law, flows=range(31), load=NUMBER_LOADS).tagged(sizes="law")
 _number = joined(number[m.TAIL].unrolled("flows", range(31)), _geometric).told(load=NAMED_LOAD)
-_formula = law(lambda flows: bottlenecked_law(flows, 0.6, 0.5), flows=range(8)).tagged(background="law")
+_formula = law(lambda flows: laws.bottlenecked_law(flows, 0.6, 0.5), flows=range(8)).tagged(background="law")
 _example = joined(example[m.TAIL].unrolled("flows", range(8)), _formula)
 _one_to_six = _example.where(lambda flows: 1 <= flows <= 6, "flows").told(
     flows="i = {}".format, background=lambda name: "formula" if name == "law" else name
@@ -358,8 +350,8 @@ def _paths(series: Measured, panel: str, **options: Any) -> Line:
 def _table_of_regimes(results: ExperimentResults) -> pl.DataFrame:
     def throughput_mbps(peak: str, load: float) -> float:
         rate = PEAKS[peak]
-        share = metrics.bits_per_second(rate) / (1e6 * RATE_MBPS) if rate else math.inf
-        return throughput_law(load, share) * RATE_MBPS
+        share = metrics.bits_per_second(rate) / (1e6 * laws.RATE_MBPS) if rate else math.inf
+        return throughput_law(load, share) * laws.RATE_MBPS
 
     full, throughput = regimes[m.SATURATED], regimes[m.THROUGHPUT]
     of_law = query(throughput).law(throughput_mbps, "peak", "load")
@@ -393,7 +385,7 @@ FIGURES = (
     Figure(
         "example",
         "Background 0.5, total load 0.6: how often at least so many bottlenecked flows?",
-        line(_example, log_y=True, y_limits=(1e-6, 2.0), levels={"printed for i = 5": PRINTED}),
+        line(_example, log_y=True, y_limits=(1e-6, 2.0), levels={"printed for i = 5": laws.PRINTED}),
         "Three readings of the background, beside ((0.6 - 0.5) / (1 - 0.5))^i.",
     ),
     Figure(

@@ -47,28 +47,23 @@ class Block(NamedTuple):
         ]
 
 
+_RENO, _HIGHSPEED = ("4 Reno", "1 Reno"), ("4 HighSpeed", "1 HighSpeed")
+_BESIDE = ("HighSpeed + Reno",)
+_J = "Four HighSpeed flows and one, FIFO, 625 packets"
+_K = "Four HighSpeed flows, 625 packets: FIFO and fair queueing"
+
 BLOCKS = {
     "A": Block("One Reno flow, FIFO, three buffers", FLOWS, ("1 Reno",), FIFO, (20, 100, 625)),
     "B": Block("Reno or HighSpeed, FIFO, 100 packets", FLOWS, ("1 Reno", "1 HighSpeed"), FIFO, (100,)),
     "C": Block("One Reno flow, 20 packets: FIFO and fair queueing", FLOWS, ("1 Reno",), BOTH, (20,)),
     "D": Block("Two Reno flows, FIFO", PACKETS, ("2 Reno",), FIFO, (20, 625)),
     "E": Block("Two HighSpeed flows, FIFO", PACKETS, ("2 HighSpeed",), FIFO, (20, 625)),
-    "F": Block("HighSpeed beside Reno, FIFO", PACKETS, ("HighSpeed + Reno",), FIFO, (20, 625)),
-    "G": Block(
-        "HighSpeed beside Reno: FIFO and fair queueing", PACKETS, ("HighSpeed + Reno",), BOTH, (20, 625)
-    ),
-    "H": Block("Four Reno flows and one, FIFO, 20 packets", PACKETS, ("4 Reno", "1 Reno"), FIFO, (20,)),
-    "I": Block("Four Reno flows and one, FIFO, 625 packets", PACKETS, ("4 Reno", "1 Reno"), FIFO, (625,)),
-    "J": Block(
-        "Four HighSpeed flows and one, FIFO, 625 packets",
-        PACKETS,
-        ("4 HighSpeed", "1 HighSpeed"),
-        FIFO,
-        (625,),
-    ),
-    "K": Block(
-        "Four HighSpeed flows, 625 packets: FIFO and fair queueing", PACKETS, ("4 HighSpeed",), BOTH, (625,)
-    ),
+    "F": Block("HighSpeed beside Reno, FIFO", PACKETS, _BESIDE, FIFO, (20, 625)),
+    "G": Block("HighSpeed beside Reno: FIFO and fair queueing", PACKETS, _BESIDE, BOTH, (20, 625)),
+    "H": Block("Four Reno flows and one, FIFO, 20 packets", PACKETS, _RENO, FIFO, (20,)),
+    "I": Block("Four Reno flows and one, FIFO, 625 packets", PACKETS, _RENO, FIFO, (625,)),
+    "J": Block(_J, PACKETS, _HIGHSPEED, FIFO, (625,)),
+    "K": Block(_K, PACKETS, ("4 HighSpeed",), BOTH, (625,)),
 }
 
 PLOTS = {plot.name: plot for block in BLOCKS.values() for plot in block.plots}

@@ -13,23 +13,8 @@ from aqmlab.results.rule import difference, every, mean_of, ratio
 from aqmlab.results.table import Row
 from aqmlab.results.variable import Variable, per_seed
 from aqmlab.studies.fair_queueing import measures as m
+from aqmlab.studies.fair_queueing import network as net
 from aqmlab.studies.fair_queueing.blocks import BLOCKS, CASES, FLOWS, PLOTS, Plot
-from aqmlab.studies.fair_queueing.network import (
-    BACKGROUNDS,
-    BOTTLENECKED,
-    CONTROLS,
-    ORDERS,
-    POISSON_FLOWS,
-    POISSON_PACKETS,
-    QUEUES,
-    RECOVERY,
-    WARM_UP_S,
-    beside,
-    buffer,
-    flows,
-    link,
-    queues,
-)
 from aqmlab.study import Claim, Experiment, Figure, Form, Table
 from aqmlab.study.charts import Line, line
 from aqmlab.study.publication import Part
@@ -37,7 +22,7 @@ from aqmlab.study.query import Asked, Query, joined, of_runs, query, scaled, sta
 from aqmlab.study.tables import Crossed, crossed, listed
 from aqmlab.sweep import Changes
 
-BUFFERS = buffer(20, 100, 625)
+BUFFERS = net.buffer(20, 100, 625)
 NEWRENO = {"recovery": ("NewReno",)}
 SHORT = {"duration": "100s"}
 QUICK = Form(seeds=3, axes=NEWRENO, changes=SHORT)
@@ -48,13 +33,13 @@ COMPARED: dict[str, Any] = {"measures": m.LINK, "seeds": 4, "most_seeds": 20, "q
 one = Experiment(
     name="one",
     title="One flow",
-    scenario=link(POISSON_FLOWS),
+    scenario=net.link(net.POISSON_FLOWS),
     axes={
-        "flows": flows("1 Reno", "1 HighSpeed"),
-        "traffic.background": BACKGROUNDS,
-        "bottleneck.queue": QUEUES,
+        "flows": net.flows("1 Reno", "1 HighSpeed"),
+        "traffic.background": net.BACKGROUNDS,
+        "bottleneck.queue": net.QUEUES,
         "buffer": BUFFERS,
-        "recovery": RECOVERY,
+        "recovery": net.RECOVERY,
     },
     varied=Form(axes={**NEWRENO, "background": (FLOWS,)}),
     varied_quick=Form(seeds=2, axes={"buffer": (20,)}, changes=SHORT),
@@ -64,12 +49,12 @@ one = Experiment(
 several = Experiment(
     name="several",
     title="Several flows beside Poisson packets",
-    scenario=link(POISSON_PACKETS),
+    scenario=net.link(net.POISSON_PACKETS),
     axes={
-        "flows": flows("2 Reno", "2 HighSpeed", "HighSpeed + Reno", "4 Reno", "4 HighSpeed"),
-        "bottleneck.queue": QUEUES,
-        "buffer": buffer(20, 625),
-        "recovery": RECOVERY,
+        "flows": net.flows("2 Reno", "2 HighSpeed", "HighSpeed + Reno", "4 Reno", "4 HighSpeed"),
+        "bottleneck.queue": net.QUEUES,
+        "buffer": net.buffer(20, 625),
+        "recovery": net.RECOVERY,
     },
     varied=Form(axes={**NEWRENO, "flows": ("HighSpeed + Reno",)}),
     varied_quick=Form(seeds=2, axes={"buffer": (625,)}, changes=SHORT),
@@ -79,8 +64,8 @@ several = Experiment(
 baseline = Experiment(
     "baseline",
     "The background alone",
-    link(POISSON_FLOWS),
-    {"traffic.background": BACKGROUNDS, "bottleneck.queue": QUEUES, "buffer": BUFFERS},
+    net.link(net.POISSON_FLOWS),
+    {"traffic.background": net.BACKGROUNDS, "bottleneck.queue": net.QUEUES, "buffer": BUFFERS},
     m.LINK,
     seeds=4,
     quick=Form(seeds=3, changes=SHORT),
@@ -89,11 +74,11 @@ baseline = Experiment(
 windows = Experiment(
     "windows",
     "One flow or four, 625 packets, from 20 s to 100 s",
-    link(POISSON_PACKETS, duration=f"{m.SHOWN_S}s"),
+    net.link(net.POISSON_PACKETS, duration=f"{m.SHOWN_S}s"),
     {
-        "flows": flows("1 HighSpeed", "4 Reno", "4 HighSpeed"),
-        "bottleneck.queue": queues(625),
-        "recovery": RECOVERY,
+        "flows": net.flows("1 HighSpeed", "4 Reno", "4 HighSpeed"),
+        "bottleneck.queue": net.queues(625),
+        "recovery": net.RECOVERY,
     },
     m.LINK,
     seeds=20,
@@ -103,20 +88,22 @@ windows = Experiment(
 
 def _of_plot(plot: Plot) -> dict[str, Any]:
     """One of the talk's plots, but for its queue, which is chosen before."""
-    background = {"traffic.background": BACKGROUNDS[plot.background]}
-    return {**background, "bottleneck.queue.limit": f"{plot.buffer}p", **BOTTLENECKED[plot.flows]}
+    background = {"traffic.background": net.BACKGROUNDS[plot.background]}
+    return {**background, "bottleneck.queue.limit": f"{plot.buffer}p", **net.BOTTLENECKED[plot.flows]}
 
 
-_PLOTS = {name: {"bottleneck.queue": QUEUES[plot.queue], **_of_plot(plot)} for name, plot in PLOTS.items()}
+_PLOTS = {
+    name: {"bottleneck.queue": net.QUEUES[plot.queue], **_of_plot(plot)} for name, plot in PLOTS.items()
+}
 _SENDERS = {
-    name: {"record.senders": [path.removeprefix("traffic.") for path in BOTTLENECKED[plot.flows]]}
+    name: {"record.senders": [path.removeprefix("traffic.") for path in net.BOTTLENECKED[plot.flows]]}
     for name, plot in PLOTS.items()
 }
 
 paths = Experiment(
     "paths",
     "The talk's plots",
-    link(POISSON_PACKETS, duration=f"{m.SHOWN_S}s", queue_every=f"{m.USE_STEP_S:g}s"),
+    net.link(net.POISSON_PACKETS, duration=f"{m.SHOWN_S}s", queue_every=f"{m.USE_STEP_S:g}s"),
     {"plot": Changes({name: {**change, **_SENDERS[name]} for name, change in _PLOTS.items()})},
     m.PATH,
     seeds=1,
@@ -125,7 +112,7 @@ paths = Experiment(
 steady = Experiment(
     "steady",
     "The talk's plots, over 1000 s",
-    link(POISSON_PACKETS, duration=f"{WARM_UP_S + 1000}s"),
+    net.link(net.POISSON_PACKETS, duration=f"{net.WARM_UP_S + 1000}s"),
     {"plot": Changes(_PLOTS)},
     m.LINK,
     seeds=2,
@@ -135,16 +122,16 @@ steady = Experiment(
 orders = Experiment(
     name="orders",
     title="Blocks with fair queueing",
-    scenario=link(POISSON_PACKETS),
+    scenario=net.link(net.POISSON_PACKETS),
     axes={
-        "bottleneck.queue": ORDERS,
+        "bottleneck.queue": net.ORDERS,
         "case": Changes({name: _of_plot(plot) for name, plot in CASES.items()}),
-        "recovery": RECOVERY,
+        "recovery": net.RECOVERY,
     },
     **COMPARED,
 )
 
-RIVALS = (*CONTROLS, m.UNRESPONSIVE)
+RIVALS = (*net.CONTROLS, m.UNRESPONSIVE)
 PAIRS = tuple(itertools.combinations(RIVALS, 2))
 
 
@@ -154,9 +141,9 @@ def pair_name(pair: tuple[str, str]) -> str:
 
 
 def _pairs(name: str, queue: str, recovery: Changes, **options: Any) -> Experiment:
-    scenario = link(POISSON_PACKETS)
-    scenario["bottleneck"]["queue"] = queues(625)[queue]
-    pairs = Changes({pair_name(pair): beside(**dict.fromkeys(pair, 1)) for pair in PAIRS})
+    scenario = net.link(net.POISSON_PACKETS)
+    scenario["bottleneck"]["queue"] = net.queues(625)[queue]
+    pairs = Changes({pair_name(pair): net.beside(**dict.fromkeys(pair, 1)) for pair in PAIRS})
     return Experiment(
         name=name,
         title=f"Two flows, {queue}, 625 packets",
@@ -166,22 +153,22 @@ def _pairs(name: str, queue: str, recovery: Changes, **options: Any) -> Experime
     )
 
 
-pairs = _pairs("pairs", "FQ", RECOVERY)
+pairs = _pairs("pairs", "FQ", net.RECOVERY)
 pairs_fifo = _pairs(
-    "pairs-fifo", "FIFO", Changes({"NewReno": RECOVERY["NewReno"]}), quick=Form(seeds=1, changes=SHORT)
+    "pairs-fifo", "FIFO", Changes({"NewReno": net.RECOVERY["NewReno"]}), quick=Form(seeds=1, changes=SHORT)
 )
 
 delay = Experiment(
     "delay",
     "The background's packets",
-    link(POISSON_FLOWS, duration="80s", packets=["bottleneck"]),
+    net.link(net.POISSON_FLOWS, duration="80s", packets=["bottleneck"]),
     {
-        "traffic.background": BACKGROUNDS,
-        "bottleneck.queue": QUEUES,
+        "traffic.background": net.BACKGROUNDS,
+        "bottleneck.queue": net.QUEUES,
         "buffer": BUFFERS,
-        "recovery": RECOVERY,
+        "recovery": net.RECOVERY,
         # Without a bottlenecked flow nobody recovers: one run for all recoveries.
-        "flows": Changes({"none": RECOVERY["NewReno"], **flows("1 Reno")}),
+        "flows": Changes({"none": net.RECOVERY["NewReno"], **net.flows("1 Reno")}),
     },
     m.DELAY,
     seeds=4,
@@ -207,7 +194,7 @@ added_wait = per_seed(
     waits.at(flows="none"),
     unit="ms",
 )
-others = tuple(order for order in ORDERS if order != "DRR")
+others = tuple(order for order in net.ORDERS if order != "DRR")
 of_several = tuple(name for name, plot in CASES.items() if not plot.flows.startswith("1 "))
 by_order = orders[m.AVAILABLE]
 fairness = orders[m.JAIN].among(case=of_several)

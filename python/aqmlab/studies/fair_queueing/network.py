@@ -147,47 +147,43 @@ def _limited_slow_start(table: dict[str, Any]) -> dict[str, Any]:
     return table
 
 
+_AS_IT_CAME = {"host.jitter": "0s", "tcp.receiver.window": 20}
+_SIZES = (
+    Variant("Pareto", "Background flows have Pareto sizes, shape 1.5.", _sizes("Pareto")),
+    Variant("fixed", "All background flows have 100 kB.", _sizes("fixed")),
+)
+_TCP = (
+    Variant(
+        "as ns-2 came in September 2005",
+        "Hosts that answer at once, senders without overhead, and the receiver's window of 20: what the main "
+        "reading changes of ns-2's defaults, all together.",
+        _AS_IT_CAME,
+    ),
+    Variant("TCP of today", "Delayed acknowledgements, initial window 10, least RTO 1 s (RFCs).", _of_today),
+    Variant("limited slow start", "Slow start limited above 100 segments (RFC 3742).", _limited_slow_start),
+    Variant("least RTO 1 s", "The least time-out is 1 s.", {"tcp.rto.min": "1s"}),
+)
+_AT_ONCE = Variant("hosts at once", "Hosts answer at once; ties are possible.", {"host.jitter": "0s"})
+
 DECISIONS = (
     Decision(
         "Poisson flows",
         "They come as a Poisson process and send at 1 Mb/s, whatever becomes of their packets; sizes are "
         "exponential with a mean of 100 kB.",
         "The talk tells the peak rate, but neither sizes nor transport.",
-        (
-            Variant("Pareto", "Background flows have Pareto sizes, shape 1.5.", _sizes("Pareto")),
-            Variant("fixed", "All background flows have 100 kB.", _sizes("fixed")),
-        ),
+        _SIZES,
     ),
     Decision(
         "TCP",
         "ns-2 as it was in September 2005: an acknowledgement per packet, least time-out 0.2 s, initial "
         "window 2, windows cut to whole packets, first threshold unlimited.",
-        "The talk says Reno and HSTCP. Its plots have windows of up to 1000 packets, so that ns-2's default "
-        "of 20 was raised.",
-        (
-            Variant(
-                "as ns-2 came in September 2005",
-                "Hosts that answer at once, senders without overhead, and the receiver's window of 20: what "
-                "the main reading changes of ns-2's defaults, all together.",
-                {"host.jitter": "0s", "tcp.receiver.window": 20},
-            ),
-            Variant(
-                "TCP of today",
-                "The RFCs' TCP: delayed acknowledgements, windows by flight size, initial window 10, least "
-                "time-out 1 s.",
-                _of_today,
-            ),
-            Variant(
-                "limited slow start", "Slow start limited above 100 segments (RFC 3742).", _limited_slow_start
-            ),
-            Variant("least RTO 1 s", "The least time-out is 1 s.", {"tcp.rto.min": "1s"}),
-        ),
+        "The talk says Reno and HSTCP. Its windows of up to 1000 packets exclude ns-2's default of 20.",
+        _TCP,
     ),
     Decision(
         "Hosts",
         "Take up to a packet's time over each packet.",
-        "Equal round trips make packets arrive at the moment of a departure; whoever is let in first then is "
-        "let in always.",
-        (Variant("hosts at once", "Hosts answer at once; ties are possible.", {"host.jitter": "0s"}),),
+        "With equal round trips packets arrive as one departs; who is let in first then is let in always.",
+        (_AT_ONCE,),
     ),
 )

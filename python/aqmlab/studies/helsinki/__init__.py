@@ -31,7 +31,7 @@ from aqmlab.studies.helsinki.testbed import BYTES, ONE_CLASS, QUEUES, RED, TAIL_
 from aqmlab.studies.shared import constant
 from aqmlab.study import Claim, Experiment, Figure, Form, Study, Table, overview
 from aqmlab.study.publication import Queues
-from aqmlab.study.queues import TODAY, counted
+from aqmlab.study.queues import counted
 from aqmlab.study.queues import readings as readings_of_queues
 from aqmlab.study.tables import AGREE
 from aqmlab.sweep import Change, Changes
@@ -541,7 +541,7 @@ def with_queues(queues: Queues) -> Study:
         return ratio(variable, variable.at(queue=queue))
 
     return Study.of(
-        "helsinki-today" if queues == TODAY else "helsinki-queues",
+        "helsinki-today",
         f"{STUDY.title}, with the queues of today",
         of_third,
         of_burst,

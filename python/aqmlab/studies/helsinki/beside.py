@@ -92,7 +92,8 @@ class Comparison:
         """A figure of the second case, a line for each queue and number of classes."""
         lines = self.lines({name: variable.at(**at) for name, at in CLASSES.items()})
         lines = lines.told(unit=lambda unit: f"limit in {unit}")
-        return self.figure(id, title, lines, "system", "unit", x_label=UDP, y_limits=y_limits or None)
+        figure = self.figure(id, title, lines, "system", "unit", x_label=UDP, y_limits=y_limits or None)
+        return replace(figure, caption=f"{self.caption} DS: two classes.")
 
     @property
     def figures(self) -> Iterator[Figure]:
@@ -127,7 +128,8 @@ class Comparison:
     def by_condition(self, *variables: Variable) -> Tabulates:
         """Means of variables, a row for each condition."""
         columns = {label_of(one): _conditions(one, self.of) for one in variables}
-        return listed(columns, *_axes(*columns.values()), heads=HEADS)
+        first, *_ = columns.values()
+        return listed(columns, *_axes(first), heads=HEADS)
 
     def sharing(self, experiment: Experiment, *several: Measure) -> Tabulates:
         """Means of the second case, and how TCP and UDP share the bottleneck."""
@@ -186,7 +188,7 @@ def _conditions(variable: Variable, of: Callable[[Variable], Query]) -> Query:
     return stacked("queue", {name: of(variable.at(**at)) for name, at in QUEUES.items()}).told(start=in_words)
 
 
-def _axes(asked: Query, *_: Query) -> list[str]:
+def _axes(asked: Query) -> list[str]:
     """What tells conditions apart."""
     return [one for one in ("system", "service", "queue", "start") if one in asked.axes]
 

@@ -169,7 +169,7 @@ MISTAKES = {
     "value of an axis": (
         '"100p"] } }',
         '"100"] } }',
-        "claims.0.grows.along: queue is never '100': it takes 20p, 100p, FQ-CoDel",
+        "claims.0.grows.along: queue is never '100': did you mean '100p'?",
     ),
     "list": (
         "[[figures]]",

@@ -159,7 +159,7 @@ MISTAKES = {
     "kind": (
         "[[figures]]\n",
         '[[figures]]\nkind = "bar"\n',
-        "figures.0.kind: no kind of chart is named `bar`: did you mean bars?",
+        "figures.0.kind: no kind is named `bar`: did you mean bars?",
     ),
     "axis of a figure": (
         "[[figures]]\n",
@@ -213,6 +213,15 @@ def test_mistakes_are_refused_with_their_place(
     with pytest.raises(ScenarioFileError) as refused:
         study_file.load(written(MINI.replace(before, after, 1)))
     assert said in str(refused.value) and "mini.toml" in str(refused.value)
+
+
+def test_a_queue_that_does_not_exist_is_refused_before_anything_runs(
+    written: Callable[[str], Path], tmp_path: Path
+) -> None:
+    study = studies.load(str(written(MINI.replace('"fq-codel"', '"fq-coddle"'))))
+    with pytest.raises(ValueError, match=r"queue = FQ-CoDel.*did you mean `fq-codel`"):
+        study_run.run(study, tmp_path / "out", quick=True, jobs=1)
+    assert not list((tmp_path / "out").glob("*.html"))
 
 
 def test_a_sweep_says_that_a_study_is_one(written: Callable[[str], Path]) -> None:

@@ -15,6 +15,14 @@ def written(table: Mapping[str, Any]) -> str:
     return "\n".join(_lines(table, ())).lstrip("\n") + "\n"
 
 
+def inline(value: Any) -> str:
+    """A value in one line: `{ kind = "red", limit = "60p" }`."""
+    if isinstance(value, Mapping):
+        given = {key: one for key, one in value.items() if one is not None}
+        return "{ " + ", ".join(f"{_key(key)} = {inline(one)}" for key, one in given.items()) + " }"
+    return _value(value)
+
+
 def _lines(table: Mapping[str, Any], place: tuple[str, ...]) -> Iterator[str]:
     inner = {key: value for key, value in table.items() if isinstance(value, Mapping)}
     own = {key: value for key, value in table.items() if value is not None and key not in inner}

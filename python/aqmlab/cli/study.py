@@ -52,7 +52,7 @@ def run(
         typer.Option(
             metavar="FOLDER",
             help="Where the report and, in the folder store, its runs are kept; by default out/NAME, and "
-            "-live, -today, -quick behind it.",
+            "behind the name which form it is, such as -quick.",
         ),
     ] = None,
     live: Annotated[
@@ -62,8 +62,8 @@ def run(
         str | None,
         typer.Option(
             metavar="LIST",
-            help="Other queues beside the study's own, judged by the same claims: `today`, or "
-            "kinds and names between commas (codel,fq-codel).",
+            help="Other queues beside the study's own, in figures and tables, and in the claims "
+            "of studies that ask them of any queue: `today`, or kinds between commas (codel,fq-codel).",
         ),
     ] = None,
     tcp: Annotated[

@@ -31,7 +31,6 @@ GROUPS: Mapping[str, tuple[str, ...]] = {
 BESIDE: Mapping[str, Any] = {
     "Variable": Variable,
     "Estimate": Estimate,
-    "Measure": measures.Measure,
     "View": measures.View,
 }
 """Those that `aqmlab.study` does not export: variables and estimates come of experiments and functions."""
@@ -95,10 +94,12 @@ def _described(name: str, one: Any) -> Iterator[str]:
 
 def _parameters(one: Any) -> str:
     """The names of parameters, with the defaults that are plain."""
-    found = []
+    found: list[str] = []
     for parameter in inspect.signature(one).parameters.values():
         if parameter.name in ("self", "_"):
             continue
+        if parameter.kind is parameter.KEYWORD_ONLY and not any(one.startswith("*") for one in found):
+            found.append("*")
         text = "*" if parameter.kind is parameter.VAR_POSITIONAL else ""
         text = "**" if parameter.kind is parameter.VAR_KEYWORD else text
         default = parameter.default

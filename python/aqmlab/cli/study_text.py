@@ -49,7 +49,11 @@ def lines(result: StudyResult, width: int | None = None) -> Iterator[str]:
         for one in result.judged:
             found = one.evidence
             line = f"{one.id:<{ids}}{found.verdict:<{_VERDICT + 2}}{decides(found)}"
-            yield line if width is None or len(line) <= width else line[: width - 1] + "…"
+            yield _cut(line, width)
+            if not result.study.paper and len(found.parts) > 1:
+                for part in found.parts:
+                    inner = f"{'':<{ids}}{part.verdict:<{_VERDICT + 2}}{decides(part)}"
+                    yield _cut(inner, width)
     turned = board.dependences()
     if turned:
         yield ""
@@ -89,3 +93,7 @@ def _cell(cell: Cell, numbers: bool) -> str:
     value = f" {found.value:.3g}" if numbers and found.value == found.value else ""
     wide = " (all alike)" if len(cell.readings) > 1 else ""
     return f"{found.verdict}{value}{wide}"
+
+
+def _cut(line: str, width: int | None) -> str:
+    return line if width is None or len(line) <= width else line[: width - 1] + "…"

@@ -415,8 +415,12 @@ class Rule:
         interval = self.estimate.interval(results, labels, level)
         found = stats.judge(what, interval, self.band, self.estimate.tolerance)
         apart = "" if interval.count else self.estimate.apart(results, labels)
+        lacks = ""
         if apart:
             lacks = f"the points that are compared share no seed: there are the seeds {apart}"
+        elif not interval.count:
+            lacks = "no run of the points that are compared has a number"
+        if lacks:
             found = replace(found, lacks=lacks, measured=f"{what}: {lacks}")
         spread = replace(self, estimate=self.estimate.spread())
         average = spread.estimate is not self.estimate

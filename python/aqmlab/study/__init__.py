@@ -3,6 +3,7 @@
 Whoever writes a study imports from here; `docs/reference/study.md` describes every name.
 """
 
+from aqmlab.measures import Measure
 from aqmlab.results.rule import (
     anywhere,
     difference,
@@ -39,6 +40,7 @@ __all__ = [
     "Figure",
     "Floor",
     "Form",
+    "Measure",
     "Reading",
     "Study",
     "StudyResult",

@@ -11,7 +11,6 @@ from typing import Any
 from aqmlab import _core
 from aqmlab._support import names
 from aqmlab._support.mistakes import Mistakes
-from aqmlab.charts.chart import check_kind
 from aqmlab.results.rule import Estimate, difference, ratio
 from aqmlab.results.variable import Variable
 from aqmlab.scenario import ScenarioFileError
@@ -71,6 +70,9 @@ OF_FIGURE: Mapping[str, str] = {
     "log_y": "The same of the measure; by default false.",
 }
 """Keys of a figure."""
+
+KINDS = ("line", "bars", "curve")
+"""Kinds of charts that draw means with their intervals."""
 
 _OPTIONS = ("x_label", "y_label", "log_x", "log_y")
 
@@ -266,11 +268,10 @@ def _figure(
                 f"{field}.{key}: no axis is called `{table[key]}`: {names.hint(str(table[key]), asked.axes)}"
             )
     options = {key: table[key] for key in _OPTIONS if key in table}
-    if "kind" in table:
-        try:
-            check_kind(table["kind"])
-        except ValueError as problem:
-            raise ValueError(f"{field}.kind: {problem}") from None
+    if "kind" in table and table["kind"] not in KINDS:
+        raise ValueError(
+            f"{field}.kind: no kind is named `{table['kind']}`: {names.hint(str(table['kind']), KINDS)}"
+        )
     if "x" in table:
         options["by"] = table.get("by", [label for label in asked.axes if label not in _placed(table)][:1])
     elif "by" in table:

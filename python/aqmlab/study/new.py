@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import Any
 
 from aqmlab import measures
 from aqmlab._support.files import write_text
+from aqmlab._support.toml_writer import inline
 from aqmlab.measures import Measure
 from aqmlab.scenario import Scenario
 
@@ -31,10 +33,11 @@ def write(name: str, folder: Path, scenario: Path | None = None) -> Path:
     if path.exists():
         raise ValueError(f"{path}: is there already: choose another name")
     if scenario is None:
-        wanted, title = list(INLINE), "the mean time of Web objects"
+        wanted, place, own = list(INLINE), "bottleneck", '{ kind = "drop-tail", limit = "100p" }'
     else:
-        found = _likely(Scenario.load(scenario))
-        wanted, title = [one.name for one in found], found[0].title
+        loaded = Scenario.load(scenario)
+        wanted = [one.name for one in _likely(loaded)]
+        place, own = _own_queue(loaded)
     environment = Environment(
         loader=PackageLoader("aqmlab", "templates"),
         autoescape=False,
@@ -45,7 +48,9 @@ def write(name: str, folder: Path, scenario: Path | None = None) -> Path:
     )
     text = environment.get_template("study.toml.jinja").render(
         name=name,
-        title=title,
+        heading=name.replace("-", " ").replace("_", " ").capitalize(),
+        place=place,
+        own=own,
         measures=wanted,
         measures_of=scenario or f"{name}.toml",
         scenario="" if scenario is None else os.path.relpath(scenario, folder),
@@ -65,3 +70,17 @@ def _likely(scenario: Scenario) -> list[Measure]:
     if not found:
         raise ValueError(f"{scenario.name}: has none of the measures that a study begins with")
     return found[:2]
+
+
+def _own_queue(scenario: Scenario) -> tuple[str, str]:
+    """Where the first managed link of a scenario stands, and its queue as an inline table."""
+    if not scenario.managed_links:
+        raise ValueError(f"{scenario.name}: has no link with a queue to change")
+    place, _ = scenario.links[scenario.managed_links[0]]
+    table: Any = scenario.given
+    for key in (*place.split("."), "queue"):
+        table = table.get(key, {}) if isinstance(table, dict) else {}
+    if isinstance(table, str):
+        table = scenario.given.get("queues", {}).get(table, {"kind": table})
+    found = table or {"kind": scenario.links[scenario.managed_links[0]][1]["queue"]["kind"]}
+    return place, inline(found)

@@ -88,6 +88,9 @@ def beside(study: Study, queues: Queues) -> Study:
 def _wider(experiment: Experiment, queues: Queues) -> Experiment:
     path = next(axis.path for axis in experiment.sweep("full").all_axes if axis.label == "queue")
     values = experiment.axes[path]
+    queues = {name: table for name, table in queues.items() if name not in experiment.values("queue")}
+    if not queues:
+        return experiment
     if isinstance(values, Changes):
         places = {
             place

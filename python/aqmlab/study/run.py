@@ -20,7 +20,7 @@ import polars as pl
 
 from aqmlab import stats
 from aqmlab._support.files import write_csv, write_text
-from aqmlab.campaign import Account, Executor, Local, Task, execute, settled, together, version
+from aqmlab.campaign import Account, Executor, Local, Refused, Task, execute, settled, together, version
 from aqmlab.campaign import live as live_runs
 from aqmlab.charts import drawing
 from aqmlab.charts.chart import Chart
@@ -83,6 +83,7 @@ def run(
         needed = study_points.needed_by_chosen(study, form)
         if needed is not None:
             main = [planned.among(needed) for planned in main]
+    _check_scenarios(main)
     _check_measures(study, out / MEASURES)
     variants = _varied(study, quick, prepare)
     store = Store(out / "store")
@@ -164,6 +165,18 @@ def run(
         write_text(out / "claims.json", said + "\n")
     write_text(result.report, report.render(result))
     return result
+
+
+def _check_scenarios(plans: Sequence[Planned]) -> None:
+    """Raises `ValueError`, with a line for each mistake, if the core refuses the scenario of a point."""
+    problems = {
+        str(made.problem)
+        for planned in plans
+        for _, scenario in planned.points
+        if isinstance(made := scenario(planned.experiment.first_seed), Refused)
+    }
+    if problems:
+        raise ValueError("\n".join(sorted(problems)))
 
 
 MEASURES = "measures.json"

@@ -59,7 +59,7 @@ test: $(CORE) $(CHECKERS) $(DOCTOOLS)  ## Check formats, lints, spelling, types 
 	$(PYTHON) -m pytest -n auto
 
 # The quick check: the unit tests of the crates but for those that take seconds or work in real time, and of each
-# package of Python the tests that start no program and make no large run.
+# package of Python the tests that start no program and make no large run. A core that is there is not built again.
 QUICK_CRATES := aqm-net aqm-queue aqm-tcp aqm-traffic aqm-sim aqm-flow aqm-trace aqm-live
 SLOW_RUST_TESTS := the_share_of_marks_is_what_the_price_says packets_of_more_bytes_are_chosen_more_often \
     the_mean_is_the_sum_over_all_sizes lab::tests load::tests pcap::live run::tests
@@ -67,8 +67,9 @@ QUICK_TESTS := architecture batch_means campaign catalog claim_tables metrics me
     response_times rule rules run scenario stats store study study_query study_seeds sweep
 
 .PHONY: check
-check: $(CHECKERS)  ## Find most mistakes in 90 seconds after `make test` or `make build`.
+check: $(CHECKERS) $(if $(wildcard $(CORE)),,$(CORE))  ## Find most mistakes in 90 seconds, after one `make test`.
 	cargo fmt --all --check
+	cargo clippy --quiet --locked --workspace --all-targets -- -D warnings
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/typos

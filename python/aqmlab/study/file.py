@@ -280,7 +280,7 @@ def _figure(
         chart = line(asked, x=table.get("x"), panel=table.get("panel"), kind=table.get("kind"), **options)
     except ValueError as problem:
         raise ValueError(f"{field}: {problem}") from None
-    title = _text(f"{field}.", table, "title", label_of(asked))
+    title = _text(f"{field}.", table, "title", _heading([asked]))
     return Figure(
         _text(f"{field}.", table, "id", _id(table, f"figure-{number + 1}")),
         title,
@@ -299,9 +299,15 @@ def _table(field: str, table: Mapping[str, Any], number: int, experiment: Experi
     if not wanted:
         raise ValueError(f"{field}.measures: is missing: name what the columns show")
     columns = [_estimate(field, table, one, experiment, swept) for one in wanted]
-    title = _text(f"{field}.", table, "title", "; ".join(label_of(one) for one in columns))
+    title = _text(f"{field}.", table, "title", _heading(columns))
     fields = {"caption": table["caption"]} if "caption" in table else {}
     return Table(_text(f"{field}.", table, "id", f"table-{number + 1}"), title, columns, **fields)
+
+
+def _heading(shown: Sequence[Variable | Estimate]) -> str:
+    """What is shown, with units, as a title."""
+    text = "; ".join(map(label_of, shown))
+    return text[:1].upper() + text[1:]
 
 
 def _the_measure(field: str, table: Mapping[str, Any]) -> str:

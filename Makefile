@@ -64,7 +64,7 @@ QUICK_CRATES := aqm-net aqm-queue aqm-tcp aqm-traffic aqm-sim aqm-flow aqm-trace
 SLOW_RUST_TESTS := the_share_of_marks_is_what_the_price_says packets_of_more_bytes_are_chosen_more_often \
     the_mean_is_the_sum_over_all_sizes lab::tests load::tests pcap::live run::tests
 QUICK_TESTS := architecture batch_means campaign catalog claim_tables metrics measures precision public_names \
-    response_times rule rules run scenario stats store study study_query study_seeds sweep
+    response_times rule rules run scenario stats store study study_file study_query study_seeds sweep
 
 .PHONY: check
 check: $(CHECKERS) $(if $(wildcard $(CORE)),,$(CORE))  ## Find most mistakes in 90 seconds, after one `make test`.

@@ -129,9 +129,9 @@ FAULTS = (
     Fault(
         room="results",
         file="rule.py",
-        right="return stats.simultaneous_level(level, max(len(parts), 1))",
-        wrong="return level",
-        effect="a claim of many parts fails too easily",
+        right="modality.paired_difference(values[0], values[1], level)",
+        wrong="modality.paired_difference(values[1], values[0], level)",
+        effect="a difference has the other sign",
     ),
     Fault(
         room="store",
@@ -149,7 +149,7 @@ FAULTS = (
     ),
     Fault(
         room="sweep",
-        file="run.py",
+        file="stopping.py",
         right="partners[partner] = max(partners.get(partner, 0), enough.wanted)",
         wrong="partners[partner] = enough.wanted",
         effect="a baseline has the replications of the last point compared with it",

@@ -34,6 +34,7 @@ WRITERS = {
     "report_card/parameters.py": "the parameters that they vary",
     "report_card/queues.py": "their queues",
     "studies": "the scenarios of studies",
+    "study/queues.py": "the queues of today",
 }
 """Modules and packages that write scenarios, and which."""
 

@@ -133,7 +133,8 @@ def test_normalising_divides_by_the_uncongested_run_of_the_same_seed_and_load() 
         return float((0.3 if labels["queue"] == UNCONGESTED else 0.9) * labels["load"] * seed)
 
     found = {"web-mixed": runs(web_mixed, {measures.MEAN_TIME: time_s})}
-    assert normalised(mixed).value(found, {"queue": "RED", "load": 0.5}, 2) == pytest.approx(3.0)
+    (ratio,) = normalised(mixed).values(found, {"queue": "RED", "load": 0.5}, [2])
+    assert ratio == pytest.approx(3.0)
 
 
 @pytest.mark.parametrize(

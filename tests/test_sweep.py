@@ -754,7 +754,7 @@ def test_the_baseline_has_as_many_seeds_as_the_point_that_needs_most(small: Path
         ),
     )
     result, _ = swept(sweep, Store.in_memory())
-    assert [result.runs.filter(load=load).height for load in (0.1, 0.2, 0.3)] == [12, 12, 4]
+    assert [result.frame.filter(load=load).height for load in (0.1, 0.2, 0.3)] == [12, 12, 4]
 
 
 def test_a_warm_up_by_mser_5_is_taken_from_a_run_of_each_point(small: Path, tmp_path: Path) -> None:

@@ -83,7 +83,8 @@ def run(
         needed = study_points.needed_by_chosen(study, form)
         if needed is not None:
             main = [planned.among(needed) for planned in main]
-    _check_scenarios(main)
+    if prepare is None:
+        _check_scenarios(main)
     _check_measures(study, out / MEASURES)
     variants = _varied(study, quick, prepare)
     store = Store(out / "store")

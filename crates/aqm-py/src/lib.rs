@@ -28,7 +28,8 @@ fn transport(py: Python<'_>, text: &str) -> PyResult<String> {
     aqm_sim::tcp_transport(text).map(|table| table.to_string()).map_err(|e| to_python(py, e))
 }
 
-/// What whoever looks at the tables of a run must know of a workload, of its table in `[traffic]`; both as JSON.
+/// The facts about a workload that a program needs to read the tables of a run. The argument is the workload's
+/// table in `[traffic]`; argument and facts are JSON.
 #[pyfunction]
 fn describe_workload(py: Python<'_>, table: &str) -> PyResult<String> {
     let described = parse(table).map_err(ConfigErrors::from).and_then(aqm_sim::describe_workload);

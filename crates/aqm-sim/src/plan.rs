@@ -269,8 +269,8 @@ mod tests {
             );
             let files = Files::from([("rates.csv".to_owned(), "1,2Mbps\n3,4Mbps\n".to_owned())]);
             let plan = Plan::of_toml(&text, files).unwrap();
-            let told = |(at, rate): (Instant, Rate)| (at.seconds(), rate.to_string());
-            plan.rate_steps(link).map(|steps| steps.map(told).collect::<Vec<_>>())
+            let in_words = |(at, rate): (Instant, Rate)| (at.seconds(), rate.to_string());
+            plan.rate_steps(link).map(|steps| steps.map(in_words).collect::<Vec<_>>())
         };
         let step = |at, rate: &str| (at, rate.to_owned());
         let written = r#"rate_steps = [{ at = "1s", rate = "2Mbps" }, { at = "2s", rate = "0bps" }]"#;

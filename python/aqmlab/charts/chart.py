@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import polars as pl
 
+from aqmlab._support import quantities
 from aqmlab._support.files import write_bytes, write_csv
 from aqmlab._support.names import hint
 from aqmlab.charts.style import AS_ON_A_PAGE, COLOURS, ENDINGS, Look, check_pictures, colours
@@ -101,6 +102,16 @@ def check_kind(kind: str) -> None:
     """Raises `ValueError` unless there is such a kind of chart."""
     if kind not in get_args(Kind):
         raise ValueError(f"no kind of chart is named `{kind}`: {hint(kind, get_args(Kind), most=1)}")
+
+
+def with_numbers(table: pl.DataFrame, column: str) -> tuple[pl.DataFrame, str]:
+    """The table with a column of labels as numbers, where the labels are quantities such as `10Mbps`, and the
+    unit of the numbers; else the table as it is, and no unit."""
+    found = quantities.numbers_of(table[column].to_list())
+    if found is None:
+        return table, ""
+    numbers, unit = quantities.readable(*found)
+    return table.with_columns(pl.Series(column, numbers)), unit
 
 
 def save(

@@ -20,6 +20,15 @@ app = typer.Typer(
     help="Runs published studies and judges their claims.", no_args_is_help=True, rich_markup_mode=None
 )
 
+Name = Annotated[
+    str,
+    typer.Argument(
+        metavar="NAME",
+        autocompletion=completion.one_of("studies"),
+        help="A study, as `aqmlab study list` has them, or a file with one (.toml, .py).",
+    ),
+]
+
 
 @app.command("list")
 def list_() -> None:
@@ -34,14 +43,7 @@ def list_() -> None:
 
 @app.command("run")
 def run(
-    name: Annotated[
-        str,
-        typer.Argument(
-            metavar="NAME",
-            autocompletion=completion.one_of("studies"),
-            help="A study, as `aqmlab study list` has them, or a file with one (.toml, .py).",
-        ),
-    ],
+    name: Name,
     quick: Annotated[bool, typer.Option("--quick", help="Fewer replications, a thinner grid.")] = False,
     jobs: Annotated[
         int | None,
@@ -128,7 +130,7 @@ def run(
                     executor=executor,
                     claims=claim or (),
                     figures=figure or (),
-                    source=_source(name, live, queues, tcp),
+                    source=_source(name, queues, tcp),
                 )
         except KeyboardInterrupt:
             print(
@@ -158,7 +160,7 @@ def _loaded(name: str, live: bool, queues: str | None) -> "Study":
     return chosen if queues is None else study_queues.beside(chosen, study_queues.named(listed(queues)))
 
 
-def _source(name: str, live: bool, queues: str | None, tcp: str | None) -> str:
+def _source(name: str, queues: str | None, tcp: str | None) -> str:
     """How a reader asks for the same form of a study."""
     options = {"--queues": queues, "--tcp": tcp}
     return " ".join([name, *(f"{option} {text}" for option, text in options.items() if text)])
@@ -182,14 +184,7 @@ def new(
 
 @app.command("judge")
 def judge(
-    name: Annotated[
-        str,
-        typer.Argument(
-            metavar="NAME",
-            autocompletion=completion.one_of("studies"),
-            help="A study, as `aqmlab study list` has them, or a file with one (.toml, .py).",
-        ),
-    ],
+    name: Name,
     values: Annotated[
         Path | None,
         typer.Option(

@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 OWN_SEEDS_APART = 1_000_003
-"""Seeds of points that do not share random numbers begin so far apart, times a number of 30 bits."""
+"""The distance between the first seeds of two points that do not share random numbers, to be multiplied by a
+number of 30 bits that follows from the labels of the point."""
 
 DONE = "done"
 STATUSES = (DONE, "failed", "crashed")

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, cast
 
 import polars as pl
 
 from aqmlab._support import quantities
-from aqmlab.charts.chart import Chart, Kind, check_kind
+from aqmlab.charts.chart import Chart, Kind, check_kind, with_numbers
+from aqmlab.results.labels import Labels
 from aqmlab.results.table import ExperimentResults
 from aqmlab.results.variable import Variable, seeds_of, series
 from aqmlab.study.query import ENDS, Asked, check_axes, label_of, means, query
@@ -38,13 +39,16 @@ class Line:
 
     def __call__(self, results: ExperimentResults) -> Chart:
         """The chart of what the runs show."""
-        x, groups, panels = self._places(results)
+        shown = query(self.asked)
+        found = list(shown.find(results))
+        x, groups, panels = self._places([point for point, _ in found])
         axes = tuple(dict.fromkeys((*panels, *groups, x)))
-        table = means(self.asked, results, *axes)
+        table = means(replace(shown, find=lambda _: iter(found)), results, *axes)
         options = dict(self.options)
         label, kind = self.x_label or _in_words(x), self.kind or "line"
         if self.x is None:
-            table, unit = _with_numbers(table, x)
+            # Whole numbers stay whole.
+            table, unit = (table, "") if table.schema[x].is_numeric() else with_numbers(table, x)
             label = self.x_label or (f"{x} ({unit})" if unit else x)
             numeric = table.schema[x].is_numeric()
             kind = self.kind or ("line" if numeric else "bars")
@@ -73,13 +77,13 @@ class Line:
             **options,
         )
 
-    def _places(self, results: ExperimentResults) -> tuple[str, tuple[str, ...], tuple[str, ...]]:
+    def _places(self, points: Sequence[Labels]) -> tuple[str, tuple[str, ...], tuple[str, ...]]:
         """The axis from left to right, those of lines, and those of panels."""
         groups, panels = tuple(self.by or ()), tuple(self.panel or ())
         if self.x is not None:
             return self.x, groups, panels
         rest = [label for label in self.asked.axes if label not in (*groups, *panels)]
-        numeric = (label for label in rest if self._is_numeric(label, results))
+        numeric = (one for one in rest if quantities.numbers_of([point[one] for point in points]) is not None)
         x = next(numeric, rest[0])
         rest.remove(x)
         if self.by is None and rest:
@@ -92,10 +96,6 @@ class Line:
                 "at(), or name x, by and panel"
             )
         return x, groups, panels
-
-    def _is_numeric(self, label: str, results: ExperimentResults) -> bool:
-        values = [point[label] for point, _ in query(self.asked).find(results)]
-        return quantities.numbers_of(values) is not None
 
 
 def line(
@@ -144,15 +144,6 @@ def _in_words(label: str) -> str:
     """The name of an axis with the unit of time that it ends in: `time (s)` for `time_s`."""
     name, _, unit = label.rpartition("_")
     return f"{name} ({unit})" if name and unit in ("s", "ms") else label
-
-
-def _with_numbers(table: pl.DataFrame, label: str) -> tuple[pl.DataFrame, str]:
-    """The table with the values of an axis as numbers where they are quantities, and their unit."""
-    found = quantities.numbers_of(table[label].to_list())
-    if found is None or table.schema[label].is_numeric():
-        return table, ""
-    numbers, unit = quantities.readable(*found)
-    return table.with_columns(pl.Series(label, numbers)), unit
 
 
 def boxes(

@@ -159,7 +159,7 @@ class Experiment:
         return sweep if variant is None else replace(sweep, last=variant)
 
     def __getitem__(self, measure: Measure | str) -> Measured:
-        """A measure, or the one of a name, at every point; raises `ValueError` if it is not measured."""
+        """The values of a measure at every point; raises `ValueError` if the measure is not measured."""
         known = {one.name: one for one in self._base.wanted}
         name = measure if isinstance(measure, str) else measure.name
         found = known.get(name)

@@ -173,7 +173,7 @@ def _study(table: Mapping[str, Any], path: Path) -> Study:
     ):
         for number, one in enumerate(several):
             place = f"{field}.{number}"
-            parts.append(attempt(functools.partial(read, place, one, number, experiment, swept)))
+            parts.append(attempt(functools.partial(read, place, one, number, swept)))
     mistakes.finish()
     return Study.of(
         sweep.name,
@@ -224,7 +224,7 @@ def _quick(table: Any) -> Form:
     return Form(seeds=seeds, axes=table.get("axes", {}), changes=table.get("set", {}))
 
 
-def _claim(field: str, table: Mapping[str, Any], number: int, _: Experiment, swept: Swept) -> Claim:
+def _claim(field: str, table: Mapping[str, Any], number: int, swept: Swept) -> Claim:
     names.check_keys(field, table, (*claim_tables.KEYS, *OF_CLAIM))
     rule = claim_tables.read(
         field, {key: value for key, value in table.items() if key not in OF_CLAIM}, swept
@@ -242,9 +242,7 @@ def _claim(field: str, table: Mapping[str, Any], number: int, _: Experiment, swe
     )
 
 
-def _estimate(
-    field: str, table: Mapping[str, Any], measure: str, experiment: Experiment, swept: Swept
-) -> Variable | Estimate:
+def _estimate(field: str, table: Mapping[str, Any], measure: str, swept: Swept) -> Variable | Estimate:
     """A measure, at some values of axes, or the ratio or difference of two values of an axis."""
     variable = claim_tables.variable(field, {**table, "measure": measure}, swept)
     compared = [key for key in ("ratio", "difference") if key in table]
@@ -257,11 +255,9 @@ def _estimate(
     return estimate(*(variable.at(**{label: value}) for value in pair))
 
 
-def _figure(
-    field: str, table: Mapping[str, Any], number: int, experiment: Experiment, swept: Swept
-) -> Figure:
+def _figure(field: str, table: Mapping[str, Any], number: int, swept: Swept) -> Figure:
     names.check_keys(field, table, OF_FIGURE)
-    asked = _estimate(field, table, _the_measure(field, table), experiment, swept)
+    asked = _estimate(field, table, _the_measure(field, table), swept)
     for key in ("x", "by", "panel"):
         if key in table and table[key] not in asked.axes:
             raise ValueError(
@@ -293,12 +289,12 @@ def _placed(table: Mapping[str, Any]) -> tuple[str, ...]:
     return tuple(table[key] for key in ("x", "panel") if key in table)
 
 
-def _table(field: str, table: Mapping[str, Any], number: int, experiment: Experiment, swept: Swept) -> Table:
+def _table(field: str, table: Mapping[str, Any], number: int, swept: Swept) -> Table:
     names.check_keys(field, table, OF_TABLE)
     wanted = _measures(table)
     if not wanted:
         raise ValueError(f"{field}.measures: is missing: name what the columns show")
-    columns = [_estimate(field, table, one, experiment, swept) for one in wanted]
+    columns = [_estimate(field, table, one, swept) for one in wanted]
     title = _text(f"{field}.", table, "title", _heading(columns))
     fields = {"caption": table["caption"]} if "caption" in table else {}
     return Table(_text(f"{field}.", table, "id", f"table-{number + 1}"), title, columns, **fields)

@@ -5,11 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from aqmlab._support import quantities
-from aqmlab.charts.chart import Chart
+from aqmlab.charts.chart import Chart, with_numbers
 
 if TYPE_CHECKING:
-    import polars as pl
-
     from aqmlab.results.table import Results
 
 
@@ -33,7 +31,7 @@ def against_axis(
 
     one = result.measure(measure)
     x, by, panel = _places(result, x, by, panel)
-    table, unit = _with_numbers(result.intervals().filter(pl.col("measure") == measure), x)
+    table, unit = with_numbers(result.intervals().filter(pl.col("measure") == measure), x)
     of_lines = by or "measure"
     table = table.with_columns(
         pl.col(column).cast(pl.String) for column in (of_lines, panel) if column is not None
@@ -103,14 +101,3 @@ def _said(result: Results, label: str) -> str:
     path = result.paths.get(label, label)
     of_workload = path.split(".")[:2] if path.startswith("traffic.") and label != path else []
     return " ".join([*of_workload[1:], label])
-
-
-def _with_numbers(table: pl.DataFrame, label: str) -> tuple[pl.DataFrame, str]:
-    """The table with the values of an axis as numbers where they are quantities, and their unit."""
-    import polars as pl
-
-    found = quantities.numbers_of(table[label].to_list())
-    if found is None:
-        return table, ""
-    numbers, unit = quantities.readable(*found)
-    return table.with_columns(pl.Series(label, numbers)), unit

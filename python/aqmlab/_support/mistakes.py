@@ -23,10 +23,12 @@ class Mistakes:
         try:
             return read()
         except (ValueError, _core.ScenarioError) as error:
-            for message in str(error).split("\n"):
-                if message not in self._messages:
-                    self._messages.append(message)
+            self.add(*str(error).split("\n"))
             return default
+
+    def add(self, *messages: str) -> None:
+        """Adds messages of refused values."""
+        self._messages += [one for one in dict.fromkeys(messages) if one not in self._messages]
 
     def finish(self) -> None:
         """Raises `ValueError` with a line for each mistake, if there is one."""

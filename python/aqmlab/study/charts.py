@@ -11,6 +11,7 @@ import polars as pl
 
 from aqmlab._support import quantities
 from aqmlab.charts.chart import Chart, Kind, check_kind, with_numbers
+from aqmlab.charts.layout import layout
 from aqmlab.results.labels import Labels
 from aqmlab.results.table import ExperimentResults
 from aqmlab.results.variable import Variable, seeds_of, series
@@ -41,7 +42,7 @@ class Line:
         """The chart of what the runs show."""
         shown = query(self.asked)
         found = list(shown.find(results))
-        x, groups, panels = self._places([point for point, _ in found])
+        x, groups, panels = self._layout([point for point, _ in found])
         axes = tuple(dict.fromkeys((*panels, *groups, x)))
         table = means(replace(shown, find=lambda _: iter(found)), results, *axes)
         options = dict(self.options)
@@ -77,25 +78,15 @@ class Line:
             **options,
         )
 
-    def _places(self, points: Sequence[Labels]) -> tuple[str, tuple[str, ...], tuple[str, ...]]:
+    def _layout(self, points: Sequence[Labels]) -> tuple[str, tuple[str, ...], tuple[str, ...]]:
         """The axis from left to right, those of lines, and those of panels."""
-        groups, panels = tuple(self.by or ()), tuple(self.panel or ())
         if self.x is not None:
-            return self.x, groups, panels
-        rest = [label for label in self.asked.axes if label not in (*groups, *panels)]
-        numeric = (one for one in rest if quantities.numbers_of([point[one] for point in points]) is not None)
-        x = next(numeric, rest[0])
-        rest.remove(x)
-        if self.by is None and rest:
-            groups = (rest.pop(0),)
-        if self.panel is None and rest:
-            panels = (rest.pop(0),)
-        if rest:
-            raise ValueError(
-                f"{label_of(self.asked)}: {', '.join(rest)} has no place in the chart: choose a value with "
-                "at(), or name x, by and panel"
-            )
-        return x, groups, panels
+            return self.x, tuple(self.by or ()), tuple(self.panel or ())
+        values = {label: [point[label] for point in points] for label in self.asked.axes}
+        try:
+            return layout(values, None, self.by, self.panel)
+        except ValueError as error:
+            raise ValueError(f"{label_of(self.asked)}: {error}") from None
 
 
 def line(

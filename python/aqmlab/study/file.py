@@ -112,15 +112,15 @@ def _study(table: Mapping[str, Any], path: Path) -> Study:
     attempt = mistakes.attempt
     for key, cure in NOT_OF_STUDY.items():
         if key in table:
-            mistakes.attempt(functools.partial(_refuse, f"{key}: is of sweeps only: {cure}"))
+            mistakes.add(f"{key}: is of sweeps only: {cure}")
     if "tables" in table and not _has_tables(table):
-        attempt(lambda: _refuse("tables: must be [[tables]] with measures each, in a study"))
+        mistakes.add("tables: must be [[tables]] with measures each, in a study")
     known = (*(key for key in sweep_file.KEYS if key not in NOT_OF_STUDY), *OF_STUDY)
     attempt(
         lambda: names.check_keys("", {key: table[key] for key in table if key not in NOT_OF_STUDY}, known)
     )
     if "scenario" not in table:
-        attempt(lambda: _refuse("scenario: is missing: write the path of a scenario file, or [scenario]"))
+        mistakes.add("scenario: is missing: write the path of a scenario file, or [scenario]")
     figures = attempt(lambda: _tables_of("figures", table), [])
     tables = attempt(lambda: _tables_of("tables", table), [])
     claims = attempt(lambda: _tables_of("claims", table), [])
@@ -182,10 +182,6 @@ def _study(table: Mapping[str, Any], path: Path) -> Study:
         paper=_text("", table, "paper", ""),
         question=_text("", table, "question", ""),
     )
-
-
-def _refuse(text: str) -> None:
-    raise ValueError(text)
 
 
 def _has_tables(table: Mapping[str, Any]) -> bool:

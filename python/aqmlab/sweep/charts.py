@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from aqmlab._support import quantities
 from aqmlab.charts.chart import Chart, with_numbers
+from aqmlab.charts.layout import layout
 
 if TYPE_CHECKING:
     from aqmlab.results.table import Results
@@ -30,7 +31,7 @@ def against_axis(
     import polars as pl
 
     one = result.measure(measure)
-    x, by, panel = _places(result, x, by, panel)
+    x, by, panel = _layout(result, x, by, panel)
     table, unit = with_numbers(result.intervals().filter(pl.col("measure") == measure), x)
     of_lines = by or "measure"
     table = table.with_columns(
@@ -56,7 +57,7 @@ def distribution(result: Results, measure: str, *, by: str | None = None, panel:
     for each of `panel`, by default the axes in turn. Raises as `against_axis` does."""
     import polars as pl
 
-    one, (_, by, panel) = result.measure(measure), _places(result, "", by, panel)
+    one, (_, by, panel) = result.measure(measure), _layout(result, "", by, panel)
     of_lines = by or result.labels[0]
     table = result.distribution(measure).with_columns(
         pl.col(column).cast(pl.String) for column in (of_lines, panel) if column is not None
@@ -74,26 +75,16 @@ def distribution(result: Results, measure: str, *, by: str | None = None, panel:
     )
 
 
-def _places(
+def _layout(
     result: Results, x: str | None, by: str | None, panel: str | None
 ) -> tuple[str, str | None, str | None]:
-    """The axes along which is drawn; those not said are taken in turn."""
+    """The axes of the chart; `layout` chooses those that the caller leaves out."""
     for name, label in (("x", x), ("by", by), ("panel", panel)):
         if label and label not in result.axes:
             raise ValueError(f"{name}: no axis is called `{label}`: there is {', '.join(result.axes)}")
-    points = result.points
-    values = {label: points[label] for label in result.axes}
-    if x is None:
-        numeric = (label for label in values if quantities.numbers_of(values[label].to_list()) is not None)
-        x = next(numeric, result.labels[0])
-    rest = [label for label in values if label not in (x, by, panel) and values[label].n_unique() > 1]
-    if by is None and rest:
-        by = rest.pop(0)
-    if panel is None and rest:
-        panel = rest.pop(0)
-    if rest:
-        raise ValueError(f"{', '.join(rest)}: has no place in the chart: narrow it to one value")
-    return x, by, panel
+    values = {label: result.points[label].to_list() for label in result.axes}
+    x, lines, panels = layout(values, x, by and (by,), panel and (panel,))
+    return x, next(iter(lines), None), next(iter(panels), None)
 
 
 def _said(result: Results, label: str) -> str:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from aqmlab import stats
 from aqmlab.measures import Measure
 from aqmlab.results.labels import Value
+from aqmlab.results.pairs import by_seed
 from aqmlab.sweep.point import Point
 
 if TYPE_CHECKING:
@@ -81,8 +82,8 @@ def _named(labels: Mapping[str, Any]) -> tuple[Any, ...]:
     return tuple(sorted(labels.items()))
 
 
-Values = Mapping[str, Sequence[float]]
-"""By measure, the values of the first replications, in the order of seeds; NaN where a run has none."""
+Values = Mapping[str, Mapping[int, float]]
+"""By measure, the values of the first replications by their seeds; NaN where a run has none."""
 
 
 def _values(
@@ -99,14 +100,17 @@ def _values(
         kept = store.runs_of([digests[place] for place in block])
         for place in block:
             first_seed = points[place].first_seed
-            records: list[RunRecord] = []
+            records: dict[int, RunRecord] = {}
             for seed in range(first_seed, first_seed + stopping.rule.most):
                 record = kept.get((digests[place], seed))
                 if record is None:
                     break
-                records.append(record)
+                records[seed] = record
             found.append(
-                {name: [_number(record.values.get(key)) for record in records] for name, key in keys.items()}
+                {
+                    name: {seed: _number(record.values.get(key)) for seed, record in records.items()}
+                    for name, key in keys.items()
+                }
             )
     return found
 
@@ -132,13 +136,11 @@ def _enough(stopping: Stopping, ours: Values, theirs: Values | None, *, itself: 
 
 
 def _look(rule: Precision, name: str, ours: Values, theirs: Values | None, count: int) -> Look:
-    values = list(ours[name][:count])
     if theirs is None:
-        return rule.judge(values)
-    base = list(theirs[name][:count])
+        return rule.judge(list(ours[name].values())[:count])
+    values, base = (several[:count] for several in by_seed(ours[name], theirs[name]))
     if rule.relative is not None:
-        known = [value for value in base if not math.isnan(value)]
-        mean = abs(math.fsum(known) / len(known)) if known else math.nan
+        mean = abs(stats.mean_interval(base).value)
         if not mean > 0:
             return rule.judge([math.nan] * count)
         rule = replace(rule, relative=None, absolute=rule.relative * mean)

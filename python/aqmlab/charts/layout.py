@@ -1,0 +1,36 @@
+"""The layout of a chart: the axis from left to right, the axes of lines, the axes of panels."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from aqmlab._support import quantities
+
+
+def layout(
+    values: Mapping[str, Sequence[object]],
+    x: str | None = None,
+    by: Sequence[str] | None = None,
+    panel: Sequence[str] | None = None,
+) -> tuple[str, tuple[str, ...], tuple[str, ...]]:
+    """The axis `x`, the axes of lines and the axes of panels, for points with these values of each axis.
+
+    By default `x` is the first axis of numbers, or else the first axis; `by` and `panel` are the next axes
+    that have several values. Raises `ValueError` if an axis with several values is left over.
+    """
+    lines, panels = tuple(by or ()), tuple(panel or ())
+    free = [axis for axis in values if axis not in (*lines, *panels)]
+    if x is None:
+        numeric = (axis for axis in free if quantities.numbers_of(values[axis]) is not None)
+        x = next(numeric, None) or (free or list(values))[0]
+    rest = [axis for axis in free if axis != x and len(set(values[axis])) > 1]
+    if by is None and rest:
+        lines = (rest.pop(0),)
+    if panel is None and rest:
+        panels = (rest.pop(0),)
+    if rest:
+        raise ValueError(
+            f"{', '.join(rest)}: has no place in the chart: choose one value of the axis, or name x, by and "
+            "panel"
+        )
+    return x, lines, panels

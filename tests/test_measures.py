@@ -72,6 +72,19 @@ def test_a_number_that_a_run_does_not_have_is_nothing() -> None:
     json.dumps(found, allow_nan=False)
 
 
+def test_a_workload_named_like_a_link_has_drops_of_its_own() -> None:
+    table = {
+        "duration": "1s",
+        "links": {
+            "up": {"from": "a", "to": "b", "rate": "1Mbps", "delay": "1ms", "queue": {"kind": "drop-tail"}}
+        },
+        "traffic": {"up": {"from": "a", "to": "b", "kind": "ftp"}},
+    }
+    known = measures.of_scenario(al.Scenario.from_dict(table))
+    assert known["up.drops"].title == "packets dropped"
+    assert known["up.flow-drops"].title == "up packets dropped"
+
+
 def test_names_and_versions_of_measures_are_checked() -> None:
     with pytest.raises(ValueError, match="must not be empty or hold an @"):
         Measure(name="a@b", compute=lambda view: 1)

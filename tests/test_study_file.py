@@ -274,6 +274,8 @@ def test_a_measure_that_changes_under_its_version_is_refused(tmp_path: Path) -> 
     path.write_text(text.replace("100 * ", "1 + "))
     with pytest.raises(ValueError, match="measure used: its code has changed"):
         study_run.run(studies.load(str(path)), out, jobs=1)
+    with pytest.raises(ValueError, match="measure used: its code has changed"):
+        study_run.judge(studies.load(str(path)), out / "values.parquet")
     path.write_text(text.replace("100 * ", "1 + ").replace("name='used'", "name='used', version=2"))
     study_run.run(studies.load(str(path)), out, jobs=1)
 

@@ -54,7 +54,9 @@ def _samples(view: View, link: str, column: str) -> npt.NDArray[Any]:
     return rows.sort("time_s")[column].to_numpy().astype(np.float64)
 
 
-def _of_flows(traffic: str, *, datagrams: bool) -> list[Measure]:
+def _of_flows(traffic: str, *, datagrams: bool, is_link: bool) -> list[Measure]:
+    """Measures of a workload's flows. `is_link` says that a link has the same name: `NAME.drops` is then the
+    link's, and that of the workload is `NAME.flow-drops`."""
     from aqmlab import metrics
 
     def jain(view: View) -> float | None:
@@ -78,7 +80,7 @@ def _of_flows(traffic: str, *, datagrams: bool) -> list[Measure]:
             columns={"flows": _FLOWS | {"goodput_bps"}},
         ),
         Measure(
-            name=f"{traffic}.drops",
+            name=f"{traffic}.flow-drops" if is_link else f"{traffic}.drops",
             title=f"{traffic} packets dropped",
             unit="%",
             compute=lambda view: metrics.drop_fraction(view.flows(traffic)) * 100,
@@ -312,7 +314,7 @@ def packet_level(scenario: Scenario) -> list[Measure]:
     found = [one for link in links for one in _of_link(link, several=len(links) > 1)]
     workloads = scenario.workloads
     for name, workload in workloads.items():
-        found += _of_flows(name, datagrams=workload.sends_datagrams)
+        found += _of_flows(name, datagrams=workload.sends_datagrams, is_link=name in links)
     for name, workload in workloads.items():
         if not workload.sends_datagrams and not workload.is_endless:
             found += _of_transfers(name)

@@ -85,7 +85,8 @@ def run(
             main = [planned.among(needed) for planned in main]
     if prepare is None:
         _check_scenarios(main)
-    _check_measures(study, out / MEASURES)
+    if of_measures := _check_measures(study, out / MEASURES):
+        write_text(out / MEASURES, json.dumps(of_measures, indent=1) + "\n")
     variants = _varied(study, quick, prepare)
     store = Store(out / "store")
     here = executor or Local(jobs=jobs)
@@ -181,12 +182,13 @@ def _check_scenarios(plans: Sequence[Planned]) -> None:
 
 
 MEASURES = "measures.json"
-"""Which code computed the measures that a study's folder has values of, for those of the study's own file."""
+"""The file with a digest of the code of each measure that the study's own file declares."""
 
 
-def _check_measures(study: Study, path: Path) -> None:
-    """Raises `ValueError` if a measure that the study's own file declares has other code, or another unit,
-    than when the folder got its values under the same version."""
+def _check_measures(study: Study, path: Path) -> dict[str, list[str]]:
+    """Digests of the measures that the study's own file declares, by key, and those that the folder has
+    already. Raises `ValueError` if a measure has other code, or another unit, than when the folder got its
+    values under the same version."""
     python = f"{sys.version_info.major}.{sys.version_info.minor}"
     own = {
         one.key: [one.fingerprint, one.unit, python]
@@ -197,15 +199,14 @@ def _check_measures(study: Study, path: Path) -> None:
     before = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
     for key, (code, unit, by) in own.items():
         old_code, old_unit, old_by = before.get(key, (code, unit, by))
-        what = f"its unit was `{old_unit}`, is `{unit}`" if unit != old_unit else "its code has changed"
+        change = f"its unit was `{old_unit}`, is `{unit}`" if unit != old_unit else "its code has changed"
         if unit != old_unit or (code != old_code and by == old_by):
             name, _, version = key.rpartition("@")
             raise ValueError(
-                f"measure {name}: {what} since {path.parent} got values of version {version}: write "
+                f"measure {name}: {change} since {path.parent} got values of version {version}: write "
                 f"version={int(version) + 1} in the measure, or use another folder with --out"
             )
-    if own:
-        write_text(path, json.dumps({**before, **own}, indent=1) + "\n")
+    return {**before, **own}
 
 
 @dataclass(kw_only=True)
@@ -247,7 +248,9 @@ def _varied(study: Study, quick: bool, prepare: Prepare | None) -> list[_Varied]
 
 def judge(study: Study, path: Path) -> StudyResult:
     """Judges the claims of a study from the published values of its runs (`study_values`), without a run: the
-    same verdicts, with no figures and tables. Raises `ValueError` if the file is of another study."""
+    same verdicts, with no figures and tables. Raises `ValueError` if the file is of another study, or if a
+    measure of the study's own file has changed since (`measures.json` beside the values)."""
+    _check_measures(study, path.with_name(MEASURES))
     found = study_values.read(path, study)
     varied = [(claim, reading) for claim, reading, _ in study_points.varied(study, quick=found.quick)]
     by_name = {one.name: one for one in study.all_variants}

@@ -76,7 +76,8 @@ def test_a_workload_named_like_a_link_has_drops_of_its_own() -> None:
     table = {
         "duration": "1s",
         "links": {
-            "up": {"from": "a", "to": "b", "rate": "1Mbps", "delay": "1ms", "queue": {"kind": "drop-tail"}}
+            "up": {"from": "a", "to": "b", "rate": "1Mbps", "delay": "1ms", "queue": {"kind": "drop-tail"}},
+            "down": {"from": "b", "to": "a", "rate": "1Mbps", "delay": "1ms"},
         },
         "traffic": {"up": {"from": "a", "to": "b", "kind": "ftp"}},
     }

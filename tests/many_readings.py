@@ -142,5 +142,6 @@ def made(out: Path = Path()) -> StudyResult:
             "seconds": 1.0,
             "live": None,
         },
+        results={},
         report=out / "report.html",
     )

@@ -28,7 +28,6 @@ WORDS = {
 WRITERS = {
     "comparison/calibrate.py": "a line on which nothing queues",
     "live/runs.py": "the network around a command",
-    "live_agreement/agreement.py": "the cases that are compared",
     "report_card/experiments.py": "the scenarios of report cards",
     "report_card/network.py": "their network",
     "report_card/parameters.py": "the parameters that they vary",

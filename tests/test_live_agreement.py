@@ -1,107 +1,287 @@
-"""Simulated and live runs side by side: what is compared, and how it is judged."""
+"""Simulated and live runs side by side: a study of any scenario; what is compared, judged and refused."""
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
 import pytest
+from live_rig import MIXED, NEEDED
+from typer.testing import CliRunner
 
+import aqmlab as al
+from aqmlab import _core, live
 from aqmlab.campaign import live as live_runs
-from aqmlab.live_agreement import agreement as live_agreement
-from aqmlab.live_agreement.agreement import LOADS, MEASURES, QUEUES, TCPS
+from aqmlab.cli.app import app
+from aqmlab.live_agreement import agreement
 from aqmlab.scenario import Scenario
+from aqmlab.store import Store
+from aqmlab.study import Study, StudyResult, run_study
 
 REPLICATIONS = 4
+SHORT = {"duration": "8s", "warm_up": "2s"}
+WEB = {"traffic.web": {"kind": "web", "load": 0.3}}
+FAMILIES = ("drop-tail", "red", "shred", "rio-ps", "drr")
 
 
-class _Changed:
-    """A scenario whose runs stand for live ones: simulated, with other hosts."""
-
-    def __init__(self, scenario: Scenario, **changes: Any) -> None:
-        self._scenario = scenario.with_(changes)
-
-    @property
-    def digest(self) -> str:
-        return f"live-{self._scenario.digest}"
-
-    def run(self, seed: int | None = None, *, watch: Any = None) -> Any:
-        run = self._scenario.run(seed, watch=watch)
-        lateness = {"p99_us": 60.0, "max_us": 300.0}
-        run.manifest["live"] = {"ended_s": 30.0, "lateness": lateness, "repeated": [], "tcp_shortfalls": {}}
-        return run
+def scenario(**changes: Any) -> Scenario:
+    return Scenario.load("live-agreement", {**SHORT, **changes})
 
 
-def _instead_of_live(monkeypatch: pytest.MonkeyPatch, **changes: Any) -> None:
-    def changed(scenario: Scenario) -> _Changed:
-        return _Changed(scenario, **changes)
+def instead_of_live(monkeypatch: pytest.MonkeyPatch, **changes: Any) -> None:
+    """Simulated runs with some changes stand for live ones."""
 
-    monkeypatch.setattr(live_runs, "ValidRuns", changed)
-    monkeypatch.setattr(live_runs, "need", lambda: None)
+    class Simulated(live_runs.ValidRuns):
+        def __init__(self, scenario: Scenario) -> None:
+            super().__init__(scenario.with_(changes))
+
+        def run(self, seed: int | None = None, *, watch: Any = None) -> Any:
+            run = self._scenario.run(seed, watch=watch)
+            lateness = {"p99_us": 60.0, "max_us": 300.0}
+            run.manifest["live"] = {
+                "ended_s": 30.0,
+                "lateness": lateness,
+                "repeated": [],
+                "tcp_shortfalls": {},
+            }
+            return run
+
+    monkeypatch.setattr(live_runs, "ValidRuns", Simulated)
+    monkeypatch.setattr(live_runs, "need", lambda scenarios=(): None)
     monkeypatch.setattr(live_runs, "APART_S", 0.0)
 
 
-def _run(out: Path, **more: Any) -> live_agreement.Comparison:
-    only: dict[str, Any] = {"queues": ["red"], "loads": ["4", "4+web"], "tcps": ["reno"]}
-    return live_agreement.run(out, **{**only, "replications": REPLICATIONS, **more})
+def study(**more: Any) -> Study:
+    found = {"queues": ["red"], "replications": REPLICATIONS, **more}
+    return agreement.study(scenario(**WEB), **found)
 
 
-def test_every_case_is_a_scenario_of_its_own() -> None:
-    sweep = live_agreement.experiment("simulated").sweep("full")
-    cases = [sweep.scenario_of(point).digest for point in sweep.points()]
-    assert len(set(cases)) == len(cases) == len(QUEUES) * len(LOADS) * len(TCPS) == 40
+def run(out: Path, **more: Any) -> StudyResult:
+    return run_study(study(**more), out)
+
+
+# What is compared
+
+
+def test_the_cases_of_the_page_are_scenarios_of_their_own() -> None:
+    tcps = ("reno/rack", "cubic/rack")
+    without = agreement.study(scenario(), queues=FAMILIES, tcps=tcps, vary={"traffic.ftp.flows": [1, 4, 10]})
+    beside = agreement.study(scenario(**WEB), queues=FAMILIES, tcps=tcps, vary={"traffic.ftp.flows": [4]})
+    digests = set()
+    for one in (without, beside):
+        simulated, of_live = (each.sweep("full") for each in one.experiments)
+        for point, other in zip(simulated.points(), of_live.points(), strict=True):
+            made = simulated.scenario_of(point)
+            assert made.digest == of_live.scenario_of(other).digest
+            assert made.effective["tcp"]["recovery"]["kind"] == "rack", "which the profile has"
+            digests.add(made.digest)
+    assert len(digests) == 40
+
+
+@pytest.mark.parametrize(
+    ("name", "of_links", "of_workloads"),
+    [
+        ("hello", ["bottleneck"], ["ftp.goodput", "web.mean-time"]),
+        (
+            "unresponsive",
+            ["bottleneck"],
+            ["flood.goodput", "flood.delay", "uploads.goodput", "web.mean-time"],
+        ),
+        (
+            "page-load",
+            ["bottleneck"],
+            ["bulk.goodput", "cbr.goodput", "cbr.delay", "pages.mean-time", "pages.mean-page"],
+        ),
+        ("two-bottlenecks", ["first", "second"], ["across.goodput", "far.mean-time", "near.mean-time"]),
+    ],
+)
+def test_measures_follow_from_the_links_and_the_workloads(
+    name: str, of_links: list[str], of_workloads: list[str]
+) -> None:
+    wanted = [f"{link}.{what}" for link in of_links for what in ("drops", "mean-queue")]
+    assert [one.name for one in agreement.measured(Scenario.load(name))] == [*wanted, *of_workloads]
+
+
+def test_without_a_name_the_scenario_itself_is_run() -> None:
+    found = agreement.study(Scenario.load("hello"))
+    assert {one.labels for one in found.experiments} == {("case",)}
+    (point,) = found.experiments[0].sweep("full").points()
+    assert point.labels == {"case": "hello"}
+
+
+def test_each_measure_is_a_claim_that_the_ratio_is_near_1() -> None:
+    found = study()
+    assert [one.rule.text for one in found.claims] == [
+        "live and simulated, at each queue: packets dropped, live/simulated in [0.9, 1.1]",
+        "live and simulated, at each queue: mean queue, live/simulated in [0.9, 1.1]",
+        "live and simulated, at each queue: ftp goodput, live/simulated in [0.95, 1.05]",
+        "live and simulated, at each queue: web time, mean, live/simulated in [0.9, 1.1]",
+    ]
+    assert [one.live for one in found.experiments] == [False, True]
+    assert {(one.seeds, one.first_seed) for one in found.experiments} == {(REPLICATIONS, 1)}
+
+
+# How runs are judged
 
 
 def test_runs_that_are_the_same_agree(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    _instead_of_live(monkeypatch)
-    found = _run(tmp_path)
-    assert not found.failures
-    assert [one.measure for one in found.compared] == [one.name for one in MEASURES[:3]] + [
-        one.name for one in MEASURES
-    ]
-    for one in found.compared:
+    instead_of_live(monkeypatch)
+    result = run(tmp_path, vary={"traffic.ftp.flows": [1, 4]})
+    assert not result.failures
+    assert set(result.verdicts.values()) == {"holds"}
+    found = agreement.compared(result)
+    assert len(found) == 2 * 4
+    for one in found:
         assert (one.ratio, one.verdict) == (1.0, "equivalent")
         assert one.simulated == one.live > 0
 
 
 def test_a_line_that_is_faster_does_not_agree(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    _instead_of_live(monkeypatch, **{"bottleneck.rate": "12Mbps"})
-    goodput = [one for one in _run(tmp_path).compared if one.measure == "goodput"]
-    assert [one.verdict for one in goodput] == ["miss", "miss"]
-    assert goodput[0].ratio == pytest.approx(1.2, abs=0.02)
+    instead_of_live(monkeypatch, **{"bottleneck.rate": "12Mbps"})
+    four = agreement.study(scenario(), vary={"traffic.ftp.flows": [4]}, replications=REPLICATIONS)
+    result = run_study(four, tmp_path)
+    (goodput,) = (one for one in agreement.compared(result) if one.measure == "ftp.goodput")
+    assert (goodput.at, goodput.verdict, goodput.tolerance) == ({"flows": 4}, "miss", 0.05)
+    assert goodput.ratio == pytest.approx(1.2, abs=0.02)
+    assert result.verdicts["ftp.goodput"] == "fails"
+    assert f"{goodput.simulated:.3g} | {goodput.live:.3g} ≠" in result.report.read_text()
+
+
+def test_a_point_is_judged_by_its_own_interval_and_a_claim_allows_for_all_of_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    instead_of_live(monkeypatch, **{"bottleneck.rate": "12Mbps"})
+    rates = agreement.study(
+        scenario(**{"traffic.ftp.flows": 4}),
+        vary={"bottleneck.rate": ["10Mbps", "12Mbps"]},
+        replications=REPLICATIONS,
+    )
+    result = run_study(rates, tmp_path)
+    points = [one for one in agreement.compared(result) if one.measure == "ftp.goodput"]
+    assert [one.verdict for one in points] == ["miss", "equivalent"]
+    parts = result.judged.of("ftp.goodput").parts
+    assert [one.wider for one in parts] == [True, False]
+    assert parts[0].low < points[0].low < points[0].high < parts[0].high
 
 
 def test_a_change_of_the_simulated_runs_shows_what_a_difference_comes_from(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    _instead_of_live(monkeypatch, **{"bottleneck.rate": "12Mbps"})
-    found = _run(tmp_path, simulated={"bottleneck.rate": "12Mbps"})
-    assert {one.verdict for one in found.compared} == {"equivalent"}
+    instead_of_live(monkeypatch, **{"bottleneck.rate": "12Mbps"})
+    result = run(tmp_path, simulated={"bottleneck.rate": "12Mbps"})
+    assert {one.verdict for one in agreement.compared(result)} == {"equivalent"}
 
 
 def test_what_was_run_is_not_run_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    _instead_of_live(monkeypatch)
-    first = _run(tmp_path, loads=["4"])
+    instead_of_live(monkeypatch)
+    first = run(tmp_path)
 
     def refuse(*_: Any, **__: Any) -> None:
         raise AssertionError("a run that was kept is made again")
 
     monkeypatch.setattr(Scenario, "run", refuse)
-    assert _run(tmp_path, loads=["4"]) == first
+    again = run(tmp_path)
+    assert agreement.compared(again) == agreement.compared(first)
+    assert again.failures == ()
 
 
-def test_lines_tell_every_case_and_what_does_not_agree(
+# The command
+
+
+def command(*arguments: str) -> Any:
+    return CliRunner().invoke(app, ["live", "agree", *arguments])
+
+
+@pytest.fixture
+def as_root(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The command does not run itself again in a user namespace."""
+    monkeypatch.setattr(_core, "needs_user_namespace", lambda: False, raising=False)
+
+
+OPTIONS = (
+    *("--queues", "red,drr", "--tcp", "reno/rack", "--vary", "traffic.ftp.flows=2"),
+    *("--set", "duration=8s", "--set", "warm_up=2s", "--replications", "2"),
+)
+
+
+@pytest.mark.usefixtures("as_root")
+def test_the_command_prints_a_line_for_each_point_and_what_does_not_agree(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    _instead_of_live(monkeypatch, **{"bottleneck.rate": "12Mbps"})
-    found = _run(tmp_path)
-    text = "\n".join(live_agreement.lines(found))
-    goodput = found.compared[0]
-    assert f"{goodput.simulated:.2f} | {goodput.live:.2f} ≠" in text
-    assert f"≠ red, 4, reno: goodput live/simulated {goodput.ratio:.3f}" in text
-    assert f"{2 * REPLICATIONS} live runs on Linux" in text
+    instead_of_live(monkeypatch, **{"bottleneck.rate": "12Mbps"})
+    done = command("live-agreement", *OPTIONS, "--out", str(tmp_path))
+    assert done.exit_code == 1
+    lines = done.stdout.splitlines()
+    assert sum("| " in line and "reno/rack" in line and "│" in line for line in lines) == 2
+    assert any(
+        line.startswith("≠ queue = red, tcp = reno/rack, flows = 2: ftp goodput, live/simulated 1.")
+        for line in lines
+    )
+    assert "4 live runs on Linux" in done.stdout
+    page = (tmp_path / "report.html").read_text()
+    assert f"aqmlab live agree live-agreement {' '.join(OPTIONS[:4])}" in page
+    asked = command("live-agreement", *OPTIONS, "--json", "--out", str(tmp_path))
+    found = json.loads(asked.stdout)
+    assert (found["replications"], found["live"]["runs"], found["failures"]) == (2, 4, [])
+    assert found["compared"][0]["at"] == {"queue": "red", "tcp": "reno/rack", "flows": 2}
+    assert {one["measure"] for one in found["compared"]} == {
+        "bottleneck.drops",
+        "bottleneck.mean-queue",
+        "ftp.goodput",
+    }
 
 
-def test_a_name_that_is_not_known_is_told_with_those_that_are(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match=r"no case is named `codel`: there is drop-tail, red, shred"):
-        live_agreement.run(tmp_path, queues=["codel"])
+@pytest.mark.usefixtures("as_root")
+def test_the_command_says_what_is_wrong_before_any_run(tmp_path: Path) -> None:
+    for arguments, message in (
+        (["hello", "--queues", "codle"], "no queue is named `codle`: did you mean codel"),
+        (["hello", "--tcp", "cubick"], "did you mean `cubic`?"),
+        (["hello", "--at", "bottleneck"], "at: says where queues are replaced, and no queue is named"),
+        (["hello", "--vary", "queue=red"], "vary: queue: is no path of the scenario: --queues takes"),
+        (["hello", "--vary", "a=1", "--vary", "a=2"], "--vary a=2: a stands there twice"),
+        (["hello", "--vary", "traffic.ftp.flows=0,4"], "point 0 (flows = 0): traffic.ftp.flows: must be"),
+        (["hello", "--simulated", "nonsense=3"], "unknown key `nonsense`"),
+    ):
+        done = command(*arguments, "--out", str(tmp_path))
+        said = str(done.exception) + done.stderr
+        assert message in said
+    assert not list((tmp_path / "store").rglob("*.log"))
+
+
+def test_what_cannot_be_simulated_is_refused() -> None:
+    program = {"traffic.wget": {"kind": "program", "client": ["true"]}}
+    with pytest.raises(ValueError, match=r"^hello cannot be simulated: traffic\.wget\.kind: a program"):
+        agreement.study(Scenario.load("hello", program))
+    elastic = Path(__file__).parent.parent / "scenarios/flow-level/elastic.toml"
+    with pytest.raises(ValueError, match=r"is of the level `flow`: live runs are of `packet`"):
+        agreement.study(Scenario.load(elastic))
+    with pytest.raises(ValueError, match="replications: must be a whole number of at least 2, is 1"):
+        agreement.study(Scenario.load("hello"), replications=1)
+
+
+@NEEDED
+def test_what_cannot_be_run_live_is_refused_before_any_run(tmp_path: Path) -> None:
+    live.check(Scenario.load("real-tcp"))
+    with pytest.raises(al.ScenarioError, match=r"traffic\.call\.kind: datagrams go one way"):
+        live.check(Scenario.load("call"))
+    with pytest.raises(al.ScenarioError, match=r"tcp\.recovery"):
+        live.check(Scenario.load("real-tcp", {"tcp.recovery.kind": "tahoe"}))
+    video = agreement.study(Scenario.load("video"), queues=["codel", "pie"])
+    with pytest.raises(ValueError, match=r"^video cannot be run live: traffic\.film\.kind: a client"):
+        run_study(video, tmp_path)
+    assert Store(tmp_path / "store", read_only=True).runs().height == 0
+
+
+@NEEDED
+def test_live_runs_are_compared_with_simulated_ones(tmp_path: Path) -> None:
+    path = tmp_path / "mixed.toml"
+    path.write_text(MIXED)
+    mixed = agreement.study(Scenario.load(path), queues=["drop-tail", "codel"], replications=2)
+    result = run_study(mixed, tmp_path / "out")
+    assert result.failures == ()
+    goodput = [one for one in agreement.compared(result) if one.measure == "ftp.goodput"]
+    assert [one.at for one in goodput] == [{"queue": "drop-tail"}, {"queue": "codel"}]
+    for one in goodput:
+        assert 0.5 < one.ratio < 2
+    assert result.provenance["live"]["runs"] == 4

@@ -190,7 +190,7 @@ LIVE = dataclasses.replace(
 
 def live_study(monkeypatch: pytest.MonkeyPatch, fake: FakeLive, out: Path) -> StudyResult:
     monkeypatch.setattr(live_runs.live, "run", fake.run)
-    monkeypatch.setattr(live_runs, "need", lambda: None)
+    monkeypatch.setattr(live_runs, "need", lambda scenarios: None)
     return study.run(LIVE, out, jobs=1)
 
 
@@ -205,7 +205,7 @@ def test_a_live_study_goes_on_where_it_stopped(monkeypatch: pytest.MonkeyPatch, 
     assert live_study(monkeypatch, again, tmp_path).verdicts == result.verdicts
     assert again.made == 6
     # A study that is complete needs no live run, and so no machine that can make one.
-    monkeypatch.setattr(live_runs, "need", lambda: pytest.fail("nothing is to be run"))
+    monkeypatch.setattr(live_runs, "need", lambda scenarios: pytest.fail("nothing is to be run"))
     assert study.run(LIVE, tmp_path).provenance["live"]["runs"] == 16
 
 

@@ -9,7 +9,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext, suppress
 from typing import TypeVar
 
 from aqmlab import _core
@@ -63,6 +63,14 @@ def interruptible(work: Callable[[_core.Watch], R], watch: _core.Watch | None = 
     if threading.current_thread() is not threading.main_thread():
         return work(watch)
     return watched(work, watch, None)
+
+
+def attempted(work: Callable[[_core.Watch], object]) -> None:
+    """Raises what `work` refuses, and makes no run: `work` gets a watch that is stopped already."""
+    watch = _core.Watch()
+    watch.stop()
+    with held_back(), suppress(KeyboardInterrupt):
+        work(watch)
 
 
 def watched(

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from aqmlab import _core, live
+from aqmlab._support.mistakes import Mistakes
 from aqmlab.scenario import Scenario
 from aqmlab.scenario.run import Run
 
@@ -42,6 +43,13 @@ class ValidRuns:
         """The scenario in full."""
         return self._scenario.effective
 
+    def check(self) -> None:
+        """Raises `ValueError`, which names the scenario and the field, if it cannot be run live."""
+        try:
+            live.check(self._scenario, nearest_tcp=True)
+        except ValueError as error:
+            raise ValueError(f"{self._scenario.name} cannot be run live: {error}") from None
+
     def run(self, seed: int | None = None, *, watch: _core.Watch | None = None) -> Run:
         """A valid run, with the nearest TCP and until its work is done.
 
@@ -63,12 +71,18 @@ def at_once() -> int:
     return AT_ONCE_ON_A_CORE * (os.cpu_count() or 1)
 
 
-def need() -> None:
-    """Raises `NotLive` if no live run is possible on this machine, with the reason."""
+def need(scenarios: Iterable[object] = ()) -> None:
+    """Raises `NotLive` if no live run is possible on this machine, with the reason, and `ValueError`, with a
+    line for each mistake, if one of these scenarios (`ValidRuns`) cannot be run live."""
     granted = live.privileges()
     reasons = [f"{name}: {granted[name]}" for name in ("namespaces", "tun") if granted[name]]
     if reasons:
         raise live.NotLive("no live run is possible here: " + "; ".join(reasons))
+    mistakes = Mistakes()
+    for one in scenarios:
+        if isinstance(one, ValidRuns):
+            mistakes.attempt(one.check)
+    mistakes.finish()
 
 
 def facts(manifest: Mapping[str, Any]) -> dict[str, Any]:

@@ -12,7 +12,7 @@ EXAMPLES: Mapping[str, str] = {
     "run": "aqmlab run hello --set bottleneck.rate=5Mbps --out results",
     "live check": "aqmlab live check",
     "live run": "aqmlab live run real-tcp --pcap packets.pcapng",
-    "live agree": "aqmlab live agree --queues codel --loads 4 --tcp cubic",
+    "live agree": "aqmlab live agree hello --queues codel,red --tcp cubic/rack",
     "live watch": "aqmlab live watch",
     "live shell": "aqmlab live shell --rate 10Mbps --queue codel --server 'iperf3 -s' -- iperf3 -c server",
     "check": "aqmlab check hello --set bottleneck.rate=5Mbps",

@@ -9,7 +9,7 @@ import typer
 
 from aqmlab._support.names import hint, listed
 from aqmlab.charts.style import Look
-from aqmlab.cli import completion, dask_options
+from aqmlab.cli import dask_options
 from aqmlab.cli.dask_options import Dask, DaskSlurm, DaskSsh, DaskWorkers, Jobs
 from aqmlab.cli.options import (
     INTERRUPTED,
@@ -19,10 +19,12 @@ from aqmlab.cli.options import (
     At,
     Font,
     Pictures,
+    Queues,
     ScenarioFile,
     Seed,
     Settings,
     StoreFolder,
+    Tcps,
     Width,
     links_of,
     load_scenario,
@@ -35,26 +37,9 @@ from aqmlab.comparison.comparison import Metric
 
 def compare(
     scenario: ScenarioFile,
-    queues: Annotated[
-        str,
-        typer.Option(
-            metavar="NAME,...",
-            autocompletion=completion.several_of("queues"),
-            help="Queues to compare, separated by commas: kinds, or [queues.NAME] of the scenario. Each "
-            "replaces the queue of every link that has one, unless --at names links.",
-        ),
-    ] = "",
+    queues: Queues = "",
     at: At = None,
-    tcp: Annotated[
-        str,
-        typer.Option(
-            metavar="NAME,...",
-            autocompletion=completion.several_of("aliases"),
-            help="TCPs to compare, separated by commas: CONTROL/RECOVERY such as cubic/sack, or an alias; "
-            "`aqmlab list tcp` lists them. They change the scenario's [tcp]; a workload's own "
-            "[traffic.NAME.tcp] stays as it is.",
-        ),
-    ] = "",
+    tcp: Tcps = "",
     replications: Annotated[int, typer.Option(min=1, help="Number of runs of each variant.")] = 10,
     seed: Seed = None,
     settings: Settings = None,

@@ -10,13 +10,23 @@ import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from aqmlab import _core
+from aqmlab._support.names import listed
 from aqmlab.cli import completion
-from aqmlab.cli.options import Settings
+from aqmlab.cli.options import (
+    INTERRUPTED,
+    AsJson,
+    At,
+    Queues,
+    Settings,
+    Tcps,
+    links_of,
+    load_scenario,
+)
 from aqmlab.live import NotLive
 
 if TYPE_CHECKING:
@@ -59,6 +69,16 @@ CongestionControl = Annotated[
     typer.Option(
         metavar="NAME",
         help="A congestion control of this machine's kernel, such as bbr, in place of the one in [tcp].",
+    ),
+]
+
+
+AgreeScenario = Annotated[
+    Path,
+    typer.Argument(
+        metavar="[SCENARIO]",
+        autocompletion=completion.scenario,
+        help="A scenario file (TOML), or the name of a scenario that comes with aqmlab.",
     ),
 ]
 
@@ -182,10 +202,19 @@ def run(
 
 @app.command()
 def agree(
-    queues: Annotated[str, typer.Option(metavar="NAME,...", help="Some of the queues.")] = "",
-    loads: Annotated[str, typer.Option(metavar="NAME,...", help="Some of the loads: 1, 4, 10, 4+web.")] = "",
-    tcp: Annotated[str, typer.Option(metavar="NAME,...", help="reno or cubic.")] = "",
-    replications: Annotated[int, typer.Option(min=2, help="Runs of each case, of either kind.")] = 5,
+    scenario: AgreeScenario = Path("live-agreement"),
+    queues: Queues = "",
+    at: At = None,
+    tcp: Tcps = "",
+    vary: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="PATH=VALUE,...",
+            help="Values of the scenario to run, such as traffic.ftp.flows=1,4,10; repeat it for more.",
+        ),
+    ] = None,
+    replications: Annotated[int, typer.Option(min=2, help="Runs of each point, of either kind.")] = 5,
+    settings: Settings = None,
     simulated: Annotated[
         list[str] | None,
         typer.Option(
@@ -196,35 +225,85 @@ def agree(
     jobs: Annotated[
         int | None, typer.Option(min=1, help="How many live runs at once; by default two on each core.")
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
-    out: Annotated[Path, typer.Option(help="A folder, where runs are kept as soon as they are made.")] = Path(
-        "out/live-agree"
-    ),
+    as_json: AsJson = False,
+    out: Annotated[
+        Path,
+        typer.Option(
+            metavar="FOLDER",
+            help="Where the report and, in the folder store, its runs are kept as soon as they are made.",
+        ),
+    ] = Path("out/live-agree"),
 ) -> None:
-    """Runs scenarios simulated and live, and says how near their measures are."""
-    from aqmlab.live_agreement import agreement as live_agreement
+    """Runs a scenario simulated and live, and says how near the measures are."""
+    # Runs take all cores: more threads of polars' would only take turns with them.
+    os.environ.setdefault("POLARS_MAX_THREADS", "1")
+    from aqmlab.campaign import Local
+    from aqmlab.cli import live_text
+    from aqmlab.live_agreement import agreement
     from aqmlab.scenario import settings_of
+    from aqmlab.scenario.queues import different_rates, replacement
+    from aqmlab.study import run_study
 
-    def chosen(names: str, known: Iterable[str]) -> list[str]:
-        return [name.strip() for name in names.split(",")] if names else list(known)
-
-    found = live_agreement.run(
-        out,
-        queues=chosen(queues, live_agreement.QUEUES),
-        loads=chosen(loads, live_agreement.LOADS),
-        tcps=chosen(tcp, live_agreement.TCPS),
-        replications=replications,
+    chosen = load_scenario(scenario, settings)
+    study = agreement.study(
+        chosen,
+        queues=listed(queues),
+        tcps=listed(tcp),
+        at=links_of(at),
+        vary=_axes(vary or ()),
         simulated=settings_of(simulated or []),
-        jobs=jobs,
+        replications=replications,
     )
+    if queues:
+        for note in (replacement(chosen, links_of(at)), different_rates(chosen, links_of(at))):
+            if note:
+                print(f"aqmlab: {note}", file=sys.stderr)
+    given = {
+        "--queues": [queues],
+        "--at": at or [],
+        "--tcp": [tcp],
+        "--vary": vary or [],
+        "--replications": [str(replications)],
+        "--set": settings or [],
+        "--simulated": simulated or [],
+    }
+    words = [f"{option} {shlex.quote(text)}" for option, texts in given.items() for text in texts if text]
+    try:
+        result = run_study(
+            study,
+            out,
+            jobs=jobs or agreement.AT_ONCE_ON_A_CORE * (os.cpu_count() or 1),
+            executor=Local(),
+            command=" ".join(["aqmlab live agree", shlex.quote(str(scenario)), *words]),
+        )
+    except KeyboardInterrupt:
+        print(
+            f"aqmlab: interrupted; finished runs are kept in {out}, the same command goes on",
+            file=sys.stderr,
+        )
+        raise typer.Exit(INTERRUPTED) from None
     if as_json:
-        print(json.dumps(live_agreement.table(found), indent=2))
+        print(json.dumps(agreement.record(result), indent=2))
     else:
-        print("\n".join(live_agreement.lines(found)))
-    for failure in found.failures:
+        live_text.print_agreement(result)
+        print(f"\nReport: {result.report}")
+    for failure in result.failures:
         print(f"aqmlab: {failure}", file=sys.stderr)
-    if found.failures or any(one.verdict == "miss" for one in found.compared):
+    if result.failures or any(one.verdict == "miss" for one in agreement.compared(result)):
         raise typer.Exit(1)
+
+
+def _axes(texts: Iterable[str]) -> dict[str, list[Any]]:
+    """The axes that `--vary` names. Raises `ValueError` if two are of one path."""
+    from aqmlab.sweep.file import axis_of
+
+    axes: dict[str, list[Any]] = {}
+    for text in texts:
+        path, values = axis_of(text)
+        if path in axes:
+            raise ValueError(f"--vary {text}: {path} stands there twice: name all its values in one")
+        axes[path] = values
+    return axes
 
 
 @app.command()

@@ -5,8 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from aqmlab.cli import run_text
+from aqmlab import stats
+from aqmlab.cli import run_text, table_text
+from aqmlab.live_agreement import agreement
 from aqmlab.scenario.run import Run
+from aqmlab.study import StudyResult
 
 _FEATURES = {
     "fifo": "real-time priority",
@@ -52,6 +55,29 @@ def lines(result: Run, name: str) -> Iterator[str]:
         yield "  valid"
     for objection in live["objections"]:
         yield f"  NOT VALID: {objection}"
+
+
+def print_agreement(result: StudyResult) -> None:
+    """A line for each point: each measure simulated and live. Below stands what is not equivalent, and how
+    many are."""
+    found = agreement.compared(result)
+    table = agreement.tabulated(found)
+    axes = len(result.study.experiments[0].labels)
+    rows = [["" if cell is None else str(cell) for cell in row] for row in table.iter_rows()]
+    title = f"Simulated | live, means of {result.study.experiments[0].seeds} runs"
+    table_text.print_table(title, table.columns, rows, left=axes)
+    print(agreement.legend())
+    for one in found:
+        if one.verdict != "equivalent":
+            print(agreement.sentence(one))
+    counts = {verdict: sum(one.verdict == verdict for one in found) for verdict in stats.AGREEMENT_SIGNS}
+    print(f"{len(found)} comparisons: {', '.join(f'{count} {verdict}' for verdict, count in counts.items())}")
+    facts = result.provenance["live"]
+    if facts:
+        print(
+            f"{facts['runs']} live runs on Linux {', '.join(facts['kernels'])}, all of them valid; "
+            f"{facts['repeated']} were not and were made again"
+        )
 
 
 def _controls(workload: str, ends: dict[str, Any]) -> Iterator[str]:

@@ -31,6 +31,25 @@ Settings = Annotated[
     typer.Option("--set", metavar="PATH=VALUE", help="Change a value, such as bottleneck.queue.max_p=0.2."),
 ]
 
+Queues = Annotated[
+    str,
+    typer.Option(
+        metavar="NAME,...",
+        autocompletion=completion.several_of("queues"),
+        help="Queues to compare, separated by commas: kinds, or [queues.NAME] of the scenario. Each "
+        "replaces the queue of every link that has one, unless --at names links.",
+    ),
+]
+Tcps = Annotated[
+    str,
+    typer.Option(
+        metavar="NAME,...",
+        autocompletion=completion.several_of("aliases"),
+        help="TCPs to compare, separated by commas: CONTROL/RECOVERY such as cubic/sack, or an alias; "
+        "`aqmlab list tcp` lists them. They change the scenario's [tcp]; a workload's own "
+        "[traffic.NAME.tcp] stays as it is.",
+    ),
+]
 At = Annotated[
     list[str] | None,
     typer.Option(

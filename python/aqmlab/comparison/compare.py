@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from aqmlab._support import arguments
+from aqmlab.comparison import variants
 from aqmlab.comparison.comparison import Comparison, Metric, Variant
 from aqmlab.measures import Measure
 from aqmlab.scenario import Scenario
@@ -68,26 +69,19 @@ def compare(
     arguments.count_or_none("first_seed", first_seed, 0)
     arguments.count_or_none("jobs", jobs, 1)
     metric = arguments.word("metric", metric, Metric)
-    if scenario.level != "packet":
-        raise ValueError(
-            f"{scenario.name} is of the level `{scenario.level}`: queues and TCPs are of `packet`"
-        )
     if not queues and not tcps:
         raise ValueError("queues: name at least one queue, or one of tcps")
-    if at and not queues:
-        raise ValueError("at: says where queues are replaced, and no queue is named")
-    for name, listed in (("queues", queues), ("tcps", tcps), ("at", at)):
-        arguments.unique(name, listed)
+    axes = variants.axes(scenario, queues, tcps, at)
     links = links_for(scenario, at) if queues else []
     kept = scenario.effective["record"]["transfer_columns"]
     if kept and not set(kept) >= TIMED:
         raise ValueError(f"record.transfer_columns: a comparison needs {', '.join(sorted(TIMED))}")
-    sweep = _sweep(scenario, queues, tcps, links, metric, replications, first_seed)
-    variants: dict[Variant, Scenario] = {(): scenario}
+    sweep = _sweep(scenario, axes, metric, replications, first_seed)
+    scenarios: dict[Variant, Scenario] = {(): scenario}
     for change, wanted in ((partial(with_queue, at=links), queues), (with_tcp, tcps)):
         if wanted:
-            variants = {
-                (*so_far, name): change(one, name) for so_far, one in variants.items() for name in wanted
+            scenarios = {
+                (*so_far, name): change(one, name) for so_far, one in scenarios.items() for name in wanted
             }
     store = store or Store.in_memory()
     account = campaign.Account()
@@ -113,8 +107,8 @@ def compare(
         interrupted=interrupted,
     )
     return Comparison(
-        queues={names[0]: _queue_of(one, links[0]) for names, one in variants.items()} if queues else {},
-        tcps={names[-1]: one.effective["tcp"] for names, one in variants.items()} if tcps else {},
+        queues={names[0]: _queue_of(one, links[0]) for names, one in scenarios.items()} if queues else {},
+        tcps={names[-1]: one.effective["tcp"] for names, one in scenarios.items()} if tcps else {},
         results=_by_quantile(results) if metric is Metric.RESPONSE_TIME else _without(results, TIMES),
         times=_times_of(results, store),
         replications=replications,
@@ -124,7 +118,7 @@ def compare(
         notes=[note] if queues and (note := different_rates(scenario, at)) else [],
         edges={
             "/".join(names): list(one.effective["edges"])
-            for names, one in variants.items()
+            for names, one in scenarios.items()
             if "edges" in one.effective and "edges" not in scenario.effective
         },
     )
@@ -132,29 +126,12 @@ def compare(
 
 def _sweep(
     scenario: Scenario,
-    queues: Sequence[str],
-    tcps: Sequence[str],
-    links: Sequence[str],
+    axes: Mapping[str, Changes],
     metric: Metric,
     replications: int,
     first_seed: int | None,
 ) -> Sweep:
-    """The comparison as a sweep: the axes `queue` and `tcp`, as far as they are compared."""
-
-    def changed(
-        change: Callable[[Scenario, str], Scenario], name: str, table: dict[str, Any]
-    ) -> dict[str, Any]:
-        made = Scenario.from_dict(table, files=scenario.files, name=scenario.name)
-        return dict(change(made, name).given)
-
-    axes = {
-        label: Changes({name: partial(changed, change, name) for name in names})
-        for label, change, names in (
-            ("queue", partial(with_queue, at=links), queues),
-            ("tcp", with_tcp, tcps),
-        )
-        if names
-    }
+    """The comparison as a sweep."""
     of_metric = [RESPONSE_TIMES] if metric is Metric.RESPONSE_TIME else _told(scenario)
     return Sweep(
         scenario,

@@ -65,6 +65,14 @@ def run(
     return interruptible(work, watch)
 
 
+def check(scenario: Scenario, *, nearest_tcp: bool = False) -> None:
+    """Raises what `run` refuses of a scenario before it begins, in a fifth of a second at most."""
+    from aqmlab._support.parallel import attempted
+
+    _need_linux()
+    attempted(lambda watch: _core.run_live(scenario.plan, watch, nearest_tcp=nearest_tcp))
+
+
 def with_command(
     scenario: Scenario | None,
     command: Sequence[str],

@@ -352,11 +352,15 @@ class StudyResult:
     warnings: tuple[str, ...]
     provenance: Mapping[str, Any]
     report: Path
+    results: ExperimentResults
+    """The main runs, a table for each experiment, by its name."""
     floors: tuple[Floor, ...] = ()
     level: float = LEVEL
     """The level of each interval, but of those that allow for the number of parts."""
     source: str = ""
     """How a reader asks for the study: its name, or its file."""
+    command: str = ""
+    """The command that makes the report, without its folder, if that is not `aqmlab study run`."""
 
     @property
     def verdicts(self) -> dict[str, str]:

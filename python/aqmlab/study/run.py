@@ -11,7 +11,7 @@ import json
 import math
 import sys
 import time
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -20,7 +20,18 @@ import polars as pl
 
 from aqmlab import stats
 from aqmlab._support.files import write_csv, write_text
-from aqmlab.campaign import Account, Executor, Local, Refused, Task, execute, settled, together, version
+from aqmlab.campaign import (
+    Account,
+    Executor,
+    Local,
+    Refused,
+    Runnable,
+    Task,
+    execute,
+    settled,
+    together,
+    version,
+)
 from aqmlab.campaign import live as live_runs
 from aqmlab.charts import drawing
 from aqmlab.charts.chart import Chart
@@ -59,17 +70,18 @@ def run(
     claims: Sequence[str] = (),
     figures: Sequence[str] = (),
     source: str = "",
+    command: str = "",
 ) -> StudyResult:
     """Runs a study and writes `report.html`, `claims.json`, `values.parquet`, `figures/` and the folder
     `store` into `out`. With `claims` or `figures` (ids of figures or tables) only these are judged and drawn,
     by the runs that they need, without variants, and `part.html` shows them; raises `KeyError` if there is
     none of this name. `source` is how a reader asks for the study: its name, which is the default, or its
-    file.
+    file; `command` is the whole command that makes the report, if that is not `aqmlab study run`.
 
     Makes `jobs` runs at once; if `None`, as many as there are cores, or, of live runs, as many as
     `live_runs.at_once` says. Simulated runs are made by `executor` if there is one. Runs that `out` already
     holds are not made again. Live runs have the machine to themselves. Raises `NotLive` before any run if
-    they are impossible here.
+    they are impossible here, and `ValueError` if a scenario cannot be run live.
     `KeyboardInterrupt` passes through; what is finished by then is kept.
     """
     out.mkdir(parents=True, exist_ok=True)
@@ -95,7 +107,7 @@ def run(
     live_tasks = _tasks(live, {})
     kept = store.runs_of([task.scenario.digest for task in live_tasks])
     if not all(settled(kept.get(task.run), task.keys, retry=True) for task in live_tasks):
-        live_runs.need()
+        live_runs.need(_first_scenarios(live))
     account = Account()
     timing: dict[str, Any] = {}
 
@@ -153,6 +165,8 @@ def run(
         provenance=_provenance(main, store, counts, timing, time.monotonic() - began),
         report=out / ("part.html" if claims or figures else "report.html"),
         source=source or study.name,
+        command=command,
+        results=results,
     )
     parts = [
         study_values.Part(plans=main, counts=counts),
@@ -169,14 +183,16 @@ def run(
     return result
 
 
+def _first_scenarios(plans: Sequence[Planned]) -> Iterator[Runnable]:
+    """What is run at each point for its first seed."""
+    for planned in plans:
+        for _, scenario in planned.points:
+            yield scenario(planned.experiment.first_seed)
+
+
 def _check_scenarios(plans: Sequence[Planned]) -> None:
     """Raises `ValueError`, with a line for each mistake, if the core refuses the scenario of a point."""
-    problems = {
-        str(made.problem)
-        for planned in plans
-        for _, scenario in planned.points
-        if isinstance(made := scenario(planned.experiment.first_seed), Refused)
-    }
+    problems = {str(made.problem) for made in _first_scenarios(plans) if isinstance(made, Refused)}
     if problems:
         raise ValueError("\n".join(sorted(problems)))
 
@@ -275,6 +291,7 @@ def judge(study: Study, path: Path) -> StudyResult:
         level=found.level,
         provenance={"runs": sum(one.frame.height for one in found.main.values()), "live": None},
         report=path,
+        results=found.main,
     )
 
 

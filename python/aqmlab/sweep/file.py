@@ -208,8 +208,7 @@ def _is_measure(scenario: Scenario, own: Mapping[str, Measure], place: str, name
 
 def _override(axes: dict[str, Any], changes: dict[str, Any], overrides: Sequence[str]) -> None:
     for text in overrides:
-        name, value = parse_setting(text)
-        values = value if isinstance(value, list) else _listed(text.partition("=")[2])
+        name, values = axis_of(text)
         ending = [axis for axis in axes if axis == name or axis.rsplit(".", 1)[-1] == name]
         if len(ending) > 1:
             raise ValueError(f"{name}: may be {' or '.join(ending)}: write all of it")
@@ -218,7 +217,13 @@ def _override(axes: dict[str, Any], changes: dict[str, Any], overrides: Sequence
         elif len(values) > 1 or name in ("queue", "tcp"):
             axes[name] = values
         else:
-            changes[name] = value
+            changes[name] = parse_setting(text)[1]
+
+
+def axis_of(text: str) -> tuple[str, list[Any]]:
+    """The path and the values of `path=value,value`, as a command line has an axis. Raises `ValueError`."""
+    path, value = parse_setting(text)
+    return path, value if isinstance(value, list) else _listed(text.partition("=")[2])
 
 
 def _listed(text: str) -> list[Any]:

@@ -1,0 +1,56 @@
+"""Queues and TCPs by name as axes of a sweep: what a comparison varies, and whoever else compares them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
+
+from aqmlab._support import arguments
+from aqmlab.scenario import Scenario
+from aqmlab.scenario.queues import links_for, with_queue
+from aqmlab.scenario.tcps import with_tcp
+from aqmlab.sweep import Changes
+
+
+def axes(
+    scenario: Scenario, queues: Sequence[str] = (), tcps: Sequence[str] = (), at: Sequence[str] = ()
+) -> dict[str, Changes]:
+    """The axes `queue` and `tcp`, each where names are given for it.
+
+    A queue is a name in `[queues.NAME]` of the scenario, or a kind with its defaults. It replaces the queue
+    of each managed link that `at` names; without `at`, that of every managed link. A TCP is a congestion
+    control with a recovery, `CONTROL/RECOVERY`, or an alias, laid over the scenario's `tcp` table.
+
+    Raises `ValueError`, which names the argument, if the scenario has no packets, a name is unknown or stands
+    there twice, or `at` is given without queues.
+    """
+    queues, tcps, at = (
+        arguments.names(name, given) for name, given in (("queues", queues), ("tcps", tcps), ("at", at))
+    )
+    if scenario.level != "packet":
+        raise ValueError(
+            f"{scenario.name} is of the level `{scenario.level}`: queues and TCPs are of `packet`"
+        )
+    if at and not queues:
+        raise ValueError("at: says where queues are replaced, and no queue is named")
+    for name, listed in (("queues", queues), ("tcps", tcps), ("at", at)):
+        arguments.unique(name, listed)
+    links = links_for(scenario, at) if queues else []
+    found = {}
+    for label, change, names in (
+        ("queue", partial(with_queue, at=links), queues),
+        ("tcp", with_tcp, tcps),
+    ):
+        for name in names:
+            change(scenario, name)
+        if names:
+            found[label] = Changes({name: partial(_changed, scenario, change, name) for name in names})
+    return found
+
+
+def _changed(
+    base: Scenario, change: Callable[[Scenario, str], Scenario], name: str, table: dict[str, Any]
+) -> dict[str, Any]:
+    made = Scenario.from_dict(table, files=base.files, name=base.name)
+    return dict(change(made, name).given)

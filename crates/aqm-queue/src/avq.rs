@@ -18,7 +18,7 @@
 use aqm_net::{Backlog, ConfigErrors, ErrorCollector, Instant, Length, Packet, Rate, Size, parameters};
 use serde_json::{Value, json};
 
-use crate::pi::EcnRule;
+use crate::pi::pi::EcnRule;
 use crate::start::Start;
 use crate::{Build, Context, Derived, Fifo, Gauge, QueueDiscipline, Reason};
 

@@ -46,11 +46,11 @@ use aqm_net::{
 };
 use serde_json::{Value, json};
 
-use crate::ack_filter_rules::needless;
-use crate::cobalt_core::Judged;
+use crate::codel::cobalt_core::Judged;
 use crate::fair::flows::Flows;
+use crate::qdisc::truesize::truesize;
 use crate::start::Start;
-use crate::truesize::truesize;
+use crate::wrappers::ack_filter_rules::needless;
 use crate::{Build, Context, Derived, Gauge, Label, QueueDiscipline, Reason};
 use capacity::Capacity;
 use diffserv::Diffserv;

@@ -40,8 +40,8 @@ use std::ops::ControlFlow;
 use aqm_net::{Backlog, ConfigErrors, Instant, Length, Packet, Rate, Rng, Size, Span, choices, parameters};
 use serde_json::{Value, json};
 
+use crate::qdisc::truesize::truesize;
 use crate::start::Start;
-use crate::truesize::truesize;
 use crate::{Build, Context, Derived, Fifo, Gauge, QueueDiscipline, Reason};
 use controller::Controller;
 use scheduler::{Scheduler, Which};

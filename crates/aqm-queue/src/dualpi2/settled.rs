@@ -8,7 +8,7 @@ use super::scheduler::Scheduler;
 use super::signal::{Chooser, Native};
 use super::{Conditional, Config, EcnMask, Marking, Profile};
 use crate::Derived;
-use crate::truesize::truesize;
+use crate::qdisc::truesize::truesize;
 
 /// The shortest update: whoever returns after a long time must catch up with every one.
 const SHORTEST: Span = Span::from_nanos(10_000);

@@ -27,8 +27,9 @@ pub(crate) mod wfq;
 use aqm_net::{Backlog, ConfigError, ConfigErrors, ErrorCollector, Instant, Length, Packet, Rate, Rng, Span};
 use serde_json::{Value, json};
 
+use crate::red::red;
 use crate::start::Start;
-use crate::{Config, Context, Gauge, Label, QueueDiscipline, Reason, red};
+use crate::{Config, Context, Gauge, Label, QueueDiscipline, Reason};
 use child::Children;
 use classifier::Classifier;
 use flows::{Flows, Taken};

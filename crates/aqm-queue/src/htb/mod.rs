@@ -34,11 +34,11 @@ use aqm_net::{
 use serde::Serialize;
 use serde_json::{Value, json};
 
+use crate::describe::{derived_inside, warnings_inside};
 use crate::packet_label::{Label, Protocol};
 use crate::qdisc::InnerQdisc;
-use crate::{
-    Build, ClassCounters, Context, Derived, Inner, QueueDiscipline, derived_inside, red, warnings_inside,
-};
+use crate::red::red;
+use crate::{Build, ClassCounters, Context, Derived, Inner, QueueDiscipline};
 use plan::Plan;
 use tree::{LEVELS, Tree};
 

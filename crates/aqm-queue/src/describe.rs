@@ -5,14 +5,19 @@ use serde_json::Value;
 
 use crate::{Config, QueueDiscipline};
 
-/// What every discipline's `Config` can do.
-pub trait Build {
-    /// Checks all parameters and makes the running discipline for a line of this rate.
+/// The parameters of a discipline: they build the running discipline.
+///
+/// What else there is to know of the parameters is in [`Describe`] and [`TestCases`], whose methods all have defaults.
+pub trait Build: Describe + TestCases {
+    /// Checks all parameters and makes the running discipline for a link of this rate.
     ///
     /// # Errors
     /// Every field that is wrong, and what is allowed.
     fn build(&self, rate: Rate) -> Result<Box<dyn QueueDiscipline>, ConfigErrors>;
+}
 
+/// What the parameters of a discipline tell without a run. A discipline overrides what differs from the defaults.
+pub trait Describe {
     /// The drop function: the probability of dropping a packet at this `average` queue (in the unit of the
     /// thresholds), before drops are spaced; `relative_window` is the window of the packet's sender over the
     /// average window, and `class` the packet's class. `None` if the discipline has no such function, or its
@@ -21,64 +26,47 @@ pub trait Build {
         None
     }
 
-    /// The disciplines inside that the parameters name. What these want and choose is told with what the discipline
-    /// wants and chooses itself, unless it says otherwise.
+    /// The disciplines inside that the parameters name. What these need and choose is added to what the discipline
+    /// itself needs and chooses, unless it overrides the method.
     fn inner(&self, _rate: Rate) -> Vec<Inner<'_>> {
         Vec::new()
     }
 
-    /// Whether the discipline treats classes differently, so that packets ought to be classified before
-    /// they arrive.
+    /// Whether the discipline treats classes differently, so that packets must be classified before they arrive.
     fn wants_classes(&self) -> bool {
         any_inner(self, |config| config.wants_classes())
     }
 
-    /// Whether the discipline looks at the windows of senders, so that packets ought to tell them.
+    /// Whether the discipline reads the congestion windows of senders, so that packets must carry them.
     fn wants_windows(&self) -> bool {
         any_inner(self, |config| config.wants_windows())
     }
 
-    /// Whether the discipline looks at the hosts that packets come from and go to, so that packets ought to tell them.
+    /// Whether the discipline reads the source and destination hosts of packets, so that packets must carry them.
     fn wants_hosts(&self) -> bool {
         any_inner(self, |config| config.wants_hosts())
     }
 
-    /// Whether the discipline holds packets back from a free line.
+    /// Whether the discipline may hold packets back although the link is free.
     fn holds_back(&self) -> bool {
         false
     }
 
-    /// The rate at which packets leave a line of this rate at most: a shaper's own, if that is less.
-    fn outlet(&self, line: Rate) -> Rate {
-        line
+    /// The maximum rate at which packets leave a link of this rate: that of a shaper, if it is lower.
+    fn outlet(&self, link: Rate) -> Rate {
+        link
     }
 
-    /// The workloads that the parameters name, each with the place where they do.
+    /// The workloads that the parameters name, each with the path of the parameter.
     fn names_traffic(&self) -> Vec<(String, &str)> {
         let within = |(at, name): (String, _), place: &str| (format!("{place}.{at}"), name);
         of_inner(self.inner(Rate::default()), |config, _| config.names_traffic(), within)
     }
 
-    /// What follows from the parameters and a line of this rate, and is written nowhere: thresholds and weights
-    /// that a discipline chooses by itself. The parameters have been checked.
+    /// The values that the discipline computes from the parameters and the rate of the link: thresholds and weights
+    /// that a scenario leaves out. The parameters have been checked.
     fn derived(&self, rate: Rate) -> Vec<Derived> {
         derived_inside(self, rate)
-    }
-
-    /// Tables of parameters, laid over the defaults, with which the algorithm has the hardest time: small
-    /// queues, quick averages, every branch. The invariants are checked with each of them.
-    fn corners(&self) -> Vec<Value> {
-        Vec::new()
-    }
-
-    /// Whether each flow has a queue of its own, so that the cost of a packet may depend on the flows that wait.
-    fn has_flow_queues(&self) -> bool {
-        false
-    }
-
-    /// The most that may wait, if that is not what the parameter `limit` says.
-    fn holds_at_most(&self) -> Option<Length> {
-        None
     }
 
     /// The `options` of `tc -s -j qdisc show` for this discipline, with its `kind` and `tc`'s own units (bytes, bytes
@@ -87,10 +75,30 @@ pub trait Build {
         None
     }
 
-    /// What is allowed but suspicious, for a line of this rate: the place, and why. The parameters have
-    /// been checked.
+    /// Values that are allowed but suspicious on a link of this rate: the path of each, and the reason. The parameters
+    /// have been checked.
     fn warnings(&self, rate: Rate) -> Vec<ConfigError> {
         warnings_inside(self, rate)
+    }
+}
+
+/// What tests and benchmarks know of a discipline.
+pub trait TestCases {
+    /// Tables of parameters, laid over the defaults, that are hardest for the algorithm: small queues, quick averages,
+    /// every branch. The invariants are checked with each of them.
+    fn corners(&self) -> Vec<Value> {
+        Vec::new()
+    }
+
+    /// Whether each flow has a queue of its own, so that the cost of a packet may depend on the number of backlogged
+    /// flows.
+    fn has_flow_queues(&self) -> bool {
+        false
+    }
+
+    /// The maximum backlog, if the parameter `limit` does not say it.
+    fn holds_at_most(&self) -> Option<Length> {
+        None
     }
 }
 
@@ -104,18 +112,18 @@ pub struct Inner<'a> {
     pub rate: Rate,
 }
 
-fn any_inner(outer: &(impl Build + ?Sized), holds: impl Fn(&Config) -> bool) -> bool {
+fn any_inner(outer: &(impl Describe + ?Sized), holds: impl Fn(&Config) -> bool) -> bool {
     // Which disciplines are inside does not depend on the line.
     outer.inner(Rate::default()).iter().any(|inner| holds(inner.config))
 }
 
 /// What the disciplines inside of `outer` choose by themselves.
-pub(crate) fn derived_inside(outer: &(impl Build + ?Sized), rate: Rate) -> Vec<Derived> {
+pub(crate) fn derived_inside(outer: &(impl Describe + ?Sized), rate: Rate) -> Vec<Derived> {
     of_inner(outer.inner(rate), |config, rate| config.derived(rate), Derived::within)
 }
 
 /// What is suspicious in the disciplines inside of `outer`.
-pub(crate) fn warnings_inside(outer: &(impl Build + ?Sized), rate: Rate) -> Vec<ConfigError> {
+pub(crate) fn warnings_inside(outer: &(impl Describe + ?Sized), rate: Rate) -> Vec<ConfigError> {
     of_inner(outer.inner(rate), |config, rate| config.warnings(rate), ConfigError::within)
 }
 

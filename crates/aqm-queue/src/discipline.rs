@@ -20,7 +20,7 @@ use crate::{Acknowledgement, Gauge, Label, Reason};
 /// of time; an algorithm that adapts at intervals catches up on the next call.
 ///
 /// A discipline that was just built is a prototype, too: each run takes a clone of it.
-pub trait QueueDiscipline: DynClone + Send + Sync {
+pub trait QueueDiscipline: Report + DynClone + Send + Sync {
     /// A packet arrives at `cx.now`: keep it, or report its fate to `cx`.
     fn enqueue(&mut self, packet: Packet, cx: &mut Context<'_>);
 
@@ -43,7 +43,10 @@ pub trait QueueDiscipline: DynClone + Send + Sync {
 
     /// Packets that carry this `number` have the headers that `label` says: told before the first of them.
     fn on_label(&mut self, _number: u16, _label: &Label) {}
+}
 
+/// What a running discipline shows of itself. A discipline overrides what it has to show.
+pub trait Report {
     /// Shows the values worth plotting, each with a name of its own. The table `gauges` has a row for each; that of
     /// the name `average` also stands beside each packet of a link whose packets are recorded.
     fn gauges(&self, _show: &mut dyn FnMut(Gauge)) {}

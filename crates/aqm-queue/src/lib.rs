@@ -37,8 +37,8 @@ pub mod testing;
 pub mod wrappers;
 
 pub use acknowledgement::Acknowledgement;
-pub use describe::{Build, Derived, Inner};
-pub use discipline::{ClassCounters, Context, Observer, QueueDiscipline};
+pub use describe::{Build, Derived, Describe, Inner, TestCases};
+pub use discipline::{ClassCounters, Context, Observer, QueueDiscipline, Report};
 pub use fifo::Fifo;
 pub use gauge::Gauge;
 pub use line::Line;

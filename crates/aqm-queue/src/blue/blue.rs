@@ -19,7 +19,7 @@ use serde_json::{Value, json};
 
 use crate::pi::pi::EcnRule;
 use crate::start::Start;
-use crate::{Build, Context, Fifo, Gauge, QueueDiscipline, Reason};
+use crate::{Build, Context, Describe, Fifo, Gauge, QueueDiscipline, Reason, Report, TestCases};
 
 parameters! {
     /// BLUE: losses raise the probability to drop, and an idle line lowers it.
@@ -105,7 +105,11 @@ impl Build for Config {
             idle_since: None,
         }))
     }
+}
 
+impl Describe for Config {}
+
+impl TestCases for Config {
     fn corners(&self) -> Vec<Value> {
         vec![
             json!({"limit": "24p", "increment": 0.1, "decrement": 0.01, "freeze_time": "1ms", "ecn": "always"}),
@@ -172,7 +176,9 @@ impl QueueDiscipline for Blue {
     fn backlog(&self) -> Backlog {
         self.fifo.backlog()
     }
+}
 
+impl Report for Blue {
     fn gauges(&self, show: &mut dyn FnMut(Gauge)) {
         show(Gauge::number("probability", self.p));
     }

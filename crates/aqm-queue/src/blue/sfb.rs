@@ -36,7 +36,9 @@ use serde_json::{Value, json};
 use crate::fair::classifier::mix;
 use crate::start::Start;
 use crate::wrappers::wrapper::{self, Inside, Wrapped, Wrapper};
-use crate::{Build, Context, Derived, Fifo, Gauge, Inner, QueueDiscipline, Reason};
+use crate::{
+    Build, Context, Derived, Describe, Fifo, Gauge, Inner, QueueDiscipline, Reason, Report, TestCases,
+};
 
 parameters! {
     /// Stochastic Fair Blue: marks or drops by the probability of the least busy of a flow's hashed bins, and lets
@@ -163,7 +165,9 @@ impl Build for Config {
             None => Box::new(Alone { sfb, fifo: Fifo::new(Length::Packets(told.limit)) }),
         })
     }
+}
 
+impl Describe for Config {
     fn inner(&self, rate: Rate) -> Vec<Inner<'_>> {
         let queue = self.queue.as_deref();
         queue.map(|config| Inner { place: "queue".to_owned(), config, rate }).into_iter().collect()
@@ -175,10 +179,6 @@ impl Build for Config {
 
     fn outlet(&self, line: Rate) -> Rate {
         self.queue.as_ref().map_or(line, |queue| queue.outlet(line))
-    }
-
-    fn has_flow_queues(&self) -> bool {
-        self.queue.as_ref().is_some_and(|queue| queue.has_flow_queues())
     }
 
     fn derived(&self, rate: Rate) -> Vec<Derived> {
@@ -207,6 +207,12 @@ impl Build for Config {
             "target": target, "increment": as_share(increment), "decrement": as_share(decrement),
             "penalty_rate": self.penalty_rate, "penalty_burst": self.penalty_burst,
         }))
+    }
+}
+
+impl TestCases for Config {
+    fn has_flow_queues(&self) -> bool {
+        self.queue.as_ref().is_some_and(|queue| queue.has_flow_queues())
     }
 
     fn corners(&self) -> Vec<Value> {
@@ -590,7 +596,9 @@ impl QueueDiscipline for Alone {
     fn backlog(&self) -> Backlog {
         self.fifo.backlog()
     }
+}
 
+impl Report for Alone {
     fn gauges(&self, show: &mut dyn FnMut(Gauge)) {
         self.sfb.show_gauges(show);
     }

@@ -33,7 +33,7 @@ use serde_json::{Value, json};
 
 use crate::codel::cobalt_core::{Cobalt as Core, Judged, Times};
 use crate::start::Start;
-use crate::{Build, Context, Derived, Fifo, Gauge, QueueDiscipline, Reason};
+use crate::{Build, Context, Derived, Describe, Fifo, Gauge, QueueDiscipline, Reason, Report, TestCases};
 
 parameters! {
     /// COBALT: CoDel and BLUE at once, as in CAKE, with one queue.
@@ -130,7 +130,9 @@ impl Build for Config {
             ldelay: Span::from_nanos(0),
         }))
     }
+}
 
+impl Describe for Config {
     fn derived(&self, rate: Rate) -> Vec<Derived> {
         let Times { target, interval, .. } = self.times(rate);
         let seconds = |nanos: u64| Span::from_nanos(nanos).seconds();
@@ -140,7 +142,9 @@ impl Build for Config {
             Derived::new("ecn", f64::from(u8::from(self.ecn())), ""),
         ]
     }
+}
 
+impl TestCases for Config {
     fn corners(&self) -> Vec<Value> {
         vec![
             json!({"limit": "9p"}),
@@ -184,7 +188,9 @@ impl QueueDiscipline for Cobalt {
     fn backlog(&self) -> Backlog {
         self.fifo.backlog()
     }
+}
 
+impl Report for Cobalt {
     fn gauges(&self, show: &mut dyn FnMut(Gauge)) {
         show(Gauge::new("ldelay", self.ldelay.seconds(), "s"));
         show(Gauge::number("count", f64::from(self.core.count())));

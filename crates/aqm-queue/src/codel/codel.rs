@@ -13,7 +13,7 @@ use aqm_net::{
 use serde_json::{Value, json};
 
 use crate::codel::core::{Codel, Control, Nanos, Settings, Ticks, Time};
-use crate::{Build, Context, Fifo, Gauge, Label, QueueDiscipline, Reason};
+use crate::{Build, Context, Describe, Fifo, Gauge, Label, QueueDiscipline, Reason, Report, TestCases};
 
 parameters! {
     /// CoDel: packets that waited for longer than a target, for a whole interval, are dropped as they leave, the more
@@ -83,7 +83,9 @@ impl Build for Config {
             Profile::Rfc => Box::new(Running::<Nanos>::new(self)),
         })
     }
+}
 
+impl Describe for Config {
     fn tc_options(&self, _rate: Rate) -> Option<Value> {
         if self.limit.in_bytes() {
             return None;
@@ -92,7 +94,9 @@ impl Build for Config {
         options["limit"] = json!(self.limit.count());
         Some(options)
     }
+}
 
+impl TestCases for Config {
     fn corners(&self) -> Vec<Value> {
         let quick = |change: Value| {
             let mut table = json!({"target": "1ms", "interval": "8ms", "limit": "20p", "mtu": "0B"});
@@ -155,7 +159,9 @@ impl<T: Time> QueueDiscipline for Running<T> {
     fn on_label(&mut self, number: u16, label: &Label) {
         self.codel.on_label(number, label);
     }
+}
 
+impl<T: Time> Report for Running<T> {
     fn gauges(&self, show: &mut dyn FnMut(Gauge)) {
         let Control { count, lastcount, dropping, .. } = self.control;
         show(Gauge::number("count", count.into()));

@@ -349,7 +349,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::Build;
+    use crate::Describe;
 
     const LINE: Rate = Rate::from_bps(100_000_000);
 

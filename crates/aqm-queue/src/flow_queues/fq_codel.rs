@@ -36,7 +36,7 @@ use serde_json::{Value, json};
 use crate::codel::core::{Codel, Control, Nanos, Settings, Source, Ticks, Time};
 use crate::flow_queues::lists::{FlowQueues, MOST_FLOWS};
 use crate::start::Start;
-use crate::{Build, Context, Gauge, Label, QueueDiscipline, Reason};
+use crate::{Build, Context, Describe, Gauge, Label, QueueDiscipline, Reason, Report, TestCases};
 
 parameters! {
     /// FQ-CoDel: hashed queues take turns, those that have just begun to be used first, and CoDel drops in each what
@@ -143,7 +143,9 @@ impl Build for Config {
             Profile::Rfc => Box::new(Running::<Nanos>::new(self)),
         })
     }
+}
 
+impl Describe for Config {
     fn tc_options(&self, _rate: Rate) -> Option<Value> {
         let mut options = self.settings().tc_options("fq_codel");
         options["limit"] = json!(self.limit.count());
@@ -158,16 +160,18 @@ impl Build for Config {
         Some(options)
     }
 
-    fn has_flow_queues(&self) -> bool {
-        true
-    }
-
     fn warnings(&self, rate: Rate) -> Vec<ConfigError> {
         let full = rate.pace().time_for(self.mtu.bytes());
         let problem =
             format!("is less than the {full} that a full packet takes: RFC 8290 asks for at least that");
         let is_long = self.target >= full;
         ConfigError::unless(is_long, "target", problem).err().into_iter().collect()
+    }
+}
+
+impl TestCases for Config {
+    fn has_flow_queues(&self) -> bool {
+        true
     }
 
     fn corners(&self) -> Vec<Value> {
@@ -293,7 +297,9 @@ impl<T: Time> QueueDiscipline for Running<T> {
     fn on_label(&mut self, number: u16, label: &Label) {
         self.codel.on_label(number, label);
     }
+}
 
+impl<T: Time> Report for Running<T> {
     fn gauges(&self, show: &mut dyn FnMut(Gauge)) {
         show(Gauge::new("new_flows_len", self.queues.new_flows().into(), "flows"));
         show(Gauge::new("old_flows_len", self.queues.old_flows().into(), "flows"));

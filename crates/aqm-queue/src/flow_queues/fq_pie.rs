@@ -26,7 +26,7 @@ use crate::pie::pie::{self, Departed};
 use crate::pie::timer::Timer;
 use crate::qdisc::truesize::truesize;
 use crate::start::{Start, first_instant};
-use crate::{Build, Context, Derived, Gauge, QueueDiscipline, Reason};
+use crate::{Build, Context, Derived, Describe, Gauge, QueueDiscipline, Reason, Report, TestCases};
 
 parameters! {
     /// FQ-PIE: hashed queues take turns, those that have just begun to be used first, and each has a PIE of its own.
@@ -145,11 +145,9 @@ impl Build for Config {
         errors.finish(())?;
         Ok(Box::new(self.running()))
     }
+}
 
-    fn has_flow_queues(&self) -> bool {
-        true
-    }
-
+impl Describe for Config {
     fn derived(&self, rate: Rate) -> Vec<Derived> {
         self.pie().derived(rate).into_iter().filter(|one| one.name == "tupdate").collect()
     }
@@ -166,6 +164,12 @@ impl Build for Config {
         options["memory_limit"] = json!(self.memory_limit.bytes());
         options["ecn_prob"] = json!(self.ecn_prob);
         Some(options)
+    }
+}
+
+impl TestCases for Config {
+    fn has_flow_queues(&self) -> bool {
+        true
     }
 
     fn corners(&self) -> Vec<Value> {
@@ -283,7 +287,9 @@ impl QueueDiscipline for FqPie {
     fn backlog(&self) -> Backlog {
         self.queues.backlog()
     }
+}
 
+impl Report for FqPie {
     fn gauges(&self, show: &mut dyn FnMut(Gauge)) {
         show(Gauge::new("new_flows_len", self.queues.new_flows().into(), "flows"));
         show(Gauge::new("old_flows_len", self.queues.old_flows().into(), "flows"));

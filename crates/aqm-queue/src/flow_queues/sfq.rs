@@ -35,7 +35,7 @@ use crate::fair::ring::Ring;
 use crate::red::linux_core::{Asked, Parms, Vars, thresholds};
 use crate::red::tc;
 use crate::start::Start;
-use crate::{Build, Context, Derived, Gauge, QueueDiscipline, Reason};
+use crate::{Build, Context, Derived, Describe, Gauge, QueueDiscipline, Reason, Report, TestCases};
 
 parameters! {
     /// SFQ: hashed queues take turns, and the longest loses a packet where there is no room.
@@ -168,15 +168,9 @@ impl Build for Config {
             counts: Counts::default(),
         }))
     }
+}
 
-    fn has_flow_queues(&self) -> bool {
-        true
-    }
-
-    fn holds_at_most(&self) -> Option<Length> {
-        Some(Length::Packets(self.effective().0))
-    }
-
+impl Describe for Config {
     fn drop_curve(&self, average: f64, _relative_window: f64, _class: u8) -> Option<f64> {
         Some(self.red().ok()??.curve().probability(average))
     }
@@ -224,6 +218,16 @@ impl Build for Config {
             options["nodrop"] = json!(false);
         }
         Some(options)
+    }
+}
+
+impl TestCases for Config {
+    fn has_flow_queues(&self) -> bool {
+        true
+    }
+
+    fn holds_at_most(&self) -> Option<Length> {
+        Some(Length::Packets(self.effective().0))
     }
 
     fn corners(&self) -> Vec<Value> {
@@ -363,7 +367,9 @@ impl QueueDiscipline for Sfq {
     fn backlog(&self) -> Backlog {
         self.packets.backlog()
     }
+}
 
+impl Report for Sfq {
     fn gauges(&self, show: &mut dyn FnMut(Gauge)) {
         show(Gauge::new("flows", self.round.len().into(), "flows"));
         show(Gauge::new("cur_depth", self.lengths.longest.into(), "packets"));

@@ -6,7 +6,7 @@
 
 use aqm_net::{Backlog, ConfigError, ConfigErrors, ErrorCollector, Length, Packet, Rate, parameters};
 
-use crate::{Build, Context, Fifo, QueueDiscipline, Reason};
+use crate::{Build, Context, Describe, Fifo, QueueDiscipline, Reason, Report, TestCases};
 
 parameters! {
     /// Drop Nth: drops the named arrivals and no other.
@@ -29,6 +29,10 @@ impl Build for Config {
         Ok(Box::new(DropNth { arrivals: 0, doomed, marked, fifo: Fifo::new(Length::Packets(u64::MAX)) }))
     }
 }
+
+impl Describe for Config {}
+
+impl TestCases for Config {}
 
 /// The numbers in descending order.
 fn next_last(field: &'static str, numbers: &[u64]) -> Result<Vec<u64>, ConfigError> {
@@ -71,6 +75,8 @@ impl QueueDiscipline for DropNth {
         self.fifo.backlog()
     }
 }
+
+impl Report for DropNth {}
 
 #[cfg(test)]
 mod tests {

@@ -9,7 +9,7 @@
 
 use aqm_net::{Backlog, ConfigErrors, ErrorCollector, Length, Packet, Rate, Size, parameters};
 
-use crate::{Build, Context, Fifo, QueueDiscipline, Reason};
+use crate::{Build, Context, Describe, Fifo, QueueDiscipline, Reason, Report, TestCases};
 
 parameters! {
     /// Drop Random: drops each packet with the same probability, independently of all others.
@@ -43,6 +43,10 @@ impl Build for Config {
     }
 }
 
+impl Describe for Config {}
+
+impl TestCases for Config {}
+
 /// The running discipline.
 #[derive(Clone)]
 pub struct DropRandom {
@@ -74,6 +78,8 @@ impl QueueDiscipline for DropRandom {
         self.fifo.backlog()
     }
 }
+
+impl Report for DropRandom {}
 
 #[cfg(test)]
 mod tests {

@@ -18,7 +18,7 @@ use aqm_net::{
 use serde_json::{Value, json};
 
 use crate::start::{Start, first_instant};
-use crate::{Build, Context, Fifo, Gauge, QueueDiscipline, Reason};
+use crate::{Build, Context, Describe, Fifo, Gauge, QueueDiscipline, Reason, Report, TestCases};
 
 parameters! {
     /// PI: a proportional-integral controller that moves the drop probability until the queue is at a
@@ -106,7 +106,11 @@ impl Build for Config {
     fn build(&self, _rate: Rate) -> Result<Box<dyn QueueDiscipline>, ConfigErrors> {
         Ok(Box::new(self.running()?))
     }
+}
 
+impl Describe for Config {}
+
+impl TestCases for Config {
     fn corners(&self) -> Vec<Value> {
         corners()
     }
@@ -152,7 +156,9 @@ impl QueueDiscipline for Pi {
             self.controller.due = first_instant(interval, chance);
         }
     }
+}
 
+impl Report for Pi {
     fn gauges(&self, show: &mut dyn FnMut(Gauge)) {
         show(Gauge::number("probability", self.controller.p));
     }

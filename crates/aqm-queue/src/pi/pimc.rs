@@ -11,7 +11,7 @@ use aqm_net::{Backlog, ConfigErrors, ErrorCollector, Packet, Rate, Rng, paramete
 use serde_json::{Value, json};
 
 use crate::pi::pi::{self, Pi};
-use crate::{Build, Context, Gauge, QueueDiscipline};
+use crate::{Build, Context, Describe, Gauge, QueueDiscipline, Report, TestCases};
 
 parameters! {
     /// PIMC: PI that spares packets of congestion windows below a threshold.
@@ -42,13 +42,17 @@ impl Build for Config {
         let pi = errors.finish_some(pi)?;
         Ok(Box::new(Pimc { min_cwnd: self.min_cwnd, pi }))
     }
+}
 
-    fn corners(&self) -> Vec<Value> {
-        pi::corners().into_iter().map(|pi| json!({"pi": pi, "min_cwnd": 20})).collect()
-    }
-
+impl Describe for Config {
     fn wants_windows(&self) -> bool {
         true
+    }
+}
+
+impl TestCases for Config {
+    fn corners(&self) -> Vec<Value> {
+        pi::corners().into_iter().map(|pi| json!({"pi": pi, "min_cwnd": 20})).collect()
     }
 }
 
@@ -76,7 +80,9 @@ impl QueueDiscipline for Pimc {
     fn on_start(&mut self, chance: &mut Rng) {
         self.pi.on_start(chance);
     }
+}
 
+impl Report for Pimc {
     fn gauges(&self, show: &mut dyn FnMut(Gauge)) {
         self.pi.gauges(show);
     }

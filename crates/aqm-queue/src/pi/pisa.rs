@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 
 use crate::pi::pi::{self, Pi};
 use crate::red::window_average::WindowAverage;
-use crate::{Build, Context, Gauge, QueueDiscipline};
+use crate::{Build, Context, Describe, Gauge, QueueDiscipline, Report, TestCases};
 
 parameters! {
     /// PISA: PI that drops packets of small congestion windows less often, and of large ones more often.
@@ -38,13 +38,17 @@ impl Build for Config {
         let (pi, windows) = errors.finish_some(pi.zip(windows))?;
         Ok(Box::new(Pisa { windows, pi }))
     }
+}
 
-    fn corners(&self) -> Vec<Value> {
-        pi::corners().into_iter().map(|pi| json!({"pi": pi, "window_weight": 0.1})).collect()
-    }
-
+impl Describe for Config {
     fn wants_windows(&self) -> bool {
         true
+    }
+}
+
+impl TestCases for Config {
+    fn corners(&self) -> Vec<Value> {
+        pi::corners().into_iter().map(|pi| json!({"pi": pi, "window_weight": 0.1})).collect()
     }
 }
 
@@ -72,7 +76,9 @@ impl QueueDiscipline for Pisa {
     fn on_start(&mut self, chance: &mut Rng) {
         self.pi.on_start(chance);
     }
+}
 
+impl Report for Pisa {
     fn gauges(&self, show: &mut dyn FnMut(Gauge)) {
         self.pi.gauges(show);
         self.windows.gauges(show);

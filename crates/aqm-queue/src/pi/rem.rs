@@ -22,7 +22,7 @@ use serde_json::{Value, json};
 
 use crate::pi::pi::EcnRule;
 use crate::start::{Start, first_instant};
-use crate::{Build, Context, Fifo, Gauge, QueueDiscipline, Reason};
+use crate::{Build, Context, Describe, Fifo, Gauge, QueueDiscipline, Reason, Report, TestCases};
 
 parameters! {
     /// REM: a price follows backlog and excess of arrivals, and marks are exponential in it.
@@ -107,7 +107,11 @@ impl Build for Config {
         errors.finish(())?;
         Ok(Box::new(Rem { controller: Controller::new(self, rate), fifo: Fifo::new(limit) }))
     }
+}
 
+impl Describe for Config {}
+
+impl TestCases for Config {
     fn corners(&self) -> Vec<Value> {
         let quick = json!({
             "limit": "24p", "target": "3p", "gamma": 0.1, "phi": 1.1, "interval": "1ms", "ecn": "always",
@@ -169,7 +173,9 @@ impl QueueDiscipline for Rem {
             self.controller.due = first_instant(interval, chance);
         }
     }
+}
 
+impl Report for Rem {
     fn gauges(&self, show: &mut dyn FnMut(Gauge)) {
         show(Gauge::number("price", self.controller.price));
         show(Gauge::number("probability", self.controller.probability));

@@ -29,7 +29,7 @@ use serde_json::{Value, json};
 use crate::pie::rfc::{ACCUMULATED, damping};
 use crate::pie::timer::Timer;
 use crate::start::{Start, first_instant};
-use crate::{Build, Context, Derived, Fifo, Gauge, QueueDiscipline, Reason};
+use crate::{Build, Context, Derived, Describe, Fifo, Gauge, QueueDiscipline, Reason, Report, TestCases};
 
 parameters! {
     /// DOCSIS-PIE: the PIE of cable modems, with their shaper.
@@ -126,7 +126,9 @@ impl Build for Config {
             fifo: Fifo::new(Length::Bytes(limit)),
         }))
     }
+}
 
+impl Describe for Config {
     fn holds_back(&self) -> bool {
         self.msr.is_some() || self.peak.is_some()
     }
@@ -149,7 +151,9 @@ impl Build for Config {
         }
         derived
     }
+}
 
+impl TestCases for Config {
     fn corners(&self) -> Vec<Value> {
         vec![
             json!({"limit": "9kB", "target": "1ms"}),
@@ -388,7 +392,9 @@ impl QueueDiscipline for DocsisPie {
     fn next_ready(&self) -> Option<Instant> {
         self.held_until
     }
+}
 
+impl Report for DocsisPie {
     fn gauges(&self, show: &mut dyn FnMut(Gauge)) {
         // The probability of a packet of the mean size, which is the most that any has.
         show(Gauge::number("prob", self.vars.drop_prob.min(PROB_LOW)));

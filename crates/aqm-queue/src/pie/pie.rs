@@ -38,7 +38,7 @@ use super::linux;
 use super::rfc::{self, Dialect, Rfc};
 use super::timer::Timer;
 use crate::start::{Start, first_instant};
-use crate::{Build, Context, Derived, Fifo, Gauge, QueueDiscipline, Reason};
+use crate::{Build, Context, Derived, Describe, Fifo, Gauge, QueueDiscipline, Reason, Report, TestCases};
 
 parameters! {
     /// PIE: drops arrivals by chance, with a probability that a controller moves until packets wait for the target.
@@ -323,7 +323,9 @@ impl Build for Config {
             Profile::Ns3 => self.with(self.rfc(Dialect::Ns3, rate)),
         })
     }
+}
 
+impl Describe for Config {
     fn derived(&self, _rate: Rate) -> Vec<Derived> {
         let mut derived = Vec::new();
         for (name, given, default) in [
@@ -381,7 +383,9 @@ impl Build for Config {
         }
         Some(options)
     }
+}
 
+impl TestCases for Config {
     fn corners(&self) -> Vec<Value> {
         let variants = [
             json!({"limit": "24p"}),
@@ -473,7 +477,9 @@ impl<C: Controller> QueueDiscipline for Pie<C> {
             self.controller.draw_phase(chance);
         }
     }
+}
 
+impl<C: Controller> Report for Pie<C> {
     fn gauges(&self, show: &mut dyn FnMut(Gauge)) {
         let State { prob, delay, burst } = self.controller.state();
         show(Gauge::number("prob", prob));

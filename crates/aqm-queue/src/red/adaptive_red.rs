@@ -28,7 +28,7 @@ use crate::red::curve::Curve;
 use crate::red::red::{self, Red};
 use crate::red::spacing::{PacketScaling, Spacing};
 use crate::start::Start;
-use crate::{Build, Context, Derived, Gauge, QueueDiscipline};
+use crate::{Build, Context, Derived, Describe, Gauge, QueueDiscipline, Report, TestCases};
 
 parameters! {
     /// Adaptive RED: RED that moves `max_p` so that the average queue stays midway between the
@@ -245,7 +245,9 @@ impl Build for Config {
     fn build(&self, rate: Rate) -> Result<Box<dyn QueueDiscipline>, ConfigErrors> {
         Ok(Box::new(self.running(rate)?))
     }
+}
 
+impl Describe for Config {
     /// With `max_p` where it begins. `None` if the thresholds depend on the rate of the line.
     fn drop_curve(&self, average: f64, _relative_window: f64, _class: u8) -> Option<f64> {
         self.min_th?;
@@ -266,7 +268,9 @@ impl Build for Config {
         }
         derived
     }
+}
 
+impl TestCases for Config {
     fn corners(&self) -> Vec<Value> {
         vec![
             json!({"weight": 0.2, "ecn": "always"}),
@@ -315,7 +319,9 @@ impl QueueDiscipline for AdaptiveRed {
             self.adaptation.draw_phase(chance);
         }
     }
+}
 
+impl Report for AdaptiveRed {
     fn gauges(&self, show: &mut dyn FnMut(Gauge)) {
         self.red.gauges(show);
         show(Gauge::number("max_p", self.adaptation.max_p));

@@ -25,7 +25,7 @@ use serde_json::{Value, json};
 
 use crate::red::linux_core::{Asked, Parms, Vars, thresholds};
 use crate::red::tc::{self, Clock, IdleTable};
-use crate::{Build, Context, Derived, Gauge, QueueDiscipline, Reason};
+use crate::{Build, Context, Derived, Describe, Gauge, QueueDiscipline, Reason, Report, TestCases};
 
 parameters! {
     /// CHOKe: RED that drops an arrival together with a packet drawn from the queue if both are of one flow, so that
@@ -116,7 +116,9 @@ impl Build for Config {
             counts: Counts::default(),
         }))
     }
+}
 
+impl Describe for Config {
     fn drop_curve(&self, average: f64, _relative_window: f64, _class: u8) -> Option<f64> {
         Some(self.told().ok()?.curve().probability(average))
     }
@@ -145,7 +147,9 @@ impl Build for Config {
             "ecn": self.ecn, "harddrop": false, "adaptive": false, "nodrop": false,
         }))
     }
+}
 
+impl TestCases for Config {
     fn corners(&self) -> Vec<Value> {
         let small = |change: Value| {
             let mut table =
@@ -206,7 +210,9 @@ impl QueueDiscipline for Choke {
     fn backlog(&self) -> Backlog {
         self.queue.backlog
     }
+}
 
+impl Report for Choke {
     fn gauges(&self, show: &mut dyn FnMut(Gauge)) {
         let average = self.parms.length(self.vars.average);
         show(Gauge::new("average", average, "packets"));

@@ -23,7 +23,7 @@ use serde_json::{Value, json};
 
 use crate::red::linux_core::{Asked, Parms, Vars};
 use crate::red::tc::{self, Clock, IdleTable};
-use crate::{Build, Context, Derived, Fifo, Gauge, QueueDiscipline, Reason};
+use crate::{Build, Context, Derived, Describe, Fifo, Gauge, QueueDiscipline, Reason, Report, TestCases};
 
 parameters! {
     /// GRED: several REDs of Linux over one queue, one for each virtual queue that the class of a packet names.
@@ -182,7 +182,9 @@ impl Build for Config {
             fifo: Fifo::new(Length::Bytes(u64::MAX)),
         }))
     }
+}
 
+impl Describe for Config {
     fn drop_curve(&self, average: f64, _relative_window: f64, class: u8) -> Option<f64> {
         let number = usize::from(class) % MOST;
         let vq = self.vqs.get(number).or(self.vqs.get(self.default as usize))?;
@@ -191,12 +193,6 @@ impl Build for Config {
 
     fn wants_classes(&self) -> bool {
         self.vqs.len() > 1
-    }
-
-    fn holds_at_most(&self) -> Option<Length> {
-        let each = self.vqs.iter().map(|vq| vq.limit.bytes().min(self.limit.bytes()));
-        let free = if self.default as usize >= self.vqs.len() { self.limit.bytes() } else { 0 };
-        Some(Length::Bytes(each.sum::<u64>() + free))
     }
 
     fn derived(&self, rate: Rate) -> Vec<Derived> {
@@ -254,6 +250,14 @@ impl Build for Config {
             "limit": self.limit.bytes(), "vqs": vqs.collect::<Vec<_>>(),
         });
         Some(flags(setup, false, false))
+    }
+}
+
+impl TestCases for Config {
+    fn holds_at_most(&self) -> Option<Length> {
+        let each = self.vqs.iter().map(|vq| vq.limit.bytes().min(self.limit.bytes()));
+        let free = if self.default as usize >= self.vqs.len() { self.limit.bytes() } else { 0 };
+        Some(Length::Bytes(each.sum::<u64>() + free))
     }
 
     fn corners(&self) -> Vec<Value> {
@@ -412,7 +416,9 @@ impl QueueDiscipline for Gred {
     fn backlog(&self) -> Backlog {
         self.fifo.backlog()
     }
+}
 
+impl Report for Gred {
     fn gauges(&self, show: &mut dyn FnMut(Gauge)) {
         for (vq, name) in self.queues.iter().zip(AVERAGES) {
             show(Gauge::new(name, vq.parms.length(self.average(vq)), "bytes"));

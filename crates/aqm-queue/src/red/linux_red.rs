@@ -31,7 +31,7 @@ use crate::fifo::Admission;
 use crate::red::linux_core::{Asked, MaxP, Parms, Vars};
 use crate::red::tc::{self, Clock, IdleTable};
 use crate::start::{Start, first_instant};
-use crate::{Build, Context, Derived, Fifo, Gauge, QueueDiscipline, Reason};
+use crate::{Build, Context, Derived, Describe, Fifo, Gauge, QueueDiscipline, Reason, Report, TestCases};
 
 parameters! {
     /// Linux's RED as `tc` sets it up: in bytes and integers, not gentle, and slow to forget when idle.
@@ -197,7 +197,9 @@ impl Build for Config {
             fifo: Fifo::new(Length::Bytes(self.limit.bytes())).admitting(admission),
         }))
     }
+}
 
+impl Describe for Config {
     fn drop_curve(&self, average: f64, _relative_window: f64, _class: u8) -> Option<f64> {
         Some(self.told().ok()?.curve().probability(average))
     }
@@ -228,7 +230,9 @@ impl Build for Config {
             "adaptive": adaptive, "nodrop": nodrop,
         }))
     }
+}
 
+impl TestCases for Config {
     fn corners(&self) -> Vec<Value> {
         let variants = [
             json!({}),
@@ -398,7 +402,9 @@ impl QueueDiscipline for LinuxRed {
     fn backlog(&self) -> Backlog {
         self.fifo.backlog()
     }
+}
 
+impl Report for LinuxRed {
     fn gauges(&self, show: &mut dyn FnMut(Gauge)) {
         let average = self.parms.length(self.vars.average);
         let curve = self.parms.curve();

@@ -21,7 +21,7 @@ use crate::red::average::Average;
 use crate::red::core::{ArrivalState, EcnRule, RedCore};
 use crate::red::curve::Curve;
 use crate::red::spacing::{DropSpacing, PacketScaling, Spacing};
-use crate::{Build, Context, Fifo, Gauge, QueueDiscipline};
+use crate::{Build, Context, Describe, Fifo, Gauge, QueueDiscipline, Report, TestCases};
 
 parameters! {
     /// RED: drops (or marks) at random before the queue is full, with a probability that rises with
@@ -132,12 +132,16 @@ impl Build for Config {
     fn build(&self, rate: Rate) -> Result<Box<dyn QueueDiscipline>, ConfigErrors> {
         Ok(Box::new(self.running(rate)?))
     }
+}
 
+impl Describe for Config {
     fn drop_curve(&self, average: f64, _relative_window: f64, _class: u8) -> Option<f64> {
         self.check().ok()?;
         Some(self.curve().probability(average))
     }
+}
 
+impl TestCases for Config {
     fn corners(&self) -> Vec<Value> {
         corners()
     }
@@ -192,7 +196,9 @@ impl QueueDiscipline for Red {
     fn backlog(&self) -> Backlog {
         self.fifo.backlog()
     }
+}
 
+impl Report for Red {
     fn gauges(&self, show: &mut dyn FnMut(Gauge)) {
         show(Gauge::length("average", self.core.average.value, self.core.unit));
         show(Gauge::number("probability", self.core.probability()));

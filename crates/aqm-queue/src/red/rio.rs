@@ -24,7 +24,7 @@ use crate::red::core::{ArrivalState, EcnRule, RedCore};
 use crate::red::curve::Curve;
 use crate::red::red;
 use crate::red::spacing::{PacketScaling, Spacing};
-use crate::{Build, Context, Fifo, Gauge, QueueDiscipline};
+use crate::{Build, Context, Describe, Fifo, Gauge, QueueDiscipline, Report, TestCases};
 
 parameters! {
     /// RIO: RED with an own line for each class of packets in one queue, so that some are dropped
@@ -206,7 +206,9 @@ impl Build for Config {
             fifo: Fifo::new(self.limit),
         }))
     }
+}
 
+impl Describe for Config {
     fn drop_curve(&self, average: f64, _relative_window: f64, class: u8) -> Option<f64> {
         self.check().ok()?;
         let class = &self.classes[place(class, self.classes.len())];
@@ -216,7 +218,9 @@ impl Build for Config {
     fn wants_classes(&self) -> bool {
         true
     }
+}
 
+impl TestCases for Config {
     /// The last class is a small RED, with two classes before it.
     fn corners(&self) -> Vec<Value> {
         let couplings = [
@@ -309,7 +313,9 @@ impl QueueDiscipline for Rio {
     fn backlog(&self) -> Backlog {
         self.fifo.backlog()
     }
+}
 
+impl Report for Rio {
     fn gauges(&self, show: &mut dyn FnMut(Gauge)) {
         // Those of the last class have RED's names.
         if let Some(Lane { core, .. }) = self.lanes.last() {

@@ -16,7 +16,7 @@ use aqm_net::{ConfigError, ConfigErrors, ErrorCollector, Length, Rate, Size, par
 use crate::red::core::EcnRule;
 use crate::red::rio::{self, Class, TotalAverage};
 use crate::red::spacing::Spacing;
-use crate::{Build, QueueDiscipline};
+use crate::{Build, Describe, QueueDiscipline, TestCases};
 
 parameters! {
     /// RIO-PS: RIO with two classes, packets of short and of long flows, whose thresholds are shares
@@ -117,7 +117,9 @@ impl Build for Config {
     fn build(&self, rate: Rate) -> Result<Box<dyn QueueDiscipline>, ConfigErrors> {
         self.rio()?.build(rate)
     }
+}
 
+impl Describe for Config {
     fn drop_curve(&self, average: f64, relative_window: f64, class: u8) -> Option<f64> {
         self.rio().ok()?.drop_curve(average, relative_window, class)
     }
@@ -126,6 +128,8 @@ impl Build for Config {
         true
     }
 }
+
+impl TestCases for Config {}
 
 /// This share of `limit`, in whole packets or bytes.
 fn part(limit: Length, share: f64) -> Length {

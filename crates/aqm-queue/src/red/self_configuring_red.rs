@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use crate::red::adaptation::check_bounds;
 use crate::red::curve::Curve;
 use crate::red::red::{self, Red};
-use crate::{Build, Context, Gauge, QueueDiscipline};
+use crate::{Build, Context, Describe, Gauge, QueueDiscipline, Report, TestCases};
 
 parameters! {
     /// Self-configuring RED (Feng et al. 1999): RED that divides `max_p` when the average queue falls below
@@ -61,14 +61,18 @@ impl Build for Config {
     fn build(&self, rate: Rate) -> Result<Box<dyn QueueDiscipline>, ConfigErrors> {
         Ok(Box::new(self.running(rate)?))
     }
+}
 
+impl Describe for Config {
     /// With `max_p` where it begins.
     fn drop_curve(&self, average: f64, _relative_window: f64, _class: u8) -> Option<f64> {
         // The rate decides how the average moves, not what it means.
         let any_rate = Rate::from_bps(10_000_000);
         Some(self.running(any_rate).ok()?.curve.probability(average))
     }
+}
 
+impl TestCases for Config {
     fn corners(&self) -> Vec<Value> {
         red::corners().into_iter().map(|red| json!({"red": red})).collect()
     }
@@ -134,7 +138,9 @@ impl QueueDiscipline for SelfConfiguringRed {
     fn backlog(&self) -> Backlog {
         self.red.backlog()
     }
+}
 
+impl Report for SelfConfiguringRed {
     fn gauges(&self, show: &mut dyn FnMut(Gauge)) {
         self.red.gauges(show);
         show(Gauge::number("max_p", self.curve.max_p));

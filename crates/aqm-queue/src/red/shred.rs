@@ -18,7 +18,7 @@ use serde_json::{Value, json};
 use crate::red::curve::Curve;
 use crate::red::red::{self, Red};
 use crate::red::window_average::WindowAverage;
-use crate::{Build, Context, Gauge, QueueDiscipline};
+use crate::{Build, Context, Describe, Gauge, QueueDiscipline, Report, TestCases};
 
 parameters! {
     /// SHRED: RED that drops packets of small congestion windows less often, and of large ones more
@@ -64,7 +64,9 @@ impl Build for Config {
         let curve = self.red.curve();
         Ok(Box::new(Shred { windows, curve, floor: self.floor, lowest: curve.min, red }))
     }
+}
 
+impl Describe for Config {
     fn drop_curve(&self, average: f64, relative_window: f64, _class: u8) -> Option<f64> {
         self.red.check().ok()?;
         WindowAverage::new(self.window_weight).ok()?;
@@ -72,14 +74,16 @@ impl Build for Config {
         usable.then(|| moved(self.red.curve(), relative_window, self.floor).probability(average))
     }
 
+    fn wants_windows(&self) -> bool {
+        true
+    }
+}
+
+impl TestCases for Config {
     fn corners(&self) -> Vec<Value> {
         let floors = ["none", "zero", "zero-ratio"];
         let on = |red: Value| floors.map(|floor| json!({"red": red, "floor": floor, "window_weight": 0.1}));
         red::corners().into_iter().flat_map(on).collect()
-    }
-
-    fn wants_windows(&self) -> bool {
-        true
     }
 }
 
@@ -110,7 +114,9 @@ impl QueueDiscipline for Shred {
     fn backlog(&self) -> Backlog {
         self.red.backlog()
     }
+}
 
+impl Report for Shred {
     fn gauges(&self, show: &mut dyn FnMut(Gauge)) {
         self.red.gauges(show);
         self.windows.gauges(show);

@@ -26,7 +26,7 @@ use serde_json::Value;
 use crate::qdisc::InnerQdisc;
 use crate::{
     Acknowledgement, ClassCounters, Config, Context, Gauge, Inner, Label, Observer, QueueDiscipline, Reason,
-    drop_tail,
+    Report, drop_tail,
 };
 
 /// Builds the discipline of `config` inside the bookkeeper. Ids of waiting packets must differ.
@@ -221,7 +221,9 @@ impl QueueDiscipline for Watched {
     fn on_label(&mut self, number: u16, label: &Label) {
         self.inner.on_label(number, label);
     }
+}
 
+impl Report for Watched {
     fn gauges(&self, show: &mut dyn FnMut(Gauge)) {
         self.inner.gauges(show);
     }
@@ -436,7 +438,9 @@ mod tests {
             self.1.iter().for_each(|packet| fifo.push(*packet));
             fifo.backlog()
         }
+    }
 
+    impl Report for Bad {
         fn inner(&self, show: &mut dyn FnMut(&str, &dyn QueueDiscipline)) {
             if self.0 == Sin::KeepsTooManyInside {
                 show("child", &Self(Sin::None, self.1.clone()));

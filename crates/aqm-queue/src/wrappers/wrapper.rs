@@ -14,7 +14,7 @@ use crate::qdisc::InnerQdisc;
 use crate::red::red;
 use crate::{
     Acknowledgement, Build as _, ClassCounters, Config, Context, Gauge, Label, Observer, QueueDiscipline,
-    Reason, drop_tail, htb,
+    Reason, Report, drop_tail, htb,
 };
 
 /// Declares the `Config` of a wrapper, the parameters of its own first, and how it is built: `Config::wrapper` checks its
@@ -41,7 +41,9 @@ macro_rules! wrapper {
                 let (wrapper, inside) = errors.finish_some(wrapper.zip(inside))?;
                 Ok(Box::new($crate::wrappers::wrapper::Wrapped { wrapper, inside }))
             }
+        }
 
+        impl $crate::Describe for Config {
             fn inner(&self, rate: ::aqm_net::Rate) -> Vec<$crate::Inner<'_>> {
                 let queue = self.queue.as_deref();
                 queue.map(|config| $crate::Inner { place: "queue".to_owned(), config, rate }).into_iter().collect()
@@ -54,7 +56,9 @@ macro_rules! wrapper {
             fn outlet(&self, line: ::aqm_net::Rate) -> ::aqm_net::Rate {
                 self.queue.as_ref().map_or(line, |queue| queue.outlet(line))
             }
+        }
 
+        impl $crate::TestCases for Config {
             fn has_flow_queues(&self) -> bool {
                 self.queue.as_ref().is_some_and(|queue| queue.has_flow_queues())
             }
@@ -332,7 +336,9 @@ impl<S: Wrapper> QueueDiscipline for Wrapped<S> {
     fn on_label(&mut self, number: u16, label: &Label) {
         self.inside.queue.on_label(number, label);
     }
+}
 
+impl<S: Wrapper> Report for Wrapped<S> {
     fn gauges(&self, show: &mut dyn FnMut(Gauge)) {
         let mut own = Vec::new();
         self.wrapper.gauges(&mut |gauge| {

@@ -40,7 +40,7 @@ use aqm_net::{ConfigErrors, ErrorCollector, Length, Rate, Size, Span, choices, p
 use serde_json::{Value, json};
 
 use crate::fair::classifier::Classifier;
-use crate::{Build, QueueDiscipline};
+use crate::{Build, Describe, QueueDiscipline, TestCases};
 use bands::BANDS;
 use scheduler::{FAST_PATH, Fq, Pace};
 
@@ -178,19 +178,11 @@ impl Build for Config {
             Kernel::Linux618 => Box::new(Fq::<BANDS>::new(self, orphans, pace)),
         })
     }
+}
 
+impl Describe for Config {
     fn holds_back(&self) -> bool {
         self.maxrate.is_some()
-    }
-
-    fn holds_at_most(&self) -> Option<Length> {
-        let of_bands =
-            Length::Packets(self.limit.count().saturating_mul(BANDS as u64).saturating_add(FAST_PATH));
-        (self.kernel == Kernel::Linux618).then_some(of_bands)
-    }
-
-    fn has_flow_queues(&self) -> bool {
-        true
     }
 
     fn tc_options(&self, _rate: Rate) -> Option<Value> {
@@ -221,6 +213,18 @@ impl Build for Config {
             options["ce_threshold"] = json!(micros(threshold));
         }
         Some(options)
+    }
+}
+
+impl TestCases for Config {
+    fn holds_at_most(&self) -> Option<Length> {
+        let of_bands =
+            Length::Packets(self.limit.count().saturating_mul(BANDS as u64).saturating_add(FAST_PATH));
+        (self.kernel == Kernel::Linux618).then_some(of_bands)
+    }
+
+    fn has_flow_queues(&self) -> bool {
+        true
     }
 
     fn corners(&self) -> Vec<Value> {

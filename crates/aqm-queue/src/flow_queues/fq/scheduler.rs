@@ -9,7 +9,7 @@ use crate::fair::classifier::{Classifier, mix};
 use crate::fair::flows::Flows;
 use crate::fair::heap::Heap;
 use crate::fair::ring::Ring;
-use crate::{Context, Fifo, Gauge, Label, QueueDiscipline, Reason};
+use crate::{Context, Fifo, Gauge, Label, QueueDiscipline, Reason, Report};
 
 /// The longest rest, in nanoseconds.
 const LONGEST_REST: u64 = 1_000_000_000;
@@ -196,7 +196,9 @@ impl<const N: usize> QueueDiscipline for Fq<N> {
         }
         self.band_of_label[number] = self.priomap[bands::priority(label.dscp)];
     }
+}
 
+impl<const N: usize> Report for Fq<N> {
     fn gauges(&self, show: &mut dyn FnMut(Gauge)) {
         show(Gauge::new("flows", self.statistics.flows.into(), "flows"));
         show(Gauge::new("inactive_flows", self.inactive().into(), "flows"));

@@ -18,22 +18,27 @@ def checkout(tmp_path: Path) -> Path:
     """The part of a checkout that a new queue changes, in the folder of the test."""
     sources = tmp_path / new_queue.SOURCES
     sources.mkdir(parents=True)
-    for name in ("lib.rs", new_queue.TEMPLATE):
+    for name in ("lib.rs", "registry.rs", new_queue.TEMPLATE):
         shutil.copy(ROOT / new_queue.SOURCES / name, sources)
     return tmp_path
 
 
 def test_a_new_queue_is_a_file_and_two_lines(checkout: Path, cli: Cli) -> None:
     sources = checkout / new_queue.SOURCES
-    before = (sources / "lib.rs").read_text().splitlines()
+    files = ("lib.rs", "registry.rs")
+    before = {name: (sources / name).read_text().splitlines() for name in files}
     done = cli("new", "queue", "delay-limit")
     assert (done.returncode, done.stderr) == (0, "")
     assert "cargo test -p aqm-queue delay_limit" in done.stdout
-    after = (sources / "lib.rs").read_text().splitlines()
-    added = [line for line in after if line not in before]
-    assert added == ["mod delay_limit;", '        "delay-limit" => delay_limit,']
-    assert [line for line in after if line not in added] == before
-    modules = [line.split()[-1] for line in after if line.startswith(("mod ", "pub mod "))]
+    after = {name: (sources / name).read_text().splitlines() for name in files}
+    added = {name: [line for line in after[name] if line not in before[name]] for name in files}
+    assert added == {
+        "lib.rs": ["mod delay_limit;"],
+        "registry.rs": ['        "delay-limit" => delay_limit,'],
+    }
+    for name in files:
+        assert [line for line in after[name] if line not in added[name]] == before[name]
+    modules = [line.split()[-1] for line in after["lib.rs"] if line.startswith(("mod ", "pub mod "))]
     assert modules == sorted(modules), "rustfmt wants modules in order"
     text = (sources / "delay_limit.rs").read_text()
     assert text.startswith("//! Delay limit: drops packets")
@@ -55,7 +60,7 @@ def test_modules_stay_in_order_and_attributes_with_theirs(name: str, checkout: P
     [
         ("codel", "the name is taken"),
         ("template", "the name is taken"),
-        ("codel-core", "the name is taken"),
+        ("flow-queues", "the name is taken"),
         ("Delay", "must be lower-case words"),
         ("2q", "must be lower-case words"),
         ("a/b", "must be lower-case words"),

@@ -18,9 +18,9 @@
 use aqm_net::{Backlog, ConfigErrors, ErrorCollector, Instant, Length, Packet, Rate, Size, parameters};
 use serde_json::{Value, json};
 
-use crate::pi::EcnRule;
+use crate::pi::pi::EcnRule;
 use crate::start::Start;
-use crate::{Build, Context, Derived, Fifo, Gauge, QueueDiscipline, Reason};
+use crate::{Build, Context, Derived, Describe, Fifo, Gauge, QueueDiscipline, Reason, Report, TestCases};
 
 parameters! {
     /// AVQ: marks what would overflow a virtual queue, whose capacity adapts to a desired use of the line.
@@ -122,14 +122,18 @@ impl Build for Config {
         };
         Ok(Box::new(Avq { ecn: self.ecn, virtual_queue, fifo: Fifo::new(limit) }))
     }
+}
 
+impl Describe for Config {
     fn derived(&self, _rate: Rate) -> Vec<Derived> {
         let buffer = self.buffer();
         let unit = if buffer.in_bytes() { "bytes" } else { "packets" };
         let told = || Derived::new("virtual_limit", buffer.count() as f64, unit);
         self.virtual_limit.is_none().then(told).into_iter().collect()
     }
+}
 
+impl TestCases for Config {
     fn corners(&self) -> Vec<Value> {
         vec![
             json!({"limit": "24p", "virtual_limit": "3kB", "alpha": 5.0, "gamma": 0.5, "ecn": "always"}),
@@ -176,7 +180,9 @@ impl QueueDiscipline for Avq {
     fn backlog(&self) -> Backlog {
         self.fifo.backlog()
     }
+}
 
+impl Report for Avq {
     fn gauges(&self, show: &mut dyn FnMut(Gauge)) {
         let VirtualQueue { buffer, length, capacity, line, .. } = self.virtual_queue;
         show(Gauge::length("virtual_queue", length, buffer));

@@ -7,7 +7,7 @@ use aqm_net::{Backlog, ConfigError, ConfigErrors, Length, Packet, Rate, paramete
 use serde_json::{Value, json};
 
 use crate::fifo::Admission;
-use crate::{Build, Context, Fifo, QueueDiscipline, Reason};
+use crate::{Build, Context, Describe, Fifo, QueueDiscipline, Reason, Report, TestCases};
 
 parameters! {
     /// Drop Tail: first in, first out; a packet that does not fit is dropped.
@@ -24,12 +24,16 @@ impl Build for Config {
         ConfigError::unless(self.limit.count() > 0, "limit", "must be at least 1p or 1B")?;
         Ok(Box::new(DropTail { fifo: Fifo::new(self.limit).admitting(self.admits) }))
     }
+}
 
+impl Describe for Config {
     fn tc_options(&self, _rate: Rate) -> Option<Value> {
         let kind = if self.limit.in_bytes() { "bfifo" } else { "pfifo" };
         Some(json!({"kind": kind, "limit": self.limit.count()}))
     }
+}
 
+impl TestCases for Config {
     fn corners(&self) -> Vec<Value> {
         ["9p", "5001B"].map(|limit| json!({"limit": limit, "admits": "until-beyond"})).into()
     }
@@ -58,3 +62,5 @@ impl QueueDiscipline for DropTail {
         self.fifo.backlog()
     }
 }
+
+impl Report for DropTail {}

@@ -4,7 +4,7 @@
 
 use aqm_net::{Backlog, ConfigErrors, ErrorCollector, Instant, Length, Packet, Rate, Span, parameters};
 
-use crate::{Build, Context, Fifo, Gauge, QueueDiscipline, Reason};
+use crate::{Build, Context, Describe, Fifo, Gauge, QueueDiscipline, Reason, Report, TestCases};
 
 parameters! {
     /// My queue: packets that have waited longer than a limit are dropped as they leave.
@@ -33,6 +33,10 @@ impl Build for Config {
         }))
     }
 }
+
+impl Describe for Config {}
+
+impl TestCases for Config {}
 
 /// The running discipline; each run takes a clone of what `build` made.
 #[derive(Clone)]
@@ -66,7 +70,9 @@ impl QueueDiscipline for MyQueue {
     fn backlog(&self) -> Backlog {
         self.fifo.backlog()
     }
+}
 
+impl Report for MyQueue {
     fn gauges(&self, show: &mut dyn FnMut(Gauge)) {
         show(Gauge::new("sojourn_time", self.last_sojourn_time.seconds(), "s"));
     }

@@ -28,6 +28,6 @@ mod rates;
 mod red;
 mod rio;
 mod sfq;
-mod stages;
 mod start;
 mod vectors;
+mod wrappers;

@@ -1,4 +1,4 @@
-//! Every queue stands wherever a queue may: in a class of HTB, as that of each flow, behind each stage.
+//! Every queue stands wherever a queue may: in a class of HTB, as that of each flow, behind each wrapper.
 
 use aqm_net::{Ecn, Instant, Packet, Rate, Span, Streams};
 use aqm_queue::qdisc::Root;
@@ -15,8 +15,8 @@ enum Place {
     Leaf,
     /// In each flow's own queue, at this parameter of this scheduler.
     Flow(&'static str, &'static str),
-    /// Behind this stage, at this parameter.
-    Stage(&'static str, &'static str),
+    /// Behind this wrapper, at this parameter.
+    Wrapper(&'static str, &'static str),
 }
 
 impl Place {
@@ -26,7 +26,7 @@ impl Place {
             if Config::every().iter().any(|one| one.kind() == kind && one.has_flow_queues()) {
                 Self::Flow(kind, parameter)
             } else {
-                Self::Stage(kind, parameter)
+                Self::Wrapper(kind, parameter)
             }
         };
         let open = Config::catalog().into_iter().filter_map(|entry| {
@@ -42,13 +42,13 @@ impl Place {
             Self::Leaf => json!({"kind": "htb", "classes": {"all": {"rate": "8Mbps", "queue": queue}}}),
             Self::Flow(kind, parameter) => json!({"kind": kind, parameter: queue}),
             // Their own decisions are not looked at.
-            Self::Stage("ce-threshold", parameter) => {
+            Self::Wrapper("ce-threshold", parameter) => {
                 json!({"kind": "ce-threshold", "threshold": "9999p", parameter: queue})
             }
-            Self::Stage("policer", parameter) => {
+            Self::Wrapper("policer", parameter) => {
                 json!({"kind": "policer", "rate": "9Gbps", "burst": "9MB", parameter: queue})
             }
-            Self::Stage(kind, parameter) => json!({"kind": kind, parameter: queue}),
+            Self::Wrapper(kind, parameter) => json!({"kind": kind, parameter: queue}),
         }
     }
 
@@ -56,13 +56,13 @@ impl Place {
     fn path(self) -> String {
         match self {
             Self::Leaf => "classes.all.queue".to_owned(),
-            Self::Flow(_, parameter) | Self::Stage(_, parameter) => parameter.to_owned(),
+            Self::Flow(_, parameter) | Self::Wrapper(_, parameter) => parameter.to_owned(),
         }
     }
 
     /// Whether it must send whenever it is asked.
     fn needs_a_packet(self) -> bool {
-        !matches!(self, Self::Stage(..))
+        !matches!(self, Self::Wrapper(..))
     }
 }
 
@@ -94,7 +94,7 @@ fn flood(port: &mut Port, packets: u32, fates: &mut Fates) -> Instant {
 #[test]
 fn every_queue_may_stand_in_every_place_unless_it_holds_back_where_that_cannot_be() {
     let places = Place::all();
-    assert!(places.len() >= 10 && places.contains(&Place::Stage("policer", "queue")), "{places:?}");
+    assert!(places.len() >= 10 && places.contains(&Place::Wrapper("policer", "queue")), "{places:?}");
     assert!(places.contains(&Place::Flow("drr", "child")));
     for config in Config::every() {
         for place in &places {

@@ -286,7 +286,7 @@ fn walk_all(configs: &[Config]) {
     assert!(drops as usize > configs.len() * 9 / 10, "invariants mean nothing if nothing happens");
 }
 
-/// A discipline inside each of those that take any, in turn: as the queue of a stage, of each flow, of a class.
+/// A discipline inside each of those that take any, in turn: as the queue of a wrapper, of each flow, of a class.
 fn inside_of_others() -> Vec<Config> {
     let mut places = vec![("htb", None)];
     for entry in Config::catalog() {

@@ -70,7 +70,7 @@ impl Gauges {
 mod tests {
     use aqm_net::table::{Column, Row};
     use aqm_net::{Backlog, Packet};
-    use aqm_queue::Context;
+    use aqm_queue::{Context, Report};
 
     use super::*;
 
@@ -86,6 +86,9 @@ mod tests {
         fn backlog(&self) -> Backlog {
             Backlog::default()
         }
+    }
+
+    impl Report for Newcomer {
         fn gauges(&self, show: &mut dyn FnMut(Gauge)) {
             show(Gauge::new("sojourn_time", 0.25, "s"));
             show(Gauge::number("gain", 3.0));

@@ -26,5 +26,6 @@ def queue(
 
     found = new_queue.write(name, Path.cwd())
     print(f"{found.source}: the discipline, which drops packets that waited too long; change it")
-    print(f"{found.registry}: two lines, which make `{name}` a kind of queue")
+    print(f"{found.library}: a line that declares the file")
+    print(f"{found.registry}: a line that makes `{name}` a kind of queue")
     print(f"Test it with `cargo test -p aqm-queue {found.source.stem}`, compile it with `make build`.")

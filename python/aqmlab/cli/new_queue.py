@@ -32,7 +32,10 @@ class NewQueue:
     """The files of a new queue discipline."""
 
     source: Path
+    library: Path
+    """The file that declares its module."""
     registry: Path
+    """The file that gives it its name in scenarios."""
 
 
 def write(name: str, folder: Path) -> NewQueue:
@@ -43,14 +46,15 @@ def write(name: str, folder: Path) -> NewQueue:
     """
     sources = _sources(folder)
     module = name.replace("-", "_")
-    library = sources / "lib.rs"
-    text = library.read_text(encoding="utf-8")
-    _check_name(name, module, text, sources)
+    library, registry = sources / "lib.rs", sources / "registry.rs"
+    modules, names = (path.read_text(encoding="utf-8") for path in (library, registry))
+    _check_name(name, module, modules, names, sources)
     source = sources / f"{module}.rs"
-    changed = _registered(_declared(text, module), name, module)
+    changed = {library: _declared(modules, module), registry: _registered(names, name, module)}
     write_text(source, filled((sources / TEMPLATE).read_text(encoding="utf-8"), name))
-    replace(library, [changed.encode()])
-    return NewQueue(source=source, registry=library)
+    for path, text in changed.items():
+        replace(path, [text.encode()])
+    return NewQueue(source=source, library=library, registry=registry)
 
 
 def filled(template: str, name: str) -> str:
@@ -70,14 +74,14 @@ def _sources(folder: Path) -> Path:
     )
 
 
-def _check_name(name: str, module: str, library: str, sources: Path) -> None:
+def _check_name(name: str, module: str, library: str, registry: str, sources: Path) -> None:
     if not re.fullmatch(r"[a-z][a-z0-9]*(-[a-z0-9]+)*", name):
         raise ValueError(
             f"{name}: must be lower-case words of letters and digits with `-` between them, as delay-limit"
         )
     if module in _KEYWORDS:
         raise ValueError(f"{name}: is a word of Rust's own: choose another name")
-    taken = f'"{name}" =>' in library or module in _modules(library.splitlines()).values()
+    taken = f'"{name}" =>' in registry or module in _modules(library.splitlines()).values()
     if taken or (sources / f"{module}.rs").exists() or (sources / module).exists():
         raise ValueError(f"{name}: the name is taken in {sources}: choose another name")
 
@@ -100,8 +104,8 @@ def _declared(library: str, module: str) -> str:
     return "".join(lines)
 
 
-def _registered(library: str, name: str, module: str) -> str:
+def _registered(registry: str, name: str, module: str) -> str:
     """The text with the name as the last one of the registry."""
-    start = library.index("pub enum Config: Build")
-    end = library.index("\n    }\n", start) + 1
-    return f'{library[:end]}        "{name}" => {module},\n{library[end:]}'
+    start = registry.index("pub enum Config: Build")
+    end = registry.index("\n    }\n", start) + 1
+    return f'{registry[:end]}        "{name}" => {module},\n{registry[end:]}'

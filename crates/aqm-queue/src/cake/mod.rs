@@ -46,12 +46,12 @@ use aqm_net::{
 };
 use serde_json::{Value, json};
 
-use crate::ack_filter_rules::needless;
-use crate::cobalt_core::Judged;
+use crate::codel::cobalt_core::Judged;
 use crate::fair::flows::Flows;
+use crate::qdisc::truesize::truesize;
 use crate::start::Start;
-use crate::truesize::truesize;
-use crate::{Build, Context, Derived, Gauge, Label, QueueDiscipline, Reason};
+use crate::wrappers::ack_filter_rules::needless;
+use crate::{Build, Context, Derived, Describe, Gauge, Label, QueueDiscipline, Reason, Report, TestCases};
 use capacity::Capacity;
 use diffserv::Diffserv;
 use isolation::{FlowMode, Hasher, QUEUES};
@@ -195,7 +195,9 @@ impl Build for Config {
         errors.finish(())?;
         Ok(Box::new(Cake::new(self)))
     }
+}
 
+impl Describe for Config {
     fn wants_hosts(&self) -> bool {
         self.flows.wants_hosts()
     }
@@ -209,10 +211,6 @@ impl Build for Config {
             Some(bandwidth) if !self.autorate_ingress => line.min(bandwidth),
             _ => line,
         }
-    }
-
-    fn has_flow_queues(&self) -> bool {
-        true
     }
 
     fn derived(&self, _rate: Rate) -> Vec<Derived> {
@@ -244,6 +242,12 @@ impl Build for Config {
 
     fn tc_options(&self, _rate: Rate) -> Option<Value> {
         Some(statistics::options(self))
+    }
+}
+
+impl TestCases for Config {
+    fn has_flow_queues(&self) -> bool {
+        true
     }
 
     fn corners(&self) -> Vec<Value> {
@@ -595,7 +599,9 @@ impl QueueDiscipline for Cake {
         }
         self.tin_of_label[number] = self.config.diffserv.tin(label.dscp);
     }
+}
 
+impl Report for Cake {
     fn gauges(&self, show: &mut dyn FnMut(Gauge)) {
         statistics::gauges(self, show);
     }

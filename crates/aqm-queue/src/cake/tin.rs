@@ -15,7 +15,7 @@ use super::capacity::average;
 use super::diffserv::Share;
 use super::isolation::{Hosts, QUEUES, set};
 use super::shaper::{Pace, Shaper, TinClock};
-use crate::cobalt_core::{Cobalt, Judged, Times, Verdict};
+use crate::codel::cobalt_core::{Cobalt, Judged, Times, Verdict};
 use crate::fair::ring::Ring;
 use crate::start::Start;
 

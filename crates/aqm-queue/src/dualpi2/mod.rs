@@ -40,9 +40,9 @@ use std::ops::ControlFlow;
 use aqm_net::{Backlog, ConfigErrors, Instant, Length, Packet, Rate, Rng, Size, Span, choices, parameters};
 use serde_json::{Value, json};
 
+use crate::qdisc::truesize::truesize;
 use crate::start::Start;
-use crate::truesize::truesize;
-use crate::{Build, Context, Derived, Fifo, Gauge, QueueDiscipline, Reason};
+use crate::{Build, Context, Derived, Describe, Fifo, Gauge, QueueDiscipline, Reason, Report, TestCases};
 use controller::Controller;
 use scheduler::{Scheduler, Which};
 use settled::Rules;
@@ -189,7 +189,9 @@ impl Build for Config {
             now: Instant::START,
         }))
     }
+}
 
+impl Describe for Config {
     fn derived(&self, rate: Rate) -> Vec<Derived> {
         self.left_out(rate)
     }
@@ -197,7 +199,9 @@ impl Build for Config {
     fn tc_options(&self, rate: Rate) -> Option<Value> {
         self.is_kernels().then(|| self.told(rate))
     }
+}
 
+impl TestCases for Config {
     fn corners(&self) -> Vec<Value> {
         settled::corners()
     }
@@ -289,7 +293,9 @@ impl QueueDiscipline for DualPi2 {
         let (l4s, classic) = (self.l4s.backlog(), self.classic.backlog());
         Backlog { packets: l4s.packets + classic.packets, bytes: l4s.bytes + classic.bytes }
     }
+}
 
+impl Report for DualPi2 {
     fn gauges(&self, show: &mut dyn FnMut(Gauge)) {
         let [l4s, classic] = self.delays(self.now).map(Span::seconds);
         show(Gauge::number("prob", self.controller.base.p));

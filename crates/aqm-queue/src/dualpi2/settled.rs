@@ -8,7 +8,7 @@ use super::scheduler::Scheduler;
 use super::signal::{Chooser, Native};
 use super::{Conditional, Config, EcnMask, Marking, Profile};
 use crate::Derived;
-use crate::truesize::truesize;
+use crate::qdisc::truesize::truesize;
 
 /// The shortest update: whoever returns after a long time must catch up with every one.
 const SHORTEST: Span = Span::from_nanos(10_000);
@@ -349,7 +349,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::Build;
+    use crate::Describe;
 
     const LINE: Rate = Rate::from_bps(100_000_000);
 

@@ -27,8 +27,9 @@ pub(crate) mod wfq;
 use aqm_net::{Backlog, ConfigError, ConfigErrors, ErrorCollector, Instant, Length, Packet, Rate, Rng, Span};
 use serde_json::{Value, json};
 
+use crate::red::red;
 use crate::start::Start;
-use crate::{Config, Context, Gauge, Label, QueueDiscipline, Reason, red};
+use crate::{Config, Context, Gauge, Label, QueueDiscipline, Reason, Report};
 use child::Children;
 use classifier::Classifier;
 use flows::{Flows, Taken};
@@ -87,22 +88,26 @@ macro_rules! scheduler {
             ) -> Result<Box<dyn $crate::QueueDiscipline>, ::aqm_net::ConfigErrors> {
                 self.common().build(|unit| self.order(unit, rate), rate)
             }
+        }
 
+        impl $crate::Describe for Config {
             fn inner(&self, rate: ::aqm_net::Rate) -> Vec<$crate::Inner<'_>> {
                 let child = self.child.as_deref();
                 child.map(|config| $crate::Inner { place: "child".to_owned(), config, rate }).into_iter().collect()
             }
 
+            fn wants_classes(&self) -> bool {
+                !self.weights.is_empty() || self.child.as_ref().is_some_and(|child| child.wants_classes())
+            }
+        }
+
+        impl $crate::TestCases for Config {
             fn corners(&self) -> Vec<::serde_json::Value> {
                 $crate::fair::corners()
             }
 
             fn has_flow_queues(&self) -> bool {
                 true
-            }
-
-            fn wants_classes(&self) -> bool {
-                !self.weights.is_empty() || self.child.as_ref().is_some_and(|child| child.wants_classes())
             }
         }
 
@@ -267,7 +272,9 @@ impl<O: Order> QueueDiscipline for Fair<O> {
             children.on_label(number, label);
         }
     }
+}
 
+impl<O: Order> Report for Fair<O> {
     fn gauges(&self, show: &mut dyn FnMut(Gauge)) {
         show(Gauge::new("active_flows", f64::from(self.flows.active()), "flows"));
     }

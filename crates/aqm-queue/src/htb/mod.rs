@@ -34,11 +34,11 @@ use aqm_net::{
 use serde::Serialize;
 use serde_json::{Value, json};
 
+use crate::describe::{derived_inside, warnings_inside};
 use crate::packet_label::{Label, Protocol};
 use crate::qdisc::InnerQdisc;
-use crate::{
-    Build, ClassCounters, Context, Derived, Inner, QueueDiscipline, derived_inside, red, warnings_inside,
-};
+use crate::red::red;
+use crate::{Build, ClassCounters, Context, Derived, Describe, Inner, QueueDiscipline, Report, TestCases};
 use plan::Plan;
 use tree::{LEVELS, Tree};
 
@@ -150,7 +150,9 @@ impl Build for Config {
             backlog: Backlog::default(),
         }))
     }
+}
 
+impl Describe for Config {
     fn inner(&self, _rate: Rate) -> Vec<Inner<'_>> {
         let queues = self.classes.iter().filter_map(|(name, class)| {
             let place = plan::queue_of(name);
@@ -193,14 +195,16 @@ impl Build for Config {
         }))
     }
 
-    fn corners(&self) -> Vec<Value> {
-        corners()
-    }
-
     fn warnings(&self, rate: Rate) -> Vec<ConfigError> {
         let mut warnings = plan::warnings(self, rate);
         warnings.extend(warnings_inside(self, rate));
         warnings
+    }
+}
+
+impl TestCases for Config {
+    fn corners(&self) -> Vec<Value> {
+        corners()
     }
 }
 
@@ -344,7 +348,9 @@ impl QueueDiscipline for Htb {
         self.leaf_of_label[place] = leaf;
         self.leaves[leaf as usize].queue.on_label(number, label);
     }
+}
 
+impl Report for Htb {
     fn inner(&self, show: &mut dyn FnMut(&str, &dyn QueueDiscipline)) {
         self.leaves.iter().for_each(|leaf| show(&plan::queue_of(&leaf.name), leaf.queue.as_ref()));
     }

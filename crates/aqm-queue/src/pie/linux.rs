@@ -21,7 +21,7 @@
 
 use aqm_net::{Instant, Rng, Span};
 
-use super::Departed;
+use super::pie::Departed;
 
 /// The probability 1 (`MAX_PROB`).
 pub(crate) const MAX_PROB: u64 = u64::MAX >> 8;

@@ -28,7 +28,7 @@
 
 use aqm_net::{Backlog, Instant, Length, Rng, Span};
 
-use super::{Controller, Departed, State};
+use super::pie::{Controller, Departed, State};
 use crate::pie::timer::Timer;
 use crate::start::first_instant;
 
@@ -297,10 +297,10 @@ mod tests {
 
     /// A derandomised controller without burst allowance, which has met such delays and this probability.
     fn controller(dialect: Dialect, prob: f64) -> Rfc {
-        let config = crate::pie::Config {
+        let config = crate::pie::pie::Config {
             derandomise: Some(true),
             max_burst: Span::ZERO,
-            ..crate::pie::Config::default()
+            ..crate::pie::pie::Config::default()
         };
         let mut rfc = config.rfc(dialect, Rate::from_bps(10_000_000));
         rfc.vars = Vars { prob, qdelay: 0.03, qdelay_old: 0.03, ..rfc.vars };
@@ -362,7 +362,7 @@ mod tests {
 
     #[test]
     fn ns3_grants_a_burst_again_after_a_second_and_a_half_of_quiet() {
-        let config = crate::pie::Config::default();
+        let config = crate::pie::pie::Config::default();
         let mut pie = config.rfc(Dialect::Ns3, Rate::from_bps(10_000_000));
         let mut rng = Streams::new(1).named("queue", 0);
         let update = |pie: &mut Rfc| pie.rules.clone().update(&mut pie.vars, backlog(0));

@@ -2,7 +2,7 @@
 //! it, line by line, and once as the kernel computes it.
 
 use aqm_net::{Backlog, Ecn, Instant, Packet};
-use aqm_queue::{Context, QueueDiscipline, Reason};
+use aqm_queue::{Context, QueueDiscipline, Reason, Report};
 
 const MTU: u64 = 1514;
 
@@ -177,6 +177,8 @@ impl QueueDiscipline for Rfc {
     }
 }
 
+impl Report for Rfc {}
+
 /// The kernel's, in its integers.
 #[derive(Clone)]
 pub struct Kernel {
@@ -344,3 +346,5 @@ impl QueueDiscipline for Kernel {
         backlog(&self.list)
     }
 }
+
+impl Report for Kernel {}

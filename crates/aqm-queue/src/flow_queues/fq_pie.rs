@@ -1,0 +1,374 @@
+//! FQ-PIE: flow queueing, and PIE for each flow, as Linux has it.
+//!
+//! Linux 6.1, `net/sched/sch_fq_pie.c`, by M. Tahiliani and others, 2019. Which packet is next is in `flow_queues.rs`,
+//! what PIE does with an arrival in `pie/linux.rs`; here is what joins them:
+//! - A packet is judged by the PIE of its flow, with what waits of its flow. A full queue refuses it; it drops nothing
+//!   of the longest flow.
+//! - A packet that PIE picks is marked, with `ecn`, while the probability is at most `ecn_prob`.
+//! - One timer updates the PIE of every flow, of those with nothing waiting, too.
+//! - A packet that finds more than `memory_limit` in use is counted, but not refused.
+//!
+//! What `start` sets is the first instant of the timer, as in `pie/mod.rs`: the variables of a flow that has been idle
+//! are those of one that was never used.
+//!
+//! How it differs from its sources, and what it does where they are silent, stands in the documentation of
+//! [`Config`], which the reference prints.
+
+use aqm_net::{
+    Backlog, ConfigError, ConfigErrors, ErrorCollector, Instant, Length, Packet, Rate, Rng, Size, Span,
+    parameters,
+};
+use serde_json::{Value, json};
+
+use crate::flow_queues::lists::{FlowQueues, MOST_FLOWS};
+use crate::pie::linux::{MAX_PROB, Rules, Vars};
+use crate::pie::pie::{self, Departed};
+use crate::pie::timer::Timer;
+use crate::qdisc::truesize::truesize;
+use crate::start::{Start, first_instant};
+use crate::{Build, Context, Derived, Describe, Gauge, QueueDiscipline, Reason, Report, TestCases};
+
+parameters! {
+    /// FQ-PIE: hashed queues take turns, those that have just begun to be used first, and each has a PIE of its own.
+    ///
+    /// As Linux has it.
+    ///
+    /// Differences from Linux:
+    ///
+    /// - The hash is over the number of the flow and a salt from the random stream of the queue. The kernel hashes
+    ///   addresses, ports and protocol.
+    /// - What a packet takes of memory is counted as the kernel counts a packet that is copied into memory of its own:
+    ///   2304 bytes for a full packet of Ethernet (`truesize`). Drivers differ.
+    /// - Flows are told apart by the hash only: there are no filters of `tc`.
+    /// - The timer updates all flows at the same instant. The kernel takes another tick for every 2048.
+    /// - Updates of a flow are made when it next sends or gets a packet: nothing that they depend on changes before.
+    /// - `alpha` and `beta` are in Hz, those of `tc` in sixteenths of it.
+    /// - `dq_threshold`, `max_burst` and `hz` are constants in the kernel.
+    pub struct Config {
+        /// The most packets that may wait, all queues together; the packet on the line is not counted.
+        pub limit: Length = Length::Packets(10_240), "tc-fq_pie";
+        /// The queues that flows are hashed into.
+        pub flows: u32 = 1024, "tc-fq_pie";
+        /// The time to wait in a queue that is held.
+        pub target: Span = Span::from_millis(15), "tc-fq_pie";
+        /// Time from update to update of the probabilities.
+        pub tupdate: Span = Span::from_millis(15), "tc-fq_pie";
+        /// What a second of delay off the target adds to a probability at an update. `tc` counts in sixteenths: its 2
+        /// is 0.125.
+        pub alpha: f64 = 0.125, "tc-fq_pie";
+        /// What a second of delay more than at the update before adds. `tc` counts in sixteenths: its 20 is 1.25.
+        pub beta: f64 = 1.25, "tc-fq_pie";
+        /// Bytes that a turn is worth.
+        pub quantum: Size = Size::from_bytes(1514), "Linux: psched_mtu, of Ethernet";
+        /// The memory beyond which packets that arrive are counted (`overmemory`): 2304 bytes for a full packet. None
+        /// is dropped for it.
+        pub memory_limit: Size = Size::from_bytes(32 << 20), "tc-fq_pie";
+        /// Whether ECN-capable packets are marked instead of dropped, up to a probability of `ecn_prob`.
+        pub ecn: bool = false, "tc-fq_pie";
+        /// The probability in percent beyond which packets are dropped in spite of `ecn`.
+        pub ecn_prob: u32 = 10, "tc-fq_pie";
+        /// Whether a packet below the size of `mtu` has a probability that is less in proportion.
+        pub bytemode: bool = false, "tc-fq_pie";
+        /// Whether the delay is what waits over the rate of departures. Otherwise it is how long the packet waited that
+        /// left last.
+        pub dq_rate_estimator: bool = false, "tc-fq_pie";
+        /// Bytes that must wait, and then leave, to measure the rate of departures.
+        pub dq_threshold: Size = Size::from_bytes(16_384), "Linux";
+        /// How long a burst may last of which nothing is dropped.
+        pub max_burst: Span = Span::from_millis(150), "Linux";
+        /// A packet's size with all headers: of those of which two must wait in a queue before any is dropped, and of
+        /// those that `bytemode` compares with.
+        pub mtu: Size = Size::from_bytes(1514), "Linux on Ethernet";
+        /// The ticks per second of the kernel (`CONFIG_HZ`): `tupdate` is rounded up to whole ticks, and its timer wheel
+        /// adds one, so that 15 ms are 16 ms with 1000, 20 ms with 250 and 30 ms with 100; 0 for an exact `tupdate`.
+        pub hz: u32 = 1000, "ours: that of the recorded runs";
+        /// Whether the timer has been running for long as a run begins (`settled`), or starts with the run: its first
+        /// update then comes after half a second.
+        pub start: Start = Start::Settled, "ours";
+    }
+}
+
+/// The greatest quantum that the kernel takes.
+const MOST_QUANTUM: u64 = 1 << 20;
+
+impl Config {
+    /// The PIE of a flow.
+    fn pie(&self) -> pie::Config {
+        pie::Config {
+            limit: self.limit,
+            target: self.target,
+            tupdate: self.tupdate,
+            alpha: self.alpha,
+            beta: self.beta,
+            max_burst: self.max_burst,
+            ecn: self.ecn,
+            bytemode: self.bytemode,
+            mtu: self.mtu,
+            dq_rate_estimator: self.dq_rate_estimator,
+            dq_threshold: self.dq_threshold,
+            hz: Some(self.hz),
+            ..pie::Config::default()
+        }
+    }
+
+    /// The running discipline; all checks made.
+    fn running(&self) -> FqPie {
+        let pie = self.pie();
+        let (rules, (first, tupdate)) = (pie.linux_rules(), pie.updates());
+        let flow = Flow { vars: rules.vars(), timer: Timer::new(first) };
+        FqPie {
+            queues: FlowQueues::new(self.flows, self.quantum.bytes(), flow),
+            start: self.start,
+            rules,
+            tupdate,
+            limit: self.limit.count(),
+            memory_limit: self.memory_limit.bytes(),
+            mark_up_to: self.ecn.then(|| MAX_PROB / 100 * u64::from(self.ecn_prob)),
+            statistics: Statistics::default(),
+        }
+    }
+}
+
+impl Build for Config {
+    fn build(&self, _rate: Rate) -> Result<Box<dyn QueueDiscipline>, ConfigErrors> {
+        let mut errors = ErrorCollector::default();
+        errors.check(!self.limit.in_bytes(), "limit", "must be in packets");
+        let problem = format_args!("must be from 1 to {MOST_FLOWS}");
+        errors.check((1..=MOST_FLOWS).contains(&self.flows), "flows", problem);
+        let problem = format_args!("must be from 1B to {MOST_QUANTUM}B, not {}", self.quantum);
+        errors.check((1..=MOST_QUANTUM).contains(&self.quantum.bytes()), "quantum", problem);
+        errors.check(self.memory_limit.bytes() > 0, "memory_limit", "must be at least 1B");
+        let problem = format_args!("must be from 1 to 99, not {}", self.ecn_prob);
+        errors.check((1..100).contains(&self.ecn_prob), "ecn_prob", problem);
+        errors.check_effect(self.ecn, self, &["ecn_prob"], "without ecn");
+        errors.take(self.pie().check());
+        errors.finish(())?;
+        Ok(Box::new(self.running()))
+    }
+}
+
+impl Describe for Config {
+    fn derived(&self, rate: Rate) -> Vec<Derived> {
+        self.pie().derived(rate).into_iter().filter(|one| one.name == "tupdate").collect()
+    }
+
+    fn warnings(&self, rate: Rate) -> Vec<ConfigError> {
+        self.pie().warnings(rate)
+    }
+
+    fn tc_options(&self, rate: Rate) -> Option<Value> {
+        let mut options = self.pie().tc_options(rate)?;
+        options["kind"] = json!("fq_pie");
+        options["flows"] = json!(self.flows);
+        options["quantum"] = json!(self.quantum.bytes());
+        options["memory_limit"] = json!(self.memory_limit.bytes());
+        options["ecn_prob"] = json!(self.ecn_prob);
+        Some(options)
+    }
+}
+
+impl TestCases for Config {
+    fn has_flow_queues(&self) -> bool {
+        true
+    }
+
+    fn corners(&self) -> Vec<Value> {
+        let quick = |change: Value| {
+            let mut table = json!({
+                "alpha": 1.5, "beta": 2.0, "target": "3ms", "tupdate": "2ms", "max_burst": "20ms", "flows": 3,
+                "quantum": "300B", "mtu": "500B",
+            });
+            table.as_object_mut().into_iter().zip(change.as_object()).for_each(|(t, c)| t.extend(c.clone()));
+            table
+        };
+        vec![
+            quick(json!({"limit": "24p"})),
+            quick(json!({"ecn": true, "ecn_prob": 99, "limit": "50p", "bytemode": true})),
+            quick(json!({"dq_rate_estimator": true, "dq_threshold": "3kB", "memory_limit": "20kB"})),
+            json!({"flows": 1, "quantum": "70B"}),
+        ]
+    }
+}
+
+/// The running discipline.
+#[derive(Clone)]
+struct FqPie {
+    /// Beside each packet, when it came.
+    queues: FlowQueues<Instant, Flow>,
+    start: Start,
+    rules: Rules,
+    tupdate: Span,
+    limit: u64,
+    memory_limit: u64,
+    /// The probability up to which packets are marked, if they are.
+    mark_up_to: Option<u64>,
+    statistics: Statistics,
+}
+
+/// The PIE of a flow.
+#[derive(Clone)]
+struct Flow {
+    vars: Vars,
+    timer: Timer,
+}
+
+/// What `tc` counts.
+#[derive(Clone, Copy, Debug, Default)]
+struct Statistics {
+    packets_in: u64,
+    overlimit: u64,
+    overmemory: u64,
+    dropped: u64,
+    ecn_mark: u64,
+}
+
+impl Flow {
+    /// Makes the updates up to `now`, to which so many bytes of this flow have waited.
+    #[inline]
+    fn catch_up(&mut self, rules: &Rules, now: Instant, tupdate: Span, backlog: u64) {
+        self.timer.catch_up(now, tupdate, &mut self.vars, |vars, _| rules.update(vars, backlog));
+    }
+}
+
+impl QueueDiscipline for FqPie {
+    fn on_start(&mut self, chance: &mut Rng) {
+        if self.start.is_settled() {
+            let timer = Timer::new(first_instant(self.tupdate, chance));
+            self.queues.aqms().for_each(|flow| flow.timer = timer);
+        }
+    }
+
+    fn enqueue(&mut self, mut packet: Packet, cx: &mut Context<'_>) {
+        let Self { queues, rules, statistics, .. } = self;
+        let number = queues.classify(&packet, cx.rng);
+        let waiting = queues.of(number).bytes;
+        let (packets, memory) = (queues.backlog().packets, queues.memory());
+        let flow = queues.aqm(number);
+        flow.catch_up(rules, cx.now, self.tupdate, waiting);
+        let fate = if packets >= self.limit {
+            statistics.overlimit += 1;
+            Some(Reason::Overflow)
+        } else {
+            statistics.overmemory += u64::from(memory > self.memory_limit + truesize(packet.bytes));
+            if !rules.picks(&mut flow.vars, packet.bytes, waiting, cx.rng) {
+                None
+            } else if packet.ecn.can_be_marked() && self.mark_up_to.is_some_and(|most| flow.vars.prob <= most)
+            {
+                statistics.ecn_mark += 1;
+                cx.mark(&mut packet, Reason::Early);
+                None
+            } else {
+                Some(Reason::Early)
+            }
+        };
+        if let Some(why) = fate {
+            statistics.dropped += 1;
+            flow.vars.accu_prob = 0;
+            return cx.drop(packet, why);
+        }
+        statistics.packets_in += 1;
+        queues.push(number, packet, cx.now);
+    }
+
+    fn dequeue(&mut self, cx: &mut Context<'_>) -> Option<Packet> {
+        let Self { queues, rules, tupdate, .. } = self;
+        let now = cx.now;
+        queues.dequeue(|queues, number| {
+            let waiting = queues.of(number).bytes;
+            queues.aqm(number).catch_up(rules, now, *tupdate, waiting);
+            let (packet, joined) = queues.pop(number)?;
+            let left = queues.of(number);
+            let departed = Departed { bytes: packet.bytes, joined, left, now };
+            rules.after_departure(&mut queues.aqm(number).vars, &departed);
+            Some(packet)
+        })
+    }
+
+    fn backlog(&self) -> Backlog {
+        self.queues.backlog()
+    }
+}
+
+impl Report for FqPie {
+    fn gauges(&self, show: &mut dyn FnMut(Gauge)) {
+        show(Gauge::new("new_flows_len", self.queues.new_flows().into(), "flows"));
+        show(Gauge::new("old_flows_len", self.queues.old_flows().into(), "flows"));
+        show(Gauge::new("memory_used", self.queues.memory() as f64, "bytes"));
+    }
+
+    fn tc_statistics(&self, _now: Instant) -> Value {
+        let Statistics { packets_in, overlimit, overmemory, dropped, ecn_mark } = self.statistics;
+        json!({
+            "pkts_in": packets_in,
+            "overlimit": overlimit,
+            "overmemory": overmemory,
+            "dropped": dropped,
+            "ecn_mark": ecn_mark,
+            "new_flow_count": self.queues.new_flow_count(),
+            "new_flows_len": self.queues.new_flows(),
+            "old_flows_len": self.queues.old_flows(),
+            "memory_used": self.queues.memory(),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use aqm_net::{Ecn, Streams};
+
+    use super::*;
+    use crate::testing::Fates;
+
+    /// Updates every flow, whether it has something to do or not.
+    fn update_all(queue: &mut FqPie, now: Instant, flows: u32) {
+        for number in 0..flows {
+            let waiting = queue.queues.of(number).bytes;
+            queue.queues.aqm(number).catch_up(&queue.rules, now, queue.tupdate, waiting);
+        }
+    }
+
+    /// What becomes of packets of 40 flows that come and go, in bursts and pauses; with the timer as it is in the
+    /// kernel, or made up for.
+    fn run(config: &Config, is_eager: bool) -> (Fates, Vec<u32>, Vec<Vars>) {
+        let mut queue = config.running();
+        let (mut rng, mut chance) = (Streams::new(1).named("queue", 0), Streams::new(1).named("packets", 0));
+        let (mut fates, mut sent) = (Fates::default(), Vec::new());
+        let (mut now, mut busy_until) = (Instant::START, Instant::START);
+        let (mut due, tupdate) = config.pie().updates();
+        for id in 0..60_000_u32 {
+            let pause = if chance.chance(0.0003) { 400_000_000 } else { chance.below(1_400_000) };
+            now += Span::from_nanos(pause);
+            while is_eager && due <= now {
+                update_all(&mut queue, due, config.flows);
+                due += tupdate;
+            }
+            let mut cx = Context { now, rng: &mut rng, observer: &mut fates };
+            // Some flows are there now and then, others always.
+            let flow = chance.below(if id / 4000 % 2 == 0 { 40 } else { 5 }) as u32;
+            let bytes = [1514, 1000, 300][chance.below(3) as usize];
+            let ecn = if flow.is_multiple_of(2) { Ecn::Ect0 } else { Ecn::NotEct };
+            queue.enqueue(Packet { id, flow, bytes, ecn, ..Packet::default() }, &mut cx);
+            while busy_until <= now {
+                let Some(packet) = queue.dequeue(&mut cx) else { break };
+                sent.push(packet.id);
+                busy_until = now + Span::from_nanos(u64::from(packet.bytes) * 800);
+            }
+        }
+        update_all(&mut queue, now, config.flows);
+        let vars = (0..config.flows).map(|number| queue.queues.aqm(number).vars).collect();
+        (fates, sent, vars)
+    }
+
+    #[test]
+    fn updates_that_are_made_up_for_are_those_of_the_kernels_timer() {
+        for config in [
+            Config { flows: 16, ecn: true, ..Config::default() },
+            Config { flows: 16, dq_rate_estimator: true, ..Config::default() },
+            Config { flows: 3, limit: Length::Packets(300), bytemode: true, hz: 0, ..Config::default() },
+        ] {
+            let ((lazy, sent, vars), eager) = (run(&config, false), run(&config, true));
+            assert_eq!((&lazy, &sent, &vars), (&eager.0, &eager.1, &eager.2));
+            assert!(lazy.counts.early > 100, "{:?}", lazy.counts);
+        }
+    }
+}

@@ -1,0 +1,275 @@
+//! Flow queueing: hashed queues that take turns, those that have just begun to be used first.
+//!
+//! T. Høiland-Jørgensen, P. McKenney, D. Täht, J. Gettys, E. Dumazet, "The Flow Queue CoDel Packet Scheduler and
+//! Active Queue Management Algorithm", RFC 8290, sections 4.1 and 4.2, whose scheduler is DRR++; Linux 6.1's
+//! `sch_fq_codel` and `sch_fq_pie` share it.
+//! - A hash puts a packet into one of a fixed number of queues. Each keeps the state of its AQM for good.
+//! - A queue that gets a packet and is in no list joins the list of new queues, with a quantum of credit (deficit).
+//! - The first of the new queues is served, without any the first of the old ones. Whose credit is not above nought
+//!   gets a quantum and goes to the end of the old ones.
+//! - What is sent is charged. What the AQM drops is not.
+//! - A queue that turns out to be empty goes, if it is new, to the end of the old ones, so that it cannot starve them
+//!   by coming back; otherwise it leaves the lists. If there are no old ones it leaves, too: it would be found there
+//!   at once.
+//!
+//! Ours, where the sources are silent or speak of headers:
+//! - The hash is over the packet's flow number and a salt drawn from the queue's own stream as the first packet
+//!   arrives (`fair/classifier.rs`).
+//! - The queue with the most bytes is found without a scan of all (`fair/longest.rs`). It is the one that the kernel's
+//!   scan finds: of those with the most the one with the smallest number.
+
+use aqm_net::{Backlog, Instant, Length, Packet, Rng};
+
+use crate::fair::classifier::Classifier;
+use crate::fair::flows::Flows;
+use crate::fair::longest::{First, Longest};
+use crate::fair::ring::Ring;
+use crate::qdisc::truesize::truesize;
+
+/// The most queues that the kernel allows.
+pub(crate) const MOST_FLOWS: u32 = 65_536;
+
+/// Hashed queues; beside each packet lies an `S`, such as when it came, beside each queue an `A`, its AQM's state.
+#[derive(Clone)]
+pub(crate) struct FlowQueues<S, A> {
+    classifier: Classifier,
+    flows: Flows<S>,
+    slots: Vec<Slot<A>>,
+    new: Ring,
+    old: Ring,
+    fattest: Longest<First>,
+    quantum: i64,
+    memory: u64,
+    new_flow_count: u64,
+}
+
+#[derive(Clone)]
+struct Slot<A> {
+    deficit: i64,
+    aqm: A,
+}
+
+impl<S: Copy, A: Clone> FlowQueues<S, A> {
+    /// So many empty queues, 1 to [`MOST_FLOWS`], with turns worth so many bytes, at least one. Each has the AQM `aqm`.
+    pub fn new(flows: u32, quantum: u64, aqm: A) -> Self {
+        Self {
+            classifier: Classifier::new(Some(flows), None).expect("there is a queue"),
+            flows: Flows::numbered(flows),
+            slots: vec![Slot { deficit: 0, aqm }; flows as usize],
+            new: Ring::default(),
+            old: Ring::default(),
+            fattest: Longest::new(Length::Bytes(0)),
+            quantum: quantum as i64,
+            memory: 0,
+            new_flow_count: 0,
+        }
+    }
+
+    /// The queue that `packet` belongs to; `rng` is asked with the first packet.
+    #[inline]
+    pub fn classify(&mut self, packet: &Packet, rng: &mut Rng) -> u32 {
+        self.classifier.renew_salt(Instant::START, rng);
+        self.classifier.key(packet)
+    }
+
+    /// Appends `packet` to the queue `flow`, with what is noted of it.
+    #[inline]
+    pub fn push(&mut self, flow: u32, packet: Packet, stamp: S) {
+        self.flows.push(flow, packet, stamp);
+        self.memory += truesize(packet.bytes);
+        self.fattest.on_grown(flow, &mut self.flows);
+        if !self.new.contains(flow) && !self.old.contains(flow) {
+            self.new.push_back(flow, ());
+            self.slots[flow as usize].deficit = self.quantum;
+            self.new_flow_count += 1;
+        }
+    }
+
+    /// Takes the oldest packet of `flow` and what was noted of it.
+    #[inline(always)]
+    pub fn pop(&mut self, flow: u32) -> Option<(Packet, S)> {
+        if self.flows.of(flow).packets == 0 {
+            return None;
+        }
+        let (_, stamp) = self.flows.head(flow);
+        let packet = self.flows.take_front(flow).packet;
+        self.memory -= truesize(packet.bytes);
+        Some((packet, stamp))
+    }
+
+    /// The next packet: `take` is asked for one of the flow whose turn it is, and returns `None` only if it has left
+    /// that flow empty.
+    #[inline]
+    pub fn dequeue(&mut self, mut take: impl FnMut(&mut Self, u32) -> Option<Packet>) -> Option<Packet> {
+        loop {
+            let is_new = self.new.len() > 0;
+            let flow = if is_new { self.new.front() } else { self.old.front() }?;
+            if self.slots[flow as usize].deficit <= 0 {
+                self.slots[flow as usize].deficit += self.quantum;
+                self.end_turn(flow, is_new);
+            } else if let Some(packet) = take(self, flow) {
+                self.slots[flow as usize].deficit -= i64::from(packet.bytes);
+                return Some(packet);
+            } else if is_new && self.old.len() > 0 {
+                self.end_turn(flow, true);
+            } else {
+                let list = if is_new { &mut self.new } else { &mut self.old };
+                list.remove(flow);
+            }
+        }
+    }
+
+    /// Puts `flow`, the first of its list, at the end of the old ones.
+    #[inline]
+    fn end_turn(&mut self, flow: u32, is_new: bool) {
+        if is_new {
+            self.new.remove(flow);
+            self.old.push_back(flow, ());
+        } else {
+            self.old.rotate();
+        }
+    }
+
+    /// The queue with the most bytes, of several the one with the smallest number; something waits.
+    pub fn fattest(&mut self) -> u32 {
+        self.fattest.find(&mut self.flows)
+    }
+
+    /// The state of the AQM of `flow`.
+    pub fn aqm(&mut self, flow: u32) -> &mut A {
+        &mut self.slots[flow as usize].aqm
+    }
+
+    /// The states of the AQMs of all queues.
+    pub fn aqms(&mut self) -> impl Iterator<Item = &mut A> {
+        self.slots.iter_mut().map(|slot| &mut slot.aqm)
+    }
+
+    /// What waits of `flow`.
+    pub fn of(&self, flow: u32) -> Backlog {
+        self.flows.of(flow)
+    }
+
+    /// What waits, all queues together.
+    pub fn backlog(&self) -> Backlog {
+        self.flows.backlog()
+    }
+
+    /// The memory that what waits takes, in bytes (`memory_used`).
+    pub fn memory(&self) -> u64 {
+        self.memory
+    }
+
+    /// How often a queue has become new (`new_flow_count`).
+    pub fn new_flow_count(&self) -> u64 {
+        self.new_flow_count
+    }
+
+    /// Queues in the list of new ones (`new_flows_len`).
+    pub fn new_flows(&self) -> u32 {
+        self.new.len()
+    }
+
+    /// Queues in the list of old ones (`old_flows_len`).
+    pub fn old_flows(&self) -> u32 {
+        self.old.len()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use aqm_net::Streams;
+
+    use super::*;
+
+    /// Two queues without an AQM, a flow in each, and turns worth 90 bytes.
+    struct Two {
+        queues: FlowQueues<(), ()>,
+        numbers: [u32; 2],
+    }
+
+    impl Two {
+        fn new() -> Self {
+            let mut queues = FlowQueues::new(2, 90, ());
+            let mut rng = Streams::new(1).named("queue", 0);
+            let numbers = [0, 1].map(|number| {
+                let flows = (0..).map(|flow| Packet { flow, ..Packet::default() });
+                flows
+                    .map(|packet| (packet.flow, queues.classify(&packet, &mut rng)))
+                    .find(|found| found.1 == number)
+            });
+            Self { queues, numbers: numbers.map(|found| found.expect("both are found").0) }
+        }
+
+        fn push(&mut self, queue: u32, bytes: u16) {
+            let packet = Packet { flow: self.numbers[queue as usize], bytes, ..Packet::default() };
+            let found = self.queues.classify(&packet, &mut Streams::new(2).named("queue", 0));
+            assert_eq!(found, queue, "the salt is drawn once");
+            self.queues.push(queue, packet, ());
+        }
+
+        /// The queue that sends next, the credit of both, and how many are new and old.
+        fn send(&mut self) -> (Option<u32>, [i64; 2], [u32; 2]) {
+            let sent = self.queues.dequeue(|queues, flow| queues.pop(flow).map(|(packet, ())| packet));
+            let queue = sent.map(|packet| u32::from(packet.flow == self.numbers[1]));
+            let deficits = [0, 1].map(|flow| self.queues.slots[flow].deficit);
+            (queue, deficits, [self.queues.new_flows(), self.queues.old_flows()])
+        }
+    }
+
+    /// ns-3, `fq-codel-queue-disc-test-suite.cc`: deficits.
+    #[test]
+    fn credit_is_given_and_charged_as_ns_3_expects() {
+        let mut two = Two::new();
+        two.push(0, 120);
+        assert_eq!(two.send(), (Some(0), [-30, 0], [1, 0]));
+        for queue in [0, 0, 1, 1] {
+            two.push(queue, 120);
+        }
+        assert_eq!(two.send(), (Some(1), [60, -30], [1, 1]));
+        assert_eq!(two.send(), (Some(0), [-60, 60], [0, 2]));
+        assert_eq!(two.send(), (Some(1), [30, -60], [0, 2]));
+        assert_eq!(two.send(), (Some(0), [-90, 30], [0, 2]));
+        assert_eq!(two.send(), (None, [90, 30], [0, 0]));
+        assert_eq!(two.queues.new_flow_count(), 2);
+    }
+
+    #[test]
+    fn a_queue_that_comes_back_as_soon_as_it_is_empty_does_not_starve_the_others() {
+        let mut two = Two::new();
+        (0..20).for_each(|_| two.push(0, 60));
+        let mut sent = [0, 0];
+        for _ in 0..20 {
+            if two.queues.of(1).packets == 0 {
+                two.push(1, 60);
+            }
+            sent[two.send().0.expect("something waits") as usize] += 1;
+        }
+        assert!(sent[0] >= 9, "{sent:?}");
+    }
+
+    #[test]
+    fn the_fattest_has_the_most_bytes_and_the_smallest_number() {
+        let mut queues: FlowQueues<(), ()> = FlowQueues::new(1024, 1514, ());
+        for (flow, bytes) in [(700, 400), (300, 500), (9, 100), (700, 100), (9, 399)] {
+            queues.push(flow, Packet { bytes, ..Packet::default() }, ());
+        }
+        assert_eq!(queues.fattest(), 300);
+        queues.pop(300);
+        assert_eq!(queues.fattest(), 700);
+        queues.push(9, Packet { bytes: 1, ..Packet::default() }, ());
+        assert_eq!((queues.fattest(), queues.of(9).bytes), (9, 500));
+    }
+
+    #[test]
+    fn memory_is_counted_as_packets_come_and_go() {
+        let mut two = Two::new();
+        two.push(0, 60);
+        two.push(1, 1514);
+        assert_eq!(two.queues.memory(), 768 + 2304);
+        two.send();
+        two.send();
+        assert_eq!((two.queues.memory(), two.queues.backlog()), (0, Backlog::default()));
+        assert_eq!(two.queues.pop(0), None);
+    }
+}

@@ -1,0 +1,595 @@
+//! SFQ: hashed queues take turns, and the longest of them loses a packet where there is no room.
+//!
+//! P. E. McKenney, "Stochastic Fairness Queueing", INFOCOM 1990, as `net/sched/sch_sfq.c` of Linux 6.1 has it
+//! (A. Kuznetsov; E. Dumazet), in the words of the command `tc`:
+//! - A hash puts a packet into one of `divisor` buckets. A bucket with packets has one of `flows` queues; if none is
+//!   left, the packet is dropped. A queue that has become empty is anybody's.
+//! - A queue that gets its first packet joins the end of the round with a quantum of credit (`allot`). The first of the
+//!   round sends while it has credit; then it gets a quantum more and goes to the end.
+//! - A queue of `depth` packets refuses what arrives, or drops its oldest packet for it (`headdrop`).
+//! - If now more than `limit` wait, the longest queue in packets drops its newest packet, or its oldest. Lists of the
+//!   queues with one packet, two, three find it at once: of equally long ones the one whose length changed last. If each
+//!   queue has one packet, the first of the round loses it. A `limit` that is given cuts `flows` to as many, so this
+//!   happens only without one.
+//! - Every `perturb` the hash changes. What waits moves to its new bucket, queue by queue and in order, each with a
+//!   quantum of credit; what finds no queue, or a full one, is dropped.
+//! - With `redflowlimit` each queue has a RED (`linux_red_core.rs`), in bytes, which judges packets that find others of
+//!   their queue. It begins anew with an empty queue. With `headdrop` the oldest packet is dropped, or marked, instead
+//!   of the one that arrives.
+//!
+//! Credit counts bytes, as in the kernel of the recorded runs (6.1.192); older ones count eighths of them, rounded up.
+//!
+//! How it differs from its sources, and what it does where they are silent, stands in the documentation of
+//! [`Config`], which the reference prints.
+
+use std::ops::RangeInclusive;
+
+use aqm_net::{
+    Backlog, ConfigErrors, ErrorCollector, Instant, Length, Packet, Rate, Rng, Size, Span, parameters,
+};
+use serde_json::{Value, json};
+
+use crate::fair::classifier::Classifier;
+use crate::fair::flows::Flows;
+use crate::fair::ring::Ring;
+use crate::red::linux_core::{Asked, Parms, Vars, thresholds};
+use crate::red::tc;
+use crate::start::Start;
+use crate::{Build, Context, Derived, Describe, Gauge, QueueDiscipline, Reason, Report, TestCases};
+
+parameters! {
+    /// SFQ: hashed queues take turns, and the longest loses a packet where there is no room.
+    ///
+    /// As Linux has it. With `redflowlimit` each queue has a RED.
+    ///
+    /// Differences from Linux:
+    ///
+    /// - The hash is over the number of the flow and a salt from the random stream of the queue. The kernel hashes
+    ///   addresses, ports and protocol. There are no filters of `tc`.
+    /// - `perturb` takes any time, `tc` whole seconds. The timer is caught up with at the next arrival or departure.
+    /// - `tc` reads `redflowlimit` and takes the thresholds of RED from it. The kernel does not enforce it, and neither
+    ///   is it enforced here.
+    /// - Credit counts bytes, as in Linux 6.1.192; older kernels count eighths of bytes, rounded up.
+    pub struct Config {
+        /// The most packets that may wait, all queues together; the packet on the line is not counted. No more than
+        /// `flows` queues of `depth` packets hold. Left out: 127p.
+        pub limit: Option<Length> = None, "tc-sfq";
+        /// The most packets that may wait in a queue.
+        pub depth: u32 = 127, "tc-sfq";
+        /// The queues; no more than `divisor`, nor than a `limit` that is given.
+        pub flows: u32 = 128, "Linux";
+        /// The buckets that flows are hashed into, a power of two.
+        pub divisor: u32 = 1024, "tc-sfq";
+        /// Bytes that a turn is worth.
+        pub quantum: Size = Size::from_bytes(1514), "Linux: psched_mtu, of Ethernet";
+        /// Time from hash to hash, so that no two flows share a queue for ever. Left out: the hash stays.
+        pub perturb: Option<Span> = None, "tc-sfq";
+        /// Whether a queue drops its oldest packet instead of its newest, or of the one that arrives.
+        pub headdrop: bool = false, "tc-sfq";
+        /// Gives each queue a RED, and the thresholds that are left out. Left out: there is no RED.
+        pub redflowlimit: Option<Size> = None, "tc-sfq";
+        /// Average queue of a flow below which RED drops nothing. Left out: a third of `max`.
+        pub min: Option<Size> = None, "tc-sfq, after Floyd 1997";
+        /// Average queue of a flow from which RED drops every packet, or marks it. Left out: a quarter of
+        /// `redflowlimit`.
+        pub max: Option<Size> = None, "tc-sfq, after Floyd 1997";
+        /// RED's drop probability as the average reaches `max`; above 0, below 1.
+        pub probability: f64 = 0.02, "tc-sfq";
+        /// Packets of a burst that should pass: `tc` takes the weight of RED's average from it, a power of 1/2. Left
+        /// out: `(2 min + max) / (3 avpkt)`.
+        pub burst: Option<u32> = None, "tc-sfq";
+        /// Typical size of a packet, of those of `burst`.
+        pub avpkt: Size = Size::from_bytes(1000), "tc-sfq";
+        /// Whether RED marks packets that can be instead of dropping them.
+        pub ecn: bool = false, "tc-sfq";
+        /// Whether, with `ecn`, RED drops nevertheless where the average is at `max` or above.
+        pub harddrop: bool = false, "tc-sfq";
+        /// With `perturb`: whether its timer has been running for long as a run begins (`settled`), or starts with the
+        /// run.
+        pub start: Start = Start::Settled, "ours";
+    }
+}
+
+/// The packets that may wait where no limit is given (`SFQ_MAX_DEPTH`).
+const LIMIT: u64 = 127;
+/// The most packets of a queue (`SFQ_MAX_DEPTH`), and the most queues (`SFQ_MAX_FLOWS`).
+const MOST_DEPTH: u32 = 127;
+const MOST_FLOWS: u32 = 0x10000 - MOST_DEPTH - 1;
+/// The most buckets.
+const MOST_BUCKETS: u32 = 1 << 16;
+/// Quanta that fit into the kernel's integers.
+const QUANTA: RangeInclusive<u64> = 1..=i32::MAX as u64;
+
+impl Config {
+    /// The limit and the queues that are left of those asked for.
+    fn effective(&self) -> (u64, u32) {
+        let flows = self.flows.min(self.divisor);
+        let Some(limit) = self.limit else { return (LIMIT, flows) };
+        let asked = u32::try_from(limit.count()).unwrap_or(u32::MAX);
+        let limit = asked.min(self.depth.saturating_mul(flows));
+        (limit.into(), flows.min(limit))
+    }
+
+    /// What the kernel is told of RED, if there is one; the rest has been checked.
+    fn red(&self) -> Result<Option<Parms>, ConfigErrors> {
+        let mut errors = ErrorCollector::default();
+        let Some(limit) = self.redflowlimit else {
+            let of_red = ["min", "max", "probability", "burst", "avpkt", "ecn", "harddrop"];
+            errors.check_effect(false, self, &of_red, "without redflowlimit");
+            return errors.finish(None);
+        };
+        errors.check_effect(self.ecn, self, &["harddrop"], "without ecn");
+        let avpkt = self.avpkt.bytes();
+        let in_32_bits = 1..=u64::from(u32::MAX);
+        errors.check(in_32_bits.contains(&avpkt), "avpkt", "must be from 1B to 4294967295B");
+        let bytes = |size: Option<Size>| size.map(Size::bytes);
+        let limit = ("redflowlimit", limit.bytes());
+        let met = errors.take(thresholds(limit, bytes(self.min), bytes(self.max), 'B'));
+        let (min, max) = errors.finish_some(met)?;
+        let Self { probability, burst, .. } = *self;
+        Asked { min, max, unit: 'B', probability, burst, avpkt }.parms().map(Some)
+    }
+}
+
+impl Build for Config {
+    fn build(&self, _rate: Rate) -> Result<Box<dyn QueueDiscipline>, ConfigErrors> {
+        let mut errors = ErrorCollector::default();
+        let is_right = self.limit.is_none_or(|limit| !limit.in_bytes() && limit.count() > 1);
+        errors.check(is_right, "limit", "must be at least 2p, and in packets");
+        let problem = format_args!("must be from 1 to {MOST_DEPTH}, not {}", self.depth);
+        errors.check((1..=MOST_DEPTH).contains(&self.depth), "depth", problem);
+        let problem = format_args!("must be from 1 to {MOST_FLOWS}, not {}", self.flows);
+        errors.check((1..=MOST_FLOWS).contains(&self.flows), "flows", problem);
+        let problem = format_args!("must be a power of two up to {MOST_BUCKETS}, not {}", self.divisor);
+        let is_right = self.divisor.is_power_of_two() && self.divisor <= MOST_BUCKETS;
+        errors.check(is_right, "divisor", problem);
+        let problem = format_args!("must be from 1B to {}B, not {}", QUANTA.end(), self.quantum);
+        errors.check(QUANTA.contains(&self.quantum.bytes()), "quantum", problem);
+        errors.check_effect(self.depth > 1, self, &["quantum"], "with depth = 1");
+        errors.check(self.perturb.is_none_or(|every| !every.is_zero()), "perturb", "must be more than 0s");
+        errors.check_effect(self.perturb.is_some(), self, &["start"], "without perturb");
+        let red = errors.take(self.red()).flatten();
+        errors.finish(())?;
+        let (limit, flows) = self.effective();
+        Ok(Box::new(Sfq {
+            classifier: Classifier::new(Some(self.divisor), self.perturb)?,
+            perturbs: self.perturb.is_some(),
+            start: self.start,
+            slot_of: vec![NONE; self.divisor as usize],
+            slots: vec![Slot::default(); flows as usize],
+            packets: Flows::numbered(flows),
+            round: Ring::default(),
+            lengths: Lengths::new(flows),
+            limit,
+            depth: self.depth.into(),
+            quantum: self.quantum.bytes() as i64,
+            headdrop: self.headdrop,
+            red: red.map(|parms| Red { parms, ecn: self.ecn, harddrop: self.harddrop }),
+            counts: Counts::default(),
+        }))
+    }
+}
+
+impl Describe for Config {
+    fn drop_curve(&self, average: f64, _relative_window: f64, _class: u8) -> Option<f64> {
+        Some(self.red().ok()??.curve().probability(average))
+    }
+
+    fn derived(&self, _rate: Rate) -> Vec<Derived> {
+        let mut derived = Vec::new();
+        let (limit, flows) = self.effective();
+        if self.limit != Some(Length::Packets(limit)) {
+            derived.push(Derived::new("limit", limit as f64, "packets"));
+        }
+        if flows != self.flows {
+            derived.push(Derived::new("flows", flows.into(), ""));
+        }
+        if let Ok(Some(parms)) = self.red() {
+            let red = [("min", self.min, parms.min), ("max", self.max, parms.max)];
+            for (name, _, value) in red.iter().filter(|(_, given, _)| given.is_none()) {
+                derived.push(Derived::new(name, *value as f64, "bytes"));
+            }
+            derived.push(Derived::new("weight", tc::power_of_half(parms.weight_log), ""));
+            derived.push(Derived::new("max_p", parms.curve().max_p, ""));
+        }
+        derived
+    }
+
+    fn tc_options(&self, _rate: Rate) -> Option<Value> {
+        let (limit, _) = self.effective();
+        let mut options = json!({
+            "kind": "sfq", "limit": limit, "quantum": self.quantum.bytes(), "depth": self.depth,
+            "divisor": self.divisor,
+        });
+        if self.headdrop {
+            options["headdrop"] = json!(true);
+        }
+        if let Some(every) = self.perturb {
+            options["perturb"] = json!(every.nanos() / 1_000_000_000);
+        }
+        if let Some(Parms { min, max, weight_log, max_p, .. }) = self.red().ok()? {
+            options["ewma"] = json!(weight_log);
+            options["min"] = json!(min);
+            options["max"] = json!(max);
+            options["probability"] = json!(libm::ldexp(max_p.value as f64, -32));
+            options["ecn"] = json!(self.ecn);
+            options["harddrop"] = json!(self.harddrop);
+            options["adaptive"] = json!(false);
+            options["nodrop"] = json!(false);
+        }
+        Some(options)
+    }
+}
+
+impl TestCases for Config {
+    fn has_flow_queues(&self) -> bool {
+        true
+    }
+
+    fn holds_at_most(&self) -> Option<Length> {
+        Some(Length::Packets(self.effective().0))
+    }
+
+    fn corners(&self) -> Vec<Value> {
+        let red = |change: Value| {
+            let mut table = json!({
+                "limit": "40p", "divisor": 4, "quantum": "300B", "redflowlimit": "24kB", "min": "2000B",
+                "max": "9kB", "probability": 0.5,
+            });
+            table.as_object_mut().into_iter().zip(change.as_object()).for_each(|(t, c)| t.extend(c.clone()));
+            table
+        };
+        vec![
+            json!({"limit": "9p", "divisor": 2, "quantum": "70B", "perturb": "3ms"}),
+            json!({"flows": 200, "depth": 2}),
+            json!({"limit": "20p", "depth": 3, "flows": 2, "headdrop": true, "perturb": "50ms"}),
+            json!({"limit": "2p", "divisor": 4, "depth": 1}),
+            red(json!({"ecn": true})),
+            red(json!({"ecn": true, "headdrop": true, "harddrop": true, "perturb": "10ms"})),
+            red(json!({"depth": 5, "headdrop": true, "burst": 9})),
+        ]
+    }
+}
+
+/// The number of no slot.
+const NONE: u32 = u32::MAX;
+
+/// The running discipline.
+#[derive(Clone)]
+struct Sfq {
+    classifier: Classifier,
+    perturbs: bool,
+    start: Start,
+    /// The slot of a bucket, if it has packets.
+    slot_of: Vec<u32>,
+    slots: Vec<Slot>,
+    /// The packets of each slot.
+    packets: Flows<()>,
+    /// Slots with packets, whoever is next first.
+    round: Ring,
+    lengths: Lengths,
+    limit: u64,
+    depth: u64,
+    quantum: i64,
+    headdrop: bool,
+    red: Option<Red>,
+    counts: Counts,
+}
+
+/// A queue.
+#[derive(Clone, Copy, Default)]
+struct Slot {
+    /// The bucket that it is of.
+    bucket: u32,
+    allot: i64,
+    red: Vars,
+}
+
+/// The RED of every queue.
+#[derive(Clone, Copy)]
+struct Red {
+    parms: Parms,
+    ecn: bool,
+    harddrop: bool,
+}
+
+/// What `tc -s` shows of RED.
+#[derive(Clone, Copy, Default)]
+struct Counts {
+    prob: Decisions,
+    forced: Decisions,
+}
+
+/// What became of packets that RED picked by chance, or had to.
+#[derive(Clone, Copy, Default)]
+struct Decisions {
+    mark: u64,
+    mark_head: u64,
+    drop: u64,
+}
+
+impl QueueDiscipline for Sfq {
+    fn on_start(&mut self, chance: &mut Rng) {
+        if self.start.is_settled() {
+            self.classifier.draw_phase(chance);
+        }
+    }
+
+    fn enqueue(&mut self, mut packet: Packet, cx: &mut Context<'_>) {
+        if self.classifier.renew_salt(cx.now, cx.rng) {
+            self.rehash(cx);
+        }
+        let bucket = self.classifier.key(&packet);
+        let slot = match self.slot_of[bucket as usize] {
+            NONE => match self.open(bucket) {
+                Some(slot) => slot,
+                None => return cx.drop(packet, Reason::Overflow),
+            },
+            slot => {
+                let judged = self.judge(slot, &mut packet, cx);
+                let is_full = self.packets.of(slot).packets >= self.depth;
+                if let Some(why) = judged.or(is_full.then_some(Reason::FlowLimit)) {
+                    if !self.headdrop {
+                        return cx.drop(packet, why);
+                    }
+                    let oldest = self.packets.take_front(slot).packet;
+                    cx.drop(oldest, why);
+                    return self.packets.push(slot, packet, ());
+                }
+                slot
+            }
+        };
+        self.add(slot, packet);
+        if self.packets.backlog().packets > self.limit {
+            self.drop_from_longest(cx);
+        }
+    }
+
+    fn dequeue(&mut self, cx: &mut Context<'_>) -> Option<Packet> {
+        if self.perturbs && self.classifier.renew_salt(cx.now, cx.rng) {
+            self.rehash(cx);
+        }
+        loop {
+            let first = self.round.front()?;
+            let slot = &mut self.slots[first as usize];
+            if slot.allot <= 0 {
+                slot.allot += self.quantum;
+                self.round.rotate();
+                continue;
+            }
+            let packet = self.packets.take_front(first).packet;
+            slot.allot -= i64::from(packet.bytes);
+            self.after_less(first);
+            return Some(packet);
+        }
+    }
+
+    fn backlog(&self) -> Backlog {
+        self.packets.backlog()
+    }
+}
+
+impl Report for Sfq {
+    fn gauges(&self, show: &mut dyn FnMut(Gauge)) {
+        show(Gauge::new("flows", self.round.len().into(), "flows"));
+        show(Gauge::new("cur_depth", self.lengths.longest.into(), "packets"));
+    }
+
+    fn tc_statistics(&self, _now: Instant) -> Value {
+        if self.red.is_none() {
+            return Value::Null;
+        }
+        let Counts { prob, forced } = self.counts;
+        let picked = [prob, forced].iter().map(|one| one.mark + one.mark_head + one.drop).sum::<u64>();
+        // `tc` prints the counters of RED among the options.
+        let options = json!({
+            "prob_mark": prob.mark, "prob_mark_head": prob.mark_head, "prob_drop": prob.drop,
+            "forced_mark": forced.mark, "forced_mark_head": forced.mark_head, "forced_drop": forced.drop,
+        });
+        json!({"options": options, "overlimits": picked})
+    }
+}
+
+impl Sfq {
+    /// A slot for this bucket, which has none; none if all have packets.
+    fn open(&mut self, bucket: u32) -> Option<u32> {
+        let slot = self.lengths.first(0)?;
+        self.slots[slot as usize] = Slot { bucket, allot: 0, red: Vars::default() };
+        self.slot_of[bucket as usize] = slot;
+        Some(slot)
+    }
+
+    /// Appends `packet` to `slot`.
+    #[inline(always)]
+    fn add(&mut self, slot: u32, packet: Packet) {
+        self.packets.push(slot, packet, ());
+        let length = self.packets.of(slot).packets as u32;
+        self.lengths.grow(slot, length);
+        if length == 1 {
+            self.round.push_back(slot, ());
+            self.slots[slot as usize].allot = self.quantum;
+        }
+    }
+
+    /// A packet of `slot` has been taken out.
+    #[inline(always)]
+    fn after_less(&mut self, slot: u32) {
+        let length = self.packets.of(slot).packets as u32;
+        self.lengths.shrink(slot, length);
+        if length == 0 {
+            self.slot_of[self.slots[slot as usize].bucket as usize] = NONE;
+            self.round.remove(slot);
+        }
+    }
+
+    /// RED judges a packet that finds others in `slot`: why one must go, after all marks.
+    fn judge(&mut self, slot: u32, packet: &mut Packet, cx: &mut Context<'_>) -> Option<Reason> {
+        let Red { parms, ecn, harddrop } = self.red.as_ref()?;
+        let vars = &mut self.slots[slot as usize].red;
+        parms.sample(vars, self.packets.of(slot).bytes);
+        let why = parms.decide(vars, 0, cx.rng)?;
+        let is_forced = why == Reason::Forced;
+        let count = if is_forced { &mut self.counts.forced } else { &mut self.counts.prob };
+        if *ecn && !(is_forced && *harddrop) {
+            let head = self.packets.head_mut(slot);
+            if self.headdrop && head.ecn.can_be_marked() {
+                cx.mark(head, why);
+                count.mark_head += 1;
+                return None;
+            }
+            if packet.ecn.can_be_marked() {
+                cx.mark(packet, why);
+                count.mark += 1;
+                return None;
+            }
+        }
+        count.drop += 1;
+        Some(why)
+    }
+
+    /// Makes room at the longest queue.
+    #[inline(never)]
+    fn drop_from_longest(&mut self, cx: &mut Context<'_>) {
+        let slot = match self.lengths.longest {
+            // Each queue has one packet.
+            1 => self.round.front(),
+            longest => self.lengths.first(longest),
+        };
+        let slot = slot.expect("something waits");
+        let taken = if self.headdrop { self.packets.take_front(slot) } else { self.packets.take_back(slot) };
+        self.after_less(slot);
+        cx.drop(taken.packet, Reason::Overflow);
+    }
+
+    /// The hash has changed: what waits moves.
+    #[cold]
+    fn rehash(&mut self, cx: &mut Context<'_>) {
+        let mut waiting = Vec::with_capacity(self.packets.backlog().packets as usize);
+        for slot in 0..self.slots.len() as u32 {
+            while self.packets.of(slot).packets > 0 {
+                waiting.push(self.packets.take_front(slot).packet);
+                self.after_less(slot);
+            }
+        }
+        for packet in waiting {
+            let bucket = self.classifier.key(&packet);
+            let slot = match self.slot_of[bucket as usize] {
+                NONE => self.open(bucket),
+                slot => Some(slot),
+            };
+            let Some(slot) = slot else {
+                cx.drop(packet, Reason::Overflow);
+                continue;
+            };
+            let before = self.packets.of(slot);
+            if before.packets >= self.depth {
+                cx.drop(packet, Reason::FlowLimit);
+                continue;
+            }
+            if let Some(Red { parms, .. }) = &self.red {
+                parms.sample(&mut self.slots[slot as usize].red, before.bytes);
+            }
+            self.add(slot, packet);
+        }
+    }
+}
+
+/// Slots by the length of their queue: a list for each length, the slot first that came to it last.
+#[derive(Clone)]
+struct Lengths {
+    /// The neighbours of each slot, and behind them the two ends of each list, from that of no packets on.
+    links: Vec<Link>,
+    slots: u32,
+    /// The length of the longest queue (`cur_depth`).
+    longest: u32,
+}
+
+#[derive(Clone, Copy)]
+struct Link {
+    before: u32,
+    after: u32,
+}
+
+impl Lengths {
+    fn new(slots: u32) -> Self {
+        let alone = |at| Link { before: at, after: at };
+        let mut lengths = Self { links: (0..=slots + MOST_DEPTH).map(alone).collect(), slots, longest: 0 };
+        (0..slots).for_each(|slot| lengths.link(slot, 0));
+        lengths
+    }
+
+    /// The first slot of this length.
+    fn first(&self, length: u32) -> Option<u32> {
+        let first = self.links[(self.slots + length) as usize].after;
+        (first < self.slots).then_some(first)
+    }
+
+    /// The queue of `slot` has a packet more, so many now.
+    #[inline]
+    fn grow(&mut self, slot: u32, length: u32) {
+        self.unlink(slot);
+        self.longest = self.longest.max(length);
+        self.link(slot, length);
+    }
+
+    /// The queue of `slot` has a packet less, so many now.
+    #[inline]
+    fn shrink(&mut self, slot: u32, length: u32) {
+        self.unlink(slot);
+        if self.longest == length + 1 && self.first(length + 1).is_none() {
+            self.longest = length;
+        }
+        self.link(slot, length);
+    }
+
+    fn link(&mut self, slot: u32, length: u32) {
+        let end = self.slots + length;
+        let after = std::mem::replace(&mut self.links[end as usize].after, slot);
+        self.links[slot as usize] = Link { before: end, after };
+        self.links[after as usize].before = slot;
+    }
+
+    fn unlink(&mut self, slot: u32) {
+        let Link { before, after } = self.links[slot as usize];
+        self.links[before as usize].after = after;
+        self.links[after as usize].before = before;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn lists_of_lengths_know_the_longest_and_who_came_to_it_last(
+            steps in prop::collection::vec((0_u32..5, any::<bool>()), 1..300),
+        ) {
+            let mut lengths = Lengths::new(5);
+            let (mut plain, mut changed, mut clock) = ([0_u32; 5], [0, 1, 2, 3, 4], 5);
+            for (slot, grows) in steps {
+                let length = &mut plain[slot as usize];
+                if grows && *length < MOST_DEPTH {
+                    *length += 1;
+                    lengths.grow(slot, *length);
+                } else if !grows && *length > 0 {
+                    *length -= 1;
+                    lengths.shrink(slot, *length);
+                } else {
+                    continue;
+                }
+                changed[slot as usize] = clock;
+                clock += 1;
+                let longest = *plain.iter().max().unwrap();
+                prop_assert_eq!(lengths.longest, longest);
+                for length in 0..=longest {
+                    let of_length = (0..5_u32).filter(|slot| plain[*slot as usize] == length);
+                    let last = of_length.max_by_key(|slot| changed[*slot as usize]);
+                    prop_assert_eq!(lengths.first(length), last);
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,175 @@
+//! Drop Random: drops each packet with the same probability, whatever the queue.
+//!
+//! Not an AQM but a measuring instrument: the independent losses that closed forms of TCP suppose
+//! (J. Padhye, V. Firoiu, D. Towsley, J. Kurose, "Modeling TCP Throughput", 1998; N. Cardwell, S.
+//! Savage, T. Anderson, "Modeling TCP Latency", 2000).
+//!
+//! How it differs from its sources, and what it does where they are silent, stands in the documentation of
+//! [`Config`], which the reference prints.
+
+use aqm_net::{Backlog, ConfigErrors, ErrorCollector, Length, Packet, Rate, Size, parameters};
+
+use crate::{Build, Context, Describe, Fifo, QueueDiscipline, Reason, Report, TestCases};
+
+parameters! {
+    /// Drop Random: drops each packet with the same probability, independently of all others.
+    ///
+    /// A measuring instrument: the random losses that closed forms of TCP suppose.
+    ///
+    /// Order of decisions:
+    ///
+    /// - Chance is asked once for every packet that is not too small, a full buffer or not, so the choices do not
+    ///   depend on the load. A full buffer refuses a packet whatever chance said.
+    pub struct Config {
+        /// The probability with which a packet is dropped.
+        pub probability: f64 = 0.01, "ours";
+        /// Packets smaller than this are spared: with `100B` SYNs, FINs and acknowledgements are.
+        pub min_size: Size = Size::from_bytes(0), "ours: every packet may be lost";
+        /// Whether an ECN-capable packet is marked instead.
+        pub mark: bool = false, "ours: losses are what is measured";
+        /// The most that may wait; the packet on the line is not counted.
+        pub limit: Length = Length::Packets(225), "as `drop-tail`";
+    }
+}
+
+impl Build for Config {
+    fn build(&self, _rate: Rate) -> Result<Box<dyn QueueDiscipline>, ConfigErrors> {
+        let mut errors = ErrorCollector::default();
+        let problem = format_args!("must be between 0 and 1, is {}", self.probability);
+        errors.check((0.0..=1.0).contains(&self.probability), "probability", problem);
+        errors.check(self.limit.count() > 0, "limit", "must be at least 1p or 1B");
+        errors.finish(())?;
+        Ok(Box::new(DropRandom { config: self.clone(), fifo: Fifo::new(self.limit) }))
+    }
+}
+
+impl Describe for Config {}
+
+impl TestCases for Config {}
+
+/// The running discipline.
+#[derive(Clone)]
+pub struct DropRandom {
+    config: Config,
+    fifo: Fifo,
+}
+
+impl QueueDiscipline for DropRandom {
+    fn enqueue(&mut self, mut packet: Packet, cx: &mut Context<'_>) {
+        let is_spared = u64::from(packet.bytes) < self.config.min_size.bytes();
+        let is_chosen = !is_spared && cx.rng.chance(self.config.probability);
+        if !self.fifo.has_room_for(&packet) {
+            return cx.drop(packet, Reason::Overflow);
+        }
+        if is_chosen {
+            if !(self.config.mark && packet.ecn.can_be_marked()) {
+                return cx.drop(packet, Reason::Early);
+            }
+            cx.mark(&mut packet, Reason::Early);
+        }
+        self.fifo.push(packet);
+    }
+
+    fn dequeue(&mut self, _cx: &mut Context<'_>) -> Option<Packet> {
+        self.fifo.pop()
+    }
+
+    fn backlog(&self) -> Backlog {
+        self.fifo.backlog()
+    }
+}
+
+impl Report for DropRandom {}
+
+#[cfg(test)]
+mod tests {
+    use aqm_net::{Ecn, Instant, Streams};
+
+    use super::*;
+    use crate::testing::{Fate, Fates};
+
+    /// What becomes of these packets, which come in order with no service between them.
+    fn fates(config: &Config, packets: impl Iterator<Item = Packet>) -> Fates {
+        let mut queue = config.build(Rate::from_bps(1000)).unwrap();
+        let (mut rng, mut observer) = (Streams::new(1).named("test", 0), Fates::default());
+        for packet in packets {
+            let mut cx = Context { now: Instant::START, rng: &mut rng, observer: &mut observer };
+            queue.enqueue(packet, &mut cx);
+        }
+        observer
+    }
+
+    fn dropped(config: &Config, packets: impl Iterator<Item = Packet>) -> Vec<u32> {
+        fates(config, packets).dropped_packets().map(|packet| packet.id).collect()
+    }
+
+    fn packets(count: u32, bytes: u16, ecn: Ecn) -> impl Iterator<Item = Packet> {
+        (0..count).map(move |id| Packet { id, bytes, ecn, ..Packet::default() })
+    }
+
+    fn endless(probability: f64) -> Config {
+        Config { probability, limit: Length::Packets(u64::MAX), ..Config::default() }
+    }
+
+    #[test]
+    fn losses_are_as_frequent_as_asked_for_and_independent() {
+        let (count, p) = (200_000, 0.02);
+        let fates = fates(&endless(p), packets(count, 1000, Ecn::NotEct));
+        let dropped: Vec<u32> = fates.dropped_packets().map(|packet| packet.id).collect();
+        let share = |found: usize, among: f64, theory: f64| {
+            let error = (theory * (1.0 - theory) / among).sqrt();
+            let off = (found as f64 / among - theory) / error;
+            assert!(off.abs() < 3.3, "{found} of {among}: {off} standard errors from {theory}");
+        };
+        share(dropped.len(), f64::from(count), p);
+        assert_eq!(fates.counts.early, dropped.len() as u64);
+        // After a loss, another of the next 20 is lost with the probability that any of 20 is.
+        let soon = dropped.windows(2).filter(|pair| pair[1] - pair[0] <= 20).count();
+        share(soon, dropped.len() as f64 - 1.0, 1.0 - libm::pow(1.0 - p, 20.0));
+    }
+
+    #[test]
+    fn never_and_always_are_probabilities_too() {
+        assert!(dropped(&endless(0.0), packets(1000, 1000, Ecn::NotEct)).is_empty());
+        assert_eq!(dropped(&endless(1.0), packets(1000, 1000, Ecn::NotEct)).len(), 1000);
+    }
+
+    #[test]
+    fn small_packets_are_spared_and_take_no_chance_from_others() {
+        let config = Config { min_size: Size::from_bytes(100), ..endless(0.3) };
+        assert!(!dropped(&config, packets(100, 100, Ecn::NotEct)).is_empty());
+        assert!(dropped(&config, packets(100, 99, Ecn::NotEct)).is_empty());
+        let alone = dropped(&config, packets(100, 1000, Ecn::NotEct));
+        let among_small = packets(100, 1000, Ecn::NotEct)
+            .flat_map(|packet| [Packet { bytes: 40, id: packet.id + 1000, ..Packet::default() }, packet]);
+        assert_eq!(dropped(&config, among_small), alone);
+    }
+
+    #[test]
+    fn capable_packets_are_marked_if_asked_for_and_others_dropped() {
+        let config = Config { mark: true, ..endless(1.0) };
+        let found = fates(&config, packets(3, 1000, Ecn::Ect0));
+        assert_eq!((found.counts.drops(), found.counts.marks), (0, 3));
+        let found = fates(&config, packets(3, 1000, Ecn::NotEct));
+        assert_eq!((found.counts.drops(), found.counts.marks), (3, 0));
+        assert_eq!(dropped(&endless(1.0), packets(3, 1000, Ecn::Ect0)).len(), 3);
+    }
+
+    #[test]
+    fn a_full_buffer_refuses_and_marks_nothing() {
+        let config = Config { mark: true, limit: Length::Packets(2), ..endless(1.0) };
+        let found = fates(&config, packets(3, 1000, Ecn::Ect0));
+        let fate = |fate: &Fate| (fate.packet.id, fate.is_mark, fate.why);
+        let told: Vec<_> = found.told.iter().map(fate).collect();
+        assert_eq!(told, [(0, true, Reason::Early), (1, true, Reason::Early), (2, false, Reason::Overflow)]);
+    }
+
+    #[test]
+    fn what_makes_no_sense_is_refused() {
+        let place = |config: Config| config.build(Rate::from_bps(1000)).err().unwrap().first().place.clone();
+        for probability in [-0.1, 1.1, f64::NAN] {
+            assert_eq!(place(endless(probability)), "probability");
+        }
+        assert_eq!(place(Config { limit: Length::Packets(0), ..Config::default() }), "limit");
+    }
+}

@@ -1,0 +1,86 @@
+//! PISA: PI that is kind to small windows.
+//!
+//! M. Kim, "Proportional Integrator with Short-lived flows Adjustment", master's thesis, Worcester
+//! Polytechnic Institute, 2004: packets tell their sender's congestion window, as with SHRED, and a router
+//! under PI drops packets of small windows less than packets of large ones.
+//!
+//! Only the thesis' abstract is at hand, so the formula is ours: a packet's probability is PI's times the
+//! packet's window over the average window (`p r`, with SHRED's `r`), at most 1. As the average counts every
+//! packet once, the packets together are dropped as often as PI wants. The average window is as in
+//! `window_average.rs`.
+//!
+//! If all windows are equal this is PI, draw for draw.
+
+use aqm_net::{Backlog, ConfigErrors, ErrorCollector, Packet, Rate, Rng, parameters};
+use serde_json::{Value, json};
+
+use crate::pi::pi::{self, Pi};
+use crate::red::window_average::WindowAverage;
+use crate::{Build, Context, Describe, Gauge, QueueDiscipline, Report, TestCases};
+
+parameters! {
+    /// PISA: PI that drops packets of small congestion windows less often, and of large ones more often.
+    ///
+    /// Packets must carry their sender's window.
+    pub struct Config {
+        /// The PI it is built on.
+        pub pi: pi::Config = pi::Config::default(), "Hollot et al. 2001";
+        /// Weight of the newest window in the average window (`w_c`): above 0, at most 1.
+        pub window_weight: f64 = 0.002, "SHRED talk, slide 10";
+    }
+}
+
+impl Build for Config {
+    fn build(&self, _rate: Rate) -> Result<Box<dyn QueueDiscipline>, ConfigErrors> {
+        let mut errors = ErrorCollector::default();
+        let pi = errors.take(self.pi.running().map_err(|errors| errors.within("pi")));
+        let windows = errors.take(WindowAverage::new(self.window_weight));
+        let (pi, windows) = errors.finish_some(pi.zip(windows))?;
+        Ok(Box::new(Pisa { windows, pi }))
+    }
+}
+
+impl Describe for Config {
+    fn wants_windows(&self) -> bool {
+        true
+    }
+}
+
+impl TestCases for Config {
+    fn corners(&self) -> Vec<Value> {
+        pi::corners().into_iter().map(|pi| json!({"pi": pi, "window_weight": 0.1})).collect()
+    }
+}
+
+/// The running discipline.
+#[derive(Clone)]
+pub struct Pisa {
+    windows: WindowAverage,
+    pi: Pi,
+}
+
+impl QueueDiscipline for Pisa {
+    fn enqueue(&mut self, packet: Packet, cx: &mut Context<'_>) {
+        let relative_window = self.windows.compare(&packet);
+        self.pi.admit(packet, relative_window, cx);
+    }
+
+    fn dequeue(&mut self, cx: &mut Context<'_>) -> Option<Packet> {
+        self.pi.dequeue(cx)
+    }
+
+    fn backlog(&self) -> Backlog {
+        self.pi.backlog()
+    }
+
+    fn on_start(&mut self, chance: &mut Rng) {
+        self.pi.on_start(chance);
+    }
+}
+
+impl Report for Pisa {
+    fn gauges(&self, show: &mut dyn FnMut(Gauge)) {
+        self.pi.gauges(show);
+        self.windows.gauges(show);
+    }
+}

@@ -1,0 +1,730 @@
+//! GRED: several REDs over one queue, one for each virtual queue; with it RIO and WRED in Linux's way.
+//!
+//! J. H. Salim's `sch_gred` in Linux 6.1. Packets wait in one queue, first in, first out. Each is counted in the
+//! virtual queue that its class names, and that queue's RED (`linux_red_core.rs`, thresholds in bytes) judges it:
+//! - Without `grio` by the average of its own virtual queue.
+//! - With `grio` each virtual queue has a priority, 1 the first. The averages of those before it that have something
+//!   waiting are added to its own (RIO: Clark & Fang 1998, `rio.rs`).
+//! - With `grio` and two equal priorities all have one average, that of the whole queue, and each its own thresholds
+//!   (WRED). The average is an integer that weights have scaled, so with different weights it means nothing.
+//! - Each virtual queue has its own `limit` on what waits of it, in WRED on what waits of all.
+//! - A virtual queue idles from when its last packet leaves, not from when the line has sent it, and its next arrival
+//!   ends that, even if it is dropped.
+//! - A packet of a class without a virtual queue belongs to the `default` one. If there is none of that number, it
+//!   passes without RED, up to the outer `limit`.
+//!
+//! How it differs from its sources, and what it does where they are silent, stands in the documentation of
+//! [`Config`], which the reference prints.
+
+use aqm_net::{
+    Backlog, ConfigError, ConfigErrors, Ecn, ErrorCollector, Instant, Length, Packet, Rate, Size, parameters,
+};
+use serde_json::{Value, json};
+
+use crate::red::linux_core::{Asked, Parms, Vars};
+use crate::red::tc::{self, Clock, IdleTable};
+use crate::{Build, Context, Derived, Describe, Fifo, Gauge, QueueDiscipline, Reason, Report, TestCases};
+
+parameters! {
+    /// GRED: several REDs of Linux over one queue, one for each virtual queue that the class of a packet names.
+    ///
+    /// Packets must carry their class.
+    ///
+    /// Differences from Linux:
+    ///
+    /// - The number of the virtual queue is the class of the packet modulo 16. The kernel takes it from `tc_index`,
+    ///   which a classifier has written, as an edge here writes the class. Neither looks at a DSCP.
+    /// - Where `prio` is left out, `tc` goes by the order of its commands. Here the `default` queue comes first, then
+    ///   the others.
+    /// - A packet that is to be marked but finds no room is dropped, and leaves unmarked.
+    pub struct Config {
+        /// The most that may wait of packets without a virtual queue; a virtual queue's `limit` is at most this.
+        pub limit: Size = Size::from_bytes(1_514_000), "Linux 6.1: 1000 packets of the largest size";
+        /// The virtual queue of packets whose class has none.
+        pub default: u32 = 0, "ours: tc itself has no default";
+        /// Whether priorities count: with RIO's sum of averages, or with WRED's one average where two are equal.
+        pub grio: bool = false, "tc-gred";
+        /// Virtual queues by number, 1 to 16 of them.
+        pub vqs: Vec<VirtualQueue> = VirtualQueue::three(), "ours: drop precedences of RFC 2597, each half of that before";
+    }
+}
+
+parameters! {
+    /// A virtual queue: the RED of its packets.
+    pub struct VirtualQueue {
+        /// Its priority with `grio`, from 1, the first, to 255. Left out: that of the `default` queue, without any 8.
+        pub prio: Option<u32> = None, "Linux 6.1";
+        /// The most that may wait of it; the packet on the line is not counted.
+        pub limit: Size = Size::from_bytes(400_000), "as `linux-red`";
+        /// Average queue below which nothing is dropped early.
+        pub min: Size = Size::from_bytes(30_000), "as tc-red's example";
+        /// Average queue from which every packet is dropped, or marked.
+        pub max: Size = Size::from_bytes(90_000), "as tc-red's example";
+        /// Drop probability as the average reaches `max` (`max_P`); above 0, below 1.
+        pub probability: f64 = 0.02, "tc-gred";
+        /// Packets of a burst that should pass: `tc` takes the weight of the average from it, a power of 1/2.
+        /// Left out: `(2 min + max) / (3 avpkt)`.
+        pub burst: Option<u32> = None, "tc-gred";
+        /// Typical size of a packet: of those of `burst`, and of those that the line could have sent while it
+        /// idled.
+        pub avpkt: Size = Size::from_bytes(1000), "as `linux-red`";
+        /// The rate by which the average falls while the queue idles. Left out: that of the line.
+        pub bandwidth: Option<Rate> = None, "ours: tc itself takes 10Mbit";
+        /// Whether ECN-capable packets are marked instead of dropped, as long as there is room.
+        pub ecn: bool = false, "tc-gred";
+        /// Whether, with `ecn`, packets are dropped nevertheless where the average is at `max` or above.
+        pub harddrop: bool = false, "tc-gred";
+    }
+}
+
+impl VirtualQueue {
+    fn three() -> Vec<Self> {
+        let of = |part: u64| Self {
+            min: Size::from_bytes(30_000 / part),
+            max: Size::from_bytes(90_000 / part),
+            ..Self::default()
+        };
+        vec![of(1), of(2), of(4)]
+    }
+
+    /// What the kernel is told of this queue.
+    fn told(&self) -> Result<Parms, ConfigErrors> {
+        let mut errors = ErrorCollector::default();
+        let (min, max) = (self.min.bytes(), self.max.bytes());
+        for (place, bytes) in [("limit", self.limit.bytes()), ("avpkt", self.avpkt.bytes())] {
+            let in_range = (1..=u32::MAX.into()).contains(&bytes);
+            errors.check(in_range, place, "must be from 1B to 4294967295B");
+        }
+        errors.check(min > 0, "min", "must be at least 1B");
+        errors.check(max > min, "max", format_args!("must exceed min, {min}B"));
+        let is_number = self.prio.is_none_or(|prio| (1..=255).contains(&prio));
+        errors.check(is_number, "prio", "must be from 1 to 255");
+        errors.check_effect(self.ecn, self, &["harddrop"], "without ecn");
+        errors.finish(())?;
+        let Self { probability, burst, .. } = *self;
+        Asked { min, max, unit: 'B', probability, burst, avpkt: self.avpkt.bytes() }.parms()
+    }
+}
+
+/// The most virtual queues (`MAX_DPs`).
+const MOST: usize = 16;
+
+/// The priority of a queue that has none and no example (`GRED_DEF_PRIO`).
+const PRIO: u32 = MOST as u32 / 2;
+
+impl Config {
+    /// Each virtual queue as it runs.
+    fn queues(&self, rate: Rate) -> Result<Vec<Virtual>, ConfigErrors> {
+        let mut errors = ErrorCollector::default();
+        let limit = self.limit.bytes();
+        errors.check((1..=u32::MAX.into()).contains(&limit), "limit", "must be from 1B to 4294967295B");
+        let problem = format_args!("must be 1 to {MOST} tables, not {}", self.vqs.len());
+        errors.check((1..=MOST).contains(&self.vqs.len()), "vqs", problem);
+        errors.check(self.default < MOST as u32, "default", "must be from 0 to 15");
+        errors.check_effect(self.vqs.len() > 1, self, &["grio"], "with one virtual queue");
+        let build = |vq: &VirtualQueue| -> Result<Virtual, ConfigErrors> {
+            let parms = vq.told()?;
+            let bandwidth = vq.bandwidth.unwrap_or(rate);
+            let idle = IdleTable::new(parms.weight_log, vq.avpkt, bandwidth, Clock::Ticks)?;
+            Ok(Virtual {
+                parms,
+                vars: Vars::default(),
+                idle,
+                idle_since: None,
+                limit: vq.limit.bytes().min(limit),
+                prio: if self.grio { vq.prio.unwrap_or(self.prio_by_default()) } else { PRIO },
+                ecn: vq.ecn,
+                harddrop: vq.harddrop,
+                bytes: 0,
+                counts: Counts::default(),
+            })
+        };
+        let queues = self.vqs.iter().enumerate().filter_map(|(number, vq)| {
+            let place = format!("vqs.{number}");
+            let mut of_class = ErrorCollector::default();
+            of_class.check_effect(self.grio, vq, &["prio"], "without grio");
+            errors.take(of_class.finish(()).map_err(|found| found.within(&place)));
+            errors.take(build(vq).map_err(|errors| errors.within(&place)))
+        });
+        let queues = queues.collect();
+        errors.finish(queues)
+    }
+
+    fn prio_by_default(&self) -> u32 {
+        self.vqs.get(self.default as usize).and_then(|vq| vq.prio).unwrap_or(PRIO)
+    }
+
+    fn mode(&self) -> Mode {
+        let prio = |vq: &VirtualQueue| vq.prio.unwrap_or(self.prio_by_default());
+        let mut prios: Vec<u32> = self.vqs.iter().map(prio).collect();
+        prios.sort_unstable();
+        match (self.grio, prios.windows(2).any(|pair| pair[0] == pair[1])) {
+            (false, _) => Mode::Own,
+            (true, false) => Mode::Rio,
+            (true, true) => Mode::Wred,
+        }
+    }
+}
+
+impl Build for Config {
+    fn build(&self, rate: Rate) -> Result<Box<dyn QueueDiscipline>, ConfigErrors> {
+        let queues = self.queues(rate)?;
+        Ok(Box::new(Gred {
+            by_class: std::array::from_fn(|class| {
+                let asked = if class < queues.len() { class } else { self.default as usize };
+                if asked < queues.len() { asked as u8 } else { NONE }
+            }),
+            mode: self.mode(),
+            limit: self.limit.bytes(),
+            shared: Vars::default(),
+            shared_idle: None,
+            queues,
+            fifo: Fifo::new(Length::Bytes(u64::MAX)),
+        }))
+    }
+}
+
+impl Describe for Config {
+    fn drop_curve(&self, average: f64, _relative_window: f64, class: u8) -> Option<f64> {
+        let number = usize::from(class) % MOST;
+        let vq = self.vqs.get(number).or(self.vqs.get(self.default as usize))?;
+        Some(vq.told().ok()?.curve().probability(average))
+    }
+
+    fn wants_classes(&self) -> bool {
+        self.vqs.len() > 1
+    }
+
+    fn derived(&self, rate: Rate) -> Vec<Derived> {
+        let mut derived = Vec::new();
+        for (number, vq) in self.vqs.iter().enumerate() {
+            let Ok(parms) = vq.told() else { return Vec::new() };
+            let mut tell = |name: &str, value: f64, unit: &'static str| {
+                derived.push(Derived::new(&format!("vqs.{number}.{name}"), value, unit));
+            };
+            tell("weight", tc::power_of_half(parms.weight_log), "");
+            tell("max_p", parms.curve().max_p, "");
+            if self.grio && vq.prio.is_none() {
+                tell("prio", self.prio_by_default().into(), "");
+            }
+            if vq.bandwidth.is_none() {
+                tell("bandwidth", rate.bps() as f64, "bps");
+            }
+        }
+        derived
+    }
+
+    fn warnings(&self, _rate: Rate) -> Vec<ConfigError> {
+        let limit = self.limit.bytes();
+        let over = self.vqs.iter().enumerate().filter(|(_, vq)| vq.limit.bytes() > limit);
+        let problem = format!("is more than the outer limit, which is taken instead: {}", self.limit);
+        let mut warnings: Vec<_> =
+            over.map(|(number, _)| ConfigError::at(format!("vqs.{number}.limit"), problem.clone())).collect();
+        let weights: Vec<u32> =
+            self.vqs.iter().filter_map(|vq| vq.told().ok()).map(|red| red.weight_log).collect();
+        if self.mode() != Mode::Own && weights.iter().any(|weight| *weight != weights[0]) {
+            let problem = "should have one weight: with grio the kernel adds or shares averages as weights have \
+                           scaled them";
+            warnings.push(ConfigError::at("vqs", problem));
+        }
+        warnings
+    }
+
+    fn tc_options(&self, rate: Rate) -> Option<Value> {
+        let flags = |mut table: Value, ecn: bool, harddrop: bool| {
+            for (name, is_on) in
+                [("ecn", ecn), ("harddrop", harddrop), ("adaptive", false), ("nodrop", false)]
+            {
+                table[name] = is_on.into();
+            }
+            table
+        };
+        let queues = self.queues(rate).ok()?;
+        let vqs = queues.iter().enumerate().map(|(number, vq)| {
+            let Parms { min, max, .. } = vq.parms;
+            let table = json!({"vq": number, "prio": vq.prio, "limit": vq.limit, "min": min, "max": max});
+            flags(table, vq.ecn, vq.harddrop)
+        });
+        let setup = json!({
+            "kind": "gred", "dp_cnt": MOST, "dp_default": self.default, "grio": self.grio,
+            "limit": self.limit.bytes(), "vqs": vqs.collect::<Vec<_>>(),
+        });
+        Some(flags(setup, false, false))
+    }
+}
+
+impl TestCases for Config {
+    fn holds_at_most(&self) -> Option<Length> {
+        let each = self.vqs.iter().map(|vq| vq.limit.bytes().min(self.limit.bytes()));
+        let free = if self.default as usize >= self.vqs.len() { self.limit.bytes() } else { 0 };
+        Some(Length::Bytes(each.sum::<u64>() + free))
+    }
+
+    fn corners(&self) -> Vec<Value> {
+        let vq = |change: Value| {
+            let mut table = json!({"min": "2000B", "max": "9kB", "limit": "24kB", "burst": 5});
+            for (name, value) in change.as_object().into_iter().flatten() {
+                table[name] = value.clone();
+            }
+            table
+        };
+        let hard = json!({"ecn": true, "harddrop": true, "probability": 0.5, "max": "8kB"});
+        vec![
+            json!({
+                "vqs": [vq(json!({})), vq(hard.clone()), vq(json!({"limit": "10kB"}))],
+                "default": 9, "limit": "15kB",
+            }),
+            json!({
+                "grio": true,
+                "vqs": [vq(json!({"prio": 3})), vq(json!({"prio": 1, "ecn": true})), vq(json!({"prio": 2}))],
+            }),
+            json!({"grio": true, "default": 1, "vqs": [vq(json!({"prio": 3})), vq(hard), vq(json!({"prio": 8}))]}),
+            json!({"vqs": [vq(json!({"limit": "9999B", "probability": 0.99}))]}),
+        ]
+    }
+}
+
+/// Whose average judges a packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Mode {
+    /// That of its virtual queue.
+    Own,
+    /// That and those of the queues of a higher priority.
+    Rio,
+    /// One for all.
+    Wred,
+}
+
+/// No virtual queue.
+const NONE: u8 = u8::MAX;
+
+/// What `tc -s` shows of a virtual queue.
+#[derive(Clone, Copy, Default)]
+struct Counts {
+    prob_drop: u64,
+    prob_mark: u64,
+    forced_drop: u64,
+    forced_mark: u64,
+    pdrop: u64,
+    packets: u64,
+    bytes: u64,
+}
+
+/// A virtual queue.
+#[derive(Clone)]
+struct Virtual {
+    parms: Parms,
+    vars: Vars,
+    idle: IdleTable,
+    idle_since: Option<Instant>,
+    limit: u64,
+    prio: u32,
+    ecn: bool,
+    harddrop: bool,
+    /// What waits of it.
+    bytes: u64,
+    counts: Counts,
+}
+
+impl Virtual {
+    /// Counts what was decided of a packet with these bits: whether it is to be marked, and not dropped.
+    fn may_mark(&mut self, reason: Reason, ecn: Ecn) -> bool {
+        let is_forced = reason == Reason::Forced;
+        let marks = self.ecn && ecn.can_be_marked() && !(is_forced && self.harddrop);
+        let Counts { prob_drop, prob_mark, forced_drop, forced_mark, .. } = &mut self.counts;
+        let count = match (is_forced, marks) {
+            (false, false) => prob_drop,
+            (false, true) => prob_mark,
+            (true, false) => forced_drop,
+            (true, true) => forced_mark,
+        };
+        *count += 1;
+        marks
+    }
+}
+
+/// The running discipline.
+#[derive(Clone)]
+struct Gred {
+    mode: Mode,
+    /// The virtual queue of each class.
+    by_class: [u8; MOST],
+    queues: Vec<Virtual>,
+    limit: u64,
+    /// The one average of WRED, and since when the whole queue idles.
+    shared: Vars,
+    shared_idle: Option<Instant>,
+    /// Beside each packet the number of its virtual queue.
+    fifo: Fifo<u8>,
+}
+
+impl QueueDiscipline for Gred {
+    fn enqueue(&mut self, mut packet: Packet, cx: &mut Context<'_>) {
+        let number = self.by_class[usize::from(packet.class) % MOST];
+        let (waiting, bytes) = (self.fifo.backlog().bytes, u64::from(packet.bytes));
+        if number == NONE {
+            if waiting + bytes > self.limit {
+                return cx.drop(packet, Reason::Overflow);
+            }
+            return self.fifo.push_with(packet, number);
+        }
+        let others = self.others(number);
+        let vq = &mut self.queues[usize::from(number)];
+        vq.counts.packets += 1;
+        vq.counts.bytes += bytes;
+        let is_shared = self.mode == Mode::Wred;
+        let (queue, idle_since) = if is_shared {
+            vq.vars.average = self.shared.average;
+            (waiting, self.shared_idle.take())
+        } else {
+            (vq.bytes, vq.idle_since.take())
+        };
+        let left = idle_since.map(|since| vq.vars.after_idle(&vq.idle, since, cx.now));
+        vq.parms.observe(&mut vq.vars, queue, left);
+        if is_shared {
+            self.shared.average = vq.vars.average;
+        }
+        let chosen = vq.parms.decide(&mut vq.vars, others, cx.rng);
+        if let Some(reason) = chosen.filter(|reason| !vq.may_mark(*reason, packet.ecn)) {
+            return cx.drop(packet, reason);
+        }
+        if queue + bytes > vq.limit {
+            vq.counts.pdrop += 1;
+            return cx.drop(packet, Reason::Overflow);
+        }
+        if let Some(reason) = chosen {
+            cx.mark(&mut packet, reason);
+        }
+        vq.bytes += bytes;
+        self.fifo.push_with(packet, number);
+    }
+
+    fn dequeue(&mut self, cx: &mut Context<'_>) -> Option<Packet> {
+        let (packet, number) = self.fifo.pop_with()?;
+        if number != NONE {
+            let vq = &mut self.queues[usize::from(number)];
+            vq.bytes -= u64::from(packet.bytes);
+            if self.mode != Mode::Wred && vq.bytes == 0 {
+                vq.idle_since = Some(cx.now);
+            } else if self.mode == Mode::Wred && self.fifo.backlog().bytes == 0 {
+                self.shared_idle = Some(cx.now);
+            }
+        }
+        Some(packet)
+    }
+
+    fn backlog(&self) -> Backlog {
+        self.fifo.backlog()
+    }
+}
+
+impl Report for Gred {
+    fn gauges(&self, show: &mut dyn FnMut(Gauge)) {
+        for (vq, name) in self.queues.iter().zip(AVERAGES) {
+            show(Gauge::new(name, vq.parms.length(self.average(vq)), "bytes"));
+        }
+    }
+
+    fn tc_statistics(&self, now: Instant) -> Value {
+        let vqs = self.queues.iter().enumerate().map(|(number, vq)| {
+            let Counts { prob_drop, prob_mark, forced_drop, forced_mark, pdrop, packets, bytes } = vq.counts;
+            let is_shared = self.mode == Mode::Wred;
+            let idle_since = if is_shared { self.shared_idle } else { vq.idle_since };
+            let mut vars = vq.vars;
+            vars.average = self.average(vq);
+            // The kernel shows what an arrival would find.
+            let qave = idle_since.map_or(vars.average, |since| vars.after_idle(&vq.idle, since, now));
+            json!({
+                "vq": number,
+                "qave": qave >> vq.parms.weight_log,
+                "backlog": if is_shared { self.fifo.backlog().bytes } else { vq.bytes },
+                "forced_drop": forced_drop, "prob_drop": prob_drop, "pdrop": pdrop, "other": 0,
+                "forced_mark": forced_mark, "prob_mark": prob_mark, "packets": packets, "bytes": bytes,
+            })
+        });
+        let chosen =
+            |counts: &Counts| counts.prob_drop + counts.prob_mark + counts.forced_drop + counts.forced_mark;
+        let overlimits: u64 = self.queues.iter().map(|vq| chosen(&vq.counts)).sum();
+        json!({"overlimits": overlimits, "options": {"vqs": vqs.collect::<Vec<_>>()}})
+    }
+}
+
+impl Gred {
+    /// The average that belongs to this queue, times `2^weight_log`.
+    fn average(&self, vq: &Virtual) -> u64 {
+        if self.mode == Mode::Wred { self.shared.average } else { vq.vars.average }
+    }
+
+    /// What the averages of others add to that of this queue.
+    fn others(&self, number: u8) -> u64 {
+        if self.mode != Mode::Rio {
+            return 0;
+        }
+        let prio = self.queues[usize::from(number)].prio;
+        let before = self.queues.iter().filter(|vq| vq.prio < prio && vq.idle_since.is_none());
+        before.map(|vq| vq.vars.average).sum()
+    }
+}
+
+/// The names of gauges.
+const AVERAGES: [&str; MOST] = [
+    "average_0",
+    "average_1",
+    "average_2",
+    "average_3",
+    "average_4",
+    "average_5",
+    "average_6",
+    "average_7",
+    "average_8",
+    "average_9",
+    "average_10",
+    "average_11",
+    "average_12",
+    "average_13",
+    "average_14",
+    "average_15",
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{Counts, Driver, Fates, ect, packet};
+
+    const RED: &str =
+        r#"{"min": "5000B", "max": "18000B", "limit": "30000B", "probability": 0.1, "burst": 14}"#;
+
+    fn vq(change: Value) -> Value {
+        let mut table: Value = serde_json::from_str(RED).unwrap();
+        table.as_object_mut().unwrap().extend(change.as_object().unwrap().clone());
+        table
+    }
+
+    fn driver(table: Value, seed: u64) -> Driver {
+        let mut table = table;
+        table["kind"] = json!("gred");
+        Driver::new(table, seed)
+    }
+
+    fn of(class: u8) -> Packet {
+        Packet { class, flow: class.into(), ..packet(1000) }
+    }
+
+    /// Holds the queue at so many bytes while it offers packets of these classes in turn.
+    fn hold(driver: &mut Driver, bytes: u64, classes: &[u8], packets: usize) {
+        for class in classes.iter().cycle().take(packets) {
+            while driver.queue.backlog().bytes > bytes {
+                driver.take();
+            }
+            driver.offer(of(*class));
+        }
+    }
+
+    #[test]
+    fn one_virtual_queue_is_linuxs_red_draw_for_draw() {
+        for change in
+            [json!({}), json!({"ecn": true}), json!({"ecn": true, "harddrop": true, "limit": "12kB"})]
+        {
+            let outcomes = [json!({"kind": "gred", "vqs": [vq(change.clone())]}), {
+                let mut red = vq(change);
+                red["kind"] = json!("linux-red");
+                red
+            }]
+            .map(|table| {
+                let mut driver = Driver::new(table, 5);
+                for k in 0..30_000_u32 {
+                    driver.offer(if k % 3 == 0 { ect(700) } else { packet(1000) });
+                    // The line never idles, which the two would see at other moments.
+                    let most = if k % 2000 < 1000 { 6_000 } else { 22_000 };
+                    while driver.queue.backlog().bytes > most {
+                        driver.take();
+                    }
+                }
+                driver.fates
+            });
+            let Counts { early, forced, overflow, .. } = outcomes[0].counts;
+            assert!(early > 100 && forced.max(overflow) > 100, "{early} {forced} {overflow}");
+            assert_eq!(outcomes[0], outcomes[1]);
+        }
+    }
+
+    #[test]
+    fn a_class_counts_what_waits_of_its_own_queue() {
+        let mut driver = driver(json!({"vqs": [vq(json!({})), vq(json!({}))]}), 1);
+        hold(&mut driver, 16_000, &[0, 0, 0, 1], 4000);
+        let averages = ["average_0", "average_1"].map(|name| driver.gauge(name));
+        assert!(
+            (averages[0] - 12_000.0).abs() < 1500.0 && (averages[1] - 4000.0).abs() < 1000.0,
+            "{averages:?}"
+        );
+        assert!(driver.fates.dropped_packets().all(|packet| packet.class == 0), "the other is below its min");
+        assert!(driver.fates.counts.early > 100);
+    }
+
+    #[test]
+    fn rio_adds_the_averages_of_those_before_that_have_something_waiting() {
+        let vqs = json!([vq(json!({"prio": 1})), vq(json!({"prio": 2}))]);
+        let drops = |grio: bool| {
+            let mut table = json!({"grio": grio, "vqs": vqs});
+            if !grio {
+                table["vqs"] = json!([vq(json!({})), vq(json!({}))]);
+            }
+            let mut driver = driver(table, 2);
+            hold(&mut driver, 8_000, &[0, 1], 4000);
+            [0, 1].map(|class| driver.fates.dropped_packets().filter(|packet| packet.class == class).count())
+        };
+        assert_eq!(drops(false), [0, 0], "4000 bytes of each");
+        let [first, second] = drops(true);
+        assert!(first == 0 && second > 20, "the second is judged by 8000: {second}");
+        let mut driver = driver(json!({"grio": true, "vqs": vqs}), 2);
+        hold(&mut driver, 4_000, &[0], 1000);
+        while driver.take().is_some() {}
+        driver.fates = Fates::default();
+        hold(&mut driver, 4_000, &[1], 1000);
+        assert_eq!(
+            (driver.fates.counts.drops(), driver.gauge("average_0")),
+            (0, 4000.0),
+            "nothing of it waits"
+        );
+    }
+
+    #[test]
+    fn wred_has_one_average_and_a_line_for_each() {
+        let strict = json!({"min": "2000B", "max": "9000B", "burst": 8});
+        let table = json!({"grio": true, "vqs": [vq(json!({"prio": 4})), vq({
+            let mut vq = strict;
+            vq["prio"] = json!(4);
+            vq
+        })]});
+        let mut driver = driver(table, 3);
+        hold(&mut driver, 8_000, &[0, 1], 6000);
+        assert_eq!(driver.gauge("average_0"), driver.gauge("average_1"));
+        let drops = [0, 1].map(|class| {
+            driver.fates.dropped_packets().filter(|packet| packet.class == class).count() as f64
+        });
+        // max_P * (8000 - min) / (max - min): 0.023 and 0.086, each twice that for the count.
+        let [lax, strict] = drops.map(|drops| drops / 3000.0);
+        assert!(
+            (lax / (2.0 * 0.0231) - 1.0).abs() < 0.3 && (strict / (2.0 * 0.0857) - 1.0).abs() < 0.2,
+            "{lax} {strict}"
+        );
+    }
+
+    #[test]
+    fn a_class_without_a_queue_goes_to_the_default_one_or_passes() {
+        let with = |default: u32| {
+            let mut driver = driver(
+                json!({"default": default, "limit": "25kB", "vqs": [vq(json!({})), vq(json!({}))]}),
+                1,
+            );
+            for _ in 0..40 {
+                driver.offer(of(5));
+            }
+            let packets = |number: usize| {
+                driver.queue.tc_statistics(driver.now)["options"]["vqs"][number]["packets"].as_u64()
+            };
+            ([packets(0), packets(1)], driver.fates.counts.overflow, driver.queue.backlog().bytes)
+        };
+        assert_eq!(with(1).0, [Some(0), Some(40)]);
+        assert_eq!(with(7), ([Some(0), Some(0)], 15, 25_000), "no RED, and the outer limit");
+        let mut driver = driver(json!({"vqs": [vq(json!({})), vq(json!({}))]}), 1);
+        driver.offer(of(17));
+        let statistics = driver.queue.tc_statistics(driver.now);
+        assert_eq!(statistics["options"]["vqs"][1]["packets"], 1, "16 classes, then again");
+    }
+
+    #[test]
+    fn a_virtual_queue_has_its_own_limit_and_the_outer_one_at_most() {
+        let roomy = json!({"min": "20000B", "max": "60000B", "burst": 200});
+        let full = |own: &str| {
+            let mut vqs = [vq(roomy.clone()), vq(roomy.clone())];
+            vqs[0]["limit"] = json!(own);
+            let mut driver = driver(json!({"limit": "12kB", "vqs": vqs}), 1);
+            (0..40).for_each(|_| {
+                driver.offer(of(0));
+                driver.offer(of(1));
+            });
+            [0, 1].map(|number| {
+                driver.queue.tc_statistics(driver.now)["options"]["vqs"][number]["backlog"].as_u64().unwrap()
+            })
+        };
+        assert_eq!((full("7500B"), full("400kB")), ([7000, 12_000], [12_000, 12_000]));
+    }
+
+    #[test]
+    fn an_arrival_ends_the_idle_time_even_if_it_is_dropped() {
+        let mut driver = driver(
+            json!({"vqs": [vq(json!({"min": "1000B", "max": "2000B", "burst": 5, "avpkt": "500B"}))]}),
+            1,
+        );
+        hold(&mut driver, 3_000, &[0], 2000);
+        assert!(driver.gauge("average_0") > 2900.0);
+        while driver.take().is_some() {}
+        driver.fates = Fates::default();
+        driver.offer(of(0));
+        driver.now = Instant::from_nanos(1_000_000_000_000);
+        driver.offer(of(0));
+        assert_eq!(driver.fates.counts.forced, 2, "one sample of an empty queue, and nothing is forgotten");
+        assert!(driver.gauge("average_0") > 2000.0);
+    }
+
+    #[test]
+    fn statistics_have_the_names_of_tc() {
+        let mut driver = driver(json!({"vqs": [vq(json!({"ecn": true}))]}), 1);
+        for k in 0..4000 {
+            while driver.queue.backlog().bytes > 14_000 {
+                driver.take();
+            }
+            driver.offer(if k % 2 == 0 { ect(1000) } else { packet(1000) });
+        }
+        let vq = &driver.queue.tc_statistics(driver.now)["options"]["vqs"][0];
+        let counts = driver.fates.counts;
+        assert!(counts.early > 10 && counts.marks > 10);
+        let all = ["prob_drop", "prob_mark", "forced_drop", "packets", "bytes", "qave"]
+            .map(|name| vq[name].as_u64());
+        let average = driver.gauge("average_0") as u64;
+        let expected = [counts.early, counts.marks, counts.forced, 4000, 4_000_000, average];
+        assert_eq!(all, expected.map(Some));
+        while driver.take().is_some() {}
+        let later = Instant::from_nanos(1_000_000_000);
+        let vq = &driver.queue.tc_statistics(later)["options"]["vqs"][0];
+        let shown = (vq["qave"].as_u64(), driver.gauge("average_0") as u64);
+        assert_eq!(shown, (Some(average / 4), average), "as far as its table of idle times reaches");
+    }
+
+    #[test]
+    fn what_cannot_be_is_refused_with_its_place() {
+        let refused = |table: Value, place: &str, problem: &str| {
+            let mut table = table;
+            table["kind"] = json!("gred");
+            let errors = crate::Config::read(table).unwrap().build(Rate::from_bps(10_000_000)).err().unwrap();
+            assert_eq!(errors.first().place, place, "{errors}");
+            assert!(errors.first().problem.contains(problem), "{errors}");
+        };
+        refused(json!({"vqs": []}), "vqs", "1 to 16");
+        refused(json!({"default": 16}), "default", "0 to 15");
+        refused(json!({"vqs": [vq(json!({"prio": 1}))]}), "vqs.0.prio", "without grio");
+        refused(
+            json!({"grio": true, "vqs": [vq(json!({})), vq(json!({"prio": 0}))]}),
+            "vqs.1.prio",
+            "1 to 255",
+        );
+        refused(json!({"vqs": [vq(json!({"max": "5kB"}))]}), "vqs.0.max", "exceed min");
+        refused(json!({"vqs": [vq(json!({"burst": 2}))]}), "vqs.0.burst", "at least min");
+        refused(json!({"vqs": [vq(json!({"harddrop": true}))]}), "vqs.0.harddrop", "without ecn");
+    }
+
+    #[test]
+    fn what_the_kernel_does_without_a_word_is_warned_of() {
+        let places = |table: Value| {
+            let mut table = table;
+            table["kind"] = json!("gred");
+            let warnings = crate::Config::read(table).unwrap().warnings(Rate::from_bps(10_000_000));
+            warnings.into_iter().map(|warning| warning.place).collect::<Vec<_>>()
+        };
+        let vqs = json!([vq(json!({})), vq(json!({"burst": 200}))]);
+        assert_eq!(places(json!({"grio": true, "vqs": vqs})), ["vqs"]);
+        assert!(places(json!({"vqs": vqs})).is_empty());
+        assert_eq!(places(json!({"limit": "29kB", "vqs": vqs})), ["vqs.0.limit", "vqs.1.limit"]);
+    }
+}

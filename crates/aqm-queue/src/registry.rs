@@ -1,0 +1,95 @@
+//! The registry of queue disciplines: the name of each, and the file that has it.
+
+use aqm_net::{ConfigErrors, Rate, registry};
+use serde_json::Value;
+
+use crate::blue::{blue, sfb};
+use crate::codel::{cobalt, codel};
+use crate::fair::{drr, pfq, rr, scfq, stfq, wfq};
+use crate::flow_queues::{fq, fq_codel, fq_pie, sfq};
+use crate::instruments::{drop_nth, drop_random};
+use crate::pi::{pi, pimc, pisa, rem};
+use crate::pie::{docsis_pie, pie};
+use crate::red::{adaptive_red, choke, gred, linux_red, red, rio, rio_ps, self_configuring_red, shred};
+use crate::wrappers::{ack_filter, ce_threshold, policer, stab};
+use crate::*;
+
+registry! {
+    /// The parameters of any queue discipline.
+    pub enum Config: Build, "queues" = "queue discipline" {
+        "drop-tail" => drop_tail,
+        "drop-nth" => drop_nth,
+        "drop-random" => drop_random,
+        "red" => red,
+        "linux-red" => linux_red,
+        "choke" => choke,
+        "gred" => gred,
+        "sfb" => sfb,
+        "adaptive-red" => adaptive_red,
+        "self-configuring-red" => self_configuring_red,
+        "shred" => shred,
+        "rio" => rio,
+        "rio-ps" => rio_ps,
+        "pi" => pi,
+        "pisa" => pisa,
+        "pimc" => pimc,
+        "blue" => blue,
+        "avq" => avq,
+        "rem" => rem,
+        "cobalt" => cobalt,
+        "pie" => pie,
+        "docsis-pie" => docsis_pie,
+        "fq-pie" => fq_pie,
+        "codel" => codel,
+        "cake" => cake,
+        "dualpi2" => dualpi2,
+        "drr" => drr,
+        "rr" => rr,
+        "stfq" => stfq,
+        "scfq" => scfq,
+        "wfq" => wfq,
+        "pfq" => pfq,
+        "fq-codel" => fq_codel,
+        "sfq" => sfq,
+        "fq" => fq,
+        "htb" => htb,
+        "ack-filter" => ack_filter,
+        "ce-threshold" => ce_threshold,
+        "policer" => policer,
+        "stab" => stab,
+    }
+}
+
+impl Config {
+    /// Every discipline as it comes, and with the parameters that are hardest for it ([`Build::corners`]).
+    ///
+    /// # Panics
+    /// If a corner is no table of parameters of its discipline.
+    pub fn corners() -> Vec<Self> {
+        let mut all = Self::every();
+        for config in Self::every() {
+            for mut table in config.corners() {
+                table["kind"] = config.kind().into();
+                all.push(Self::read(table).unwrap_or_else(|error| panic!("{}: {error}", config.kind())));
+            }
+        }
+        all
+    }
+}
+
+/// The drop function of the discipline that the table `queue` describes, for drawing it: the probability at each
+/// of `averages` for a packet of this `class` whose window is `relative_window` times the average one. `None` where
+/// the discipline has no such function; see [`Build::drop_curve`].
+///
+/// # Errors
+/// If the table is no queue discipline, or its parameters are wrong.
+pub fn drop_curve(
+    queue: Value,
+    averages: &[f64],
+    relative_window: f64,
+    class: u8,
+) -> Result<Vec<Option<f64>>, ConfigErrors> {
+    let config = Config::read(queue)?;
+    config.build(Rate::from_bps(10_000_000))?;
+    Ok(averages.iter().map(|&average| config.drop_curve(average, relative_window, class)).collect())
+}

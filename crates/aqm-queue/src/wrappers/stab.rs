@@ -1,0 +1,213 @@
+//! A size table before a queue: the queue counts each packet with the length that it has on another link.
+//!
+//! `tc-stab(8)`, as `tc` (iproute2, `tc_core.c`) makes the table and the kernel looks it up (`net/sched/sch_api.c`,
+//! `__qdisc_calculate_pkt_len`): the length is that of the packet and `overhead`, at least `mpu`, and with
+//! `linklayer = "atm"` that of the cells, 53 bytes for each 48 or part of them. The table has 512 slots of 4 bytes, so
+//! with `mpu` or ATM lengths are first rounded up to multiples of 4; one beyond 2048 bytes is made of parts.
+//!
+//! How it differs from its sources stands in the documentation of [`Config`], which the reference prints.
+
+use aqm_net::{Backlog, ConfigErrors, ErrorCollector, Packet, Rate, Size, choices};
+use serde_json::{Value, json};
+
+use crate::Context;
+use crate::wrappers::wrapper::{Inside, Wrapper, wrapper};
+
+wrapper! {
+    /// A size table before a queue: all that the queue counts in bytes, such as limits, turns and rates, it counts with the
+    /// length that a packet has on another link.
+    ///
+    /// The line behind sends the packet with its own length: only the queue learns the other one. So a shaper inside (`htb`,
+    /// `fq` with `maxrate`) keeps to a rate that the other link has, and what a simulated line takes for a packet does
+    /// not change. `cake` has a framing of its own.
+    ///
+    /// Differences from Linux:
+    ///
+    /// - `mtu` and `tsize` of the table are those that `tc` takes, 2047 and 512.
+    /// - A length is at most 65,535 bytes.
+    /// - Memory, which the kernel counts by what it has allocated, is counted by the length in the table.
+    /// - `tc` shows the table with the queue, here it is shown as a queue that holds another. The backlog that it shows is
+    ///   in bytes of packets, that of the queue inside in lengths of the table.
+    pub struct Config {
+        /// What the other link adds to each packet, in bytes; may be below 0.
+        pub overhead: i64 = 0, "tc-stab";
+        /// The least length on the other link.
+        pub mpu: Size = Size::from_bytes(0), "tc-stab";
+        /// How the other link sends packets.
+        pub linklayer: LinkLayer = LinkLayer::Ethernet, "tc-stab";
+    }
+}
+
+choices! {
+    /// How a link sends packets.
+    pub enum LinkLayer {
+        /// As they are.
+        Ethernet = "ethernet",
+        /// In cells of ATM, 48 bytes in 53, as ADSL does.
+        Atm = "atm",
+    }
+}
+
+/// The least and the most that may be added.
+const OVERHEADS: std::ops::RangeInclusive<i64> = -2047..=2047;
+/// The largest packet of the table (`mtu`), and so the greatest least length.
+const LARGEST: u64 = 2047;
+/// The slots of the table (`tsize`), and the bytes of each, as a power of two (`cell_log`).
+const SLOTS: u32 = 512;
+const SLOT_LOG: u32 = 2;
+
+impl Config {
+    fn wrapper(&self, _line: Rate) -> Result<Stab, ConfigErrors> {
+        let mut errors = ErrorCollector::default();
+        let problem = format_args!("must be from {} to {}", OVERHEADS.start(), OVERHEADS.end());
+        errors.check(OVERHEADS.contains(&self.overhead), "overhead", problem);
+        errors.check(self.mpu.bytes() <= LARGEST, "mpu", format_args!("must be at most {LARGEST}B"));
+        let table = Table {
+            overhead: self.overhead as i32,
+            mpu: self.mpu.bytes() as u32,
+            is_atm: self.linklayer == LinkLayer::Atm,
+        };
+        errors.finish(Stab { table, bytes: 0 })
+    }
+
+    fn own_corners() -> Vec<Value> {
+        vec![
+            json!({"overhead": 32, "linklayer": "atm", "mpu": "70B", "queue": {"kind": "drop-tail", "limit": "9kB"}}),
+            json!({"overhead": -14, "queue": {"kind": "fq", "maxrate": "3Mbps"}}),
+            json!({"mpu": "600B", "queue": {"kind": "linux-red", "limit": "24kB", "min": "2kB", "max": "9kB"}}),
+        ]
+    }
+}
+
+/// The lengths on the other link.
+#[derive(Clone, Copy)]
+struct Table {
+    overhead: i32,
+    mpu: u32,
+    is_atm: bool,
+}
+
+impl Table {
+    /// The length of a packet of so many bytes.
+    #[inline]
+    fn length(self, bytes: u16) -> u16 {
+        let length = i32::from(bytes) + self.overhead;
+        if !self.is_atm && self.mpu == 0 {
+            return length.clamp(1, u16::MAX.into()) as u16;
+        }
+        let slot = ((length - 1).max(0) as u32) >> SLOT_LOG;
+        let length = if slot < SLOTS {
+            self.in_slot(slot)
+        } else {
+            self.in_slot(SLOTS - 1) * (slot / SLOTS) + self.in_slot(slot % SLOTS)
+        };
+        length.clamp(1, u16::MAX.into()) as u16
+    }
+
+    /// The length in a slot (`tc_adjust_size`).
+    fn in_slot(self, slot: u32) -> u32 {
+        let length = ((slot + 1) << SLOT_LOG).max(self.mpu);
+        if self.is_atm { length.div_ceil(48) * 53 } else { length }
+    }
+}
+
+/// The running wrapper.
+#[derive(Clone)]
+struct Stab {
+    table: Table,
+    /// The bytes of the packets that wait.
+    bytes: u64,
+}
+
+impl Wrapper for Stab {
+    /// The bytes of the packet.
+    type Note = u16;
+
+    fn on_arrival(&mut self, packet: Packet, inside: &mut Inside<u16>, cx: &mut Context<'_>) {
+        self.bytes += u64::from(packet.bytes);
+        inside.enqueue_with_length(packet, self.table.length(packet.bytes), packet.bytes, cx);
+    }
+
+    fn on_gone(&mut self, _place: u32, bytes: u16) {
+        self.bytes -= u64::from(bytes);
+    }
+
+    fn backlog(&self, inside: &Inside<u16>) -> Backlog {
+        Backlog { bytes: self.bytes, ..inside.backlog() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use aqm_net::Instant;
+
+    use super::*;
+    use crate::testing::{Driver, packet};
+
+    fn lengths(overhead: i32, mpu: u32, is_atm: bool, sizes: &[u16]) -> Vec<u16> {
+        let table = Table { overhead, mpu, is_atm };
+        sizes.iter().map(|bytes| table.length(*bytes)).collect()
+    }
+
+    /// By hand from `tc_calc_size_table` and `__qdisc_calculate_pkt_len`.
+    #[test]
+    fn lengths_are_those_of_the_kernels_table() {
+        // Without a table the overhead is all.
+        assert_eq!(lengths(22, 0, false, &[64, 1514, 65_530]), [86, 1536, 65_535]);
+        assert_eq!(lengths(-60, 0, false, &[40, 64]), [1, 4]);
+        // Slots of 4 bytes: 1514 is in slot 378, the length of which is 1516.
+        assert_eq!(lengths(0, 64, false, &[40, 64, 65, 1514]), [64, 64, 68, 1516]);
+        // 40 + 10 bytes are two cells, 1500 + 40 are 33; (1540 - 1) / 4 is slot 384, 1540 bytes.
+        assert_eq!(lengths(10, 0, true, &[38, 40]), [53, 106]);
+        assert_eq!(lengths(40, 0, true, &[1500]), [33 * 53]);
+        // Slot 749 of 3000 bytes: that of the last, and that of slot 237, 952 bytes.
+        assert_eq!(lengths(0, 0, true, &[3000]), [43 * 53 + 20 * 53]);
+    }
+
+    #[test]
+    fn a_shaper_inside_keeps_to_the_rate_of_the_cells_and_the_packet_leaves_as_it_came() {
+        let class = json!({"rate": "1Mbps", "burst": "1B", "cburst": "1B"});
+        let inside = json!({"kind": "htb", "classes": {"all": class}});
+        let table = json!({"kind": "stab", "overhead": 40, "linklayer": "atm", "queue": inside});
+        let mut driver = Driver::at_rate(table, Rate::from_bps(1_000_000_000), 1);
+        (0..11).for_each(|_| {
+            driver.offer(packet(1500));
+        });
+        assert_eq!(driver.queue.backlog(), Backlog { packets: 11, bytes: 16_500 });
+        let mut sent = Vec::new();
+        while let Some(at) = (driver.queue.backlog().packets > 0).then_some(driver.now) {
+            match driver.take() {
+                Some(packet) => {
+                    assert_eq!(packet.bytes, 1500);
+                    sent.push(at);
+                }
+                None => driver.now = driver.queue.next_ready().expect("it is held back"),
+            }
+        }
+        // 33 cells of 53 bytes at 1 Mb/s.
+        let between = sent[10].since(sent[0]).nanos() / 10;
+        assert!(between.abs_diff(33 * 53 * 8 * 1000) < 1000, "{between} ns");
+        assert!(sent[0] == Instant::START);
+    }
+
+    #[test]
+    fn limits_count_lengths_of_the_table_and_fates_are_told_with_bytes_of_packets() {
+        let queue = json!({"kind": "drop-tail", "limit": "3kB"});
+        let table = json!({"kind": "stab", "overhead": 400, "queue": queue});
+        let mut driver = Driver::new(table, 1);
+        let dropped: Vec<bool> = (0..3).map(|_| driver.offer(packet(1100))).collect();
+        assert_eq!(dropped, [false, false, true]);
+        assert!(driver.fates.dropped_packets().all(|packet| packet.bytes == 1100));
+    }
+
+    #[test]
+    fn what_no_table_has_is_refused() {
+        for (table, place) in [(json!({"overhead": 2048}), "overhead"), (json!({"mpu": "3kB"}), "mpu")] {
+            let mut table = table;
+            table["kind"] = json!("stab");
+            let errors =
+                crate::Config::read(table).unwrap().build(Rate::default()).err().expect("it is wrong");
+            assert_eq!(errors.first().place, place);
+        }
+    }
+}

@@ -240,6 +240,19 @@ def difference(ours: Variable, theirs: Variable | None = None, **pair: tuple[Val
     )
 
 
+def compared(
+    *several: Variable, by: Callable[..., Estimate] = ratio, **pair: tuple[Value | None, Sequence[Value]]
+) -> list[Estimate]:
+    """Each of some variables at a value of an axis compared with each of others, `queue=("SHRED", ["RED",
+    "Drop Tail"])`, by their `ratio` or `difference`; without the value, at each that the axis has."""
+    ((label, (ours, others)),) = pair.items()
+    return [
+        by(one if ours is None else one.at(**{label: ours}), one.at(**{label: other}))
+        for one in several
+        for other in others
+    ]
+
+
 def _both(
     ours: Variable, theirs: Variable | None, pair: Mapping[str, tuple[Value, Value]]
 ) -> tuple[Variable, Variable]:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import html
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, Literal
 
@@ -97,6 +98,10 @@ class Claim:
     """The figures and tables that it is about, the first of which its verdict opens; without any, those that
     show what it is about (`Study.figures_of`)."""
     origin: Origin = "paper"
+
+
+our_reading = partial(Claim, origin="sheet")
+"""A claim that is our reading of the publication."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -241,12 +246,19 @@ class Study:
         return [*(one.id for one in self.figures), *(one.id for one in self.tables)]
 
     def figures_of(self, claim: Claim) -> tuple[str, ...]:
-        """The figures and tables that a claim names, or else those of queries that show the measures of its
-        rule, and the least beside them."""
+        """The figures and tables that a claim names, or else those whose ids its source names (`figures 8a
+        and 8b`), or else those of queries that show the measures of its rule, and the least beside them."""
+        if chosen := claim.figures or self._named(claim.source):
+            return chosen
         about = {(one.experiment.name, one.measure.key) for one in _measured(claim.rule.variables)}
         shares = {id: len(about & shown) / len(about | shown) for id, shown in self._shown.items()}
         most = max(shares.values(), default=0.0)
-        return claim.figures or tuple(id for id, share in shares.items() if share == most > 0)
+        return tuple(id for id, share in shares.items() if share == most > 0)
+
+    def _named(self, source: str) -> tuple[str, ...]:
+        """The figures and tables whose ids follow the word figure or figures."""
+        ids = re.findall(r"\w+", " ".join(re.findall(r"\bfigures? (\w+(?:(?:, | and )\w+)*)", source)))
+        return tuple(dict.fromkeys(id for id in ids if id in self._drawn))
 
     @cached_property
     def _shown(self) -> dict[str, set[tuple[str, str]]]:

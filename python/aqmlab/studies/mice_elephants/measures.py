@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -11,7 +11,6 @@ import polars as pl
 
 from aqmlab import metrics
 from aqmlab.measures import Measure, Reduction, Run, View
-from aqmlab.results.labels import Labels
 from aqmlab.run_charts import gauges
 from aqmlab.studies.shared import mean, rows_of
 
@@ -92,9 +91,7 @@ def _by_size(ours: pl.DataFrame) -> list[list[float]]:
 
 def _foreground(view: View, size: str) -> dict[str, Any]:
     """The foreground flows of a size: their times, and each batch; Exp 2 has those of one size only."""
-    flows = rows_of(view.run, "transfers", size)
-    times = metrics.completed_times(flows, view.window[0])
-    batches = _batches(flows, EVERY_S[size], *view.window)
+    times, batches = view.times(size), _batches(view.transfers(size), EVERY_S[size], *view.window)
     return {
         f"{size}_probe_s": mean(times),
         f"{size}_probe_spread_s": float(times.std()) if times.size else math.nan,
@@ -203,9 +200,9 @@ TRANSFER_SIZES = (10, 100, 1000)
 
 def _loss(run: Run) -> Mapping[str, float]:
     """Mean and coefficient of variation of the times of each size."""
-    found = {}
+    view, found = View(run), {}
     for size in TRANSFER_SIZES:
-        times = metrics.completed_times(rows_of(run, "transfers", str(size)), 0.0)
+        times = view.times(str(size))
         found[f"mean_{size}"] = mean(times)
         found[f"variation_{size}"] = float(times.std(ddof=1) / times.mean()) if times.size > 1 else math.nan
     return found
@@ -259,12 +256,3 @@ SHORT_SHARE = _of_packets("short_share", "the short class's share of the line ov
 SHARE_VARIATION = _of_packets(
     "share_variation", "coefficient of variation of the short class's share, in bins of 10 s from 20 s on"
 )
-
-
-def steps(
-    values: Iterable[float | None], step_s: float, first: float = 0.0, factor: float = 1.0
-) -> Iterator[tuple[Labels, float]]:
-    """Values in equal steps of time, the first after so many steps, as `of_runs` takes them."""
-    for place, value in enumerate(values):
-        if value is not None:
-            yield {"time_s": (place + first) * step_s}, value * factor

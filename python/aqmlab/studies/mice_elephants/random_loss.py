@@ -26,9 +26,9 @@ from aqmlab.results.variable import Variable, per_seed
 from aqmlab.studies.mice_elephants.measures import PACKET, TRANSFER_SIZES, TRANSFER_TIME, VARIATION
 from aqmlab.studies.mice_elephants.network import TCP
 from aqmlab.studies.shared import constant
-from aqmlab.study import Claim, Experiment, Figure
+from aqmlab.study import Experiment, Figure
 from aqmlab.study.charts import Line, line
-from aqmlab.study.publication import Part
+from aqmlab.study.publication import Part, our_reading
 from aqmlab.study.query import joined, law, stacked
 from aqmlab.sweep import Changes
 
@@ -140,7 +140,7 @@ def _beside_the_model(found: Mapping[int, Measure], column: int, **options: Any)
 
 PARTS: tuple[Part, ...] = (
     random_loss,
-    Claim(
+    our_reading(
         "MI-4.2",
         "The coefficient of variation of short flows' times rises with loss, and mean times rise steeply "
         "beyond a few percent.",
@@ -151,7 +151,6 @@ PARTS: tuple[Part, ...] = (
         ),
         "figure 1; that steeply is more steeply than up to 3 % of loss is ours",
         ("1b", "1a"),
-        "sheet",
     ),
     Figure(
         "1a",

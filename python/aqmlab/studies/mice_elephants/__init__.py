@@ -19,9 +19,10 @@ from aqmlab.studies.mice_elephants import random_loss, table_1, web
 from aqmlab.studies.mice_elephants.network import DECISIONS, OTHERS, RIO_PS
 from aqmlab.studies.mice_elephants.network import queues as queues_of
 from aqmlab.studies.shared import less, warm_up_warning
-from aqmlab.study import Claim, Study
+from aqmlab.study import Claim, Study, Table
 from aqmlab.study.publication import Queues
 from aqmlab.study.queues import at, counted, readings
+from aqmlab.study.tables import overview
 from aqmlab.sweep import Changes
 
 TITLE = "The War Between Mice and Elephants"
@@ -44,7 +45,12 @@ def with_queues(queues: Queues) -> Study:
     of_long = compared(*exp_1.variables(m.LONG_FILES, m.LONG_FLOWS), queue=(None, OTHERS))
     jain = compared(*exp_1.variables(m.SHORT_JAIN, m.LONG_JAIN), queue=(None, [RIO_PS]), by=difference)
     goodput = ratio(exp_1[m.GOODPUT], exp_1[m.GOODPUT].at(queue="Drop Tail"))
-    of_short = (m.SHORT_FILES, m.LONG_FILES, m.SHORT_FLOWS, m.SHORT_SPREAD, m.LONG_FLOWS, m.SHORT_JAIN)
+    of_files = (m.SHORT_FILES, m.LONG_FILES, m.SHORT_FLOWS, m.SHORT_SPREAD, m.LONG_FLOWS)
+    of_exp_1 = (*of_files, m.SHORT_JAIN, m.LONG_JAIN, m.GOODPUT, m.MEAN_QUEUE, m.REFUSED)
+    of_exp_2 = {
+        mix: exp_2.variables(m.RESPONSE, m.GOODPUT, m.MEAN_QUEUE, mix=mix)
+        for mix in ("short files", "long files")
+    }
     ours = partial(Claim, origin="ours")
     return Study.of(
         "mice-elephants-today",
@@ -93,18 +99,10 @@ def with_queues(queues: Queues) -> Study:
             web.as_good_as_red(exp_2, queue=None),
             "the abstract, of RIO-PS; the margins are ours",
         ),
-        web.by_queue(
-            "exp-1",
-            "Exp 1, initial time-out of 3 s",
-            exp_1.variables(*of_short, m.LONG_JAIN, m.GOODPUT, m.MEAN_QUEUE, m.REFUSED),
-        ),
+        Table("exp-1", "Exp 1, initial time-out of 3 s", overview(exp_1.variables(*of_exp_1), by="queue")),
         *(
-            web.by_queue(
-                f"exp-2-{mix.split()[0]}",
-                f"Exp 2, {mix} only",
-                exp_2.variables(m.RESPONSE, m.GOODPUT, m.MEAN_QUEUE, mix=mix),
-            )
-            for mix in map(str, web.ONE_CLASS)
+            Table(f"exp-2-{mix.split()[0]}", f"Exp 2, {mix} only", overview(variables, by="queue"))
+            for mix, variables in of_exp_2.items()
         ),
         paper=PAPER,
         question="Do these queues do for short flows what RIO-PS and its edge were made for?",

@@ -177,8 +177,9 @@ OF_ALL: tuple[Measure | str, ...] = (
     QUEUE_SPREAD := _of_web("queue_spread", "standard deviation of the queue", "packets"),
     *("web.active", "web.unfinished"),
 )
+OF_BOTH = (*OF_SHORT, *OF_LONG, *OF_ALL)
 WEB = (
-    *(*OF_SHORT, *OF_LONG, *OF_ALL),
+    *OF_BOTH,
     WARM_UP := _of_web("warm_up_s", "warm-up", "s"),
     MEAN_THRESHOLD := _of_web("mean_threshold", "mean L_t", "packets"),
     PACKETS_LONG := _of_web("packets_long", "packets that came as long", "%"),

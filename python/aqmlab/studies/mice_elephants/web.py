@@ -18,7 +18,7 @@ from aqmlab.stats import Interval
 from aqmlab.studies.drop_curves import drop_functions
 from aqmlab.studies.mice_elephants import measures as m
 from aqmlab.studies.mice_elephants.network import EDGE, LAWS, OTHERS, RIO_PS, TCP, disciplines, queues
-from aqmlab.studies.shared import less, settled_after, steps
+from aqmlab.studies.shared import frame, less, settled_after, steps
 from aqmlab.study import Claim, Experiment, Figure, Form, Table
 from aqmlab.study.charts import line
 from aqmlab.study.publication import Part, our_reading
@@ -338,6 +338,7 @@ _classes = {
 }
 
 _curve = partial(line, kind="curve", x="time_s")
+_of_batches = partial(line, x="time_s", by="queue", x_label="batch begun at (s)")
 _traffic = {"one way": in_exp_1(m.SHORT_FILES), "both ways": in_two_way}
 _of_curves: dict[str, Any] = {"x_label": "average queue (packets)", "y_label": "drop or mark probability p_b"}
 
@@ -370,9 +371,7 @@ FIGURES = (
         Figure(
             f"{number}{letter}",
             f"{title} of {size} foreground flows",
-            line(
-                _column(measure, column), x="time_s", by="queue", x_label="batch begun at (s)", y_label=title
-            ),
+            _of_batches(_column(measure, column), y_label=title),
             "Ten flows in a batch; Exp 1, ITO 3 s, one run.",
         )
         for number, title, column in (("8", "Jain's index", 2), ("9", "Mean transmission time (s)", 1))
@@ -410,14 +409,6 @@ FIGURES = (
     ),
     Figure("two-way", "Short files with Web traffic one way and both ways", stacked("traffic", _traffic)),
 )
-
-
-_both_sizes = (*m.OF_SHORT, *m.OF_LONG, *m.OF_ALL)
-
-
-def by_queue(id: str, title: str, variables: Sequence[Variable]) -> Table:
-    """A line for each variable, a column for each queue."""
-    return Table(id, title, overview(variables, by="queue"))
 
 
 RECALLED: Mapping[str, Mapping[str, int]] = {
@@ -469,15 +460,15 @@ def mean_of_part(begin: float, end: float) -> Derived:
 
 def _of_table_3(bdp: int) -> dict[str, Any]:
     """The parameters for a bandwidth-delay product in packets."""
-    found, limit = disciplines(bdp), 2.5 * bdp
-    red = found["RED"]
+    drop_tail, red, rio_ps = disciplines(bdp).values()
+    limit = 2.5 * bdp
     return {
         "packet (B)": m.PACKET,
         "bandwidth-delay product (packets)": bdp,
         "line": f"{bdp // 20} Mb/s, RTT 80 ms",
-        "Drop Tail: limit": found["Drop Tail"]["limit"],
+        "Drop Tail: limit": drop_tail["limit"],
         **{f"RED: {name}": red[name] for name in ("limit", "min_th", "max_th", "max_p")},
-        "RIO-PS: limit": found[RIO_PS]["limit"],
+        "RIO-PS: limit": rio_ps["limit"],
         "RIO-PS: short (min, max, max_p)": f"{0.15 * limit:g}p, {0.35 * limit:g}p, 0.05",
         "RIO-PS: long (min, max, max_p)": f"{0.15 * limit:g}p, {0.5 * limit:g}p, 0.1",
         "RED and RIO-PS: weight": f"{red['weight']:g}",
@@ -488,13 +479,17 @@ def _of_table_3(bdp: int) -> dict[str, Any]:
 
 
 def _parameters(_: ExperimentResults) -> pl.DataFrame:
-    of_both = {name: _of_table_3(bdp) for name, bdp in (("Exp 1", BDP_1), ("Exp 2", BDP_2))}
-    columns = {name: list(map(str, found.values())) for name, found in of_both.items()}
-    return pl.DataFrame({"parameter": list(of_both["Exp 1"]), **columns})
+    first, second = (_of_table_3(bdp) for bdp in (BDP_1, BDP_2))
+    return frame(
+        ((name, str(first[name]), str(second[name])) for name in first), "parameter", "Exp 1", "Exp 2"
+    )
 
 
 _PARTS_OF_A_RUN = ((0, 0.25), (0.25, 0.5), (0.5, 0.75), (0.25, 0.75), (0.5, 1))
 _settled = [_of_cuts("median", lambda cuts: cuts[len(cuts) // 2]), _of_cuts("largest", lambda cuts: cuts[-1])]
+_by_queue = partial(overview, by="queue")
+_of_short_files = exp_2.variables(*m.OF_SHORT, *m.OF_ALL, mix="short files")
+_of_long_files = exp_2.variables(*m.OF_LONG, *m.OF_ALL, mix="long files")
 _in_percent = query(_carried).told(files="{:g} %".format)
 
 TABLES = (
@@ -504,22 +499,14 @@ TABLES = (
         listed({"goodput (packets)": _goodput, "theirs, from memory": _recalled}, "runs", "queue"),
         "The last column is remembered, not confirmed: a hint at the scale, never judged.",
     ),
-    by_queue(
+    Table(
         "exp-1-ito-3",
         "Exp 1, ITO 3 s: files of up to 10 packets and above 100",
-        exp_1.variables(*_both_sizes, ITO="3 s"),
+        _by_queue(exp_1.variables(*m.OF_BOTH, ITO="3 s")),
     ),
-    by_queue("exp-1-ito-1", "Exp 1, ITO 1 s", exp_1.variables(*_both_sizes, ITO="1 s")),
-    by_queue(
-        "exp-2-short",
-        "Exp 2, files of 4 to 20 packets only",
-        exp_2.variables(*m.OF_SHORT, *m.OF_ALL, mix="short files"),
-    ),
-    by_queue(
-        "exp-2-long",
-        "Exp 2, files of at least 100 packets only",
-        exp_2.variables(*m.OF_LONG, *m.OF_ALL, mix="long files"),
-    ),
+    Table("exp-1-ito-1", "Exp 1, ITO 1 s", _by_queue(exp_1.variables(*m.OF_BOTH, ITO="1 s"))),
+    Table("exp-2-short", "Exp 2, files of 4 to 20 packets only", _by_queue(_of_short_files)),
+    Table("exp-2-long", "Exp 2, files of at least 100 packets only", _by_queue(_of_long_files)),
     Table(
         "exp-2-laws",
         "Exp 2 by the law of L_t: is RIO-PS as good as RED?",
@@ -528,10 +515,10 @@ TABLES = (
         "wants three short flows for each long one raises L_t until about half of all packets pass for short "
         "and meet the milder line. With L_t fixed at 20 packets nearly all packets are long and meet RED.",
     ),
-    by_queue(
+    Table(
         "two-way-table",
         "Exp 1, ITO 3 s, Web traffic both ways: the first way",
-        two_way.variables(*_both_sizes),
+        _by_queue(two_way.variables(*m.OF_BOTH)),
     ),
     Table(
         "warm-up",

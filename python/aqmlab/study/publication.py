@@ -6,7 +6,7 @@ import html
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property, partial
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
 
@@ -100,8 +100,11 @@ class Claim:
     origin: Origin = "paper"
 
 
-our_reading = partial(Claim, origin="sheet")
-"""A claim that is our reading of the publication."""
+def our_reading(
+    id: str, statement: str, rule: AnyRule, source: str = "", figures: tuple[str, ...] = ()
+) -> Claim:
+    """A claim that is our reading of the publication, and not its own words."""
+    return Claim(id, statement, rule, source, figures, "sheet")
 
 
 @dataclass(frozen=True, kw_only=True)

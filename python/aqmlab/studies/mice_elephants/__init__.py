@@ -1,10 +1,7 @@
 """The War Between Mice and Elephants (Guo and Matta, ICNP 2001, and its talk).
 
-Question: edge routers tell short flows from long ones, core routers (RIO-PS) prefer the short; do short
-flows gain, and what do long ones pay?
-The talk: short flows are faster and fairer than under RED and Drop Tail, long ones do not suffer, and the
-goodput of all is a little better. Ours: what it leaves open, listed on the study's page and, where another
-answer is tried, in `network.py`. Of its results only Table I is known as numbers.
+Ours: what the talk leaves open, listed on the study's page and, where another answer is tried, in
+`network.py`. Of the results only Table I is known as numbers.
 """
 
 from __future__ import annotations

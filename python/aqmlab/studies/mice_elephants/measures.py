@@ -82,10 +82,10 @@ def _beyond_3_s(times: metrics.Floats) -> float:
 
 def _by_size(ours: pl.DataFrame) -> list[list[float]]:
     """For each bin of sizes what `BIN_COLUMNS` name."""
-    place = np.searchsorted(SIZE_BINS, ours["segments"].to_numpy(), "right").clip(1) - 1
+    bins = np.searchsorted(SIZE_BINS, ours["segments"].to_numpy(), "right").clip(1) - 1
     time_s = pl.when("complete").then(pl.col("duration_s").fill_null(0.0)).otherwise(0.0)
     columns = ours.select("complete", time_s, "packets_sent", pl.col("packets_long").fill_null(0))
-    counted = [np.bincount(place, column.cast(pl.Float64).to_numpy(), len(SIZE_BINS)) for column in columns]
+    counted = [np.bincount(bins, column.cast(pl.Float64).to_numpy(), len(SIZE_BINS)) for column in columns]
     return [list(row) for row in zip(*(column.tolist() for column in counted), strict=True)]
 
 
@@ -117,9 +117,9 @@ def _batches(transfers: pl.DataFrame, every_s: float, warm_up_s: float, end_s: f
 def _settling(everything: pl.DataFrame) -> list[list[float]]:
     """Short files completed and the sum of their times, by when they began, from the run's first second."""
     short = everything.filter((pl.col("segments") <= SHORT_FILE) & pl.col("complete"))
-    place = (short["start_s"].to_numpy() / SETTLING_STEP_S).astype(np.int64)
-    sums = np.bincount(place, short["duration_s"].to_numpy())
-    return [np.bincount(place).astype(np.float64).tolist(), sums.tolist()]
+    step = (short["start_s"].to_numpy() / SETTLING_STEP_S).astype(np.int64)
+    sums = np.bincount(step, short["duration_s"].to_numpy())
+    return [np.bincount(step).astype(np.float64).tolist(), sums.tolist()]
 
 
 def _queue(run: Run, warm_up_s: float) -> dict[str, Any]:
@@ -235,10 +235,10 @@ def _packets(run: Run) -> Mapping[str, Any]:
     """The short class's share of the line over time."""
     started = run.tables["packets"].filter(pl.col("event") == "start")
     short = started["flow"].is_in(rows_of(run, "flows", "short")["flow"].implode()).to_numpy()
-    place = (started["time_s"].to_numpy() / SHARE_STEP_S).astype(np.int64)
+    step = (started["time_s"].to_numpy() / SHARE_STEP_S).astype(np.int64)
     size = int(metrics.window(run.manifest)[1] / SHARE_STEP_S)
     sizes = started["size_bytes"].to_numpy()
-    sent, of_short = (np.bincount(place, sizes * who, size)[:size] for who in (1, short))
+    sent, of_short = (np.bincount(step, sizes * who, size)[:size] for who in (1, short))
     share = of_short / np.maximum(sent, 1.0)
     after = share[round(SHARES_FROM_S / SHARE_STEP_S) :]
     variation = float(after.std(ddof=1) / after.mean()) if after.mean() > 0 else math.nan

@@ -316,7 +316,7 @@ def _mean(counts: Sequence[float], totals: Sequence[float]) -> float:
 
 
 _settling = in_exp_1(m.SETTLING)
-_begun_s = [(place + 0.5) * m.SETTLING_STEP_S for place in range(round(FULL_S / m.SETTLING_STEP_S))]
+_begun_s = [(step + 0.5) * m.SETTLING_STEP_S for step in range(round(FULL_S / m.SETTLING_STEP_S))]
 _time_by_begin = per_seed(
     "mean time of short files",
     lambda found: [_mean([count], [total]) for count, total in zip(*found, strict=True)],

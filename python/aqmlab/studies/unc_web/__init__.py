@@ -1,9 +1,6 @@
 """Does it help the Web? (Weigle, Jeffay and Smith 2003: its paper and its talk).
 
-Question: do SACK, Adaptive RED and ECN make Web transfers faster than Reno over Drop Tail, as a function
-of offered load, with traffic both ways and round trips from 1 ms to 3.5 s?
-The talk: not clearly; SACK makes no difference, Adaptive RED trades the slow responses for the quick ones,
-and ECN is better than dropping. It gives no numbers and no curves: bands are ours.
+The talk gives no numbers and no curves: bands are ours. The study's page has the question and the answer.
 """
 
 from __future__ import annotations
@@ -443,7 +440,6 @@ def with_queues(queues: Queues) -> Study:
         *(m.MEDIAN, m.P95, m.P99, m.MEAN, m.AGAIN_PER_1000, m.TIMEOUTS),
         *(m.DROPPED, m.MARKED, m.UTILISATION, m.WAIT),
     )
-
     by_load = {load: overview(web.variables(*shown, load=load), by="queue") for load in several}
     ours, question = partial(Claim, origin="ours"), "the question of the paper of 2003"
     return Study.of(

@@ -52,12 +52,12 @@ def differences(ours: Sequence[Any], theirs: Sequence[Any]) -> Floats:
 
 
 def quick(difference: Floats) -> int:
-    """The place in the grid where the one leads most, on average."""
+    """The index in the grid where the one leads most, on average."""
     return int(difference.mean(axis=0).argmax()) if difference.size else 0
 
 
 def slow(difference: Floats) -> int:
-    """The place beyond it where the other leads most, on average."""
+    """The index beyond it where the other leads most, on average."""
     first = quick(difference)
     return first + int(difference.mean(axis=0)[first:].argmin()) if difference.size else 0
 
@@ -72,10 +72,10 @@ def certain_crossings(
 
 def crossing_times(difference: Floats) -> list[float]:
     """When the two cross between `quick` and `slow`, seed by seed; NaN of a seed where they do not."""
-    places = slice(quick(difference), slow(difference) + 1)
+    between = slice(quick(difference), slow(difference) + 1)
     return [
-        response_times.zero_between(GRID[places], one) if one[0] > 0 > one[-1] else math.nan
-        for one in difference[:, places]
+        response_times.zero_between(GRID[between], one) if one[0] > 0 > one[-1] else math.nan
+        for one in difference[:, between]
     ]
 
 
@@ -115,7 +115,7 @@ def crosses(values: Values, level: float) -> Interval:
 def later(values: Values, level: float) -> Interval:
     """When the first crosses the last over when the second does, of the seeds that all have."""
     known = [seed for seed in zip(*values, strict=True) if all(one is not None for one in seed)]
-    first, second, base = ([seed[place] for seed in known] for place in range(3))
+    first, second, base = ([seed[system] for seed in known] for system in range(3))
     return modality.paired_ratio(
         crossing_times(differences(first, base)), crossing_times(differences(second, base)), level
     )

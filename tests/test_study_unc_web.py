@@ -157,6 +157,9 @@ def test_the_measures_agree_with_the_summary_of_the_run(web_run: Any) -> None:
     assert values[measures.COUNT] == web["count"]
     assert values[measures.MEDIAN] == pytest.approx(web["p50_s"])
     assert values[measures.QUEUE] == pytest.approx(line["mean_queue_packets"])
+    assert values[measures.DROPPED] == pytest.approx(line["drop_fraction"])
+    other_way = summary["links"]["reverse"]
+    assert values[measures.DROPPED_REVERSE] == pytest.approx(other_way["drop_fraction"])
     assert 0.8 < values[measures.FEW] < 0.9
     assert values[measures.CLASS_MEDIANS] == sorted(values[measures.CLASS_MEDIANS])
 

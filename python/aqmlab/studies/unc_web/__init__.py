@@ -381,7 +381,7 @@ def _each_way(forward: Measure | str, reverse: Measure | str, factor: float) -> 
 _directions = {
     "median (ms)": _each_way(m.MEDIAN, "reverse.median-time", 1000.0),
     "p95 (ms)": _each_way(m.P95, m.P95_REVERSE, 1000.0),
-    "dropped (%)": _each_way(m.DROPPED, m.DROPPED_REVERSE, 1.0),
+    "dropped (%)": _each_way(m.DROPPED, m.DROPPED_REVERSE, 100.0),
     "line busy (%)": _each_way(m.UTILISATION, "reverse.utilisation", 1.0),
 }
 
@@ -392,7 +392,7 @@ _BY_LOAD: tuple[tuple[str, str, Measure | str, float], ...] = (
     ("p99", "99th percentile of the response time (ms)", m.P99, 1000.0),
     ("queue", "Mean queue (packets)", m.QUEUE, 1.0),
     ("wait", "Mean wait in the queue of the packets sent (ms)", m.WAIT, 1.0),
-    ("dropped", "Packets dropped (% of those that arrived)", m.DROPPED, 1.0),
+    ("dropped", "Packets dropped (% of those that arrived)", m.DROPPED, 100.0),
     ("small-drops", "Dropped packets that carry no data (%)", m.SMALL_DROPS, 100.0),
     ("marked", "Packets marked (% of those that arrived)", m.MARKED, 1.0),
     ("utilisation", "Time the line was busy (%)", m.UTILISATION, 1.0),

@@ -91,17 +91,20 @@ _of_responses = Reduction(prefix="unc.web", of=partial(_responses, way="forward"
 _of_reverse = Reduction(prefix="unc.web.reverse", of=partial(_responses, way="reverse")).measure
 
 
-def _line(run: Run) -> Mapping[str, Any]:
+def _line(run: Run, *, way: str) -> Mapping[str, Any]:
+    """Of a link. A workload has its name, too, so that `forward.drops` are those of the workload."""
     view = View(run)
-    after = (pl.col("link") == "forward") & (pl.col("time_s") >= view.window[0])
-    drops = run.tables["drops"].filter(after)
+    line, at_s = view.link(way), view.window[0]
+    drops = run.tables["drops"].filter((pl.col("link") == way) & (pl.col("time_s") >= at_s))
     return {
-        "mean_queue": float(view.link("forward")["mean_queue_packets"]),
+        "drop_fraction": float(line["drop_fraction"]),
+        "mean_queue": float(line["mean_queue_packets"]),
         "small_drops": mean((drops["size_bytes"].to_numpy() < SMALL_PACKET).astype(np.float64)),
     }
 
 
-_of_line = Reduction(prefix="unc.line", of=_line).measure
+_of_line = Reduction(prefix="unc.line", of=partial(_line, way="forward")).measure
+_of_reverse_line = Reduction(prefix="unc.line.reverse", of=partial(_line, way="reverse")).measure
 
 WEB: tuple[Measure | str, ...] = (
     COUNT := _of_responses("count", "pairs measured"),
@@ -116,12 +119,13 @@ WEB: tuple[Measure | str, ...] = (
     TIMEOUTS := _of_responses("timeouts_per_1000", "time-outs per 1000 responses"),
     ACTIVE := _of_responses("active", "open requests over time"),
     MEAN_RESPONSE := _of_responses("mean_response_bytes", "mean response", "B"),
+    DROPPED := _of_line("drop_fraction", "share of packets dropped"),
     QUEUE := _of_line("mean_queue", "mean queue", "packets"),
     SMALL_DROPS := _of_line("small_drops", "share of drops that carry no data"),
     P95_REVERSE := _of_reverse("p95_s", "95th percentile of the response time", "s"),
     MEAN_RESPONSE_REVERSE := _of_reverse("mean_response_bytes", "mean response", "B"),
+    DROPPED_REVERSE := _of_reverse_line("drop_fraction", "share of packets dropped"),
     *(MEAN := "forward.mean-time", P99 := "forward.p99-time", UNFINISHED := "forward.unfinished"),
-    *(DROPPED := "forward.drops", DROPPED_REVERSE := "reverse.drops"),
     *(MARKED := "forward.marks", WAIT := "forward.mean-queueing-delay"),
     *(UTILISATION := "forward.utilisation", "reverse.utilisation", "reverse.median-time"),
 )

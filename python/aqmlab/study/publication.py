@@ -96,7 +96,7 @@ class Claim:
     """Where the source says so: `slide 24`."""
     figures: tuple[str, ...] = ()
     """The figures and tables that it is about, the first of which its verdict opens; without any, those that
-    show what it is about (`Study.figures_of`)."""
+    its source names, or that show what it is about (`Study.figures_of`)."""
     origin: Origin = "paper"
 
 

@@ -11,6 +11,7 @@ from aqmlab.cli import study_text
 from aqmlab.measures import Measure
 from aqmlab.results.rule import (
     anywhere,
+    compared,
     difference,
     every,
     falls,
@@ -299,6 +300,26 @@ def test_variables_of_different_units_are_not_compared(compare: Callable[..., ob
         compare(tried[TIME], tried[LOSS])
     both = per_seed("time a loss", lambda time, loss: time / loss, tried[TIME], tried[LOSS], unit="s")
     compare(tried[TIME], both)
+
+
+def test_variables_are_compared_with_each_of_several_values_of_an_axis() -> None:
+    one_flow = tried.variables(TIME, LOSS, flows=1)
+    chosen = compared(*one_flow, queue=("red", ["red", "drop-tail"]))
+    pairs = [("red", "red"), ("red", "drop-tail")]
+    each = [ratio(variable, queue=pair) for variable in one_flow for pair in pairs]
+    assert [one.definition for one in chosen] == [one.definition for one in each]
+    (left_open,) = compared(tried[TIME], queue=(None, ["red"]), by=difference)
+    assert left_open.definition == difference(tried[TIME], tried[TIME].at(queue="red")).definition
+    assert left_open.axes == ("flows", "queue")
+
+
+def test_samples_are_paired_by_seed_and_are_what_the_estimate_is_of() -> None:
+    results = made(lambda flows, queue: flows * (2.0 if queue == "red" else 1.0))
+    both = ratio(tried[TIME], queue=("red", "drop-tail"))
+    ours, theirs = both.samples(results, {"flows": 3})
+    assert ours == pytest.approx([6.001, 6.002, 6.003, 6.004])
+    assert theirs == pytest.approx([3.001, 3.002, 3.003, 3.004])
+    assert both.interval(results, {"flows": 3}) == both.finds([ours, theirs], 0.95)
 
 
 def test_an_alternative_without_a_point_decides_nothing() -> None:

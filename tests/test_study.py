@@ -104,6 +104,18 @@ def test_a_claim_without_figures_is_shown_by_those_that_draw_its_measures_and_li
     assert dataclasses.replace(small, figures=figures[2:], tables=()).figures_of(claim) == ()
 
 
+def test_a_claim_is_shown_by_the_figures_that_its_source_names() -> None:
+    figures = [Figure(id, "Time", MAIN[TIME]) for id in ("1", "8a", "8b")]
+    small = Study.of("small", "Small", MAIN, *figures)
+
+    def shown(source: str) -> tuple[str, ...]:
+        return small.figures_of(Claim("C-1", "", ratio(MAIN[TIME], queue=("SHRED", "RED")) < 1, source))
+
+    assert shown("figures 8b and 8a; page 1") == ("8b", "8a")
+    assert shown("slide 1, of figure 8a, in the middle") == ("8a",)
+    assert shown("figure 9") == shown("slide 1") == ("1", "8a", "8b")
+
+
 def test_the_quick_form_is_smaller_and_says_so(tmp_path: Path) -> None:
     result = run(tmp_path, quick=True)
     assert FakeScenario.made == 4

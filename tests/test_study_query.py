@@ -16,7 +16,7 @@ from aqmlab.results.variable import per_seed
 from aqmlab.stats import mean_interval
 from aqmlab.study.charts import boxes, line
 from aqmlab.study.query import elsewhere, joined, law, means, of_runs, query, stacked
-from aqmlab.study.tables import agree, crossed, listed, overview, paired
+from aqmlab.study.tables import agree, crossed, listed, overview, paired, whole
 
 RESULTS = made(lambda flows, queue: flows * {"red": 1.0, "drop-tail": 2.0}[queue])
 
@@ -187,6 +187,11 @@ def test_an_overview_has_a_line_for_each_measure() -> None:
     assert table.columns == ["measure", "red", "drop-tail"]
     assert table["measure"].to_list() == ["time (s)", "loss"]
     assert not math.isnan(float(table["red"][0].split()[0]))
+
+
+def test_a_cell_may_be_a_whole_number() -> None:
+    table = crossed(query(tried[TIME]).at(flows=2), rows="queue", columns=(), tell=whole)(RESULTS)
+    assert table.rows() == [("red", 2), ("drop-tail", 4)]
 
 
 def test_a_query_at_a_value_has_one_axis_less() -> None:

@@ -16,11 +16,11 @@ from aqmlab.study import file
 GROUPS: Mapping[str, tuple[str, ...]] = {
     "Parts of a study": (
         *("Study", "Experiment", "Form", "Claim", "Figure", "Table", "Decision", "Variant", "Reading"),
-        *("Floor", "StudyResult", "Verdicts", "run_study"),
+        *("our_reading", "Floor", "StudyResult", "Verdicts", "run_study"),
     ),
     "Estimates and rules": (
         *("ratio", "difference", "mean_of", "unpaired_ratio", "single_run", "statistic", "per_seed"),
-        *("every", "anywhere"),
+        *("compared", "every", "anywhere"),
     ),
     "What estimates are made of": ("Variable", "Estimate", "Measure", "View"),
     "Queries": ("query", "joined", "stacked", "scaled", "law", "of_runs", "elsewhere"),

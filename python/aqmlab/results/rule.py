@@ -127,12 +127,15 @@ class Estimate:
 
     def interval(self, results: RunsByName, labels: Labels = NOTHING, level: float = stats.LEVEL) -> Interval:
         """The estimate at a point."""
+        return self.finds(self.samples(results, labels), level)
+
+    def samples(self, results: RunsByName, labels: Labels = NOTHING) -> list[list[Any]]:
+        """The values of each variable at a point by seed, paired by their places; those of a `statistic` as
+        the measures are, others as numbers."""
         seeds = seeds_of(self.of, results)
         if self.raw:
-            found = [one.values(results, labels, seeds) for one in self.of]
-        else:
-            found = [series(one, results, labels, seeds) for one in self.of]
-        return self.finds(found, level)
+            return [one.values(results, labels, seeds) for one in self.of]
+        return [series(one, results, labels, seeds) for one in self.of]
 
     def apart(self, results: RunsByName, labels: Labels) -> str:
         """Which seeds there are where no seed has runs at all points that are compared; empty where one does,
@@ -238,6 +241,19 @@ def difference(ours: Variable, theirs: Variable | None = None, **pair: tuple[Val
         finds=lambda values, level: modality.paired_difference(values[0], values[1], level),
         words=_compared(ours, theirs, " - ", ours.unit),
     )
+
+
+def compared(
+    *several: Variable, by: Callable[..., Estimate] = ratio, **pair: tuple[Value | None, Sequence[Value]]
+) -> list[Estimate]:
+    """Each of some variables at a value of an axis compared with each of others, `queue=("SHRED", ["RED",
+    "Drop Tail"])`, by their `ratio` or `difference`; without the value, at each that the axis has."""
+    ((label, (ours, others)),) = pair.items()
+    return [
+        by(one if ours is None else one.at(**{label: ours}), one.at(**{label: other}))
+        for one in several
+        for other in others
+    ]
 
 
 def _both(

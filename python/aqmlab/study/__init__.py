@@ -6,6 +6,7 @@ Whoever writes a study imports from here; `docs/reference/study.md` describes ev
 from aqmlab.measures import Measure
 from aqmlab.results.rule import (
     anywhere,
+    compared,
     difference,
     every,
     mean_of,
@@ -28,6 +29,7 @@ from aqmlab.study.publication import (
     Table,
     Variant,
     Verdicts,
+    our_reading,
 )
 from aqmlab.study.query import elsewhere, joined, law, of_runs, query, scaled, stacked
 from aqmlab.study.run import run as run_study
@@ -49,6 +51,7 @@ __all__ = [
     "Verdicts",
     "anywhere",
     "boxes",
+    "compared",
     "crossed",
     "difference",
     "elsewhere",
@@ -59,6 +62,7 @@ __all__ = [
     "listed",
     "mean_of",
     "of_runs",
+    "our_reading",
     "overview",
     "paired",
     "per_seed",

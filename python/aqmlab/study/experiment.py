@@ -167,6 +167,10 @@ class Experiment:
             raise ValueError(f"{self.name}: `{name}` is not measured: {hint(name, known)}")
         return Measured(experiment=self, measure=found)
 
+    def variables(self, *measures: Measure | str, **labels: Value) -> list[Measured]:
+        """The values of some measures where some axes have these values."""
+        return [self[one].at(**labels) for one in measures]
+
     def plan(self, sweep: Sweep, prepare: Prepare | None = None) -> Planned:
         """The runs of one of its sweeps. `prepare` makes of a scenario what is run, if not the scenario."""
         from aqmlab.campaign import live as live_runs

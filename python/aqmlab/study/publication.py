@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -95,8 +96,15 @@ class Claim:
     """Where the source says so: `slide 24`."""
     figures: tuple[str, ...] = ()
     """The figures and tables that it is about, the first of which its verdict opens; without any, those that
-    show what it is about (`Study.figures_of`)."""
+    its source names, or that show what it is about (`Study.figures_of`)."""
     origin: Origin = "paper"
+
+
+def our_reading(
+    id: str, statement: str, rule: AnyRule, source: str = "", figures: tuple[str, ...] = ()
+) -> Claim:
+    """A claim that is our reading of the publication, and not its own words."""
+    return Claim(id, statement, rule, source, figures, "sheet")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -241,12 +249,19 @@ class Study:
         return [*(one.id for one in self.figures), *(one.id for one in self.tables)]
 
     def figures_of(self, claim: Claim) -> tuple[str, ...]:
-        """The figures and tables that a claim names, or else those of queries that show the measures of its
-        rule, and the least beside them."""
+        """The figures and tables that a claim names, or else those whose ids its source names (`figures 8a
+        and 8b`), or else those of queries that show the measures of its rule, and the least beside them."""
+        if chosen := claim.figures or self._named(claim.source):
+            return chosen
         about = {(one.experiment.name, one.measure.key) for one in _measured(claim.rule.variables)}
         shares = {id: len(about & shown) / len(about | shown) for id, shown in self._shown.items()}
         most = max(shares.values(), default=0.0)
-        return claim.figures or tuple(id for id, share in shares.items() if share == most > 0)
+        return tuple(id for id, share in shares.items() if share == most > 0)
+
+    def _named(self, source: str) -> tuple[str, ...]:
+        """The figures and tables whose ids follow the word figure or figures."""
+        ids = re.findall(r"\w+", " ".join(re.findall(r"\bfigures? (\w+(?:(?:, | and )\w+)*)", source)))
+        return tuple(dict.fromkeys(id for id in ids if id in self._drawn))
 
     @cached_property
     def _shown(self) -> dict[str, set[tuple[str, str]]]:

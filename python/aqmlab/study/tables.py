@@ -40,6 +40,11 @@ class Crossed:
         )
 
 
+def whole(found: Interval) -> int:
+    """A cell of a whole number, without its interval."""
+    return round(found.value)
+
+
 def crossed(
     asked: Asked,
     *,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -11,7 +11,6 @@ import polars as pl
 
 from aqmlab import metrics
 from aqmlab.measures import Measure, Reduction, Run, View
-from aqmlab.results.labels import Labels
 from aqmlab.run_charts import gauges
 from aqmlab.studies.shared import mean, rows_of
 
@@ -83,18 +82,16 @@ def _beyond_3_s(times: metrics.Floats) -> float:
 
 def _by_size(ours: pl.DataFrame) -> list[list[float]]:
     """For each bin of sizes what `BIN_COLUMNS` name."""
-    place = np.searchsorted(SIZE_BINS, ours["segments"].to_numpy(), "right").clip(1) - 1
+    bins = np.searchsorted(SIZE_BINS, ours["segments"].to_numpy(), "right").clip(1) - 1
     time_s = pl.when("complete").then(pl.col("duration_s").fill_null(0.0)).otherwise(0.0)
     columns = ours.select("complete", time_s, "packets_sent", pl.col("packets_long").fill_null(0))
-    counted = [np.bincount(place, column.cast(pl.Float64).to_numpy(), len(SIZE_BINS)) for column in columns]
+    counted = [np.bincount(bins, column.cast(pl.Float64).to_numpy(), len(SIZE_BINS)) for column in columns]
     return [list(row) for row in zip(*(column.tolist() for column in counted), strict=True)]
 
 
 def _foreground(view: View, size: str) -> dict[str, Any]:
     """The foreground flows of a size: their times, and each batch; Exp 2 has those of one size only."""
-    flows = rows_of(view.run, "transfers", size)
-    times = metrics.completed_times(flows, view.window[0])
-    batches = _batches(flows, EVERY_S[size], *view.window)
+    times, batches = view.times(size), _batches(view.transfers(size), EVERY_S[size], *view.window)
     return {
         f"{size}_probe_s": mean(times),
         f"{size}_probe_spread_s": float(times.std()) if times.size else math.nan,
@@ -120,9 +117,9 @@ def _batches(transfers: pl.DataFrame, every_s: float, warm_up_s: float, end_s: f
 def _settling(everything: pl.DataFrame) -> list[list[float]]:
     """Short files completed and the sum of their times, by when they began, from the run's first second."""
     short = everything.filter((pl.col("segments") <= SHORT_FILE) & pl.col("complete"))
-    place = (short["start_s"].to_numpy() / SETTLING_STEP_S).astype(np.int64)
-    sums = np.bincount(place, short["duration_s"].to_numpy())
-    return [np.bincount(place).astype(np.float64).tolist(), sums.tolist()]
+    step = (short["start_s"].to_numpy() / SETTLING_STEP_S).astype(np.int64)
+    sums = np.bincount(step, short["duration_s"].to_numpy())
+    return [np.bincount(step).astype(np.float64).tolist(), sums.tolist()]
 
 
 def _queue(run: Run, warm_up_s: float) -> dict[str, Any]:
@@ -180,8 +177,9 @@ OF_ALL: tuple[Measure | str, ...] = (
     QUEUE_SPREAD := _of_web("queue_spread", "standard deviation of the queue", "packets"),
     *("web.active", "web.unfinished"),
 )
+OF_BOTH = (*OF_SHORT, *OF_LONG, *OF_ALL)
 WEB = (
-    *(*OF_SHORT, *OF_LONG, *OF_ALL),
+    *OF_BOTH,
     WARM_UP := _of_web("warm_up_s", "warm-up", "s"),
     MEAN_THRESHOLD := _of_web("mean_threshold", "mean L_t", "packets"),
     PACKETS_LONG := _of_web("packets_long", "packets that came as long", "%"),
@@ -203,9 +201,9 @@ TRANSFER_SIZES = (10, 100, 1000)
 
 def _loss(run: Run) -> Mapping[str, float]:
     """Mean and coefficient of variation of the times of each size."""
-    found = {}
+    view, found = View(run), {}
     for size in TRANSFER_SIZES:
-        times = metrics.completed_times(rows_of(run, "transfers", str(size)), 0.0)
+        times = view.times(str(size))
         found[f"mean_{size}"] = mean(times)
         found[f"variation_{size}"] = float(times.std(ddof=1) / times.mean()) if times.size > 1 else math.nan
     return found
@@ -237,10 +235,10 @@ def _packets(run: Run) -> Mapping[str, Any]:
     """The short class's share of the line over time."""
     started = run.tables["packets"].filter(pl.col("event") == "start")
     short = started["flow"].is_in(rows_of(run, "flows", "short")["flow"].implode()).to_numpy()
-    place = (started["time_s"].to_numpy() / SHARE_STEP_S).astype(np.int64)
+    step = (started["time_s"].to_numpy() / SHARE_STEP_S).astype(np.int64)
     size = int(metrics.window(run.manifest)[1] / SHARE_STEP_S)
     sizes = started["size_bytes"].to_numpy()
-    sent, of_short = (np.bincount(place, sizes * who, size)[:size] for who in (1, short))
+    sent, of_short = (np.bincount(step, sizes * who, size)[:size] for who in (1, short))
     share = of_short / np.maximum(sent, 1.0)
     after = share[round(SHARES_FROM_S / SHARE_STEP_S) :]
     variation = float(after.std(ddof=1) / after.mean()) if after.mean() > 0 else math.nan
@@ -259,12 +257,3 @@ SHORT_SHARE = _of_packets("short_share", "the short class's share of the line ov
 SHARE_VARIATION = _of_packets(
     "share_variation", "coefficient of variation of the short class's share, in bins of 10 s from 20 s on"
 )
-
-
-def steps(
-    values: Iterable[float | None], step_s: float, first: float = 0.0, factor: float = 1.0
-) -> Iterator[tuple[Labels, float]]:
-    """Values in equal steps of time, the first after so many steps, as `of_runs` takes them."""
-    for place, value in enumerate(values):
-        if value is not None:
-            yield {"time_s": (place + first) * step_s}, value * factor

@@ -1,14 +1,7 @@
 """Loss and transmission time (Fig 1): transfers that lose packets at random, beside a model of rounds.
 
-N. Cardwell, S. Savage, T. Anderson, "Modeling TCP Latency", 2000, gives the mean in closed form. Its parts
-(connection set-up with back-off, slow start, a first loss repaired by retransmission or time-out,
-congestion avoidance with further losses) are here played round by round with random numbers of a fixed
-seed, because the closed form has no variance.
-
-Ours: a round lasts one round-trip time whatever the window; acknowledgements are not lost; NewReno
-repairs one hole a round; a retransmission that is lost costs a time-out. No event-driven code of the
-laboratory is used, so agreement says something; but both apply the least time-out as ns-2 of 2001 did, and
-of that agreement says nothing.
+The model plays the parts of N. Cardwell, S. Savage, T. Anderson, "Modeling TCP Latency", 2000, round by round
+with random numbers of a fixed seed. The study's page has its assumptions.
 """
 
 from __future__ import annotations
@@ -26,9 +19,9 @@ from aqmlab.results.variable import Variable, per_seed
 from aqmlab.studies.mice_elephants.measures import PACKET, TRANSFER_SIZES, TRANSFER_TIME, VARIATION
 from aqmlab.studies.mice_elephants.network import TCP
 from aqmlab.studies.shared import constant
-from aqmlab.study import Claim, Experiment, Figure
+from aqmlab.study import Experiment, Figure
 from aqmlab.study.charts import Line, line
-from aqmlab.study.publication import Part
+from aqmlab.study.publication import Part, our_reading
 from aqmlab.study.query import joined, law, stacked
 from aqmlab.sweep import Changes
 
@@ -66,7 +59,7 @@ def latency(
     while (left > 0).any():
         busy, sent = left > 0, np.minimum(np.floor(window), left)
         lost = rng.binomial(sent.astype(np.int64), loss).astype(np.float64)
-        # The first of `lost` places drawn from `sent`.
+        # The first of `lost` packets drawn from `sent`.
         share = 1.0 - rng.random(sent.size) ** (1.0 / np.maximum(lost, 1.0))
         before = np.floor(share * (sent - lost + 1))
         behind = sent - lost - before + np.minimum(before, left - sent)
@@ -140,7 +133,7 @@ def _beside_the_model(found: Mapping[int, Measure], column: int, **options: Any)
 
 PARTS: tuple[Part, ...] = (
     random_loss,
-    Claim(
+    our_reading(
         "MI-4.2",
         "The coefficient of variation of short flows' times rises with loss, and mean times rise steeply "
         "beyond a few percent.",
@@ -151,7 +144,6 @@ PARTS: tuple[Part, ...] = (
         ),
         "figure 1; that steeply is more steeply than up to 3 % of loss is ours",
         ("1b", "1a"),
-        "sheet",
     ),
     Figure(
         "1a",

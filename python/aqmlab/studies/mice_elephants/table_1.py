@@ -15,15 +15,14 @@ from aqmlab.results.rule import every, mean_of, ratio
 from aqmlab.results.table import ExperimentResults
 from aqmlab.results.variable import Variable, per_seed
 from aqmlab.scenario import changed
-from aqmlab.stats import Interval
 from aqmlab.studies.mice_elephants import measures as m
 from aqmlab.studies.mice_elephants.network import QUEUES, RIO_PS, TCP, disciplines, queues
-from aqmlab.studies.shared import Alters
-from aqmlab.study import Claim, Experiment, Figure, Form, Table
+from aqmlab.studies.shared import Alters, steps
+from aqmlab.study import Experiment, Figure, Form, Table
 from aqmlab.study.charts import line
-from aqmlab.study.publication import Part
+from aqmlab.study.publication import Part, our_reading
 from aqmlab.study.query import joined, label_of, law, of_runs, query, scaled, stacked
-from aqmlab.study.tables import crossed, listed
+from aqmlab.study.tables import crossed, listed, whole
 from aqmlab.sweep import Changes
 
 PUBLISHED: Mapping[tuple[str, str], Mapping[str, int]] = {
@@ -135,9 +134,8 @@ def _off(experiment: Experiment, speed: str, queue: str, name: str) -> Variable:
 _ours = stacked("flows", {name: table_1[measure] for name, measure in m.CLASSES.items()})
 _met = query(scaled(table_1[m.DEMAND_MET], 100, "%")).tagged(flows="short")
 _off_each = (
-    query(_off(table_1, speed, queue, name)).tagged(speed=speed, queue=queue, flows=name)
-    for speed, queue in PUBLISHED
-    for name in m.CLASSES
+    query(_off(table_1, *point, name)).tagged(speed=point[0], queue=point[1], flows=name)
+    for point, name in itertools.product(PUBLISHED, m.CLASSES)
 )
 _beside_theirs = {
     "published": _ours.law(_goodput, "queue", "flows", "speed"),
@@ -166,29 +164,22 @@ def search(results: ExperimentResults) -> pl.DataFrame:
     return table(results).sort(label_of(distance("Drop Tail")))
 
 
-def packets(found: Interval) -> int:
-    """A whole number of them."""
-    return round(found.value)
-
-
 def search_goodput(results: ExperimentResults) -> pl.DataFrame:
     """Goodput of each set-up of the search below the published one, in the order of their distance."""
-    heads = {"speed": "link", **SETUP}
+    heads, setup = {"speed": "link", **SETUP}, list(SETUP.values())
     ours, theirs = {}, {}
     for queue, name in itertools.product(QUEUES, ("short", "long")):
         published = law(partial(_goodput, queue, name), speed=list(SPEEDS))
         theirs[f"{queue}, {name}"] = published.tagged(pattern="published")
         ours[f"{queue}, {name}"] = table_1_search[m.CLASSES[name]].at(queue=queue)
-    printed = listed(theirs, "speed", "pattern", heads=heads, tell=packets)(results)
-    found = listed(ours, *heads, heads=heads, tell=packets)(results)
-    ranks = search(results).select(*SETUP.values()).with_row_index("rank")
-    ranked = found.join(ranks, on=list(SETUP.values()), how="left")
-    return pl.concat([ranked, printed], how="diagonal").sort("link", "rank").drop("rank")
+    printed = listed(theirs, "speed", "pattern", heads=heads, tell=whole)(results)
+    ranks = search(results).select(setup).with_row_index("rank")
+    found = listed(ours, *heads, heads=heads, tell=whole)(results).join(ranks, on=setup, how="left")
+    return pl.concat([found, printed], how="diagonal").sort("link", "rank").drop("rank")
 
 
-_shares = of_runs(
-    table_1, lambda row: m.steps(row[m.SHORT_SHARE], m.SHARE_STEP_S, 0.5, 100), "time_s", seeds=3
-)
+_in_steps = partial(steps, step_s=m.SHARE_STEP_S, first=0.5, factor=100)
+_shares = of_runs(table_1, lambda row: _in_steps(row[m.SHORT_SHARE]), "time_s", seeds=3)
 _of_three_runs = line(
     _shares.told(seed="run {}".format),
     kind="curve",
@@ -205,7 +196,7 @@ _neighbours = distance("Drop Tail").at(pattern=CHOSEN_PATTERN)
 PARTS: tuple[Part, ...] = (
     table_1,
     table_1_search,
-    Claim(
+    our_reading(
         "MI-1.2",
         "Short flows get nearly all of their demand under RED and RIO-PS; long flows pay 5 to 8 %.",
         every(
@@ -215,29 +206,24 @@ PARTS: tuple[Part, ...] = (
         "Table I; the bands are ours. Short flows under Drop Tail are no part of it: the set-up was chosen "
         "by them",
         ("table-1", "table-1-neighbours", "table-1-search", "table-1-search-goodput"),
-        "sheet",
     ),
-    Claim(
+    our_reading(
         "MI-2",
         "The total goodput of the three queues is within 2 % of each other.",
         every(*(ratio(_total, queue=pair).within(0.98, 1.02) for pair in _pairs)),
         "Table I",
-        ("table-1",),
-        "sheet",
     ),
-    *(
-        Claim(
-            id,
-            f"Under {who} the short class's share of the line is steadier over time than under Drop Tail.",
-            ratio(table_1[m.SHARE_VARIATION], queue=(queue, "Drop Tail")) < 1,
-            source,
-            ("2",),
-            "sheet",
-        )
-        for id, queue, who, source in (
-            ("MI-3", RIO_PS, RIO_PS, "figure 2"),
-            ("MI-19", "RED", "RED, too,", "figure 2, the panel in the middle"),
-        )
+    our_reading(
+        "MI-3",
+        "Under RIO-PS the short class's share of the line is steadier over time than under Drop Tail.",
+        ratio(table_1[m.SHARE_VARIATION], queue=(RIO_PS, "Drop Tail")) < 1,
+        "figure 2",
+    ),
+    our_reading(
+        "MI-19",
+        "Under RED, too, the short class's share of the line is steadier over time than under Drop Tail.",
+        ratio(table_1[m.SHARE_VARIATION], queue=("RED", "Drop Tail")) < 1,
+        "figure 2, the panel in the middle",
     ),
     Figure("2", "Short flows' share of the line, in steps of 10 s, three runs each", _of_three_runs),
     Table(

@@ -1,9 +1,6 @@
 """Does it help the Web? (Weigle, Jeffay and Smith 2003: its paper and its talk).
 
-Question: do SACK, Adaptive RED and ECN make Web transfers faster than Reno over Drop Tail, as a function
-of offered load, with traffic both ways and round trips from 1 ms to 3.5 s?
-The talk: not clearly; SACK makes no difference, Adaptive RED trades the slow responses for the quick ones,
-and ECN is better than dropping. It gives no numbers and no curves: bands are ours.
+The talk gives no numbers and no curves: bands are ours. The study's page has the question and the answer.
 """
 
 from __future__ import annotations
@@ -20,45 +17,22 @@ from aqmlab import stats
 from aqmlab.comparison.calibrate import ROOM, UNCONGESTED
 from aqmlab.measures import Measure
 from aqmlab.results.labels import said
-from aqmlab.results.rule import AnyRule, Estimate, Finds
+from aqmlab.results.rule import AnyRule, Estimate, Finds, anywhere, every, mean_of, ratio, statistic
 from aqmlab.results.table import ExperimentResults
-from aqmlab.results.variable import Along, Variable
+from aqmlab.results.variable import Along, Variable, per_seed
 from aqmlab.scenario import Scenario
-from aqmlab.studies.shared import frame, less, settled_after
+from aqmlab.studies.shared import frame, less, warm_up_warning
 from aqmlab.studies.unc_web import distributions as dist
 from aqmlab.studies.unc_web import measures as m
 from aqmlab.studies.unc_web import network as net
 from aqmlab.studies.unc_web.distributions import LEAST, cdf, lags, leads
 from aqmlab.studies.unc_web.network import FULL_RATE, PLOTTED, adaptive_red, drop_tail, lasting, tuning
-from aqmlab.study import (
-    Claim,
-    Experiment,
-    Figure,
-    Floor,
-    Form,
-    Reading,
-    Study,
-    Table,
-    anywhere,
-    crossed,
-    every,
-    joined,
-    law,
-    line,
-    listed,
-    mean_of,
-    overview,
-    per_seed,
-    query,
-    ratio,
-    scaled,
-    stacked,
-    statistic,
-)
-from aqmlab.study.publication import Queues
-from aqmlab.study.query import Asked, Query
+from aqmlab.study import Claim, Experiment, Figure, Floor, Form, Reading, Study, Table
+from aqmlab.study.charts import line
+from aqmlab.study.publication import Queues, our_reading
+from aqmlab.study.query import Asked, Query, joined, law, query, scaled, stacked
 from aqmlab.study.queues import at, counted, readings
-from aqmlab.study.tables import Tabulates
+from aqmlab.study.tables import Tabulates, crossed, listed, overview
 from aqmlab.sweep import Changes
 
 TITLE = "Does It Help the Web?"
@@ -104,10 +78,10 @@ def calibrated(results: ExperimentResults) -> Iterator[tuple[str, float, stats.I
 
 
 def _rates(results: ExperimentResults) -> pl.DataFrame:
-    rows = [
+    rows = (
         (name, f"{rate:g}", str(now), "yes" if still else "no")
         for name, rate, now, still in calibrated(results)
-    ]
+    )
     return frame(rows, "traffic", "of the grid (1/s)", "measured here (1/s)", "within the interval")
 
 
@@ -220,10 +194,10 @@ def _met(one: Floor) -> str:
 
 
 def _floor(results: ExperimentResults) -> pl.DataFrame:
-    rows = [
-        (one.claim, said(one.where), str(one.measured), str(one.equal), str(one.band), _met(one))
+    rows = (
+        (one.claim, said(one.where), *map(str, (one.measured, one.equal, one.band)), _met(one))
         for one in floors(results)
-    ]
+    )
     return frame(rows, "claim", "at", "measured", "equal systems", "claimed", "what equal systems make of it")
 
 
@@ -270,7 +244,6 @@ CLAIMS = (
         "SACK does help transfers larger than the typical.",
         ratio(_of_the_largest, tcp=("SACK", "Reno")) < 0.95,
         "abstract of the paper of 2006",
-        ("sack-by-size",),
     ),
     Claim(
         "W5.2",
@@ -308,37 +281,31 @@ CLAIMS = (
         "There is no uniform winner; how Adaptive RED is tuned decides.",
         anywhere(*_one_changes_sign(m.MEDIAN), *_one_changes_sign(m.P95)),
         "abstract of the paper of 2003",
-        ("median", "p95"),
     ),
-    Claim(
+    our_reading(
         "W10",
         "The mean queue is shortest under ARED with a target of 5 ms, then with 60 ms, then under Drop Tail.",
         every(*(ratio(*two) < 1 for two in itertools.pairwise(_by_length))),
         "none: what the targets ask for",
-        ("queue", "parameters"),
-        "sheet",
     ),
-    Claim(
+    our_reading(
         "W11",
         "Drop Tail and ARED+ECN cross later than Drop Tail and ARED.",
         _of_reno(_WHEN, dist.later, "ARED+ECN", "ARED", "Drop Tail") > 1,
         "none: what ECN is to save the slow",
         ("e-packets", "e-bytes"),
-        "sheet",
     ),
     Claim(
         "W12",
         "Explicit Congestion Notification helps avoid timeouts.",
         ratio(_reno(adaptive_red[m.TIMEOUTS]), queue=("ARED+ECN", "ARED")) < 1,
         "slide 4, at the loads that the talk plots",
-        ("timeouts",),
     ),
     Claim(
         "W13",
         "Adaptive RED lowers queue size.",
         ratio(_reno(_queue_5_ms), _reno(drop_tail[m.QUEUE])) < 1,
         "slide 4, beside Drop Tail; at the loads that the talk plots",
-        ("queue", "parameters"),
     ),
 )
 
@@ -473,14 +440,8 @@ def with_queues(queues: Queues) -> Study:
         *(m.MEDIAN, m.P95, m.P99, m.MEAN, m.AGAIN_PER_1000, m.TIMEOUTS),
         *(m.DROPPED, m.MARKED, m.UTILISATION, m.WAIT),
     )
-
-    def table(load: int) -> Table:
-        columns = overview([web[one].at(load=load) for one in shown], by="queue")
-        return Table(f"load-{load}", f"{load} % of the line offered in each direction", columns)
-
-    ours = partial(Claim, origin="ours")
-    question = "the question of the paper of 2003"
-    tables = ("load-80", "load-90", "load-105")
+    by_load = {load: overview(web.variables(*shown, load=load), by="queue") for load in several}
+    ours, question = partial(Claim, origin="ours"), "the question of the paper of 2003"
     return Study.of(
         "unc-web-today",
         f"{TITLE} With the queues of today",
@@ -506,9 +467,8 @@ def with_queues(queues: Queues) -> Study:
             "The median response is sooner than with Drop Tail, ARED and ARED+ECN, at every load.",
             less(web[m.MEDIAN], than=old),
             question,
-            tables,
         ),
-        ours("T-W9t", "So is the 95th percentile.", less(web[m.P95], than=old), question, tables),
+        ours("T-W9t", "So is the 95th percentile.", less(web[m.P95], than=old), question),
         ours(
             "T-W7",
             "Fewer segments are sent again than with Drop Tail.",
@@ -516,7 +476,10 @@ def with_queues(queues: Queues) -> Study:
             "slide 11: drops cause retransmissions, which only increase response times",
             ("load-90", "load-105"),
         ),
-        *map(table, several),
+        *(
+            Table(f"load-{load}", f"{load} % of the line offered in each direction", table)
+            for load, table in by_load.items()
+        ),
         paper=PAPER,
         question="Which of these queues helps the Web where Adaptive RED was asked to?",
         answer=lambda found: counted(found, "of what a queue that helps the Web would do"),
@@ -537,18 +500,8 @@ def _checks(results: ExperimentResults) -> list[str]:
         for one in floors(results)
         if one.equal.value > one.band.high
     ]
-    unsettled = [
-        f"{labels['load']} %"
-        for labels, (active,) in dist.seed_by_seed([drop_tail[m.ACTIVE].at(tcp="Reno")], results)
-        if settled_after([one for one in active if one is not None], m.SERIES_STEP_S) > net.WARM_UP_S
-    ]
-    if unsettled:
-        found.append(
-            "Warm-up: by MSER-5, the mean number of open requests under Drop Tail has not settled after "
-            f"{net.WARM_UP_S:g} s at {', '.join(unsettled)}. At full load it never does: compared are runs "
-            "of equal length, on the same requests."
-        )
-    return found
+    active = [drop_tail[m.ACTIVE].at(tcp="Reno")]
+    return found + warm_up_warning(active, results, m.SERIES_STEP_S, f"{net.WARM_UP_S:g} s", net.WARM_UP_S)
 
 
 STUDY = Study.of(

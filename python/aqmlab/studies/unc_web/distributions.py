@@ -6,6 +6,7 @@ import itertools
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -13,24 +14,15 @@ import polars as pl
 
 from aqmlab import stats
 from aqmlab.charts.chart import Chart
-from aqmlab.metrics.response_times import (
-    Crossing,
-    Floats,
-    chart_of_body,
-    chart_of_tail,
-    crossings,
-    sentence,
-    time_text,
-    zero_between,
-)
-from aqmlab.results.labels import Labels, Value
+from aqmlab.metrics import Floats, response_times
+from aqmlab.results.labels import Value
 from aqmlab.results.table import ExperimentResults
-from aqmlab.results.variable import Variable, all_at, axes_of, common_values, product, seeds_of
+from aqmlab.results.variable import Variable, all_at
 from aqmlab.stats import Interval, bands, modality
 from aqmlab.studies.shared import frame
 from aqmlab.studies.unc_web.measures import CDF, GRID
 from aqmlab.studies.unc_web.network import PLOTTED, TCPS, UNITS, adaptive_red, drop_tail
-from aqmlab.study import Figure, Table, difference, line, scaled, stacked
+from aqmlab.study import Figure, Table, difference, line, scaled, stacked, statistic
 from aqmlab.study.charts import Draws
 from aqmlab.study.query import Asked, means
 
@@ -52,13 +44,6 @@ PAIRINGS = (("ARED", "Drop Tail"), ("ARED+ECN", "ARED"), ("ARED+ECN", "Drop Tail
 """The talk's pairings of queues, the challenger first."""
 
 
-def seed_by_seed(several: Sequence[Variable], results: ExperimentResults) -> Iterator[tuple[Labels, Values]]:
-    """The values of some variables at each point that all of them have."""
-    seeds = seeds_of(several, results)
-    for labels in product({label: common_values(several, label, results) for label in axes_of(several)}):
-        yield labels, [one.values(results, labels, seeds) for one in several]
-
-
 def differences(ours: Sequence[Any], theirs: Sequence[Any]) -> Floats:
     """How much larger a share of the one's responses than of the other's has arrived: a row for each seed
     that has both, a column for each value of the grid."""
@@ -67,29 +52,30 @@ def differences(ours: Sequence[Any], theirs: Sequence[Any]) -> Floats:
 
 
 def quick(difference: Floats) -> int:
-    """The place in the grid where the one leads most, on average."""
+    """The index in the grid where the one leads most, on average."""
     return int(difference.mean(axis=0).argmax()) if difference.size else 0
 
 
 def slow(difference: Floats) -> int:
-    """The place beyond it where the other leads most, on average."""
+    """The index beyond it where the other leads most, on average."""
     first = quick(difference)
     return first + int(difference.mean(axis=0)[first:].argmin()) if difference.size else 0
 
 
 def certain_crossings(
     ours: Sequence[Any], theirs: Sequence[Any], *, level: float = stats.LEVEL
-) -> list[Crossing]:
+) -> list[response_times.Crossing]:
     """Where the two cross, each by at least a response in a hundred, with certainty of this level."""
     difference = differences(ours, theirs)
-    return crossings(difference, np.zeros_like(difference), GRID, least=LEAST, level=level)
+    return response_times.crossings(difference, np.zeros_like(difference), GRID, least=LEAST, level=level)
 
 
 def crossing_times(difference: Floats) -> list[float]:
     """When the two cross between `quick` and `slow`, seed by seed; NaN of a seed where they do not."""
-    places = slice(quick(difference), slow(difference) + 1)
+    between = slice(quick(difference), slow(difference) + 1)
     return [
-        zero_between(GRID[places], one) if one[0] > 0 > one[-1] else math.nan for one in difference[:, places]
+        response_times.zero_between(GRID[between], one) if one[0] > 0 > one[-1] else math.nan
+        for one in difference[:, between]
     ]
 
 
@@ -129,7 +115,7 @@ def crosses(values: Values, level: float) -> Interval:
 def later(values: Values, level: float) -> Interval:
     """When the first crosses the last over when the second does, of the seeds that all have."""
     known = [seed for seed in zip(*values, strict=True) if all(one is not None for one in seed)]
-    first, second, base = ([seed[place] for seed in known] for place in range(3))
+    first, second, base = ([seed[system] for seed in known] for system in range(3))
     return modality.paired_ratio(
         crossing_times(differences(first, base)), crossing_times(differences(second, base)), level
     )
@@ -151,6 +137,7 @@ def _curves(several: Mapping[str, Variable]) -> dict[str, Variable]:
 
 
 _panel = "{} % load".format
+_crossing = partial(statistic, "certain crossings", crosses)
 
 
 def _over_time(by: str, several: Mapping[str, Asked], **options: Any) -> Draws:
@@ -177,14 +164,14 @@ def _differences(unit: Value) -> Figure:
 def _two(two: Mapping[str, Variable], how: Callable[..., Chart], y_label: str, **options: Any) -> Draws:
     """Two distributions at the talk's loads, with the points where they cross."""
     plotted = {name: one.among(load=PLOTTED) for name, one in two.items()}
-    drawn = stacked("queue", _curves(plotted)).told(load=_panel)
+    drawn, pair = stacked("queue", _curves(plotted)).told(load=_panel), _crossing(*plotted.values())
 
     def draw(results: ExperimentResults) -> Chart:
         curves = means(drawn, results, "load", "queue", "time_s").rename({"value": "share"})
-        crossings = {
-            _panel(labels["load"]): {time_text(one.at_s): one.at_s for one in certain_crossings(*values)}
-            for labels, values in seed_by_seed(tuple(plotted.values()), results)
-        }
+        crossings = {}
+        for at in pair.points(results):
+            times = [one.at_s for one in certain_crossings(*pair.samples(results, at))]
+            crossings[_panel(at["load"])] = {response_times.time_text(time): time for time in times}
         chart = how(curves.drop("low", "high"), "queue", "load", "a request", {})
         return replace(chart, y_label=y_label, panel_guides=crossings, **options)
 
@@ -192,9 +179,9 @@ def _two(two: Mapping[str, Variable], how: Callable[..., Chart], y_label: str, *
 
 
 def _pair(id: str, title: str, two: Mapping[str, Variable]) -> tuple[Figure, Figure]:
-    body = _two(two, chart_of_body, "Share of requests done")
+    body = _two(two, response_times.chart_of_body, "Share of requests done")
     limits = {"x_limits": (0.1, _TIMES[-1]), "y_limits": (1e-4, 1.0)}
-    tail = _two(two, chart_of_tail, "Share of requests that take longer", **limits)
+    tail = _two(two, response_times.chart_of_tail, "Share of requests that take longer", **limits)
     dotted = "A dotted line marks where they cross by at least a response in a hundred on either side."
     return (
         Figure(id, f"Response times: {title}", body, f"As far as nine in ten requests need. {dotted}"),
@@ -210,18 +197,19 @@ def _pairings(unit: Value) -> Iterator[Figure]:
 
 
 def _crossings(results: ExperimentResults) -> pl.DataFrame:
-    rows = (
-        (f"{at['load']} %", at["tcp"], at["unit"], f"{ours} and {theirs}", *_order(values, ours, theirs))
-        for ours, theirs in PAIRINGS
-        for at, values in seed_by_seed((cdf[ours], cdf[theirs]), results)
-    )
+    rows = []
+    for ours, theirs in PAIRINGS:
+        pair = _crossing(cdf[ours], cdf[theirs])
+        for at in pair.points(results):
+            order = _order(pair.samples(results, at), ours, theirs)
+            rows.append((f"{at['load']} %", at["tcp"], at["unit"], f"{ours} and {theirs}", *order))
     return frame(rows, "load", "TCP", "ARED in", "pairing", "crossings", "who is ahead")
 
 
 def _order(values: Values, ours: str, theirs: str) -> tuple[int, str]:
     """How often two distributions cross, and in words how they lie."""
     if found := certain_crossings(*values):
-        return len(found), "; ".join(sentence(one, ours, theirs) for one in found)
+        return len(found), "; ".join(response_times.sentence(one, ours, theirs) for one in found)
     mean = differences(*values).mean(axis=0)
     most, ahead = max((float(mean.max()), ours), (-float(mean.min()), theirs))
     if most < LEAST:

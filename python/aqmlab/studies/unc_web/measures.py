@@ -64,9 +64,9 @@ def _responses(run: Run, *, way: str) -> Mapping[str, Any]:
 
 def _medians_by_size(done: pl.DataFrame) -> list[float]:
     """The median time of responses in each class of sizes; NaN of none."""
-    place = np.searchsorted(SIZE_CLASSES, done["size_bytes"].to_numpy(), "left") - 1
+    size_class = np.searchsorted(SIZE_CLASSES, done["size_bytes"].to_numpy(), "left") - 1
     times = done["duration_s"].to_numpy()
-    classes = [times[place == one] for one in range(len(SIZE_CLASSES))]
+    classes = [times[size_class == one] for one in range(len(SIZE_CLASSES))]
     return [float(np.median(one)) if one.size else math.nan for one in classes]
 
 
@@ -92,6 +92,7 @@ _of_reverse = Reduction(prefix="unc.web.reverse", of=partial(_responses, way="re
 
 
 def _line(run: Run, *, way: str) -> Mapping[str, Any]:
+    """Of a link. A workload has its name, too, so that `forward.drops` are those of the workload."""
     view = View(run)
     line, at_s = view.link(way), view.window[0]
     drops = run.tables["drops"].filter((pl.col("link") == way) & (pl.col("time_s") >= at_s))

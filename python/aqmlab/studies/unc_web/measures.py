@@ -91,20 +91,19 @@ _of_responses = Reduction(prefix="unc.web", of=partial(_responses, way="forward"
 _of_reverse = Reduction(prefix="unc.web.reverse", of=partial(_responses, way="reverse")).measure
 
 
-def _line(run: Run, *, way: str) -> Mapping[str, Any]:
-    """Of a link. A workload has its name, too, so that `forward.drops` are those of the workload."""
+def _link(run: Run, *, way: str) -> Mapping[str, Any]:
     view = View(run)
-    line, at_s = view.link(way), view.window[0]
+    link, at_s = view.link(way), view.window[0]
     drops = run.tables["drops"].filter((pl.col("link") == way) & (pl.col("time_s") >= at_s))
     return {
-        "drop_fraction": float(line["drop_fraction"]),
-        "mean_queue": float(line["mean_queue_packets"]),
+        "drop_fraction": float(link["drop_fraction"]),
+        "mean_queue": float(link["mean_queue_packets"]),
         "small_drops": mean((drops["size_bytes"].to_numpy() < SMALL_PACKET).astype(np.float64)),
     }
 
 
-_of_line = Reduction(prefix="unc.line", of=partial(_line, way="forward")).measure
-_of_reverse_line = Reduction(prefix="unc.line.reverse", of=partial(_line, way="reverse")).measure
+_of_line = Reduction(prefix="unc.line", of=partial(_link, way="forward")).measure
+_of_reverse_line = Reduction(prefix="unc.line.reverse", of=partial(_link, way="reverse")).measure
 
 WEB: tuple[Measure | str, ...] = (
     COUNT := _of_responses("count", "pairs measured"),

@@ -1,12 +1,9 @@
 """Internet transport performance with AQM in a QoS-enabled network (O. Riva 2003: a talk).
 
-Question: on a slow last hop, does RED serve a latecomer better than Tail Drop, and how does either share
-the link between TCP and UDP, with one class of service and with two?
 The talk: with Tail Drop two early flows lock the third out, and what it or a UDP flow gets depends on the
-moment; RED is stable, and with one class nearly as good as two classes. Ours: everything it leaves open
-(`testbed.py`, and the study's page); its results are known as sentences, as axes of plots, and as three
-pairs of numbers. The same cases on the Linux 6.1 kernel stand beside ours (`recorded.py`); `live.py` is the
-live form.
+moment; RED is stable, and with one class nearly as good as two classes. Its results are known as sentences,
+axes of plots, and three pairs of numbers. `testbed.py` has what it leaves open, `recorded.py` the same cases
+on the Linux 6.1 kernel, `live.py` the live form.
 """
 
 from __future__ import annotations
@@ -19,16 +16,15 @@ from typing import Any
 import polars as pl
 
 from aqmlab.measures import Measure
-from aqmlab.results.labels import Value
+from aqmlab.results.labels import Labels, Value
 from aqmlab.results.rule import AnyRule, Estimate, anywhere, difference, every, mean_of, ratio
 from aqmlab.results.table import ExperimentResults
 from aqmlab.results.variable import Variable, per_seed
-from aqmlab.stats import Evidence
 from aqmlab.studies.helsinki import beside, recorded
 from aqmlab.studies.helsinki import measures as m
 from aqmlab.studies.helsinki import testbed as bed
 from aqmlab.studies.helsinki.testbed import BYTES, ONE_CLASS, QUEUES, RED, TAIL_DROP, TWO_CLASSES, starts
-from aqmlab.studies.shared import constant
+from aqmlab.studies.shared import constant, frame
 from aqmlab.study import Claim, Experiment, Figure, Form, Study, Table, overview
 from aqmlab.study.publication import Queues
 from aqmlab.study.queues import counted
@@ -40,6 +36,7 @@ _experiment = partial(Experiment, seeds=20, first_seed=1001)
 """The buffer of Linux 2.4 was first tried with the seeds from 1 on; these runs are others."""
 
 ours, of_figures = partial(Claim, origin="ours"), partial(Claim, origin="sheet")
+_QUEUES = {"unit": bed.UNIT, "queue": bed.QUEUE}
 _TAIL_DROP_TO_RED, _RED_TO_TAIL_DROP = (TAIL_DROP, RED), (RED, TAIL_DROP)
 
 # The first test case: two transfers, and a smaller one that starts later
@@ -58,12 +55,7 @@ third = _experiment(
     "third",
     "First test case",
     _THREE_FLOWS,
-    {
-        "system": bed.SYSTEM,
-        "unit": bed.UNIT,
-        "queue": bed.QUEUE,
-        "traffic.third.start": starts(0, 1, 2, 3, 4, 5, 5.5, 6, 7),
-    },
+    {"system": bed.SYSTEM, **_QUEUES, "traffic.third.start": starts(0, 1, 2, 3, 4, 5, 5.5, 6, 7)},
     m.OF_THREE,
     quick=Form(seeds=8, axes={"start": PLOTTED_STARTS}),
     varied=Form(),
@@ -73,7 +65,7 @@ traces = _experiment(
     "traces",
     "First test case, single runs",
     bed.remembering(_THREE_FLOWS, "third"),
-    {"unit": bed.UNIT, "queue": bed.QUEUE, "traffic.third.start": starts(2, 4, 5)},
+    {**_QUEUES, "traffic.third.start": starts(2, 4, 5)},
     m.HISTORY,
     seeds=1,
 )
@@ -102,12 +94,11 @@ def claims_of_third(third: Experiment, boxes: tuple[str, ...] = _BOXES) -> tuple
 
     def varies(how: str, *, pooled: bool) -> AnyRule:
         ends = {"interquartile range": (0.25, 0.75), "range": (0.0, 1.0)}
-        return every(
-            *(
-                m.range_ratio(f"{name} {how},", elapsed, _TAIL_DROP_TO_RED, of_range, pooled=pooled) > 1
-                for name, of_range in ends.items()
-            )
+        ratios = (
+            m.range_ratio(f"{name} {how},", elapsed, _TAIL_DROP_TO_RED, of_range, pooled=pooled)
+            for name, of_range in ends.items()
         )
+        return every(*(one > 1 for one in ratios))
 
     return (
         Claim(
@@ -195,7 +186,7 @@ def _share_over_data(third: float, slowest: float, fastest: float) -> float | No
 
 _FILE = {"kind": "ftp", "sizes": constant(350_400)}
 _WITH_BURST = bed.path("300s", file=_FILE, voice={**bed.datagrams(bed.DATAGRAM), "lasts": "5s"})
-_WITH_UDP = {"system": bed.SYSTEM, "service": bed.SERVICE, "unit": bed.UNIT, "queue": bed.QUEUE}
+_WITH_UDP = {"system": bed.SYSTEM, "service": bed.SERVICE, **_QUEUES}
 
 burst = _experiment(
     "burst",
@@ -385,36 +376,33 @@ def _examples(results: ExperimentResults) -> pl.DataFrame:
     for row in results[burst_traces.name].rows:
         got = f"{row[m.TRACED_TIME]:.1f}", row[m.TRACED_DATAGRAMS]
         rows.append(("Tail Drop, bytes", beside.in_words(row.labels["start"]), *got))
-    schema = ["queue", "UDP starts (s)", "TCP elapsed (s)", "datagrams received"]
-    return pl.DataFrame(rows, schema=schema, orient="row")
+    return frame(rows, "queue", "UDP starts (s)", "TCP elapsed (s)", "datagrams received")
 
 
 def _claims_beside(results: ExperimentResults) -> pl.DataFrame:
     """The verdict of each claim that the recorded runs are judged by, on ours at their starts and on them."""
 
-    def text(evidence: Evidence) -> str:
-        return f"{evidence.verdict} {evidence.value:.2f}"
+    kernels = recorded.results()
+    common = {name: {*results[name].axes["start"]} & {*runs.axes["start"]} for name, runs in kernels.items()}
+    at_their_starts = {name: results[name].among(start=list(some)) for name, some in common.items()}
 
-    at_their_starts = {
-        name: results[name].among(
-            start=[one for one in results[name].axes["start"] if one in theirs.axes["start"]]
-        )
-        for name, theirs in recorded.results().items()
-    }
+    def cell(claim: Claim, labels: Labels) -> str:
+        both = (claim.rule.at(labels).judge(runs) for runs in (at_their_starts, kernels))
+        return " | ".join(f"{one.verdict} {one.value:.2f}" for one in both)
+
     judged = [one for one in CLAIMS if one.id not in NOT_OF_THE_KERNEL]
     columns = {
-        f"{ours.name} | {theirs.name}": [
-            " | ".join(
-                text(claim.rule.at(theirs.labels).judge(runs))
-                for runs in (at_their_starts, recorded.results())
-            )
-            for claim in judged
-        ]
-        for ours, theirs in zip(OURS, THEIRS, strict=True)
+        f"{one.name} | {theirs.name}": [cell(claim, theirs.labels) for claim in judged]
+        for one, theirs in zip(OURS, THEIRS, strict=True)
     }
     return pl.DataFrame({"claim": [one.id for one in judged], **columns})
 
 
+_STARTS = {f"UDP from {start} s": start for start in (2, 7, 16)}
+_BESIDE_UDP = beside.sequences(
+    {name: (burst_traces, {"start": start}) for name, start in _STARTS.items()},
+    panel_guides={name: {"UDP": float(start)} for name, start in _STARTS.items()},
+)
 _TRACED = (("Tail Drop, bytes", 2), ("Tail Drop, bytes", 5), ("Tail Drop, packets", 4), ("RED", 4))
 _MORE: tuple[Figure | Table, ...] = (
     COMPARED.beside_udp("throughout-tcp", "TCP, with UDP until it is done", throughout[m.TCP_TIME]),
@@ -443,10 +431,7 @@ _MORE: tuple[Figure | Table, ...] = (
     Figure(
         "burst-examples",
         "A TCP flow beside UDP that starts at different moments",
-        beside.sequences(
-            {f"UDP from {start} s": (burst_traces, {"start": start}) for start in (2, 7, 16)},
-            panel_guides={f"UDP from {start} s": {"UDP": float(start)} for start in (2, 7, 16)},
-        ),
+        _BESIDE_UDP,
         "linux-2.4, one class, Tail Drop with a limit in bytes, first replication.",
     ),
     Table(
@@ -475,12 +460,9 @@ _MORE: tuple[Figure | Table, ...] = (
 # Other queues beside the testbed's
 
 _FOR_THE_LINE: Mapping[str, Mapping[str, str]] = {
-    "CoDel": {"target": "90ms", "interval": "500ms"},
-    "FQ-CoDel": {"target": "90ms", "interval": "500ms"},
-    "PIE": {"target": "90ms"},
-    "CAKE": {"rtt": "500ms"},
-    "CAKE by flows": {"rtt": "500ms"},
-    "DualPI2": {"target": "90ms"},
+    **{codel: {"target": "90ms", "interval": "500ms"} for codel in ("CoDel", "FQ-CoDel")},
+    **{pie: {"target": "90ms"} for pie in ("PIE", "DualPI2")},
+    **{cake: {"rtt": "500ms"} for cake in ("CAKE", "CAKE by flows")},
 }
 """What an engineer would tell today's queues of a slow line: at 100 ms of propagation delay a target below
 the time of a full packet, which is 87 ms, empties it."""
@@ -523,8 +505,7 @@ def with_queues(queues: Queues) -> Study:
     return Study.of(
         "helsinki-today",
         f"{STUDY.title}, with the queues of today",
-        of_third,
-        of_burst,
+        *(of_third, of_burst),
         ours(
             "T-RI-1.2",
             "Whenever it starts, the third flow is done sooner than with Tail Drop and with RED.",
@@ -569,15 +550,8 @@ def with_queues(queues: Queues) -> Study:
 STUDY = Study.of(
     "helsinki",
     "Internet transport performance with AQM in a QoS-enabled network",
-    third,
-    burst,
-    throughout,
-    traces,
-    burst_traces,
-    *CLAIMS,
-    *COMPARED.figures,
-    *COMPARED.tables,
-    *_MORE,
+    *(third, burst, throughout, traces, burst_traces),
+    *(*CLAIMS, *COMPARED.figures, *COMPARED.tables, *_MORE),
     *bed.DECISIONS,
     paper="O. Riva: Analysis of Internet Transport Service Performance with Active Queue Management in a "
     "QoS-enabled Network. A talk, University of Helsinki, 2003.",

@@ -72,13 +72,9 @@ def _tail_drop(table: dict[str, Any]) -> dict[str, Any]:
 
 def _red(table: dict[str, Any]) -> dict[str, Any]:
     """Linux's own RED, of the kernel of the system."""
-    red: dict[str, Any] = {
-        "kind": "linux-red",
-        "kernel": "2.4" if is_old(table) else "6.1",
-        "probability": 0.1,
-    }
+    red = {"kind": "linux-red", "kernel": "2.4" if is_old(table) else "6.1", "probability": 0.1}
     bounds = {"min": "5000B", "max": "18000B", "limit": "20000B", "avpkt": "1500B", "burst": 6}
-    return with_queue(red | bounds)(table)
+    return with_queue({**red, **bounds})(table)
 
 
 def with_queue(table: Mapping[str, Any]) -> Alters:

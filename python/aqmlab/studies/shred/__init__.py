@@ -59,6 +59,9 @@ OVERVIEW: tuple[Measure | str, ...] = (
 )
 
 SHRED: Any = {"queue": "SHRED", "than": ("RED", "Drop Tail")}
+"""What `less` compares for most claims."""
+
+ours = partial(Claim, origin="ours")
 _bars = partial(line, kind="bars")
 
 
@@ -347,12 +350,11 @@ _of_hint = _overview(hint_on_pi, "ftp.goodput")
 
 HINT = (
     hint_on_pi,
-    Claim(
+    ours(
         "SH-11",
         "Basic SH scheme can be applied to other AQMs (e.g., research on PISA).",
-        every(*(ratio(hint_on_pi[m.MEAN_TIME], queue=(ours, "PI")) < 1 for ours in ("PISA", "PIMC"))),
+        every(*(ratio(hint_on_pi[m.MEAN_TIME], queue=(hinted, "PI")) < 1 for hinted in ("PISA", "PIMC"))),
         "slide 33; that it then serves Web objects faster is ours",
-        origin="ours",
     ),
     Figure("hint-on-pi", "The hint on another AQM", cdf(hint_on_pi), _hint),
     Table("hint-on-pi-overview", "The hint on PI: Web 70 % + 10 FTP flows, over 140 s after 100 s", _of_hint),
@@ -485,12 +487,11 @@ def _drop_functions(id: str, title: str, up_to: int, most: float) -> Figure:
 
 
 RED_ITSELF = (
-    Claim(
+    ours(
         "AQM-1.2",
         "RED attempts to avoid global synchronization and bursty packet drops.",
         less(ftp_only[m.SYNCHRONISATION], ftp_only[m.DROP_RUN], queue="RED", than=["Drop Tail"]),
         "slide 5; that it does is ours",
-        origin="ours",
     ),
     _ftp_alone("synchronisation", "Loss synchronisation, FTP only", m.SYNCHRONISATION),
     _ftp_alone("drop-runs", "Consecutive arrivals refused, FTP only", m.DROP_RUN),
@@ -518,8 +519,10 @@ def with_queues(queues: Queues) -> Study:
     by_flows = again(ftp_mixed, {"flows": net.flows(10, 40)}, {"flows": (10,)})
     ftp = again(ftp_only, {"traffic.ftp.flows": (10, 40)}, {"flows": (10,)}, paper)
 
-    ours, older = partial(Claim, origin="ours"), ("Drop Tail", "RED")
+    older = ("Drop Tail", "RED")
     times, tails, timeouts = compared(only, mixed)
+    than_older, than_shred = (less(*times, than=others) for others in (older, ["SHRED"]))
+    on_time = less(*timeouts, than=["RED"])
     response, goodput, jain = normalised(by_flows[m.RESPONSE]), ftp[m.FTP_ALONE], ftp[m.JAIN]
     no_harm = every(
         ratio(goodput, goodput.at(queue="RED")) >= 0.98, difference(jain, jain.at(queue="RED")) >= -0.05
@@ -533,17 +536,9 @@ def with_queues(queues: Queues) -> Study:
         f"{TITLE}, with the queues of today",
         *(only, mixed, by_flows, ftp),
         ours(
-            "T-SH-1",
-            "Web-only: better performance than Drop Tail and RED.",
-            less(*times, than=older),
-            "slide 27, of SHRED",
+            "T-SH-1", "Web-only: better performance than Drop Tail and RED.", than_older, "slide 27, of SHRED"
         ),
-        ours(
-            "T-SH-1s",
-            "Web-only: better performance than SHRED.",
-            less(*times, than=["SHRED"]),
-            "ours, beyond slide 27",
-        ),
+        ours("T-SH-1s", "Web-only: better performance than SHRED.", than_shred, "ours, beyond slide 27"),
         ours(
             "T-SH-3",
             "Beside FTP flows: better than RED and Drop Tail in the heavy tail.",
@@ -578,7 +573,7 @@ def with_queues(queues: Queues) -> Study:
         ours(
             "T-SH-10",
             "Short Web flows have fewer time-outs than under RED.",
-            less(*timeouts, than=["RED"]),
+            on_time,
             "the abstract, of SHRED",
         ),
         net.SENDERS,

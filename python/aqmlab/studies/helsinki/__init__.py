@@ -1,17 +1,14 @@
 """Internet transport performance with AQM in a QoS-enabled network (O. Riva 2003: a talk).
 
-Question: on a slow last hop, does RED serve a latecomer better than Tail Drop, and how does either share
-the link between TCP and UDP, with one class of service and with two?
 The talk: with Tail Drop two early flows lock the third out, and what it or a UDP flow gets depends on the
-moment; RED is stable, and with one class nearly as good as two classes. Ours: everything it leaves open
-(`testbed.py`, and the study's page); its results are known as sentences, as axes of plots, and as three
-pairs of numbers. The same cases on the Linux 6.1 kernel stand beside ours (`recorded.py`); `live.py` is the
-live form.
+moment; RED is stable, and with one class nearly as good as two classes. Its results are known as sentences,
+axes of plots, and three pairs of numbers. `testbed.py` has what it leaves open, `recorded.py` the same cases
+on the Linux 6.1 kernel, `live.py` the live form.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -19,16 +16,15 @@ from typing import Any
 import polars as pl
 
 from aqmlab.measures import Measure
-from aqmlab.results.labels import Value
+from aqmlab.results.labels import Labels, Value
 from aqmlab.results.rule import AnyRule, Estimate, anywhere, difference, every, mean_of, ratio
 from aqmlab.results.table import ExperimentResults
 from aqmlab.results.variable import Variable, per_seed
-from aqmlab.stats import Evidence
 from aqmlab.studies.helsinki import beside, recorded
 from aqmlab.studies.helsinki import measures as m
 from aqmlab.studies.helsinki import testbed as bed
 from aqmlab.studies.helsinki.testbed import BYTES, ONE_CLASS, QUEUES, RED, TAIL_DROP, TWO_CLASSES, starts
-from aqmlab.studies.shared import constant
+from aqmlab.studies.shared import constant, frame
 from aqmlab.study import Claim, Experiment, Figure, Form, Study, Table, overview
 from aqmlab.study.publication import Queues
 from aqmlab.study.queues import counted
@@ -39,6 +35,8 @@ from aqmlab.sweep import Change, Changes
 _experiment = partial(Experiment, seeds=20, first_seed=1001)
 """The buffer of Linux 2.4 was first tried with the seeds from 1 on; these runs are others."""
 
+ours, of_figures = partial(Claim, origin="ours"), partial(Claim, origin="sheet")
+_QUEUES = {"unit": bed.UNIT, "queue": bed.QUEUE}
 _TAIL_DROP_TO_RED, _RED_TO_TAIL_DROP = (TAIL_DROP, RED), (RED, TAIL_DROP)
 
 # The first test case: two transfers, and a smaller one that starts later
@@ -57,12 +55,7 @@ third = _experiment(
     "third",
     "First test case",
     _THREE_FLOWS,
-    {
-        "system": bed.SYSTEM,
-        "unit": bed.UNIT,
-        "queue": bed.QUEUE,
-        "traffic.third.start": starts(0, 1, 2, 3, 4, 5, 5.5, 6, 7),
-    },
+    {"system": bed.SYSTEM, **_QUEUES, "traffic.third.start": starts(0, 1, 2, 3, 4, 5, 5.5, 6, 7)},
     m.OF_THREE,
     quick=Form(seeds=8, axes={"start": PLOTTED_STARTS}),
     varied=Form(),
@@ -72,12 +65,12 @@ traces = _experiment(
     "traces",
     "First test case, single runs",
     bed.remembering(_THREE_FLOWS, "third"),
-    {"unit": bed.UNIT, "queue": bed.QUEUE, "traffic.third.start": starts(2, 4, 5)},
+    {**_QUEUES, "traffic.third.start": starts(2, 4, 5)},
     m.HISTORY,
     seeds=1,
 )
 
-_BOXES, _LOCK_OUT = ("boxes-linux-2.4", "boxes-linux-6"), ("while-active", "lock-out")
+_BOXES = ("boxes-linux-2.4", "boxes-linux-6")
 
 
 def _plotted(third: Experiment, *measures: Measure) -> list[Variable]:
@@ -101,12 +94,11 @@ def claims_of_third(third: Experiment, boxes: tuple[str, ...] = _BOXES) -> tuple
 
     def varies(how: str, *, pooled: bool) -> AnyRule:
         ends = {"interquartile range": (0.25, 0.75), "range": (0.0, 1.0)}
-        return every(
-            *(
-                m.range_ratio(f"{name} {how},", elapsed, _TAIL_DROP_TO_RED, of_range, pooled=pooled) > 1
-                for name, of_range in ends.items()
-            )
+        ratios = (
+            m.range_ratio(f"{name} {how},", elapsed, _TAIL_DROP_TO_RED, of_range, pooled=pooled)
+            for name, of_range in ends.items()
         )
+        return every(*(one > 1 for one in ratios))
 
     return (
         Claim(
@@ -122,15 +114,14 @@ def claims_of_third(third: Experiment, boxes: tuple[str, ...] = _BOXES) -> tuple
             doubled.at({"start": 2}),
             "slide 11; that 1.5 times is nearer to twice than to once is ours",
         ),
-        Claim(
+        ours(
             "RI-2d.2",
             "Tail Drop's elapsed time doubles RED's at some start: which one depends on the delay, which is "
             "not told.",
             anywhere(doubled),
             "slide 11",
-            origin="ours",
         ),
-        Claim(
+        ours(
             "RI-3",
             "Over replications the third flow's elapsed time has a “wide variation range” with Tail Drop, "
             "and a “limited variation range” with RED: here between starts within 100 ms, which are our "
@@ -138,24 +129,21 @@ def claims_of_third(third: Experiment, boxes: tuple[str, ...] = _BOXES) -> tuple
             varies("at each start, mean of the starts", pooled=False),
             "slide 12",
             boxes,
-            origin="ours",
         ),
-        Claim(
+        ours(
             "RI-3d",
             "Over replications and starts together the third flow's elapsed time varies more with Tail Drop "
             "than with RED.",
             varies("of the runs of all starts", pooled=True),
             "slide 12",
             boxes,
-            origin="ours",
         ),
-        Claim(
+        of_figures(
             "RI-4.2",
             "With Tail Drop the third flow's handshake takes seconds, as its SYN is lost; with RED it is "
             "short.",
             every(anywhere(takes[TAIL_DROP] >= 2), takes[RED] <= 2),
             "slide 11, axis of the handshake",
-            origin="sheet",
         ),
         Claim(
             "RI-5",
@@ -163,15 +151,12 @@ def claims_of_third(third: Experiment, boxes: tuple[str, ...] = _BOXES) -> tuple
             "bandwidth (phenomenon of Lock-Out)”.",
             locked_out.at({"start": 2}),
             "slide 13; that the third loses 1.5 times their share and gets half of its own is ours",
-            _LOCK_OUT,
         ),
-        Claim(
+        ours(
             "RI-5d.2",
             "With Tail Drop the initial flows lock the third out at some start.",
             anywhere(locked_out),
             "slide 13",
-            _LOCK_OUT,
-            origin="ours",
         ),
         Claim(
             "RI-6",
@@ -180,7 +165,7 @@ def claims_of_third(third: Experiment, boxes: tuple[str, ...] = _BOXES) -> tuple
             every(mean_of(share.at(queue=RED)).within(0.5, 2), ratio(share, queue=_RED_TO_TAIL_DROP) < 1),
             "slide 14; the band is ours",
         ),
-        Claim(
+        of_figures(
             "RI-7",
             "With RED the initial flows pay a little, and are closer together.",
             every(
@@ -188,7 +173,6 @@ def claims_of_third(third: Experiment, boxes: tuple[str, ...] = _BOXES) -> tuple
                 difference(apart, queue=_RED_TO_TAIL_DROP) < 0,
             ),
             "slide 14, both figures of elapsed times; the band is ours",
-            origin="sheet",
         ),
     )
 
@@ -202,7 +186,7 @@ def _share_over_data(third: float, slowest: float, fastest: float) -> float | No
 
 _FILE = {"kind": "ftp", "sizes": constant(350_400)}
 _WITH_BURST = bed.path("300s", file=_FILE, voice={**bed.datagrams(bed.DATAGRAM), "lasts": "5s"})
-_WITH_UDP = {"system": bed.SYSTEM, "service": bed.SERVICE, "unit": bed.UNIT, "queue": bed.QUEUE}
+_WITH_UDP = {"system": bed.SYSTEM, "service": bed.SERVICE, **_QUEUES}
 
 burst = _experiment(
     "burst",
@@ -291,56 +275,49 @@ NUMBERS = (
             "priority, whose start of UDP is not told.",
             anywhere(every(_near(_tcp, tcp_s), _near(_received, datagrams))),
             "slide 16; that means at one of our starts are within a tenth of both is ours",
-            ("examples", "datagrams", "tcp-beside-udp"),
         )
         for id, (tcp_s, datagrams) in PRINTED.items()
     ),
-    Claim(
+    of_figures(
         "RI-14",
         "The third flow's mean elapsed times lie inside the axis, 7 to 25 s, with Tail Drop and with RED.",
         mean_of(_elapsed).within(7, 25),
         "slide 11, axis of the elapsed time",
-        origin="sheet",
     ),
-    Claim(
+    of_figures(
         "RI-15",
         "The third flow's mean handshakes lie inside the axis, at most 5 s, with Tail Drop and with RED.",
         mean_of(_handshake) <= 5,
         "slide 11, axis of the handshake",
-        origin="sheet",
     ),
-    Claim(
+    of_figures(
         "RI-16",
         "The third flow's elapsed times lie inside the axis of the boxes, at most 45 s, with Tail Drop and "
         "with RED: hardly one replication in twenty takes longer.",
         mean_of(_beyond.averaged("start")) <= 1 / 20,
         "slide 12, axis of the boxes; the talk has 20 replications at each start",
         _BOXES,
-        origin="sheet",
     ),
-    Claim(
+    of_figures(
         "RI-17",
         "The mean elapsed times of the fastest and slowest initial flow lie inside the axis, at most 40 s, "
         "with Tail Drop and with RED.",
         _inside((m.FASTEST, m.SLOWEST), 40),
         "slide 14, axes of the elapsed times",
-        origin="sheet",
     ),
-    Claim(
+    of_figures(
         "RI-18",
         "The mean numbers of packets that each flow sends again lie inside the axis, at most 15, with Tail "
         "Drop and with RED.",
         _inside(m.SENT_AGAIN.values(), 15),
         "slide 14, axes of the retransmitted packets",
-        origin="sheet",
     ),
-    Claim(
+    of_figures(
         "RI-19",
         "Means beside UDP lie inside the axes, 23 to 26 s and 50 to 300 datagrams, with Tail Drop and with "
         "RED, with one class and with two.",
         every(mean_of(_tcp).within(23, 26), mean_of(_received).within(50, 300)),
         "slide 15, both axes",
-        origin="sheet",
     ),
 )
 """They are of the talk's own system, so the live form, which cannot have that system, does not judge them."""
@@ -399,36 +376,33 @@ def _examples(results: ExperimentResults) -> pl.DataFrame:
     for row in results[burst_traces.name].rows:
         got = f"{row[m.TRACED_TIME]:.1f}", row[m.TRACED_DATAGRAMS]
         rows.append(("Tail Drop, bytes", beside.in_words(row.labels["start"]), *got))
-    schema = ["queue", "UDP starts (s)", "TCP elapsed (s)", "datagrams received"]
-    return pl.DataFrame(rows, schema=schema, orient="row")
+    return frame(rows, "queue", "UDP starts (s)", "TCP elapsed (s)", "datagrams received")
 
 
 def _claims_beside(results: ExperimentResults) -> pl.DataFrame:
     """The verdict of each claim that the recorded runs are judged by, on ours at their starts and on them."""
 
-    def text(evidence: Evidence) -> str:
-        return f"{evidence.verdict} {evidence.value:.2f}"
+    kernels = recorded.results()
+    common = {name: {*results[name].axes["start"]} & {*runs.axes["start"]} for name, runs in kernels.items()}
+    at_their_starts = {name: results[name].among(start=list(some)) for name, some in common.items()}
 
-    at_their_starts = {
-        name: results[name].among(
-            start=[one for one in results[name].axes["start"] if one in theirs.axes["start"]]
-        )
-        for name, theirs in recorded.results().items()
-    }
+    def cell(claim: Claim, labels: Labels) -> str:
+        both = (claim.rule.at(labels).judge(runs) for runs in (at_their_starts, kernels))
+        return " | ".join(f"{one.verdict} {one.value:.2f}" for one in both)
+
     judged = [one for one in CLAIMS if one.id not in NOT_OF_THE_KERNEL]
     columns = {
-        f"{ours.name} | {theirs.name}": [
-            " | ".join(
-                text(claim.rule.at(theirs.labels).judge(runs))
-                for runs in (at_their_starts, recorded.results())
-            )
-            for claim in judged
-        ]
-        for ours, theirs in zip(OURS, THEIRS, strict=True)
+        f"{one.name} | {theirs.name}": [cell(claim, theirs.labels) for claim in judged]
+        for one, theirs in zip(OURS, THEIRS, strict=True)
     }
     return pl.DataFrame({"claim": [one.id for one in judged], **columns})
 
 
+_STARTS = {f"UDP from {start} s": start for start in (2, 7, 16)}
+_BESIDE_UDP = beside.sequences(
+    {name: (burst_traces, {"start": start}) for name, start in _STARTS.items()},
+    panel_guides={name: {"UDP": float(start)} for name, start in _STARTS.items()},
+)
 _TRACED = (("Tail Drop, bytes", 2), ("Tail Drop, bytes", 5), ("Tail Drop, packets", 4), ("RED", 4))
 _MORE: tuple[Figure | Table, ...] = (
     COMPARED.beside_udp("throughout-tcp", "TCP, with UDP until it is done", throughout[m.TCP_TIME]),
@@ -457,10 +431,7 @@ _MORE: tuple[Figure | Table, ...] = (
     Figure(
         "burst-examples",
         "A TCP flow beside UDP that starts at different moments",
-        beside.sequences(
-            {f"UDP from {start} s": (burst_traces, {"start": start}) for start in (2, 7, 16)},
-            panel_guides={f"UDP from {start} s": {"UDP": float(start)} for start in (2, 7, 16)},
-        ),
+        _BESIDE_UDP,
         "linux-2.4, one class, Tail Drop with a limit in bytes, first replication.",
     ),
     Table(
@@ -489,12 +460,9 @@ _MORE: tuple[Figure | Table, ...] = (
 # Other queues beside the testbed's
 
 _FOR_THE_LINE: Mapping[str, Mapping[str, str]] = {
-    "CoDel": {"target": "90ms", "interval": "500ms"},
-    "FQ-CoDel": {"target": "90ms", "interval": "500ms"},
-    "PIE": {"target": "90ms"},
-    "CAKE": {"rtt": "500ms"},
-    "CAKE by flows": {"rtt": "500ms"},
-    "DualPI2": {"target": "90ms"},
+    **{codel: {"target": "90ms", "interval": "500ms"} for codel in ("CoDel", "FQ-CoDel")},
+    **{pie: {"target": "90ms"} for pie in ("PIE", "DualPI2")},
+    **{cake: {"rtt": "500ms"} for cake in ("CAKE", "CAKE by flows")},
 }
 """What an engineer would tell today's queues of a slow line: at 100 ms of propagation delay a target below
 the time of a full packet, which is 87 ms, empties it."""
@@ -507,20 +475,14 @@ def with_queues(queues: Queues) -> Study:
     untuned = {f"{name} as it comes": table for name, table in queues.items() if name in _FOR_THE_LINE}
     added: dict[Value, Change] = {name: bed.with_queue(table) for name, table in {**tuned, **untuned}.items()}
     queue = Changes({**bed.QUEUE, **added})
-    of_third = replace(
-        third,
-        name="today-third",
-        axes={"queue": queue, "traffic.third.start": starts(0, 2, 4, 5.5)},
-        quick=Form(seeds=5, axes={"start": (2, 5.5)}),
-        varied=None,
-    )
-    of_burst = replace(
-        burst,
-        name="today-burst",
-        axes={"queue": queue, "traffic.voice.start": starts(0, 2, 7)},
-        quick=Form(seeds=5, axes={"start": (7,)}),
-        varied=None,
-    )
+
+    def again(one: Experiment, start: str, all_s: Sequence[float], quick_s: Sequence[float]) -> Experiment:
+        axes: Any = {"queue": queue, f"traffic.{start}.start": starts(*all_s)}
+        quick = Form(seeds=5, axes={"start": quick_s})
+        return replace(one, name=f"today-{one.name}", axes=axes, quick=quick, varied=None)
+
+    of_third = again(third, "third", (0, 2, 4, 5.5), (2, 5.5))
+    of_burst = again(burst, "voice", (0, 2, 7), (7,))
     # A mean over the starts would hide at which a queue does badly.
     tables = (
         Table(
@@ -543,45 +505,39 @@ def with_queues(queues: Queues) -> Study:
     return Study.of(
         "helsinki-today",
         f"{STUDY.title}, with the queues of today",
-        of_third,
-        of_burst,
-        Claim(
+        *(of_third, of_burst),
+        ours(
             "T-RI-1.2",
             "Whenever it starts, the third flow is done sooner than with Tail Drop and with RED.",
             every(to(elapsed) < 1, to(elapsed, RED) < 1),
             "slide 11, of RED",
-            origin="ours",
         ),
-        Claim(
+        ours(
             "T-RI-4.2",
             "Whenever it starts behind the others, the third flow opens its connection sooner than with Tail "
             "Drop.",
             every(to(handshake.among(start=(2, 4, 5.5))) < 1),
             "slide 11, of RED",
-            origin="ours",
         ),
-        Claim(
+        ours(
             "T-RI-7.2",
             "Whenever the third starts, the initial flows pay little: the slower is done no more than a "
             "tenth later than with Tail Drop.",
             to(slowest) <= 1.1,
             "slide 14, of RED; the tenth is ours",
-            origin="ours",
         ),
-        Claim(
+        ours(
             "T-RI-8.2",
             "Whenever they start, as many datagrams arrive beside a transfer as with Tail Drop, or more.",
             to(datagrams) >= 1,
             "slides 15 and 16, of RED",
-            origin="ours",
         ),
-        Claim(
+        ours(
             "T-RI-9.2",
             "Whenever the datagrams start, the transfer beside them is done no more than a twentieth later "
             "than with Tail Drop.",
             to(file) <= 1.05,
             "slides 15 and 16, of RED; the twentieth is ours",
-            origin="ours",
         ),
         *tables,
         paper=STUDY.paper,
@@ -594,15 +550,8 @@ def with_queues(queues: Queues) -> Study:
 STUDY = Study.of(
     "helsinki",
     "Internet transport performance with AQM in a QoS-enabled network",
-    third,
-    burst,
-    throughout,
-    traces,
-    burst_traces,
-    *CLAIMS,
-    *COMPARED.figures,
-    *COMPARED.tables,
-    *_MORE,
+    *(third, burst, throughout, traces, burst_traces),
+    *(*CLAIMS, *COMPARED.figures, *COMPARED.tables, *_MORE),
     *bed.DECISIONS,
     paper="O. Riva: Analysis of Internet Transport Service Performance with Active Queue Management in a "
     "QoS-enabled Network. A talk, University of Helsinki, 2003.",

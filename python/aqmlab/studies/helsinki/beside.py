@@ -40,9 +40,8 @@ def ours(results: ExperimentResults) -> ExperimentResults:
     return results
 
 
-def in_words(start: Any) -> str:
-    """A start without needless decimals."""
-    return f"{start:g}"
+in_words = "{:g}".format
+"""A start without needless decimals."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -140,10 +139,10 @@ class Comparison:
         """Means of the two sources of each pair, a row for each condition."""
 
         def side(variable: Variable, number: int) -> Query:
-            several = {}
-            for name, (at, *sources) in self.pairs.items():
-                of_source = partial(elsewhere, runs=sources[number])
-                several[name] = _conditions(variable.at(**at), of_source)
+            several = {
+                name: _conditions(variable.at(**at), partial(elsewhere, runs=sources[number]))
+                for name, (at, *sources) in self.pairs.items()
+            }
             return stacked("system", several)
 
         columns = [(side(one, 0), side(one, 1)) for one in variables]

@@ -72,13 +72,9 @@ def _tail_drop(table: dict[str, Any]) -> dict[str, Any]:
 
 def _red(table: dict[str, Any]) -> dict[str, Any]:
     """Linux's own RED, of the kernel of the system."""
-    red: dict[str, Any] = {
-        "kind": "linux-red",
-        "kernel": "2.4" if is_old(table) else "6.1",
-        "probability": 0.1,
-    }
+    red = {"kind": "linux-red", "kernel": "2.4" if is_old(table) else "6.1", "probability": 0.1}
     bounds = {"min": "5000B", "max": "18000B", "limit": "20000B", "avpkt": "1500B", "burst": 6}
-    return with_queue(red | bounds)(table)
+    return with_queue({**red, **bounds})(table)
 
 
 def with_queue(table: Mapping[str, Any]) -> Alters:
@@ -176,9 +172,6 @@ def _red_with(**changes: Any) -> Alters:
     return each_class(lambda one: one["queue"].update(changes if one["queue"]["kind"] == "linux-red" else {}))
 
 
-_of_2_6 = each_class(lambda one: one["queue"].pop("admits", None))
-
-
 @each_class
 def _larger_kilobytes(one: dict[str, Any]) -> None:
     for field, value in (("limit", "20480B"), ("min", "5120B"), ("max", "18432B")):
@@ -187,16 +180,17 @@ def _larger_kilobytes(one: dict[str, Any]) -> None:
 
 
 def _voice(size: int, gap_s: float = GAP_S) -> Alters:
-    return lambda table: (
-        changed(table, {f"traffic.voice.{key}": value for key, value in datagrams(size, gap_s).items()})
-        if "voice" in table["traffic"]
-        else table
-    )
+    paths = {f"traffic.voice.{key}": value for key, value in datagrams(size, gap_s).items()}
+    return lambda table: changed(table, paths) if "voice" in table["traffic"] else table
 
 
 def _without_ethernet(table: dict[str, Any]) -> dict[str, Any]:
     table["tcp"]["connection"] |= {"header": "40B", "syn_size": "52B", "ack_size": "40B"}
     return _voice(DATAGRAM - 14)(table)
+
+
+def _swapped(table: dict[str, Any]) -> dict[str, Any]:
+    return changed(table, {"tcp.rto.initial": "1s" if is_old(table) else "3s"})
 
 
 def _kernels_old(table: dict[str, Any]) -> dict[str, Any]:
@@ -205,19 +199,27 @@ def _kernels_old(table: dict[str, Any]) -> dict[str, Any]:
     return by_kernel(_of_2_6(table | {"tcp": changed(KERNEL, old)})) if is_old(table) else table
 
 
+def _as_it_is(table: dict[str, Any]) -> dict[str, Any]:
+    return table if is_old(table) else table | {"tcp": {"profile": "linux-6"}}
+
+
+def _half_a_second(table: dict[str, Any]) -> dict[str, Any]:
+    return changed(table, {f"traffic.{one}.stagger": "500ms" for one in table["traffic"]})
+
+
+_of_2_6 = each_class(lambda one: one["queue"].pop("admits", None))
+_lending_nothing = each_class(lambda one: one.update(ceil=one["rate"]) if "parent" in one else None)
+_delays = {
+    f"delay {delay} ms": {f"links.{name}.delay": f"{delay}ms" for name in (LINK, "back")}
+    for delay in (10, 50, 200, 300)
+}
+
 DECISIONS = (
     Decision(
         "Propagation delay",
         "100 ms one way on the last hop, 1 ms on each link before it, the same on the way back.",
         "Not said. The queue of 1.14 s counts for more.",
-        tuple(
-            Variant(
-                f"delay {delay} ms",
-                "One-way propagation delay.",
-                {f"links.{name}.delay": f"{delay}ms" for name in (LINK, "back")},
-            )
-            for delay in (10, 50, 200, 300)
-        ),
+        tuple(Variant(name, "One-way propagation delay.", delay) for name, delay in _delays.items()),
     ),
     Decision(
         "20, 5 and 18 kB",
@@ -254,11 +256,7 @@ DECISIONS = (
         "window 2 and without timestamps.",
         "The first is the talk's; the second is what the kernel's runs were made with.",
         (
-            Variant(
-                "initial RTO swapped",
-                "1 s with linux-2.4, 3 s with linux-6.",
-                lambda table: changed(table, {"tcp.rto.initial": "1s" if is_old(table) else "3s"}),
-            ),
+            Variant("initial RTO swapped", "1 s with linux-2.4, 3 s with linux-6.", _swapped),
             Variant(
                 "the kernel's `old`",
                 "In place of linux-2.4 what the kernel's runs beside it were: 6.1 without RACK, probes, "
@@ -266,9 +264,7 @@ DECISIONS = (
                 _kernels_old,
             ),
             Variant(
-                "linux-6 as it is",
-                "CUBIC, initial window 10, timestamps; linux-2.4 as decided.",
-                lambda table: table if is_old(table) else table | {"tcp": {"profile": "linux-6"}},
+                "linux-6 as it is", "CUBIC, initial window 10, timestamps; linux-2.4 as decided.", _as_it_is
             ),
         ),
     ),
@@ -284,11 +280,7 @@ DECISIONS = (
         "to 1 ms over each packet.",
         "The talk has 20 replications; Tail Drop itself knows no chance.",
         (
-            Variant(
-                "starts in 0.5 s",
-                "Starts at random within 0.5 s.",
-                lambda table: changed(table, {f"traffic.{one}.stagger": "500ms" for one in table["traffic"]}),
-            ),
+            Variant("starts in 0.5 s", "Starts at random within 0.5 s.", _half_a_second),
             Variant("hosts at once", "Hosts answer at once.", {"host.jitter": "0s"}),
         ),
     ),
@@ -305,12 +297,6 @@ DECISIONS = (
         "70/140 and 70/100 kbit/s",
         "HTB: rate 70, ceil 140 for TCP and 100 for UDP, which goes first; each class has its queue.",
         "What the pairs of numbers mean is not said.",
-        (
-            Variant(
-                "HTB reading B",
-                "Two classes of 70 kb/s that lend each other nothing.",
-                each_class(lambda one: one.update(ceil=one["rate"]) if "parent" in one else None),
-            ),
-        ),
+        (Variant("HTB reading B", "Two classes of 70 kb/s that lend each other nothing.", _lending_nothing),),
     ),
 )

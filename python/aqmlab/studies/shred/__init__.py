@@ -1,14 +1,13 @@
 """Active Queue Management for Web Traffic (Claypool, Kinicki and Hartling, IPCCC 2004, and its talk).
 
-Question: can a router treat short Web transfers better by looking at their senders' windows?
-The talk: SHRED shortens transmission times against RED and Drop Tail, and does not hurt FTP.
-Ours: everything the talk leaves open; `network.py` has the readings that are tried, and the study's page the
-other decisions. What the talk says stands here in its order. Its curves are not available as numbers.
+The talk: SHRED shortens transmission times against RED and Drop Tail, and does not hurt FTP. Its sentences
+stand here in its order; its curves are not available as numbers. `network.py` has the readings that are tried
+of what the talk leaves open, and the study's page the other decisions.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -16,13 +15,13 @@ from typing import Any
 from aqmlab import metrics
 from aqmlab.measures import Measure
 from aqmlab.results.labels import Labels
-from aqmlab.results.table import ExperimentResults, Row
+from aqmlab.results.table import Row
 from aqmlab.results.variable import Measured, Variable
 from aqmlab.studies.drop_curves import drop_functions
 from aqmlab.studies.shared import constant, forms, less, warm_up_warning
 from aqmlab.studies.shred import measures as m
 from aqmlab.studies.shred import network as net
-from aqmlab.studies.shred.network import FTP, PAGES, QUEUES, UNCONGESTED, dumbbell, web
+from aqmlab.studies.shred.network import PAGES, QUEUES, UNCONGESTED, beside_ftp, dumbbell, web
 from aqmlab.study import (
     Claim,
     Experiment,
@@ -34,7 +33,6 @@ from aqmlab.study import (
     every,
     joined,
     line,
-    listed,
     mean_of,
     of_runs,
     overview,
@@ -53,25 +51,27 @@ from aqmlab.sweep import Changes
 TITLE = "Active Queue Management for Web Traffic"
 PAPER = f"M. Claypool, R. Kinicki, M. Hartling: {TITLE}. IPCCC 2004, and the talk."
 
-TO_RED = ("SHRED", "RED")
-TO_DROP_TAIL = ("RED", "Drop Tail")
+TO_RED, TO_DROP_TAIL = ("SHRED", "RED"), ("RED", "Drop Tail")
 
 OVERVIEW: tuple[Measure | str, ...] = (
     *(m.MEAN_TIME, m.MEDIAN, m.P90, "web.p99-time", m.SLOWDOWN, m.DROP_PERCENT, m.SHORT_TIMEOUTS),
     *(m.MEAN_ACTIVE, "web.unfinished", "bottleneck.utilisation", "bottleneck.mean-queueing-delay"),
 )
 
-_shred_less = partial(less, queue="SHRED", than=("RED", "Drop Tail"))
+SHRED: Any = {"queue": "SHRED", "than": ("RED", "Drop Tail")}
+"""What `less` compares for most claims."""
+
+ours = partial(Claim, origin="ours")
 _bars = partial(line, kind="bars")
 
 
 def web_traffic(
-    name: str, title: str, web: Any, ftp: Any, axes: Mapping[str, Any], **options: Any
+    name: str, title: str, traffic: dict[str, Any], axes: Mapping[str, Any], **values: Any
 ) -> Experiment:
-    """Web traffic under each queue and on the uncongested line, beside FTP flows if there are any."""
-    scenario = dumbbell(web=web, **({"ftp": ftp} if ftp else {}))
-    wanted = [*m.WEB, *(["ftp.goodput"] if ftp else [])]
-    return Experiment(name, title, scenario, {**axes, "queue": net.QUEUE_OR_NONE}, wanted, **options)
+    """Web traffic under each queue and on the uncongested line; `values` are those of `forms`."""
+    measures = [*m.WEB, "ftp.goodput"] if "ftp" in traffic else m.WEB
+    axes = {**axes, "queue": net.QUEUE_OR_NONE}
+    return Experiment(name, title, dumbbell(**traffic), axes, measures, **forms(**values))
 
 
 def normalised(time: Variable) -> Variable:
@@ -92,16 +92,18 @@ def _over_time(shares: Variable, low_s: float, high_s: float, **options: Any) ->
     return line(drawn, x="time_s", by="queue", **x, **options)
 
 
-def cdf(beyond: Variable) -> Draws:
-    """The distribution of object times, of the shares that take longer than each time."""
+def cdf(experiment: Experiment, **labels: float) -> Draws:
+    """The distribution of object times."""
+    beyond = share_beyond(experiment).at(**labels)
     done = per_seed("cumulative fraction of objects", lambda shares: 1 - shares, beyond)
     return _over_time(done, 0.15, 10.0, kind="cdf", clip=(0.0, 1.0))
 
 
-def tail(beyond: Variable) -> Draws:
+def tail(experiment: Experiment, **labels: float) -> Draws:
     """The same from the other end: the share of objects that take longer."""
     y = {"log_y": True, "y_limits": (1e-4, 1.0), "y_label": "fraction of objects that take longer"}
-    return _over_time(beyond, 0.5, 60.0, kind="tail", clip=(1e-5, 1.0), guides={"initial RTO": 3.0}, **y)
+    beyond, guides = share_beyond(experiment).at(**labels), {"initial RTO": 3.0}
+    return _over_time(beyond, 0.5, 60.0, kind="tail", clip=(1e-5, 1.0), guides=guides, **y)
 
 
 def _by_load(id: str, title: str, variable: Variable) -> Figure:
@@ -110,32 +112,35 @@ def _by_load(id: str, title: str, variable: Variable) -> Figure:
     return Figure(id, title, line(by_percent, x="load", by="queue", x_label=label))
 
 
-def _overview(experiment: Experiment, *more: str, **labels: float) -> Tabulates:
+def _overview(experiment: Experiment, *more: Measure | str, **labels: float) -> Tabulates:
     return overview([experiment[one].at(**labels) for one in (*OVERVIEW, *more)], by="queue")
+
+
+def compared(only: Experiment, mixed: Experiment) -> tuple[Sequence[Variable], ...]:
+    """What shall be less with Web traffic only, and mixed: times, tails, and time-outs of short flows."""
+    times = [only[one] for one in (m.MEDIAN, m.P90, m.MEAN_TIME)]
+    tails = [mixed[share].at(load=0.7) for share in m.BEYOND]
+    return times, tails, [only[m.SHORT_TIMEOUTS], mixed[m.SHORT_TIMEOUTS].at(load=0.7)]
 
 
 # Web traffic alone, and beside FTP flows
 
-web_only = web_traffic("web-only", "Web only, 100 %", web(1.0), None, {}, **forms(variants={"queue": QUEUES}))
-
 LOADS = {"traffic.web.load": (0.4, 0.5, 0.6, 0.7, 0.8)}
+web_only = web_traffic("web-only", "Web only, 100 %", {"web": web(1.0)}, {}, variants={"queue": QUEUES})
 web_mixed = web_traffic(
-    "web-mixed", "Web beside 10 FTP flows", web(0.7), FTP, LOADS, **forms(variants={"load": (0.5, 0.7)})
+    "web-mixed", "Web beside 10 FTP flows", beside_ftp(0.7), LOADS, variants={"load": (0.5, 0.7)}
 )
-mixed = web_mixed[m.MEAN_TIME]
-alone, beside = share_beyond(web_only), share_beyond(web_mixed)
-
-
-def _area_to_10_s(ours: metrics.Floats, theirs: metrics.Floats) -> float:
-    near = m.GRID <= 10.0
-    return metrics.area_between(ours[near], theirs[near], m.GRID[near])
-
-
+mixed, beyond = web_mixed[m.MEAN_TIME], share_beyond(web_mixed)
+_times, _tails, _timeouts = compared(web_only, web_mixed)
+_near = m.GRID <= 10.0
 _distance = per_seed(
-    "area to the uncongested distribution", _area_to_10_s, beside, beside.at(queue=UNCONGESTED), unit="s"
+    "area to the uncongested distribution",
+    lambda ours, theirs: metrics.area_between(ours[_near], theirs[_near], m.GRID[_near]),
+    beyond,
+    beyond.at(queue=UNCONGESTED),
+    unit="s",
 )
-_best = _shred_less(*(web_only[one] for one in (m.MEDIAN, m.P90, m.MEAN_TIME)))
-_closer = _shred_less(_distance.at(load=0.7))
+_closer = less(_distance.at(load=0.7), **SHRED)
 _bands = every(
     ratio(normalised(mixed), queue=TO_RED).within(0.90, 0.99),
     ratio(normalised(mixed), queue=TO_DROP_TAIL).within(0.85, 0.99),
@@ -143,26 +148,24 @@ _bands = every(
 
 
 def _compared(one: Variable) -> Query:
-    pairs = {"SHRED/RED": TO_RED, "RED/Drop Tail": TO_DROP_TAIL}
-    return stacked("pair", {name: ratio(one, queue=pair) for name, pair in pairs.items()})
+    return stacked("pair", {"/".join(pair): ratio(one, queue=pair) for pair in (TO_RED, TO_DROP_TAIL)})
 
 
+_ideal = "all loads: mean of each object's time over its ideal time"
 _readings = joined(
     _compared(mixed).told(load=lambda load: f"{100 * load:.0f} % Web load").renamed(load="reading"),
     _compared(web_mixed[m.MEDIAN].averaged("load")).tagged(reading="all loads: medians"),
-    _compared(web_mixed[m.SLOWDOWN].averaged("load")).tagged(
-        reading="all loads: mean of each object's time over its ideal time"
-    ),
+    _compared(web_mixed[m.SLOWDOWN].averaged("load")).tagged(reading=_ideal),
 )
 
 WEB = (
     *(web_only, web_mixed),
-    Claim("SH-1.2", "Web-only SHRED has best performance.", _best, "slide 27", ("3a", "overview-web-only")),
-    Claim("SH-2", "Web-mixed SHRED closer to uncongested performance.", _closer, "slide 27", ("4a",)),
+    Claim("SH-1.2", "Web-only SHRED has best performance.", less(*_times, **SHRED), "slide 27"),
+    Claim("SH-2", "Web-mixed SHRED closer to uncongested performance.", _closer, "slide 27"),
     Claim(
         "SH-3",
         "SHRED is better than RED and Drop Tail in heavy-tail of CDF due to RTO issues.",
-        _shred_less(*(web_mixed[share].at(load=0.7) for share in m.BEYOND)),
+        less(*_tails, **SHRED),
         "slide 27",
         ("4b",),
     ),
@@ -172,12 +175,11 @@ WEB = (
         "Tail.",
         _bands,
         "slide 27; the bands are ours",
-        ("5", "readings"),
     ),
-    Figure("3a", "Object transmission time, Web only, 100 % load", cdf(alone)),
-    Figure("3b", "Object transmission time, Web only, 100 % load: tail", tail(alone)),
-    Figure("4a", "Object transmission time, Web 70 % beside 10 FTP flows", cdf(beside.at(load=0.7))),
-    Figure("4b", "Object transmission time, Web 70 % beside 10 FTP flows: tail", tail(beside.at(load=0.7))),
+    Figure("3a", "Object transmission time, Web only, 100 % load", cdf(web_only)),
+    Figure("3b", "Object transmission time, Web only, 100 % load: tail", tail(web_only)),
+    Figure("4a", "Object transmission time, Web 70 % beside 10 FTP flows", cdf(web_mixed, load=0.7)),
+    Figure("4b", "Object transmission time, Web 70 % beside 10 FTP flows: tail", tail(web_mixed, load=0.7)),
     _by_load("5", "Normalised transmission time, Web-mixed", normalised(mixed)),
     Table("overview-web-only", "Web only, 100 % load; short flows have up to 10 kB", _overview(web_only)),
     Table("overview-web-mixed", "Web 70 % + 10 FTP flows", _overview(web_mixed, "ftp.goodput", load=0.7)),
@@ -191,72 +193,69 @@ WEB = (
 
 # More and more FTP flows
 
+_flows: Any = {"axes": {"flows": net.flows(0, 5, 10, 20, 30, 40)}, "quick": {"flows": (0, 10, 20, 40)}}
 ftp_mixed = web_traffic(
-    "ftp-mixed",
-    "FTP flows beside Web 50 %",
-    web(0.5),
-    FTP,
-    {"flows": net.flows(0, 5, 10, 20, 30, 40)},
-    **forms(quick={"flows": (0, 10, 20, 40)}, variants={"flows": (10, 40)}),
+    "ftp-mixed", "FTP flows beside Web 50 %", beside_ftp(0.5), **_flows, variants={"flows": (10, 40)}
 )
-beside_ftp = normalised(ftp_mixed[m.RESPONSE])
+response = normalised(ftp_mixed[m.RESPONSE])
+
+
+def _pair(variable: Variable) -> Iterator[Variable]:
+    """The variable under SHRED, and under RED."""
+    return (variable.at(queue=queue) for queue in TO_RED)
 
 
 def _advantage(experiment: Experiment) -> Variable:
     """By how much fewer packets SHRED drops."""
-    shred, red = (experiment[m.DROP_PERCENT].at(queue=queue) for queue in TO_RED)
     name = "RED - SHRED in packets dropped per Web flow"
-    return per_seed(name, lambda a, b: b - a, shred, red, unit="points")
+    return per_seed(name, lambda a, b: b - a, *_pair(experiment[m.DROP_PERCENT]), unit="points")
 
 
-_widens = every(
-    mean_of(_advantage(web_mixed).slope("load", 0.1)) > 0,
-    mean_of(_advantage(ftp_mixed).slope("flows", 10.0)) > 0,
-)
-_response = line(beside_ftp.among(queue=QUEUES), x="flows", by="queue", x_label="FTP flows")
+_by_flows = line(response.among(queue=QUEUES), x="flows", by="queue", x_label="FTP flows")
 
 FTP_MIXED = (
     ftp_mixed,
     Claim(
         "SH-5",
         "As number of flows increase, the SHRED benefit in packet drops widens.",
-        _widens,
+        every(
+            mean_of(_advantage(web_mixed).slope("load", 0.1)) > 0,
+            mean_of(_advantage(ftp_mixed).slope("flows", 10.0)) > 0,
+        ),
         "slide 27",
-        ("6",),
     ),
     Claim(
         "SH-6.2",
         "SHRED produces lower object transmission times than either RED or Drop Tail in [...] mixed traffic "
         "simulations.",
-        _shred_less(beside_ftp),
+        less(response, **SHRED),
         "slide 33, of figure 7",
-        ("7",),
     ),
     _by_load("6", "Percent drops, Web-mixed", web_mixed[m.DROP_PERCENT]),
-    Figure("7", "Normalised Web response time beside 50 % Web load, FTP-mixed", _response),
+    Figure("7", "Normalised Web response time beside 50 % Web load, FTP-mixed", _by_flows),
 )
 
 # Several objects per page
 
-_pages: Any = {"axes": {"traffic.web.objects": PAGES}, **forms(quick={"objects": (8, 32)})}
-_only = web_traffic("web-only-pages", "Web only, 100 %, pages", web(1.0), None, **_pages)
-_beside = web_traffic("web-mixed-pages", "Web 70 % beside 10 FTP flows, pages", web(0.7), FTP, **_pages)
+_pages: Any = {"axes": {"traffic.web.objects": PAGES}, "quick": {"objects": (8, 32)}}
+_only = web_traffic("web-only-pages", "Web only, 100 %, pages", {"web": web(1.0)}, **_pages)
+_beside = web_traffic("web-mixed-pages", "Web 70 % beside 10 FTP flows, pages", beside_ftp(0.7), **_pages)
 _by_loads = web_traffic(
     "web-mixed-pages-by-load",
     "Pages of 1 to 8 objects beside 10 FTP flows",
-    web(0.7, PAGES[8]),
-    FTP,
+    beside_ftp(0.7, PAGES[8]),
     LOADS,
-    **forms(quick={"load": (0.4, 0.7)}),
+    quick={"load": (0.4, 0.7)},
 )
 
 
-def _gain_over_red(time: Variable) -> Variable:
+def _gain(time: Variable) -> Variable:
+    """What SHRED saves of the time under RED."""
+
     def gain(ours: float, theirs: float) -> float | None:
         return 100 * (1 - ours / theirs) if theirs > 0 else None
 
-    name = f"gain of SHRED over RED in {time.name}"
-    return per_seed(name, gain, time.at(queue="SHRED"), time.at(queue="RED"), unit="%")
+    return per_seed(f"gain of SHRED over RED in {time.name}", gain, *_pair(time), unit="%")
 
 
 def _page_times(one: Measured, several: Experiment) -> Query:
@@ -271,16 +270,15 @@ _objects = {
     "Web 70 % + 10 FTP": _page_times(_one_object, _beside),
 }
 _by_objects = _bars(stacked("traffic", _objects), x="objects", by="queue", panel="traffic")
-_larger = difference(_gain_over_red(_beside[m.RESPONSE]), _gain_over_red(_one_object)) > 0
+_larger = difference(_gain(_beside[m.RESPONSE]), _gain(_one_object)) > 0
 
 SEVERAL_OBJECTS = (
     *(_only, _beside, _by_loads),
     Claim(
         "SH-7.2",
         "SHRED yields significant response time improvement when there are multiple objects per page.",
-        every(*(mean_of(_gain_over_red(one[m.RESPONSE])) > 0 for one in (_beside, _only))),
+        every(*(mean_of(_gain(one[m.RESPONSE])) > 0 for one in (_beside, _only))),
         "slide 33",
-        ("pages",),
     ),
     _by_load("8", "Normalised time of Web pages of 1 to 8 objects", normalised(_by_loads[m.RESPONSE])),
     Figure("pages", "Objects per page (slide 29)", _by_objects),
@@ -291,7 +289,7 @@ SEVERAL_OBJECTS = (
 ftp_only = Experiment(
     "ftp-only",
     "FTP only",
-    dumbbell(ftp=FTP, drops=True, queue_every="20ms"),
+    dumbbell(ftp=net.FTP, drops=True, queue_every="20ms"),
     {"traffic.ftp.flows": tuple(range(10, 101, 10)), "queue": net.QUEUE},
     m.FTP,
     **forms(quick={"flows": (10, 40, 70, 100)}, variants={"flows": (10, 40)}),
@@ -318,21 +316,18 @@ HARM = (
         "SHRED improvements do not negatively impact FTP traffic.",
         _no_harm,
         "slide 33; how little is no harm is ours",
-        ("table-1", "table-2"),
     ),
     Claim(
         "SH-9.2",
         "[SHRED improves response times] while not degrading overall network performance.",
         every(*(ratio(web_mixed[m.GOODPUT], queue=("SHRED", one)) >= 0.98 for one in ("RED", "Drop Tail"))),
         "the paper's abstract, not the talk; that goodput is meant, and how little is no loss, are ours",
-        ("goodput",),
     ),
     Claim(
         "SH-10",
         "SHRED protects short-lived flows from unnecessary timeouts.",
-        _shred_less(web_only[m.SHORT_TIMEOUTS], web_mixed[m.SHORT_TIMEOUTS].at(load=0.7), than=["RED"]),
+        less(*_timeouts, queue="SHRED", than=["RED"]),
         "the paper's abstract, not the talk; that it is compared with RED is ours",
-        ("overview-web-mixed", "overview-web-only"),
     ),
     _ftp_alone("table-1", "FTP-only goodput of all flows together (Table 1)", m.FTP_ALONE),
     _ftp_alone("table-2", "FTP-only fairness (Table 2)", m.JAIN),
@@ -346,39 +341,29 @@ HARM = (
 hint_on_pi = Experiment(
     "hint-on-pi",
     "Web 70 % beside 10 FTP flows",
-    dumbbell(web=web(0.7), ftp=FTP) | {"duration": "240s", "warm_up": "100s"},
+    dumbbell(**beside_ftp(0.7)) | {"duration": "240s", "warm_up": "100s"},
     {"bottleneck.queue": {name: net.DISCIPLINES[name] for name in ("RED", "SHRED")} | net.HINT_ON_PI},
     [*m.WEB, "ftp.goodput"],
 )
+_hint = "PISA weighs PI's probability by the hint, PIMC spares packets of windows below four."
+_of_hint = _overview(hint_on_pi, "ftp.goodput")
 
 HINT = (
     hint_on_pi,
-    Claim(
+    ours(
         "SH-11",
         "Basic SH scheme can be applied to other AQMs (e.g., research on PISA).",
-        every(*(ratio(hint_on_pi[m.MEAN_TIME], queue=(ours, "PI")) < 1 for ours in ("PISA", "PIMC"))),
+        every(*(ratio(hint_on_pi[m.MEAN_TIME], queue=(hinted, "PI")) < 1 for hinted in ("PISA", "PIMC"))),
         "slide 33; that it then serves Web objects faster is ours",
-        ("hint-on-pi",),
-        "ours",
     ),
-    Figure(
-        "hint-on-pi",
-        "The hint on another AQM",
-        cdf(share_beyond(hint_on_pi)),
-        "PISA weighs PI's probability by the hint, PIMC spares packets of windows below four.",
-    ),
-    Table(
-        "hint-on-pi-overview",
-        "The hint on PI: Web 70 % + 10 FTP flows, over 140 s after 100 s",
-        _overview(hint_on_pi, "ftp.goodput"),
-    ),
+    Figure("hint-on-pi", "The hint on another AQM", cdf(hint_on_pi), _hint),
+    Table("hint-on-pi-overview", "The hint on PI: Web 70 % + 10 FTP flows, over 140 s after 100 s", _of_hint),
     Claim(
         "SH-12",
         "The improvement is larger with several objects per page than with one.",
         _larger,
         "our reading of figure 8",
-        ("pages",),
-        "sheet",
+        origin="sheet",
     ),
 )
 
@@ -388,7 +373,7 @@ sizes = Experiment(
     "sizes", "Web only, 100 %", dumbbell(queue="RED", web=web(1.0)), {"traffic.web.sizes": net.SIZES}, m.WEB
 )
 
-_with_ftp = {"traffic.web.load": 0.7, "traffic.ftp": FTP}
+_with_ftp = {"traffic.web.load": 0.7, "traffic.ftp": net.FTP}
 long = Experiment(
     "long",
     "1000 s",
@@ -403,83 +388,65 @@ def _since_warm_up(row: Row) -> Iterator[tuple[Labels, float]]:
     """The mean time of all objects begun up to a time."""
     count = total = 0.0
     bins = row[m.BINS]
-    for place, some, seconds in zip(bins["bin"], bins["count"], bins["sum_s"], strict=True):
-        if place * m.LONG_BIN_S >= net.WARM_UP_S:
+    for number, some, seconds in zip(bins["bin"], bins["count"], bins["sum_s"], strict=True):
+        if number * m.LONG_BIN_S >= net.WARM_UP_S:
             count, total = count + some, total + seconds
-            yield {"until_s": (place + 1) * m.LONG_BIN_S}, total / count
+            yield {"until_s": (number + 1) * m.LONG_BIN_S}, total / count
 
 
-def _offered(experiment: Experiment) -> Query:
-    return stacked("column", [experiment[one].at(queue="RED") for one in m.OFFERED])
-
-
-_loads = joined(
-    _offered(web_only).tagged(load=100.0, runs="web-only"),
-    _offered(web_mixed).told(load=lambda load: 100 * load).tagged(runs="web-mixed"),
+_stable = line(
+    of_runs(long, _since_warm_up, "until_s"),
+    kind="curve",
+    x="until_s",
+    by="queue",
+    panel="mix",
+    y_label="mean time of all objects begun so far (s)",
+    guides={"runs of the talk end": 160.0},
 )
+_wandering = "The mean of a single run goes on wandering long after 160 s: hence many seeds, in pairs."
+_alone, _mixed = (
+    stacked("column", [one[load].at(queue="RED") for load in m.OFFERED]) for one in (web_only, web_mixed)
+)
+_loads = joined(
+    _alone.tagged(load=100.0, runs="web-only"),
+    _mixed.told(load=lambda load: 100 * load).tagged(runs="web-mixed"),
+)
+_load_table = crossed(_loads, rows=("runs", "load"), columns="column", heads={"load": "nominal load (%)"})
+_of_sizes = [sizes[one] for one in (*m.OFFERED, m.MEAN_ACTIVE)]
 _active = web_only[m.MEAN_ACTIVE]
-TALK_ACTIVE = 140
+_open = _bars(_active, x="queue", by="queue", overlaid=True, levels={"the talk: 140": 140.0})
 
 OFFERED = (
     *(sizes, long),
     Claim(
         "SH-13",
         "100 load, 140 active flows.",
-        mean_of(_active.among(queue=QUEUES)).within(0.8 * TALK_ACTIVE, 1.2 * TALK_ACTIVE),
+        mean_of(_active.among(queue=QUEUES)).within(0.8 * 140, 1.2 * 140),
         "slides 21 and 22; that the flows open at a time are meant, and within a fifth, is ours",
-        ("active-transfers",),
     ),
-    Figure(
-        "active-transfers",
-        "Open transfers at 100 % Web load, beside the talk's 140 active flows",
-        _bars(_active, x="queue", by="queue", overlaid=True, levels={"the talk: 140": float(TALK_ACTIVE)}),
-    ),
-    Figure(
-        "stable",
-        "When the means are stable (slide 18)",
-        line(
-            of_runs(long, _since_warm_up, "until_s"),
-            kind="curve",
-            x="until_s",
-            by="queue",
-            panel="mix",
-            y_label="mean time of all objects begun so far (s)",
-            guides={"runs of the talk end": 160.0},
-        ),
-        "The mean of a single run goes on wandering long after 160 s: hence many seeds, in pairs.",
-    ),
-    Table(
-        "loads",
-        "Offered load",
-        crossed(_loads, rows=("runs", "load"), columns="column", heads={"load": "nominal load (%)"}),
-    ),
-    Table(
-        "sizes",
-        "Readings of the law of sizes, at 100 % Web load under RED",
-        listed([sizes[one] for one in (*m.OFFERED, m.MEAN_ACTIVE)], "sizes"),
-    ),
+    Figure("active-transfers", "Open transfers at 100 % Web load, beside the talk's 140 active flows", _open),
+    Figure("stable", "When the means are stable (slide 18)", _stable, _wandering),
+    Table("loads", "Offered load", _load_table),
+    Table("sizes", "Readings of the law of sizes, at 100 % Web load under RED", _of_sizes),
 )
 
 # A single loss. Nothing in these runs is random: the second seed shows that.
 
-
-def _losing(place: int) -> dict[str, Any]:
-    return {"bottleneck.queue": {"kind": "drop-nth", "packets": [place]}}
-
-
+_lost = {
+    name: {"bottleneck.queue": {"kind": "drop-nth", "packets": [packet]}}
+    for packet, name in enumerate(("SYN", *map(str, range(1, 11))), start=1)
+}
 _object = {"kind": "ftp", "flows": 1, "stagger": "0s", "sizes": constant(9340)}
 lost_packet = Experiment(
     "lost-packet",
     "One object of ten segments alone on the line",
     dumbbell(drops=True, object=_object) | {"duration": "60s", "warm_up": "0s", "host": {"jitter": "0s"}},
-    {"lost": Changes({"none": {}, "SYN": _losing(1), **{str(k): _losing(k + 1) for k in range(1, 11)}})},
+    {"lost": Changes({"none": {}, **_lost})},
     ["object.mean-time", m.LOST_TIMEOUTS],
     seeds=2,
 )
 
 _time = lost_packet["object.mean-time"].measure
-# While 1 or 2 is missing, the window is below four; behind 8, 9 and 10 fewer than three can be acknowledged.
-_timeouts = lost_packet[m.LOST_TIMEOUTS].among(lost=("1", "2", "8", "9", "10"))
 
 
 def _recovered(row: Row) -> Iterator[tuple[Labels, float]]:
@@ -488,51 +455,49 @@ def _recovered(row: Row) -> Iterator[tuple[Labels, float]]:
         yield {"recovery": "fast retransmit or none" if without else "time-out"}, row[_time]
 
 
-_times = of_runs(lost_packet, _recovered, "recovery")
+_costs = of_runs(lost_packet, _recovered, "recovery")
+# While 1 or 2 is missing, the window is below four; behind 8, 9 and 10 fewer than three can be acknowledged.
+_lost_in_vain = lost_packet[m.LOST_TIMEOUTS].among(lost=("1", "2", "8", "9", "10"))
 
 LOST_PACKET = (
     lost_packet,
     Claim(
         "SH-14",
         "Fast Retransmit is ineffective when cwnd is less than four and for last three packets of a flow.",
-        mean_of(_timeouts) >= 1,
+        mean_of(_lost_in_vain) >= 1,
         "slide 4; that ten segments show it, of which the first two leave with a window below four, is ours",
         ("lost-packet",),
     ),
     Figure(
         "lost-packet",
         "What the loss of the SYN, or of the k-th of ten segments, costs an object alone (slide 4)",
-        _bars(_times, x="lost", by="recovery", overlaid=True, y_label="object transmission time (s)"),
+        _bars(_costs, x="lost", by="recovery", overlaid=True, y_label="object transmission time (s)"),
     ),
 )
 
 # What RED promises, and the drop functions
 
 
-def _drop_functions(up_to: int, most: float) -> Draws:
+def _drop_functions(id: str, title: str, up_to: int, most: float) -> Figure:
     lines: dict[str, Any] = {"RED": (net.DISCIPLINES["RED"], (1.0,))}
     for r in (0.25, 0.5, 1.0, 1.5, 2.0):
         lines[f"SHRED, r = {r:g}"] = (net.DISCIPLINES["SHRED"], (r,))
     labels = {"x_label": "average queue (packets)", "y_label": "drop probability p_b"}
-    return drop_functions(lines, up_to, **labels, y_limits=(0.0, most))
+    return Figure(id, title, drop_functions(lines, up_to, **labels, y_limits=(0.0, most)))
 
 
 RED_ITSELF = (
-    Claim(
+    ours(
         "AQM-1.2",
         "RED attempts to avoid global synchronization and bursty packet drops.",
         less(ftp_only[m.SYNCHRONISATION], ftp_only[m.DROP_RUN], queue="RED", than=["Drop Tail"]),
         "slide 5; that it does is ours",
-        ("synchronisation", "drop-runs"),
-        "ours",
     ),
     _ftp_alone("synchronisation", "Loss synchronisation, FTP only", m.SYNCHRONISATION),
     _ftp_alone("drop-runs", "Consecutive arrivals refused, FTP only", m.DROP_RUN),
     _ftp_alone("largest-burst", "Largest rise of the queue in a round trip without a drop", m.LARGEST_BURST),
-    Figure(
-        "drop-functions", "Drop functions (slides 8 and 12), r = window / average", _drop_functions(200, 1.02)
-    ),
-    Figure("drop-functions-near", "The same below max_th", _drop_functions(90, 0.16)),
+    _drop_functions("drop-functions", "Drop functions (slides 8 and 12), r = window / average", 200, 1.02),
+    _drop_functions("drop-functions-near", "The same below max_th", 90, 0.16),
 )
 
 # Other queues: do they serve Web objects sooner than Drop Tail, RED and SHRED, and do they harm anybody?
@@ -543,52 +508,41 @@ def with_queues(queues: Queues) -> Study:
     paper = Changes({**net.QUEUE, **at(queues, "bottleneck")})
     or_none = Changes({**paper, UNCONGESTED: net.uncongested})
 
-    def again(one: Experiment, quick: Any, axes: dict[str, Any], queue: Changes = or_none) -> Experiment:
+    def again(
+        one: Experiment, axes: dict[str, Any], quick: dict[str, Any], queue: Changes = or_none
+    ) -> Experiment:
         options: Any = {"axes": {**axes, "queue": queue}, **forms(quick, variants={}, seeds=2)}
         return replace(one, name=f"today-{one.name}", **options)
 
     only = again(web_only, {}, {})
-    mixed = again(web_mixed, {"load": (0.7,)}, {"traffic.web.load": (0.5, 0.7)})
-    by_flows = again(ftp_mixed, {"flows": (10,)}, {"flows": net.flows(10, 40)})
-    ftp = again(ftp_only, {"flows": (10,)}, {"traffic.ftp.flows": (10, 40)}, paper)
+    mixed = again(web_mixed, {"traffic.web.load": (0.5, 0.7)}, {"load": (0.7,)})
+    by_flows = again(ftp_mixed, {"flows": net.flows(10, 40)}, {"flows": (10,)})
+    ftp = again(ftp_only, {"traffic.ftp.flows": (10, 40)}, {"flows": (10,)}, paper)
 
     older = ("Drop Tail", "RED")
-    response = normalised(by_flows[m.RESPONSE])
-    goodput, jain, of_all = ftp[m.FTP_ALONE], ftp[m.JAIN], mixed[m.GOODPUT]
-    times = [only[one] for one in (m.MEDIAN, m.P90, m.MEAN_TIME)]
-    heavy_tail = less(*(mixed[one].at(load=0.7) for one in m.BEYOND), than=older)
+    times, tails, timeouts = compared(only, mixed)
+    than_older, than_shred = (less(*times, than=others) for others in (older, ["SHRED"]))
+    on_time = less(*timeouts, than=["RED"])
+    response, goodput, jain = normalised(by_flows[m.RESPONSE]), ftp[m.FTP_ALONE], ftp[m.JAIN]
     no_harm = every(
         ratio(goodput, goodput.at(queue="RED")) >= 0.98, difference(jain, jain.at(queue="RED")) >= -0.05
     )
-    no_loss = ratio(of_all, of_all.at(queue="RED")) >= 0.98
-    timeouts = less(only[m.SHORT_TIMEOUTS], mixed[m.SHORT_TIMEOUTS].at(load=0.7), than=["RED"])
-    several = (*OVERVIEW, m.GOODPUT)
-    of_mixed, of_ftp = [mixed[one].at(load=0.7) for one in several], [ftp[one].at(flows=10) for one in m.FTP]
+    of_all = mixed[m.GOODPUT]
     bars = _bars(response.among(queue=tuple(paper)), x="flows", by="queue")
-
-    ours = partial(Claim, origin="ours")
+    of_ftp = overview([ftp[one].at(flows=10) for one in m.FTP], by="queue")
+    of_mixed = _overview(mixed, m.GOODPUT, load=0.7)
     return Study.of(
         "shred-today",
         f"{TITLE}, with the queues of today",
         *(only, mixed, by_flows, ftp),
         ours(
-            "T-SH-1",
-            "Web-only: better performance than Drop Tail and RED.",
-            less(*times, than=older),
-            "slide 27, of SHRED",
-            ("cdf-alone",),
+            "T-SH-1", "Web-only: better performance than Drop Tail and RED.", than_older, "slide 27, of SHRED"
         ),
-        ours(
-            "T-SH-1s",
-            "Web-only: better performance than SHRED.",
-            less(*times, than=["SHRED"]),
-            "ours, beyond slide 27",
-            ("cdf-alone",),
-        ),
+        ours("T-SH-1s", "Web-only: better performance than SHRED.", than_shred, "ours, beyond slide 27"),
         ours(
             "T-SH-3",
             "Beside FTP flows: better than RED and Drop Tail in the heavy tail.",
-            heavy_tail,
+            less(*tails, than=older),
             "slide 27, of SHRED",
             ("tail-mixed",),
         ),
@@ -597,43 +551,38 @@ def with_queues(queues: Queues) -> Study:
             "Lower object transmission times than RED and Drop Tail with 10 and 40 FTP flows.",
             less(response, than=older),
             "slide 33, of SHRED",
-            ("by-flows",),
         ),
         ours(
             "T-SH-6s",
             "Lower object transmission times than SHRED with 10 and 40 FTP flows.",
             less(response, than=["SHRED"]),
             "ours, beyond slide 33",
-            ("by-flows",),
         ),
         ours(
             "T-SH-8",
             "FTP traffic is not harmed: goodput and fairness are as with RED.",
             no_harm,
             "slide 33, of SHRED; how little is no harm is ours",
-            ("overview-ftp",),
         ),
         ours(
             "T-SH-9",
             "The network as a whole does not lose performance.",
-            no_loss,
+            ratio(of_all, of_all.at(queue="RED")) >= 0.98,
             "the project's page, of SHRED; how little is no loss is ours",
-            ("overview-mixed",),
         ),
         ours(
             "T-SH-10",
             "Short Web flows have fewer time-outs than under RED.",
-            timeouts,
+            on_time,
             "the abstract, of SHRED",
-            ("overview-alone", "overview-mixed"),
         ),
         net.SENDERS,
-        Figure("cdf-alone", "Object transmission time, Web only, 100 %", cdf(share_beyond(only))),
-        Figure("tail-mixed", "Web 70 % beside 10 FTP flows: tail", tail(share_beyond(mixed).at(load=0.7))),
+        Figure("cdf-alone", "Object transmission time, Web only, 100 %", cdf(only)),
+        Figure("tail-mixed", "Web 70 % beside 10 FTP flows: tail", tail(mixed, load=0.7)),
         Figure("by-flows", "Normalised Web response time, Web 50 % beside FTP flows", bars),
-        Table("overview-alone", "Web only, 100 %", overview([only[one] for one in several], by="queue")),
-        Table("overview-mixed", "Web 70 % beside 10 FTP flows", overview(of_mixed, by="queue")),
-        Table("overview-ftp", "10 FTP flows alone", overview(of_ftp, by="queue")),
+        Table("overview-alone", "Web only, 100 %", _overview(only, m.GOODPUT)),
+        Table("overview-mixed", "Web 70 % beside 10 FTP flows", of_mixed),
+        Table("overview-ftp", "10 FTP flows alone", of_ftp),
         paper=PAPER,
         question="Do other queues help Web transfers as SHRED does, knowing nothing of their senders?",
         answer=lambda found: counted(found, "of what SHRED was claimed to do"),
@@ -641,11 +590,7 @@ def with_queues(queues: Queues) -> Study:
     )
 
 
-def _checks(results: ExperimentResults) -> list[str]:
-    """MSER-5 on the number of open transfers, averaged over seeds, against the warm-up of 20 s."""
-    series = [one[m.ACTIVE].among(queue=QUEUES) for one in (web_only, web_mixed, ftp_mixed)]
-    return warm_up_warning(series, results, m.SERIES_STEP_S, "the talk's 20 s", net.WARM_UP_S)
-
+_open_transfers = [one[m.ACTIVE].among(queue=QUEUES) for one in (web_only, web_mixed, ftp_mixed)]
 
 STUDY = Study.of(
     "shred",
@@ -654,6 +599,8 @@ STUDY = Study.of(
     *net.DECISIONS,
     paper=PAPER,
     question="Can a router treat short Web transfers better by looking at their senders' congestion windows?",
-    checks=_checks,
+    checks=lambda results: warm_up_warning(
+        _open_transfers, results, m.SERIES_STEP_S, "the talk's 20 s", net.WARM_UP_S
+    ),
     with_queues=with_queues,
 )

@@ -9,7 +9,7 @@ from typing import Any
 from aqmlab.scenario import changed
 from aqmlab.studies.shared import queue_with
 from aqmlab.study import Decision, Variant
-from aqmlab.sweep import Change, Changes
+from aqmlab.sweep import Changes
 
 MSS = "934B"
 """Of data in a packet of 974 B, slide 17."""
@@ -28,7 +28,6 @@ DISCIPLINES: dict[str, dict[str, Any]] = {
 }
 
 PI = {"q_ref": "60p", "limit": "225p"}  # RED's target: midway between its thresholds
-
 HINT_ON_PI: dict[str, dict[str, Any]] = {
     "PI": {"kind": "pi", **PI},
     "PISA": {"kind": "pisa", "window_weight": 0.002, "pi": PI},
@@ -59,14 +58,7 @@ def flows(*counts: int) -> Changes:
     )
 
 
-OBJECT_SIZES: dict[str, Any] = {
-    "kind": "lomax",
-    "mean": "10kB",
-    "shape": 1.2,
-    "minimum": "12B",
-    "maximum": "2MB",
-}
-
+OBJECT_SIZES = {"kind": "lomax", "mean": "10kB", "shape": 1.2, "minimum": "12B", "maximum": "2MB"}
 SIZES = {
     f"{cut}, {mean}": {**OBJECT_SIZES, "truncation": truncation, "calibration": calibration}
     for mean, calibration in (("mean 10 kB", "exact"), ("10 kB before the cut", "nominal"))
@@ -78,14 +70,17 @@ PAGES = {most: {"kind": "discrete-uniform", "minimum": 1, "maximum": most} for m
 """Pages of 1 to so many objects at random."""
 
 FTP = {"kind": "ftp", "flows": 10, "stagger": "10s"}
-
-
 ONE_OBJECT = {"kind": "constant", "value": 1}
 
 
 def web(load: float, objects: Mapping[str, Any] = ONE_OBJECT) -> dict[str, Any]:
     """Pages that make a share of the bottleneck's rate."""
     return {"kind": "web", "load": load, "objects": objects}
+
+
+def beside_ftp(load: float, objects: Mapping[str, Any] = ONE_OBJECT) -> dict[str, Any]:
+    """Pages, and ten FTP flows."""
+    return {"web": web(load, objects), "ftp": FTP}
 
 
 def dumbbell(
@@ -127,25 +122,21 @@ def _of_2003(table: dict[str, Any]) -> dict[str, Any]:
 
 
 def _redrawn(table: dict[str, Any]) -> dict[str, Any]:
-    if "web" in table["traffic"]:
-        table["traffic"]["web"]["sizes"] = {**OBJECT_SIZES, "truncation": "redraw"}
-    return table
+    redrawn = {"traffic.web.sizes": {**OBJECT_SIZES, "truncation": "redraw"}}
+    return changed(table, redrawn) if "web" in table["traffic"] else table
 
 
-def _linux(**ecn: str) -> Change:
-    """TCP of Linux 6.1 in packets of the same size."""
-    return {"tcp": {"profile": "linux-6", "connection": {"mss": MSS}, **({"ecn": ecn} if ecn else {})}}
-
+_RTO_1_S = {"tcp.rto.min": "1s"}
+_ZERO_RATIO = queue_with("shred", floor="zero-ratio")
+_LINUX = {"profile": "linux-6", "connection": {"mss": MSS}}
+_LINUX_ECN = _LINUX | {"ecn": {"mode": "on"}}
 
 _red_only = Variant("RED not gentle", "RED drops everything above max_th.", queue_with("red", gentle=False))
 _both = Variant("nobody gentle", "SHRED, too, drops everything above max_th.", partial(_red, gentle=False))
 _literal = Variant("floor none", "SHRED's formulas taken literally.", queue_with("shred", floor="none"))
-_steeper = Variant(
-    "floor zero-ratio", "SHRED's line gets steeper: it keeps max_p.", queue_with("shred", floor="zero-ratio")
-)
+_steeper = Variant("floor zero-ratio", "SHRED's line gets steeper: it keeps max_p.", _ZERO_RATIO)
 _wait = Variant("wait", "ns-2's: no drop until count times p reaches 1.", partial(_red, spacing="wait"))
 _larger = Variant("packets of 1040 B", "Payload 1000 B, on the wire 1040 B.", _packets_of_1000)
-_RTO_1_S = {"tcp.rto.min": "1s"}
 _tcp = (
     Variant(
         "as ns-2 came in 2003", "Its TCP and timers, RED that waits, hosts that answer at once.", _of_2003
@@ -195,8 +186,10 @@ SENDERS = Decision(
     "Those of the study: Reno of ns-2.35, an initial window of 2, no SACK, no ECN.",
     "So other queues stand beside the paper's in the paper's own setting.",
     (
-        Variant("linux-6 senders", "TCP of Linux 6.1: CUBIC, SACK, RACK, initial window 10.", _linux()),
-        Variant("linux-6 senders with ECN", "The same with ECN, for queues that mark.", _linux(mode="on")),
+        Variant(
+            "linux-6 senders", "TCP of Linux 6.1: CUBIC, SACK, RACK, initial window 10.", {"tcp": _LINUX}
+        ),
+        Variant("linux-6 senders with ECN", "The same with ECN, for queues that mark.", {"tcp": _LINUX_ECN}),
     ),
 )
 """What is decided where other queues are tried."""

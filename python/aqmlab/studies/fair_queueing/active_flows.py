@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
@@ -118,6 +117,7 @@ def fluid(duration_s: int, load: float = 0.5, **record: Any) -> dict[str, Any]:
 
 
 NUMBER_LOADS = (0.5, 0.6, 0.7, 0.8, 0.9)
+"""Claims that speak of loads below 90 % leave out the last of these, and of `TRACE_LOADS`."""
 
 number = Experiment(
     "number",
@@ -131,34 +131,30 @@ number = Experiment(
 
 _ELASTIC = {"load": 0.5, "peak_rate": "1Mbps"}
 _STREAMING = {**_ELASTIC, "service": "streaming"}
-_SLOW = {"peak_rate": "10kbps", "sizes": {"kind": "exponential", "mean": "10kB"}}
+_SLOW = {**_STREAMING, "peak_rate": "10kbps", "sizes": {"kind": "exponential", "mean": "10kB"}}
+_BEHIND = {"streaming, 1 Mb/s": _STREAMING, "elastic, at most 1 Mb/s": _ELASTIC, "streaming, 10 kb/s": _SLOW}
 
 example = Experiment(
     "example",
     "Fluid link, background 0.5, in all 0.6",
     fluid(20000, load=0.1),
-    {
-        "traffic.background": {
-            "streaming, 1 Mb/s": _STREAMING,
-            "elastic, at most 1 Mb/s": _ELASTIC,
-            "streaming, 10 kb/s": _STREAMING | _SLOW,
-        }
-    },
+    {"traffic.background": _BEHIND},
     m.NUMBER,
     quick=Form(seeds=3, changes={"duration": "5000s"}),
 )
 
-PEAKS = {"at most 1 Mb/s": "1Mbps", "at most 10 Mb/s": "10Mbps", "no peak rate": None}
-_PEAK = {name: {"traffic.flows.peak_rate": rate} for name, rate in PEAKS.items()}
+PEAKS_MBPS = {"at most 1 Mb/s": 1, "at most 10 Mb/s": 10, "no peak rate": math.inf}
+_PEAK = {
+    name: {"traffic.flows.peak_rate": f"{rate}Mbps" if rate < math.inf else None}
+    for name, rate in PEAKS_MBPS.items()
+}
+_REGIME_LOADS = (0.3, 0.5, 0.6, 0.7, 0.8, 0.85, 0.9, 0.95, 1.05, 1.2)
 
 regimes = Experiment(
     "regimes",
     "Fluid link",
     fluid(1000),
-    {
-        "peak": Changes(_PEAK),
-        "traffic.flows.load": (0.3, 0.5, 0.6, 0.7, 0.8, 0.85, 0.9, 0.95, 1.05, 1.2),
-    },
+    {"peak": Changes(_PEAK), "traffic.flows.load": _REGIME_LOADS},
     m.REGIME,
     seeds=5,
     quick=Form(seeds=3, changes={"duration": "200s"}),
@@ -205,16 +201,13 @@ def most(what: str, tail: Variable) -> Estimate:
     )
 
 
-def _below_90_percent(loads: Sequence[float]) -> list[float]:
-    return [load for load in loads if load < 0.9]
-
-
 def _likely(of: Variable, chance: float) -> Rule:
     """Whether something is as likely as that, within a fifth."""
     return mean_of(of).within(0.8 * chance, 1.2 * chance)
 
 
 five = example[m.FIVE]
+_ABOUT_1_MBPS = ("streaming, 1 Mb/s", "elastic, at most 1 Mb/s")
 _OF_EXAMPLE = ("example", "five-flows")
 
 CLAIMS = (
@@ -244,7 +237,7 @@ CLAIMS = (
         "At loads below 90 %: fewer than 100 bottlenecked flows, O(100) packets of others, at most about 500 "
         "active flows.",
         every(
-            most("bottlenecked flows", number[m.TAIL].among(load=_below_90_percent(NUMBER_LOADS))) < 100,
+            most("bottlenecked flows", number[m.TAIL].among(load=NUMBER_LOADS[:-1])) < 100,
             most("packets waiting", scale[m.WAITING_TAIL].at(mix="1 Mb/s flows", load=0.85)) <= 500,
             most("active flows", scale[m.ACTIVE_TAIL].at(load=0.85)) <= 500,
         ),
@@ -255,7 +248,7 @@ CLAIMS = (
         "R16t.2",
         "At most 500 active flows of a made-up trace with the published properties of one of an OC-48 link, "
         "at the rates of slower lines.",
-        most("active flows", trace[m.TRACE_TAIL].among(load=_below_90_percent(TRACE_LOADS))) <= 500,
+        most("active flows", trace[m.TRACE_TAIL].among(load=TRACE_LOADS[:-1])) <= 500,
         "the trace was not at hand: made up by us",
     ),
     sheet(
@@ -292,15 +285,16 @@ CLAIMS = (
     ours(
         "R21c",
         "The formula holds with background flows of 1 Mb/s, too.",
-        _likely(five.among(background=example.values("background")[:2]), laws.FORMULA),
+        _likely(five.among(background=_ABOUT_1_MBPS), laws.FORMULA),
         "the example",
         _OF_EXAMPLE,
     ),
 )
 
-_limited_waits = query(alone[m.ALONE_WAIT].at(mix="1 Mb/s flows", queue="FIFO"))
 # Where 1 Mb/s flows leave so much room that laws of their wait are of use.
-_with_room = _limited_waits.where(lambda load: laws.full_share(load) < 0.1, "load")
+_with_room = query(alone[m.ALONE_WAIT].at(mix="1 Mb/s flows", queue="FIFO")).where(
+    lambda load: laws.full_share(load) < 0.1, "load"
+)
 _wait_laws = stacked(
     "queue",
     {
@@ -308,9 +302,8 @@ _wait_laws = stacked(
         for name, periodic in (("modulated M/G/1", False), ("modulated periodic sources", True))
     },
 ).tagged(mix="1 Mb/s flows")
-_lost_and_waits = stacked(
-    "measure", {"wait (ms)": alone[m.ALONE_WAIT], "lost (%)": scaled(alone[m.LOSS], 100, "%")}
-)
+_lost = scaled(alone[m.LOSS], 100, "%")
+_lost_and_waits = stacked("measure", {"wait (ms)": alone[m.ALONE_WAIT], "lost (%)": _lost})
 
 NAMED_LOAD = "load {:g}".format
 
@@ -344,9 +337,7 @@ def _over_time(measured: Measured) -> Variable:
 
 def _table_of_regimes(results: ExperimentResults) -> pl.DataFrame:
     def throughput_mbps(peak: str, load: float) -> float:
-        rate = PEAKS[peak]
-        share = metrics.bits_per_second(rate) / (1e6 * laws.RATE_MBPS) if rate else math.inf
-        return throughput_law(load, share) * laws.RATE_MBPS
+        return throughput_law(load, PEAKS_MBPS[peak] / laws.RATE_MBPS) * laws.RATE_MBPS
 
     full, throughput = regimes["link.saturated"], regimes[m.THROUGHPUT]
     of_law = query(throughput).law(throughput_mbps, "peak", "load")
@@ -359,8 +350,8 @@ def _table_of_regimes(results: ExperimentResults) -> pl.DataFrame:
 _path = partial(_curve, x="time_s", x_limits=(0.0, float(PATH_S)))
 _in_progress = query(_over_time(flow_paths[m.IN_PROGRESS])).told(load=NAMED_LOAD)
 _by_load = {"by": "load", "panel": "load", "y_label": "flows in progress", "y_limits": (0.0, 30.0)}
-_demand = _over_time(regime_paths[m.DEMAND])
-_by_regime = {"by": "regime", "panel": "regime", "y_label": "sum of peak rates / capacity"}
+_log: dict[str, Any] = {"log_y": True, "y_limits": (0.2, 500.0)}
+_by_regime = {"by": "regime", "panel": "regime", "y_label": "sum of peak rates / capacity", **_log}
 _by_mix: dict[str, Any] = {"by": ("measure", "load"), "panel": "mix", "y_limits": (1.0, 1000.0)}
 
 FIGURES = (
@@ -391,7 +382,7 @@ FIGURES = (
     Figure(
         "regime-paths",
         "Three regimes",
-        _path(_demand, log_y=True, y_limits=(0.2, 500.0), levels={"capacity": 1.0}, **_by_regime),
+        _path(_over_time(regime_paths[m.DEMAND]), levels={"capacity": 1.0}, **_by_regime),
         "What the flows in progress could take of the link: transparent (1 Mb/s flows, load 0.5), elastic "
         "(no peak rate, 0.8), overload (no peak rate, 1.1).",
     ),

@@ -11,7 +11,7 @@ from aqmlab.measures import Measure
 from aqmlab.results.labels import Labels
 from aqmlab.results.rule import Estimate, difference, every, mean_of, ratio
 from aqmlab.results.table import Row
-from aqmlab.results.variable import Variable, per_seed
+from aqmlab.results.variable import per_seed
 from aqmlab.studies.fair_queueing import measures as m
 from aqmlab.studies.fair_queueing import network as net
 from aqmlab.studies.fair_queueing.blocks import BLOCKS, CASES, FLOWS, PLOTS, Plot
@@ -79,19 +79,19 @@ def _of_plot(plot: Plot) -> dict[str, Any]:
     return {**background, "bottleneck.queue.limit": f"{plot.buffer}p", **net.BOTTLENECKED[plot.flows]}
 
 
-def _senders(plot: Plot) -> dict[str, Any]:
-    return {"record.senders": [path.removeprefix("traffic.") for path in net.BOTTLENECKED[plot.flows]]}
-
-
 _PLOTS = {
     name: {"bottleneck.queue": net.QUEUES[plot.queue], **_of_plot(plot)} for name, plot in PLOTS.items()
+}
+_SENDERS = {
+    name: {"record.senders": [path.removeprefix("traffic.") for path in net.BOTTLENECKED[plot.flows]]}
+    for name, plot in PLOTS.items()
 }
 
 paths = Experiment(
     "paths",
     "The talk's plots",
     net.link(net.POISSON_PACKETS, duration=f"{m.SHOWN_S}s", queue_every=f"{m.USE_STEP_S:g}s"),
-    {"plot": Changes({name: {**change, **_senders(PLOTS[name])} for name, change in _PLOTS.items()})},
+    {"plot": Changes({name: {**change, **_SENDERS[name]} for name, change in _PLOTS.items()})},
     m.PATH,
     seeds=1,
 )
@@ -120,17 +120,18 @@ def pair_name(pair: tuple[str, str]) -> str:
     return " / ".join(m.LAW_NAMES[law] for law in pair)
 
 
-def _pairs(name: str, queue: str, recovery: Changes, **options: Any) -> Experiment:
-    two = Changes({pair_name(pair): net.beside(**dict.fromkeys(pair, 1)) for pair in PAIRS})
-    scenario = net.link(net.POISSON_PACKETS, queue=queue)
-    return _long(
-        name, f"Two flows, {queue}, 625 packets", scenario, {"pair": two, "recovery": recovery}, **options
-    )
+_two = Changes({pair_name(pair): net.beside(**dict.fromkeys(pair, 1)) for pair in PAIRS})
+_newreno = {"NewReno": net.RECOVERY["NewReno"]}
 
-
-_newreno = Changes({"NewReno": net.RECOVERY["NewReno"]})
-pairs = _pairs("pairs", "FQ", net.RECOVERY)
-pairs_fifo = _pairs("pairs-fifo", "FIFO", _newreno, quick=Form(seeds=1, changes=SHORT))
+_fair = net.link(net.POISSON_PACKETS, queue="FQ")
+pairs = _long("pairs", "Two flows, FQ, 625 packets", _fair, {"pair": _two, **_RECOVERY})
+pairs_fifo = _long(
+    "pairs-fifo",
+    "Two flows, FIFO, 625 packets",
+    _PACKETS,
+    {"pair": _two, "recovery": Changes(_newreno)},
+    quick=Form(seeds=1, changes=SHORT),
+)
 
 # Without a bottlenecked flow nobody recovers: one run for all recoveries.
 _flow_or_none = {"flows": Changes({"none": net.RECOVERY["NewReno"], **net.flows("1 Reno")["flows"]})}
@@ -334,18 +335,17 @@ def _windows(row: Row) -> Iterator[tuple[Labels, float]]:
             yield {"flow": flow, "time_s": step * m.WINDOW_STEP_S}, packets
 
 
-def _window(plot: str) -> Query:
-    return of_runs(paths, _windows, "flow", "time_s", plot=plot)
-
-
-def _use(plot: str) -> Variable:
-    times_s = [step * m.USE_STEP_S for step in range(1, round(m.SHOWN_S / m.USE_STEP_S) + 1)]
-    return paths[m.USE].at(plot=plot).unrolled("time_s", times_s)
-
-
-_OF_BLOCK: Mapping[str, tuple[Callable[[str], Asked], Mapping[str, Any]]] = {
-    "windows": (_window, {"by": "flow", "y_label": "congestion window (packets)", "y_limits": (0.0, 1000.0)}),
-    "utilisation": (_use, {"by": "plot", "y_label": "utilisation", "y_limits": (0.0, 1.02)}),
+_seconds = [step * m.USE_STEP_S for step in range(1, round(m.SHOWN_S / m.USE_STEP_S) + 1)]
+_used = paths[m.USE].unrolled("time_s", _seconds)
+_PLOTTED: Mapping[str, tuple[Callable[[str], Asked], Mapping[str, Any]]] = {
+    "windows": (
+        lambda plot: of_runs(paths, _windows, "flow", "time_s", plot=plot),
+        {"by": "flow", "y_label": "congestion window (packets)", "y_limits": (0.0, 1000.0)},
+    ),
+    "utilisation": (
+        lambda plot: _used.at(plot=plot),
+        {"by": "plot", "y_label": "utilisation", "y_limits": (0.0, 1.02)},
+    ),
 }
 """What is plotted of each run of a block, side by side."""
 
@@ -377,7 +377,7 @@ FIGURES = (
             f"{block.background} of 25 Mb/s behind; NewReno, one run, from its start.",
         )
         for name, block in BLOCKS.items()
-        for what, (of, options) in _OF_BLOCK.items()
+        for what, (of, options) in _PLOTTED.items()
     ),
     Figure(
         "available",

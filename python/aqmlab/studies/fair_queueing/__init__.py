@@ -1,11 +1,7 @@
 """Fair queueing and congestion control (J. Roberts with J. Augé: a talk of September 2005).
 
-Question: if routers enforce fair sharing flow by flow, are end systems free to use any transport, and is
-the number of flows that a router must schedule small whatever the rate of its link?
-The talk: yes. Only flows with a packet in the queue need state, and at usual loads there are a few hundred;
-small FIFO buffers starve a flow that could fill the link, HighSpeed TCP starves Reno, and fair queueing with
-drops from the longest queue mends both. Ours: everything it leaves open, listed on the study's page and,
-where another answer is tried, in `network.py`; its results are known as sentences and plots, and as one
+The study's page tells what the talk says, and what we decided where it is silent; `network.py` has the
+decisions of which other answers are tried. The talk's results are known as sentences and plots, and as one
 number, 40 %.
 """
 

@@ -14,7 +14,7 @@ from aqmlab.charts.chart import Chart, Kind, check_kind, with_numbers
 from aqmlab.results.labels import Labels
 from aqmlab.results.table import ExperimentResults
 from aqmlab.results.variable import Variable, seeds_of, series
-from aqmlab.study.query import ENDS, Asked, check_axes, label_of, means, query
+from aqmlab.study.query import ENDS, Shown, check_axes, label_of, means, query
 
 Draws = Callable[[ExperimentResults], Chart]
 
@@ -26,7 +26,7 @@ APART = ", "
 class Line:
     """A query that is drawn from the runs of a study."""
 
-    asked: Asked
+    shown: Shown
     x: str | None
     by: Sequence[str] | None
     panel: Sequence[str] | None
@@ -39,7 +39,7 @@ class Line:
 
     def __call__(self, results: ExperimentResults) -> Chart:
         """The chart of what the runs show."""
-        shown = query(self.asked)
+        shown = query(self.shown)
         found = list(shown.find(results))
         x, groups, panels = self._places([point for point, _ in found])
         axes = tuple(dict.fromkeys((*panels, *groups, x)))
@@ -73,7 +73,7 @@ class Line:
             by=" and ".join(groups) or "line",
             panel=" and ".join(panels) or None,
             x_label=label,
-            y_label=self.y_label or label_of(self.asked),
+            y_label=self.y_label or label_of(self.shown),
             **options,
         )
 
@@ -82,7 +82,7 @@ class Line:
         groups, panels = tuple(self.by or ()), tuple(self.panel or ())
         if self.x is not None:
             return self.x, groups, panels
-        rest = [label for label in self.asked.axes if label not in (*groups, *panels)]
+        rest = [label for label in self.shown.axes if label not in (*groups, *panels)]
         numeric = (one for one in rest if quantities.numbers_of([point[one] for point in points]) is not None)
         x = next(numeric, rest[0])
         rest.remove(x)
@@ -92,14 +92,14 @@ class Line:
             panels = (rest.pop(0),)
         if rest:
             raise ValueError(
-                f"{label_of(self.asked)}: {', '.join(rest)} has no place in the chart: choose a value with "
+                f"{label_of(self.shown)}: {', '.join(rest)} has no place in the chart: choose a value with "
                 "at(), or name x, by and panel"
             )
         return x, groups, panels
 
 
 def line(
-    asked: Asked,
+    shown: Shown,
     *,
     x: str | None = None,
     by: str | Sequence[str] | None = None,
@@ -123,11 +123,11 @@ def line(
     if kind is not None:
         check_kind(kind)
     if x is not None:
-        check_axes(asked, tuple(dict.fromkeys((*(panels or ()), *(groups or ()), x))))
-    elif not asked.axes:
-        raise ValueError(f"{label_of(asked)}: has no axis to be drawn against")
+        check_axes(shown, tuple(dict.fromkeys((*(panels or ()), *(groups or ()), x))))
+    elif not shown.axes:
+        raise ValueError(f"{label_of(shown)}: has no axis to be drawn against")
     return Line(
-        asked=asked,
+        shown=shown,
         x=x,
         by=groups,
         panel=panels,

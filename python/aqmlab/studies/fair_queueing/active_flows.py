@@ -23,7 +23,7 @@ from aqmlab.studies.shared import ours, sheet
 from aqmlab.study import Claim, Experiment, Figure, Form, Table
 from aqmlab.study.charts import line
 from aqmlab.study.publication import Part
-from aqmlab.study.query import Asked, joined, law, means, query, scaled, stacked
+from aqmlab.study.query import Shown, joined, law, means, query, scaled, stacked
 from aqmlab.study.tables import crossed, listed
 from aqmlab.sweep import Changes
 
@@ -308,14 +308,14 @@ _lost_and_waits = stacked("measure", {"wait (ms)": alone[m.ALONE_WAIT], "lost (%
 NAMED_LOAD = "load {:g}".format
 
 _geometric = law(laws.bottlenecked_law, flows=range(31), load=NUMBER_LOADS).tagged(sizes="law")
-_number = joined(number[m.TAIL].unrolled("flows", range(31)), _geometric).told(load=NAMED_LOAD)
+_number = joined(number[m.TAIL].unrolled("flows", range(31)), _geometric).relabelled(load=NAMED_LOAD)
 _formula = law(lambda flows: laws.bottlenecked_law(flows, 0.6, 0.5), flows=range(8)).tagged(background="law")
 _example = joined(example[m.TAIL].unrolled("flows", range(8)), _formula)
-_one_to_six = _example.where(lambda flows: 1 <= flows <= 6, "flows").told(
+_one_to_six = _example.where(lambda flows: 1 <= flows <= 6, "flows").relabelled(
     flows="i = {}".format, background=lambda name: "formula" if name == "law" else name
 )
 _most_active = most("active flows", scale[m.ACTIVE_TAIL])
-_active = stacked("measure", {"mean": scale[m.ACTIVE], "99.9 %": _most_active}).told(load=NAMED_LOAD)
+_active = stacked("measure", {"mean": scale[m.ACTIVE], "99.9 %": _most_active}).relabelled(load=NAMED_LOAD)
 
 TRACE_SHOWN = 500
 """Active flows that are drawn at most."""
@@ -341,14 +341,14 @@ def _table_of_regimes(results: ExperimentResults) -> pl.DataFrame:
 
     full, throughput = regimes["link.saturated"], regimes[m.THROUGHPUT]
     of_law = query(throughput).law(throughput_mbps, "peak", "load")
-    columns: dict[str, Asked] = {"time full (%)": full, "throughput (Mb/s)": throughput, "law (Mb/s)": of_law}
+    columns: dict[str, Shown] = {"time full (%)": full, "throughput (Mb/s)": throughput, "law (Mb/s)": of_law}
     table = listed(columns, "peak", "load", heads={"peak": "peak rate"})(results)
     shares = means(full, results, "peak", "load").select("load", pl.col("value") / 100)
     return table.insert_column(2, pl.Series("regime", [regime(*one) for one in shares.iter_rows()]))
 
 
 _path = partial(_curve, x="time_s", x_limits=(0.0, float(PATH_S)))
-_in_progress = query(_over_time(flow_paths[m.IN_PROGRESS])).told(load=NAMED_LOAD)
+_in_progress = query(_over_time(flow_paths[m.IN_PROGRESS])).relabelled(load=NAMED_LOAD)
 _by_load = {"by": "load", "panel": "load", "y_label": "flows in progress", "y_limits": (0.0, 30.0)}
 _log: dict[str, Any] = {"log_y": True, "y_limits": (0.2, 500.0)}
 _by_regime = {"by": "regime", "panel": "regime", "y_label": "sum of peak rates / capacity", **_log}
@@ -402,7 +402,7 @@ FIGURES = (
     Figure(
         "trace",
         "Active flows of a made-up trace like that of an OC-48 link, at slower and slower lines",
-        _curve(query(_more).told(load=NAMED_LOAD), log_y=True, y_limits=(1e-6, 1.0)),
+        _curve(query(_more).relabelled(load=NAMED_LOAD), log_y=True, y_limits=(1e-6, 1.0)),
         "Made up with the published properties: 16 % of 2.5 Gb/s, flows from 10 kb/s to 10 Mb/s, about 7000 "
         "in progress; replayed through deficit round robin.",
     ),

@@ -19,7 +19,7 @@ from aqmlab.studies.shared import sheet
 from aqmlab.study import Claim, Experiment, Figure, Form, Table
 from aqmlab.study.charts import line
 from aqmlab.study.publication import Part
-from aqmlab.study.query import Asked, Query, joined, of_runs, query, scaled, stacked
+from aqmlab.study.query import Query, Shown, joined, of_runs, query, scaled, stacked
 from aqmlab.study.tables import Crossed, crossed, listed
 from aqmlab.sweep import Changes
 
@@ -337,7 +337,7 @@ def _windows(row: Row) -> Iterator[tuple[Labels, float]]:
 
 _seconds = [step * m.USE_STEP_S for step in range(1, round(m.SHOWN_S / m.USE_STEP_S) + 1)]
 _used = paths[m.USE].unrolled("time_s", _seconds)
-_PLOTTED: Mapping[str, tuple[Callable[[str], Asked], Mapping[str, Any]]] = {
+_PLOTTED: Mapping[str, tuple[Callable[[str], Shown], Mapping[str, Any]]] = {
     "windows": (
         lambda plot: of_runs(paths, _windows, "flow", "time_s", plot=plot),
         {"by": "flow", "y_label": "congestion window (packets)", "y_limits": (0.0, 1000.0)},
@@ -359,7 +359,7 @@ def _waits(measure: Measure) -> Query:
 
 def _second_over_first(experiment: Experiment) -> Query:
     found = query(ratio(experiment[m.SECOND], experiment[m.FIRST]).at(recovery="NewReno"))
-    return found.told(pair=lambda names: "/".join(name[0].upper() for name in names.split(" / ")))
+    return found.relabelled(pair=lambda names: "/".join(name[0].upper() for name in names.split(" / ")))
 
 
 _over_time = partial(line, kind="curve", x="time_s", panel="plot", x_limits=(0.0, float(m.SHOWN_S)))
@@ -434,7 +434,7 @@ def _rates(experiment: Experiment) -> Query:
 
 
 _gained = (m.AVAILABLE, m.JAIN, m.BACKGROUND_LOSS)
-_together: dict[str, Asked] = {
+_together: dict[str, Shown] = {
     "HighSpeed (Mb/s)": several[m.HIGHSPEED].at(flows="HighSpeed + Reno"),
     "Reno (Mb/s)": several[m.RENO].at(flows="HighSpeed + Reno"),
     "ratio": highspeed_over_reno,

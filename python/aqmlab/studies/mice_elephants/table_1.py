@@ -190,7 +190,7 @@ _shares = of_runs(
     table_1, lambda row: m.steps(row[m.SHORT_SHARE], m.SHARE_STEP_S, 0.5, 100), "time_s", seeds=3
 )
 _of_three_runs = line(
-    _shares.told(seed="run {}".format),
+    _shares.relabelled(seed="run {}".format),
     kind="curve",
     x="time_s",
     by="seed",

@@ -422,7 +422,7 @@ FIGURES = (
     Figure(
         "threshold",
         "The edge's threshold over time, Exp 1, ITO 3 s",
-        _curve(_thresholds.told(seed="seed {}".format), by="seed", y_label="threshold L_t (packets)"),
+        _curve(_thresholds.relabelled(seed="seed {}".format), by="seed", y_label="threshold L_t (packets)"),
     ),
     Figure(
         "classified",
@@ -531,7 +531,7 @@ def _parameters(_: ExperimentResults) -> pl.DataFrame:
 
 _PARTS_OF_A_RUN = ((0, 0.25), (0.25, 0.5), (0.5, 0.75), (0.25, 0.75), (0.5, 1))
 _settled = [_of_cuts("median", lambda cuts: cuts[len(cuts) // 2]), _of_cuts("largest", lambda cuts: cuts[-1])]
-_in_percent = query(_carried).told(files="{:g} %".format)
+_in_percent = query(_carried).relabelled(files="{:g} %".format)
 
 TABLES = (
     Table(

@@ -105,7 +105,7 @@ def tail(beyond: Variable) -> Draws:
 
 
 def _by_load(id: str, title: str, variable: Variable) -> Figure:
-    by_percent = query(variable.among(queue=QUEUES)).told(load=lambda load: 100 * load)
+    by_percent = query(variable.among(queue=QUEUES)).relabelled(load=lambda load: 100 * load)
     label = "Web load (% of the bottleneck), beside 10 FTP flows"
     return Figure(id, title, line(by_percent, x="load", by="queue", x_label=label))
 
@@ -148,7 +148,7 @@ def _compared(one: Variable) -> Query:
 
 
 _readings = joined(
-    _compared(mixed).told(load=lambda load: f"{100 * load:.0f} % Web load").renamed(load="reading"),
+    _compared(mixed).relabelled(load=lambda load: f"{100 * load:.0f} % Web load").renamed(load="reading"),
     _compared(web_mixed[m.MEDIAN].averaged("load")).tagged(reading="all loads: medians"),
     _compared(web_mixed[m.SLOWDOWN].averaged("load")).tagged(
         reading="all loads: mean of each object's time over its ideal time"
@@ -262,7 +262,7 @@ def _gain_over_red(time: Variable) -> Variable:
 def _page_times(one: Measured, several: Experiment) -> Query:
     """Of pages of one object and of several, over those of pages without congestion."""
     single, more = (query(normalised(time).among(queue=QUEUES)) for time in (one, several[m.RESPONSE]))
-    return joined(single.tagged(objects="1"), more.told(objects=lambda most: f"1-{most}"))
+    return joined(single.tagged(objects="1"), more.relabelled(objects=lambda most: f"1-{most}"))
 
 
 _one_object = web_mixed[m.RESPONSE].at(load=0.7)
@@ -415,7 +415,7 @@ def _offered(experiment: Experiment) -> Query:
 
 _loads = joined(
     _offered(web_only).tagged(load=100.0, runs="web-only"),
-    _offered(web_mixed).told(load=lambda load: 100 * load).tagged(runs="web-mixed"),
+    _offered(web_mixed).relabelled(load=lambda load: 100 * load).tagged(runs="web-mixed"),
 )
 _active = web_only[m.MEAN_ACTIVE]
 TALK_ACTIVE = 140

@@ -27,7 +27,9 @@ NEWRENO = {"recovery": ("NewReno",)}
 SHORT = {"duration": "100s"}
 _BACKGROUND: net.Axes = {"traffic.background": net.BACKGROUNDS}
 _RECOVERY: net.Axes = {"recovery": net.RECOVERY}
-_PACKETS = net.link(net.POISSON_PACKETS)
+_BUFFERS = net.buffers(20, 100, 625)
+_FLOWS, _PACKETS = net.link(net.POISSON_FLOWS), net.link(net.POISSON_PACKETS)
+_ONCE = Form(seeds=1, changes=SHORT)
 
 
 def _long(name: str, title: str, scenario: dict[str, Any], axes: net.Axes, **fields: Any) -> Experiment:
@@ -40,8 +42,8 @@ def _long(name: str, title: str, scenario: dict[str, Any], axes: net.Axes, **fie
 one = _long(
     "one",
     "One flow",
-    net.link(net.POISSON_FLOWS),
-    net.flows("1 Reno", "1 HighSpeed") | _BACKGROUND | net.buffers(20, 100, 625) | _RECOVERY,
+    _FLOWS,
+    net.flows("1 Reno", "1 HighSpeed") | _BACKGROUND | _BUFFERS | _RECOVERY,
     varied=Form(axes={**NEWRENO, "background": (FLOWS,)}),
     varied_quick=Form(seeds=2, axes={"buffer": (20,)}, changes=SHORT),
 )
@@ -56,11 +58,7 @@ several = _long(
     varied_quick=Form(seeds=2, axes={"buffer": (625,)}, changes=SHORT),
 )
 baseline = _long(
-    "baseline",
-    "The background alone",
-    net.link(net.POISSON_FLOWS),
-    _BACKGROUND | net.buffers(20, 100, 625),
-    quick=Form(seeds=3, changes=SHORT),
+    "baseline", "The background alone", _FLOWS, _BACKGROUND | _BUFFERS, quick=Form(seeds=3, changes=SHORT)
 )
 windows = _long(
     "windows",
@@ -101,15 +99,11 @@ steady = _long(
     net.link(net.POISSON_PACKETS, duration=f"{net.WARM_UP_S + 1000}s"),
     {"plot": Changes(_PLOTS)},
     seeds=2,
-    quick=Form(seeds=1, changes=SHORT),
+    quick=_ONCE,
 )
 _cases = Changes({name: _of_plot(plot) for name, plot in CASES.items()})
-orders = _long(
-    "orders",
-    "Blocks with fair queueing",
-    _PACKETS,
-    {"bottleneck.queue": net.ORDERS, "case": _cases, **_RECOVERY},
-)
+_ordered: net.Axes = {"bottleneck.queue": net.ORDERS, "case": _cases, **_RECOVERY}
+orders = _long("orders", "Blocks with fair queueing", _PACKETS, _ordered)
 
 RIVALS = (*net.CONTROLS, m.UNRESPONSIVE)
 PAIRS = tuple(itertools.combinations(RIVALS, 2))
@@ -121,16 +115,12 @@ def pair_name(pair: tuple[str, str]) -> str:
 
 
 _two = Changes({pair_name(pair): net.beside(**dict.fromkeys(pair, 1)) for pair in PAIRS})
-_newreno = {"NewReno": net.RECOVERY["NewReno"]}
+_newreno = Changes({"NewReno": net.RECOVERY["NewReno"]})
 
 _fair = net.link(net.POISSON_PACKETS, queue="FQ")
 pairs = _long("pairs", "Two flows, FQ, 625 packets", _fair, {"pair": _two, **_RECOVERY})
 pairs_fifo = _long(
-    "pairs-fifo",
-    "Two flows, FIFO, 625 packets",
-    _PACKETS,
-    {"pair": _two, "recovery": Changes(_newreno)},
-    quick=Form(seeds=1, changes=SHORT),
+    "pairs-fifo", "Two flows, FIFO, 625 packets", _PACKETS, {"pair": _two, "recovery": _newreno}, quick=_ONCE
 )
 
 # Without a bottlenecked flow nobody recovers: one run for all recoveries.
@@ -139,7 +129,7 @@ delay = _long(
     "delay",
     "The background's packets",
     net.link(net.POISSON_FLOWS, duration="80s", packets=["bottleneck"]),
-    _BACKGROUND | net.buffers(20, 100, 625) | _RECOVERY | _flow_or_none,
+    _BACKGROUND | _BUFFERS | _RECOVERY | _flow_or_none,
     measures=m.DELAY,
     quick=Form(seeds=3, axes={**NEWRENO, "background": (FLOWS,)}, changes={"duration": "40s"}),
 )

@@ -19,7 +19,7 @@ from aqmlab.results import pairs
 from aqmlab.results.rule import difference, mean_of, ratio, unpaired_ratio
 from aqmlab.results.table import Results, Row
 from aqmlab.store import Store
-from aqmlab.store.asked import Asked, AskedRuns
+from aqmlab.store.selection import SelectedRuns, Selection
 from aqmlab.sweep import Sweep
 
 AXES: Mapping[str, tuple[Any, ...]] = {
@@ -338,7 +338,7 @@ def test_a_table_shows_itself() -> None:
 # The store's pivot
 
 
-def kept(chance: random.Random) -> tuple[Store, Asked]:
+def kept(chance: random.Random) -> tuple[Store, Selection]:
     """A store of made-up runs with values of all kinds, and which of them are asked for."""
     store = Store.in_memory()
     keys = ["x@1", "x@2", "whole@1", "list@1", "mixed@1"]
@@ -358,35 +358,35 @@ def kept(chance: random.Random) -> tuple[Store, Asked]:
             store.add({"kind": "run", "scenario": scenario, "seed": seed, "status": status, "values": record})
     names = {"x@2": "x", "whole@1": "whole", "list@1": "list", "mixed@1": "mixed"}
     places = (("one", "b", 2, 3), ("two", "a", 1, 9), ("same", "b", 3, 5), ("none", "d", 1, 2))
-    asked = Asked(
+    selection = Selection(
         name="kept",
         axes={"point": [place for place, *_ in places]},
         measures={key: Quantity(name=name, version=int(key[-1])) for key, name in names.items()},
         runs=[
-            AskedRuns(point=(point,), scenario=scenario, first_seed=first, count=count)
+            SelectedRuns(point=(point,), scenario=scenario, first_seed=first, count=count)
             for point, scenario, first, count in places
         ],
     )
-    return store, asked
+    return store, selection
 
 
 @pytest.mark.parametrize("seed", range(6))
 @pytest.mark.parametrize("whole", [False, True])
 def test_the_pivot_of_a_store_is_what_its_records_say(seed: int, whole: bool) -> None:
-    store, asked = kept(random.Random(seed))
-    asked = Asked(**{**vars(asked), "whole": whole})
-    found = store.results(asked)
+    store, selection = kept(random.Random(seed))
+    selection = Selection(**{**vars(selection), "whole": whole})
+    found = store.results(selection)
     records = store.runs_of(["a", "b", "c"])
     naive = [
         (runs.point[0], record)
-        for runs in asked.runs
+        for runs in selection.runs
         for run in range(runs.first_seed, runs.first_seed + runs.count)
         if (record := records.get((runs.scenario, run))) is not None
-        and (not whole or complete(record, list(asked.measures)))
+        and (not whole or complete(record, list(selection.measures)))
     ]
     told = found.frame.select("point", "seed", "scenario", "status").rows()
     assert told == [(point, one.seed, one.scenario, one.status) for point, one in naive]
-    for key, quantity in asked.measures.items():
+    for key, quantity in selection.measures.items():
         wanted = [one.values.get(key) for _, one in naive]
         assert list(found.column(quantity.name)) == wanted
         assert list(map(type, found.column(quantity.name))) == list(map(type, wanted))
@@ -400,8 +400,8 @@ def test_the_pivot_of_a_store_is_what_its_records_say(seed: int, whole: bool) ->
 
 @pytest.mark.parametrize("whole", [False, True])
 def test_a_store_without_runs_gives_a_table_without_rows(whole: bool) -> None:
-    _, asked = kept(random.Random(1))
-    found = Store.in_memory().results(Asked(**{**vars(asked), "whole": whole}))
+    _, selection = kept(random.Random(1))
+    found = Store.in_memory().results(Selection(**{**vars(selection), "whole": whole}))
     assert (found.frame.height, found.rows, found.seeds) == (0, (), ())
     assert found.intervals().is_empty() and found.points.height == 4
     assert found.frame.schema["x"] == pl.Float64

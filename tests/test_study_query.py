@@ -44,16 +44,16 @@ def test_queries_are_stacked_under_their_names_and_must_have_the_same_axes() -> 
 
 def test_axes_and_their_values_get_other_names() -> None:
     time = query(tried[TIME].at(queue="red"))
-    assert means(time.told(flows=lambda flows: 10 * flows), RESULTS, "flows")["flows"].to_list() == [
+    assert means(time.relabelled(flows=lambda flows: 10 * flows), RESULTS, "flows")["flows"].to_list() == [
         10 * flows for flows in LOADS
     ]
-    named = time.told(flows={LOADS[0]: "few"}).renamed(flows="how many")
+    named = time.relabelled(flows={LOADS[0]: "few"}).renamed(flows="how many")
     assert means(named, RESULTS, "how many")["how many"].to_list() == ["few"]
     assert (
         means(time.where(lambda flows: flows > LOADS[0], "flows"), RESULTS, "flows").height == len(LOADS) - 1
     )
     for wrong in (
-        lambda: time.told(load={}),
+        lambda: time.relabelled(load={}),
         lambda: time.renamed(load="x"),
         lambda: time.where(bool, "load"),
         lambda: time.law(float, "load"),

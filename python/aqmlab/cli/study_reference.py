@@ -16,7 +16,7 @@ from aqmlab.study import file
 GROUPS: Mapping[str, tuple[str, ...]] = {
     "Parts of a study": (
         *("Study", "Experiment", "Form", "Claim", "Figure", "Table", "Decision", "Variant", "Reading"),
-        *("our_reading", "Floor", "StudyResult", "Verdicts", "run_study"),
+        *("our_reading", "our_claim", "Floor", "StudyResult", "Verdicts", "run_study"),
     ),
     "Estimates and rules": (
         *("ratio", "difference", "mean_of", "unpaired_ratio", "single_run", "statistic", "per_seed"),

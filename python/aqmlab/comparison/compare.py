@@ -98,9 +98,9 @@ def compare(
     except KeyboardInterrupt:
         store.refresh()
         interrupted = True
-    asked = sweep.asked(store)
-    results = store.results(replace(asked, whole=True)).named(scenario.name)
-    called = {one.scenario: ", ".join(map(str, one.point)) for one in reversed(asked.runs)}
+    selection = sweep.selection(store)
+    results = store.results(replace(selection, whole=True)).named(scenario.name)
+    called = {one.scenario: ", ".join(map(str, one.point)) for one in reversed(selection.runs)}
     results = replace(
         results,
         failures=tuple(replace(one, name=called[one.scenario]) for one in account.failures),

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 from aqmlab import _core
 from aqmlab.explore.page import Axis, Exploration, PointData
 from aqmlab.measures import Quantity
-from aqmlab.store.asked import Asked, AskedRuns
 from aqmlab.store.record import OWN_SEEDS_APART
+from aqmlab.store.selection import SelectedRuns, Selection
 
 if TYPE_CHECKING:
     import polars as pl
@@ -33,9 +33,9 @@ def of_sweep(sweep: Sweep, store: Store) -> Exploration:
     from aqmlab.sweep import run as sweep_run
 
     sweep_run.plan(sweep, store)
-    asked = sweep.asked(store)
-    numbers = {key: one for key, one in asked.measures.items() if "/" not in one.name}
-    return _exploration(sweep.name, sweep.id, replace(asked, measures=numbers), store)
+    selection = sweep.selection(store)
+    numbers = {key: one for key, one in selection.measures.items() if "/" not in one.name}
+    return _exploration(sweep.name, sweep.id, replace(selection, measures=numbers), store)
 
 
 def of_store(store: Store, name: str | None = None) -> list[Exploration]:
@@ -52,21 +52,21 @@ def of_store(store: Store, name: str | None = None) -> list[Exploration]:
     found = []
     for one in chosen:
         title = one["name"] if names.count(one["name"]) == 1 else f"{one['name']} ({one['sweep'][:SHORT]})"
-        asked = _asked(store, one)
-        if asked.runs and _runs(store, asked).height:
-            found.append(_exploration(title, one["sweep"], asked, store))
+        selection = _selection(store, one)
+        if selection.runs and _runs(store, selection).height:
+            found.append(_exploration(title, one["sweep"], selection, store))
     if not found:
         raise ValueError(f"{store.folder}: holds no run of a sweep yet: make some with aqmlab sweep run")
     return found
 
 
-def _asked(store: Store, sweep: Mapping[str, Any]) -> Asked:
+def _selection(store: Store, sweep: Mapping[str, Any]) -> Selection:
     """The points that a sweep told, with all runs from the first seed on that may be its own."""
     by_number = {one["number"]: one for one in store.records("point", sweep=sweep["sweep"])}
     points = [one for _, one in sorted(by_number.items())]
     axes = _axes(sweep["definition"].get("axes", {}), [one["labels"] for one in points])
     runs = [
-        AskedRuns(
+        SelectedRuns(
             point=tuple(one["labels"][label] for label in axes),
             scenario=one["scenario"],
             first_seed=one["first_seed"],
@@ -74,8 +74,10 @@ def _asked(store: Store, sweep: Mapping[str, Any]) -> Asked:
         )
         for one in points
     ]
-    asked = Asked(name=sweep["name"], axes=axes, measures={}, runs=runs, points=[one.point for one in runs])
-    return replace(asked, measures=_measures(store, asked))
+    selection = Selection(
+        name=sweep["name"], axes=axes, measures={}, runs=runs, points=[one.point for one in runs]
+    )
+    return replace(selection, measures=_measures(store, selection))
 
 
 def _axes(written: Mapping[str, Sequence[Any]], points: Sequence[Mapping[str, Any]]) -> dict[str, list[Any]]:
@@ -92,11 +94,11 @@ def _axes(written: Mapping[str, Sequence[Any]], points: Sequence[Mapping[str, An
     }
 
 
-def _measures(store: Store, asked: Asked) -> dict[str, Quantity]:
+def _measures(store: Store, selection: Selection) -> dict[str, Quantity]:
     """What was measured of these points, in the newest version, with titles where the scenario tells them."""
-    known = _known_measures(store, asked)
+    known = _known_measures(store, selection)
     newest: dict[str, int] = {}
-    values = store.values().drop_nulls("value").join(_scenarios(asked), on="scenario", how="semi")
+    values = store.values().drop_nulls("value").join(_scenarios(selection), on="scenario", how="semi")
     for name, version in values.select("measure", "version").unique().iter_rows():
         newest[name] = max(version, newest.get(name, 0))
     if not newest:
@@ -110,11 +112,11 @@ def _measures(store: Store, asked: Asked) -> dict[str, Quantity]:
     }
 
 
-def _known_measures(store: Store, asked: Asked) -> dict[str, Measure]:
+def _known_measures(store: Store, selection: Selection) -> dict[str, Measure]:
     from aqmlab import measures
     from aqmlab.scenario import Scenario
 
-    for record in store.records("scenario", scenario=asked.runs[0].scenario):
+    for record in store.records("scenario", scenario=selection.runs[0].scenario):
         try:
             scenario = Scenario.from_dict(record["given"], files=record["files"], name=record["name"])
         except _core.ScenarioError:  # Of another version, whose runs can be shown all the same.
@@ -123,14 +125,14 @@ def _known_measures(store: Store, asked: Asked) -> dict[str, Measure]:
     return {}
 
 
-def _runs(store: Store, asked: Asked) -> pl.DataFrame:
-    return store.runs().join(_scenarios(asked), on="scenario", how="semi")
+def _runs(store: Store, selection: Selection) -> pl.DataFrame:
+    return store.runs().join(_scenarios(selection), on="scenario", how="semi")
 
 
-def _scenarios(asked: Asked) -> pl.DataFrame:
+def _scenarios(selection: Selection) -> pl.DataFrame:
     import polars as pl
 
-    names = {one.scenario for one in asked.runs}
+    names = {one.scenario for one in selection.runs}
     return pl.DataFrame({"scenario": list(names)}, schema={"scenario": pl.String})
 
 
@@ -138,29 +140,31 @@ _COLUMN = "measure "
 """Columns of measures begin so, as an old measure's name may be that of any other column."""
 
 
-def _exploration(title: str, identity: str, asked: Asked, store: Store) -> Exploration:
-    columns = {key: replace(one, name=_COLUMN + one.name) for key, one in asked.measures.items()}
-    results = store.results(replace(asked, measures=columns))
+def _exploration(title: str, identity: str, selection: Selection, store: Store) -> Exploration:
+    columns = {key: replace(one, name=_COLUMN + one.name) for key, one in selection.measures.items()}
+    results = store.results(replace(selection, measures=columns))
     if results.frame.height == 0:
         raise ValueError(f"{title}: {store.folder} holds no run of it yet: make some with aqmlab sweep run")
     counts = results.frame.select(one.name for one in columns.values()).count().row(0)
     # Of a sweep whose runs all failed there is no number, and its failures are to be seen.
     shown = [
-        one for one, count in zip(asked.measures.values(), counts, strict=True) if count or not any(counts)
+        one
+        for one, count in zip(selection.measures.values(), counts, strict=True)
+        if count or not any(counts)
     ]
     told = {record["scenario"]: record for record in store.records("scenario")}
-    versions = {told[one.scenario]["results_version"] for one in asked.runs if one.scenario in told}
-    used = [set(values) for values in zip(*(one.point for one in asked.runs), strict=True)]
+    versions = {told[one.scenario]["results_version"] for one in selection.runs if one.scenario in told}
+    used = [set(values) for values in zip(*(one.point for one in selection.runs), strict=True)]
     return Exploration(
         title=title,
         axes=tuple(
             Axis.of(label, [value for value in values if value in some])
-            for (label, values), some in zip(asked.axes.items(), used, strict=True)
+            for (label, values), some in zip(selection.axes.items(), used, strict=True)
         ),
         measures=tuple(shown),
-        points=tuple(_point(one, results, shown, told, store) for one in asked.runs),
+        points=tuple(_point(one, results, shown, told, store) for one in selection.runs),
         provenance={
-            "aqmlab": ", ".join(sorted(filter(None, _runs(store, asked)["version"].unique()))),
+            "aqmlab": ", ".join(sorted(filter(None, _runs(store, selection)["version"].unique()))),
             "results version": ", ".join(map(str, sorted(versions))),
             "store": str(store.folder),
             "sweep": identity,
@@ -170,7 +174,7 @@ def _exploration(title: str, identity: str, asked: Asked, store: Store) -> Explo
 
 
 def _point(
-    one: AskedRuns,
+    one: SelectedRuns,
     results: Results,
     measures: Sequence[Quantity],
     told: Mapping[str, Mapping[str, Any]],

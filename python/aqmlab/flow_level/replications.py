@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from aqmlab.flow_level import laws as flow_level
 from aqmlab.measures import Measure
 from aqmlab.results.variable import number
-from aqmlab.store.asked import Asked, AskedRuns
+from aqmlab.store.selection import SelectedRuns, Selection
 
 if TYPE_CHECKING:
     import polars as pl
@@ -229,12 +229,12 @@ def replicate(
     campaign.execute(tasks, kept, executor=here, label=label, total=len(tasks), retry=True, fail_fast=True)
     records = kept.runs_of([sampled.digest, lean.digest])
     results = kept.results(
-        Asked(
+        Selection(
             name=scenario.name,
             axes={},
             measures={ROWS.key: ROWS},
             runs=[
-                AskedRuns(point=(), scenario=task.scenario.digest, first_seed=task.seed, count=1)
+                SelectedRuns(point=(), scenario=task.scenario.digest, first_seed=task.seed, count=1)
                 for task in tasks
             ],
         )

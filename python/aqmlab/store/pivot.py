@@ -9,8 +9,8 @@ from typing import Any
 import polars as pl
 
 from aqmlab.results.table import DONE, Results, label_column
-from aqmlab.store.asked import Asked
 from aqmlab.store.index import Contents
+from aqmlab.store.selection import Selection
 
 JSON, INT = "json", "int"
 """The kinds of values that a column of `Float64` does not hold as they were recorded."""
@@ -19,49 +19,51 @@ TABLE = "tables/"
 """The names of measures begin so that are whole tables of runs."""
 
 
-def results(contents: Contents, asked: Asked, frame_there: Callable[[Mapping[str, Any]], bool]) -> Results:
+def results(
+    contents: Contents, selection: Selection, frame_there: Callable[[Mapping[str, Any]], bool]
+) -> Results:
     """The runs that a store has of those asked for, in the order in which they were asked for.
 
     `frame_there` answers whether the file of a table that a run has kept is there.
     """
-    called = {key: one.name for key, one in asked.measures.items() if not key.startswith(TABLE)}
-    rows = _rows(contents, asked)
+    called = {key: one.name for key, one in selection.measures.items() if not key.startswith(TABLE)}
+    rows = _rows(contents, selection)
     shapes = contents.shapes().filter(pl.col("shape").is_in(rows["shape"].unique().implode()))
-    if asked.whole:
+    if selection.whole:
         rows = rows.filter(
-            pl.Series(_whole(rows, shapes, list(asked.measures), frame_there), dtype=pl.Boolean)
+            pl.Series(_whole(rows, shapes, list(selection.measures), frame_there), dtype=pl.Boolean)
         )
-    points = [asked.runs[place].point for place in rows["at"].to_list()]
+    points = [selection.runs[place].point for place in rows["at"].to_list()]
     labels = {
         label: label_column([point[place] for point in points], values)
-        for place, (label, values) in enumerate(asked.axes.items())
+        for place, (label, values) in enumerate(selection.axes.items())
     }
     of_runs = rows.select("seed", "status", "error", "scenario")
     columns = numbers(rows, shapes, called)
     return Results(
         pl.concat([pl.DataFrame(labels), of_runs, columns], how="horizontal"),
-        axes={label: tuple(values) for label, values in asked.axes.items()},
-        measures={called[key]: one for key, one in asked.measures.items() if key in called},
-        name=asked.name,
-        given_points=None if asked.points is None else tuple(asked.points),
-        looks=asked.looks,
-        precise=asked.precise,
-        paths=asked.paths,
-        own_seeds=tuple(asked.own_seeds),
-        wanted=asked.wanted,
-        too_wide=asked.too_wide,
+        axes={label: tuple(values) for label, values in selection.axes.items()},
+        measures={called[key]: one for key, one in selection.measures.items() if key in called},
+        name=selection.name,
+        given_points=None if selection.points is None else tuple(selection.points),
+        looks=selection.looks,
+        precise=selection.precise,
+        paths=selection.paths,
+        own_seeds=tuple(selection.own_seeds),
+        wanted=selection.wanted,
+        too_wide=selection.too_wide,
         exact=_exact(rows, shapes, called),
     )
 
 
-def _rows(contents: Contents, asked: Asked) -> pl.DataFrame:
+def _rows(contents: Contents, selection: Selection) -> pl.DataFrame:
     """The runs with the places of those asked for (`at`), sorted by place and seed."""
     wanted = pl.DataFrame(
         {
-            "at": range(len(asked.runs)),
-            "scenario": [one.scenario for one in asked.runs],
-            "first": [one.first_seed for one in asked.runs],
-            "count": [one.count for one in asked.runs],
+            "at": range(len(selection.runs)),
+            "scenario": [one.scenario for one in selection.runs],
+            "first": [one.first_seed for one in selection.runs],
+            "count": [one.count for one in selection.runs],
         },
         schema={"at": pl.UInt32, "scenario": pl.String, "first": pl.Int64, "count": pl.Int64},
     )

@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     import polars as pl
 
     from aqmlab.results.table import Results
-    from aqmlab.store.asked import Asked
     from aqmlab.store.index import Contents
+    from aqmlab.store.selection import Selection
 
 __all__ = ["FORMAT", "FrameError", "RunRecord", "Store", "StoreFormatError", "StoreFull"]
 
@@ -55,10 +55,10 @@ class FrameError(LookupError):
     """A table that a run should have kept is not there, or damaged: the run is to be made again."""
 
 
-class Asks(Protocol):
+class Selects(Protocol):
     """A sweep, an experiment, or anything else of which a store may hold runs."""
 
-    def asked(self, store: Store, /) -> Asked:
+    def selection(self, store: Store, /) -> Selection:
         """Its runs, as many as this store says that there should be."""
 
 
@@ -339,17 +339,17 @@ class Store:
         columns = ["scenario", "seed", "status", "error", "cpu_s", "version", "facts", "live"]
         return self.contents().runs().select(columns)
 
-    def results(self, sweep: Asks | Asked) -> Results:
+    def results(self, sweep: Selects | Selection) -> Results:
         """The table of the runs that the store holds of a sweep (`aqmlab.Sweep`): of each point as many as
         are asked for, from its first seed on, whatever else is kept.
 
         Of runs that failed, or were made without a measure, the columns of measures are null.
         """
         from aqmlab.store import pivot
-        from aqmlab.store.asked import Asked
+        from aqmlab.store.selection import Selection
 
-        asked = sweep if isinstance(sweep, Asked) else sweep.asked(self)
-        return pivot.results(self.contents(), asked, self._frame_there)
+        selection = sweep if isinstance(sweep, Selection) else sweep.selection(self)
+        return pivot.results(self.contents(), selection, self._frame_there)
 
     def holding(self, keys: Sequence[str]) -> pl.DataFrame:
         """The runs that are done and have a value, not a table, under each of these keys: `scenario`,

@@ -1,4 +1,4 @@
-"""What studies share: changes of scenarios, small computations, and from verdicts to text."""
+"""What studies share: changes of scenarios, claims of a kind, and small computations."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from aqmlab import metrics, stats
+from aqmlab import metrics
 from aqmlab.measures import Run
 from aqmlab.results.labels import Labels, Value
 from aqmlab.results.rule import AnyRule, every, ratio
@@ -17,7 +17,6 @@ from aqmlab.results.table import ExperimentResults
 from aqmlab.results.variable import Variable, points_of, seeds_of
 from aqmlab.scenario import changed
 from aqmlab.study.experiment import Form
-from aqmlab.study.publication import Verdicts
 
 Alters = Callable[[dict[str, Any]], dict[str, Any]]
 """A change of a scenario's table by a function."""
@@ -94,9 +93,9 @@ def steps(
     values: Iterable[float | None], step_s: float, first: float = 0.0, factor: float = 1.0
 ) -> Iterator[tuple[Labels, float]]:
     """Values in equal steps of time, the first after so many steps, as `of_runs` takes them."""
-    for place, value in enumerate(values):
+    for index, value in enumerate(values):
         if value is not None:
-            yield {"time_s": (place + first) * step_s}, value * factor
+            yield {"time_s": (index + first) * step_s}, value * factor
 
 
 def settled_after(active: Sequence[Sequence[float]], step_s: float) -> float:
@@ -132,23 +131,3 @@ def warm_up_warning(
     if never:
         said += f"; at {never} of them the number does not settle within the run"
     return [said + ". With sizes of so heavy a tail the load itself wanders; all queues meet the same load."]
-
-
-_SAID = {"holds": "yes", "fails": "no", "undecided": "not decided"}
-
-
-def told(found: Verdicts, *ids: str) -> str:
-    """The verdict on some claims together, in a word with their ids: `no (SH-8.2)`."""
-    return f"{_SAID[stats.together(*(found.of(id) for id in ids)).verdict]} ({', '.join(ids)})"
-
-
-def range_of(evidence: stats.Evidence) -> str:
-    """The least and the largest estimate of each thing that a claim compares along an axis."""
-    by_name: dict[str, list[float]] = {}
-    for part in evidence.parts or (evidence,):
-        if not math.isnan(part.value):
-            by_name.setdefault(part.what, []).append(part.value)
-    return "; ".join(
-        f"{name} {min(values):.3g}" + (f" to {max(values):.3g}" if len(values) > 1 else "")
-        for name, values in by_name.items()
-    )

@@ -29,6 +29,7 @@ from aqmlab.study.publication import (
     Table,
     Variant,
     Verdicts,
+    our_claim,
     our_reading,
 )
 from aqmlab.study.query import elsewhere, joined, law, of_runs, query, scaled, stacked
@@ -62,6 +63,7 @@ __all__ = [
     "listed",
     "mean_of",
     "of_runs",
+    "our_claim",
     "our_reading",
     "overview",
     "paired",

@@ -15,7 +15,7 @@ from aqmlab.charts.layout import layout
 from aqmlab.results.labels import Labels
 from aqmlab.results.table import ExperimentResults
 from aqmlab.results.variable import Variable, seeds_of, series
-from aqmlab.study.query import ENDS, Asked, check_axes, label_of, means, query
+from aqmlab.study.query import ENDS, Shown, check_axes, label_of, means, query
 
 Draws = Callable[[ExperimentResults], Chart]
 
@@ -27,7 +27,7 @@ APART = ", "
 class Line:
     """A query that is drawn from the runs of a study."""
 
-    asked: Asked
+    shown: Shown
     x: str | None
     by: Sequence[str] | None
     panel: Sequence[str] | None
@@ -40,7 +40,7 @@ class Line:
 
     def __call__(self, results: ExperimentResults) -> Chart:
         """The chart of what the runs show."""
-        shown = query(self.asked)
+        shown = query(self.shown)
         found = list(shown.find(results))
         x, groups, panels = self._layout([point for point, _ in found])
         axes = tuple(dict.fromkeys((*panels, *groups, x)))
@@ -74,7 +74,7 @@ class Line:
             by=" and ".join(groups) or "line",
             panel=" and ".join(panels) or None,
             x_label=label,
-            y_label=self.y_label or label_of(self.asked),
+            y_label=self.y_label or label_of(self.shown),
             **options,
         )
 
@@ -82,15 +82,15 @@ class Line:
         """The axis from left to right, those of lines, and those of panels."""
         if self.x is not None:
             return self.x, tuple(self.by or ()), tuple(self.panel or ())
-        values = {label: [point[label] for point in points] for label in self.asked.axes}
+        values = {label: [point[label] for point in points] for label in self.shown.axes}
         try:
             return layout(values, None, self.by, self.panel)
         except ValueError as error:
-            raise ValueError(f"{label_of(self.asked)}: {error}") from None
+            raise ValueError(f"{label_of(self.shown)}: {error}") from None
 
 
 def line(
-    asked: Asked,
+    shown: Shown,
     *,
     x: str | None = None,
     by: str | Sequence[str] | None = None,
@@ -114,11 +114,11 @@ def line(
     if kind is not None:
         check_kind(kind)
     if x is not None:
-        check_axes(asked, tuple(dict.fromkeys((*(panels or ()), *(groups or ()), x))))
-    elif not asked.axes:
-        raise ValueError(f"{label_of(asked)}: has no axis to be drawn against")
+        check_axes(shown, tuple(dict.fromkeys((*(panels or ()), *(groups or ()), x))))
+    elif not shown.axes:
+        raise ValueError(f"{label_of(shown)}: has no axis to be drawn against")
     return Line(
-        asked=asked,
+        shown=shown,
         x=x,
         by=groups,
         panel=panels,

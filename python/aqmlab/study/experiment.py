@@ -15,7 +15,7 @@ from aqmlab.results.labels import Labels, PointName, Value, said
 from aqmlab.results.table import Results
 from aqmlab.results.variable import Measured
 from aqmlab.scenario import Scenario, changed
-from aqmlab.store.asked import Asked, AskedRuns
+from aqmlab.store.selection import SelectedRuns, Selection
 from aqmlab.sweep import Change, Changes, Sweep
 
 if TYPE_CHECKING:
@@ -280,11 +280,11 @@ class Planned:
                 else [(seed, 1) for seed in range(first, first + count)]
             )
             runs += [
-                AskedRuns(point=point, scenario=scenario(seed).digest, first_seed=seed, count=some)
+                SelectedRuns(point=point, scenario=scenario(seed).digest, first_seed=seed, count=some)
                 for seed, some in parts
             ]
         return store.results(
-            Asked(
+            Selection(
                 name=self.experiment.name,
                 axes={axis.label: tuple(axis.values) for axis in self.sweep.all_axes},
                 measures={one.key: one for one in self.sweep.wanted},

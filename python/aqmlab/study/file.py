@@ -253,11 +253,11 @@ def _estimate(field: str, table: Mapping[str, Any], measure: str, swept: Swept) 
 
 def _figure(field: str, table: Mapping[str, Any], number: int, swept: Swept) -> Figure:
     names.check_keys(field, table, OF_FIGURE)
-    asked = _estimate(field, table, _the_measure(field, table), swept)
+    shown = _estimate(field, table, _the_measure(field, table), swept)
     for key in ("x", "by", "panel"):
-        if key in table and table[key] not in asked.axes:
+        if key in table and table[key] not in shown.axes:
             raise ValueError(
-                f"{field}.{key}: no axis is called `{table[key]}`: {names.hint(str(table[key]), asked.axes)}"
+                f"{field}.{key}: no axis is called `{table[key]}`: {names.hint(str(table[key]), shown.axes)}"
             )
     options = {key: table[key] for key in _OPTIONS if key in table}
     if "kind" in table and table["kind"] not in KINDS:
@@ -265,14 +265,14 @@ def _figure(field: str, table: Mapping[str, Any], number: int, swept: Swept) -> 
             f"{field}.kind: no kind is named `{table['kind']}`: {names.hint(str(table['kind']), KINDS)}"
         )
     if "x" in table:
-        options["by"] = table.get("by", [label for label in asked.axes if label not in _placed(table)][:1])
+        options["by"] = table.get("by", [label for label in shown.axes if label not in _placed(table)][:1])
     elif "by" in table:
         options["by"] = table["by"]
     try:
-        chart = line(asked, x=table.get("x"), panel=table.get("panel"), kind=table.get("kind"), **options)
+        chart = line(shown, x=table.get("x"), panel=table.get("panel"), kind=table.get("kind"), **options)
     except ValueError as problem:
         raise ValueError(f"{field}: {problem}") from None
-    title = _text(f"{field}.", table, "title", _heading([asked]))
+    title = _text(f"{field}.", table, "title", _heading([shown]))
     return Figure(
         _text(f"{field}.", table, "id", _id(table, f"figure-{number + 1}")),
         title,

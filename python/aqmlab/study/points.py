@@ -131,7 +131,7 @@ def _drawn_from(study: Study, draws: object) -> set[str]:
     if not isinstance(draws, Line | Crossed):
         return {one.name for one in study.experiments}
     found = set()
-    for source in query(draws.asked).of:
+    for source in query(draws.shown).of:
         if isinstance(source, Estimate):
             found |= {one.name for variable in source.of for one in variable.experiments}
         else:

@@ -22,7 +22,7 @@ from aqmlab.results.variable import Measured, Variable, measured
 from aqmlab.stats import LEVEL, Band, Evidence, Interval
 from aqmlab.study.charts import Line, line
 from aqmlab.study.experiment import Experiment
-from aqmlab.study.query import Asked, query
+from aqmlab.study.query import Shown, query
 from aqmlab.study.tables import Crossed, listed
 from aqmlab.sweep import Change
 
@@ -33,7 +33,7 @@ class Figure:
 
     id: str
     title: str
-    chart: Callable[[ExperimentResults], Chart] | Asked
+    chart: Callable[[ExperimentResults], Chart] | Shown
     """What draws it (`line`), or a variable, an estimate or a query, which is drawn against its axes."""
     caption: str = ""
 
@@ -58,7 +58,7 @@ class Table:
 
     id: str
     title: str
-    table: Callable[[ExperimentResults], pl.DataFrame] | Asked | Sequence[Asked]
+    table: Callable[[ExperimentResults], pl.DataFrame] | Shown | Sequence[Shown]
     """What makes it (`crossed`, `listed`, `overview`), or variables, estimates or queries of the same axes,
     which become columns."""
     caption: str = "Means over the seeds ± half of their 95 % interval."
@@ -105,6 +105,13 @@ def our_reading(
 ) -> Claim:
     """A claim that is our reading of the publication, and not its own words."""
     return Claim(id, statement, rule, source, figures, "sheet")
+
+
+def our_claim(
+    id: str, statement: str, rule: AnyRule, source: str = "", figures: tuple[str, ...] = ()
+) -> Claim:
+    """A claim that the publication does not make."""
+    return Claim(id, statement, rule, source, figures, "ours")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -268,7 +275,7 @@ class Study:
         """The measures, each with its experiment, that figures and tables of queries show."""
         drawn = {one.id: one.draws for one in self.figures} | {one.id: one.tabulates for one in self.tables}
         estimates = {
-            id: [one for one in query(of.asked).of if isinstance(one, Estimate)]
+            id: [one for one in query(of.shown).of if isinstance(one, Estimate)]
             for id, of in drawn.items()
             if isinstance(of, Line | Crossed)
         }

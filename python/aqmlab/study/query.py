@@ -45,7 +45,7 @@ class Query:
             find=lambda results: (({**point, **labels}, found) for point, found in self.find(results)),
         )
 
-    def told(self, **how: Callable[[Any], Value] | Mapping[Any, Value]) -> Query:
+    def relabelled(self, **how: Callable[[Any], Value] | Mapping[Any, Value]) -> Query:
         """The same with other names or numbers for the values of some axes: what a function makes of them, or
         those of a mapping, without the points whose value it does not name."""
         self._check(how)
@@ -108,15 +108,15 @@ class Query:
                 raise ValueError(f"{self.name}: no axis is called `{label}`: there is {known}")
 
 
-Asked = Variable | Estimate | Query
+Shown = Variable | Estimate | Query
 """What can be shown: of a variable the mean over the seeds."""
 
 
-def query(asked: Asked) -> Query:
+def query(shown: Shown) -> Query:
     """A variable or an estimate at each of its points at which there is anything."""
-    if isinstance(asked, Query):
-        return asked
-    estimate = asked if isinstance(asked, Estimate) else mean_of(asked)
+    if isinstance(shown, Query):
+        return shown
+    estimate = shown if isinstance(shown, Estimate) else mean_of(shown)
 
     def find(results: ExperimentResults) -> Found:
         for point in estimate.points(results):
@@ -127,7 +127,7 @@ def query(asked: Asked) -> Query:
     return Query(name=estimate.words, axes=estimate.axes, find=find, of=(estimate,))
 
 
-def joined(*several: Asked) -> Query:
+def joined(*several: Shown) -> Query:
     """The points of all of them, one after the other. Raises `ValueError` unless their axes are the same."""
     first, *others = made = [query(one) for one in several]
     for other in others:
@@ -143,7 +143,7 @@ def joined(*several: Asked) -> Query:
     )
 
 
-def stacked(axis: str, several: Mapping[str, Asked] | Sequence[Asked]) -> Query:
+def stacked(axis: str, several: Mapping[str, Shown] | Sequence[Shown]) -> Query:
     """Several told apart on an axis more by their names, which are those of a mapping, or what they estimate
     with its unit. Raises `ValueError` if two are called the same."""
     if not isinstance(several, Mapping):
@@ -154,13 +154,13 @@ def stacked(axis: str, several: Mapping[str, Asked] | Sequence[Asked]) -> Query:
     return joined(*(query(one).tagged(**{axis: name}) for name, one in several.items()))
 
 
-def elsewhere(asked: Variable, runs: Callable[[ExperimentResults], ExperimentResults]) -> Query:
+def elsewhere(shown: Variable, runs: Callable[[ExperimentResults], ExperimentResults]) -> Query:
     """A variable in other runs, such as recorded ones, as far as they have its experiments."""
-    here = query(asked)
+    here = query(shown)
 
     def find(results: ExperimentResults) -> Found:
         other = runs(results)
-        return here.find(other) if all(one.name in other for one in asked.experiments) else iter(())
+        return here.find(other) if all(one.name in other for one in shown.experiments) else iter(())
 
     return replace(here, find=find)
 
@@ -221,24 +221,24 @@ def cell(interval: Interval) -> str:
     return plus_minus(interval.value, interval.half_width)
 
 
-def label_of(asked: Asked) -> str:
+def label_of(shown: Shown) -> str:
     """Name and unit, for axes and heads of tables."""
-    if isinstance(asked, Estimate):
-        return asked.words
-    return asked.name if isinstance(asked, Query) else with_unit(asked.name, asked.unit)
+    if isinstance(shown, Estimate):
+        return shown.words
+    return shown.name if isinstance(shown, Query) else with_unit(shown.name, shown.unit)
 
 
 def by_point(
-    asked: Asked, results: ExperimentResults, labels: Sequence[str]
+    shown: Shown, results: ExperimentResults, labels: Sequence[str]
 ) -> dict[tuple[Value, ...], Interval]:
     """The estimates of a query by the values of these axes. Raises `ValueError` if the query has other axes,
     or two estimates at a point."""
-    check_axes(asked, labels)
+    check_axes(shown, labels)
     found: dict[tuple[Value, ...], Interval] = {}
-    for labelled, one in query(asked).find(results):
+    for labelled, one in query(shown).find(results):
         point = tuple(labelled[label] for label in labels)
         if point in found:
-            raise ValueError(f"{label_of(asked)}: has two estimates at one point: tag them apart")
+            raise ValueError(f"{label_of(shown)}: has two estimates at one point: tag them apart")
         found[point] = one
     return found
 
@@ -254,9 +254,9 @@ def in_order(points: Iterable[tuple[Value, ...]]) -> list[tuple[Value, ...]]:
     return sorted(different, key=lambda point: [of[value] for of, value in zip(ranks, point, strict=True)])
 
 
-def means(asked: Asked, results: ExperimentResults, *labels: str) -> pl.DataFrame:
+def means(shown: Shown, results: ExperimentResults, *labels: str) -> pl.DataFrame:
     """The estimates of a query, sorted by its axes: the labels, `value`, `low`, `high`, `seeds`."""
-    found = by_point(asked, results, labels)
+    found = by_point(shown, results, labels)
     told = {point: (one.value, one.low, one.high, one.count) for point, one in found.items()}
     rows = [(*point, *told[point]) for point in in_order(found)]
     return pl.DataFrame(
@@ -268,10 +268,10 @@ def means(asked: Asked, results: ExperimentResults, *labels: str) -> pl.DataFram
     )
 
 
-def check_axes(asked: Asked, labels: Sequence[str]) -> None:
+def check_axes(shown: Shown, labels: Sequence[str]) -> None:
     """Raises `ValueError` unless a query has these axes."""
-    if set(asked.axes) != set(labels):
+    if set(shown.axes) != set(labels):
         raise ValueError(
-            f"{label_of(asked)}: has the axes {', '.join(asked.axes) or 'none'}, drawn are "
+            f"{label_of(shown)}: has the axes {', '.join(shown.axes) or 'none'}, drawn are "
             f"{', '.join(labels) or 'none'}: choose values of the others with at(), or take averaged()"
         )

@@ -10,7 +10,7 @@ import polars as pl
 
 from aqmlab.results.table import ExperimentResults
 from aqmlab.stats import Interval
-from aqmlab.study.query import Asked, by_point, cell, check_axes, in_order, label_of, stacked
+from aqmlab.study.query import Shown, by_point, cell, check_axes, in_order, label_of, stacked
 
 Tabulates = Callable[[ExperimentResults], pl.DataFrame]
 
@@ -19,7 +19,7 @@ Tabulates = Callable[[ExperimentResults], pl.DataFrame]
 class Crossed:
     """A query that is tabulated from the runs of a study."""
 
-    asked: Asked
+    shown: Shown
     rows: Sequence[str]
     columns: Sequence[str]
     heads: Mapping[str, str]
@@ -27,7 +27,7 @@ class Crossed:
 
     def __call__(self, results: ExperimentResults) -> pl.DataFrame:
         """The table of what the runs show."""
-        found = by_point(self.asked, results, (*self.rows, *self.columns))
+        found = by_point(self.shown, results, (*self.rows, *self.columns))
         cells = {point: self.tell(interval) for point, interval in found.items()}
         lines = in_order(point[: len(self.rows)] for point in cells)
         places = in_order(point[len(self.rows) :] for point in cells)
@@ -46,7 +46,7 @@ def whole(found: Interval) -> int:
 
 
 def crossed(
-    asked: Asked,
+    shown: Shown,
     *,
     rows: str | tuple[str, ...],
     columns: str | tuple[str, ...],
@@ -57,13 +57,13 @@ def crossed(
     the axes `columns`. `heads` names columns otherwise than by their axes; `tell` says what a cell shows of
     an interval, by default mean ± half of it. Raises `ValueError` if the query has other axes."""
     down, across = ((one,) if isinstance(one, str) else one for one in (rows, columns))
-    check_axes(asked, (*down, *across))
+    check_axes(shown, (*down, *across))
 
-    return Crossed(asked=asked, rows=tuple(down), columns=tuple(across), heads=heads or {}, tell=tell)
+    return Crossed(shown=shown, rows=tuple(down), columns=tuple(across), heads=heads or {}, tell=tell)
 
 
 def listed(
-    columns: Mapping[str, Asked] | Sequence[Asked],
+    columns: Mapping[str, Shown] | Sequence[Shown],
     *rows: str,
     heads: Mapping[str, str] | None = None,
     tell: Callable[[Interval], Any] = cell,
@@ -73,7 +73,7 @@ def listed(
     return crossed(stacked("column", columns), rows=rows, columns="column", heads=heads, tell=tell)
 
 
-def overview(several: Sequence[Asked], *, by: str) -> Crossed:
+def overview(several: Sequence[Shown], *, by: str) -> Crossed:
     """A line for each query, and a column for each value of an axis: mean ± half of the interval."""
     return crossed(stacked("measure", several), rows="measure", columns=by)
 
@@ -89,13 +89,13 @@ def agree(first: Interval, second: Interval) -> bool:
 
 
 def paired(
-    columns: Sequence[tuple[Asked, Asked]], *rows: str, heads: Mapping[str, str] | None = None
+    columns: Sequence[tuple[Shown, Shown]], *rows: str, heads: Mapping[str, str] | None = None
 ) -> Tabulates:
     """A line for each point of some axes that both queries of a column have, with both estimates: mean ± half
     of the interval, and `=` where the means agree (`agree`) or else `≠`. The first query heads its column.
     Raises `ValueError` if a query has other axes."""
 
-    def cells(first: Asked, second: Asked, results: ExperimentResults) -> dict[tuple[Any, ...], str]:
+    def cells(first: Shown, second: Shown, results: ExperimentResults) -> dict[tuple[Any, ...], str]:
         ours, theirs = (by_point(one, results, rows) for one in (first, second))
         return {
             point: f"{cell(ours[point])} | {cell(found)} {'=' if agree(ours[point], found) else '≠'}"

@@ -24,8 +24,8 @@ from aqmlab._support.names import hint, value_hint
 from aqmlab.measures import Measure
 from aqmlab.results.labels import Value
 from aqmlab.scenario.scenario import Scenario, changed, check_plain, is_given
-from aqmlab.store.asked import Asked, AskedRuns
 from aqmlab.store.record import OWN_SEEDS_APART
+from aqmlab.store.selection import SelectedRuns, Selection
 from aqmlab.sweep.point import Point
 from aqmlab.sweep.stopping import Stopping, counted
 
@@ -347,7 +347,7 @@ class Sweep:
         except ValueError as error:
             raise ValueError(f"{self.name}, point {point.number} ({point.said}): {error}") from None
 
-    def asked(self, store: Store) -> Asked:
+    def selection(self, store: Store) -> Selection:
         """The runs of its points, as many as it asks for: `Store.results` makes a table of them. There are no
         points as long as the store does not know a warm-up that runs tell.
 
@@ -360,13 +360,13 @@ class Sweep:
         digests = [known.get(point.number) or self.scenario_of(point).digest for point in points]
         enough = counted(points, digests, store, self.wanted, self.replications, self.precision)
         stopping = self.precision
-        return Asked(
+        return Selection(
             name=self.name,
             axes={axis.label: tuple(axis.values) for axis in self._axes},
             measures={one.key: one for one in self.wanted},
             points=[tuple(point.labels.values()) for point in points],
             runs=[
-                AskedRuns(
+                SelectedRuns(
                     point=tuple(point.labels.values()),
                     scenario=digest,
                     first_seed=point.first_seed,

@@ -11,7 +11,7 @@ from aqmlab.campaign import Account, Executor, Task, execute, settled
 from aqmlab.measures import Measure
 from aqmlab.results.labels import Value, said
 from aqmlab.scenario import Scenario
-from aqmlab.store.asked import Asked, AskedRuns
+from aqmlab.store.selection import SelectedRuns, Selection
 from aqmlab.tuning.factors import Factor, check
 
 if TYPE_CHECKING:
@@ -62,12 +62,12 @@ class Trials:
         tasks = self.tasks(scenarios.values())
         execute(tasks, store, executor=executor, label=label, total=len(tasks), account=account, retry=True)
         return store.results(
-            Asked(
+            Selection(
                 name=self.name,
                 axes={AXIS: list(scenarios)},
                 measures={one.key: one for one in self.measures},
                 runs=[
-                    AskedRuns(
+                    SelectedRuns(
                         point=(name,), scenario=one.digest, first_seed=self.seeds[0], count=len(self.seeds)
                     )
                     for name, one in scenarios.items()

@@ -1,11 +1,7 @@
 """Fair queueing and congestion control (J. Roberts with J. Augé: a talk of September 2005).
 
-Question: if routers enforce fair sharing flow by flow, are end systems free to use any transport, and is
-the number of flows that a router must schedule small whatever the rate of its link?
-The talk: yes. Only flows with a packet in the queue need state, and at usual loads there are a few hundred;
-small FIFO buffers starve a flow that could fill the link, HighSpeed TCP starves Reno, and fair queueing with
-drops from the longest queue mends both. Ours: everything it leaves open, listed on the study's page and,
-where another answer is tried, in `network.py`; its results are known as sentences and plots, and as one
+The study's page tells what the talk says, and what we decided where it is silent; `network.py` has the
+decisions of which other answers are tried. The talk's results are known as sentences and plots, and as one
 number, 40 %.
 """
 
@@ -19,24 +15,16 @@ from aqmlab.results.table import ExperimentResults
 from aqmlab.studies.fair_queueing import active_flows, bottlenecked
 from aqmlab.studies.fair_queueing import measures as m
 from aqmlab.studies.fair_queueing.network import DECISIONS, RECOVERY, flows, queues
-from aqmlab.study import Claim, Form, Reading, Study, Table
-from aqmlab.study.publication import Queues
+from aqmlab.study import Form, Reading, Study, Table, overview
+from aqmlab.study.publication import Queues, our_claim
 from aqmlab.study.queues import counted, readings
-from aqmlab.study.tables import overview
-
-TITLE = "Fair queueing and congestion control"
-PAPER = (
-    "J. Roberts, joint work with J. Augé: Fair queueing and congestion control. A talk, Workshop on "
-    "Congestion Control, Hamilton Institute, September 2005. In writing: J. Augé, J. Roberts: Buffer Sizing "
-    "for Elastic Traffic, NGI 2006."
-)
 
 
 def with_queues(others: Queues) -> Study:
     """Do other queues make the transport protocol harmless, as fair queueing does, and does their AQM take
     anything away again? FIFO and FQ have 625 packets, the others their own room."""
-    beside = {**queues(625), **others}
-    shared: dict[str, Any] = {
+    queue = {"bottleneck.queue": {**queues(625), **others}}
+    form: dict[str, Any] = {
         "seeds": 10,
         "quick": Form(seeds=3, changes=bottlenecked.SHORT),
         "varied": None,
@@ -44,76 +32,64 @@ def with_queues(others: Queues) -> Study:
     several = replace(
         bottlenecked.several,
         name="today-several",
-        axes={
-            "flows": flows("2 Reno", "2 HighSpeed", "HighSpeed + Reno", "4 HighSpeed"),
-            "bottleneck.queue": beside,
-        },
-        **shared,
+        axes=flows("2 Reno", "2 HighSpeed", "HighSpeed + Reno", "4 HighSpeed") | queue,
+        **form,
     )
-    one = replace(
-        bottlenecked.one,
-        name="today-one",
-        axes={"flows": flows("1 Reno", "1 HighSpeed"), "bottleneck.queue": beside},
-        **shared,
-    )
-    both, rate = bottlenecked.together, one[m.AVAILABLE]
+    one = replace(bottlenecked.one, name="today-one", axes=flows("1 Reno", "1 HighSpeed") | queue, **form)
+    rate = one[m.AVAILABLE]
     alike = ("2 Reno", "2 HighSpeed", "4 HighSpeed")
     shown = (m.AVAILABLE, m.JAIN, m.BACKGROUND_LOSS, "bottleneck.utilisation", m.WAIT, m.TIMEOUTS)
     return Study.of(
         "fair-queueing-today",
-        f"{TITLE}, with other queues",
+        f"{STUDY.title}, with other queues",
         one,
         several,
-        Claim(
+        our_claim(
             "T-R6",
             "HighSpeed TCP and Reno get the same.",
-            ratio(several[m.HIGHSPEED].at(**both), several[m.RENO].at(**both)).within(1 / 1.1, 1.1),
+            bottlenecked.over_reno(several).within(1 / 1.1, 1.1),
             "block G, of fair queueing; a tenth for the same is ours",
-            ("beside",),
-            "ours",
         ),
-        Claim(
+        our_claim(
             "T-R11",
             "Flows of one TCP share fairly.",
             every(*(mean_of(several[m.JAIN].at(flows=count)) >= 0.99 for count in alike)),
             "block K, of fair queueing; Jain's index of 0.99 is ours",
-            ("beside", "four"),
-            "ours",
         ),
-        Claim(
+        our_claim(
             "T-R4",
             "Packets of the background, whose flows ask for little, are not lost.",
             mean_of(one[m.BACKGROUND_LOSS]) < 1e-4,
             "block C, of fair queueing; one in 10 000 for none is ours",
-            ("reno", "highspeed"),
-            "ours",
         ),
-        Claim(
+        our_claim(
             "T-R2",
             "One flow gets as much of what is left as behind fair queueing without an AQM.",
             difference(rate, rate.at(queue="FQ")) >= -0.05,
             "blocks A and C; a twentieth for as much is ours",
-            ("reno", "highspeed"),
-            "ours",
         ),
-        Claim(
+        our_claim(
             "T-R14",
             "Packets of all flows wait less than behind fair queueing without an AQM.",
-            every(*(ratio(run[m.WAIT], run[m.WAIT].at(queue="FQ")) < 1 for run in (one, several))),
+            every(*(ratio(runs[m.WAIT], runs[m.WAIT].at(queue="FQ")) < 1 for runs in (one, several))),
             "ours, beyond the talk",
-            ("reno", "highspeed", "beside"),
-            "ours",
         ),
         *(
-            Table(id, title, overview([run[measure].at(flows=count) for measure in measures], by="queue"))
-            for id, title, run, count, measures in (
+            Table(id, title, overview([runs[measure].at(flows=count) for measure in measures], by="queue"))
+            for id, title, runs, count, measures in (
                 ("reno", "1 Reno flow beside Poisson flows", one, "1 Reno", shown),
                 ("highspeed", "1 HighSpeed flow beside Poisson flows", one, "1 HighSpeed", shown),
-                ("beside", "HighSpeed beside Reno", several, both["flows"], (m.HIGHSPEED, m.RENO, *shown)),
+                (
+                    "beside",
+                    "HighSpeed beside Reno",
+                    several,
+                    "HighSpeed + Reno",
+                    (m.HIGHSPEED, m.RENO, *shown),
+                ),
                 ("four", "Four HighSpeed flows", several, "4 HighSpeed", shown),
             )
         ),
-        paper=PAPER,
+        paper=STUDY.paper,
         question="Do these queues make the transport protocol harmless?",
         answer=lambda found: counted(found, "of what fair queueing was claimed to do"),
         readings=readings(others),
@@ -122,9 +98,8 @@ def with_queues(others: Queues) -> Study:
 
 def _checks(results: ExperimentResults) -> list[str]:
     """Whether the background offered what it was meant to."""
-    background = bottlenecked.baseline
-    rate = mean_of(background[m.BACKGROUND_RATE].at(queue="FIFO", buffer=625))
-    found = {kind: rate.interval(results, {"background": kind}) for kind in background.values("background")}
+    rate = mean_of(bottlenecked.baseline[m.BACKGROUND_RATE].at(queue="FIFO", buffer=625))
+    found = {labels["background"]: rate.interval(results, labels) for labels in rate.points(results)}
     return [
         f"Background of {kind}: {one} Mb/s instead of {m.AVAILABLE_MBPS:g}."
         for kind, one in found.items()
@@ -134,11 +109,13 @@ def _checks(results: ExperimentResults) -> list[str]:
 
 STUDY = Study.of(
     "fair-queueing",
-    TITLE,
+    "Fair queueing and congestion control",
     *bottlenecked.PARTS,
     *active_flows.PARTS,
     *DECISIONS,
-    paper=PAPER,
+    paper="J. Roberts, joint work with J. Augé: Fair queueing and congestion control. A talk, Workshop on "
+    "Congestion Control, Hamilton Institute, September 2005. In writing: J. Augé, J. Roberts: Buffer Sizing "
+    "for Elastic Traffic, NGI 2006.",
     question="If routers share their links fairly flow by flow, are end systems free to use any transport, "
     "and is the number of flows to be scheduled small whatever the rate of the link?",
     readings=tuple(

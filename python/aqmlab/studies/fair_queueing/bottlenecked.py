@@ -3,85 +3,69 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from typing import Any
 
 from aqmlab.measures import Measure
 from aqmlab.results.labels import Labels
-from aqmlab.results.rule import difference, every, mean_of, ratio
+from aqmlab.results.rule import Estimate, difference, every, mean_of, ratio
 from aqmlab.results.table import Row
-from aqmlab.results.variable import Variable, per_seed
+from aqmlab.results.variable import per_seed
 from aqmlab.studies.fair_queueing import measures as m
 from aqmlab.studies.fair_queueing import network as net
 from aqmlab.studies.fair_queueing.blocks import BLOCKS, CASES, FLOWS, PLOTS, Plot
 from aqmlab.study import Claim, Experiment, Figure, Form, Table
-from aqmlab.study.charts import Line, line
-from aqmlab.study.publication import Part
-from aqmlab.study.query import Asked, Query, joined, of_runs, query, scaled, stacked
+from aqmlab.study.charts import line
+from aqmlab.study.publication import Part, our_reading
+from aqmlab.study.query import Query, Shown, joined, of_runs, query, scaled, stacked
 from aqmlab.study.tables import Crossed, crossed, listed
 from aqmlab.sweep import Changes
 
-BUFFERS = net.buffer(20, 100, 625)
 NEWRENO = {"recovery": ("NewReno",)}
 SHORT = {"duration": "100s"}
-QUICK = Form(seeds=3, axes=NEWRENO, changes=SHORT)
+_BACKGROUND: net.Axes = {"traffic.background": net.BACKGROUNDS}
+_RECOVERY: net.Axes = {"recovery": net.RECOVERY}
+_BUFFERS = net.buffers(20, 100, 625)
+_FLOWS, _PACKETS = net.link(net.POISSON_FLOWS), net.link(net.POISSON_PACKETS)
+_ONCE = Form(seeds=1, changes=SHORT)
 
-COMPARED: dict[str, Any] = {"measures": m.LINK, "seeds": 4, "most_seeds": 20, "quick": QUICK}
-"""What long runs with several recoveries have in common."""
 
-one = Experiment(
-    name="one",
-    title="One flow",
-    scenario=net.link(net.POISSON_FLOWS),
-    axes={
-        "flows": net.flows("1 Reno", "1 HighSpeed"),
-        "traffic.background": net.BACKGROUNDS,
-        "bottleneck.queue": net.QUEUES,
-        "buffer": BUFFERS,
-        "recovery": net.RECOVERY,
-    },
+def _long(name: str, title: str, scenario: dict[str, Any], axes: net.Axes, **fields: Any) -> Experiment:
+    """Runs of 500 s, unless `fields` say otherwise."""
+    quick = Form(seeds=3, axes=NEWRENO, changes=SHORT)
+    common = {"measures": m.LINK, "seeds": 4, "most_seeds": 20, "quick": quick}
+    return Experiment(name, title, scenario, axes, **{**common, **fields})
+
+
+one = _long(
+    "one",
+    "One flow",
+    _FLOWS,
+    net.flows("1 Reno", "1 HighSpeed") | _BACKGROUND | _BUFFERS | _RECOVERY,
     varied=Form(axes={**NEWRENO, "background": (FLOWS,)}),
     varied_quick=Form(seeds=2, axes={"buffer": (20,)}, changes=SHORT),
-    **COMPARED,
 )
-
-several = Experiment(
-    name="several",
-    title="Several flows beside Poisson packets",
-    scenario=net.link(net.POISSON_PACKETS),
-    axes={
-        "flows": net.flows("2 Reno", "2 HighSpeed", "HighSpeed + Reno", "4 Reno", "4 HighSpeed"),
-        "bottleneck.queue": net.QUEUES,
-        "buffer": net.buffer(20, 625),
-        "recovery": net.RECOVERY,
-    },
+several = _long(
+    "several",
+    "Several flows beside Poisson packets",
+    _PACKETS,
+    net.flows("2 Reno", "2 HighSpeed", "HighSpeed + Reno", "4 Reno", "4 HighSpeed")
+    | net.buffers(20, 625)
+    | _RECOVERY,
     varied=Form(axes={**NEWRENO, "flows": ("HighSpeed + Reno",)}),
     varied_quick=Form(seeds=2, axes={"buffer": (625,)}, changes=SHORT),
-    **COMPARED,
 )
-
-baseline = Experiment(
-    "baseline",
-    "The background alone",
-    net.link(net.POISSON_FLOWS),
-    {"traffic.background": net.BACKGROUNDS, "bottleneck.queue": net.QUEUES, "buffer": BUFFERS},
-    m.LINK,
-    seeds=4,
-    quick=Form(seeds=3, changes=SHORT),
+baseline = _long(
+    "baseline", "The background alone", _FLOWS, _BACKGROUND | _BUFFERS, quick=Form(seeds=3, changes=SHORT)
 )
-
-windows = Experiment(
+windows = _long(
     "windows",
     "One flow or four, 625 packets, from 20 s to 100 s",
     net.link(net.POISSON_PACKETS, duration=f"{m.SHOWN_S}s"),
-    {
-        "flows": net.flows("1 HighSpeed", "4 Reno", "4 HighSpeed"),
-        "bottleneck.queue": net.queues(625),
-        "recovery": net.RECOVERY,
-    },
-    m.LINK,
+    net.flows("1 HighSpeed", "4 Reno", "4 HighSpeed") | {"bottleneck.queue": net.queues(625)} | _RECOVERY,
     seeds=20,
+    most_seeds=40,
     quick=Form(seeds=3, axes=NEWRENO),
 )
 
@@ -108,28 +92,17 @@ paths = Experiment(
     m.PATH,
     seeds=1,
 )
-
-steady = Experiment(
+steady = _long(
     "steady",
     "The talk's plots, over 1000 s",
     net.link(net.POISSON_PACKETS, duration=f"{net.WARM_UP_S + 1000}s"),
     {"plot": Changes(_PLOTS)},
-    m.LINK,
     seeds=2,
-    quick=Form(seeds=1, changes=SHORT),
+    quick=_ONCE,
 )
-
-orders = Experiment(
-    name="orders",
-    title="Blocks with fair queueing",
-    scenario=net.link(net.POISSON_PACKETS),
-    axes={
-        "bottleneck.queue": net.ORDERS,
-        "case": Changes({name: _of_plot(plot) for name, plot in CASES.items()}),
-        "recovery": net.RECOVERY,
-    },
-    **COMPARED,
-)
+_cases = Changes({name: _of_plot(plot) for name, plot in CASES.items()})
+_ordered: net.Axes = {"bottleneck.queue": net.ORDERS, "case": _cases, **_RECOVERY}
+orders = _long("orders", "Blocks with fair queueing", _PACKETS, _ordered)
 
 RIVALS = (*net.CONTROLS, m.UNRESPONSIVE)
 PAIRS = tuple(itertools.combinations(RIVALS, 2))
@@ -140,53 +113,44 @@ def pair_name(pair: tuple[str, str]) -> str:
     return " / ".join(m.LAW_NAMES[law] for law in pair)
 
 
-def _pairs(name: str, queue: str, recovery: Changes, **options: Any) -> Experiment:
-    scenario = net.link(net.POISSON_PACKETS)
-    scenario["bottleneck"]["queue"] = net.queues(625)[queue]
-    pairs = Changes({pair_name(pair): net.beside(**dict.fromkeys(pair, 1)) for pair in PAIRS})
-    return Experiment(
-        name=name,
-        title=f"Two flows, {queue}, 625 packets",
-        scenario=scenario,
-        axes={"pair": pairs, "recovery": recovery},
-        **{**COMPARED, **options},
-    )
+_two = Changes({pair_name(pair): net.beside(**dict.fromkeys(pair, 1)) for pair in PAIRS})
+_newreno = Changes({"NewReno": net.RECOVERY["NewReno"]})
 
-
-pairs = _pairs("pairs", "FQ", net.RECOVERY)
-pairs_fifo = _pairs(
-    "pairs-fifo", "FIFO", Changes({"NewReno": net.RECOVERY["NewReno"]}), quick=Form(seeds=1, changes=SHORT)
+_fair = net.link(net.POISSON_PACKETS, queue="FQ")
+pairs = _long("pairs", "Two flows, FQ, 625 packets", _fair, {"pair": _two, **_RECOVERY})
+pairs_fifo = _long(
+    "pairs-fifo", "Two flows, FIFO, 625 packets", _PACKETS, {"pair": _two, "recovery": _newreno}, quick=_ONCE
 )
 
-delay = Experiment(
+# Without a bottlenecked flow nobody recovers: one run for all recoveries.
+_flow_or_none = {"flows": Changes({"none": net.RECOVERY["NewReno"], **net.flows("1 Reno")["flows"]})}
+delay = _long(
     "delay",
     "The background's packets",
     net.link(net.POISSON_FLOWS, duration="80s", packets=["bottleneck"]),
-    {
-        "traffic.background": net.BACKGROUNDS,
-        "bottleneck.queue": net.QUEUES,
-        "buffer": BUFFERS,
-        "recovery": net.RECOVERY,
-        # Without a bottlenecked flow nobody recovers: one run for all recoveries.
-        "flows": Changes({"none": net.RECOVERY["NewReno"], **net.flows("1 Reno")}),
-    },
-    m.DELAY,
-    seeds=4,
-    most_seeds=20,
+    _BACKGROUND | _BUFFERS | _RECOVERY | _flow_or_none,
+    measures=m.DELAY,
     quick=Form(seeds=3, axes={**NEWRENO, "background": (FLOWS,)}, changes={"duration": "40s"}),
 )
 
-rate = one[m.AVAILABLE].at(background="Poisson flows")
-lost = one[m.BACKGROUND_LOSS].at(background="Poisson flows")
+EXPERIMENTS = (one, several, baseline, windows, paths, steady, orders, pairs, pairs_fifo, delay)
+
+
+def over_reno(runs: Experiment) -> Estimate:
+    """The rate of a HighSpeed flow over that of the Reno flow beside it."""
+    highspeed, reno = (runs[rate].at(flows="HighSpeed + Reno") for rate in (m.HIGHSPEED, m.RENO))
+    return ratio(highspeed, reno)
+
+
+rate = one[m.AVAILABLE].at(background=FLOWS)
+lost = one[m.BACKGROUND_LOSS].at(background=FLOWS)
 reno_in_fifo = rate.at(flows="1 Reno", queue="FIFO")
 beside_packets = one[m.AVAILABLE].at(flows="1 Reno", background="Poisson packets", queue="FIFO", buffer=20)
 rate_gained = difference(rate.at(queue="FIFO", buffer=100), flows=("1 HighSpeed", "1 Reno"))
 loss_grown = ratio(lost.at(queue="FIFO", buffer=100), flows=("1 HighSpeed", "1 Reno"))
-jain = several[m.JAIN]
-together = {"flows": "HighSpeed + Reno"}
-highspeed_over_reno = ratio(several[m.HIGHSPEED].at(**together), several[m.RENO].at(**together))
+highspeed_over_reno = over_reno(several)
 four_to_one = ratio(several[m.AVAILABLE].at(flows="4 Reno", queue="FIFO", buffer=20), beside_packets)
-waits = delay[m.MEAN_DELAY].at(background="Poisson flows")
+waits = delay[m.MEAN_DELAY].at(background=FLOWS)
 added_wait = per_seed(
     "mean wait beyond that without the flow",
     lambda ours, alone: ours - alone,
@@ -195,9 +159,10 @@ added_wait = per_seed(
     unit="ms",
 )
 others = tuple(order for order in net.ORDERS if order != "DRR")
-of_several = tuple(name for name, plot in CASES.items() if not plot.flows.startswith("1 "))
 by_order = orders[m.AVAILABLE]
-fairness = orders[m.JAIN].among(case=of_several)
+fairness = orders[m.JAIN].among(
+    case=[name for name, plot in CASES.items() if not plot.flows.startswith("1 ")]
+)
 
 VERY_UNFAIR = 1.6
 
@@ -207,42 +172,33 @@ CLAIMS = (
         "A severe loss of throughput with a small buffer: only 40 % of the available capacity.",
         mean_of(reno_in_fifo.at(buffer=20)).within(0.35, 0.45),
         "block A; how near 40 % is, is ours",
-        ("available", "a-windows"),
     ),
-    Claim(
+    our_reading(
         "R1p.2",
         "The same 40 % beside Poisson packets.",
         mean_of(beside_packets).within(0.35, 0.45),
         "our reading of block H",
-        ("available", "h-windows"),
-        "sheet",
     ),
-    Claim(
+    our_reading(
         "R2",
         "The larger the buffer, the more the flow gets.",
         every(
-            difference(reno_in_fifo, buffer=(100, 20)) > 0,
-            difference(reno_in_fifo, buffer=(625, 100)) > 0,
+            *(difference(reno_in_fifo, buffer=two) > 0 for two in ((100, 20), (625, 100))),
             mean_of(reno_in_fifo.at(buffer=625)) >= 0.9,
         ),
         "our reading of block A",
-        ("available", "a-utilisation"),
-        "sheet",
     ),
     Claim(
         "R3.2",
         "HighSpeed TCP gains utilisation, more loss for the background.",
         every(rate_gained > 0, loss_grown > 1),
         "block B",
-        ("b-utilisation", "background-loss"),
     ),
-    Claim(
+    our_reading(
         "R3b",
         "It gains a twentieth of the available capacity, and the background loses twice as much.",
         every(rate_gained >= 0.05, loss_grown >= 2),
         "our numbers for block B",
-        ("b-utilisation", "background-loss"),
-        "sheet",
     ),
     Claim(
         "R4",
@@ -253,81 +209,63 @@ CLAIMS = (
             ratio(rate.at(flows="1 Reno", buffer=20), queue=("FQ", "FIFO")).within(0.8, 1.2),
         ),
         "block C; how little is none and little is ours",
-        ("background-loss", "c-utilisation"),
     ),
     Claim(
         "R5",
         "Reno flows share FIFO approximately fairly.",
-        every(*(mean_of(jain.at(flows=count, queue="FIFO")) >= 0.95 for count in ("2 Reno", "4 Reno"))),
+        every(*(mean_of(several[m.JAIN].at(flows=n, queue="FIFO")) >= 0.95 for n in ("2 Reno", "4 Reno"))),
         "blocks D, H and I; Jain's index of 0.95 is ours",
-        ("jain", "d-windows"),
     ),
     Claim(
         "R6",
         "HighSpeed is very unfair to Reno, 625 packets.",
         highspeed_over_reno.at(queue="FIFO", buffer=625) >= VERY_UNFAIR,
         "block F; 1.6 for very unfair is ours",
-        ("highspeed-over-reno", "f-windows"),
     ),
-    Claim(
+    our_reading(
         "R7",
         "HighSpeed gets more than Reno with 20 packets, too.",
         highspeed_over_reno.at(queue="FIFO", buffer=20) >= 1.2,
         "our lenient reading of block F: the slide says very unfair",
-        ("highspeed-over-reno", "f-windows"),
-        "sheet",
     ),
     Claim(
         "R7b",
         "HighSpeed is very unfair to Reno, 20 packets.",
         highspeed_over_reno.at(queue="FIFO", buffer=20) >= VERY_UNFAIR,
         "block F; the number is that of R6, as the word is",
-        ("highspeed-over-reno", "f-windows"),
     ),
-    Claim(
+    our_reading(
         "R8",
         "Fair queueing gives HighSpeed and Reno the same, 625 packets.",
         highspeed_over_reno.at(queue="FQ", buffer=625).within(0.97, 1.03),
         "our reading of block G, which says that fair queueing is effective",
-        ("highspeed-over-reno", "g-windows"),
-        "sheet",
     ),
     Claim(
         "R8b.2",
         "Fair queueing is effective, though HighSpeed TCP still gains more throughput.",
         highspeed_over_reno.at(queue="FQ") > 1,
         "block G",
-        ("highspeed-over-reno", "g-windows"),
     ),
-    Claim(
+    our_reading(
         "R9",
         "Under fair queueing HighSpeed is ahead by a twentieth, 20 packets.",
         highspeed_over_reno.at(queue="FQ", buffer=20) >= 1.05,
         "our number for block G",
-        ("highspeed-over-reno", "g-windows"),
-        "sheet",
     ),
     Claim(
-        "R10.2",
-        "Better utilisation with four flows than with one, 20 packets.",
-        four_to_one > 1,
-        "block H",
-        ("available-capacity", "h-utilisation"),
+        "R10.2", "Better utilisation with four flows than with one, 20 packets.", four_to_one > 1, "block H"
     ),
-    Claim(
+    our_reading(
         "R10b",
         "Four flows get 1.4 times as much as one, 20 packets.",
         four_to_one >= 1.4,
         "our number for block H",
-        ("available-capacity", "h-utilisation"),
-        "sheet",
     ),
     Claim(
         "R11",
         "Four HighSpeed flows share FIFO poorly.",
         difference(windows[m.JAIN].at(queue="FIFO"), flows=("4 HighSpeed", "4 Reno")) < 0,
         "block J",
-        ("fairness", "j-windows"),
     ),
     Claim(
         "R12.2",
@@ -340,13 +278,14 @@ CLAIMS = (
         "R13",
         "Fair queueing restores fairness and preserves throughput.",
         every(
-            mean_of(windows[m.JAIN].at(flows="4 HighSpeed", queue="FQ")) >= 0.99,
-            mean_of(windows[m.AVAILABLE].at(flows="4 HighSpeed", queue="FQ")) >= 0.97,
+            *(
+                mean_of(windows[measure].at(flows="4 HighSpeed", queue="FQ")) >= least
+                for measure, least in ((m.JAIN, 0.99), (m.AVAILABLE, 0.97))
+            )
         ),
         "block K; 0.99 and 0.97 are ours",
-        ("fairness", "k-windows"),
     ),
-    Claim(
+    our_reading(
         "R17",
         "DRR, SCFQ, STFQ and RR give the same result in blocks C, G and K.",
         every(
@@ -355,8 +294,6 @@ CLAIMS = (
             difference(fairness.among(queue=others), fairness.at(queue="DRR")).within(-0.01, 0.01),
         ),
         "our reading of the slide that allows DRR, self-clocked fair queueing or just round robin",
-        ("schedulers",),
-        "sheet",
     ),
     *(
         Claim(
@@ -364,7 +301,6 @@ CLAIMS = (
             f"FQ avoids [...] delay for background packets: {packets} packets of buffer.",
             ratio(added_wait.at(buffer=packets), queue=("FQ", "FIFO")) <= 0.1,
             "slide 35; that a tenth of FIFO's delay is none is ours",
-            ("background-wait", "background-delay"),
         )
         for id, packets in (("R18.2", 20), ("R18b.2", 625))
     ),
@@ -374,7 +310,6 @@ CLAIMS = (
         ratio(pairs[m.FIRST], pairs[m.SECOND]).within(0.95, 1.05),
         "slide 35; that any two of Reno, HighSpeed, CUBIC, Scalable and an unresponsive flow get the same "
         "within 5 % is ours",
-        ("pairs", "any-two"),
     ),
 )
 
@@ -383,60 +318,55 @@ def _windows(row: Row) -> Iterator[tuple[Labels, float]]:
     """The windows of bottlenecked flows, which are told apart by their law where these differ."""
     found = row[m.WINDOWS]
     alike = len({name for name, _ in found}) == 1
-    for place, (name, window) in enumerate(found, 1):
+    for number, (name, window) in enumerate(found, 1):
         for step, packets in enumerate(window, 1):
-            flow = f"flow {place}" if alike else m.LAW_NAMES[name]
+            flow = f"flow {number}" if alike else m.LAW_NAMES[name]
             yield {"flow": flow, "time_s": step * m.WINDOW_STEP_S}, packets
 
 
-def _window(plot: str) -> Query:
-    return of_runs(paths, _windows, "flow", "time_s", plot=plot)
-
-
-def _use(plot: str) -> Variable:
-    times_s = [step * m.USE_STEP_S for step in range(1, round(m.SHOWN_S / m.USE_STEP_S) + 1)]
-    return paths[m.USE].at(plot=plot).unrolled("time_s", times_s)
-
-
-def _of_block(name: str, what: str) -> Line:
-    """What is plotted of each run of a block, side by side."""
-    shown: Callable[[str], Asked] = _window if what == "windows" else _use
-    by, most, y_label = (
-        ("flow", 1000.0, "congestion window (packets)") if what == "windows" else ("plot", 1.02, what)
-    )
-    plots = stacked("plot", {plot.short: shown(plot.name) for plot in BLOCKS[name].plots})
-    limits: dict[str, Any] = {"x_limits": (0.0, float(m.SHOWN_S)), "y_limits": (0.0, most)}
-    return line(plots, kind="curve", x="time_s", by=by, panel="plot", y_label=y_label, **limits)
+_seconds = [step * m.USE_STEP_S for step in range(1, round(m.SHOWN_S / m.USE_STEP_S) + 1)]
+_used = paths[m.USE].unrolled("time_s", _seconds)
+_PLOTTED: Mapping[str, tuple[Callable[[str], Shown], Mapping[str, Any]]] = {
+    "windows": (
+        lambda plot: of_runs(paths, _windows, "flow", "time_s", plot=plot),
+        {"by": "flow", "y_label": "congestion window (packets)", "y_limits": (0.0, 1000.0)},
+    ),
+    "utilisation": (
+        lambda plot: _used.at(plot=plot),
+        {"by": "plot", "y_label": "utilisation", "y_limits": (0.0, 1.02)},
+    ),
+}
+"""What is plotted of each run of a block, side by side."""
 
 
 def _waits(measure: Measure) -> Query:
     """Of the background's packets, beside one Reno flow or none."""
-    wait = delay[measure].at(recovery="NewReno", background="Poisson flows")
+    wait = delay[measure].at(recovery="NewReno", background=FLOWS)
     undisturbed = query(wait.at(flows="none", queue="FIFO"))
     return joined(wait.at(flows="1 Reno"), undisturbed.tagged(queue="no bottlenecked flow"))
 
 
 def _second_over_first(experiment: Experiment) -> Query:
     found = query(ratio(experiment[m.SECOND], experiment[m.FIRST]).at(recovery="NewReno"))
-    return found.told(pair=lambda names: "/".join(name[0].upper() for name in names.split(" / ")))
+    return found.relabelled(pair=lambda names: "/".join(name[0].upper() for name in names.split(" / ")))
 
 
+_over_time = partial(line, kind="curve", x="time_s", panel="plot", x_limits=(0.0, float(m.SHOWN_S)))
 _of_one_flow = partial(line, by=("flows", "queue"), panel="background")
 _each_wait = {"mean": _waits(m.MEAN_DELAY), "99th percentile": _waits(m.P99_DELAY)}
 _bars = partial(line, kind="bars", by="queue", levels={"": 1.0})
 _pairs_by_queue = {"FIFO": _second_over_first(pairs_fifo), "FQ": _second_over_first(pairs)}
-_of_four = windows[m.JAIN].among(flows=("4 Reno", "4 HighSpeed"))
 
 FIGURES = (
     *(
         Figure(
             f"{name.lower()}-{what}",
             f"{name}. {block.title}: {what}",
-            _of_block(name, what),
+            _over_time(stacked("plot", {plot.short: of(plot.name) for plot in block.plots}), **options),
             f"{block.background} of 25 Mb/s behind; NewReno, one run, from its start.",
         )
         for name, block in BLOCKS.items()
-        for what in ("windows", "utilisation")
+        for what, (of, options) in _PLOTTED.items()
     ),
     Figure(
         "available",
@@ -472,18 +402,18 @@ FIGURES = (
     Figure(
         "fairness",
         "Jain's index of four flows in the runs that the talk plots, from 20 s to 100 s",
-        line(_of_four, y_limits=(0.5, 1.02)),
+        line(windows[m.JAIN].among(flows=("4 Reno", "4 HighSpeed")), y_limits=(0.5, 1.02)),
     ),
 )
 
 
 def _everywhere(measure: Measure | str, factor: float = 1.0) -> Crossed:
     """A measure of every case, a column for each queue and buffer."""
-    without, with_one, with_several = (
-        query(scaled(experiment[measure], factor, "")) for experiment in (baseline, one, several)
+    alone, with_one, with_several = (
+        query(scaled(runs[measure], factor, "")) for runs in (baseline, one, several)
     )
     cases = joined(
-        without.tagged(flows="none", recovery=""), with_one, with_several.tagged(background="Poisson packets")
+        alone.tagged(flows="none", recovery=""), with_one, with_several.tagged(background="Poisson packets")
     )
     return crossed(cases, rows=("flows", "background", "recovery"), columns=("queue", "buffer"))
 
@@ -493,32 +423,23 @@ def _rates(experiment: Experiment) -> Query:
 
 
 _gained = (m.AVAILABLE, m.JAIN, m.BACKGROUND_LOSS)
-_together: dict[str, Asked] = {
-    "HighSpeed (Mb/s)": several[m.HIGHSPEED].at(**together),
-    "Reno (Mb/s)": several[m.RENO].at(**together),
+_together: dict[str, Shown] = {
+    "HighSpeed (Mb/s)": several[m.HIGHSPEED].at(flows="HighSpeed + Reno"),
+    "Reno (Mb/s)": several[m.RENO].at(flows="HighSpeed + Reno"),
     "ratio": highspeed_over_reno,
 }
-_delays = stacked("measure", {"mean (ms)": delay[m.MEAN_DELAY], "99 % (ms)": delay[m.P99_DELAY]})
 # Without a bottlenecked flow nobody recovers.
-_recovering = _delays.where(
+_delays = stacked("measure", {"mean (ms)": delay[m.MEAN_DELAY], "99 % (ms)": delay[m.P99_DELAY]}).where(
     lambda flows, recovery: flows != "none" or recovery == "NewReno", "flows", "recovery"
 )
-_by_wait: dict[str, Any] = {
-    "rows": ("background", "flows", "recovery", "buffer"),
-    "columns": ("queue", "measure"),
-}
+_by_case = ("background", "flows", "recovery", "buffer")
 _any_two = stacked("queue", {"FIFO": _rates(pairs_fifo), "FQ": _rates(pairs)})
 
 TABLES = (
     *(
         Table(id, f"{title}; a column for each queue and buffer (packets)", _everywhere(measure, factor))
         for id, title, measure, factor in (
-            (
-                "available-capacity",
-                "Rate of the bottlenecked flows over the available 25 Mb/s",
-                m.AVAILABLE,
-                1,
-            ),
+            ("available-capacity", "Rate of bottlenecked flows over the available 25 Mb/s", m.AVAILABLE, 1),
             ("jain", "Jain's index of the bottlenecked flows", m.JAIN, 1),
             ("lost", "Packets of the background lost (%)", m.BACKGROUND_LOSS, 100),
             ("utilisation", "Utilisation of the line (%)", "bottleneck.utilisation", 1),
@@ -538,12 +459,12 @@ TABLES = (
     Table(
         "background-delay",
         "How long packets of the background wait in the queue; `none` is the baseline",
-        crossed(_recovering, **_by_wait),
+        crossed(_delays, rows=_by_case, columns=("queue", "measure")),
     ),
     Table(
         "schedulers",
         "Four orders of service in the blocks with fair queueing, NewReno",
-        listed([orders[one].at(recovery="NewReno") for one in (*_gained, m.WAIT)], "case", "queue"),
+        listed([orders[measure].at(recovery="NewReno") for measure in (*_gained, m.WAIT)], "case", "queue"),
     ),
     Table(
         "any-two",
@@ -552,5 +473,4 @@ TABLES = (
     ),
 )
 
-EXPERIMENTS = (one, several, baseline, windows, paths, steady, orders, pairs, pairs_fifo, delay)
 PARTS: tuple[Part, ...] = (*EXPERIMENTS, *CLAIMS, *FIGURES, *TABLES)

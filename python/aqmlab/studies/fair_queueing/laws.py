@@ -49,7 +49,8 @@ def modulated_wait_ms(load: float, *, periodic: bool) -> float:
     mean = load * RATE_MBPS
     numbers = range(1, MOST_SOURCES)
     weights = [number * _poisson(mean, number) for number in numbers]
-    waits = [periodic_wait(number, MOST_SOURCES) if periodic else _md1_wait(number) for number in numbers]
+    wait = periodic_wait if periodic else _md1_wait
+    waits = [wait(number, MOST_SOURCES) for number in numbers]
     total = math.fsum(a * b for a, b in zip(weights, waits, strict=True))
     return 1000 * PACKET_S * total / math.fsum(weights)
 
@@ -58,8 +59,8 @@ def _poisson(mean: float, number: int) -> float:
     return math.exp(number * math.log(mean) - mean - math.lgamma(number + 1))
 
 
-def _md1_wait(flows: int) -> float:
-    load = flows / MOST_SOURCES
+def _md1_wait(sources: int, period: int) -> float:
+    load = sources / period
     return load / (2 * (1 - load))
 
 

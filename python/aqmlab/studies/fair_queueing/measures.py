@@ -22,12 +22,8 @@ PAYLOAD = 960
 WIRE = PACKET / PAYLOAD
 
 UNRESPONSIVE = "unresponsive"
-LAW_NAMES = {
-    "reno": "Reno",
-    "highspeed": "HighSpeed",
-    "cubic": "CUBIC",
-    "scalable": "Scalable",
-    UNRESPONSIVE: "unresponsive",
+LAW_NAMES = {"reno": "Reno", "highspeed": "HighSpeed", "cubic": "CUBIC", "scalable": "Scalable"} | {
+    UNRESPONSIVE: UNRESPONSIVE
 }
 """How bottlenecked flows send: the names of their traffic, in the order of pairs, and their names."""
 
@@ -81,18 +77,17 @@ SHOWN_S, WINDOW_STEP_S, USE_STEP_S = 100, 0.2, 1.0
 def _path(run: Run) -> Mapping[str, Any]:
     """The windows of the bottlenecked flows and the use of the line, from the start of the run on."""
     senders = run.tables["senders"].with_columns(pl.col("traffic").cast(pl.String)).sort("time_s")
+    steps_s = np.arange(WINDOW_STEP_S, SHOWN_S, WINDOW_STEP_S)
     windows = []
     for (traffic, _), rows in senders.group_by(["traffic", "flow"], maintain_order=True):
-        times, cwnd = rows["time_s"].to_numpy(), rows["cwnd_segments"].to_numpy()
-        at = np.arange(WINDOW_STEP_S, SHOWN_S, WINDOW_STEP_S)
-        place = np.searchsorted(times, at, "right") - 1
-        windows.append([traffic, [float(cwnd[one]) if one >= 0 else 0.0 for one in place]])
+        changes = np.searchsorted(rows["time_s"].to_numpy(), steps_s, "right")
+        windows.append([traffic, np.r_[0.0, rows["cwnd_segments"].to_numpy()][changes].tolist()])
     samples = run.tables["queue"].filter(pl.col("link") == "bottleneck").sort("time_s")
     left = samples.select(pl.col("arrivals") - pl.col("drops") - pl.col("length_packets")).to_series()
     sent = np.diff(left.to_numpy().astype(np.float64))
     return {
         "windows": sorted(windows, key=lambda one: str(one[0])),
-        "use": [float(packets) * PACKET_S / USE_STEP_S for packets in sent],
+        "use": (sent * PACKET_S / USE_STEP_S).tolist(),
     }
 
 
@@ -115,10 +110,9 @@ def _delay(run: Run) -> Mapping[str, Any]:
     key = ["flow", "sequence_bytes"]
     joined = events.filter(event == "enqueue").select(*key, since="time_s")
     begun = events.filter(event == "start").select(*key, at="time_s")
-    waits = begun.join(joined, on=key).select(pl.col("at") - pl.col("since")).to_series().to_numpy()
+    waited = begun.join(joined, on=key).select(pl.col("at") - pl.col("since")).to_series().to_numpy()
     # What finds the line free starts without joining the queue.
-    at_once = begun.join(joined, on=key, how="anti").height
-    waits = np.concatenate([waits, np.zeros(at_once)])
+    waits = np.r_[waited, np.zeros(begun.join(joined, on=key, how="anti").height)]
     return {
         "mean_ms": 1000 * float(waits.mean()),
         "p99_ms": 1000 * float(np.quantile(waits, 0.99)),
@@ -141,8 +135,8 @@ def _alone(run: Run) -> Mapping[str, Any]:
     line = metrics.link(run.tables["links"], "bottleneck")
     wait_ms = 1000 * float(line["mean_queue_delay_s"])
     traffic = run.manifest["scenario"]["traffic"]
-    limited = len(traffic) == 1
-    law_ms = modulated_wait_ms(traffic["background"]["load"], periodic=False) if limited else math.nan
+    load = traffic["background"]["load"]
+    law_ms = math.nan if "streaming" in traffic else modulated_wait_ms(load, periodic=False)
     return {
         "loss": float(line["drop_fraction"]),
         "wait_ms": wait_ms,
@@ -209,25 +203,15 @@ def _shares(distribution: pl.DataFrame, share: str) -> metrics.Floats:
 
 
 def _trace(run: Run) -> Mapping[str, Any]:
-    """How many flows of a trace have a packet waiting: in short, and how often at least so many."""
-    row = run.tables["summary"].row(0, named=True)
-    names = ("mean_active", "p999_active", "most_active", "mean_in_progress")
+    """How often at least so many flows of a trace have a packet waiting."""
     shares = _shares(run.tables["distribution"], "active_share")
-    return {
-        **{name: float(row[name]) for name in names},
-        "active_tail": _at_least(shares, MOST_COUNTED_ACTIVE),
-    }
+    return {"active_tail": _at_least(shares, MOST_COUNTED_ACTIVE)}
 
 
 _of_trace = Reduction(prefix="fair-queueing.trace", of=_trace).measure
 
-TRACE = (
-    TRACE_ACTIVE := _of_trace("mean_active", "active"),
-    TRACE_P999 := _of_trace("p999_active", "active, 99.9 %"),
-    TRACE_MOST := _of_trace("most_active", "most active flows"),
-    TRACE_IN_PROGRESS := _of_trace("mean_in_progress", "in progress"),
-    TRACE_TAIL := _of_trace("active_tail", "share of the time with at least so many active flows"),
-)
+TRACE_TAIL = _of_trace("active_tail", "share of the time with at least so many active flows")
+TRACE_SUMMARY = ("trace.mean-active", "trace.p999-active", "trace.most-active", "trace.mean-in-progress")
 
 MOST_COUNTED = 101
 """Numbers of flows whose share of the time is kept: 0 to 100 and beyond."""
@@ -246,7 +230,6 @@ def _number(run: Run) -> Mapping[str, Any]:
         "mean": mean,
         "tail": tail,
         "at_least_5": tail[5],
-        "at_least_100": tail[100],
         "mean_over_law": mean / (load / (1 - load)),
         "at_least_5_over_law": tail[5] / load**5,
     }
@@ -258,7 +241,6 @@ NUMBER = (
     MEAN := _of_number("mean", "mean"),
     TAIL := _of_number("tail", "share of the time with at least so many"),
     FIVE := _of_number("at_least_5", "P(N >= 5)"),
-    HUNDRED := _of_number("at_least_100", "P(N >= 100)"),
     MEAN_OVER_LAW := _of_number("mean_over_law", "mean number over the law's"),
     FIVE_OVER_LAW := _of_number("at_least_5_over_law", "P(N >= 5) over the law's"),
 )
@@ -268,23 +250,21 @@ TAILS = (TAIL, ACTIVE_TAIL, WAITING_TAIL, TRACE_TAIL)
 
 
 def _regime(run: Run) -> Mapping[str, Any]:
-    """The throughput of a flow, also over its peak rate (or that of the link), and how often peak rates fill
-    the link."""
+    """The throughput of a flow, also over its peak rate, or over the rate of the link."""
     throughput = throughput_bps(run) / 1e6
     peak = run.manifest["scenario"]["traffic"]["flows"]["peak_rate"]
     return {
         "throughput_mbps": throughput,
         "throughput_share": throughput / (metrics.bits_per_second(peak) / 1e6 if peak else RATE_MBPS),
-        "saturated": 100 * float(run.tables["links"]["saturated"].item()),
     }
 
 
 _of_regime = Reduction(prefix="fair-queueing.regime", of=_regime).measure
 
-REGIME = (
+REGIME: tuple[Measure | str, ...] = (
     THROUGHPUT := _of_regime("throughput_mbps", "throughput", "Mb/s"),
     THROUGHPUT_SHARE := _of_regime("throughput_share", "throughput of a flow / its peak rate"),
-    SATURATED := _of_regime("saturated", "time full", "%"),
+    "link.saturated",
 )
 
 

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 from aqmlab.studies.fair_queueing.blocks import FLOWS, PACKETS
 from aqmlab.studies.fair_queueing.laws import PACKET, RATE_MBPS
 from aqmlab.studies.fair_queueing.measures import PAYLOAD, UNRESPONSIVE
-from aqmlab.studies.shared import Alters, constant
+from aqmlab.studies.shared import constant
 from aqmlab.study import Decision, Variant
 from aqmlab.sweep import Changes
 
 WARM_UP_S = 20
+RATE = f"{RATE_MBPS:g}Mbps"
 
 CONTROLS: Mapping[str, dict[str, Any]] = {
     "reno": {"kind": "reno"},
@@ -54,6 +56,8 @@ POISSON_PACKETS: dict[str, Any] = {
 }
 """Packets of flows that hardly ever have two waiting."""
 
+Axes = dict[str, Any]
+
 BACKGROUNDS = {FLOWS: POISSON_FLOWS, PACKETS: POISSON_PACKETS}
 
 TCP: dict[str, Any] = {
@@ -66,13 +70,14 @@ TCP: dict[str, Any] = {
 """That of ns-2 as it was in September 2005, without a limit by the receiver."""
 
 
-def link(background: Mapping[str, Any], *, duration: str = "520s", **record: Any) -> dict[str, Any]:
+def link(
+    background: Mapping[str, Any], *, duration: str = "520s", queue: str = "FIFO", **record: Any
+) -> dict[str, Any]:
     """The link of the talk with nothing but the background on it."""
-    rate, queue = f"{RATE_MBPS:g}Mbps", {"kind": "drop-tail", "limit": "625p"}
     return {
         "duration": duration,
         "warm_up": f"{WARM_UP_S}s",
-        "bottleneck": {"rate": rate, "delay": "48ms", "queue": queue},
+        "bottleneck": {"rate": RATE, "delay": "48ms", "queue": queues(625)[queue]},
         "access": {"rate": "1Gbps", "delay": "1ms"},
         "tcp": TCP,
         "traffic": {"background": background},
@@ -83,31 +88,25 @@ def link(background: Mapping[str, Any], *, duration: str = "520s", **record: Any
 def beside(**counts: int) -> dict[str, Any]:
     """So many permanent flows of each congestion control beside the background, begun at random within the
     first second."""
-    found: dict[str, Any] = {}
-    for law, count in counts.items():
+
+    def senders(law: str) -> dict[str, Any]:
         if law == UNRESPONSIVE:
-            of_law = {"kind": "udp", "flows": count, "rate": "40Mbps", "sizes": constant(PACKET)}
-        else:
-            tcp = {"congestion_control": CONTROLS[law]}
-            of_law = {"kind": "ftp", "flows": count, "stagger": "1s", "tcp": tcp}
-        found[f"traffic.{law}"] = of_law
-    return found
+            return {"kind": "udp", "rate": "40Mbps", "sizes": constant(PACKET)}
+        return {"kind": "ftp", "stagger": "1s", "tcp": {"congestion_control": CONTROLS[law]}}
+
+    return {f"traffic.{law}": {**senders(law), "flows": count} for law, count in counts.items()}
 
 
 BOTTLENECKED = {
-    "1 Reno": beside(reno=1),
-    "1 HighSpeed": beside(highspeed=1),
-    "2 Reno": beside(reno=2),
-    "2 HighSpeed": beside(highspeed=2),
     "HighSpeed + Reno": beside(highspeed=1, reno=1),
-    "4 Reno": beside(reno=4),
-    "4 HighSpeed": beside(highspeed=4),
+    **{f"{count} Reno": beside(reno=count) for count in (1, 2, 4)},
+    **{f"{count} HighSpeed": beside(highspeed=count) for count in (1, 2, 4)},
 }
 
 
-def flows(*names: str) -> Changes:
-    """Some bottlenecked flows beside the background."""
-    return Changes({name: BOTTLENECKED[name] for name in names})
+def flows(*names: str) -> Axes:
+    """The axis of some bottlenecked flows beside the background."""
+    return {"flows": Changes({name: BOTTLENECKED[name] for name in names})}
 
 
 def queues(packets: int) -> dict[str, dict[str, Any]]:
@@ -115,55 +114,36 @@ def queues(packets: int) -> dict[str, dict[str, Any]]:
     return {name: {**queue, "limit": f"{packets}p"} for name, queue in QUEUES.items()}
 
 
-def buffer(*packets: int) -> Changes:
-    """The room of the queue, which is chosen before."""
-    return Changes({count: {"bottleneck.queue.limit": f"{count}p"} for count in packets})
+def buffers(*packets: int) -> Axes:
+    """The axes of queues and of their room."""
+    room = Changes({count: {"bottleneck.queue.limit": f"{count}p"} for count in packets})
+    return {"bottleneck.queue": QUEUES, "buffer": room}
 
 
 RECOVERY = Changes({name: {"tcp.recovery.kind": name.lower()} for name in ("NewReno", "Reno", "SACK")})
 """How the bottlenecked flows repair losses; the first is ours, the talk does not say."""
 
 
-def _sizes(name: str) -> Alters:
-    def change(table: dict[str, Any]) -> dict[str, Any]:
-        background = table["traffic"]["background"]
-        if background["kind"] == "streaming":
-            background["sizes"] = SIZES[name]
-        return table
-
-    return change
+def _sized(table: dict[str, Any], name: str) -> dict[str, Any]:
+    background = table["traffic"]["background"]
+    if background["kind"] == "streaming":
+        background["sizes"] = SIZES[name]
+    return table
 
 
 def _of_today(table: dict[str, Any]) -> dict[str, Any]:
     old = table["tcp"]
     kept = {key: old[key] for key in ("connection", "receiver")}
-    table["tcp"] = {**kept, "recovery": {"kind": old["recovery"]["kind"]}}
-    return table
+    return {**table, "tcp": {**kept, "recovery": {"kind": old["recovery"]["kind"]}}}
 
 
-def _limited_slow_start(table: dict[str, Any]) -> dict[str, Any]:
+def _slow_start(table: dict[str, Any]) -> dict[str, Any]:
     for law in CONTROLS.keys() & table["traffic"].keys():
         table["traffic"][law]["tcp"]["congestion_control"]["max_ssthresh"] = 100
     return table
 
 
-_AS_IT_CAME = {"host.jitter": "0s", "tcp.receiver.window": 20}
-_SIZES = (
-    Variant("Pareto", "Background flows have Pareto sizes, shape 1.5.", _sizes("Pareto")),
-    Variant("fixed", "All background flows have 100 kB.", _sizes("fixed")),
-)
-_TCP = (
-    Variant(
-        "as ns-2 came in September 2005",
-        "Hosts that answer at once, senders without overhead, and the receiver's window of 20: what the main "
-        "reading changes of ns-2's defaults, all together.",
-        _AS_IT_CAME,
-    ),
-    Variant("TCP of today", "Delayed acknowledgements, initial window 10, least RTO 1 s (RFCs).", _of_today),
-    Variant("limited slow start", "Slow start limited above 100 segments (RFC 3742).", _limited_slow_start),
-    Variant("least RTO 1 s", "The least time-out is 1 s.", {"tcp.rto.min": "1s"}),
-)
-_AT_ONCE = Variant("hosts at once", "Hosts answer at once; ties are possible.", {"host.jitter": "0s"})
+_AT_ONCE = {"host.jitter": "0s"}
 
 DECISIONS = (
     Decision(
@@ -171,19 +151,34 @@ DECISIONS = (
         "They come as a Poisson process and send at 1 Mb/s, whatever becomes of their packets; sizes are "
         "exponential with a mean of 100 kB.",
         "The talk tells the peak rate, but neither sizes nor transport.",
-        _SIZES,
+        (
+            Variant(
+                "Pareto", "Background flows have Pareto sizes, shape 1.5.", partial(_sized, name="Pareto")
+            ),
+            Variant("fixed", "All background flows have 100 kB.", partial(_sized, name="fixed")),
+        ),
     ),
     Decision(
         "TCP",
         "ns-2 as it was in September 2005: an acknowledgement per packet, least time-out 0.2 s, initial "
         "window 2, windows cut to whole packets, first threshold unlimited.",
         "The talk says Reno and HSTCP. Its windows of up to 1000 packets exclude ns-2's default of 20.",
-        _TCP,
+        (
+            Variant(
+                "as ns-2 came in September 2005",
+                "Hosts that answer at once, senders without overhead, and the receiver's window of 20: what "
+                "the main reading changes of ns-2's defaults, all together.",
+                {**_AT_ONCE, "tcp.receiver.window": 20},
+            ),
+            Variant("TCP of today", "Delayed ACKs, initial window 10, least RTO 1 s (RFCs).", _of_today),
+            Variant("limited slow start", "Slow start limited above 100 segments (RFC 3742).", _slow_start),
+            Variant("least RTO 1 s", "The least time-out is 1 s.", {"tcp.rto.min": "1s"}),
+        ),
     ),
     Decision(
         "Hosts",
         "Take up to a packet's time over each packet.",
         "With equal round trips packets arrive as one departs; who is let in first then is let in always.",
-        (_AT_ONCE,),
+        (Variant("hosts at once", "Hosts answer at once; ties are possible.", _AT_ONCE),),
     ),
 )

@@ -26,7 +26,7 @@ from aqmlab.studies.helsinki import testbed as bed
 from aqmlab.studies.helsinki.testbed import BYTES, ONE_CLASS, QUEUES, RED, TAIL_DROP, TWO_CLASSES, starts
 from aqmlab.studies.shared import constant, frame
 from aqmlab.study import Claim, Experiment, Figure, Form, Study, Table, overview
-from aqmlab.study.publication import Queues
+from aqmlab.study.publication import Queues, our_claim, our_reading
 from aqmlab.study.queues import counted
 from aqmlab.study.queues import readings as readings_of_queues
 from aqmlab.study.tables import AGREE
@@ -35,7 +35,6 @@ from aqmlab.sweep import Change, Changes
 _experiment = partial(Experiment, seeds=20, first_seed=1001)
 """The buffer of Linux 2.4 was first tried with the seeds from 1 on; these runs are others."""
 
-ours, of_figures = partial(Claim, origin="ours"), partial(Claim, origin="sheet")
 _QUEUES = {"unit": bed.UNIT, "queue": bed.QUEUE}
 _TAIL_DROP_TO_RED, _RED_TO_TAIL_DROP = (TAIL_DROP, RED), (RED, TAIL_DROP)
 
@@ -114,14 +113,14 @@ def claims_of_third(third: Experiment, boxes: tuple[str, ...] = _BOXES) -> tuple
             doubled.at({"start": 2}),
             "slide 11; that 1.5 times is nearer to twice than to once is ours",
         ),
-        ours(
+        our_claim(
             "RI-2d.2",
             "Tail Drop's elapsed time doubles RED's at some start: which one depends on the delay, which is "
             "not told.",
             anywhere(doubled),
             "slide 11",
         ),
-        ours(
+        our_claim(
             "RI-3",
             "Over replications the third flow's elapsed time has a “wide variation range” with Tail Drop, "
             "and a “limited variation range” with RED: here between starts within 100 ms, which are our "
@@ -130,7 +129,7 @@ def claims_of_third(third: Experiment, boxes: tuple[str, ...] = _BOXES) -> tuple
             "slide 12",
             boxes,
         ),
-        ours(
+        our_claim(
             "RI-3d",
             "Over replications and starts together the third flow's elapsed time varies more with Tail Drop "
             "than with RED.",
@@ -138,7 +137,7 @@ def claims_of_third(third: Experiment, boxes: tuple[str, ...] = _BOXES) -> tuple
             "slide 12",
             boxes,
         ),
-        of_figures(
+        our_reading(
             "RI-4.2",
             "With Tail Drop the third flow's handshake takes seconds, as its SYN is lost; with RED it is "
             "short.",
@@ -152,7 +151,7 @@ def claims_of_third(third: Experiment, boxes: tuple[str, ...] = _BOXES) -> tuple
             locked_out.at({"start": 2}),
             "slide 13; that the third loses 1.5 times their share and gets half of its own is ours",
         ),
-        ours(
+        our_claim(
             "RI-5d.2",
             "With Tail Drop the initial flows lock the third out at some start.",
             anywhere(locked_out),
@@ -165,7 +164,7 @@ def claims_of_third(third: Experiment, boxes: tuple[str, ...] = _BOXES) -> tuple
             every(mean_of(share.at(queue=RED)).within(0.5, 2), ratio(share, queue=_RED_TO_TAIL_DROP) < 1),
             "slide 14; the band is ours",
         ),
-        of_figures(
+        our_reading(
             "RI-7",
             "With RED the initial flows pay a little, and are closer together.",
             every(
@@ -278,19 +277,19 @@ NUMBERS = (
         )
         for id, (tcp_s, datagrams) in PRINTED.items()
     ),
-    of_figures(
+    our_reading(
         "RI-14",
         "The third flow's mean elapsed times lie inside the axis, 7 to 25 s, with Tail Drop and with RED.",
         mean_of(_elapsed).within(7, 25),
         "slide 11, axis of the elapsed time",
     ),
-    of_figures(
+    our_reading(
         "RI-15",
         "The third flow's mean handshakes lie inside the axis, at most 5 s, with Tail Drop and with RED.",
         mean_of(_handshake) <= 5,
         "slide 11, axis of the handshake",
     ),
-    of_figures(
+    our_reading(
         "RI-16",
         "The third flow's elapsed times lie inside the axis of the boxes, at most 45 s, with Tail Drop and "
         "with RED: hardly one replication in twenty takes longer.",
@@ -298,21 +297,21 @@ NUMBERS = (
         "slide 12, axis of the boxes; the talk has 20 replications at each start",
         _BOXES,
     ),
-    of_figures(
+    our_reading(
         "RI-17",
         "The mean elapsed times of the fastest and slowest initial flow lie inside the axis, at most 40 s, "
         "with Tail Drop and with RED.",
         _inside((m.FASTEST, m.SLOWEST), 40),
         "slide 14, axes of the elapsed times",
     ),
-    of_figures(
+    our_reading(
         "RI-18",
         "The mean numbers of packets that each flow sends again lie inside the axis, at most 15, with Tail "
         "Drop and with RED.",
         _inside(m.SENT_AGAIN.values(), 15),
         "slide 14, axes of the retransmitted packets",
     ),
-    of_figures(
+    our_reading(
         "RI-19",
         "Means beside UDP lie inside the axes, 23 to 26 s and 50 to 300 datagrams, with Tail Drop and with "
         "RED, with one class and with two.",
@@ -506,33 +505,33 @@ def with_queues(queues: Queues) -> Study:
         "helsinki-today",
         f"{STUDY.title}, with the queues of today",
         *(of_third, of_burst),
-        ours(
+        our_claim(
             "T-RI-1.2",
             "Whenever it starts, the third flow is done sooner than with Tail Drop and with RED.",
             every(to(elapsed) < 1, to(elapsed, RED) < 1),
             "slide 11, of RED",
         ),
-        ours(
+        our_claim(
             "T-RI-4.2",
             "Whenever it starts behind the others, the third flow opens its connection sooner than with Tail "
             "Drop.",
             every(to(handshake.among(start=(2, 4, 5.5))) < 1),
             "slide 11, of RED",
         ),
-        ours(
+        our_claim(
             "T-RI-7.2",
             "Whenever the third starts, the initial flows pay little: the slower is done no more than a "
             "tenth later than with Tail Drop.",
             to(slowest) <= 1.1,
             "slide 14, of RED; the tenth is ours",
         ),
-        ours(
+        our_claim(
             "T-RI-8.2",
             "Whenever they start, as many datagrams arrive beside a transfer as with Tail Drop, or more.",
             to(datagrams) >= 1,
             "slides 15 and 16, of RED",
         ),
-        ours(
+        our_claim(
             "T-RI-9.2",
             "Whenever the datagrams start, the transfer beside them is done no more than a twentieth later "
             "than with Tail Drop.",

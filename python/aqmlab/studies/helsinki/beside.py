@@ -90,7 +90,7 @@ class Comparison:
     def beside_udp(self, id: str, title: str, variable: Variable, *y_limits: float) -> Figure:
         """A figure of the second case, a line for each queue and number of classes."""
         lines = self.lines({name: variable.at(**at) for name, at in CLASSES.items()})
-        lines = lines.told(unit=lambda unit: f"limit in {unit}")
+        lines = lines.relabelled(unit=lambda unit: f"limit in {unit}")
         figure = self.figure(id, title, lines, "system", "unit", x_label=UDP, y_limits=y_limits or None)
         return replace(figure, caption=f"{self.caption} DS: two classes.")
 
@@ -184,12 +184,14 @@ class Comparison:
 
 def _conditions(variable: Variable, of: Callable[[Variable], Query]) -> Query:
     """A variable in all conditions."""
-    return stacked("queue", {name: of(variable.at(**at)) for name, at in QUEUES.items()}).told(start=in_words)
+    return stacked("queue", {name: of(variable.at(**at)) for name, at in QUEUES.items()}).relabelled(
+        start=in_words
+    )
 
 
-def _axes(asked: Query) -> list[str]:
+def _axes(shown: Query) -> list[str]:
     """What tells conditions apart."""
-    return [one for one in ("system", "service", "queue", "start") if one in asked.axes]
+    return [one for one in ("system", "service", "queue", "start") if one in shown.axes]
 
 
 def elapsed_boxes(elapsed: Variable, sources: Mapping[str, Source], beside: Mapping[str, str]) -> Draws:

@@ -127,7 +127,9 @@ def _growth(size: int, losses: Sequence[float]) -> Variable:
 def _beside_the_model(found: Mapping[int, Measure], column: int, **options: Any) -> Line:
     ours = stacked("size", {f"{size} packets": random_loss[measure] for size, measure in found.items()})
     model = law(lambda size, loss: latency(size, loss)[column], size=list(found), loss=LOSSES)
-    in_percent = joined(ours, model.told(size="{}, model".format)).told(loss=lambda loss: 100 * loss)
+    in_percent = joined(ours, model.relabelled(size="{}, model".format)).relabelled(
+        loss=lambda loss: 100 * loss
+    )
     return line(in_percent, x="loss", by="size", x_label="packets lost at random (%)", **options)
 
 

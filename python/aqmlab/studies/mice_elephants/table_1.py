@@ -181,7 +181,7 @@ def search_goodput(results: ExperimentResults) -> pl.DataFrame:
 _in_steps = partial(steps, step_s=m.SHARE_STEP_S, first=0.5, factor=100)
 _shares = of_runs(table_1, lambda row: _in_steps(row[m.SHORT_SHARE]), "time_s", seeds=3)
 _of_three_runs = line(
-    _shares.told(seed="run {}".format),
+    _shares.relabelled(seed="run {}".format),
     kind="curve",
     x="time_s",
     by="seed",

@@ -393,7 +393,7 @@ FIGURES = (
     Figure(
         "threshold",
         "The edge's threshold over time, Exp 1, ITO 3 s",
-        _curve(_thresholds.told(seed="seed {}".format), by="seed", y_label="threshold L_t (packets)"),
+        _curve(_thresholds.relabelled(seed="seed {}".format), by="seed", y_label="threshold L_t (packets)"),
     ),
     Figure(
         "classified",
@@ -490,7 +490,7 @@ _settled = [_of_cuts("median", lambda cuts: cuts[len(cuts) // 2]), _of_cuts("lar
 _by_queue = partial(overview, by="queue")
 _of_short_files = exp_2.variables(*m.OF_SHORT, *m.OF_ALL, mix="short files")
 _of_long_files = exp_2.variables(*m.OF_LONG, *m.OF_ALL, mix="long files")
-_in_percent = query(_carried).told(files="{:g} %".format)
+_in_percent = query(_carried).relabelled(files="{:g} %".format)
 
 TABLES = (
     Table(

@@ -107,7 +107,7 @@ def tail(experiment: Experiment, **labels: float) -> Draws:
 
 
 def _by_load(id: str, title: str, variable: Variable) -> Figure:
-    by_percent = query(variable.among(queue=QUEUES)).told(load=lambda load: 100 * load)
+    by_percent = query(variable.among(queue=QUEUES)).relabelled(load=lambda load: 100 * load)
     label = "Web load (% of the bottleneck), beside 10 FTP flows"
     return Figure(id, title, line(by_percent, x="load", by="queue", x_label=label))
 
@@ -153,7 +153,7 @@ def _compared(one: Variable) -> Query:
 
 _ideal = "all loads: mean of each object's time over its ideal time"
 _readings = joined(
-    _compared(mixed).told(load=lambda load: f"{100 * load:.0f} % Web load").renamed(load="reading"),
+    _compared(mixed).relabelled(load=lambda load: f"{100 * load:.0f} % Web load").renamed(load="reading"),
     _compared(web_mixed[m.MEDIAN].averaged("load")).tagged(reading="all loads: medians"),
     _compared(web_mixed[m.SLOWDOWN].averaged("load")).tagged(reading=_ideal),
 )
@@ -261,7 +261,7 @@ def _gain(time: Variable) -> Variable:
 def _page_times(one: Measured, several: Experiment) -> Query:
     """Of pages of one object and of several, over those of pages without congestion."""
     single, more = (query(normalised(time).among(queue=QUEUES)) for time in (one, several[m.RESPONSE]))
-    return joined(single.tagged(objects="1"), more.told(objects=lambda most: f"1-{most}"))
+    return joined(single.tagged(objects="1"), more.relabelled(objects=lambda most: f"1-{most}"))
 
 
 _one_object = web_mixed[m.RESPONSE].at(load=0.7)
@@ -409,7 +409,7 @@ _alone, _mixed = (
 )
 _loads = joined(
     _alone.tagged(load=100.0, runs="web-only"),
-    _mixed.told(load=lambda load: 100 * load).tagged(runs="web-mixed"),
+    _mixed.relabelled(load=lambda load: 100 * load).tagged(runs="web-mixed"),
 )
 _load_table = crossed(_loads, rows=("runs", "load"), columns="column", heads={"load": "nominal load (%)"})
 _of_sizes = [sizes[one] for one in (*m.OFFERED, m.MEAN_ACTIVE)]

@@ -30,7 +30,7 @@ from aqmlab.studies.unc_web.network import FULL_RATE, PLOTTED, adaptive_red, dro
 from aqmlab.study import Claim, Experiment, Figure, Floor, Form, Reading, Study, Table
 from aqmlab.study.charts import line
 from aqmlab.study.publication import Queues, our_reading
-from aqmlab.study.query import Asked, Query, joined, law, query, scaled, stacked
+from aqmlab.study.query import Query, Shown, joined, law, query, scaled, stacked
 from aqmlab.study.queues import at, counted, readings
 from aqmlab.study.tables import Tabulates, crossed, listed, overview
 from aqmlab.sweep import Changes
@@ -85,20 +85,22 @@ def _rates(results: ExperimentResults) -> pl.DataFrame:
     return frame(rows, "traffic", "of the grid (1/s)", "measured here (1/s)", "within the interval")
 
 
-_offered: dict[str, Asked] = {
+_offered: dict[str, Shown] = {
     "measured": scaled(calibration[m.OFFERED].at(traffic="as decided"), 100, "%"),
     "rates of the grid": law(lambda rate: 100 * rate / FULL_RATE, rate=(0, 150)),
 }
 
 _pairs = query(drop_tail[m.COUNT].at(tcp="Reno"))
-_realised: dict[str, Asked] = {
+_realised: dict[str, Shown] = {
     "connections (1/s)": _pairs.law(lambda load: FULL_RATE * load / 100, "load"),
     "pairs measured": _pairs,
     "mean response (B)": drop_tail[m.MEAN_RESPONSE].at(tcp="Reno"),
     "mean response, reverse (B)": drop_tail[m.MEAN_RESPONSE_REVERSE].at(tcp="Reno"),
 }
 
-_requests = crossed(stacked("column", _realised).told(load="{} %".format), rows="load", columns="column")
+_requests = crossed(
+    stacked("column", _realised).relabelled(load="{} %".format), rows="load", columns="column"
+)
 _against_rate = line(
     stacked("load", _offered),
     x="rate",
@@ -314,7 +316,7 @@ def _by_load(id: str, title: str, measure: Measure | str, **options: Any) -> Fig
     """A measure against the load, a panel for each unit that Adaptive RED counts in."""
     plain, red = (one[measure].at(tcp="Reno") for one in (drop_tail, adaptive_red))
     both = joined(*(query(plain).tagged(queue="Drop Tail", unit=unit) for unit in net.UNITS), red)
-    panels = both.told(unit=lambda unit: f"ARED in {unit}")
+    panels = both.relabelled(unit=lambda unit: f"ARED in {unit}")
     return Figure(id, title, line(panels, x="load", by="queue", panel="unit", **options))
 
 
@@ -341,7 +343,7 @@ BY_LOAD = (
 def _configurations(of: Callable[[Experiment], Variable], *others: Experiment) -> Query:
     """A variable under Drop Tail and in other experiments: by queue, what it counts in, and further axes."""
     plain = query(of(drop_tail)).tagged(queue="Drop Tail", unit="")
-    return joined(plain, *map(of, others)).told(load="{} %".format)
+    return joined(plain, *map(of, others)).relabelled(load="{} %".format)
 
 
 def _in_all(measure: Measure | str, factor: float) -> Tabulates:

@@ -24,7 +24,7 @@ from aqmlab.studies.unc_web.measures import CDF, GRID
 from aqmlab.studies.unc_web.network import PLOTTED, TCPS, UNITS, adaptive_red, drop_tail
 from aqmlab.study import Figure, Table, difference, line, scaled, stacked, statistic
 from aqmlab.study.charts import Draws
-from aqmlab.study.query import Asked, means
+from aqmlab.study.query import Shown, means
 
 Values = Sequence[Sequence[Any]]
 """Of some variables the values of all seeds: a distribution each, or `None`."""
@@ -140,9 +140,9 @@ _panel = "{} % load".format
 _crossing = partial(statistic, "certain crossings", crosses)
 
 
-def _over_time(by: str, several: Mapping[str, Asked], **options: Any) -> Draws:
+def _over_time(by: str, several: Mapping[str, Shown], **options: Any) -> Draws:
     x: dict[str, Any] = {"x_label": "response time (s)", "log_x": True, "x_limits": (0.005, 50.0)}
-    return line(stacked(by, several).told(load=_panel), x="time_s", by=by, panel="load", **x, **options)
+    return line(stacked(by, several).relabelled(load=_panel), x="time_s", by=by, panel="load", **x, **options)
 
 
 def _all_loads(unit: Value, tcp: Value) -> Figure:
@@ -164,7 +164,7 @@ def _differences(unit: Value) -> Figure:
 def _two(two: Mapping[str, Variable], how: Callable[..., Chart], y_label: str, **options: Any) -> Draws:
     """Two distributions at the talk's loads, with the points where they cross."""
     plotted = {name: one.among(load=PLOTTED) for name, one in two.items()}
-    drawn, pair = stacked("queue", _curves(plotted)).told(load=_panel), _crossing(*plotted.values())
+    drawn, pair = stacked("queue", _curves(plotted)).relabelled(load=_panel), _crossing(*plotted.values())
 
     def draw(results: ExperimentResults) -> Chart:
         curves = means(drawn, results, "load", "queue", "time_s").rename({"value": "share"})

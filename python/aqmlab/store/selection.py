@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, kw_only=True)
-class AskedRuns:
+class SelectedRuns:
     """Runs of one scenario that belong to a point: `count` seeds, one after the other."""
 
     point: PointValues
@@ -26,14 +26,14 @@ class AskedRuns:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Asked:
+class Selection:
     """The runs of some points, in order. The fields that `Results` has, too, are explained there."""
 
     name: str
     axes: Mapping[str, Sequence[Value]]
     measures: Mapping[str, Quantity]
     """By the key under which values are kept; the name is that of the column."""
-    runs: Sequence[AskedRuns]
+    runs: Sequence[SelectedRuns]
     points: Sequence[PointValues] | None = None
     """The points, where not every product of values of axes is one."""
     whole: bool = False

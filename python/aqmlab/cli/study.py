@@ -161,9 +161,9 @@ def _loaded(name: str, live: bool, queues: str | None) -> "Study":
 
 
 def _source(name: str, queues: str | None, tcp: str | None) -> str:
-    """How a reader asks for the same form of a study."""
+    """The command for the same form of a study."""
     options = {"--queues": queues, "--tcp": tcp}
-    return " ".join([name, *(f"{option} {text}" for option, text in options.items() if text)])
+    return " ".join(["study run", name, *(f"{option} {text}" for option, text in options.items() if text)])
 
 
 @app.command("new")

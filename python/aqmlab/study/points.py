@@ -12,7 +12,7 @@ from aqmlab.results.rule import AnyRule, Estimate, Several
 from aqmlab.results.table import ExperimentResults, Results
 from aqmlab.results.variable import points_used
 from aqmlab.study.charts import Line
-from aqmlab.study.experiment import Experiment, FormName
+from aqmlab.study.experiment import Experiment, FormName, point_values
 from aqmlab.study.publication import Claim, Reading, Study
 from aqmlab.study.query import query
 from aqmlab.study.tables import Crossed
@@ -22,11 +22,13 @@ Points = frozenset[PointName]
 
 def without_runs(experiments: Iterable[Experiment], form: FormName) -> ExperimentResults:
     """Experiments in a form, with the values of their axes and no runs."""
+    sweeps = {one.name: one.sweep(form) for one in experiments}
     return {
-        one.name: Results.of_rows(
-            rows=(), axes={axis.label: tuple(axis.values) for axis in one.sweep(form).all_axes}
+        name: replace(
+            Results.of_rows(rows=(), axes={axis.label: tuple(axis.values) for axis in sweep.all_axes}),
+            given_points=point_values(sweep),
         )
-        for one in experiments
+        for name, sweep in sweeps.items()
     }
 
 

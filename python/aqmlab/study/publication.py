@@ -356,7 +356,7 @@ class StudyResult:
     level: float = LEVEL
     """The level of each interval, but of those that allow for the number of parts."""
     source: str = ""
-    """How a reader asks for the study: its name, or its file."""
+    """The command by which a reader runs the study, without `aqmlab` and options: `study run shred`."""
 
     @property
     def verdicts(self) -> dict[str, str]:

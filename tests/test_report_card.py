@@ -339,6 +339,8 @@ def test_one_property_needs_its_runs_only_and_queues_share_those_of_drop_tail(tm
     assert set(result.verdicts) == {"losses-equal-room", "losses-as-shipped"}
     # Drop Tail and both columns on both lines, three replications.
     assert result.provenance["runs"] == 3 * 2 * 3
+    _, drawn = _measured("codel", tmp_path, figures=("losses", "ellipses"))
+    assert drawn.provenance["runs"] == 3 * 2 * 3
     _, other = _measured("red", tmp_path, claims=("losses",))
     assert other.provenance["timing"]["main runs"]["made now"] == 2 * 2 * 3
 

@@ -16,7 +16,7 @@ from aqmlab.charts.chart import Chart
 from aqmlab.report_card import queues, tables
 from aqmlab.report_card.card import ALIKE, MARGIN, Card, Finding, Sides
 from aqmlab.report_card.estimates import STEP
-from aqmlab.report_card.experiments import SEEDS, section
+from aqmlab.report_card.experiments import MEDIUM, PARAMETERS, SEEDS, section
 from aqmlab.report_card.measures import named
 from aqmlab.report_card.network import Table as Queue
 from aqmlab.report_card.properties import Property
@@ -92,6 +92,7 @@ def of_card(card: Card) -> Study:
             partial(ellipses, card),
             "The median of the runs, and the contour of one standard deviation of the normal distribution "
             "that fits them.",
+            shows=tuple(one for number in PICTURED if (one := card.experiments.get(number))),
         ),
         Table(SUMMARY, "Summary", lambda results: tables.summary(card.findings(results)), WORDS),
         *parts,
@@ -118,10 +119,20 @@ def _of_property(card: Card, property: Property) -> Iterator[Claim | Table]:
         origin="ours",
     )
 
+    numbers = dict.fromkeys(one.section for one in property.compared)
+    if PARAMETERS in numbers:
+        numbers[MEDIUM] = None
+
     def tabulate(results: ExperimentResults) -> pl.DataFrame:
         return tables.details(Finding(property=property, rows=tuple(card.rows(property, results))))
 
-    yield Table(property.id, property.title, tabulate, property.about.replace("*", ""))
+    yield Table(
+        property.id,
+        property.title,
+        tabulate,
+        property.about.replace("*", ""),
+        shows=tuple(card.experiments[number] for number in numbers if number in card.experiments),
+    )
 
 
 def _rule(sides: Sides) -> Rule:

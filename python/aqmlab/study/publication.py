@@ -35,6 +35,8 @@ class Figure:
     chart: Callable[[ExperimentResults], Chart] | Asked
     """What draws it (`line`), or a variable, an estimate or a query, which is drawn against its axes."""
     caption: str = ""
+    shows: tuple[Experiment, ...] = ()
+    """The experiments whose runs a function draws; by default all of the study."""
 
     @cached_property
     def draws(self) -> Callable[[ExperimentResults], Chart]:
@@ -61,6 +63,8 @@ class Table:
     """What makes it (`crossed`, `listed`, `overview`), or variables, estimates or queries of the same axes,
     which become columns."""
     caption: str = "Means over the seeds ± half of their 95 % interval."
+    shows: tuple[Experiment, ...] = ()
+    """The experiments whose runs a function tabulates; by default all of the study."""
 
     @cached_property
     def tabulates(self) -> Callable[[ExperimentResults], pl.DataFrame]:

@@ -36,11 +36,11 @@ import polars as pl
 from aqmlab import stats
 from aqmlab.measures import View
 from aqmlab.report_card import estimates
-from aqmlab.report_card.experiments import SECTIONS
-from aqmlab.report_card.measures import of
-from aqmlab.report_card.network import DROP_TAIL
-from aqmlab.report_card.queues import EQUAL
+from aqmlab.report_card.experiments import section
+from aqmlab.report_card.measures import named
+from aqmlab.report_card.queues import EQUAL, REFERENCE, REFERENCE_TABLE, at_every_link
 from aqmlab.scenario import Scenario
+from aqmlab.sweep import Changes, Sweep
 
 WARM_UP_S = 1200
 IDLE_S = 20
@@ -95,13 +95,13 @@ CARD_ROWS: Mapping[str, tuple[str, Mapping[str, str], str]] = {
     "5.1.2: a transfer of 100 packets, first window 10": (
         "5.1.2",
         {"line": "symmetric", "first_window": "IW 10"},
-        "short.transfer",
+        "short.mean-time",
     ),
-    "7.2: pages and datagrams (case I)": ("7.2", {"line": "symmetric", "case": "case I"}, "pages.page"),
+    "7.2: pages and datagrams (case I)": ("7.2", {"line": "symmetric", "case": "case I"}, "pages.mean-page"),
     "7.2: pages, datagrams and a long transfer (case II)": (
         "7.2",
         {"line": "symmetric", "case": "case II"},
-        "pages.page",
+        "pages.mean-page",
     ),
 }
 """The rows of a card: a section, a point of its axes, and a measure."""
@@ -171,10 +171,15 @@ def row(name: str, seeds: int, tcp: str) -> str:
 def card_row(name: str, seeds: int) -> str:
     """A line of the table with `--card`: each queue over Drop Tail."""
     number, where, what = CARD_ROWS[name]
-    section = next(one for one in SECTIONS if one.number == number)
-    experiment = section.experiment({DROP_TAIL: {"kind": DROP_TAIL}, **CARD_QUEUES}, EQUAL, seeds)
-    measure = of(*what.split("."))
-    sweep = experiment.sweep("full")
+    one = section(number)
+    tables = {REFERENCE: REFERENCE_TABLE, **CARD_QUEUES}
+    queues = Changes({queue: at_every_link(table, EQUAL) for queue, table in tables.items()})
+    sweep = Sweep(
+        Scenario.from_dict(dict(one.scenario), name=number),
+        axes={**one.axes, "queue": queues},
+        measures=[named(what)],
+    )
+    (measure,) = sweep.wanted
     values: dict[str, list[float]] = {}
     for point in sweep.points():
         labels = {axis: str(value) for axis, value in point.labels.items()}
@@ -183,7 +188,7 @@ def card_row(name: str, seeds: int) -> str:
             scenario = sweep.scenario_of(point)
             runs = [View(scenario.run(seed=seed)) for seed in range(1, seeds + 1)]
             values[queue] = [float(measure.of(one)) for one in runs]
-    ratios = [estimates.ratio(values[queue], values[DROP_TAIL]) for queue in CARD_QUEUES]
+    ratios = [estimates.ratio(values[queue], values[REFERENCE]) for queue in CARD_QUEUES]
     return f"| {name} | {' | '.join(map(str, ratios))} |"
 
 

@@ -115,7 +115,8 @@ def check_result(result: StudyResult, *, figures: int) -> None:
     """A study that ran has all its figures and tables, a report, and for every part of a claim a number whose
     interval and band give the verdict; what is written down is what was found."""
     assert result.failures == ()
-    assert [drawn.problem for drawn in result.drawn] == [""] * figures
+    problems = [drawn.problem for drawn in result.drawn]
+    assert problems == [""] * figures, problems
     broken = [(table.id, made) for table, made in result.tables if isinstance(made, str)]
     assert not broken, broken
     for one in result.judged:

@@ -6,6 +6,7 @@ import dataclasses
 import math
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -14,54 +15,51 @@ from typer.testing import CliRunner
 
 from aqmlab import stats
 from aqmlab.cli.app import app
-from aqmlab.measures import View
+from aqmlab.measures import Measure, View
 from aqmlab.metrics.waits import passages, waits
-from aqmlab.report_card import (
-    Characterisation,
-    Values,
-    estimates,
-    measures,
-    pages,
-    parameters,
-    queues,
-    tables,
-    values,
-)
-from aqmlab.report_card.characterisation import MARGIN, word
-from aqmlab.report_card.experiments import SECTIONS, congesting, parameter_experiment
+from aqmlab.report_card import Card, estimates, measures, of_card, pages, parameters, queues, study, tables
+from aqmlab.report_card.card import MARGIN, word
+from aqmlab.report_card.estimates import over
+from aqmlab.report_card.experiments import PARAMETERS, SECTIONS, Section, congesting
+from aqmlab.report_card.measures import named
 from aqmlab.report_card.network import DOWN, DROP_TAIL, room_of, scenario
-from aqmlab.report_card.properties import OVERVIEW, PROPERTIES
-from aqmlab.report_card.queues import EQUAL, NO_CARD, SHIPPED
-from aqmlab.report_card.report import render
+from aqmlab.report_card.properties import OVERVIEW, PROPERTIES, Better
+from aqmlab.report_card.queues import EQUAL, NO_CARD, REFERENCE, SHIPPED
 from aqmlab.scenario import Scenario
 from aqmlab.scenario.catalog import members
+from aqmlab.study import StudyResult, run_study
+from aqmlab.study import values as study_values
 
 ROOT = Path(__file__).parent.parent
-TWO = {"codel": {"kind": "codel"}, "red": {"kind": "red"}}
+CODEL = {"kind": "codel"}
 
 
-def test_every_measure_of_every_section_is_found_with_every_value_of_its_axes() -> None:
+def test_every_measure_of_every_section_is_found_where_its_workload_is() -> None:
     for section in SECTIONS:
-        experiment = section.experiment(TWO, EQUAL) if section.refusal(TWO["red"], EQUAL) is None else None
-        experiment = experiment or section.experiment({"codel": TWO["codel"]}, EQUAL)
+        experiment = section.experiment(CODEL)
+        assert experiment is not None
         sweep = experiment.sweep("quick")
         scenarios = {point.said: sweep.scenario_of(point) for point in sweep.points()}
-        assert len({one.digest for one in scenarios.values()}) == len(scenarios), section.number
         # With the last values all workloads are there.
         run = list(scenarios.values())[-1].run(seed=1)
-        found = {one.name: one.of(View(run)) for one in experiment.measures}
+        found = {one.name: one.of(View(run)) for one in experiment.wanted}
         assert all(value is not None for value in found.values()), (section.number, found)
 
 
+def test_workloads_that_an_axis_takes_away_are_compared_where_they_are() -> None:
+    (bursts,) = (one for one in SECTIONS if one.number == "7.2")
+    assert bursts.places("film") == {"case": ["case III", "case IV"]}
+    assert bursts.places("pages") == bursts.places(measures.ALL) == {}
+
+
 def test_every_comparison_is_of_a_measure_that_its_section_has() -> None:
-    known = {one.number: {measure.name for measure in one.measures} for one in SECTIONS}
-    varied = parameter_experiment(TWO)
-    assert varied is not None
-    known[values.PARAMETERS] = {measure.name for measure in varied.measures}
+    card = Card("codel", CODEL)
     for one in PROPERTIES:
         for compared in one.compared:
-            for name in (*compared.measures, *filter(None, [compared.against])):
-                assert f"{measures.PREFIX}{name}" in known[compared.section], (one.name, name)
+            wanted = [named(name) for name in (*compared.measures, *filter(None, [compared.against]))]
+            known = {measure.name for measure in card.experiments[compared.section].wanted}
+            names = {measure.name if isinstance(measure, Measure) else measure for measure in wanted}
+            assert names <= known, one.name
     assert set(OVERVIEW) < {one.name for one in PROPERTIES}
 
 
@@ -144,18 +142,18 @@ def test_every_queue_has_the_equal_room_or_a_reason() -> None:
     refused = {
         name: why
         for name, table in queues.every_kind().items()
-        if (why := values.room_refusal(table, EQUAL)) is not None
+        if (why := queues.room_refusal(table, EQUAL)) is not None
     }
     # PI holds 200 packets with its defaults, which 84 packets of room do not allow.
     assert set(refused) == {"pi", "pisa", "pimc"}
     assert all("q_ref" in why for why in refused.values())
-    assert all(values.room_refusal(table, SHIPPED) is None for table in queues.every_kind().values())
+    assert all(queues.room_refusal(table, SHIPPED) is None for table in queues.every_kind().values())
 
 
 def test_a_queue_holds_no_more_than_its_equal_room() -> None:
     flood = scenario({"datagrams": {"kind": "udp", "rate": "30Mbps"}}, duration_s=4.0, warm_up_s=1.0)
     for kind in ("drop-tail", "cake", "linux-red", "fq-codel", "fq", "drr", "dualpi2"):
-        table = queues.axis({kind: {"kind": kind}}, EQUAL)[kind](Scenario.from_dict(flood, name="f").given)
+        table = queues.at_every_link({"kind": kind}, EQUAL)(Scenario.from_dict(flood, name="f").given)
         table["record"]["queue_every"] = "1ms"
         run = Scenario.from_dict(table, name=kind).run(seed=1)
         longest = run.tables["queue"].filter(pl.col("link") == DOWN)["length_packets"].max()
@@ -202,7 +200,7 @@ def test_main_parameters_are_varied_to_half_and_double() -> None:
 
 
 @pytest.mark.parametrize(
-    ("ratios", "better", "expected"),
+    ("ratios", "better", "said"),
     [
         ([0.5, 0.52, 0.51], "less", "better"),
         ([0.5, 0.52, 0.51], "more", "worse"),
@@ -214,24 +212,30 @@ def test_main_parameters_are_varied_to_half_and_double() -> None:
         ([2.0], "less", "undecided"),
     ],
 )
-def test_the_interval_of_the_ratio_decides_the_word(ratios: list[float], better: str, expected: str) -> None:
-    ours = [20 * one for one in ratios]
-    assert word(ours, [20.0] * len(ours), better=better) == expected
+def test_the_interval_of_the_ratio_decides_the_word(ratios: list[float], better: Better, said: str) -> None:
+    assert _word([20 * one for one in ratios], [20.0] * len(ratios), better) == said
+
+
+def _word(ours: list[float], theirs: list[float], better: Better = "less", floor: float = 0.0) -> str:
+    pairs = list(zip(ours, theirs, strict=True))
+    return word(over(pairs), over(pairs, floor=floor), better)
 
 
 def test_values_are_alike_up_to_the_ends_of_the_margin() -> None:
     ratios = (1 / MARGIN - 0.01, 1 / MARGIN + 0.01, MARGIN - 0.01, MARGIN + 0.01)
-    found = [word([20.0 * one] * 3, [20.0] * 3, better="less") for one in ratios]
+    found = [_word([20.0 * one] * 3, [20.0] * 3) for one in ratios]
     assert found == ["better", "alike", "alike", "worse"]
 
 
 def test_small_delays_are_alike_within_the_time_of_a_packet_and_zeros_have_no_ratio() -> None:
     ours, theirs = [1.5, 1.6, 1.7], [1.0, 1.1, 1.2]
-    assert word(ours, theirs, better="less") == "worse"
-    assert word(ours, theirs, better="less", floor=1.2) == "alike"
-    assert word([0.0, 0.0], [0.0, 0.0], better="less") == "alike"
-    assert word([0.4, 0.5, 0.6], [0.0] * 3, better="less") == "worse"
-    assert word([0.0, 0.0, 0.6], [0.0] * 3, better="less") == "undecided"
+    assert _word(ours, theirs) == "worse"
+    assert _word(ours, theirs, floor=1.2) == "alike"
+    assert _word([0.0, 0.0], [0.0, 0.0]) == "alike"
+    assert _word([0.4, 0.5, 0.6], [0.0] * 3) == "worse"
+    assert _word([0.4, 0.5, 0.6], [0.0] * 3, floor=1.2) == "alike"
+    assert _word([0.0, 0.0, 0.6], [0.0] * 3) == "undecided"
+    assert _word([], []) == "undecided"
 
 
 CALM, COLLAPSED = [7.4, 7.5, 7.6, 7.7, 7.8, 7.45, 7.55, 7.65], [1.8, 1.6, 1.4, 1.7, 1.9, 1.5, 1.3, 1.2]
@@ -247,7 +251,7 @@ def test_runs_that_fall_into_groups_have_a_median_in_place_of_a_mean(collapsed: 
     least = min(a / b for a, b in zip(ours, CALM, strict=True))
     assert (ratio.median, ratio.low, ratio.high) == (True, least, 1.0)
     # The interval reaches from the worst run to the best one, so no word follows.
-    assert word(ours, CALM, better="more") == "undecided"
+    assert _word(ours, CALM, "more") == "undecided"
 
 
 def test_runs_in_one_group_have_the_mean_and_the_interval_of_student() -> None:
@@ -277,30 +281,36 @@ def test_an_ellipse_is_the_normal_distribution_of_its_points() -> None:
     assert stats.ellipse([]) == []
 
 
-def _short(*numbers: str) -> list:
-    return [
+def _short(*numbers: str) -> tuple[Section, ...]:
+    return tuple(
         dataclasses.replace(one, scenario={**one.scenario, "duration": "12s", "warm_up": "2s"})
         for one in SECTIONS
         if one.number in numbers
-    ]
-
-
-def test_cards_are_drawn_from_values_that_a_file_keeps(tmp_path: Path) -> None:
-    some = {name: {"kind": name} for name in ("codel", "pi", DROP_TAIL)}
-    measured, failures = values.measure(
-        some, tmp_path / "out", replications=3, sections=_short("4.4", "4.5", "8.2.3")
     )
-    assert failures == ()
-    assert measured.cards == ["codel", "drop-tail", "pi"]
-    written = pages.write(measured, tmp_path)
-    assert [path.name for path in written] == ["index.md", "codel.md", "drop-tail.md", "pi.md"]
-    kept = Values.read(tmp_path / values.FILE)
-    assert kept.frame.equals(measured.frame)
-    assert (kept.queues, kept.refused, kept.runs) == (measured.queues, measured.refused, measured.runs)
 
-    found = Characterisation(kept)
-    codel, drop_tail, pi = found.cards
-    by_name = {one.property.name: one for one in codel.findings}
+
+def _measured(kind: str, out: Path, **more: Any) -> tuple[Card, StudyResult]:
+    card = Card(kind, {"kind": kind}, 3, _short("4.4", "4.5", "8.2.3"))
+    return card, run_study(of_card(card), out / kind, store_at=out / "store", jobs=2, **more)
+
+
+def test_the_card_of_a_queue_is_a_study(tmp_path: Path) -> None:
+    card, result = _measured("codel", tmp_path)
+    assert result.failures == () and result.level == 0.95
+    assert all(isinstance(frame, pl.DataFrame) for _, frame in result.tables)
+    assert result.drawn[0].chart is not None
+    assert set(result.verdicts) == {
+        *(f"{id}-{room}" for room in ("equal-room", "as-shipped") for id in _ids(card) - {"parameters"}),
+        "parameters",
+    }
+    assert result.verdicts["queueing-delay-equal-room"] == "holds"
+    assert result.verdicts["bias-by-packet-size-equal-room"] in ("fails", "undecided")
+    assert not [one for one in result.judged if one.evidence.measured.startswith("could not")]
+    assert not [part for one in result.judged for part in one.evidence.parts if part.lacks]
+
+    read = pages.read(tmp_path / "codel" / study_values.FILE, card)
+    assert read.replications == 3
+    by_name = {one.property.name: one for one in card.findings(read.results)}
     assert set(by_name["queueing delay"].words(EQUAL)) == {"better"}
     delay = by_name["queueing delay"].rows[0].cells[EQUAL]
     assert delay.reference is not None and delay.ratio is not None
@@ -309,59 +319,98 @@ def test_cards_are_drawn_from_values_that_a_file_keeps(tmp_path: Path) -> None:
     # Parameters are compared with the queue's own defaults, ECN with the same queue without.
     assert {row.scenario for row in by_name["parameters"].rows} >= {"target at half", "interval at double"}
     assert by_name["ECN"].rows[0].cells[EQUAL].reference is not None
-    # Drop Tail with equal room is what others are compared with, so only its other column has words.
-    own = {one.property.name: one for one in drop_tail.findings}
+    shown = tables.details(by_name["losses"])
+    assert shown.columns == [
+        *("RFC 7928", "Scenario", "Measure", REFERENCE),
+        *("Equal room", "Equal room: ratio", "As shipped", "As shipped: ratio"),
+    ]
+    page = pages.page(read)
+    words = " ".join(page.split())
+    assert "3 replications of each scenario" in words and "level 95 %" in words
+    assert '- **Equal room**: `limit = "84p"`' in page and "](codel.svg)" in page
+
+
+def _ids(card: Card) -> set[str]:
+    return {one.id for one in card.properties}
+
+
+def test_one_property_needs_its_runs_only_and_queues_share_those_of_drop_tail(tmp_path: Path) -> None:
+    _, result = _measured("codel", tmp_path, claims=("losses",))
+    assert set(result.verdicts) == {"losses-equal-room", "losses-as-shipped"}
+    # Drop Tail and both columns on both lines, three replications.
+    assert result.provenance["runs"] == 3 * 2 * 3
+    _, drawn = _measured("codel", tmp_path, figures=("losses", "ellipses"))
+    assert drawn.provenance["runs"] == 3 * 2 * 3
+    _, other = _measured("red", tmp_path, claims=("losses",))
+    assert other.provenance["timing"]["main runs"]["made now"] == 2 * 2 * 3
+
+
+def test_drop_tail_is_compared_with_nothing_where_it_is_what_others_are_compared_with(tmp_path: Path) -> None:
+    card, result = _measured(DROP_TAIL, tmp_path)
+    assert "queueing-delay-equal-room" not in result.verdicts
+    assert "queueing-delay-as-shipped" in result.verdicts
+    assert "bias-by-packet-size-equal-room" in result.verdicts
+    assert "ECN" not in _ids(card), "Drop Tail marks nothing"
+    read = pages.read(tmp_path / DROP_TAIL / study_values.FILE, card)
+    own = {one.property.name: one for one in read.findings}
     assert own["queueing delay"].words(EQUAL) == {}
     assert set(own["queueing delay"].words(SHIPPED)) <= {"worse", "undecided"}
-    assert "ECN" not in own
-    assert list(pi.rooms) == [SHIPPED]
-    assert any("cannot have Drop Tail's room" in note and "q_ref" in note for note in pi.notes)
 
-    card = (tmp_path / "codel.md").read_text(encoding="utf-8")
-    words = " ".join(card.split())
-    assert "3 replications of each scenario" in words and "level 95 %" in words
-    assert '- **Equal room**: `limit = "84p"`' in card and "](codel.svg)" in card
-    index = written[0].read_text(encoding="utf-8")
-    words_of, numbers = index.split("Numbers of one scenario")
-    rows = [
-        line.split(" | ") for line in numbers.splitlines() if line.startswith(("| codel", "| drop", "| pi"))
-    ]
-    assert [len(row) for row in rows] == [7, 7, 7]
-    variation = by_name["delay variation"].rows[0].cells[EQUAL]
-    assert rows[0][4] == str(variation.ratio)
-    assert rows[1][2] == rows[1][4] == "", "Drop Tail is not compared with itself"
-    assert f"| Queue | {' | '.join(OVERVIEW)} |" in index
+
+def test_a_queue_without_the_equal_room_has_its_defaults_and_a_note() -> None:
+    card = Card("pi", {"kind": "pi"}, 3, _short("4.4", "8.2.3"))
+    assert list(card.columns) == [SHIPPED] and card.main_room == SHIPPED
+    assert any("cannot have Drop Tail's room" in note and "q_ref" in note for note in card.notes())
+    equal, shipped = of_card(card).readings
+    assert set(equal.leaves_out) == _ids(card) - {"parameters"}
+    assert shipped.leaves_out == {}
+
+
+def test_pages_are_drawn_from_published_values(tmp_path: Path) -> None:
+    kept = ROOT / "docs" / "report-cards" / pages.VALUES
+    made = [(Card(kind, {"kind": kind}), kept / f"{kind}.parquet") for kind in ("codel", DROP_TAIL)]
+    index = pages.write(made, tmp_path)
+    text = index.read_text(encoding="utf-8")
+    words_of, numbers = text.split("Numbers of one scenario")
     assert [line.split(" |")[0] for line in words_of.splitlines() if line.startswith("| ")][2:] == [
         "| codel",
         "| drop-tail",
-        "| pi \\*",
     ]
-    page = render(found)
-    assert '<h2 id="codel">' in page and "data:image/svg+xml" in page
-    assert all(one.property.about.replace("*", "").split("(")[0][:40] in page for one in codel.findings)
-    shown = tables.details(by_name["losses"])
-    assert shown.head == (
-        *("RFC 7928", "Scenario", "Measure", "Drop Tail"),
-        *("Equal room", "Equal room: ratio", "As shipped", "As shipped: ratio"),
-    )
-    assert all(len(row) == len(shown.head) for row in shown.rows)
+    rows = [line.split(" | ") for line in numbers.splitlines() if line.startswith(("| codel", "| drop"))]
+    assert [len(row) for row in rows] == [7, 7]
+    assert rows[1][2] == rows[1][4] == "", "Drop Tail is not compared with itself"
+    assert (tmp_path / "codel.md").exists() and (tmp_path / "codel.svg").exists()
+    values = pl.read_parquet(tmp_path / pages.VALUES / "codel.parquet")["value"].to_list()
+    assert values == [float(f"{one:.4g}") for one in values]
+    assert pages.overview(pages.read_all(tmp_path)) == text
 
 
 def test_a_file_without_values_is_refused(tmp_path: Path) -> None:
-    other = tmp_path / values.FILE
+    other = tmp_path / "codel.parquet"
     pl.DataFrame({"value": [1.0]}).write_parquet(other)
     with pytest.raises(ValueError, match="no values of report cards"):
-        Values.read(other)
+        pages.read(other)
     with pytest.raises(ValueError, match="no values of report cards"):
-        Values.read(tmp_path / "missing.parquet")
+        pages.read(tmp_path / "missing.parquet")
 
 
-def test_a_table_of_another_queue_cannot_take_the_name_of_drop_tail(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match="rename the table"):
-        values.measure({DROP_TAIL: {"kind": "red"}}, tmp_path, replications=2)
+def test_a_property_that_a_card_lacks_is_refused_before_any_run(tmp_path: Path) -> None:
+    refused = CliRunner().invoke(app, ["report-card", "codel", "--claim", "godput", "--out", str(tmp_path)])
+    assert isinstance(refused.exception, KeyError) and "goodput" in str(refused.exception)
+    assert not list(tmp_path.iterdir())
+
+
+def test_every_card_is_a_study_whose_claims_have_points() -> None:
+    for kind in queues.every_kind():
+        made = study(kind, {"kind": kind})
+        assert made.claims and all(made.readings_of(claim) or kind == DROP_TAIL for claim in made.claims), (
+            kind
+        )
+        assert (f"rfc7928-{PARAMETERS}" in {one.name for one in made.experiments}) == bool(
+            parameters.variants(queues.shipped({"kind": kind}), "10Mbps").tables
+        )
 
 
 def test_the_table_of_the_documentation_is_that_of_its_values() -> None:
     folder = ROOT / "docs" / "report-cards"
-    found = Characterisation(Values.read(folder / values.FILE))
-    assert (folder / "index.md").read_text(encoding="utf-8") == pages.overview(found)
+    assert (folder / "index.md").read_text(encoding="utf-8") == pages.overview(pages.read_all(folder))

@@ -191,6 +191,8 @@ def test_a_number_is_told_with_two_digits_of_its_uncertainty() -> None:
 def test_an_end_without_bound_is_shown() -> None:
     open_ = Interval(value=4.29, low=1.48, high=math.inf, count=10)
     assert str(open_) == "4.3 [1.5, ∞]"
+    assert stats.verdict(open_, stats.above(1)) == "holds"
+    assert stats.verdict(open_, stats.below(1)) == "fails"
     assert stats.verdict(open_, stats.at_most(0.5)) == "fails"
     assert str(Interval(value=math.inf, low=6.5, high=math.inf, count=10)) == "∞ [6.500, ∞]"
     nothing = Interval(value=4.29, low=math.nan, high=math.nan, count=1)

@@ -90,7 +90,9 @@ def test_a_file_becomes_the_objects_that_python_makes(written: Callable[[str], P
 
 def test_a_run_judges_draws_and_tabulates(written: Callable[[str], Path], tmp_path: Path) -> None:
     path = written(MINI)
-    result = study_run.run(studies.load(str(path)), tmp_path / "out", quick=True, jobs=1, source=str(path))
+    result = study_run.run(
+        studies.load(str(path)), tmp_path / "out", quick=True, jobs=1, source=f"study run {path}"
+    )
     assert result.failures == ()
     (drawn,) = result.drawn
     assert drawn.chart is not None and drawn.chart.kind == "bars"

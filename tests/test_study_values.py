@@ -11,7 +11,7 @@ import pytest
 from conftest import Cli
 from small_study import MAIN, STUDY, TIME, FakeScenario, run, slower
 
-from aqmlab.results.rule import every, ratio, statistic
+from aqmlab.results.rule import every, mean_of, ratio, statistic
 from aqmlab.stats import mean_interval
 from aqmlab.study import points as study_points
 from aqmlab.study import run as study
@@ -90,7 +90,7 @@ def test_a_row_names_run_scenario_and_version_of_the_measure(tmp_path: Path) -> 
     assert only["scenario"] == MAIN.sweep("full").scenario_of(point).digest
     about = study_values.metadata_of(path)
     assert about.keys() == {"study", "live", "quick", "level", "version", "results_version"}
-    assert (about["study"], about["level"]) == ("small", "0.9875")
+    assert (about["study"], about["level"]) == ("small", "0.95")
     assert frame["variant"].unique().sort().to_list() == ["", "slow SHRED"]
 
 
@@ -162,3 +162,24 @@ def test_the_command_judges_a_file_and_says_where_it_looked(cli: Cli, tmp_path: 
     missing = cli("study", "judge", "shred", "--values", tmp_path / "none.parquet")
     assert missing.returncode == 2
     assert "there are no values of shred: looked for" in missing.stderr
+
+
+def test_points_that_a_condition_leaves_out_are_no_parts_of_a_claim(tmp_path: Path) -> None:
+    one = dataclasses.replace(MAIN, where="NOT (queue = 'SHRED' AND load = 0.5)")
+    claim = Claim(id="C-1", statement="Each takes a second or so.", rule=mean_of(one[TIME]) > 0.0)
+    some = dataclasses.replace(
+        STUDY, experiments=(one,), claims=(claim,), figures=(), tables=(), decisions=(), variants=()
+    )
+    result = small(tmp_path, some)
+    (judged,) = result.judged
+    wheres = [part.where for part in judged.evidence.parts]
+    assert {"queue": "RED", "load": 0.5} in wheres
+    assert {"queue": "SHRED", "load": 0.5} not in wheres
+    again = study.judge(some, tmp_path / study_values.FILE)
+    assert found(again) == found(result)
+
+
+def test_a_study_that_can_get_no_more_seeds_looks_once(tmp_path: Path) -> None:
+    growing = dataclasses.replace(STUDY, experiments=(dataclasses.replace(MAIN, most_seeds=16),))
+    assert small(tmp_path / "fixed", STUDY).level == 0.95
+    assert small(tmp_path / "growing", growing).level == 0.9875

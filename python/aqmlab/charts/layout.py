@@ -15,15 +15,15 @@ def layout(
 ) -> tuple[str, tuple[str, ...], tuple[str, ...]]:
     """The axis `x`, the axes of lines and the axes of panels, for points with these values of each axis.
 
-    By default `x` is the first axis of numbers, or else the first axis; `by` and `panel` are the next axes
-    that have several values. Raises `ValueError` if an axis with several values is left over.
+    By default `x` is the first axis of numbers, or else the first axis; `by` and `panel` are the next axes.
+    Raises `ValueError` if an axis is left over.
     """
     lines, panels = tuple(by or ()), tuple(panel or ())
     free = [axis for axis in values if axis not in (*lines, *panels)]
     if x is None:
         numeric = (axis for axis in free if quantities.numbers_of(values[axis]) is not None)
         x = next(numeric, None) or (free or list(values))[0]
-    rest = [axis for axis in free if axis != x and len(set(values[axis])) > 1]
+    rest = [axis for axis in free if axis != x]
     if by is None and rest:
         lines = (rest.pop(0),)
     if panel is None and rest:

@@ -274,7 +274,7 @@ def agree(
             out,
             jobs=jobs or agreement.AT_ONCE_ON_A_CORE * (os.cpu_count() or 1),
             executor=Local(),
-            command=" ".join(["aqmlab live agree", shlex.quote(str(scenario)), *words]),
+            source=" ".join(["live agree", shlex.quote(str(scenario)), *words]),
         )
     except KeyboardInterrupt:
         print(

@@ -12,7 +12,8 @@ from aqmlab.cli.dask_options import Dask, DaskSlurm, DaskSsh, DaskWorkers, Jobs
 from aqmlab.cli.options import INTERRUPTED
 
 if TYPE_CHECKING:
-    from aqmlab.report_card import Characterisation
+    from aqmlab.report_card.pages import Measured
+    from aqmlab.study.publication import StudyResult
 
 EVERY = "all"
 """The word for every kind that gets a card, with its defaults."""
@@ -42,13 +43,30 @@ def report_card(
         Path | None,
         typer.Option(
             metavar="FOLDER",
-            help="The folder of the report and, in its folder store, of the runs; by default "
-            "out/report-card, with --quick out/report-card-quick.",
+            help="The folder of the reports, one for each queue in a folder of its name, and, in its folder "
+            "store, of the runs; by default out/report-card, with --quick out/report-card-quick.",
         ),
     ] = None,
     pages: Annotated[
         Path | None,
-        typer.Option(metavar="FOLDER", help="Also write the values and a page of Markdown for each queue."),
+        typer.Option(
+            metavar="FOLDER",
+            help="Also write the values and a page of Markdown for each queue, and a table over all.",
+        ),
+    ] = None,
+    claim: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="ID",
+            help="Judge only this property, such as `goodput`, by the runs that it needs; may be repeated.",
+        ),
+    ] = None,
+    figure: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="ID",
+            help="Draw only this: `ellipses`, `summary` or the table of a property; may be repeated.",
+        ),
     ] = None,
     dask: Dask = None,
     dask_slurm: DaskSlurm = False,
@@ -56,64 +74,89 @@ def report_card(
     dask_workers: DaskWorkers = None,
 ) -> None:
     """Measures how queues behave in the scenarios of RFC 7928, beside Drop Tail: with equal room, and with
-    the room of their defaults."""
+    the room of their defaults. The card of each queue is a study."""
     # Runs and figures take all cores: more threads of polars' would only take turns with them.
     os.environ.setdefault("POLARS_MAX_THREADS", "1")
-    from aqmlab._support.files import write_text
-    from aqmlab.report_card import Characterisation, measure, report
+    from aqmlab import report_card
+    from aqmlab.cli import study_text
     from aqmlab.report_card import pages as card_pages
     from aqmlab.report_card.experiments import SEEDS
-    from aqmlab.report_card.values import FILE
+    from aqmlab.study import points as study_points
+    from aqmlab.study import run_study
+    from aqmlab.study import values as study_values
 
+    if pages is not None and (claim or figure):
+        raise typer.BadParameter("--pages needs all of a card: leave out --claim and --figure")
     tables = _tables(names, of)
+    cards = [report_card.Card(name, table, replications or SEEDS) for name, table in tables.items()]
+    studies = [report_card.of_card(card) for card in cards]
+    for one in studies:
+        study_points.chosen(one, claim or (), figure or ())
     folder = out or Path("out") / f"report-card{'-quick' if quick else ''}"
-    try:
-        with dask_options.executor(jobs, dask, dask_slurm, dask_ssh, dask_workers) as executor:
-            values, failures = measure(
-                tables,
-                folder,
-                replications=replications or SEEDS,
-                quick=quick,
-                jobs=jobs,
-                executor=executor,
+    failures = 0
+    made = []
+    for card, one in zip(cards, studies, strict=True):
+        try:
+            with dask_options.executor(jobs, dask, dask_slurm, dask_ssh, dask_workers) as executor:
+                result = run_study(
+                    one,
+                    folder / card.name,
+                    quick=quick,
+                    jobs=jobs,
+                    executor=executor,
+                    claims=claim or (),
+                    figures=figure or (),
+                    source=" ".join(["report-card", card.name, *(["--of", str(of)] if of else [])]),
+                    store_at=folder / "store",
+                )
+        except KeyboardInterrupt:
+            print(
+                f"aqmlab: interrupted; finished runs are kept in {folder}, the same command goes on",
+                file=sys.stderr,
             )
-    except KeyboardInterrupt:
-        print(
-            f"aqmlab: interrupted; finished runs are kept in {folder}, the same command goes on",
-            file=sys.stderr,
-        )
-        raise typer.Exit(INTERRUPTED) from None
-    found = Characterisation(values)
-    _print(found)
-    for failure in failures:
-        print(f"aqmlab: {failure}", file=sys.stderr)
-    values.write(folder / FILE)
-    write_text(folder / "report.html", report.render(found, failures))
+            raise typer.Exit(INTERRUPTED) from None
+        print()
+        if claim or figure:
+            print(card.name)
+            study_text.print_verdicts(result)
+            study_text.print_drawn(result)
+        else:
+            made.append((card, folder / card.name / study_values.FILE))
+            _print(card_pages.read(made[-1][1], card), result)
+        for failure in result.failures:
+            print(f"aqmlab: {failure}", file=sys.stderr)
+        failures += len(result.failures)
+        print(f"\nReport: {result.report}")
     if pages is not None:
-        pages.mkdir(parents=True, exist_ok=True)
-        card_pages.write(values, pages)
-        print(f"\nPages: {pages / 'index.md'}")
-    print(f"\nReport: {folder / 'report.html'}")
+        print(f"\nPages: {card_pages.write(made, pages)}")
     if failures:
         raise typer.Exit(1)
 
 
-def _print(found: "Characterisation") -> None:
-    """The words of each card: a line for each property, and how each column compares."""
+def _print(measured: "Measured", result: "StudyResult") -> None:
+    """The words of a card: a line for each property, and in each column how the queue compares, behind the
+    sign of the verdict."""
+    from aqmlab.report_card.study import CLAIMED, suffix
     from aqmlab.report_card.tables import TITLES
+    from aqmlab.stats import SIGNS
 
-    for card in found.cards:
-        columns = [TITLES[room].lower() for room in card.rooms]
-        rows = [(card.queue, *columns)]
-        for finding in card.findings:
-            words = [", ".join(finding.words(room)) for room in card.rooms]
-            if any(words):
-                rows.append((finding.property.name, *words))
-        widths = [max(len(row[place]) for row in rows) for place in range(len(rows[0]))]
-        print()
-        for row in rows:
-            said = (text.ljust(width) for text, width in zip(row, widths, strict=True))
-            print("  ".join(said).rstrip())
+    rooms = list(measured.card.columns)
+    rows = [(measured.card.name, *(TITLES[room].lower() for room in rooms))]
+    signs = {judged.id: SIGNS[judged.evidence.verdict] for judged in result.judged}
+    for one in measured.findings:
+        cells = []
+        for room in rooms:
+            words = ", ".join(one.words(room))
+            sign = signs.get(one.property.id + suffix(room), signs.get(one.property.id, " "))
+            cells.append(f"{sign} {words}" if words else "")
+        if any(cells):
+            rows.append((one.property.name, *cells))
+    widths = [max(len(row[place]) for row in rows) for place in range(len(rows[0]))]
+    for row in rows:
+        said = (text.ljust(width) for text, width in zip(row, widths, strict=True))
+        print("  ".join(said).rstrip())
+    print()
+    print(CLAIMED)
 
 
 def _tables(names: str, of: Path | None) -> dict[str, dict[str, Any]]:

@@ -130,7 +130,7 @@ def run(
                     executor=executor,
                     claims=claim or (),
                     figures=figure or (),
-                    source=_source(name, queues, tcp),
+                    source=_source(name, live, queues, tcp),
                 )
         except KeyboardInterrupt:
             print(
@@ -160,10 +160,10 @@ def _loaded(name: str, live: bool, queues: str | None) -> "Study":
     return chosen if queues is None else study_queues.beside(chosen, study_queues.named(listed(queues)))
 
 
-def _source(name: str, queues: str | None, tcp: str | None) -> str:
-    """How a reader asks for the same form of a study."""
-    options = {"--queues": queues, "--tcp": tcp}
-    return " ".join([name, *(f"{option} {text}" for option, text in options.items() if text)])
+def _source(name: str, live: bool, queues: str | None, tcp: str | None) -> str:
+    """The command for the same form of a study."""
+    lists = [f"{option} {text}" for option, text in (("--queues", queues), ("--tcp", tcp)) if text]
+    return " ".join(["study run", name, *(["--live"] if live else []), *lists])
 
 
 @app.command("new")

@@ -17,34 +17,85 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
 from itertools import pairwise
 
 from aqmlab import stats
-from aqmlab.report_card.values import DIGITS
-from aqmlab.stats import Interval, modality
+from aqmlab.measures import with_unit
+from aqmlab.results.rule import Estimate
+from aqmlab.results.variable import Variable
+from aqmlab.stats import LEVEL, Interval, modality
 
 STEP = 2.0
 """Above this ratio of neighbours in the order of size, values fall into groups."""
 
+DIGITS = 4
+"""Significant digits of a published value: more than any interval of a few runs deserves."""
 
-def mean(values: Sequence[float]) -> Interval:
+
+def mean_of(variable: Variable) -> Estimate:
+    """The mean of a variable, or its median if the replications fall into groups."""
+    return Estimate(
+        how="mean, or median of groups",
+        of=(variable,),
+        finds=lambda values, level: mean([one for one in values[0] if not math.isnan(one)], level),
+        words=with_unit(variable.name, variable.unit),
+    )
+
+
+def ratio_of(ours: Variable, theirs: Variable, reference: str, floor: float = 0.0) -> Estimate:
+    """The ratio to what `reference` names (`over`). Differences up to the `floor`, in the unit of the
+    variables, count as none."""
+    near = f", 1 where they differ by less than {floor:.3g} {ours.unit}" if floor else ""
+    return Estimate(
+        how=f"ratio, or median of groups, beyond {floor:.3g}",
+        of=(ours, theirs),
+        finds=lambda values, level: over(stats.pairs(values[0], values[1]), level, floor),
+        words=f"{ours.name} over {reference}{near}",
+    )
+
+
+def over(pairs: Sequence[tuple[float, float]], level: float = LEVEL, floor: float = 0.0) -> Interval:
+    """The ratio of pairs, in which differences up to the `floor` count as none. Where all divisors are zero,
+    the difference tells whether the ratio is 1 or infinite."""
+    ours, theirs = [a for a, _ in pairs], [b for _, b in pairs]
+    divisor = math.fsum(theirs) / len(theirs) if theirs else math.nan
+    if divisor == 0:
+        found, seen = difference(ours, theirs, level), partial(_over_zero, floor=floor)
+    else:
+        found, seen = ratio(ours, theirs, level), partial(_beyond, floor=floor / divisor)
+    return replace(found, value=seen(found.value), low=seen(found.low), high=seen(found.high))
+
+
+def _beyond(value: float, floor: float) -> float:
+    return 1.0 if abs(value - 1) <= floor else value
+
+
+def _over_zero(value: float, floor: float) -> float:
+    if math.isnan(value):
+        return value
+    return 1.0 if abs(value) <= floor else math.copysign(math.inf, value)
+
+
+def mean(values: Sequence[float], level: float = LEVEL) -> Interval:
     """The mean of replications, or their median if they fall into groups."""
     in_groups = _steps(values) or not modality.has_one_mode(_unrounded(values))
-    return modality.median(values) if in_groups else stats.mean_interval(values)
+    return modality.median(values, level) if in_groups else stats.mean_interval(values, level)
 
 
-def ratio(ours: Sequence[float], theirs: Sequence[float]) -> Interval:
+def ratio(ours: Sequence[float], theirs: Sequence[float], level: float = LEVEL) -> Interval:
     """The ratio of the means of pairs, or the median of the ratios of pairs if those fall into groups."""
     ratios = [a / b for a, b in zip(ours, theirs, strict=True) if b]
     if len(ratios) == len(ours) and _steps(ratios):
-        return modality.median(ratios)
-    return modality.paired_ratio(ours, theirs)
+        return modality.median(ratios, level)
+    return modality.paired_ratio(ours, theirs, level)
 
 
-def difference(ours: Sequence[float], theirs: Sequence[float]) -> Interval:
+def difference(ours: Sequence[float], theirs: Sequence[float], level: float = LEVEL) -> Interval:
     """The mean of the differences of pairs, or their median if they fall into groups."""
     differences = [a - b for a, b in zip(ours, theirs, strict=True)]
-    return modality.median(differences) if _steps(differences) else modality.mean(differences)
+    return modality.median(differences, level) if _steps(differences) else modality.mean(differences, level)
 
 
 def _steps(values: Sequence[float]) -> bool:

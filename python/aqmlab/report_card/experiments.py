@@ -1,4 +1,4 @@
-"""The scenarios of RFC 7928, each an experiment with an axis of queues for each column of a card.
+"""The scenarios of RFC 7928, each an experiment whose axis of queues has Drop Tail and the columns of a card.
 
 Where the RFC leaves a number open, it is that of ns-3's suite of the same scenarios (round trips of 100 ms,
 first windows of 3 segments, a short flow of 100 packets), on a line of 10 Mb/s."""
@@ -14,7 +14,7 @@ from aqmlab.measures import Measure
 from aqmlab.report_card import network, parameters, queues
 from aqmlab.report_card.measures import several
 from aqmlab.report_card.network import DOWN, LINES, UP, Table, scenario
-from aqmlab.report_card.queues import EQUAL, ROOMS, SHIPPED
+from aqmlab.report_card.queues import EQUAL, REFERENCE, REFERENCE_TABLE, ROOMS, SHIPPED
 from aqmlab.results.labels import Value
 from aqmlab.study.experiment import Experiment, Form
 from aqmlab.sweep.sweep import Change, Changes, applied
@@ -217,7 +217,7 @@ class Section:
     """That of the RFC, and a word after a hyphen where several scenarios share a section."""
     title: str
     scenario: Mapping[str, Any]
-    measures: tuple[Measure, ...]
+    measures: tuple[Measure | str, ...]
     axes: Mapping[str, Mapping[Value, Any]] = field(default_factory=dict)
     """Axes beside that of the queue."""
     last: Mapping[str, Changes] = field(default_factory=dict)
@@ -229,21 +229,38 @@ class Section:
     only_marking: bool = False
     """Whether only queues that mark can stand in it."""
 
-    def name(self, room: str) -> str:
-        """The name of its experiment in a column."""
-        return f"rfc7928-{self.number}-{room}"
-
-    def experiment(self, tables: Mapping[str, Table], room: str, seeds: int = SEEDS) -> Experiment:
-        """Its experiment with these queues in a column, and so many seeds in the full form."""
+    def experiment(self, queue: Table, seeds: int = SEEDS) -> Experiment | None:
+        """Its experiment, whose axis `queue` has Drop Tail and each column that a queue can have here; `None`
+        if the queue can have none."""
+        rooms = [room for room in self.rooms if self.refusal(queue, room) is None]
+        if not rooms:
+            return None
+        there = [REFERENCE, *rooms] if self.refusal(REFERENCE_TABLE, EQUAL) is None else rooms
+        missing = [f"'{one}'" for one in (REFERENCE, *ROOMS) if one not in there]
+        tables = {REFERENCE: (REFERENCE_TABLE, EQUAL)} | {room: (queue, room) for room in ROOMS}
+        systems = Changes({name: queues.at_every_link(*one) for name, one in tables.items()})
         return Experiment(
-            name=self.name(room),
+            name=f"rfc7928-{self.number}",
             title=self.title,
             scenario=self.scenario,
-            axes={**self.axes, "queue": queues.axis(tables, room), **self.last},
+            axes={**self.axes, "queue": systems, **self.last},
             measures=self.measures,
             seeds=seeds,
+            most_seeds=seeds,
             quick=Form(seeds=min(seeds, QUICK_SEEDS), axes=self.quick or {}),
+            where=f"queue NOT IN ({', '.join(missing)})" if missing else None,
         )
+
+    def places(self, traffic: str) -> dict[str, list[Value]]:
+        """The values of axes at which a workload is there, of the axes of which some values take it away."""
+        there = {
+            label: [
+                at for at, made in axis.items() if traffic in applied(dict(self.scenario), made)["traffic"]
+            ]
+            for label, axis in self.axes.items()
+            if traffic in self.scenario["traffic"]
+        }
+        return {label: values for label, values in there.items() if len(values) < len(self.axes[label])}
 
     def refusal(self, queue: Table, room: str) -> str | None:
         """Why a queue cannot stand in this scenario with the room of a column; `None` if it can."""
@@ -275,35 +292,39 @@ class Section:
         return 8e-3 * network.PACKET / float(rate.removesuffix("Mbps"))
 
 
-def parameter_experiment(tables: Mapping[str, Table], seeds: int = SEEDS) -> Experiment | None:
-    """Section 8.3: medium congestion, with each main parameter of each queue at half and at double; nothing
-    without such a queue. Its axis names queue and variant; the queues have the room of their defaults."""
-    rate = f"{network.RATE_MBPS:g}Mbps"
-    variants = {
-        f"{name}{VARIANT}{variant}": table
-        for name, queue in tables.items()
-        for variant, table in parameters.variants(queues.shipped(queue), rate).tables.items()
-    }
+MEDIUM = "8.2.3"
+"""The section of medium congestion, which those of parameters and of the numbers of all queues use."""
+
+PARAMETERS = "8.3"
+"""The section of parameters."""
+
+
+def parameter_experiment(queue: Table, seeds: int = SEEDS) -> Experiment | None:
+    """Section 8.3: medium congestion on the symmetric line, with each main parameter of a queue as shipped at
+    half and at double; `None` if the queue has no such parameter."""
+    variants = parameters.variants(queues.shipped(queue), f"{network.RATE_MBPS:g}Mbps").tables
     if not variants:
         return None
-    medium = next(one for one in SECTIONS if one.number == "8.2.3")
+    changes = {name: queues.at_every_link(table, SHIPPED) for name, table in variants.items()}
     return Experiment(
-        name=f"rfc7928-8.3-{SHIPPED}",
+        name=f"rfc7928-{PARAMETERS}",
         title="Medium congestion with each main parameter at half and at double",
-        scenario=medium.scenario,
-        axes={"queue": queues.axis(variants, SHIPPED)},
-        measures=several("long.delay", "long.goodput", "long.loss"),
+        scenario=section(MEDIUM).scenario,
+        axes={"parameter": Changes(changes)},
+        measures=several("long.delay", "long.goodput", "long.drops"),
         seeds=seeds,
+        most_seeds=seeds,
         quick=Form(seeds=min(seeds, QUICK_SEEDS)),
     )
 
 
-VARIANT = " with "
-"""Between the name of a queue and that of its variant."""
+def section(number: str) -> Section:
+    """The section of this number."""
+    return next(one for one in SECTIONS if one.number == number)
 
 
-def _bulk(*more: str) -> tuple[Measure, ...]:
-    return several("long.delay", "long.variation", "long.goodput", "long.loss", *more)
+def _bulk(*more: str) -> tuple[Measure | str, ...]:
+    return several("long.delay", "long.variation", "long.goodput", "long.drops", *more)
 
 
 SECTIONS = (
@@ -317,7 +338,7 @@ SECTIONS = (
             }
         ),
         axes={"line": LINES},
-        measures=several("small.loss", "large.loss", "small.goodput", "large.goodput"),
+        measures=several("small.drops", "large.drops", "small.goodput", "large.goodput"),
     ),
     Section(
         number="4.5",
@@ -326,7 +347,7 @@ SECTIONS = (
         axes={"round_trip": Changes({f"{one} ms": _second_round_trip(one) for one in (20, 200)})},
         last={"ecn": ECN},
         only_marking=True,
-        measures=several("all.loss", "all.marks", "first.delay", "second.delay", "all.goodput"),
+        measures=several("all.drops", "all.marks", "first.delay", "second.delay", "all.goodput"),
     ),
     Section(
         number="5.1.1",
@@ -348,7 +369,7 @@ SECTIONS = (
             "line": LINES,
             "first_window": Changes({f"IW {one}": {"traffic.short.tcp": window(one)} for one in (3, 10)}),
         },
-        measures=several("short.transfer", "short.start-up"),
+        measures=several("short.mean-time", "short.start-up"),
     ),
     Section(
         number="5.2",
@@ -401,7 +422,7 @@ SECTIONS = (
             "line": LINES,
             "case": Changes({f"case {case}": _only(*workloads) for case, workloads in CASES.items()}),
         },
-        measures=several("pages.page", "cbr.delay", "cbr.variation", "film.bit-rate", "film.stalled"),
+        measures=several("pages.mean-page", "cbr.delay", "cbr.variation", "film.bit-rate", "film.stalled"),
         quick={"case": ("case I", "case IV")},
     ),
     *(
@@ -464,7 +485,7 @@ SECTIONS = (
         axes={"line": LINES},
         measures=several(
             "calls.least-mos",
-            "pages.page",
+            "pages.mean-page",
             "cbr.delay",
             "cbr.variation",
             "film.bit-rate",
@@ -487,7 +508,7 @@ SECTIONS = (
     ),
     Section(
         number="10.2",
-        title="Two queues in series",
+        title="Two queues in series: flows a pass both, flows b the second",
         scenario=_in_series(),
         measures=several("a.delay", "b.delay", "a.goodput", "b.goodput"),
     ),

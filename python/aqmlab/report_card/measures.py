@@ -1,10 +1,10 @@
-"""The measures of report cards: for each workload its goodput, its losses and the waits of its packets.
+"""The measures of report cards that no other scenario has: the waits of single packets and loss patterns.
 
-RFC 7928, section 2: completion and start-up times of flows, loss ratio and loss patterns, loss
-synchronisation, goodput, one-way latency and its variation. Waits are those of single packets that carry
-data, from joining the queue of the link that data go over to leaving the queue; where packets pass several
-such links, the means of all are added. `calls.py` and `video.py` say how a call sounds and how a video
-plays."""
+RFC 7928, section 2: loss patterns, loss synchronisation, start-up times of flows, one-way latency and its
+variation. Waits are those of single packets that carry data, from joining the queue of the link that data go
+over to leaving the queue; where packets pass several such links, the means of all are added. All other
+measures are the library's (`aqmlab.measures`).
+"""
 
 from __future__ import annotations
 
@@ -18,9 +18,7 @@ import polars as pl
 
 from aqmlab import metrics
 from aqmlab.measures import Measure, Run
-from aqmlab.metrics import calls, video
 from aqmlab.metrics.waits import passages
-from aqmlab.scenario.workloads import workloads
 
 VERSION = 6
 
@@ -30,68 +28,72 @@ EVENT_S = 0.1
 ALL = "all"
 """The word for all workloads together."""
 
+PREFIX = "report-card."
+
+TITLES: Mapping[str, tuple[str, str]] = {
+    "delay": ("queueing delay, mean", "ms"),
+    "variation": ("delay variation, 95th percentile", "ms"),
+    "gap": ("interval between losses, median", "ms"),
+    "run": ("packets of a flow lost in a row", ""),
+    "synchronisation": ("flows that lose in a loss event", "%"),
+    "start-up": ("start-up time, mean", "ms"),
+}
+"""What is measured of a workload, and its unit."""
+
+TITLES_OF_ALL: Mapping[str, tuple[str, str]] = {
+    "goodput": ("goodput of all", "Mbps"),
+    "drops": ("packets dropped of all", "%"),
+    "marks": ("packets marked of all", "%"),
+    "parity": ("lower goodput over the higher", ""),
+}
+"""What is measured of all workloads together."""
+
+
+@cache
+def named(name: str) -> Measure | str:
+    """A measure by `WORKLOAD.WHAT`: one of these, or else the name of one of the library's."""
+    traffic, what = name.split(".", 1)
+    title, unit = (TITLES_OF_ALL if traffic == ALL else TITLES).get(what, ("", ""))
+    if not title:
+        return name
+    return Measure(
+        name=f"{PREFIX}{name}",
+        title=title if traffic == ALL else f"{traffic} {title}",
+        unit=unit,
+        digits=3,
+        version=VERSION,
+        compute=lambda view: view.once(_of_run).get(name),
+    )
+
+
+def several(*names: str) -> tuple[Measure | str, ...]:
+    """Measures by `WORKLOAD.WHAT`."""
+    return tuple(map(named, names))
+
 
 def _of_run(run: Run) -> Mapping[str, Any]:
     """By `WORKLOAD.WHAT`."""
-    warm_up_s, _ = metrics.window(run.manifest)
-    found: dict[str, Any] = {}
     flows = run.tables["flows"].with_columns(pl.col("traffic").cast(pl.String))
-    for traffic, rows in (*_by_traffic(flows), (ALL, flows)):
-        found |= {
-            f"{traffic}.goodput": float(rows["goodput_bps"].fill_null(0.0).sum()) / 1e6,
-            f"{traffic}.loss": 100 * metrics.drop_fraction(rows),
-            f"{traffic}.marks": 100 * _share(rows["packets_marked"].sum(), rows["packets_sent"].sum()),
-        }
-    rates = [found[f"{traffic}.goodput"] for traffic, _ in _by_traffic(flows)]
-    found[f"{ALL}.parity"] = _share(min(rates), max(rates))
-    passed = passages(run)
-    for traffic, rows in _by_traffic(passed):
-        found |= {f"{traffic}.{what}": value for what, value in _of_waits(rows).items()}
-        found |= {f"{traffic}.{what}": value for what, value in _of_losses(rows).items()}
-    transfers, pages = (
-        run.tables[table]
-        .with_columns(pl.col("traffic").cast(pl.String))
-        .filter(pl.col("complete") & (pl.col("start_s") >= warm_up_s))
-        for table in ("transfers", "pages")
-    )
-    for traffic, rows in _by_traffic(transfers):
-        found[f"{traffic}.transfer"] = rows["duration_s"].mean()
-        found[f"{traffic}.start-up"] = _milliseconds(rows["handshake_s"])
-    for traffic, rows in _by_traffic(pages):
-        found[f"{traffic}.page"] = rows["duration_s"].mean()
-    for traffic, workload in workloads(run.manifest["scenario"]).items():
-        if workload.call is not None:
-            found |= _of_calls(run, traffic, workload.call)
-        if workload.video is not None:
-            found |= _of_video(run, traffic, workload.video)
+    rates = [metrics.goodput_bps(rows) for _, rows in _by_traffic(flows)]
+    found: dict[str, Any] = {
+        f"{ALL}.goodput": metrics.goodput_bps(flows) * 1e-6,
+        f"{ALL}.drops": 100 * metrics.drop_fraction(flows),
+        f"{ALL}.marks": 100 * _share(flows["packets_marked"].sum(), flows["packets_sent"].sum()),
+        f"{ALL}.parity": _share(min(rates), max(rates)),
+    }
+    for traffic, rows in _by_traffic(passages(run)):
+        of_packets = _of_waits(rows) | _of_losses(rows)
+        found |= {f"{traffic}.{what}": value for what, value in of_packets.items()}
+    warm_up_s, _ = metrics.window(run.manifest)
+    complete = metrics.measured(run.tables["transfers"], warm_up_s).filter(pl.col("complete"))
+    for traffic, rows in _by_traffic(complete.with_columns(pl.col("traffic").cast(pl.String))):
+        mean_s = rows["handshake_s"].mean()
+        found[f"{traffic}.start-up"] = 1e3 * mean_s if isinstance(mean_s, float) else None
     return found
-
-
-def _milliseconds(seconds: pl.Series) -> float | None:
-    mean = seconds.mean()
-    return 1e3 * float(mean) if isinstance(mean, float) else None
 
 
 def _by_traffic(rows: pl.DataFrame) -> list[tuple[str, pl.DataFrame]]:
     return [(str(key[0]), group) for key, group in rows.group_by("traffic", maintain_order=True)]
-
-
-def _of_calls(run: Run, traffic: str, call: Mapping[str, Any]) -> dict[str, float]:
-    warm_up_s, _ = metrics.window(run.manifest)
-    delays = calls.delays_of(run.tables["packets"], run.tables["flows"], traffic, warm_up_s)
-    scores = [one.mos for one in calls.voices(delays, calls.CODECS[call["codec"]], call["frame_s"])]
-    return {f"{traffic}.least-mos": min(scores)} if scores else {}
-
-
-def _of_video(run: Run, traffic: str, fields: Mapping[str, Any]) -> dict[str, float]:
-    window = metrics.window(run.manifest)
-    player = video.Player(**fields)
-    segments = run.tables["transfers"].filter(pl.col("traffic").cast(pl.String) == traffic)
-    seen = video.viewers(segments, run.tables["flows"], player, window[1])
-    return {
-        f"{traffic}.bit-rate": video.video_bitrate_bps(segments, player, window[0]) / 1e6,
-        f"{traffic}.stalled": video.video_stall_s(seen, *window),
-    }
 
 
 def _of_waits(rows: pl.DataFrame) -> dict[str, float]:
@@ -133,46 +135,3 @@ def _of_losses(rows: pl.DataFrame) -> dict[str, float]:
 
 def _share(part: Any, whole: Any) -> float:
     return float(part) / float(whole) if whole else 0.0
-
-
-TITLES: Mapping[str, tuple[str, str]] = {
-    "goodput": ("goodput", "Mb/s"),
-    "parity": ("lower goodput over the higher", ""),
-    "loss": ("packets dropped", "%"),
-    "marks": ("packets marked", "%"),
-    "delay": ("mean queueing delay", "ms"),
-    "variation": ("95th percentile of delay variation", "ms"),
-    "gap": ("median interval between losses", "ms"),
-    "run": ("packets of a flow lost in a row", ""),
-    "synchronisation": ("flows that lose in a loss event", "%"),
-    "transfer": ("mean completion time", "s"),
-    "start-up": ("mean start-up time", "ms"),
-    "page": ("mean page time", "s"),
-    "least-mos": ("opinion score at the worse end", "MOS"),
-    "bit-rate": ("bit rate", "Mb/s"),
-    "stalled": ("time stalled", "s"),
-}
-"""What is measured of a workload, and its unit."""
-
-
-@cache
-def of(traffic: str, what: str) -> Measure:
-    """A measure of a workload; raises `KeyError` if there is none of this name."""
-    title, unit = TITLES[what]
-    name = f"{traffic}.{what}"
-    return Measure(
-        name=f"{PREFIX}{name}",
-        title=f"{traffic}: {title}",
-        unit=unit,
-        digits=3,
-        version=VERSION,
-        compute=lambda view: view.once(_of_run).get(name),
-    )
-
-
-PREFIX = "report-card."
-
-
-def several(*names: str) -> tuple[Measure, ...]:
-    """Measures by `WORKLOAD.WHAT`."""
-    return tuple(of(*name.split(".", 1)) for name in names)

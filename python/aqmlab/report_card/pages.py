@@ -5,49 +5,110 @@ The pages of the queues are drawn from the values whenever the site is built (`d
 
 from __future__ import annotations
 
+import json
 import tempfile
 import textwrap
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
+import polars as pl
+
+from aqmlab import stats
 from aqmlab._support.files import write_bytes, write_text
 from aqmlab.charts.chart import save
-from aqmlab.report_card import tables
-from aqmlab.report_card.characterisation import Card, Characterisation
-from aqmlab.report_card.experiments import congesting
-from aqmlab.report_card.figures import ellipses
-from aqmlab.report_card.network import DROP_TAIL
-from aqmlab.report_card.properties import NUMBERS, OVERVIEW
-from aqmlab.report_card.tables import Sheet
-from aqmlab.report_card.values import FILE, Values
+from aqmlab.report_card import queues, tables
+from aqmlab.report_card.card import Card, Finding
+from aqmlab.report_card.estimates import DIGITS
+from aqmlab.report_card.experiments import MEDIUM, congesting
+from aqmlab.report_card.properties import OVERVIEW
+from aqmlab.report_card.queues import EQUAL
+from aqmlab.report_card.study import GROUPS, PICTURED, WORDS, ellipses, of_card
+from aqmlab.results.table import ExperimentResults
+from aqmlab.study import values as study_values
+
+VALUES = "values"
+"""The folder of the values, a file for each queue."""
 
 WIDTH = 118
 
 
-def write(values: Values, folder: Path) -> list[Path]:
-    """Writes the values, the table over all queues and the page of each queue; returns the pages."""
-    values.write(folder / FILE)
-    index = folder / "index.md"
-    write_text(index, overview(Characterisation(values)))
-    return [index, *draw(folder)]
+@dataclass(frozen=True, kw_only=True)
+class Measured:
+    """A card with the values of its runs."""
+
+    card: Card
+    results: ExperimentResults
+    findings: tuple[Finding, ...]
+    runs: frozenset[tuple[str, int]]
+    """The digest of the scenario, and the seed."""
+    quick: bool
+    version: str
+    results_version: str
+
+    @property
+    def replications(self) -> int:
+        """How many runs each scenario has."""
+        return len({seed for _, seed in self.runs})
 
 
-def draw(folder: Path) -> list[Path]:
-    """Writes the page and the picture of each queue from the values in a folder; returns the pages."""
-    found = Characterisation(Values.read(folder / FILE))
-    pages = []
-    for one in found.cards:
-        chart = ellipses(found, one.queue)
-        if chart is not None:
+def read(path: Path, card: Card | None = None) -> Measured:
+    """The values of a file that a run of this card wrote, or `write`, which tells the queue.
+
+    Raises `ValueError` if the file has no values of a report card."""
+    try:
+        about = study_values.metadata_of(path)
+        card = card or Card(path.stem, json.loads(about["queue"]))
+    except (KeyError, OSError, pl.exceptions.PolarsError) as problem:
+        raise ValueError(f"{path}: no values of report cards: {problem}") from None
+    found = study_values.read(path, of_card(card))
+    runs = pl.read_parquet(path, columns=["scenario", "seed"]).unique()
+    return Measured(
+        card=card,
+        results=found.main,
+        findings=card.findings(found.main),
+        runs=frozenset(runs.iter_rows()),
+        quick=found.quick,
+        version=about["version"],
+        results_version=about["results_version"],
+    )
+
+
+def write(made: Sequence[tuple[Card, Path]], folder: Path) -> Path:
+    """Publishes the values of cards, each with the file that its runs wrote, and writes the table over all
+    queues and the page of each; returns the table."""
+    (folder / VALUES).mkdir(parents=True, exist_ok=True)
+    for card, path in made:
+        published = folder / VALUES / f"{card.name}.parquet"
+        study_values.publish(path, published, digits=DIGITS, queue=json.dumps(card.queue))
+    return draw(folder)
+
+
+def draw(folder: Path) -> Path:
+    """Writes the table over all queues, and the page and the picture of each, from the values in a folder;
+    returns the table."""
+    cards = read_all(folder)
+    for one in cards:
+        name = one.card.name
+        pictured = any(number in one.card.experiments for number in PICTURED)
+        if pictured:
             with tempfile.TemporaryDirectory() as drawn:
-                picture = save(chart, Path(drawn), one.queue, pictures=("svg",))["svg"]
+                chart = ellipses(one.card, one.results)
+                picture = save(chart, Path(drawn), name, pictures=("svg",))["svg"]
                 write_bytes(folder / picture.name, picture.read_bytes())
-        pages.append(folder / f"{one.queue}.md")
-        write_text(pages[-1], page(found, one, pictured=chart is not None))
-    return pages
+        write_text(folder / f"{name}.md", page(one))
+    index = folder / "index.md"
+    write_text(index, overview(cards))
+    return index
 
 
-def overview(found: Characterisation) -> str:
+def read_all(folder: Path) -> list[Measured]:
+    """The cards whose values a folder has, by name."""
+    paths = sorted((folder / VALUES).glob("*.parquet"), key=lambda path: path.stem)
+    return [read(path) for path in paths]
+
+
+def overview(cards: Sequence[Measured]) -> str:
     """The table over all queues, by name: a line for each queue, a column for each property."""
     lines = [
         "# Report cards of all queues",
@@ -61,7 +122,7 @@ def overview(found: Characterisation) -> str:
             "defaults. [The guide](../guides/report-card.md) describes scenarios and words."
         ),
         "",
-        _wrapped(tables.method(found.values)),
+        _wrapped(method(cards)),
         "",
         *(
             [
@@ -71,63 +132,95 @@ def overview(found: Characterisation) -> str:
                 ),
                 "",
             ]
-            if DROP_TAIL in found.values.cards
+            if any(queues.is_reference(one.card.queue, EQUAL) for one in cards)
             else []
         ),
-        f"| Queue | {' | '.join(OVERVIEW)} |",
-        f"| --- | {' | '.join('---' for _ in OVERVIEW)} |",
+        *_piped(["Queue", *OVERVIEW], [_words(one) for one in cards]),
     ]
-    for card in found.cards:
-        words = {one.property.name: ", ".join(one.words(tables.main_room(card))) for one in card.findings}
-        lines.append(f"| {tables.starred(card)} | {' | '.join(words.get(name, '') for name in OVERVIEW)} |")
-    numbers = tables.numbers(found)
-    if numbers.rows:
+    numbers = [_numbers(one) for one in cards]
+    heads = next((head for head, _ in numbers if head), [])
+    if heads:
         about = (
-            "Numbers of one scenario: medium congestion on the symmetric line (section "
-            f"{NUMBERS[0].section}), {congesting('medium')} bulk transfers, in the same column as "
-            "above. The delay variation of a packet is its wait beyond the least wait of all packets. Where "
-            "a ratio is above 1, the value is larger than Drop Tail's."
+            f"Numbers of one scenario: medium congestion on the symmetric line (section {MEDIUM}), "
+            f"{congesting('medium')} bulk transfers, in the same column as above. The delay variation of a "
+            "packet is its wait beyond the least wait of all packets. Where a ratio is above 1, the value is "
+            "larger than Drop Tail's."
         )
-        lines += ["", _wrapped(about), "", *_sheet(numbers)]
+        lines += ["", _wrapped(about), "", *_piped(heads, [row for _, row in numbers if row])]
     lines += ["", "```{toctree}", ":caption: Cards", ":glob:", "", "*", "```", ""]
     return "\n".join(lines)
 
 
-def page(found: Characterisation, card: Card, *, pictured: bool = False) -> str:
+def _words(one: Measured) -> list[str]:
+    words = {each.property.name: ", ".join(each.words(one.card.main_room)) for each in one.findings}
+    return [_starred(one.card), *(words.get(name, "") for name in OVERVIEW)]
+
+
+def _numbers(one: Measured) -> tuple[list[str], list[str]]:
+    """Heads and row of a queue in the table of numbers; empty without values."""
+    heads, row = ["Queue"], [_starred(one.card)]
+    for head, cell in one.card.numbers(one.results):
+        heads += [head, "over Drop Tail's"]
+        row += [tables.number(cell.value), tables.ratio(cell)]
+    return (heads, row) if len(row) > 1 else ([], [])
+
+
+def _starred(card: Card) -> str:
+    """The name of a queue, with a star if the queue cannot have the equal room."""
+    return card.name if card.main_room == EQUAL else f"{card.name} \\*"
+
+
+def page(one: Measured) -> str:
     """The card of a queue."""
+    card = one.card
     lines = [
-        f"# {card.queue}",
+        f"# {card.name}",
         "",
         _wrapped(
-            f"How `{card.queue}` behaves in the scenarios of RFC 7928. Drop Tail beside it has room "
-            f"for {tables.ROOM}, in both columns. {tables.method(found.values)}"
+            f"How `{card.name}` behaves in the scenarios of RFC 7928. Drop Tail beside it has room "
+            f"for {tables.ROOM}, in both columns. {method([one])}"
         ),
         "",
-        *(_room(title, parameters) for title, parameters in tables.rooms(card).items()),
-        "",
     ]
-    for note in card.notes:
+    for room, given in card.columns.items():
+        said = ", ".join(f"`{each}`" for each in tables.written(given)) or "every parameter at its default"
+        lines.append(_wrapped(f"- **{tables.TITLES[room]}**: {said}"))
+    lines.append("")
+    for note in card.notes():
         lines += [_wrapped(note), ""]
-    if pictured:
-        lines += [f"![Goodput against delay, {card.queue} beside Drop Tail]({card.queue}.svg)", ""]
-    lines += ["## Summary", "", *_sheet(tables.summary(card)), ""]
-    for finding in card.findings:
+    if any(number in card.experiments for number in PICTURED):
+        lines += [f"![Goodput against delay, {card.name} beside Drop Tail]({card.name}.svg)", ""]
+    lines += ["## Summary", "", *_sheet(tables.summary(one.findings)), ""]
+    for finding in one.findings:
         lines += [f"## {finding.property.title}", "", _wrapped(finding.property.about), ""]
         lines += [*_sheet(tables.details(finding)), ""]
     return "\n".join(lines)
 
 
-def _room(title: str, parameters: tuple[str, ...]) -> str:
-    """A column and its parameters as an item of a list."""
-    given = ", ".join(f"`{one}`" for one in parameters) or "every parameter at its default"
-    return _wrapped(f"- **{title}**: {given}")
+def method(cards: Sequence[Measured]) -> str:
+    """How the numbers of some cards were found, and what the words mean."""
+    runs = len(frozenset[tuple[str, int]]().union(*(one.runs for one in cards)))
+    replications = max(one.replications for one in cards)
+    form = ", in the quick form" if any(one.quick for one in cards) else ""
+    versions = " and ".join(sorted({one.version for one in cards}))
+    results = " and ".join(sorted({one.results_version for one in cards}))
+    return (
+        f"{replications} replications of each scenario{form}: {runs:,} runs of aqmlab {versions}, results "
+        f"version {results}. Each interval has the level {100 * stats.LEVEL:g} % by itself; no correction is "
+        "made for the number of intervals. A ratio is paired: both sides meet the same random numbers. "
+        f"{GROUPS} {WORDS}"
+    )
 
 
-def _sheet(sheet: Sheet) -> Iterator[str]:
-    yield f"| {' | '.join(sheet.head)} |"
-    yield f"| {' | '.join('---' for _ in sheet.head)} |"
-    for row in sheet.rows:
-        yield f"| {' | '.join(one.said for one in row)} |"
+def _sheet(table: pl.DataFrame) -> Iterator[str]:
+    return _piped(table.columns, table.rows())
+
+
+def _piped(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[str]:
+    yield f"| {' | '.join(heads)} |"
+    yield f"| {' | '.join('---' for _ in heads)} |"
+    for row in rows:
+        yield f"| {' | '.join(row)} |"
 
 
 def _wrapped(text: str) -> str:

@@ -8,8 +8,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from aqmlab.report_card.experiments import SECTIONS, WITH_ECN, WITHOUT_ECN
-from aqmlab.report_card.values import PARAMETERS
+from aqmlab.report_card.experiments import MEDIUM, PARAMETERS, SECTIONS, WITH_ECN, WITHOUT_ECN
+from aqmlab.report_card.queues import REFERENCE
+from aqmlab.results.labels import Labels
 
 Better = Literal["less", "more", ""]
 """Which direction is better; nothing where the card describes only."""
@@ -25,9 +26,9 @@ class Compared:
     better: Better
     against: str = ""
     """The measure of the same queue to compare with; nothing for the same measure."""
-    end: tuple[str, str] = ("", "")
-    """What the point ends with, and the end of the point of the same queue to compare with; nothing for Drop
-    Tail in the same scenario."""
+    ends: tuple[Labels, Labels] | None = None
+    """Labels, and those of the point of the same queue to compare with; nothing for Drop Tail in the same
+    scenario."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,13 +38,23 @@ class Property:
     name: str
     about: str
     compared: tuple[Compared, ...]
-    reference: str = "Drop Tail"
+    reference: str = REFERENCE
     """The other side of the comparison, in words."""
+
+    @property
+    def id(self) -> str:
+        """The id of its claim and of its table."""
+        return self.name.replace(" ", "-")
 
     @property
     def title(self) -> str:
         """Its name as a heading."""
         return f"{self.name[0].upper()}{self.name[1:]}"
+
+    @property
+    def beside_drop_tail(self) -> bool:
+        """Whether queues are compared with Drop Tail."""
+        return self.reference == REFERENCE
 
 
 def _each(sections: Sequence[str], measures: Sequence[str], better: Better) -> tuple[Compared, ...]:
@@ -53,7 +64,7 @@ def _each(sections: Sequence[str], measures: Sequence[str], better: Better) -> t
 _CONGESTED = ("8.2.2", "8.2.3", "8.2.4")
 _BULK = ("5.1.1", "5.2", *_CONGESTED, "8.2.5", "8.2.6")
 _OTHER = tuple(one.number for one in SECTIONS if one.number.startswith(("3.2-", "12-")))
-_ECN = (WITH_ECN, WITHOUT_ECN)
+_ECN = ({"ecn": WITH_ECN}, {"ecn": WITHOUT_ECN})
 
 PROPERTIES = (
     Property(
@@ -85,7 +96,7 @@ PROPERTIES = (
         name="losses",
         about="The share of packets that the queue drops (section 2.3). A shorter queue makes the round"
         " trip shorter, and TCP then needs more losses for the same rate.",
-        compared=_each(_CONGESTED, ["long.loss"], "less"),
+        compared=_each(_CONGESTED, ["long.drops"], "less"),
     ),
     Property(
         name="loss patterns",
@@ -103,13 +114,13 @@ PROPERTIES = (
         name="short flows",
         about="The start-up time and the completion time of a flow of 100 packets beside a long one "
         "(sections 2.1, 2.2 and 5.1.2).",
-        compared=_each(["5.1.2"], ["short.start-up", "short.transfer"], "less"),
+        compared=_each(["5.1.2"], ["short.start-up", "short.mean-time"], "less"),
     ),
     Property(
         name="pages",
         about="The time to load a page of 50 objects: alone, beside a bulk transfer, and in the mix "
         "(sections 7.2 and 9.1).",
-        compared=_each(["7.2", "9.1"], ["pages.page"], "less"),
+        compared=_each(["7.2", "9.1"], ["pages.mean-page"], "less"),
     ),
     Property(
         name="datagrams",
@@ -182,7 +193,7 @@ PROPERTIES = (
         "states a limit: network equipment should not take the size of a packet into account when"
         " it drops packets (RFC 7141, BCP 41). *Alike* meets BCP 41; *less* says that the queue "
         "spares small packets, as does one that shares the line between flows by bytes.",
-        compared=(Compared(section="4.4", measures=("small.loss",), better="", against="large.loss"),),
+        compared=(Compared(section="4.4", measures=("small.drops",), better="", against="large.drops"),),
         reference="1500 B",
     ),
     Property(
@@ -191,9 +202,9 @@ PROPERTIES = (
         "goodput.",
         compared=(
             Compared(
-                section="4.5", measures=("all.loss", "first.delay", "second.delay"), better="less", end=_ECN
+                section="4.5", measures=("all.drops", "first.delay", "second.delay"), better="less", ends=_ECN
             ),
-            Compared(section="4.5", measures=("all.goodput",), better="more", end=_ECN),
+            Compared(section="4.5", measures=("all.goodput",), better="more", ends=_ECN),
         ),
         reference="without ECN",
     ),
@@ -202,7 +213,7 @@ PROPERTIES = (
         about="Delay, goodput and losses under medium congestion with each main parameter at half and "
         "at double (section 8.3). *Alike* says that the parameter hardly matters in this "
         "scenario.",
-        compared=_each([PARAMETERS], ["long.delay", "long.goodput", "long.loss"], ""),
+        compared=_each([PARAMETERS], ["long.delay", "long.goodput", "long.drops"], ""),
         reference="defaults",
     ),
 )
@@ -223,11 +234,8 @@ OVERVIEW = (
 )
 """The properties that the table over all queues shows."""
 
-NUMBERS = (
-    Compared(section="8.2.3", measures=("long.goodput", "long.variation", "long.loss"), better=""),
-    "symmetric",
-)
-"""The scenario of which the table over all queues shows numbers, and the point of its axes."""
+NUMBERS = Compared(section=MEDIUM, measures=("long.goodput", "long.variation", "long.drops"), better="")
+"""What the table over all queues shows in numbers, on the symmetric line."""
 
 NOTES: Mapping[str, str] = {
     "cake": "A lone flow can collapse with equal room, and then the runs of a scenario fall into two groups."

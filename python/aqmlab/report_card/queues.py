@@ -11,13 +11,17 @@ from functools import cache, partial
 from typing import Any
 
 from aqmlab import _core
-from aqmlab.report_card.network import DROP_TAIL, PACKET, RATE_MBPS, Table
+from aqmlab.report_card.network import DROP_TAIL, PACKET, RATE_MBPS, Table, room_of
 from aqmlab.scenario.catalog import members
-from aqmlab.sweep import Changes
 
-EQUAL, SHIPPED = "equal", "shipped"
+EQUAL, SHIPPED = "equal room", "as shipped"
 ROOMS = (EQUAL, SHIPPED)
 """The columns of a card."""
+
+REFERENCE = "Drop Tail"
+"""The queue that others are compared with, with equal room."""
+
+REFERENCE_TABLE: Table = {"kind": DROP_TAIL}
 
 TRUESIZE = 2304
 """Bytes of memory that Linux counts for a full packet of Ethernet (`skb->truesize`, see `truesize.rs`)."""
@@ -123,19 +127,21 @@ def with_ecn(queue: Table) -> Table | None:
     return made if paths and refusal(made, f"{RATE_MBPS:g}Mbps") is None else None
 
 
-def axis(tables: Mapping[str, Table], room: str) -> Changes:
-    """An axis of queues by name, which stand at every managed link with the room of a column."""
+def at_every_link(queue: Table, room: str) -> Callable[[Table], Table]:
+    """A change that puts a queue, with the room of a column, at every managed link."""
 
-    def at_every_link(queue: Table) -> Callable[[Table], Table]:
-        def change(table: Table) -> Table:
-            for link in table["links"].values():
-                if "queue" in link:
-                    link["queue"] = in_room(queue, room, packets_of(link["queue"]))
-            return table
+    def change(table: Table) -> Table:
+        for link in table["links"].values():
+            if "queue" in link:
+                link["queue"] = in_room(queue, room, packets_of(link["queue"]))
+        return table
 
-        return change
+    return change
 
-    return Changes({name: at_every_link(table) for name, table in tables.items()})
+
+def is_reference(queue: Table, room: str) -> bool:
+    """Whether a queue in a column is the one that others are compared with."""
+    return room == EQUAL and queue == REFERENCE_TABLE
 
 
 def in_room(queue: Table, room: str, packets: int) -> Table:
@@ -187,6 +193,14 @@ def _rows(kind: str) -> Mapping[str, dict[str, Any]]:
         if one.name == kind:
             add(one.parameters, "")
     return found
+
+
+def room_refusal(queue: Table, room: str) -> str | None:
+    """Why a queue cannot have the room of a column on the main line; `None` if it can."""
+    try:
+        return refusal(in_room(queue, room, room_of()), f"{RATE_MBPS:g}Mbps")
+    except ValueError as problem:
+        return str(problem)
 
 
 def refusal(queue: Table, rate: str) -> str | None:

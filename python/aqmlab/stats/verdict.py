@@ -121,7 +121,9 @@ def verdict(interval: Interval, band: Band) -> Verdict:
     if not interval.decided:
         return "undecided"
     if band.strict:
-        inside = interval.low > band.low and interval.high < band.high
+        # An end of the band that is infinite excludes nothing, no end of an interval that is infinite either.
+        above = interval.low > band.low or math.isinf(band.low)
+        inside = above and (interval.high < band.high or math.isinf(band.high))
         outside = interval.high <= band.low or interval.low >= band.high
     else:
         inside = interval.low >= band.low and interval.high <= band.high

@@ -196,6 +196,13 @@ class Experiment:
         return Scenario.from_dict(table, files=made.files, name=made.name)
 
 
+def point_values(sweep: Sweep) -> tuple[tuple[Value, ...], ...] | None:
+    """The points of a sweep by the values of their labels, where not every product of values is one."""
+    if sweep.where is None and not sweep.zipped:
+        return None
+    return tuple(tuple(point.labels.values()) for point in sweep.points())
+
+
 def _less(name: str, sweep: Sweep, form: Form) -> Sweep:
     """A sweep with fewer seeds and values, and a changed scenario."""
     axes: dict[str, Sequence[Value] | Mapping[Any, Any]] = dict(sweep.axes)
@@ -289,6 +296,7 @@ class Planned:
                 axes={axis.label: tuple(axis.values) for axis in self.sweep.all_axes},
                 measures={one.key: one for one in self.sweep.wanted},
                 runs=runs,
+                points=point_values(self.sweep),
                 whole=True,
             )
         )

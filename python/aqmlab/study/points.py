@@ -12,8 +12,8 @@ from aqmlab.results.rule import AnyRule, Estimate, Several
 from aqmlab.results.table import ExperimentResults, Results
 from aqmlab.results.variable import points_used
 from aqmlab.study.charts import Line
-from aqmlab.study.experiment import Experiment, FormName
-from aqmlab.study.publication import Claim, Reading, Study
+from aqmlab.study.experiment import Experiment, FormName, point_values
+from aqmlab.study.publication import Claim, Figure, Reading, Study, Table
 from aqmlab.study.query import query
 from aqmlab.study.tables import Crossed
 
@@ -22,11 +22,13 @@ Points = frozenset[PointName]
 
 def without_runs(experiments: Iterable[Experiment], form: FormName) -> ExperimentResults:
     """Experiments in a form, with the values of their axes and no runs."""
+    sweeps = {one.name: one.sweep(form) for one in experiments}
     return {
-        one.name: Results.of_rows(
-            rows=(), axes={axis.label: tuple(axis.values) for axis in one.sweep(form).all_axes}
+        name: replace(
+            Results.of_rows(rows=(), axes={axis.label: tuple(axis.values) for axis in sweep.all_axes}),
+            given_points=point_values(sweep),
         )
-        for one in experiments
+        for name, sweep in sweeps.items()
     }
 
 
@@ -96,9 +98,9 @@ def chosen(study: Study, claims: Sequence[str] = (), figures: Sequence[str] = ()
             raise KeyError(f"{study.name} has no figure or table `{id}`: {hint(id, known)}")
     ids = {one.id for one in wanted}
     used = {one.name for claim in wanted for variable in claim.rule.variables for one in variable.experiments}
-    sources: list[object] = [*(one.draws for one in drawn), *(one.tabulates for one in tabulated)]
-    for draws in sources:
-        used |= _drawn_from(study, draws)
+    shown: list[Figure | Table] = [*drawn, *tabulated]
+    for each in shown:
+        used |= _drawn_from(study, each)
     return replace(
         study,
         claims=tuple(replace(one, figures=()) for one in study.claims if one.id in ids),
@@ -126,10 +128,11 @@ def _claims_of(study: Study, id: str) -> list[Claim]:
     return found
 
 
-def _drawn_from(study: Study, draws: object) -> set[str]:
-    """The experiments of whose runs a figure or table is made; all of them if a function makes it."""
+def _drawn_from(study: Study, shown: Figure | Table) -> set[str]:
+    """The experiments of whose runs a figure or table is made."""
+    draws: object = shown.draws if isinstance(shown, Figure) else shown.tabulates
     if not isinstance(draws, Line | Crossed):
-        return {one.name for one in study.experiments}
+        return {one.name for one in shown.shows or study.experiments}
     found = set()
     for source in query(draws.shown).of:
         if isinstance(source, Estimate):

@@ -36,6 +36,8 @@ class Figure:
     chart: Callable[[ExperimentResults], Chart] | Shown
     """What draws it (`line`), or a variable, an estimate or a query, which is drawn against its axes."""
     caption: str = ""
+    shows: tuple[Experiment, ...] = ()
+    """The experiments whose runs a function draws; by default all of the study."""
 
     @cached_property
     def draws(self) -> Callable[[ExperimentResults], Chart]:
@@ -62,6 +64,8 @@ class Table:
     """What makes it (`crossed`, `listed`, `overview`), or variables, estimates or queries of the same axes,
     which become columns."""
     caption: str = "Means over the seeds ± half of their 95 % interval."
+    shows: tuple[Experiment, ...] = ()
+    """The experiments whose runs a function tabulates; by default all of the study."""
 
     @cached_property
     def tabulates(self) -> Callable[[ExperimentResults], pl.DataFrame]:
@@ -380,9 +384,7 @@ class StudyResult:
     level: float = LEVEL
     """The level of each interval, but of those that allow for the number of parts."""
     source: str = ""
-    """How a reader asks for the study: its name, or its file."""
-    command: str = ""
-    """The command that makes the report, without its folder, if that is not `aqmlab study run`."""
+    """The command by which a reader runs the study, without `aqmlab` and options: `study run shred`."""
 
     @property
     def verdicts(self) -> dict[str, str]:

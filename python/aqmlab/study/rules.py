@@ -53,7 +53,7 @@ def plan(study: Study, claim: Claim) -> dict[str, Any]:
     """What decides the verdict beside the rule."""
     points = needed_by(study, [claim], "full")
     used = [one for one in study.experiments if one in _experiments(claim)]
-    looks = 1 if any(one.live for one in study.experiments) else study_seeds.LOOKS
+    looks = study_seeds.looks(study)
     return {
         "origin": claim.origin,
         "tolerance": sorted(set(_tolerances(claim.rule))),

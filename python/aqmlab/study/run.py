@@ -70,13 +70,13 @@ def run(
     claims: Sequence[str] = (),
     figures: Sequence[str] = (),
     source: str = "",
-    command: str = "",
+    store_at: Path | None = None,
 ) -> StudyResult:
     """Runs a study and writes `report.html`, `claims.json`, `values.parquet`, `figures/` and the folder
     `store` into `out`. With `claims` or `figures` (ids of figures or tables) only these are judged and drawn,
     by the runs that they need, without variants, and `part.html` shows them; raises `KeyError` if there is
-    none of this name. `source` is how a reader asks for the study: its name, which is the default, or its
-    file; `command` is the whole command that makes the report, if that is not `aqmlab study run`.
+    none of this name. `source` is the command, without options, by which a reader runs the study, by default
+    `study run` with its name. `store_at` is the folder of the store, if several studies share one.
 
     Makes `jobs` runs at once; if `None`, as many as there are cores, or, of live runs, as many as
     `live_runs.at_once` says. Simulated runs are made by `executor` if there is one. Runs that `out` already
@@ -88,6 +88,7 @@ def run(
     began = time.monotonic()
     form: FormName = "quick" if quick else "full"
     main = _plan(study, form, None, prepare)
+    looks = 1 if quick else study_seeds.looks(study)
     if claims or figures:
         study = study_points.chosen(study, claims, figures)
         names = {one.name for one in study.experiments}
@@ -100,7 +101,7 @@ def run(
     if of_measures := _check_measures(study, out / MEASURES):
         write_text(out / MEASURES, json.dumps(of_measures, indent=1) + "\n")
     variants = _varied(study, quick, prepare)
-    store = Store(out / "store")
+    store = Store(store_at or out / "store")
     here = executor or Local(jobs=jobs)
     live = [planned for planned in main if planned.experiment.live]
     simulated = [planned for planned in main if not planned.experiment.live]
@@ -121,7 +122,6 @@ def run(
 
     pairs = [(claim, reading) for claim in study.claims for reading in study.readings_of(claim)]
     counts: Counts = {}
-    looks = 1 if quick or live else study_seeds.LOOKS
     with store:
         make("main runs", _tasks(simulated, counts), here)
         for look in range(1, looks):
@@ -164,9 +164,8 @@ def run(
         level=level,
         provenance=_provenance(main, store, counts, timing, time.monotonic() - began),
         report=out / ("part.html" if claims or figures else "report.html"),
-        source=source or study.name,
-        command=command,
         results=results,
+        source=source or f"study run {study.name}",
     )
     parts = [
         study_values.Part(plans=main, counts=counts),

@@ -29,6 +29,12 @@ GROWTH = 2
 Points = set[PointName]
 
 
+def looks(study: Study) -> int:
+    """How often a full study looks at its runs: once if some are live, or if no point may get more seeds."""
+    can_grow = any(most(one) > one.seeds for one in study.experiments)
+    return LOOKS if can_grow and not any(one.live for one in study.experiments) else 1
+
+
 def level(looks: int) -> float:
     """The level of each interval where there are so many looks at the runs."""
     return stats.look_level(looks)

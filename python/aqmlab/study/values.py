@@ -12,7 +12,7 @@ from __future__ import annotations
 import io
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -77,9 +77,13 @@ def write(
     _save(path, pl.DataFrame(rows, schema=SCHEMA, orient="row"), metadata)
 
 
-def publish(made: Path, published: Path, commit: str) -> None:
-    """Copies a file of values, and adds the commit that the runs were made of."""
-    _save(published, pl.read_parquet(made), {**metadata_of(made), "commit": commit})
+def publish(made: Path, published: Path, *, digits: int | None = None, **about: str) -> None:
+    """Copies a file of values and adds what is said `about` its runs, such as their `commit`. With `digits`
+    numbers keep so many significant ones."""
+    frame = pl.read_parquet(made)
+    if digits is not None:
+        frame = frame.with_columns(pl.col("value").round_sig_figs(digits))
+    _save(published, frame, {**metadata_of(made), **about})
 
 
 def metadata_of(path: Path) -> dict[str, str]:
@@ -167,8 +171,9 @@ def _results(experiments: Sequence[Experiment], form: FormName, frame: pl.DataFr
     empty = study_points.without_runs(experiments, form)
     of_each = {str(name): part for (name,), part in frame.partition_by("experiment", as_dict=True).items()}
     return {
-        one.name: Results.of_rows(
-            rows=tuple(_runs(one, form, of_each.get(one.name))), axes=empty[one.name].axes
+        one.name: replace(
+            Results.of_rows(rows=tuple(_runs(one, form, of_each.get(one.name))), axes=empty[one.name].axes),
+            given_points=empty[one.name].given_points,
         )
         for one in experiments
     }

@@ -83,7 +83,9 @@ def _layout(
         if label and label not in result.axes:
             raise ValueError(f"{name}: no axis is called `{label}`: there is {', '.join(result.axes)}")
     values = {label: result.points[label].to_list() for label in result.axes}
-    x, lines, panels = layout(values, x, by and (by,), panel and (panel,))
+    chosen = {x, by, panel}
+    several = {label: one for label, one in values.items() if label in chosen or len(set(one)) > 1}
+    x, lines, panels = layout(several or values, x, by and (by,), panel and (panel,))
     return x, next(iter(lines), None), next(iter(panels), None)
 
 

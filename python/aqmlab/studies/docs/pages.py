@@ -359,7 +359,9 @@ def take(runs: Path, folder: Path, commit: str) -> None:
             (folder / "results").mkdir(exist_ok=True)
             write_text(folder / "results" / f"{path.stem}.json", _as_json({**results, "commit": commit}))
             study_values.publish(
-                made.with_name(study_values.FILE), folder / "results" / f"{path.stem}.parquet", commit
+                made.with_name(study_values.FILE),
+                folder / "results" / f"{path.stem}.parquet",
+                commit=commit,
             )
 
 

@@ -24,7 +24,6 @@ mod pages;
 mod payloads;
 mod plan;
 mod prefetch;
-mod propagation;
 mod recorder;
 #[cfg(test)]
 mod reference;

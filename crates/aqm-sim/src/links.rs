@@ -2,21 +2,21 @@
 
 use std::fmt;
 
+use aqm_link::channel::{self, Impairments};
+use aqm_link::transmitter::{self, Service};
+use aqm_link::{Channel, Transmitter};
 use aqm_net::stage::Files;
 use aqm_net::{
     ConfigError, ConfigErrors, ErrorCollector, Instant, Parameter, Parameters as _, Rate, Rng, Span, Streams,
     TableReader, parameters,
 };
-use aqm_queue::line::{self, Service};
-use aqm_queue::{Line, QueueDiscipline};
+use aqm_queue::QueueDiscipline;
 use serde_json::{Map, Value, json};
-
-use crate::propagation::{self, Propagation};
 
 parameters! {
     /// The line of a dumbbell, from the node `left` to the node `right`, and its queue.
     ///
-    /// What else the line can do say the sections `line` and `propagation`. The way back is the link `bottleneck-back`.
+    /// What else the line can do say the sections `transmitter` and `channel`. The way back is the link `bottleneck-back`.
     /// It has the same rate and delay, and a queue that never drops, unless a table `bottleneck.reverse` says otherwise.
     pub struct Bottleneck {
         /// How fast it sends.
@@ -30,7 +30,7 @@ parameters! {
     /// The way back of a dumbbell, from the node `right` to the node `left`: what acknowledgements meet.
     ///
     /// It may have a `queue` of its own, and then is a managed link of the name `bottleneck-back`, whose line can do what
-    /// the sections `line` and `propagation` say; left out: one that never drops.
+    /// the sections `transmitter` and `channel` say; left out: one that never drops.
     pub struct Reverse {
         /// How fast it sends; left out: as fast as the bottleneck.
         pub rate: Option<Rate> = None, "ours: lines are the same in both directions unless they are said not to be";
@@ -73,15 +73,23 @@ pub(crate) struct LinkSpec {
 pub(crate) struct LineSpec {
     written: Map<String, Value>,
     pub(crate) service: Option<Service>,
-    pub(crate) propagation: Option<Propagation>,
+    pub(crate) propagation: Option<Impairments>,
 }
 
 impl LinkSpec {
-    /// The line in a run, and its stream among those of `chance`.
-    pub(crate) fn line(&self, chance: &Streams) -> Line {
+    /// The transmitter of a run, whose stream is one of `chance`.
+    pub(crate) fn transmitter(&self, chance: &Streams) -> Transmitter {
         match &self.line.service {
-            None => Line::constant(self.rate),
-            Some(service) => service.line(self.outages(chance)),
+            None => Transmitter::constant(self.rate),
+            Some(service) => service.transmitter(self.outages(chance)),
+        }
+    }
+
+    /// The channel of a run, whose streams are among `chance`.
+    pub(crate) fn channel(&self, chance: &Streams) -> Channel {
+        match &self.line.propagation {
+            None => Channel::constant(self.delay),
+            Some(impairments) => impairments.channel(chance, &self.name),
         }
     }
 
@@ -92,7 +100,7 @@ impl LinkSpec {
 
     /// The least time from a packet's leaving the line to its arrival.
     pub(crate) fn least_delay(&self) -> Span {
-        self.line.propagation.as_ref().map_or(self.delay, Propagation::least_delay)
+        self.line.propagation.as_ref().map_or(self.delay, Impairments::least_delay)
     }
 
     /// The highest rate that the line ever has.
@@ -107,7 +115,7 @@ impl LinkSpec {
 
     /// Whether packets come to the far end in another order than they leave the line.
     pub(crate) fn reorders(&self) -> bool {
-        self.line.propagation.as_ref().is_some_and(Propagation::reorders)
+        self.line.propagation.as_ref().is_some_and(Impairments::reorders)
     }
 
     /// Its rate, delay and queue and all that its line can do, as a scenario writes it.
@@ -220,8 +228,8 @@ struct LinkTable {
     rate: Option<Value>,
     delay: Option<Value>,
     queue: Option<aqm_queue::Config>,
-    line: line::Config,
-    propagation: propagation::Config,
+    line: transmitter::Config,
+    propagation: channel::Config,
 }
 
 /// The same, built.
@@ -240,7 +248,7 @@ impl LinkTable {
     ) -> Self {
         let [rate, delay] = ["rate", "delay"].map(|key| table.value(key).filter(|value| !value.is_null()));
         let queue = queue(table);
-        let (line, propagation) = (line::Config::take_from(table), propagation::Config::take_from(table));
+        let (line, propagation) = (transmitter::Config::take_from(table), channel::Config::take_from(table));
         Self { rate, delay, queue, line, propagation }
     }
 
@@ -275,12 +283,12 @@ impl LinkTable {
         let service =
             rate.zip(schedule).and_then(|(rate, schedule)| table.note(line.service(rate, schedule)));
         let service = service.filter(|_| !line.is_constant());
-        let ways = delay.and_then(|delay| table.note(propagation.propagation(delay)));
+        let ways = delay.and_then(|delay| table.note(propagation.impairments(delay)));
         let queue = queue.zip(rate).and_then(|(queue, rate)| {
             table.note(Queue::new(queue, rate).map_err(|errors| errors.within("queue")))
         });
         let instant = service.as_ref().is_some_and(Service::takes_no_time);
-        let least = ways.as_ref().map(Propagation::least_delay);
+        let least = ways.as_ref().map(Impairments::least_delay);
         let problem =
             "must be more than 0s: a packet may leave at the opportunity at which its service begins";
         table.check(!instant || least != Some(Span::ZERO), "delay", problem);
@@ -307,7 +315,7 @@ fn read_or<T: Parameter>(
 }
 
 /// What a scenario writes of a line that does more than send at one rate.
-fn written(line: &line::Config, propagation: &propagation::Config) -> Map<String, Value> {
+fn written(line: &transmitter::Config, propagation: &channel::Config) -> Map<String, Value> {
     let tables = [json!(line), json!(propagation)];
     let keys = tables.into_iter().flat_map(|table| match table {
         Value::Object(keys) => keys,

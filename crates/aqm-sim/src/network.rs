@@ -4,10 +4,11 @@
 //! A link knows when it is free, and that is all it needs: the moment a packet is put on it, the
 //! moment of its arrival is known. Only a link with a queue discipline owns a [`Port`], which
 //! catches up whenever a packet arrives at it, and otherwise just before the first packet that it has
-//! not sent yet could reach the far end ([`Managed::serve_by`]).
+//! not sent yet could reach the far end ([`Link::serve_by`]).
 
+use aqm_link::{Link, Port, Ties};
 use aqm_net::{Backlog, Instant, Packet, Rate};
-use aqm_queue::{Counters, Label, Port, QueueDiscipline, Ties};
+use aqm_queue::{Counters, Label, QueueDiscipline};
 
 use crate::edges::Edges;
 use crate::event::{Timer, rank_of_timer};
@@ -15,7 +16,7 @@ use crate::event_queue::{Due, Soon};
 use crate::first_link::{self, FirstLink};
 use crate::lines::{End, Lines, Owner};
 use crate::links::{self, LinkSpec};
-use crate::managed::{Managed, ToFarEnd};
+use crate::managed::Managed;
 use crate::plan::Plan;
 use crate::prefetch::prefetch;
 use crate::recorder::PacketEvent;
@@ -129,12 +130,13 @@ impl LaneNetwork {
         let mut traced = vec![false; scenario.links.len()];
         for (number, spec, queue) in links::managed(&scenario.links) {
             let rng = chance.named(&format!("queue/{}", spec.name), 0);
-            let port = Port::with_line(queue.for_run(&spec.name, &chance), spec.line(&chance), rng, ties);
+            let queue_of_run = queue.for_run(&spec.name, &chance);
+            let port = Port::with_transmitter(queue_of_run, spec.transmitter(&chance), rng, ties);
             traced[number] = scenario.record.packets.contains(&spec.name);
             owners[number] = Owner::Port(managed.len() as u32);
             let hosts = plan.topology.hosts_told_to(queue);
-            let propagation = ToFarEnd::new(spec, &chance);
-            managed.push(Managed::new(port, number as u32, propagation, hosts, traced[number]));
+            let link = Link::new(port, spec.channel(&chance));
+            managed.push(Managed::new(link, number as u32, hosts, traced[number]));
         }
         let many = plan.topology.has_many_routes();
         let gathers = |&(number, _): &(usize, &LinkSpec)| classes[number] > 0 && !traced[number];
@@ -163,7 +165,7 @@ impl LaneNetwork {
 
     /// Tells all queues what packets of a label say in their headers.
     pub(crate) fn tell_label(&mut self, number: u16, label: &Label) {
-        self.managed.iter_mut().for_each(|managed| managed.port.on_label(number, label));
+        self.managed.iter_mut().for_each(|managed| managed.link.port.on_label(number, label));
     }
 
     /// Puts `packet` on the link it stands before.
@@ -185,13 +187,9 @@ impl LaneNetwork {
     /// Offers `packet` to the queue of a managed link.
     fn offer(&mut self, port: u32, packet: Packet, now: Instant, transit: &mut InTransit) {
         let (managed, lines) = (&mut self.managed[port as usize], &mut self.lines);
-        if managed.special {
-            managed.offer_special(packet, now, transit, lines);
-        } else {
-            managed.offer(packet, now, transit, lines);
-        }
+        managed.offer(packet, now, transit, lines);
         lines.travel_on();
-        self.serve_by = self.serve_by.min(managed.serve_by());
+        self.serve_by = self.serve_by.min(managed.link.serve_by());
     }
 
     /// Asks for what events need that come later.
@@ -290,11 +288,7 @@ impl Network for LaneNetwork {
             let timing = lines.timings[link];
             if let Owner::Port(port) = timing.owner {
                 let managed = &mut managed[port as usize];
-                if managed.special {
-                    first_link.take(now, |at, packet| managed.offer_special(packet, at, transit, lines));
-                } else {
-                    first_link.take(now, |at, packet| managed.offer(packet, at, transit, lines));
-                }
+                first_link.take(now, |at, packet| managed.offer(packet, at, transit, lines));
             } else {
                 let free_at = &mut free_at[link];
                 first_link.take(now, |at, packet| {
@@ -306,7 +300,7 @@ impl Network for LaneNetwork {
         }
         for managed in managed {
             managed.serve(now, transit, lines);
-            serve_by = serve_by.min(managed.serve_by());
+            serve_by = serve_by.min(managed.link.serve_by());
         }
         lines.travel_on();
         self.serve_by = serve_by;
@@ -314,26 +308,26 @@ impl Network for LaneNetwork {
 
     fn snapshot(&mut self, now: Instant) -> Vec<LinkSnapshot> {
         let snapshot = |managed: &Managed| LinkSnapshot {
-            counters: managed.with_losses(managed.port.counters(now)),
-            backlog: managed.port.discipline().backlog(),
+            counters: managed.link.counters(now),
+            backlog: managed.link.port.discipline().backlog(),
         };
         self.managed.iter().map(snapshot).collect()
     }
 
     fn glance(&self) -> Vec<LinkSnapshot> {
         let glance = |managed: &Managed| LinkSnapshot {
-            counters: managed.with_losses(*managed.port.counted()),
-            backlog: managed.port.discipline().backlog(),
+            counters: managed.link.counted(),
+            backlog: managed.link.port.discipline().backlog(),
         };
         self.managed.iter().map(glance).collect()
     }
 
     fn disciplines(&self) -> impl Iterator<Item = &dyn QueueDiscipline> {
-        self.managed.iter().map(|managed| managed.port.discipline())
+        self.managed.iter().map(|managed| managed.link.port.discipline())
     }
 
     fn rate_at(&self, place: usize, now: Instant) -> Option<Rate> {
-        self.managed[place].port.rate_at(now)
+        self.managed[place].link.port.rate_at(now)
     }
 
     fn edges(&mut self) -> &mut Edges {

@@ -11,7 +11,7 @@ use aqm_queue::QueueDiscipline;
 use crate::edges::Edges;
 use crate::event::{Timer, rank_of_link, rank_of_processing, rank_of_timer};
 use crate::links;
-use crate::managed::tell_hosts;
+use crate::managed::write_hosts;
 use crate::network::{HostEvent, LinkSnapshot, Network};
 use crate::plan::Plan;
 use crate::topology::{Hop, LinkClass};
@@ -119,7 +119,7 @@ impl ReferenceNetwork {
                 }
             }
             Buffer::Managed(managed) => {
-                tell_hosts(&managed.hosts, &mut packet);
+                write_hosts(&managed.hosts, &mut packet);
                 self.at_managed(number, |managed, agenda| managed.put(packet, now, transit, agenda));
             }
         }

@@ -1,12 +1,11 @@
 //! The sections of a scenario that belong to the stage itself: what hosts do, what is recorded, and all as
 //! documentation shows them.
 
+use aqm_link::{channel, transmitter};
 use aqm_net::registry::{Entry, Family};
 use aqm_net::{Size, Span, parameters};
-use aqm_queue::line;
 
 use crate::links::{Access, Bottleneck, Reverse};
-use crate::propagation;
 
 parameters! {
     /// What every host does with packets.
@@ -54,8 +53,8 @@ pub fn catalog() -> Vec<Entry> {
     vec![
         Entry::of_parameters::<Bottleneck>("bottleneck", family),
         Entry::of_parameters::<Reverse>("bottleneck.reverse", family),
-        Entry::of_parameters::<line::Config>("line", family),
-        Entry::of_parameters::<propagation::Config>("propagation", family),
+        Entry::of_parameters::<transmitter::Config>("transmitter", family),
+        Entry::of_parameters::<channel::Config>("channel", family),
         Entry::of_parameters::<Access>("access", family),
         Entry::of_parameters::<Host>("host", family),
         Entry::of_parameters::<Record>("record", family),

@@ -103,12 +103,6 @@ impl LinkObserver<'_> {
         Fate { packet: *packet, slot, to, link: self.link, why, at }
     }
 
-    /// A packet has arrived, and has had its fate if it was refused; what follows is told of the queue with it.
-    #[inline(always)]
-    pub(crate) fn note_arrival(&mut self) {
-        self.arrivals += 1;
-    }
-
     /// Records what happened to a packet at this link. A drop is recorded by itself.
     pub(crate) fn trace(&mut self, event: PacketEvent, packet: &Packet, now: Instant) {
         let payload = self.transit.payloads.get(packet.id);

@@ -1,10 +1,10 @@
 use std::collections::VecDeque;
 
-use aqm_net::{Length, Packet, Streams};
+use aqm_net::{Packet, Streams};
+use aqm_queue::testing::Ignore;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::testing::Ignore;
 use crate::{Departure, Port};
 
 const MILLI: u64 = 1_000_000;
@@ -32,12 +32,9 @@ fn rng() -> Rng {
 /// Sends packets of such sizes, which arrive at such nanoseconds, over a line behind a queue of any length: when the
 /// transmission of each begins and ends.
 fn sent(service: &Service, arrivals: &[(u64, u16)]) -> Vec<(u64, u64)> {
-    let config = crate::Config::drop_tail(crate::drop_tail::Config {
-        limit: Length::Packets(100_000),
-        ..Default::default()
-    });
+    let config = aqm_queue::Config::read(json!({"kind": "drop-tail", "limit": "100000p"})).unwrap();
     let queue = config.build(Rate::from_bps(8_000_000)).unwrap();
-    let mut port = Port::with_line(queue, service.line(rng()), rng(), Ties::DepartureFirst);
+    let mut port = Port::with_transmitter(queue, service.transmitter(rng()), rng(), Ties::DepartureFirst);
     let mut found = Vec::new();
     let mut depart = |left: Departure| found.push((left.start.nanos(), left.end.nanos()));
     for (id, &(time, bytes)) in arrivals.iter().enumerate() {

@@ -5,9 +5,9 @@
 //! the line are drops of its link with the reason `line-loss`, told at the moment at which the transmission begins;
 //! the transmission takes its time all the same.
 
-pub(crate) mod delay_steps;
-pub(crate) mod loss;
-pub(crate) mod reordering;
+pub mod delay_steps;
+pub mod loss;
+pub mod reordering;
 
 use aqm_net::{ConfigErrors, ErrorCollector, Instant, Span, Steps, Streams, parameters};
 
@@ -35,12 +35,15 @@ parameters! {
 
 impl Config {
     /// Whether every packet takes the same time to the far end.
-    pub(crate) fn is_plain(&self) -> bool {
+    pub fn is_plain(&self) -> bool {
         *self == Self::default()
     }
 
-    /// The way from a line of this `delay` to its far end.
-    pub(crate) fn propagation(&self, delay: Span) -> Result<Propagation, ConfigErrors> {
+    /// The impairments, over a propagation delay of `delay`.
+    ///
+    /// # Errors
+    /// Every field that is wrong, and what is allowed.
+    pub fn impairments(&self, delay: Span) -> Result<Impairments, ConfigErrors> {
         let mut errors = ErrorCollector::default();
         let steps =
             errors.take(delay_steps::read(&self.delay_steps).map_err(|wrong| wrong.within("delay_steps")));
@@ -57,7 +60,7 @@ impl Config {
         if let Some(reordering) = &self.reordering {
             errors.take(reordering.check().map_err(|wrong| wrong.within("reordering")));
         }
-        errors.finish(()).map(|()| Propagation {
+        errors.finish(()).map(|()| Impairments {
             delays: Steps::new(delay, steps.unwrap_or_default(), self.delay_repeat),
             loss: self.loss.clone(),
             reordering: self.reordering.clone(),
@@ -65,61 +68,114 @@ impl Config {
     }
 }
 
-/// The way from a line to its far end, as it was read.
+/// The impairments of a channel: a propagation delay that may change, loss, and reordering.
 #[derive(Clone, Debug)]
-pub(crate) struct Propagation {
+pub struct Impairments {
     delays: Steps<Span>,
     loss: Option<Loss>,
     reordering: Option<Reordering>,
 }
 
-impl Propagation {
-    /// The least time that a packet takes.
-    pub(crate) fn least_delay(&self) -> Span {
+impl Impairments {
+    /// The minimum propagation delay.
+    pub fn least_delay(&self) -> Span {
         self.delays.values().min().unwrap_or_default()
     }
 
-    /// Whether packets come to the far end in another order than they leave the line.
-    pub(crate) fn reorders(&self) -> bool {
+    /// Whether packets may arrive in another order than they were sent.
+    pub fn reorders(&self) -> bool {
         self.reordering.is_some()
     }
 
-    /// The way in a run; `chance` has the streams of the link with this name.
-    pub(crate) fn running(&self, chance: &Streams, link: &str) -> Way {
-        let stream = |what: &str| chance.named(&format!("{what}/{link}"), 0);
-        Way {
+    /// The channel of a run; `chance` has the random streams of the link with this name.
+    pub fn channel(&self, chance: &Streams, link: &str) -> Channel {
+        let stream = |name: &str| chance.named(&format!("{name}/{link}"), 0);
+        let impaired = Impaired {
             delays: self.delays.clone(),
             last: Instant::START,
             losses: self.loss.as_ref().map(|loss| Losses::new(loss, stream("line-loss"))),
             reorderer: self.reordering.as_ref().map(|config| Reorderer::new(config, stream("reordering"))),
+        };
+        let least_delay = self.least_delay();
+        Channel { delay: least_delay, least_delay, impaired: Some(Box::new(impaired)) }
+    }
+}
+
+/// The channel from the transmitter of a link to the far end.
+pub struct Channel {
+    /// The propagation delay, if the channel has no impairments.
+    delay: Span,
+    least_delay: Span,
+    impaired: Option<Box<Impaired>>,
+}
+
+/// What happens to a packet on a channel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Arrival {
+    /// The packet arrives at the far end at this time.
+    At(Instant),
+    /// The transmission never ends, because the transmitter sends nothing any more.
+    Never,
+    /// The channel loses the packet.
+    Lost,
+}
+
+impl Channel {
+    /// A channel that delays every packet by `delay`.
+    pub fn constant(delay: Span) -> Self {
+        Self { delay, least_delay: delay, impaired: None }
+    }
+
+    /// Whether every packet arrives after the same delay.
+    pub fn is_constant(&self) -> bool {
+        self.impaired.is_none()
+    }
+
+    /// The constant delay; the minimum delay of a channel with impairments.
+    #[inline(always)]
+    pub fn delay(&self) -> Span {
+        self.delay
+    }
+
+    /// The minimum delay.
+    pub fn least_delay(&self) -> Span {
+        self.least_delay
+    }
+
+    /// The arrival of a packet whose transmission ends at `end`. Calls are in the order of transmission.
+    pub fn arrival(&mut self, end: Instant) -> Arrival {
+        match &mut self.impaired {
+            None => Arrival::At(end + self.delay),
+            Some(impaired) => impaired.arrival(end),
         }
     }
 }
 
-/// The way from a line to its far end, in a run.
-pub(crate) struct Way {
+struct Impaired {
     delays: Steps<Span>,
-    /// When the last packet arrives of those that overtake nobody.
+    /// The last arrival of a packet that overtakes no other.
     last: Instant,
     losses: Option<Losses>,
     reorderer: Option<Reorderer>,
 }
 
-impl Way {
-    /// When a packet arrives that leaves the line at `end`; nothing if it is lost. Packets are told in the order in
-    /// which they leave.
-    pub(crate) fn arrival(&mut self, end: Instant) -> Option<Instant> {
+/// No run lasts as long, and no event later than this fits the clock of the simulator's event queue.
+const NEVER: Instant = Instant::from_nanos(1 << 60);
+
+impl Impaired {
+    fn arrival(&mut self, end: Instant) -> Arrival {
         if self.losses.as_mut().is_some_and(Losses::loses) {
-            return None;
+            return Arrival::Lost;
         }
         let (delay, _) = self.delays.at(end);
-        let at = end + delay;
-        match self.reorderer.as_mut().and_then(Reorderer::further_delay) {
-            Some(further) => Some(at + further),
+        let arrival = end + delay;
+        let arrival = match self.reorderer.as_mut().and_then(Reorderer::further_delay) {
+            Some(further) => arrival + further,
             None => {
-                self.last = self.last.max(at);
-                Some(self.last)
+                self.last = self.last.max(arrival);
+                self.last
             }
-        }
+        };
+        if arrival >= NEVER { Arrival::Never } else { Arrival::At(arrival) }
     }
 }

@@ -1,6 +1,6 @@
 //! A queue and the line that empties it.
 //!
-//! What a line can do at which time is known ([`Line`]), so what it does is a function of the arrivals: no "transmission
+//! What a line can do at which time is known ([`Transmitter`]), so what it does is a function of the arrivals: no "transmission
 //! done" event is needed. A port is told of arrivals ([`Port::accept`]) and told to catch up
 //! ([`Port::serve`]), and hands out departures, each at its own instant.
 //!
@@ -8,9 +8,9 @@
 //! transmission begins next ([`Port::next_start`]) could reach the other end. So nothing is ever served late.
 
 use aqm_net::{Instant, Pace, Packet, Rate, Rng, Span};
+use aqm_queue::{Acknowledgement, Context, Counters, Label, Observer, QueueDiscipline, Reason};
 
-use crate::line::{Line, Varying, Waiting};
-use crate::{Acknowledgement, Context, Label, Observer, QueueDiscipline, Reason};
+use crate::transmitter::{Transmitter, Varying, Waiting};
 
 /// What happens first when a packet arrives at the very instant the line becomes free.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -31,31 +31,6 @@ pub struct Departure {
     pub start: Instant,
     /// When its last bit is sent.
     pub end: Instant,
-}
-
-/// What went through a port since it was built.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Counters {
-    /// Packets that arrived, the dropped ones included.
-    pub arrivals: u64,
-    /// Bytes that arrived.
-    pub arrived_bytes: u64,
-    /// Packets whose transmission began.
-    pub departures: u64,
-    /// Bytes whose transmission began.
-    pub departed_bytes: u64,
-    /// Packets dropped.
-    pub drops: u64,
-    /// Of those, by the code of the reason.
-    pub drops_by_reason: [u64; Reason::NAMES.len()],
-    /// Bytes dropped.
-    pub dropped_bytes: u64,
-    /// Packets marked.
-    pub marks: u64,
-    /// The integral of the number of waiting packets over time, in packet nanoseconds.
-    pub packet_nanos: u128,
-    /// Arrivals at the very instant of another arrival or of a departure.
-    pub tied: u64,
 }
 
 /// A queue discipline and the line behind it.
@@ -92,14 +67,19 @@ struct Ledger {
 impl Port {
     /// An idle port, whose line always sends at this rate.
     pub fn new(discipline: Box<dyn QueueDiscipline>, rate: Rate, rng: Rng, ties: Ties) -> Self {
-        Self::with_line(discipline, Line::constant(rate), rng, ties)
+        Self::with_transmitter(discipline, Transmitter::constant(rate), rng, ties)
     }
 
     /// An idle port with any line.
-    pub fn with_line(discipline: Box<dyn QueueDiscipline>, line: Line, rng: Rng, ties: Ties) -> Self {
-        let (pace, varying) = match line {
-            Line::Constant(pace) => (pace, None),
-            Line::Varying(line) => (Rate::LEAST.pace(), Some(line)),
+    pub fn with_transmitter(
+        discipline: Box<dyn QueueDiscipline>,
+        transmitter: Transmitter,
+        rng: Rng,
+        ties: Ties,
+    ) -> Self {
+        let (pace, varying) = match transmitter {
+            Transmitter::Constant(pace) => (pace, None),
+            Transmitter::Varying(varying) => (Rate::LEAST.pace(), Some(varying)),
         };
         Self {
             discipline,
@@ -116,8 +96,7 @@ impl Port {
         }
     }
 
-    /// Whether its line always sends at the same rate. Then the methods with `steady` in their names do the same as
-    /// those without, for less.
+    /// Whether the transmitter always sends at the same rate, so that methods may be called with `STEADY`.
     #[inline]
     pub fn is_steady(&self) -> bool {
         self.varying.is_none()
@@ -132,7 +111,7 @@ impl Port {
         mut depart: impl FnMut(Departure),
     ) {
         self.serve_before(now, observer, &mut depart);
-        if self.join(packet, now, observer) {
+        if self.join::<false>(packet, now, observer) {
             self.serve(now, observer, depart);
         }
     }
@@ -145,11 +124,11 @@ impl Port {
         mut depart: impl FnMut(Departure),
     ) {
         if self.is_steady() {
-            while let Some(departure) = self.next_steady_departure_before(now, observer) {
+            while let Some(departure) = self.next_departure_before::<true>(now, observer) {
                 depart(departure);
             }
         } else {
-            while let Some(departure) = self.next_departure_before(now, observer) {
+            while let Some(departure) = self.next_departure_before::<false>(now, observer) {
                 depart(departure);
             }
         }
@@ -158,62 +137,39 @@ impl Port {
     /// Catches up: every transmission that starts at or before `until` is handed to `depart`.
     pub fn serve(&mut self, until: Instant, observer: &mut dyn Observer, mut depart: impl FnMut(Departure)) {
         if self.is_steady() {
-            while let Some(departure) = self.next_steady_departure(until, observer) {
+            while let Some(departure) = self.next_departure::<true>(until, observer) {
                 depart(departure);
             }
         } else {
-            while let Some(departure) = self.next_departure(until, observer) {
+            while let Some(departure) = self.next_departure::<false>(until, observer) {
                 depart(departure);
             }
         }
     }
 
-    /// A packet arrives; what departs before it has departed. Whether the line, which was free, may send now.
+    /// A packet arrives, after the departures before it. Returns whether the transmitter, which was free, may send now.
+    ///
+    /// `STEADY` says that the transmitter [always sends at the same rate](Self::is_steady), which costs less.
     #[inline]
-    pub fn join(&mut self, packet: Packet, now: Instant, observer: &mut dyn Observer) -> bool {
+    pub fn join<const STEADY: bool>(
+        &mut self,
+        packet: Packet,
+        now: Instant,
+        observer: &mut dyn Observer,
+    ) -> bool {
         let begins = self.join_queue(packet, now, observer);
-        let begins = self.line_begins(begins, now);
+        let begins = if STEADY { begins } else { self.line_begins(begins, now) };
         self.begins(begins, now)
     }
 
-    /// The next departure before a packet that arrives at `now` joins, by the rule of ties.
+    /// The next departure before a packet that arrives at `now` joins, by the tie rule.
     #[inline]
-    pub fn next_departure_before(&mut self, now: Instant, observer: &mut dyn Observer) -> Option<Departure> {
-        self.next_departure(self.last_before(now)?, observer)
-    }
-
-    /// The next transmission that starts at or before `until`.
-    #[inline]
-    pub fn next_departure(&mut self, until: Instant, observer: &mut dyn Observer) -> Option<Departure> {
-        self.next::<false>(until, observer)
-    }
-
-    /// [`join`](Self::join) of a port whose line [always sends at the same rate](Self::is_steady).
-    #[inline]
-    pub fn join_steady(&mut self, packet: Packet, now: Instant, observer: &mut dyn Observer) -> bool {
-        let begins = self.join_queue(packet, now, observer);
-        self.begins(begins, now)
-    }
-
-    /// [`next_departure_before`](Self::next_departure_before) of such a port.
-    #[inline]
-    pub fn next_steady_departure_before(
+    pub fn next_departure_before<const STEADY: bool>(
         &mut self,
         now: Instant,
         observer: &mut dyn Observer,
     ) -> Option<Departure> {
-        self.next_steady_departure(self.last_before(now)?, observer)
-    }
-
-    /// [`next_departure`](Self::next_departure) of such a port.
-    #[inline]
-    pub fn next_steady_departure(
-        &mut self,
-        until: Instant,
-        observer: &mut dyn Observer,
-    ) -> Option<Departure> {
-        debug_assert!(self.is_steady());
-        self.next::<true>(until, observer)
+        self.next_departure::<STEADY>(self.last_before(now)?, observer)
     }
 
     /// A packet joins the queue; whether it may be that the line, which waits for the queue, sends now.
@@ -251,8 +207,13 @@ impl Port {
     }
 
     /// The next transmission that starts at or before `until`.
-    #[inline(always)]
-    fn next<const STEADY: bool>(&mut self, until: Instant, observer: &mut dyn Observer) -> Option<Departure> {
+    #[inline]
+    pub fn next_departure<const STEADY: bool>(
+        &mut self,
+        until: Instant,
+        observer: &mut dyn Observer,
+    ) -> Option<Departure> {
+        debug_assert!(!STEADY || self.is_steady());
         while !self.idle && self.free_at <= until {
             let start = self.free_at;
             if !STEADY && !self.line_is_ready(start) {
@@ -401,17 +362,17 @@ impl Observer for Tally<'_> {
 
 #[cfg(test)]
 mod tests {
-    use aqm_net::{Length, Quantity, Streams};
+    use aqm_net::{Quantity, Streams};
+
+    use aqm_queue::testing::Ignore;
+    use serde_json::json;
 
     use super::*;
-    use crate::testing::Ignore;
 
     fn port(limit: u64, ties: Ties) -> Port {
         let rate = Rate::parse("1Mbps").unwrap();
-        let config = crate::Config::drop_tail(crate::drop_tail::Config {
-            limit: Length::Packets(limit),
-            ..Default::default()
-        });
+        let config =
+            aqm_queue::Config::read(json!({"kind": "drop-tail", "limit": format!("{limit}p")})).unwrap();
         Port::new(config.build(rate).unwrap(), rate, Streams::new(1).named("port", 0), ties)
     }
 

@@ -1,7 +1,7 @@
 //! What empties a queue: a line that always sends at the same rate, or one that changes.
 //!
 //! A [`Port`](crate::Port) asks its line two things, each at moments in the order of time. When may it take a packet
-//! ([`Line::ready`])? And when does a transmission end that begins now ([`Line::transmit`])? The answers follow from
+//! ([`Transmitter::ready`])? And when does a transmission end that begins now ([`Transmitter::transmit`])? The answers follow from
 //! the time and from what waits, so a port can be served late and is exact all the same. A line that sends nothing for
 //! a while takes no packet; one that it is sending already stays on it, and goes on when the line does.
 //!
@@ -165,7 +165,7 @@ impl Schedule {
     }
 }
 
-/// How a line sends that does not always send at the same rate; each run makes a [`Line`] of it.
+/// How a line sends that does not always send at the same rate; each run makes a [`Transmitter`] of it.
 #[derive(Clone, Debug)]
 pub struct Service {
     sending: Sending,
@@ -182,12 +182,12 @@ enum Sending {
 
 impl Service {
     /// The line; `rng` is the stream of its outages.
-    pub fn line(&self, rng: Rng) -> Line {
-        Line::Varying(Box::new(self.running(rng)))
+    pub fn transmitter(&self, rng: Rng) -> Transmitter {
+        Transmitter::Varying(Box::new(self.running(rng)))
     }
 
     /// How many bits the line could send between two moments, if something always waits and it waits for nothing;
-    /// `rng` is what [`line`](Self::line) was given.
+    /// `rng` is what [`line`](Self::transmitter) was given.
     pub fn bits(&self, rng: Rng, between: [Instant; 2]) -> f64 {
         let Varying { sending, mut outages, .. } = self.running(rng);
         match sending {
@@ -229,14 +229,14 @@ impl Service {
 
 /// What empties a queue.
 #[derive(Clone, Debug)]
-pub enum Line {
+pub enum Transmitter {
     /// A line that always sends at the same rate.
     Constant(Pace),
     /// Any other.
     Varying(Box<Varying>),
 }
 
-impl Line {
+impl Transmitter {
     /// A line that always sends at this rate.
     pub fn constant(rate: Rate) -> Self {
         Self::Constant(rate.pace())

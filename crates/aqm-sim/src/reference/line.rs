@@ -10,9 +10,9 @@ use aqm_queue::{Acknowledgement, Context, Counters, Observer, QueueDiscipline, R
 use aqm_traffic::distributions::{Distribution, Exponential};
 use serde_json::Value;
 
-use crate::links::{LinkSpec, Queue};
-use crate::plan::Plan;
-use crate::transit::{InTransit, LinkObserver};
+use crate::network::transit::{InTransit, LinkObserver};
+use crate::scenario::links::{LinkSpec, Queue};
+use crate::scenario::plan::Plan;
 
 /// What happens at a line.
 #[derive(Clone, Copy)]

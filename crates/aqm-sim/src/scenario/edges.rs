@@ -6,8 +6,8 @@ use aqm_net::{ConfigError, ConfigErrors, ErrorCollector, Instant, Packet, Stream
 use aqm_queue::edge::{self, Edge};
 use serde_json::Value;
 
-use crate::links::LinkSpec;
-use crate::traffic::Traffic;
+use crate::scenario::links::LinkSpec;
+use crate::scenario::traffic::Traffic;
 
 /// Where packets are told short or long as they come from hosts.
 #[derive(Clone, Debug)]

@@ -6,21 +6,27 @@
 //! catches up whenever a packet arrives at it, and otherwise just before the first packet that it has
 //! not sent yet could reach the far end ([`Link::serve_by`]).
 
+pub(crate) mod first_link;
+pub(crate) mod lines;
+pub(crate) mod managed;
+pub(crate) mod payloads;
+pub(crate) mod transit;
+
 use aqm_link::{Link, Port, Ties};
 use aqm_net::{Backlog, Instant, Packet, Rate};
 use aqm_queue::{Counters, Label, QueueDiscipline};
 
-use crate::edges::Edges;
-use crate::event::{Timer, rank_of_timer};
-use crate::event_queue::{Due, Soon};
-use crate::first_link::{self, FirstLink};
-use crate::lines::{End, Lines, Owner};
-use crate::links::{self, LinkSpec};
-use crate::managed::Managed;
-use crate::plan::Plan;
-use crate::prefetch::prefetch;
-use crate::recorder::PacketEvent;
-use crate::transit::InTransit;
+use crate::engine::event::{Timer, rank_of_timer};
+use crate::engine::event_queue::{Due, Soon};
+use crate::engine::prefetch::prefetch;
+use crate::network::first_link::FirstLink;
+use crate::network::lines::{End, Lines, Owner};
+use crate::network::managed::Managed;
+use crate::network::transit::InTransit;
+use crate::results::recorder::PacketEvent;
+use crate::scenario::edges::Edges;
+use crate::scenario::links::{self, LinkSpec};
+use crate::scenario::plan::Plan;
 
 /// Something that hosts and workloads are told of.
 #[derive(Clone, Copy, Debug)]

@@ -1,7 +1,7 @@
 //! A first-in-first-out buffer on a power of two of places: the lanes of the event queue are most of what
 //! a run does, and this takes half the instructions of the standard library's.
 
-use crate::huge_pages::prefer_huge_pages;
+use crate::engine::huge_pages::prefer_huge_pages;
 
 /// Entries in the order in which they came.
 pub(crate) struct Ring<T> {

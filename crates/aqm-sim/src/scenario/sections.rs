@@ -5,7 +5,7 @@ use aqm_link::{channel, transmitter};
 use aqm_net::registry::{Entry, Family};
 use aqm_net::{Size, Span, parameters};
 
-use crate::links::{Access, Bottleneck, Reverse};
+use crate::scenario::links::{Access, Bottleneck, Reverse};
 
 parameters! {
     /// What every host does with packets.

@@ -2,8 +2,8 @@
 
 use aqm_net::ErrorCollector;
 
-use crate::links::managed;
 use crate::scenario::Scenario;
+use crate::scenario::links::managed;
 
 /// Packets that a run may send over a link.
 const MOST_PACKETS: f64 = 1e12;

@@ -7,13 +7,13 @@ use aqm_queue::qdisc::Root;
 use aqm_queue::{ClassCounters, QueueDiscipline, Reason};
 use serde_json::Value;
 
-use crate::event::Timer;
-use crate::gauges::Gauges;
-use crate::links::{self, LinkSpec};
+use crate::engine::event::Timer;
 use crate::network::{LinkSnapshot, Network};
+use crate::results::gauges::Gauges;
+use crate::results::tables::{DropRow, FlowRow, PacketRow, PageRow, QueueRow, SenderRow, TransferRow};
 use crate::scenario::Scenario;
-use crate::sections::Record;
-use crate::tables::{DropRow, FlowRow, PacketRow, PageRow, QueueRow, SenderRow, TransferRow};
+use crate::scenario::links::{self, LinkSpec};
+use crate::scenario::sections::Record;
 
 /// Everything that a run leaves behind, before it becomes tables.
 #[derive(Default)]

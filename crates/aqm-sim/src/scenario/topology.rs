@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 
 use aqm_net::{ConfigError, ConfigErrors, ErrorCollector, Rate, Span};
 
-use crate::edges::{EdgeSpec, edge_at};
-use crate::links::{LinkSpec, Queue};
-use crate::traffic::Traffic;
+use crate::scenario::edges::{EdgeSpec, edge_at};
+use crate::scenario::links::{LinkSpec, Queue};
+use crate::scenario::traffic::Traffic;
 
 /// What the links of a class have in common. Each link between routers is a class of its own; access
 /// lines that do the same at the same rate and delay, beside the same link between routers, are one class.
@@ -320,7 +320,7 @@ mod tests {
 
     use super::*;
     use crate::Plan;
-    use crate::links::LineSpec;
+    use crate::scenario::links::LineSpec;
 
     fn link(from: &str, to: &str, millis: u64) -> LinkSpec {
         LinkSpec {

@@ -9,10 +9,10 @@
 
 use aqm_net::{Instant, Packet};
 
-use crate::event::{Event, Key, SAMPLERS, Timer, rank_of_processing};
-use crate::prefetch::prefetch_value;
-use crate::ring::Ring;
-use crate::wheel::Wheel;
+use crate::engine::event::{Event, Key, SAMPLERS, Timer, rank_of_processing};
+use crate::engine::prefetch::prefetch_value;
+use crate::engine::ring::Ring;
+use crate::engine::wheel::Wheel;
 
 /// The lane of those that have none, and use the wheel.
 pub(crate) const NO_LANE: u8 = u8::MAX;

@@ -10,11 +10,11 @@ use aqm_net::{ConfigErrors, ErrorCollector, Instant, Rate, Size, Span, Streams, 
 use aqm_traffic::{BuildContext, Packetisation, Programs, Workload};
 use serde_json::Value;
 
-use crate::edges::Edges;
-use crate::links::managed;
 use crate::scenario::Scenario;
-use crate::topology::Topology;
-use crate::traffic::{Tcp, Traffic};
+use crate::scenario::edges::Edges;
+use crate::scenario::links::managed;
+use crate::scenario::topology::Topology;
+use crate::scenario::traffic::{Tcp, Traffic};
 
 /// A scenario at packet level, ready to run.
 #[derive(Clone)]
@@ -48,7 +48,7 @@ impl Plan {
 
     fn build(mut scenario: Scenario, jitter: Option<Span>) -> Result<Self, ConfigErrors> {
         let mut errors = ErrorCollector::default();
-        crate::size::check(&scenario, &mut errors);
+        crate::scenario::size::check(&scenario, &mut errors);
         errors.finish(())?;
         let topology = Topology::new(&scenario.links, &scenario.traffic, &scenario.edges)?;
         let tcp = &scenario.tcp.checked;

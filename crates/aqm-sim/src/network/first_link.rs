@@ -8,10 +8,10 @@ use std::collections::BTreeSet;
 
 use aqm_net::{Instant, Packet, Span};
 
-use crate::event::rank_of_link;
-use crate::event_queue::{EventQueue, Places};
-use crate::links::LinkSpec;
-use crate::plan::Plan;
+use crate::engine::event::rank_of_link;
+use crate::engine::event_queue::{EventQueue, Places};
+use crate::scenario::links::LinkSpec;
+use crate::scenario::plan::Plan;
 
 /// At most about so many packets of the usual size gather, lest they outgrow the cache.
 const MOST_GATHERED: u64 = 1000;

@@ -6,7 +6,7 @@ use aqm_net::Instant;
 use aqm_queue::edge::Edge;
 use aqm_queue::{Gauge, QueueDiscipline};
 
-use crate::tables::GaugeRow;
+use crate::results::tables::GaugeRow;
 
 /// The samples of a run, and the words that they use.
 #[derive(Default)]

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use aqm_net::Instant;
 use aqm_traffic::Transfer;
 
-use crate::tables::PageRow;
+use crate::results::tables::PageRow;
 
 /// A page of which some objects are under way.
 struct Page {

@@ -2,9 +2,9 @@
 
 use aqm_net::{Instant, Span};
 
-use crate::huge_pages::prefer_huge_pages;
-use crate::prefetch::prefetch;
-use crate::side::Side;
+use crate::engine::huge_pages::prefer_huge_pages;
+use crate::engine::prefetch::prefetch;
+use crate::hosts::side::Side;
 
 /// The delays of all flows, by slot: none are kept while no host takes time.
 #[derive(Default)]

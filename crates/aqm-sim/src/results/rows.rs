@@ -5,12 +5,12 @@ use std::collections::BTreeMap;
 use aqm_net::Instant;
 use aqm_net::table::{Row, Table};
 
-use crate::links::{LinkSpec, Queue, managed};
-use crate::measurement::RunRecord;
 use crate::network::LinkSnapshot;
-use crate::recorder::{ECN_NAMES, PacketEvent};
+use crate::results::measurement::RunRecord;
+use crate::results::recorder::{ECN_NAMES, PacketEvent};
+use crate::results::tables::{ClassRow, DropRow, GaugeRow, LinkRow, PacketRow, QueueRow, SenderRow};
 use crate::scenario::Scenario;
-use crate::tables::{ClassRow, DropRow, GaugeRow, LinkRow, PacketRow, QueueRow, SenderRow};
+use crate::scenario::links::{LinkSpec, Queue, managed};
 
 /// The tables of a run, in the order of the catalogue.
 pub(crate) fn tables(scenario: &Scenario, record: RunRecord) -> Vec<Table> {

@@ -14,8 +14,8 @@ use aqm_net::{Instant, Span};
 use aqm_tcp::Endpoint;
 use aqm_traffic::{Conversation, Exchange, Transfer};
 
-use crate::counts::Counted;
-use crate::side::Side;
+use crate::hosts::counts::Counted;
+use crate::hosts::side::Side;
 
 /// What is done when the timer of the conversation expires.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

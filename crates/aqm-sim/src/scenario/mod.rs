@@ -1,5 +1,13 @@
 //! The whole scenario, as read. Each section is read by whoever owns its parameters, and nothing else knows them.
 
+pub(crate) mod edges;
+pub(crate) mod links;
+pub(crate) mod plan;
+pub(crate) mod sections;
+pub(crate) mod size;
+pub(crate) mod topology;
+pub(crate) mod traffic;
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -9,11 +17,11 @@ use aqm_net::{ConfigErrors, Size, Span, Streams, TableReader, unknown, values};
 use aqm_tcp::config::connection::Connection;
 use serde_json::{Value, json};
 
-use crate::edges::{EdgeSpec, place_edges, read_edges};
-use crate::links::{self, Access, Around, LinkSpec, Links, Queue, managed};
-use crate::sections::{Host, Record};
-use crate::tables::{FlowRow, PageRow, TransferRow};
-use crate::traffic::{Common, Tcp, Traffic};
+use crate::results::tables::{FlowRow, PageRow, TransferRow};
+use crate::scenario::edges::{EdgeSpec, place_edges, read_edges};
+use crate::scenario::links::{Access, Around, LinkSpec, Links, Queue, managed};
+use crate::scenario::sections::{Host, Record};
+use crate::scenario::traffic::{Common, Tcp, Traffic};
 
 /// What a scenario at packet level says, defaults filled in.
 #[derive(Clone, Debug)]

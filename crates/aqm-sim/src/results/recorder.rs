@@ -4,10 +4,10 @@ use aqm_net::{Instant, Packet};
 use aqm_queue::QueueDiscipline;
 use aqm_tcp::{Flags, Segment};
 
-use crate::payloads::{Contents, Payload};
+use crate::hosts::side::Side;
+use crate::network::payloads::{Contents, Payload};
+use crate::results::tables::{DropRow, PacketRow};
 use crate::scenario::Scenario;
-use crate::side::Side;
-use crate::tables::{DropRow, PacketRow};
 
 /// Whether a segment is more than a bare acknowledgement.
 #[inline]

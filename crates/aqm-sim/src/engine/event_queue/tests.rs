@@ -2,8 +2,8 @@ use aqm_net::Streams;
 use proptest::prelude::*;
 
 use super::*;
-use crate::event::{rank_of_link, rank_of_timer};
-use crate::side::Side;
+use crate::engine::event::{rank_of_link, rank_of_timer};
+use crate::hosts::side::Side;
 
 fn packet(id: u32) -> Packet {
     Packet { id, ..Packet::default() }

@@ -9,7 +9,7 @@
 
 use aqm_net::Packet;
 
-use crate::side::Side;
+use crate::hosts::side::Side;
 
 /// When an event is due, and its place among those of the same nanosecond.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

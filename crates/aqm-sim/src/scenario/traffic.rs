@@ -7,7 +7,7 @@ use aqm_queue::{Label, Protocol};
 use aqm_traffic::description::Description;
 use serde_json::{Value, json};
 
-use crate::links::{Access, LEFT, RIGHT};
+use crate::scenario::links::{Access, LEFT, RIGHT};
 
 /// How connections behave: as written, and checked.
 #[derive(Clone, Debug)]

@@ -5,10 +5,10 @@ use aqm_net::{Instant, Packet};
 use aqm_queue::{Acknowledgement, Observer, Reason};
 use aqm_tcp::Flags;
 
-use crate::payloads::{Contents, Payload, PayloadStore};
-use crate::recorder::{PacketEvent, Recorder};
-use crate::side::Side;
-use crate::tables::{DropRow, PacketRow};
+use crate::hosts::side::Side;
+use crate::network::payloads::{Contents, Payload, PayloadStore};
+use crate::results::recorder::{PacketEvent, Recorder};
+use crate::results::tables::{DropRow, PacketRow};
 
 /// Packets under way.
 pub(crate) struct InTransit {

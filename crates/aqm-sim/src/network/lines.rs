@@ -4,13 +4,13 @@ use std::cmp::Reverse;
 
 use aqm_net::{Instant, Pace, Packet, Span};
 
-use crate::event::rank_of_link;
-use crate::event_queue::{EventQueue, LINK_LANES, LINK_PAIRS, Places};
-use crate::first_link::FirstLink;
-use crate::huge_pages::prefer_huge_pages;
-use crate::plan::Plan;
-use crate::prefetch::prefetch;
-use crate::topology::{Hop, LinkClass};
+use crate::engine::event::rank_of_link;
+use crate::engine::event_queue::{EventQueue, LINK_LANES, LINK_PAIRS, Places};
+use crate::engine::huge_pages::prefer_huge_pages;
+use crate::engine::prefetch::prefetch;
+use crate::network::first_link::FirstLink;
+use crate::scenario::plan::Plan;
+use crate::scenario::topology::{Hop, LinkClass};
 
 /// Who knows when a link is free.
 #[derive(Clone, Copy)]

@@ -3,9 +3,9 @@
 use aqm_link::{Departure, Link, Port};
 use aqm_net::{Instant, Packet};
 
-use crate::lines::Lines;
-use crate::recorder::PacketEvent;
-use crate::transit::{InTransit, LinkObserver};
+use crate::network::lines::Lines;
+use crate::network::transit::{InTransit, LinkObserver};
+use crate::results::recorder::PacketEvent;
 
 /// A link, and what the engine knows of the link.
 pub(crate) struct Managed {

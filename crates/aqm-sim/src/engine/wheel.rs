@@ -6,7 +6,7 @@
 //! The first bucket is sorted once it has few entries, and they leave in that order. The cost of an entry does not
 //! depend on how many wait.
 
-use crate::event::{Event, Key};
+use crate::engine::event::{Event, Key};
 
 const LEVELS: usize = 11;
 const BUCKETS: usize = 64;

@@ -9,16 +9,16 @@ use aqm_net::{Instant, Packet, Span};
 use aqm_tcp::Endpoint;
 use aqm_traffic::Transfer;
 
-use crate::conversation::ConversationState;
-use crate::counts::{Arrived, Counted};
-use crate::event::Timer;
-use crate::kept_transfer::KeptTransfer;
+use crate::engine::event::Timer;
+use crate::hosts::conversation::ConversationState;
+use crate::hosts::counts::{Arrived, Counted};
+use crate::hosts::kept_transfer::KeptTransfer;
+use crate::hosts::side::Side;
 use crate::network::Network;
-use crate::payloads::{Contents, Payload};
-use crate::recorder::carries;
-use crate::side::Side;
-use crate::tables::{FlowRow, TransferRow};
-use crate::transit::InTransit;
+use crate::network::payloads::{Contents, Payload};
+use crate::network::transit::InTransit;
+use crate::results::recorder::carries;
+use crate::results::tables::{FlowRow, TransferRow};
 
 /// What stands at the two ends.
 pub(crate) enum Ends {
@@ -353,9 +353,9 @@ mod tests {
     use aqm_queue::QueueDiscipline;
 
     use super::*;
-    use crate::edges::Edges;
     use crate::network::{HostEvent, LinkSnapshot};
-    use crate::recorder::Recorder;
+    use crate::results::recorder::Recorder;
+    use crate::scenario::edges::Edges;
 
     #[test]
     fn a_flow_is_four_cache_lines_of_which_each_end_is_one() {

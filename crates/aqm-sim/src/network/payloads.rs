@@ -3,9 +3,9 @@
 use aqm_net::{Ecn, Instant};
 use aqm_tcp::{Flags, Sacks, Segment};
 
-use crate::huge_pages::prefer_huge_pages;
-use crate::prefetch::prefetch;
-use crate::side::Side;
+use crate::engine::huge_pages::prefer_huge_pages;
+use crate::engine::prefetch::prefetch;
+use crate::hosts::side::Side;
 
 /// What a packet carries, and to whom.
 #[derive(Clone, Copy, Debug)]

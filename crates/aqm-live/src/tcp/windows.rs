@@ -3,7 +3,7 @@
 use std::net::SocketAddrV4;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-use crate::ip::{Headers, TcpHeader};
+use crate::router::ip::{Headers, TcpHeader};
 
 /// Windows are kept in so many places, by a hash of the ends of the connection.
 const PLACES: usize = 1 << 16;

@@ -11,7 +11,7 @@ use rtnetlink::LinkUnspec;
 use rtnetlink::packet_route::link::LinkAttribute;
 
 use super::*;
-use crate::ip::parse;
+use crate::router::ip::parse;
 
 nix::ioctl_write_ptr_bad!(set_iff, libc::TUNSETIFF, libc::ifreq);
 

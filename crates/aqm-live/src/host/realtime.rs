@@ -81,7 +81,8 @@ fn fifo(priority: i32) -> Result<(), Errno> {
 /// for the limit to be none first.
 fn lock_memory() -> Result<(), Errno> {
     use nix::sys::resource::{RLIM_INFINITY, Resource, getrlimit, setrlimit};
-    if getrlimit(Resource::RLIMIT_MEMLOCK)?.0 != RLIM_INFINITY && !crate::privileges::may_lock_memory() {
+    if getrlimit(Resource::RLIMIT_MEMLOCK)?.0 != RLIM_INFINITY && !crate::host::privileges::may_lock_memory()
+    {
         setrlimit(Resource::RLIMIT_MEMLOCK, RLIM_INFINITY, RLIM_INFINITY)?;
     }
     // Pages are locked as they are touched, so that a large address space costs nothing.

@@ -15,7 +15,7 @@ use aqm_queue::edge::{Key, Table};
 use aqm_sim::emulation::{Contents, Side};
 use aqm_tcp::{Flags, Sacks, Segment};
 
-use crate::ip::{Headers, TcpHeader, Transport};
+use crate::router::ip::{Headers, TcpHeader, Transport};
 
 /// The most flows that are remembered. Only programs that try ports or addresses at random have so many.
 const MAX_FLOWS: u32 = 1 << 20;

@@ -5,7 +5,7 @@
 //!
 //! What is told is checked. Nearly every packet with payload must tell a window; in packets the first one of each
 //! connection must tell the initial window in force; and what packets tell must agree with what socket diagnostics
-//! say of the same connections from time to time ([`crate::senders`]).
+//! say of the same connections from time to time ([`crate::tcp::senders`]).
 //!
 //! Ours: what is polled is up to [`EVERY`] old, and what a poll takes, which is said in the record of a run.
 
@@ -20,14 +20,15 @@ use aqm_sim::emulation::Side;
 use aqm_tcp::Flags;
 use serde_json::{Value, json};
 
-use crate::bpf::{CwndHint, window};
-use crate::inet_diag::SocketDiagnostics;
-use crate::ip::{Headers, Transport};
-use crate::lab::{Host, Lab};
+use crate::host::lab::{Host, Lab};
+use crate::host::tun;
 use crate::load::Place;
-use crate::senders::Agreement;
-use crate::windows::{Ends, Windows};
-use crate::{Clock, LiveError, tun};
+use crate::router::ip::{Headers, Transport};
+use crate::tcp::bpf::{CwndHint, window};
+use crate::tcp::inet_diag::SocketDiagnostics;
+use crate::tcp::senders::Agreement;
+use crate::tcp::windows::{Ends, Windows};
+use crate::{Clock, LiveError};
 
 /// How often windows are polled where they do not stand in packets.
 const EVERY: Duration = Duration::from_millis(5);
@@ -309,7 +310,7 @@ mod tests {
     use aqm_net::Ecn;
 
     use super::*;
-    use crate::ip::{TCP, TcpHeader};
+    use crate::router::ip::{TCP, TcpHeader};
 
     const ASKED: Agreement = Agreement { compared: 100, agreed: 97 };
 

@@ -16,7 +16,7 @@ use aqm_tcp::config::sack::Dsack;
 use serde_json::Value;
 
 use super::{ALWAYS, Kernel, KernelTcp, RouteSettings};
-use crate::buffers::MTU;
+use crate::router::buffers::MTU;
 
 /// Headers of IPv4 and TCP without options, in bytes.
 const HEADERS: u32 = 40;

@@ -23,7 +23,7 @@ use nix::errno::Errno;
 
 use self::program::{Instruction, program};
 use crate::LiveError;
-use crate::ip::{Headers, Transport};
+use crate::router::ip::{Headers, Transport};
 
 /// The program on a device, for as long as this value lives.
 #[derive(Debug)]

@@ -4,6 +4,13 @@
 //! the emulation do what is due, each thing at its own instant; and hands over what comes out. So lateness moves
 //! single packets by microseconds, but neither the rate of a line nor what a queue decides.
 
+pub(crate) mod buffers;
+pub(crate) mod clock;
+pub(crate) mod connections;
+pub(crate) mod ip;
+pub(crate) mod lateness;
+pub(crate) mod validity;
+
 use std::collections::BTreeMap;
 use std::os::fd::BorrowedFd;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -20,14 +27,13 @@ use nix::unistd::{read, write};
 use serde_json::{Value, json};
 
 use crate::Clock;
-use crate::buffers::{Buffers, MTU};
-use crate::connections::{Connections, FlowKey, last_bits};
-use crate::hints::{Hints, Sent};
-use crate::ip;
-use crate::lateness::Lateness;
+use crate::host::realtime::wait;
 use crate::load::{ConnectionDelays, Place};
 use crate::pcap::{self, Capture, Verdict};
-use crate::realtime::wait;
+use crate::router::buffers::{Buffers, MTU};
+use crate::router::connections::{Connections, FlowKey, last_bits};
+use crate::router::lateness::Lateness;
+use crate::tcp::hints::{Hints, Sent};
 
 /// After so many packets of one device it is the turn of the others.
 const TURN: usize = 64;

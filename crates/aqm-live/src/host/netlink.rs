@@ -19,8 +19,8 @@ use rtnetlink::{Error, Handle, LinkUnspec, RouteMessageBuilder};
 use serde::Serialize;
 
 use crate::LiveError;
-use crate::kernel_tcp::RouteSettings;
-use crate::tun;
+use crate::host::tun;
+use crate::tcp::kernel_tcp::RouteSettings;
 
 /// Packets that wait in the device until they are read. The default, 500, overflows while the router stands
 /// still, and what is lost there no queue discipline has seen.

@@ -1,5 +1,5 @@
 //! The kernel's TCP senders, looked at from time to time by socket diagnostics: for the table `senders`, and beside
-//! the windows that packets tell ([`crate::hints`]). Each host has a thread for it, which the router does not wait for.
+//! the windows that packets tell ([`crate::tcp::hints`]). Each host has a thread for it, which the router does not wait for.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -10,10 +10,10 @@ use aqm_net::{Instant, Span};
 use aqm_sim::Plan;
 use aqm_sim::emulation::Side;
 
-use crate::inet_diag::{SocketDiagnostics, TcpState};
-use crate::lab::{Host, Lab};
+use crate::host::lab::{Host, Lab};
 use crate::load::Place;
-use crate::windows::{Ends, Windows};
+use crate::tcp::inet_diag::{SocketDiagnostics, TcpState};
+use crate::tcp::windows::{Ends, Windows};
 use crate::{Clock, LiveError};
 
 /// How often windows in packets are compared with the kernel's where no table says how often.

@@ -7,8 +7,8 @@ use std::fs;
 use aqm_net::Span;
 use serde_json::{Value, json};
 
-use crate::lateness::{Lateness, STALL};
 use crate::router::Counts;
+use crate::router::lateness::{Lateness, STALL};
 
 /// The lateness of 99 % of packets may be this share of the least round-trip time.
 const SHARE_OF_ROUND_TRIP: f64 = 0.05;

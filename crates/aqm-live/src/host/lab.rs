@@ -19,10 +19,11 @@ use nix::errno::Errno;
 use nix::sched::{CloneFlags, setns, unshare};
 use serde_json::{Value, json};
 
-use crate::kernel_tcp::{Kernel, KernelTcp};
-use crate::netlink::{self, Device, DeviceStatistics};
-use crate::program::{self, Child, Daemons, EtcFiles};
-use crate::{LiveError, tun};
+use crate::LiveError;
+use crate::host::netlink::{self, Device, DeviceStatistics};
+use crate::host::program::{self, Child, Daemons, EtcFiles};
+use crate::host::tun;
+use crate::tcp::kernel_tcp::{Kernel, KernelTcp};
 
 /// Name resolution that fails at once: nothing outside can be reached.
 const RESOLV_CONF: &str = "nameserver 127.0.0.1\noptions timeout:1 attempts:1\n";

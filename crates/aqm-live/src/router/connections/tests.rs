@@ -147,7 +147,7 @@ fn blocks_are_counted_as_the_data_they_tell_of() {
         .unwrap()
         .write(&mut packet, &[])
         .unwrap();
-    let (_, segment) = match crate::ip::parse(&packet).unwrap().transport {
+    let (_, segment) = match crate::router::ip::parse(&packet).unwrap().transport {
         Transport::Tcp(tcp) => rig.segment(RECEIVER, tcp),
         other => panic!("{other:?}"),
     };
@@ -240,7 +240,7 @@ proptest! {
                 }
             }
             let mut header = TcpHeader { ack, reset: bits & 8 > 0, ..tcp(from, seq, flags, 1000) };
-            header.sacks = crate::ip::SackBlocks::from_iter([[start, end], [seq, ack]]);
+            header.sacks = crate::router::ip::SackBlocks::from_iter([[start, end], [seq, ack]]);
             rig.find(from, Transport::Tcp(header));
         }
     }
@@ -252,7 +252,7 @@ fn how_long_it_takes() {
     for flows in [1_u16, 100, 10_000] {
         let mut connections = Connections::new();
         let rounds = 3_000_000_u32;
-        let spent = crate::ip::tests::processor_time(|| {
+        let spent = crate::router::ip::tests::processor_time(|| {
             for round in 0..rounds {
                 let mut header = tcp(SENDER, round, Flags::ACK, 1448);
                 header.ports[0] = (round % u32::from(flows)) as u16;

@@ -13,11 +13,12 @@ use aqm_sim::emulation::Side;
 use aqm_sim::{Plan, PlannedWorkload};
 use serde_json::{Value, json};
 
-use crate::connections::FlowKey;
-use crate::inet_diag::SocketDiagnostics;
-use crate::lab::Lab;
+use crate::LiveError;
+use crate::host::lab::Lab;
 use crate::load::{Facts, Place};
-use crate::{LiveError, ip};
+use crate::router::connections::FlowKey;
+use crate::router::ip;
+use crate::tcp::inet_diag::SocketDiagnostics;
 
 /// How often connections are looked at. A look takes 0.3 ms of a processor for each family of addresses, where the
 /// machine has 262144 places for connections: 2 % of a processor for the two hosts.

@@ -11,9 +11,9 @@ use aqm_sim::emulation::Side;
 use serde_json::{Value, json};
 
 use crate::LiveError;
-use crate::lab::{Host, Lab};
+use crate::host::lab::{Host, Lab};
+use crate::host::program::{Child, Daemons};
 use crate::load::Place;
-use crate::program::{Child, Daemons};
 
 /// For so long a client waits for its server to listen; it may be one that uses neither TCP nor UDP.
 const PATIENCE: Span = Span::from_millis(3000);

@@ -11,8 +11,9 @@ use std::process::Command;
 use nix::sched::{CloneFlags, unshare};
 use serde::Serialize;
 
-use crate::realtime::{Grant, ask_for_fifo};
-use crate::{LiveError, program, tun};
+use crate::LiveError;
+use crate::host::realtime::{Grant, ask_for_fifo};
+use crate::host::{program, tun};
 
 /// Says to the command that runs again in a user namespace that it does.
 const MARK: &str = "AQMLAB_IN_USER_NAMESPACE";

@@ -2,7 +2,7 @@
 //!
 //! Linux, sock_diag(7); `struct tcp_info` of `linux/tcp.h`. What `ss -ti` shows, without a program to start, and
 //! without a privilege: so it is where windows come from if no program may be loaded that writes them into packets
-//! ([`crate::bpf`]). What is read so is some milliseconds old.
+//! ([`crate::tcp::bpf`]). What is read so is some milliseconds old.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddrV4};
 
@@ -216,8 +216,8 @@ fn state(response: &InetResponse) -> Option<TcpState> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::bpf::tests::{CLIENT, PORT, SERVER, TestHost, connect, pump, serve, two_hosts};
-    use crate::ip::{Transport, parse};
+    use crate::router::ip::{Transport, parse};
+    use crate::tcp::bpf::tests::{CLIENT, PORT, SERVER, TestHost, connect, pump, serve, two_hosts};
     use std::io::Write as _;
     use std::net::{Shutdown, TcpListener, TcpStream};
 
@@ -279,7 +279,7 @@ mod tests {
                 open.push(listener.accept().unwrap().0);
             }
             let (rounds, mut count) = (200, 0);
-            let spent = crate::ip::tests::processor_time(|| {
+            let spent = crate::router::ip::tests::processor_time(|| {
                 for _ in 0..rounds {
                     diagnostics.dump(|_| count += 1).unwrap();
                 }

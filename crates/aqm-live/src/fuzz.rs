@@ -16,13 +16,13 @@ use aqm_sim::emulation::{Contents, Delivery, Emulation, Entering, Fate, Hosts, O
 use etherparse::PacketBuilder;
 use proptest::prelude::*;
 
-use crate::buffers::MTU;
-use crate::connections::{Connections, Found};
-use crate::hints::{Hints, Sent};
-use crate::ip;
 use crate::load::Place;
 use crate::pcap::testing::{read, temporary};
 use crate::pcap::{self, Capture, CaptureOptions, Interface, QueueName, Verdict, write_simulated};
+use crate::router::buffers::MTU;
+use crate::router::connections::{Connections, Found};
+use crate::router::ip;
+use crate::tcp::hints::{Hints, Sent};
 
 /// So many cases as are asked for, or a number that takes a moment.
 fn config(cases: u32) -> ProptestConfig {

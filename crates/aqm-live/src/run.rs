@@ -14,20 +14,20 @@ use aqm_sim::emulation::{Carried, CarriedExchange, Emulation, SenderState, Side}
 use aqm_sim::{Plan, PlannedWorkload};
 use serde_json::{Value, json};
 
-use crate::buffers::MTU;
-use crate::connections::FlowKey;
-use crate::controls::{self, Controls};
-use crate::hints::Hints;
-use crate::ip;
-use crate::kernel_tcp::{Kernel, KernelTcp, kernel};
-use crate::lab::{Host, HostSpec, Lab};
+use crate::host::lab::{Host, HostSpec, Lab};
+use crate::host::programs::{Ended, Programs};
+use crate::host::realtime::realtime;
 use crate::load::{self, Asked, Facts, Load, Place, Places};
 use crate::pcap::{Capture, CaptureOptions, Interface, QueueName};
-use crate::programs::{Ended, Programs};
-use crate::realtime::realtime;
+use crate::router::buffers::MTU;
+use crate::router::connections::FlowKey;
+use crate::router::ip;
+use crate::router::validity::{self, Circumstances, Scales};
 use crate::router::{Device, During, Ending, Routed, Told, route};
-use crate::senders::{Sample, Senders};
-use crate::validity::{self, Circumstances, Scales};
+use crate::tcp::controls::{self, Controls};
+use crate::tcp::hints::Hints;
+use crate::tcp::kernel_tcp::{Kernel, KernelTcp, kernel};
+use crate::tcp::senders::{Sample, Senders};
 use crate::{Clock, LiveError};
 
 /// The priority of the router's thread among real-time threads.

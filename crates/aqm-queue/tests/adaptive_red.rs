@@ -1,8 +1,9 @@
 //! What pins Adaptive RED down, and what other implementations have got wrong.
 
+use aqm_link::{Port, Ties};
 use aqm_net::{Instant, Packet, Rate, Streams};
 use aqm_queue::testing::{Driver, Fates, ect, packet};
-use aqm_queue::{Config, Port, Ties, invariants};
+use aqm_queue::{Config, invariants};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 

@@ -1,8 +1,9 @@
 //! HTB on a line much faster than its classes: what each class gets, at least and at most.
 
+use aqm_link::{Port, Ties};
 use aqm_net::{Instant, Packet, Rate, Span, Streams};
 use aqm_queue::testing::Ignore;
-use aqm_queue::{ClassCounters, Config, Label, Port, Protocol, Ties, invariants};
+use aqm_queue::{ClassCounters, Config, Label, Protocol, invariants};
 use proptest::prelude::*;
 use proptest::test_runner::{Config as Settings, RngAlgorithm, TestRng, TestRunner};
 use serde_json::{Value, json};

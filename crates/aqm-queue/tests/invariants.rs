@@ -1,8 +1,9 @@
 //! Every discipline, as it comes and in its corners, keeps the invariants, whatever arrives.
 
+use aqm_link::{Departure, Port, Ties};
 use aqm_net::{Ecn, Instant, Packet, Rate, Span, Streams};
 use aqm_queue::testing::Fates;
-use aqm_queue::{Config, Departure, Label, Port, Protocol, Ties, invariants};
+use aqm_queue::{Config, Label, Protocol, invariants};
 use proptest::prelude::*;
 use proptest::test_runner::{Config as Settings, RngAlgorithm, TestRng, TestRunner};
 

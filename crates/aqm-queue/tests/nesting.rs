@@ -1,9 +1,10 @@
 //! Every queue stands wherever a queue may: in a class of HTB, as that of each flow, behind each wrapper.
 
+use aqm_link::{Port, Ties};
 use aqm_net::{Ecn, Instant, Packet, Rate, Span, Streams};
 use aqm_queue::qdisc::Root;
 use aqm_queue::testing::Fates;
-use aqm_queue::{Config, Label, Port, Protocol, Reason, Ties, invariants};
+use aqm_queue::{Config, Label, Protocol, Reason, invariants};
 use serde_json::{Value, json};
 
 const LINE: Rate = Rate::from_bps(10_000_000);

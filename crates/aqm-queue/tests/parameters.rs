@@ -6,11 +6,10 @@
 
 use std::collections::BTreeMap;
 
+use aqm_link::{Departure, Port, Ties};
 use aqm_net::registry::Entry;
 use aqm_net::{Ecn, Field, Instant, Packet, Rate, Schema, Several, Span, Streams};
-use aqm_queue::{
-    Acknowledgement, Config, Departure, Gauge, Label, Observer, Port, Protocol, QueueDiscipline, Reason, Ties,
-};
+use aqm_queue::{Acknowledgement, Config, Gauge, Label, Observer, Protocol, QueueDiscipline, Reason};
 use serde_json::{Value, json};
 
 const LINE: Rate = Rate::from_bps(10_000_000);

@@ -1,8 +1,9 @@
 //! What pins PI and what is built on it down.
 
+use aqm_link::{Port, Ties};
 use aqm_net::{Ecn, Instant, Packet, Rate, Streams};
 use aqm_queue::testing::{Counts, Driver, Fates, ect, packet};
-use aqm_queue::{Config, Port, Ties, invariants};
+use aqm_queue::{Config, invariants};
 use serde_json::{Value, json};
 
 /// A controller whose probability is 0.1, and a queue at its reference, 10.

@@ -3,9 +3,10 @@
 //! The kernel drew too, five times for each; so means are compared, with the standard errors of both. Its HTB sends
 //! one packet of credit at once, and the last of the delays are of queues of a few packets, hence some slack.
 
+use aqm_link::{Port, Ties};
 use aqm_net::{Ecn, Instant, Packet, Rate, Streams};
+use aqm_queue::Config;
 use aqm_queue::testing::Fates;
-use aqm_queue::{Config, Port, Ties};
 use serde_json::{Value, json};
 
 /// So many datagrams of a size, one each so many microseconds, from `start_us` on.

@@ -1,9 +1,10 @@
 //! What is shown of disciplines beside what `tc -s qdisc show` has printed of Linux's, in recorded runs.
 
+use aqm_link::{Port, Ties};
 use aqm_net::{Instant, Packet, Rate, Streams};
+use aqm_queue::Config;
 use aqm_queue::qdisc::Root;
 use aqm_queue::testing::Ignore;
-use aqm_queue::{Config, Port, Ties};
 use serde_json::{Value, json};
 
 /// What is shown in the end of HTB at 10 Mb/s with this queue, through which 4000 packets of 1014 B went, one every
@@ -64,4 +65,88 @@ fn red_below_htb_counts_as_the_kernels() {
     );
     assert_eq!(numbers(&htb, ["packets", "drops"]), [packets, drops]);
     assert!(htb["overlimits"].as_u64().unwrap().abs_diff(packets) < 10);
+}
+
+/// Objects that `tc -s -j qdisc show` prints.
+mod shown {
+    use aqm_link::{Port, Ties};
+    use aqm_net::{Instant, Packet, Rate, Streams};
+    use aqm_queue::qdisc::Root;
+    use aqm_queue::testing::Ignore;
+    use aqm_queue::{Config, Label, Protocol};
+    use serde_json::{Value, json};
+
+    /// What is shown of a line of 10 Mb/s to which 30 packets of two labels came at once, after two milliseconds.
+    fn shown(table: Value) -> Vec<Value> {
+        let rate = Rate::from_bps(10_000_000);
+        let config = Config::read(table).unwrap();
+        let queue = config.build(rate).unwrap();
+        let mut port = Port::new(queue, rate, Streams::new(1).named("queue", 0), Ties::DepartureFirst);
+        for (number, traffic) in (0..).zip(["web", "bulk"]) {
+            let label = Label { traffic: traffic.to_owned(), protocol: Protocol::Tcp, port: 0, dscp: 0 };
+            port.on_label(number, &label);
+        }
+        for id in 0..30 {
+            let packet = Packet { id, label: (id % 2) as u16, bytes: 1000, ..Packet::default() };
+            port.accept(packet, Instant::START, &mut Ignore, |_| {});
+        }
+        let now = Instant::from_nanos(2_000_000);
+        port.serve(now, &mut Ignore, |_| {});
+        let (queue, counters) = (port.discipline(), port.counters(now));
+        Root { device: "bottleneck", config: &config, rate, queue, counters: &counters }.shown(now)
+    }
+
+    #[test]
+    fn a_queue_of_the_kernel_is_shown_as_tc_shows_it() {
+        assert_eq!(
+            shown(json!({"kind": "drop-tail", "limit": "20p"})),
+            [json!({
+                "kind": "pfifo", "handle": "1:", "dev": "bottleneck", "root": true, "refcnt": 2,
+                "options": {"limit": 20}, "bytes": 3000, "packets": 3, "drops": 9, "overlimits": 0,
+                "requeues": 0, "backlog": 18000, "qlen": 18,
+            })]
+        );
+    }
+
+    #[test]
+    fn a_queue_that_the_kernel_has_not_keeps_its_name_and_has_no_options() {
+        let shown = shown(json!({"kind": "pi"}));
+        let part = |name: &str| &shown[0][name];
+        assert_eq!((part("kind"), part("options"), part("qlen")), (&json!("pi"), &json!({}), &json!(27)));
+    }
+
+    #[test]
+    fn what_is_inside_of_stages_is_shown_below_them() {
+        let shown = shown(json!({"kind": "policer", "rate": "1Mbps", "burst": "25kB", "queue": {
+            "kind": "ce-threshold", "threshold": "0s", "queue": {"kind": "drop-tail", "limit": "10p"},
+        }}));
+        let part = |name: &str| shown.iter().map(|one| one[name].clone()).collect::<Vec<_>>();
+        assert_eq!(part("kind"), [json!("policer"), json!("ce-threshold"), json!("pfifo")]);
+        assert_eq!(part("handle"), [json!("1:"), json!("2:"), json!("3:")]);
+        assert_eq!(part("parent"), [json!(null), json!("1:1"), json!("2:1")]);
+        assert_eq!(part("packets"), [json!(3), json!(3), json!(3)]);
+        assert_eq!(part("bytes"), [json!(3000), json!(3000), json!(3000)]);
+        // 5 find no tokens, and 14 of the others no room.
+        assert_eq!(part("drops"), [json!(19), json!(14), json!(14)]);
+        assert_eq!(part("overlimits"), [json!(5), json!(0), json!(0)]);
+        assert_eq!(part("ce_mark"), [json!(null), json!(0), json!(null)]);
+    }
+
+    #[test]
+    fn htb_has_numbers_for_its_classes_and_the_queues_of_its_leaves() {
+        let leaf = |name: &str, queue: Value| json!({"rate": "5Mbps", "match": {"traffic": [name]}, "queue": queue, "parent": "all"});
+        let shown = shown(json!({"kind": "htb", "default": "bulk", "classes": {
+            "all": {"rate": "10Mbps"},
+            "bulk": leaf("bulk", json!({"kind": "drop-tail", "limit": "20kB"})),
+            "web": leaf("web", json!({"kind": "drr"})),
+            "xbox": {"rate": "1Mbps", "parent": "all"},
+        }}));
+        let part = |name: &str| shown.iter().map(|one| one[name].clone()).collect::<Vec<_>>();
+        assert_eq!(part("kind"), [json!("htb"), json!("bfifo"), json!("drr")]);
+        let options = json!({"r2q": 10, "default": "0x2", "direct_packets_stat": 0, "direct_qlen": 1000});
+        assert_eq!(part("options"), [options, json!({"limit": 20000}), json!({})]);
+        assert_eq!(part("parent"), [json!(null), json!("1:2"), json!("1:3")]);
+        assert_eq!(part("packets"), [json!(3), json!(1), json!(2)]);
+        assert_eq!(part("qlen"), [json!(27), json!(14), json!(13)]);
+    }
 }

@@ -1,8 +1,9 @@
 //! SFQ: whose turn it is, who is dropped, what a new hash does, RED in each queue, and the kernel's recorded drops.
 
+use aqm_link::{Port, Ties};
 use aqm_net::{Ecn, Instant, Packet, Rate, Streams};
 use aqm_queue::testing::{Driver, Fates, packet};
-use aqm_queue::{Config, Port, Reason, Ties};
+use aqm_queue::{Config, Reason};
 use serde_json::{Value, json};
 
 fn with(mut table: Value, more: &Value) -> Value {

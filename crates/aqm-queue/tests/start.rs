@@ -2,9 +2,10 @@
 
 use std::collections::BTreeSet;
 
+use aqm_link::{Port, Ties};
 use aqm_net::{Instant, Packet, Rate, Span, Streams};
+use aqm_queue::Config;
 use aqm_queue::testing::{Driver, ect, packet};
-use aqm_queue::{Config, Port, Ties};
 use serde_json::{Value, json};
 
 use crate::parameters::outcome;

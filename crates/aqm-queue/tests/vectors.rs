@@ -1,8 +1,9 @@
 //! Numbers that others measured or printed; where they come from is at the top of each file.
 
+use aqm_link::{Port, Ties};
 use aqm_net::{Instant, Length, Packet, Rate, Streams};
 use aqm_queue::testing::{Counts, Driver, Fates, ect, packet};
-use aqm_queue::{Config, Port, Ties, invariants};
+use aqm_queue::{Config, invariants};
 use serde_json::{Value, json};
 
 /// The rows of a table, read by column name.

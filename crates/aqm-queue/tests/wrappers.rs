@@ -1,8 +1,9 @@
 //! Wrappers before and behind a queue, against recorded runs of Linux.
 
+use aqm_link::{Port, Ties};
 use aqm_net::{Ecn, Instant, Packet, Rate, Streams};
 use aqm_queue::testing::Fates;
-use aqm_queue::{Config, Port, Reason, Ties};
+use aqm_queue::{Config, Reason};
 use serde_json::json;
 
 /// The sequence numbers of packets marked, by flow, when these flows send their 1014 B packets at `start`, so many, a

@@ -3,43 +3,15 @@
 //! This room alone knows queues, transports and traffic together. It reads no clock, opens no file,
 //! starts no thread, and a [`Plan`] cannot fail to run.
 
-mod conversation;
-mod counts;
-mod edges;
 pub mod emulation;
-mod event;
-mod event_queue;
-mod first_link;
-mod flow;
-mod gauges;
-mod host_delays;
-mod huge_pages;
-mod kept_transfer;
-mod lines;
-mod links;
-mod managed;
-mod measurement;
+mod engine;
+mod hosts;
 mod network;
-mod pages;
-mod payloads;
-mod plan;
-mod prefetch;
-mod propagation;
-mod recorder;
 #[cfg(test)]
 mod reference;
-mod ring;
-mod rows;
+mod results;
 mod run;
 mod scenario;
-mod sections;
-mod side;
-mod size;
-mod tables;
-mod topology;
-mod traffic;
-mod transit;
-mod wheel;
 mod world;
 
 use aqm_net::registry::Entry;
@@ -51,7 +23,7 @@ use serde_json::Value;
 
 use crate::scenario::Scenario;
 
-pub use plan::{Plan, PlannedWorkload};
+pub use scenario::plan::{Plan, PlannedWorkload};
 
 /// Raised whenever the same scenario and seed give other numbers than before; the CHANGELOG says why.
 pub const RESULTS_VERSION: u32 = 8;
@@ -79,7 +51,7 @@ impl Stage for PacketLevel {
         catalog()
     }
     fn tables(&self) -> Vec<TableDoc> {
-        tables::catalog()
+        results::tables::catalog()
     }
 }
 
@@ -89,7 +61,7 @@ fn catalog() -> Vec<Entry> {
     all.extend(aqm_traffic::Config::catalog());
     all.extend(aqm_traffic::distributions::Config::catalog());
     all.extend(aqm_queue::edge::Config::catalog());
-    all.extend(sections::catalog());
+    all.extend(scenario::sections::catalog());
     all
 }
 
@@ -106,7 +78,7 @@ pub fn tcp_transport(text: &str) -> Result<Value, ConfigError> {
 /// # Errors
 /// Everything that is wrong in the table, and what is allowed.
 pub fn describe_workload(table: Value) -> Result<Description, ConfigErrors> {
-    traffic::describe(table)
+    scenario::traffic::describe(table)
 }
 
 /// Lays a `[tcp]` table over another: what a workload's own table does to the scenario's.

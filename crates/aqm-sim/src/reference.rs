@@ -8,14 +8,14 @@ use std::collections::{BinaryHeap, VecDeque};
 use aqm_net::{Instant, Pace, Packet, Span};
 use aqm_queue::QueueDiscipline;
 
-use crate::edges::Edges;
-use crate::event::{Timer, rank_of_link, rank_of_processing, rank_of_timer};
-use crate::links;
-use crate::managed::tell_hosts;
+use crate::engine::event::{Timer, rank_of_link, rank_of_processing, rank_of_timer};
+use crate::network::managed::write_hosts;
+use crate::network::transit::InTransit;
 use crate::network::{HostEvent, LinkSnapshot, Network};
-use crate::plan::Plan;
-use crate::topology::{Hop, LinkClass};
-use crate::transit::InTransit;
+use crate::scenario::edges::Edges;
+use crate::scenario::links;
+use crate::scenario::plan::Plan;
+use crate::scenario::topology::{Hop, LinkClass};
 use line::{Agenda, Managed, What};
 
 enum Event {
@@ -119,7 +119,7 @@ impl ReferenceNetwork {
                 }
             }
             Buffer::Managed(managed) => {
-                tell_hosts(&managed.hosts, &mut packet);
+                write_hosts(&managed.hosts, &mut packet);
                 self.at_managed(number, |managed, agenda| managed.put(packet, now, transit, agenda));
             }
         }

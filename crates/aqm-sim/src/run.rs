@@ -7,8 +7,8 @@ use serde_json::{Map, Value, json};
 
 use crate::PacketLevel;
 use crate::network::{LaneNetwork, Network};
-use crate::plan::Plan;
-use crate::rows::tables;
+use crate::results::rows::tables;
+use crate::scenario::plan::Plan;
 use crate::world::World;
 
 impl Plan {

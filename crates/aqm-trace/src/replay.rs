@@ -7,10 +7,11 @@
 
 use std::cell::RefCell;
 
+use aqm_link::{Departure, Port, Ties};
 use aqm_net::table::{Row, Table as Rows};
 use aqm_net::{ConfigError, Instant, Occupancy, Packet, Streams};
 use aqm_queue::edge::Table;
-use aqm_queue::{Counters, Departure, Observer, Port, Reason, Ties};
+use aqm_queue::{Counters, Observer, Reason};
 
 use crate::histogram::Histogram;
 use crate::packets::{Arrival, Key};

@@ -20,7 +20,7 @@ use super::Job;
 use super::end::End;
 use super::record::Event;
 use super::sockets::{self, IP_AND_UDP, ecn_bits};
-use crate::buffers::MTU;
+use crate::router::buffers::MTU;
 
 /// What arrived of a stream of datagrams.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -26,7 +26,7 @@ use super::record::{Asked, Event, Exchanged, Facts, Report};
 use super::rounds::{Round, Rounds};
 use super::{Job, Task};
 use crate::Clock;
-use crate::lateness::Lateness;
+use crate::router::lateness::Lateness;
 
 /// When a workload is woken; at equal moments what was asked for first.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]

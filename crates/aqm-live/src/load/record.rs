@@ -11,7 +11,7 @@ use tokio::sync::oneshot;
 
 use super::datagrams::Received;
 use super::tcp_info::TcpInfo;
-use crate::lateness::Lateness;
+use crate::router::lateness::Lateness;
 
 /// What an end, or whoever runs the load, tells the thread of the workloads.
 #[derive(Debug)]

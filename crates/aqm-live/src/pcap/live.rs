@@ -340,7 +340,7 @@ mod tests {
             let options = CaptureOptions::default();
             let mut capture = Capture::start(&path, &interfaces(), &queues(), &options).unwrap();
             let rounds = 20_000;
-            let spent = crate::ip::tests::processor_time(|| {
+            let spent = crate::router::ip::tests::processor_time(|| {
                 for number in 0..rounds {
                     capture.note(0, Instant::from_nanos(number), &packet, None);
                 }

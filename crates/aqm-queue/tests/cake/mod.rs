@@ -4,11 +4,11 @@ mod slow;
 
 use std::collections::BTreeMap;
 
+use aqm_link::{Departure, Port, Ties};
 use aqm_net::{Ecn, Instant, Packet, Rate, Streams};
 use aqm_queue::testing::{Driver, Fates, Ignore, ect, packet};
 use aqm_queue::{
-    Acknowledgement, Config, Context, Departure, Label, Observer, Port, Protocol, QueueDiscipline, Reason,
-    Ties, invariants,
+    Acknowledgement, Config, Context, Label, Observer, Protocol, QueueDiscipline, Reason, invariants,
 };
 use serde_json::{Value, json};
 

@@ -1,8 +1,9 @@
 //! A line with four flows of different weights, the arrivals it may meet and what then happens.
 
+use aqm_link::{Port, Ties};
 use aqm_net::{Instant, Packet, Rate, Span, Streams};
 use aqm_queue::testing::Fates;
-use aqm_queue::{Config, Port, Ties, invariants};
+use aqm_queue::{Config, invariants};
 use proptest::prelude::*;
 use proptest::test_runner::{Config as Settings, RngAlgorithm, TestError, TestRng, TestRunner};
 use serde_json::{Value, json};
@@ -73,7 +74,7 @@ pub fn drive(config: &Config, arrivals: &[Arrival]) -> Vec<Event> {
     let queue = invariants::watched(config, RATE).unwrap();
     let mut port = Port::new(queue, RATE, Streams::new(1).named("queue", 0), Ties::DepartureFirst);
     let (mut fates, mut left, mut events) = (Fates::default(), Vec::new(), Vec::new());
-    let depart = |departure: aqm_queue::Departure| {
+    let depart = |departure: aqm_link::Departure| {
         let Packet { id, flow, bytes, .. } = departure.packet;
         Event::Depart { id: id as usize, flow: flow as usize, bytes: bytes.into(), end: departure.end }
     };

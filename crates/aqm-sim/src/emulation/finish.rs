@@ -6,11 +6,11 @@ use aqm_traffic::Transfer;
 use serde_json::Value;
 
 use super::{Carried, Emulation, SenderState};
-use crate::measurement::{measure, qdiscs};
+use crate::hosts::pages::Pages;
 use crate::network::Network as _;
-use crate::pages::Pages;
-use crate::rows::tables;
-use crate::tables::{FromClientRow, SenderRow};
+use crate::results::measurement::{measure, qdiscs};
+use crate::results::rows::tables;
+use crate::results::tables::{FromClientRow, SenderRow};
 
 impl Emulation {
     /// What `tc -s -j qdisc show` would print of the managed links at `end`, if the scenario asks for it.

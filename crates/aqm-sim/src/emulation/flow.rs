@@ -7,9 +7,9 @@ use aqm_traffic::Transfer;
 
 use super::in_order::InOrder;
 use super::{Carried, Opening};
-use crate::counts::Counted;
-use crate::side::Side;
-use crate::tables::{FlowRow, FromClientRow, TransferRow};
+use crate::hosts::counts::Counted;
+use crate::hosts::side::Side;
+use crate::results::tables::{FlowRow, FromClientRow, TransferRow};
 
 /// What the ends of a connection know and the network cannot see.
 #[derive(Clone, Copy, Debug, Default)]

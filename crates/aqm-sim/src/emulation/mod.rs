@@ -20,17 +20,17 @@ use aqm_net::{Ecn, Instant, Packet, Span};
 use aqm_queue::{Gauge, Label, Protocol, QueueDiscipline, Reason};
 use aqm_traffic::Transfer;
 
-use crate::event::Timer;
-use crate::links::{managed, managed_numbers};
-use crate::measurement::{RunRecord, measure, sample, schedule, view};
+use crate::engine::event::Timer;
+use crate::network::payloads::{Contents as Stored, Payload};
+use crate::network::transit::{self, InTransit};
 use crate::network::{HostEvent, LaneNetwork, Network};
-use crate::payloads::{Contents as Stored, Payload};
-use crate::plan::Plan;
-use crate::recorder::Recorder;
-use crate::transit::{self, InTransit};
+use crate::results::measurement::{RunRecord, measure, sample, schedule, view};
+use crate::results::recorder::Recorder;
+use crate::scenario::links::{managed, managed_numbers};
+use crate::scenario::plan::Plan;
 use flow::HostFlow;
 
-pub use crate::side::Side;
+pub use crate::hosts::side::Side;
 pub use flow::EndCounts;
 
 /// What a packet carries.

@@ -3,16 +3,16 @@
 //! What it can do it reads from the scenario anew, and finds the rate, the delay and the outages of a moment by looking
 //! through all that is written.
 
+use aqm_link::channel::Config as ChannelConfig;
+use aqm_link::transmitter::{Config as TransmitterConfig, outages::RandomOutages};
 use aqm_net::{Instant, Pace, Packet, Parameter as _, Rng, Span};
-use aqm_queue::line::{Config as LineConfig, outages::RandomOutages};
 use aqm_queue::{Acknowledgement, Context, Counters, Observer, QueueDiscipline, Reason};
 use aqm_traffic::distributions::{Distribution, Exponential};
 use serde_json::Value;
 
-use crate::links::{LinkSpec, Queue};
-use crate::plan::Plan;
-use crate::propagation::Config as PropagationConfig;
-use crate::transit::{InTransit, LinkObserver};
+use crate::network::transit::{InTransit, LinkObserver};
+use crate::scenario::links::{LinkSpec, Queue};
+use crate::scenario::plan::Plan;
 
 /// What happens at a line.
 #[derive(Clone, Copy)]
@@ -82,7 +82,7 @@ pub(super) struct Managed {
     pub(super) hosts: Vec<[u16; 2]>,
     bps: u64,
     steps: Vec<(u64, u64)>,
-    line: LineConfig,
+    line: TransmitterConfig,
     /// The milliseconds of a trace.
     trace: Vec<u64>,
     random_outages: Option<(RandomOutages, Rng, bool)>,
@@ -95,7 +95,7 @@ pub(super) struct Managed {
     held_until: Option<Instant>,
     burst: Burst,
     delay: Span,
-    propagation: PropagationConfig,
+    propagation: ChannelConfig,
     loss: Rng,
     in_bad_state: bool,
     reordering: Rng,
@@ -122,7 +122,7 @@ impl Managed {
         let mut propagation = keys.clone();
         propagation.retain(|key, _| belongs(key).0);
         keys.retain(|key, _| belongs(key).1 && !belongs(key).0);
-        let line = LineConfig::read(table).unwrap();
+        let line = TransmitterConfig::read(table).unwrap();
         let file = |name: &Option<String>| name.as_ref().map(|name| scenario.files[name].clone());
         let mut steps: Vec<(u64, u64)> = line
             .rate_steps
@@ -155,7 +155,7 @@ impl Managed {
             held_until: None,
             burst: Burst::Rests,
             delay: spec.delay,
-            propagation: PropagationConfig::read(Value::Object(propagation)).unwrap(),
+            propagation: ChannelConfig::read(Value::Object(propagation)).unwrap(),
             loss: stream("line-loss"),
             in_bad_state: false,
             reordering: stream("reordering"),

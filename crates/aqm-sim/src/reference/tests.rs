@@ -4,7 +4,7 @@ use aqm_net::watch::Watch;
 use aqm_net::{Rng, Streams};
 use serde_json::{Map, Value, json};
 
-use crate::plan::Plan;
+use crate::scenario::plan::Plan;
 
 use super::ReferenceNetwork;
 

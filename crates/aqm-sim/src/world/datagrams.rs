@@ -4,11 +4,11 @@ use aqm_net::{Ecn, Instant, Packet};
 use aqm_traffic::Transfer;
 
 use super::World;
-use crate::counts::Arrived;
-use crate::flow::Ends;
+use crate::hosts::counts::Arrived;
+use crate::hosts::flow::Ends;
+use crate::hosts::side::Side;
 use crate::network::Network;
-use crate::payloads::{Contents, Payload};
-use crate::side::Side;
+use crate::network::payloads::{Contents, Payload};
 
 impl<N: Network> World<'_, N> {
     /// Sends a datagram of a stream from a side, which is opened with its first one.

@@ -4,11 +4,11 @@ use aqm_net::Instant;
 use aqm_traffic::Transfer;
 
 use super::World;
-use crate::flow::{Ends, Flow};
+use crate::hosts::flow::{Ends, Flow};
+use crate::hosts::side::Side;
 use crate::network::Network;
-use crate::payloads::Payload;
-use crate::side::Side;
-use crate::transit::Fate;
+use crate::network::payloads::Payload;
+use crate::network::transit::Fate;
 
 impl<N: Network> World<'_, N> {
     /// Opens a flow of the workload at `position`; returns its slot.

@@ -5,11 +5,11 @@ use aqm_net::watch::Watch;
 use aqm_net::{Instant, Span};
 
 use super::World;
-use crate::event::Timer;
-use crate::flow::Ends;
-use crate::measurement::{measure, sample, view};
+use crate::engine::event::Timer;
+use crate::hosts::flow::Ends;
 use crate::network::Network;
-use crate::tables::SenderRow;
+use crate::results::measurement::{measure, sample, view};
+use crate::results::tables::SenderRow;
 
 impl<N: Network> World<'_, N> {
     /// The warm-up is over: only what happens from now on counts.

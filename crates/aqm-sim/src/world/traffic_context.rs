@@ -5,11 +5,11 @@ use aqm_tcp::Endpoint;
 use aqm_traffic::{Conversation, Exchange, TrafficContext, Transfer, Workload};
 
 use super::World;
-use crate::conversation::ConversationState;
-use crate::event::Timer;
-use crate::flow::Ends;
+use crate::engine::event::Timer;
+use crate::hosts::conversation::ConversationState;
+use crate::hosts::flow::Ends;
+use crate::hosts::side::Side;
 use crate::network::Network;
-use crate::side::Side;
 
 /// What a workload asked for.
 pub(super) enum Action {

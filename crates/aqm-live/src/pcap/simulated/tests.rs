@@ -7,9 +7,9 @@ use aqm_tcp::Flags;
 
 use super::tables::{table, whole, words};
 use super::*;
-use crate::connections::Connections;
-use crate::ip::parse;
 use crate::pcap::testing::{Seen, read, tcpdump, temporary, tshark};
+use crate::router::connections::Connections;
+use crate::router::ip::parse;
 
 const SCENARIO: &str = r#"
 duration = "12s"
@@ -88,7 +88,7 @@ fn every_packet_of_a_traced_link_is_there_with_its_numbers_and_its_fate() {
         match found.contents {
             Contents::Segment(segment) => {
                 assert_eq!((segment.seq, u64::from(segment.len)), (row.sequence, row.payload));
-                let crate::ip::Transport::Tcp(tcp) = headers.transport else { panic!("{headers:?}") };
+                let crate::router::ip::Transport::Tcp(tcp) = headers.transport else { panic!("{headers:?}") };
                 assert_eq!(row.ack.map(|ack| ack as u32 + 1), tcp.flags.has(Flags::ACK).then_some(tcp.ack));
                 for (bit, flag) in
                     [(FIN, Flags::FIN), (SYN, Flags::SYN), (ECE, Flags::ECE), (CWR, Flags::CWR)]
@@ -132,7 +132,7 @@ fn at_its_ends_a_history_shows_what_is_sent_again_and_what_is_acknowledged() {
     assert_eq!(seen.len(), acks.len());
     let mut blocks = 0;
     for (headers, row) in seen.iter().zip(&acks) {
-        let crate::ip::Transport::Tcp(tcp) = headers.transport else { panic!("{headers:?}") };
+        let crate::router::ip::Transport::Tcp(tcp) = headers.transport else { panic!("{headers:?}") };
         assert_eq!(u64::from(tcp.ack), row.sequence + 1);
         blocks += tcp.sacks.ranges().count();
     }

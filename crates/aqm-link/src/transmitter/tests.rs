@@ -1,0 +1,397 @@
+use std::collections::VecDeque;
+
+use aqm_net::{Packet, Streams};
+use aqm_queue::testing::Ignore;
+use serde_json::{Value, json};
+
+use super::*;
+use crate::{Departure, Port};
+
+const MILLI: u64 = 1_000_000;
+
+fn at(nanos: u64) -> Instant {
+    Instant::from_nanos(nanos)
+}
+
+/// A file of any name has this content.
+fn read(config: Value, content: &str) -> Result<Service, ConfigErrors> {
+    let config = <Config as aqm_net::Parameter>::read(config)?;
+    let schedule = config.schedule(|_| Some(content))?;
+    config.service(Rate::from_bps(8_000_000), schedule)
+}
+
+/// A line of one byte per microsecond, but for what `config` says.
+fn service(config: Value) -> Service {
+    read(config, "").unwrap()
+}
+
+fn rng() -> Rng {
+    Streams::new(1).named("line", 0)
+}
+
+/// Sends packets of such sizes, which arrive at such nanoseconds, over a line behind a queue of any length: when the
+/// transmission of each begins and ends.
+fn sent(service: &Service, arrivals: &[(u64, u16)]) -> Vec<(u64, u64)> {
+    let config = aqm_queue::Config::read(json!({"kind": "drop-tail", "limit": "100000p"})).unwrap();
+    let queue = config.build(Rate::from_bps(8_000_000)).unwrap();
+    let mut port = Port::with_transmitter(queue, service.transmitter(rng()), rng(), Ties::DepartureFirst);
+    let mut found = Vec::new();
+    let mut depart = |left: Departure| found.push((left.start.nanos(), left.end.nanos()));
+    for (id, &(time, bytes)) in arrivals.iter().enumerate() {
+        port.accept(Packet { id: id as u32, bytes, ..Packet::default() }, at(time), &mut Ignore, &mut depart);
+    }
+    port.serve(at(u64::MAX / 2), &mut Ignore, &mut depart);
+    found
+}
+
+fn problems(config: Value, content: &str) -> String {
+    let errors = read(config.clone(), content).err().unwrap_or_else(|| panic!("accepted {config}"));
+    errors.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")
+}
+
+#[test]
+fn a_packet_goes_on_at_the_rate_that_the_line_has() {
+    let steps = json!({"rate_steps": [
+        {"at": "1ms", "rate": "4Mbps"}, {"at": "2ms", "rate": "0bps"}, {"at": "5ms", "rate": "24Mbps"},
+    ]});
+    // 500 bytes before 1 ms, 500 before 2 ms, none until 5 ms, the rest at 3 bytes per microsecond.
+    let found = sent(&service(steps), &[(500_000, 1300), (600_000, 300), (7_000_000, 300)]);
+    assert_eq!(found, [(500_000, 5_100_000), (5_100_000, 5_200_000), (7_000_000, 7_100_000)]);
+}
+
+#[test]
+fn a_line_that_is_down_takes_no_packet() {
+    let steps = json!({"rate_steps": [{"at": "0s", "rate": "0bps"}, {"at": "3ms", "rate": "8Mbps"}]});
+    assert_eq!(sent(&service(steps), &[(MILLI, 1000)]), [(3 * MILLI, 4 * MILLI)]);
+    let never = json!({"rate_steps": [{"at": "1ms", "rate": "0bps"}]});
+    let ever =
+        json!({"rate_steps": [{"at": "1ms", "rate": "0bps"}], "rate_repeat": "2ms", "random_outages": {}});
+    for service in [service(never), service(ever)] {
+        assert_eq!(sent(&service, &[(0, 500), (0, 1000), (0, 1000)]), [(0, 500_000), (500_000, u64::MAX)]);
+    }
+}
+
+#[test]
+fn the_integral_of_a_rate_is_exact_to_a_nanosecond() {
+    let (mut rng, mut steps, mut time) = (rng(), Vec::new(), 0);
+    for _ in 0..2000 {
+        time += 1 + rng.below(40_000);
+        let bps = if rng.chance(0.2) { 0 } else { 16 + rng.below(100_000_000) };
+        steps.push((Span::from_nanos(time), Rate::from_bps(bps)));
+    }
+    let period = Span::from_nanos(time + 1 + rng.below(1000));
+    for repeat in [None, Some(period)] {
+        let mut rates = Rates::new(Rate::from_bps(3_333_333), steps.clone(), repeat);
+        let mut start = at(0);
+        for _ in 0..500 {
+            start = rates.ready(start, &mut Outages::default());
+            let bytes = 1 + rng.below(1500);
+            let end = rates.transmit(start, bytes, &mut Outages::default());
+            if end == Instant::NEVER {
+                break;
+            }
+            // In bits by a thousand millions, over stretches that no step divides.
+            let mut changes: Vec<u64> = steps.iter().map(|(at, _)| at.nanos()).collect();
+            let rounds = repeat.map_or(1, |period| end.nanos() / period.nanos() + 1);
+            changes =
+                (0..rounds).flat_map(|n| changes.iter().map(move |at| n * period.nanos() + at)).collect();
+            changes.retain(|&at| start.nanos() < at && at < end.nanos());
+            let ends = changes.iter().copied().chain([end.nanos()]);
+            let (mut now, mut sum) = (start.nanos(), 0_u128);
+            for until in ends {
+                sum += u128::from(rates.rate_at(at(now)).bps()) * u128::from(until - now);
+                now = until;
+            }
+            let wanted = 8_000_000_000 * u128::from(bytes);
+            let half = u128::from(rates.rate_at(at(end.nanos() - 1)).bps());
+            assert!(sum.abs_diff(wanted) <= half, "{bytes} B from {start:?} to {end:?}: {sum}, not {wanted}");
+            start = end + Span::from_nanos(rng.below(30_000));
+        }
+    }
+}
+
+#[test]
+fn a_line_whose_steps_change_nothing_is_a_line_of_one_rate() {
+    let mut rng = rng();
+    for bps in [16, 140_000, 1_000_000, 9_999_991, 7_000_000_000] {
+        let rate = Rate::from_bps(bps);
+        let mut rates = Rates::new(rate, vec![(Span::from_nanos(77), rate)], Some(Span::from_millis(3)));
+        let mut now = at(0);
+        for _ in 0..200 {
+            let bytes = 1 + rng.below(9000);
+            let end = rates.transmit(now, bytes, &mut Outages::default());
+            // Where a packet meets a step, halves of a nanosecond may be rounded otherwise.
+            assert!((now + rate.pace().time_for(bytes)).nanos().abs_diff(end.nanos()) <= 1);
+            now = end;
+        }
+    }
+}
+
+#[test]
+fn outages_stop_what_is_sent() {
+    let outages = json!({"outages": [{"from": "4ms", "until": "5ms"}, {"from": "1ms", "until": "3ms"}, {"from": "2ms", "until": "4ms"}]});
+    let found = sent(&service(outages), &[(0, 900), (0, 300), (2_000_000, 100)]);
+    assert_eq!(found, [(0, 900_000), (900_000, 5_200_000), (5_200_000, 5_300_000)]);
+    let steps = json!({"outages": [{"from": "1ms"}], "rate_steps": [{"at": "2ms", "rate": "16Mbps"}]});
+    assert_eq!(sent(&service(steps), &[(0, 900), (MILLI, 900)]), [(0, 900_000)]);
+}
+
+#[test]
+fn random_outages_have_their_means() {
+    let config = RandomOutages { mean_up: Span::from_millis(20), mean_down: Span::from_millis(5) };
+    let mut outages = Outages::default().with_random(&config, rng());
+    let (mut now, mut down, mut changes) = (at(0), 0, 0);
+    assert!(!outages.at(now).0, "it begins up");
+    while now < at(1_000_000 * MILLI) {
+        let (is_down, until) = outages.at(now);
+        assert_eq!(outages.is_down_at(now), is_down);
+        down += if is_down { until.since(now).nanos() } else { 0 };
+        changes += 1;
+        now = until;
+    }
+    let share = down as f64 / now.nanos() as f64;
+    assert!((share - 0.2).abs() < 0.01, "{share}");
+    assert!((f64::from(changes) / 80_000.0 - 1.0).abs() < 0.02, "{changes}");
+}
+
+/// Mahimahi's queue of a link, written out opportunity by opportunity: when each packet's service begins and ends, of
+/// packets that arrive at such nanoseconds.
+fn mahimahi(trace: &[u64], arrivals: &[(u64, u16)]) -> Vec<(u64, u64)> {
+    let (mut queue, mut left_of_packet) = (VecDeque::new(), 0);
+    let mut found: Vec<(u64, u64)> = Vec::new();
+    let mut coming = arrivals.iter().enumerate().peekable();
+    let (mut base, period) = (0, *trace.last().unwrap());
+    loop {
+        for &line in trace {
+            let now = (base + line) * MILLI;
+            // Those of this very moment come after the opportunity.
+            while let Some((_, &(_, bytes))) = coming.next_if(|(_, (time, _))| *time < now) {
+                queue.push_back(u64::from(bytes) + 4);
+            }
+            let mut bytes = 1504;
+            while bytes > 0 {
+                if left_of_packet == 0 {
+                    let Some(packet) = queue.pop_front() else { break };
+                    left_of_packet = packet;
+                    found.push((now, 0));
+                }
+                let sent = bytes.min(left_of_packet);
+                (bytes, left_of_packet) = (bytes - sent, left_of_packet - sent);
+                if left_of_packet == 0 {
+                    found.last_mut().unwrap().1 = now;
+                }
+            }
+        }
+        base += period;
+        if coming.peek().is_none() && queue.is_empty() && left_of_packet == 0 {
+            return found;
+        }
+    }
+}
+
+fn opportunities(trace: &[u64]) -> Service {
+    let content: Vec<String> = trace.iter().map(u64::to_string).collect();
+    read(json!({"opportunities": {"file": "trace"}}), &content.join("\n")).unwrap()
+}
+
+#[test]
+fn opportunities_are_those_of_mahimahi() {
+    let mut rng = rng();
+    for round in 0..400 {
+        let (mut trace, mut time) = (Vec::new(), rng.below(2));
+        for _ in 0..1 + rng.below(12) {
+            trace.push(time);
+            time += rng.below(4);
+        }
+        if *trace.last().unwrap() == 0 {
+            trace.push(1 + rng.below(3));
+        }
+        let (mut arrivals, mut now) = (Vec::new(), 0);
+        for _ in 0..60 {
+            // Half of them at whole milliseconds, where the order matters.
+            now += rng.below(4) * MILLI / 2;
+            let small = if rng.chance(0.5) { 40 } else { 1 + rng.below(1500) };
+            arrivals.push((now, if rng.chance(0.4) { 1500 } else { small as u16 }));
+            now += if rng.chance(0.05) { 25 * MILLI } else { 0 };
+        }
+        assert_eq!(
+            sent(&opportunities(&trace), &arrivals),
+            mahimahi(&trace, &arrivals),
+            "{round}: {trace:?}"
+        );
+    }
+}
+
+#[test]
+fn a_trace_of_one_is_twelve_megabits_and_a_line_of_nought_falls_on_the_end_of_a_round() {
+    let one = opportunities(&[1]);
+    let full: Vec<(u64, u16)> = (0..1000).map(|_| (0, 1500)).collect();
+    let expected: Vec<(u64, u64)> = (1..=1000).map(|milli| (milli * MILLI, milli * MILLI)).collect();
+    assert_eq!(sent(&one, &full), expected);
+    assert_eq!(one.bits(rng(), [at(0), at(1000 * MILLI)]), 12e6);
+    assert_eq!(one.peak().bps(), 12_000_000);
+    let nought = sent(&opportunities(&[0, 2]), &full[..5]);
+    let starts: Vec<u64> = nought.iter().map(|(start, _)| start / MILLI).collect();
+    assert_eq!(starts, [2, 2, 4, 4, 6], "the first one passes before packets of that moment arrive");
+}
+
+#[test]
+fn small_packets_share_an_opportunity_and_a_packet_uses_the_rest_of_one() {
+    let arrivals = [(0, 496), (0, 496), (0, 1500), (0, 996), (3_500_000, 100)];
+    let milli = |from, to| (from * MILLI, to * MILLI);
+    // 500, 500 and 504 of 1504 at 1 ms; 1000 and 504 at 2 ms; 496 at 3 ms, of which the rest is lost.
+    let expected = [milli(1, 1), milli(1, 1), milli(1, 2), milli(2, 3), milli(4, 4)];
+    assert_eq!(sent(&opportunities(&[1]), &arrivals), expected);
+    // Twice as large as an opportunity, which stops Mahimahi.
+    assert_eq!(sent(&opportunities(&[1]), &[(0, 3000)]), [milli(1, 2)]);
+}
+
+#[test]
+fn opportunities_during_an_outage_are_lost() {
+    let config = json!({"opportunities": {"file": "trace"}, "outages": [{"from": "2ms", "until": "5ms"}]});
+    let service = read(config, "1\n").unwrap();
+    let milli = |from, to| (from * MILLI, to * MILLI);
+    assert_eq!(sent(&service, &[(0, 1500), (0, 2000), (0, 9)]), [milli(1, 1), milli(5, 6), milli(6, 6)]);
+    assert_eq!(service.bits(rng(), [at(0), at(10 * MILLI)]), 7.0 * 12_000.0);
+}
+
+#[test]
+fn a_burst_begins_when_it_is_full_or_has_been_waited_for_and_ends_when_nothing_waits() {
+    let bursts = |more: Value| {
+        let mut table = json!({"packets": 3, "max_wait": "5ms"});
+        table.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        service(json!({"aggregation": table}))
+    };
+    let arrivals: Vec<(u64, u16)> = [0, 1000, 2000, 4000, 9500].map(|micros| (micros * 1000, 1000)).into();
+    // Three wait at 2 ms. The fourth waits until 10 ms, when its wait has lasted 5 ms since the line rested at 5 ms.
+    let micros =
+        |list: &[(u64, u64)]| list.iter().map(|&(from, to)| (from / 1000, to / 1000)).collect::<Vec<_>>();
+    let found = micros(&sent(&bursts(json!({})), &arrivals));
+    assert_eq!(found, [(2000, 3000), (3000, 4000), (4000, 5000), (10_000, 11_000), (11_000, 12_000)]);
+    let found = micros(&sent(&bursts(json!({"gap": "100us"})), &arrivals));
+    assert_eq!(found, [(2100, 3100), (3100, 4100), (4100, 5100), (10_200, 11_200), (11_200, 12_200)]);
+    let found = micros(&sent(&bursts(json!({"bytes": "1500B"})), &arrivals[..3]));
+    assert_eq!(found, [(1000, 2000), (2000, 3000), (8000, 9000)], "two packets are enough bytes");
+    let outage = json!({"aggregation": {"packets": 2, "max_wait": "1ms"}, "outages": [{"from": "0s", "until": "3ms"}]});
+    let found = micros(&sent(&service(outage), &[(0, 1000), (100_000, 1000), (200_000, 1000)]));
+    assert_eq!(found, [(3000, 4000), (4000, 5000), (6000, 7000)]);
+}
+
+#[test]
+fn a_burst_is_waited_for_as_long_as_the_line_has_nothing_to_send() {
+    // Ten packets wait: bursts follow one another without a wait, each after a gap.
+    let config = json!({"aggregation": {"packets": 5, "max_wait": "5ms", "gap": "1ms"}});
+    let arrivals: Vec<(u64, u16)> = (0..12).map(|_| (0, 1000)).collect();
+    let starts: Vec<u64> = sent(&service(config), &arrivals).iter().map(|(start, _)| start / MILLI).collect();
+    assert_eq!(starts, [1, 2, 3, 4, 5, 7, 8, 9, 10, 11, 18, 19]);
+}
+
+#[test]
+fn what_a_line_can_send_is_counted() {
+    let steps = json!({"rate_steps": [{"at": "0s", "rate": "1Mbps"}, {"at": "2ms", "rate": "3Mbps"}], "rate_repeat": "4ms"});
+    let bits = |service: Service, from: u64, to: u64| service.bits(rng(), [at(from * MILLI), at(to * MILLI)]);
+    assert_eq!(bits(service(steps.clone()), 0, 4), 8000.0);
+    assert_eq!(bits(service(steps.clone()), 3, 9), 3000.0 + 8000.0 + 1000.0);
+    let config = <Config as aqm_net::Parameter>::read(steps).unwrap();
+    let schedule = config.schedule(|_| None).unwrap();
+    assert_eq!(schedule.mean_rate(Span::from_millis(50)), Some(Rate::from_bps(2_000_000)));
+    let later = json!({"rate_steps": [{"at": "1s", "rate": "1Mbps"}]});
+    let config = <Config as aqm_net::Parameter>::read(later).unwrap();
+    assert_eq!(config.schedule(|_| None).unwrap().mean_rate(Span::from_millis(50)), None);
+    let seldom = <Config as aqm_net::Parameter>::read(json!({"opportunities": {"file": "trace"}})).unwrap();
+    let schedule = seldom.schedule(|_| Some("3600000\n")).unwrap();
+    assert_eq!(schedule.mean_rate(Span::from_millis(50)), Some(Rate::default()), "less than may be written");
+    assert_eq!(seldom.service(Rate::LEAST, schedule).unwrap().peak(), Rate::LEAST);
+}
+
+#[test]
+fn a_file_of_rates_is_read_with_its_units() {
+    let of = |content: &str| read(json!({"rate_file": "rates.csv"}), content).unwrap();
+    for content in [
+        "0,8000000\n0.002,16000000\n",
+        "\u{feff}time_s,rate_kbps\n0,8000\n# faster\n0.002,16e3\n",
+        "time_s,rate_mbps\n0,8\n2ms,16Mbps # as text",
+        "0 8Mbps\n\n0.002 16000kbps\n",
+    ] {
+        let found = sent(&of(content), &[(0, 1000), (2 * MILLI, 1000)]);
+        assert_eq!(found, [(0, MILLI), (2 * MILLI, 2_500_000)], "{content}");
+    }
+}
+
+#[test]
+fn what_is_wrong_with_a_line_is_told() {
+    for (config, content, told) in [
+        (
+            json!({"rate_steps": [{"at": "1s", "rate": "1Mbps"}, {"at": "1s"}]}),
+            "",
+            "rate_steps.1.rate: is missing",
+        ),
+        (
+            json!({"rate_steps": [{"at": "2s", "rate": "1Mbps"}, {"at": "1s", "rate": "0bps"}]}),
+            "",
+            "rate_steps.1.at: must be later than that of the step before, 2s",
+        ),
+        (json!({"rate_repeat": "1s"}), "", "rate_repeat: says when steps come again"),
+        (
+            json!({"rate_steps": [{"at": "2s", "rate": "1Mbps"}], "rate_repeat": "2s"}),
+            "",
+            "rate_repeat: must be longer than the last step, 2s",
+        ),
+        (
+            json!({"rate_file": "f", "rate_repeat": "1us"}),
+            "0,1000\n1e-7,2000\n",
+            "rate_repeat: must be at least 2us: 1us for each step",
+        ),
+        (json!({"rate_file": "f"}), "1,5\n1,6\n", "rate_file: line 1: `5bps` must be between 16bps"),
+        (
+            json!({"rate_file": "f"}),
+            "1,50\n1,60\n",
+            "rate_file: line 2: `1` must be later than the line before, 1s",
+        ),
+        (json!({"rate_file": "f"}), "0,0\n1,0\n", "rate_file: the line never sends"),
+        (
+            json!({"rate_steps": [{"at": "0s", "rate": "0bps"}], "rate_repeat": "1s"}),
+            "",
+            "rate_steps: the line never sends",
+        ),
+        (
+            json!({"rate_file": "f"}),
+            "0,-3",
+            "rate_file: line 1: `-3bps` must be a finite number, zero or more",
+        ),
+        (json!({"rate_file": "f"}), "1,2,3", "rate_file: line 1: has 3 columns"),
+        (json!({"rate_file": "f"}), "rate_bps,time_s\n1,50", "rate_file: line 1: `rate_bps` is not a number"),
+        (json!({"rate_file": "f"}), "# none", "rate_file: has no steps"),
+        (
+            json!({"rate_file": "f", "rate_steps": [{"at": "1s", "rate": "0bps"}]}),
+            "0,16",
+            "rate_file: write either",
+        ),
+        (json!({"opportunities": {}}), "", "opportunities.file: is missing"),
+        (json!({"opportunities": {"file": "f"}}), "", "opportunities.file: has no lines"),
+        (json!({"opportunities": {"file": "f"}}), "0\n0\n", "opportunities.file: ends at 0"),
+        (json!({"opportunities": {"file": "f"}}), "1\n\n2\n", "opportunities.file: line 2: `` must be"),
+        (
+            json!({"opportunities": {"file": "f"}}),
+            "3\n2\n",
+            "opportunities.file: line 2: 2 is before the line above, 3",
+        ),
+        (json!({"opportunities": {"file": "f", "bytes": "4B"}}), "1", "opportunities.overhead: must be less"),
+        (
+            json!({"opportunities": {"file": "f"}, "rate_steps": [{"at": "1s", "rate": "0bps"}], "aggregation": {}}),
+            "1",
+            "opportunities: say when the line sends",
+        ),
+        (json!({"outages": [{"until": "1s"}]}), "", "outages.0.from: is missing"),
+        (
+            json!({"outages": [{"from": "1s", "until": "1s"}]}),
+            "",
+            "outages.0.until: must be later than `from`",
+        ),
+        (json!({"random_outages": {"mean_up": "0s"}}), "", "random_outages.mean_up: must be at least 1us"),
+        (json!({"aggregation": {"packets": 0}}), "", "aggregation.packets: must be at least 1"),
+    ] {
+        let found = problems(config.clone(), content);
+        assert!(found.starts_with(told), "{config}: {found}");
+    }
+}

@@ -1,0 +1,299 @@
+//! What the kernel knows of the TCP connections of a network namespace: socket diagnostics.
+//!
+//! Linux, sock_diag(7); `struct tcp_info` of `linux/tcp.h`. What `ss -ti` shows, without a program to start, and
+//! without a privilege: so it is where windows come from if no program may be loaded that writes them into packets
+//! ([`crate::tcp::bpf`]). What is read so is some milliseconds old.
+
+use std::net::{IpAddr, Ipv4Addr, SocketAddrV4};
+
+use aqm_net::Span;
+use netlink_packet_core::{NLM_F_DUMP, NLM_F_REQUEST, NetlinkHeader, NetlinkMessage, NetlinkPayload};
+use netlink_packet_sock_diag::inet::nlas::Nla;
+use netlink_packet_sock_diag::inet::{ExtensionFlags, InetRequest, InetResponse, SocketId, StateFlags};
+use netlink_packet_sock_diag::{AF_INET, AF_INET6, IPPROTO_TCP, SockDiagMessage};
+use netlink_sys::protocols::NETLINK_SOCK_DIAG;
+use netlink_sys::{Socket, SocketAddr};
+
+use crate::LiveError;
+
+/// What the kernel knows of a connection at one of its ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TcpState {
+    /// Its own address and port.
+    pub local: SocketAddrV4,
+    /// Those of the other end.
+    pub remote: SocketAddrV4,
+    /// Congestion window, in segments.
+    pub cwnd: u32,
+    /// Segments that were sent and are not acknowledged.
+    pub in_flight: u32,
+    /// Slow-start threshold, in segments; missing while there is none.
+    pub ssthresh: Option<u32>,
+    /// Smoothed round-trip time; zero before the first sample.
+    pub srtt: Span,
+    /// Retransmission timeout.
+    pub rto: Span,
+    /// Segments sent again so far.
+    pub retransmissions: u32,
+    /// Retransmission timer expiries so far; missing before Linux 6.7.
+    pub timeouts: Option<u16>,
+}
+
+/// The congestion control of a connection at one of its ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Controlled<'a> {
+    /// A number that no other socket of the machine has had.
+    pub socket: u64,
+    /// The address of the other end.
+    pub remote: Ipv4Addr,
+    /// The name of its congestion control.
+    pub control: &'a str,
+}
+
+/// A way to ask for the connections of one network namespace.
+pub struct SocketDiagnostics {
+    socket: Socket,
+    /// The number of the last question.
+    number: u32,
+    asked: Vec<u8>,
+    answer: Vec<u8>,
+}
+
+const REMEDY: &str = "load the module (`modprobe tcp_diag`)";
+
+/// What begins every complaint.
+const WHAT: &str = "cannot read the state of TCP connections by socket diagnostics";
+
+impl SocketDiagnostics {
+    /// For the network namespace of the calling thread; any thread may ask.
+    ///
+    /// # Errors
+    /// If the kernel has no socket diagnostics.
+    pub fn open() -> Result<Self, LiveError> {
+        let open = || {
+            let mut socket = Socket::new(NETLINK_SOCK_DIAG)?;
+            socket.bind_auto()?;
+            socket.connect(&SocketAddr::new(0, 0))?;
+            Ok(socket)
+        };
+        let socket = open()
+            .map_err(|error: std::io::Error| LiveError::new(WHAT, format_args!("{error}; {REMEDY}")))?;
+        // The kernel fills a message of at most this size; the rest follows in further ones.
+        Ok(Self { socket, number: 0, asked: Vec::new(), answer: vec![0; 1 << 16] })
+    }
+
+    /// Shows every open connection over IPv4. The kernel walks the table where it finds connections, and namespaces
+    /// share that of the machine (milliseconds) unless they have one of their own (some microseconds, and 1.5 for
+    /// each connection): `tcp_child_ehash_entries` of the namespace that they are made from.
+    ///
+    /// # Errors
+    /// If the kernel refuses.
+    pub fn dump(&mut self, mut show: impl FnMut(&TcpState)) -> Result<(), LiveError> {
+        self.ask(AF_INET, ExtensionFlags::INFO, |response| {
+            if let Some(state) = state(response) {
+                show(&state);
+            }
+        })
+    }
+
+    /// Shows the congestion control of every open connection over IPv4, those of sockets for IPv6 included.
+    ///
+    /// # Errors
+    /// If the kernel refuses.
+    pub fn dump_controls(&mut self, mut show: impl FnMut(&Controlled)) -> Result<(), LiveError> {
+        let mut show = |response: &InetResponse| {
+            if let Some(connection) = controlled(response) {
+                show(&connection);
+            }
+        };
+        self.ask(AF_INET, ExtensionFlags::CONG, &mut show)?;
+        // A kernel without IPv6 has no such sockets, and says so.
+        let _ = self.ask(AF_INET6, ExtensionFlags::CONG, show);
+        Ok(())
+    }
+
+    /// Asks for every open connection of a family of addresses.
+    fn ask(
+        &mut self,
+        family: u8,
+        extensions: ExtensionFlags,
+        mut show: impl FnMut(&InetResponse),
+    ) -> Result<(), LiveError> {
+        let failed = |reason: &dyn std::fmt::Display| LiveError::new(WHAT, reason);
+        // What is left of an answer that was given up has another number.
+        self.number = self.number.wrapping_add(1);
+        let number = self.number;
+        let request = request(number, family, extensions);
+        self.asked.resize(request.buffer_len(), 0);
+        request.serialize(&mut self.asked);
+        self.socket.send(&self.asked, 0).map_err(|error| failed(&error))?;
+        loop {
+            let length = self.socket.recv(&mut &mut self.answer[..], 0).map_err(|error| failed(&error))?;
+            let mut rest = self.answer.get(..length).unwrap_or_default();
+            while !rest.is_empty() {
+                let message =
+                    NetlinkMessage::<SockDiagMessage>::deserialize(rest).map_err(|error| failed(&error))?;
+                // Messages begin at multiples of four bytes.
+                let taken = (message.header.length as usize).next_multiple_of(4).max(4);
+                rest = rest.get(taken..).unwrap_or_default();
+                if message.header.sequence_number != number {
+                    continue;
+                }
+                match message.payload {
+                    NetlinkPayload::InnerMessage(SockDiagMessage::InetResponse(response)) => {
+                        show(&response);
+                    }
+                    NetlinkPayload::Done(_) => return Ok(()),
+                    NetlinkPayload::Error(error) => {
+                        return Err(failed(&format_args!("{}; {REMEDY}", error.to_io())));
+                    }
+                    _ => {}
+                }
+            }
+        }
+    }
+}
+
+/// A request for all connections that may have something to send.
+fn request(number: u32, family: u8, extensions: ExtensionFlags) -> NetlinkMessage<SockDiagMessage> {
+    let mut header = NetlinkHeader::default();
+    header.sequence_number = number;
+    header.flags = NLM_F_REQUEST | NLM_F_DUMP;
+    let not_open = StateFlags::LISTEN | StateFlags::CLOSE | StateFlags::TIME_WAIT | StateFlags::SYN_RECV;
+    let inet = InetRequest {
+        family,
+        protocol: IPPROTO_TCP,
+        extensions,
+        states: StateFlags::all().difference(not_open),
+        socket_id: if family == AF_INET6 { SocketId::new_v6() } else { SocketId::new_v4() },
+    };
+    let mut message = NetlinkMessage::new(header, SockDiagMessage::InetRequest(inet).into());
+    message.finalize();
+    message
+}
+
+fn controlled(response: &InetResponse) -> Option<Controlled<'_>> {
+    let id = &response.header.socket_id;
+    let remote = match id.destination_address {
+        IpAddr::V4(address) => address,
+        IpAddr::V6(address) => address.to_ipv4_mapped()?,
+    };
+    let control = response.nlas.iter().find_map(|attribute| match attribute {
+        Nla::Congestion(name) => Some(name.as_str()),
+        _ => None,
+    })?;
+    Some(Controlled { socket: u64::from_ne_bytes(id.cookie), remote, control })
+}
+
+fn state(response: &InetResponse) -> Option<TcpState> {
+    let id = &response.header.socket_id;
+    let (IpAddr::V4(source), IpAddr::V4(destination)) = (id.source_address, id.destination_address) else {
+        return None;
+    };
+    let info = response.nlas.iter().find_map(|attribute| match attribute {
+        Nla::TcpInfo(info) => Some(info),
+        _ => None,
+    })?;
+    // Where they stand in `struct tcp_info`, which only grows at its end.
+    let word = |at: usize| info.get(at..)?.first_chunk().map(|bytes| u32::from_ne_bytes(*bytes));
+    let half_word = |at: usize| info.get(at..)?.first_chunk().map(|bytes| u16::from_ne_bytes(*bytes));
+    let micros = |value: u32| Span::from_nanos(u64::from(value) * 1000);
+    /// What the kernel has for "no threshold yet".
+    const INFINITE: u32 = 0x7fff_ffff;
+    Some(TcpState {
+        local: SocketAddrV4::new(source, id.source_port),
+        remote: SocketAddrV4::new(destination, id.destination_port),
+        rto: micros(word(8)?),
+        srtt: micros(word(68)?),
+        ssthresh: word(76).filter(|&segments| segments < INFINITE),
+        cwnd: word(80)?,
+        in_flight: word(24)?,
+        retransmissions: word(100)?,
+        timeouts: half_word(240),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::router::ip::{Transport, parse};
+    use crate::tcp::bpf::tests::{CLIENT, PORT, SERVER, TestHost, connect, pump, serve, two_hosts};
+    use std::io::Write as _;
+    use std::net::{Shutdown, TcpListener, TcpStream};
+
+    fn connections(diagnostics: &mut SocketDiagnostics) -> Vec<TcpState> {
+        let mut all = Vec::new();
+        diagnostics.dump(|state| all.push(*state)).unwrap();
+        all
+    }
+
+    #[test]
+    fn the_window_of_a_sender_is_told_while_it_sends() {
+        let Some(mut hosts) = two_hosts() else { return };
+        let mut diagnostics = hosts[0].run(SocketDiagnostics::open).join().unwrap().unwrap();
+        assert_eq!(connections(&mut diagnostics), [], "the namespace is new");
+        let server = serve(&hosts[1], 1);
+        let client = hosts[0].run(|| {
+            let mut stream = connect();
+            stream.write_all(&[0; 600_000]).unwrap();
+            stream.shutdown(Shutdown::Write).unwrap();
+            stream
+        });
+        let (mut seen, mut data) = (Vec::new(), 0);
+        pump(
+            &mut hosts,
+            || server.is_finished(),
+            |packet| {
+                let Transport::Tcp(tcp) = parse(packet).unwrap().transport else { return true };
+                data += u32::from(tcp.payload > 0);
+                if tcp.payload > 0 && data.is_multiple_of(20) {
+                    seen.extend(connections(&mut diagnostics));
+                }
+                data != 100
+            },
+        );
+        let stream = client.join().unwrap();
+        let local = stream.local_addr().unwrap();
+        drop(stream);
+        assert_eq!(server.join().unwrap(), 600_000);
+        assert!(seen.len() > 15, "{seen:?}");
+        let of = |state: &TcpState| (std::net::SocketAddr::V4(state.local), state.remote);
+        assert!(seen.iter().all(|state| of(state) == (local, SocketAddrV4::new(SERVER, PORT))));
+        assert_eq!(local.ip(), CLIENT);
+        assert_eq!((seen[0].ssthresh, seen[0].retransmissions, seen[0].timeouts.unwrap_or(0)), (None, 0, 0));
+        assert!(seen.iter().all(|state| (1..2000).contains(&state.cwnd)), "{seen:?}");
+        assert!(seen.windows(2).any(|pair| pair[1].cwnd > pair[0].cwnd), "it grows: {seen:?}");
+        let last = seen.last().unwrap();
+        assert!(last.retransmissions >= 1 && last.ssthresh.is_some(), "one packet was lost: {last:?}");
+        assert!(last.srtt > Span::ZERO && last.rto >= Span::from_millis(200), "{last:?}");
+    }
+
+    /// Processor time of dumps of so many sockets, in the namespace of the calling thread.
+    fn measure(what: &str, connections: &[usize]) {
+        let mut diagnostics = SocketDiagnostics::open().unwrap();
+        let listener = TcpListener::bind(("127.0.0.1", PORT)).unwrap();
+        let mut open = Vec::new();
+        for &connections in connections {
+            while open.len() < connections {
+                open.push(TcpStream::connect(("127.0.0.1", PORT)).unwrap());
+                open.push(listener.accept().unwrap().0);
+            }
+            let (rounds, mut count) = (200, 0);
+            let spent = crate::router::ip::tests::processor_time(|| {
+                for _ in 0..rounds {
+                    diagnostics.dump(|_| count += 1).unwrap();
+                }
+            });
+            eprintln!("{what}, {} sockets: {:?}", count / rounds, spent / rounds);
+        }
+    }
+
+    #[test]
+    #[ignore = "a measurement"]
+    fn how_long_a_dump_takes() {
+        for (what, own_table) in [("the machine's table", false), ("a table of its own", true)] {
+            let Some(host) = TestHost::new(CLIENT, own_table) else { return };
+            host.run(move || measure(what, &[0, 2, 10, 100, 1000])).join().unwrap();
+        }
+    }
+}

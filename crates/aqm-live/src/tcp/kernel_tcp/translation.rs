@@ -1,0 +1,438 @@
+//! What the parameters of a `[tcp]` table become in the kernel, and which of them it refuses.
+//!
+//! Linux, `tcp_output.c`, `tcp_input.c`, `tcp_minisocks.c`, `tcp_recovery.c`. A parameter that describes what Linux
+//! does anyway must be as in the profile `linux-6`; `SETTABLE` lists those that can be set.
+
+use std::collections::BTreeMap;
+
+use aqm_net::{ConfigError, ConfigErrors, ErrorCollector, Size, Span};
+use aqm_tcp::Config;
+use aqm_tcp::config::connection::Connection;
+use aqm_tcp::config::cwnd::IdleRestart;
+use aqm_tcp::config::ecn::EcnMode;
+use aqm_tcp::config::receiver::{DelayedAck, Receiver};
+use aqm_tcp::config::recovery::{Frto, Recovery, RecoveryKind, Undo};
+use aqm_tcp::config::sack::Dsack;
+use serde_json::Value;
+
+use super::{ALWAYS, Kernel, KernelTcp, RouteSettings};
+use crate::router::buffers::MTU;
+
+/// Headers of IPv4 and TCP without options, in bytes.
+const HEADERS: u32 = 40;
+
+/// The least segment that Linux sends, in bytes of payload (`tcp_min_snd_mss` and its options).
+const LEAST_MSS: u64 = 88;
+
+/// What the option for timestamps adds to every segment, in bytes (RFC 7323, appendix A).
+const TIMESTAMPS: u32 = 12;
+
+/// The receive buffer that Linux begins with, in bytes, unless told otherwise (`tcp_rmem`).
+const DEFAULT_BUFFER: u64 = 131_072;
+
+/// The parameters that a setting of the kernel stands for, or that describe what another one implies.
+const SETTABLE: &[&str] = &[
+    "congestion_control.hystart",
+    "congestion_control.kind",
+    "connection.ack_size",
+    "connection.header",
+    "connection.max_retries",
+    "connection.max_syn_retries",
+    "connection.mss",
+    "connection.syn_size",
+    "cwnd.idle_restart",
+    "cwnd.initial",
+    "cwnd.initial_after_syn_loss",
+    "ecn.mode",
+    "receiver.delayed_ack",
+    "receiver.delayed_ack_timer",
+    "receiver.first_window",
+    "receiver.quick_acks",
+    "receiver.window",
+    "recovery.dupthresh",
+    "recovery.frto",
+    "recovery.kind",
+    "recovery.undo",
+    "rto.max",
+    "rto.min",
+    "rto.tick",
+    "sack.dsack",
+];
+
+/// The parameters that only a simulated run has.
+const SIMULATED: &[&str] = &["cwnd.hint", "receiver.sack_delay", "rto.tick_phase"];
+
+/// The parameters of recovery that say nothing of connections with SACK.
+const WITHOUT_SACK: &[&str] =
+    &["recovery.exit_window", "recovery.inflation", "recovery.max_burst", "recovery.partial_ack_timer"];
+
+impl KernelTcp {
+    /// The settings that make a `kernel` do what `config` says, in whose lengths `link_header` bytes are the link's.
+    ///
+    /// # Errors
+    /// Every parameter that it cannot be made to do, with what it can.
+    pub fn of(config: &Config, kernel: &Kernel, link_header: Size) -> Result<Self, ConfigErrors> {
+        let (nearest, refused) = Self::nearest(config, kernel, link_header, None);
+        refused.finish(nearest)
+    }
+
+    /// The settings that come nearest to `config`, and where they fall short of it. With a `control` that is the
+    /// congestion control, whatever `config` says.
+    pub fn nearest(
+        config: &Config,
+        kernel: &Kernel,
+        link_header: Size,
+        control: Option<&str>,
+    ) -> (Self, ErrorCollector) {
+        let refused = ErrorCollector::default();
+        let mut translation = Translation { config, kernel, link_header, control, refused };
+        let route = translation.route();
+        let sysctls = translation.sysctls(&route);
+        translation.hystart();
+        translation.compare_the_rest();
+        let control = translation.control().to_owned();
+        (Self { sysctls, route, control, free_choice: false }, translation.refused)
+    }
+}
+
+struct Translation<'a> {
+    config: &'a Config,
+    kernel: &'a Kernel,
+    /// Of each length on the wire, the bytes of the link's own header.
+    link_header: Size,
+    /// The congestion control in place of that of `config`.
+    control: Option<&'a str>,
+    refused: ErrorCollector,
+}
+
+impl Translation<'_> {
+    fn route(&mut self) -> RouteSettings {
+        let Config { cwnd, rto, receiver, ecn, .. } = self.config;
+        let mss = self.mss();
+        let (window, first_window) = self.windows(mss);
+        self.check(
+            cwnd.initial_after_syn_loss == cwnd.initial,
+            "cwnd.initial_after_syn_loss",
+            format_args!("must be as cwnd.initial, {}: Linux forgives the loss of one SYN", cwnd.initial),
+        );
+        let rto_min_ms = rto.min.nanos() / 1_000_000;
+        self.check(
+            (1..=120_000).contains(&rto_min_ms) && Span::from_millis(rto_min_ms) == rto.min,
+            "rto.min",
+            format_args!("must be whole milliseconds, 1ms to 120s, not {}", rto.min),
+        );
+        RouteSettings {
+            advmss: mss + if self.has_timestamps() { TIMESTAMPS } else { 0 },
+            initcwnd: u32::try_from(cwnd.initial).unwrap_or(u32::MAX),
+            initrwnd: first_window,
+            window,
+            rto_min_ms: u32::try_from(rto_min_ms.clamp(1, 120_000)).unwrap_or_default(),
+            congctl: Some(self.control().to_owned()),
+            ecn: ecn.mode == EcnMode::On,
+            quickack: receiver.delayed_ack == DelayedAck::Off,
+        }
+    }
+
+    fn sysctls(&mut self, route: &RouteSettings) -> BTreeMap<&'static str, String> {
+        let mut sysctls: BTreeMap<_, _> =
+            ALWAYS.iter().map(|(name, value)| (*name, (*value).to_owned())).collect();
+        let buffer = self.receive_buffer(route.window);
+        // A window that is given grows by two segments with each that comes, and meanwhile every one is
+        // acknowledged at once (`tcp_grow_window`); one that finds its size does so only while it must.
+        let finds_its_size = self.config.receiver.first_window.is_none() && buffer > DEFAULT_BUFFER;
+        let first_buffer = if finds_its_size { DEFAULT_BUFFER } else { buffer };
+        let Recovery { kind, dupthresh, frto, .. } = self.config.recovery;
+        let rack = self.rack();
+        let on = |flag: bool| u32::from(flag).to_string();
+        let (syn_retries, retries) = self.retries();
+        let restart = self.idle_restart();
+        self.check((1..=300).contains(&dupthresh), "recovery.dupthresh", "must be 1 to 300");
+        sysctls.extend([
+            ("ipv4/tcp_rmem", format!("4096 {first_buffer} {buffer}")),
+            ("ipv4/tcp_moderate_rcvbuf", on(finds_its_size)),
+            ("ipv4/tcp_timestamps", on(self.has_timestamps())),
+            ("ipv4/tcp_window_scaling", on(self.window_scaling())),
+            ("ipv4/tcp_sack", on(kind.has_sack())),
+            ("ipv4/tcp_dsack", on(self.has_dsack())),
+            ("ipv4/tcp_recovery", on(rack)),
+            ("ipv4/tcp_early_retrans", if rack { "3" } else { "0" }.to_owned()),
+            ("ipv4/tcp_frto", if frto == Frto::On { "2" } else { "0" }.to_owned()),
+            ("ipv4/tcp_reordering", dupthresh.clamp(1, 300).to_string()),
+            ("ipv4/tcp_slow_start_after_idle", on(restart)),
+            ("ipv4/tcp_ecn", on(route.ecn)),
+            ("ipv4/tcp_syn_retries", syn_retries.to_string()),
+            ("ipv4/tcp_synack_retries", syn_retries.to_string()),
+            ("ipv4/tcp_retries2", retries.to_string()),
+            ("ipv4/tcp_orphan_retries", retries.to_string()),
+        ]);
+        let max = self.rto_max();
+        if self.kernel.has_rto_max {
+            sysctls.insert("ipv4/tcp_rto_max_ms", max.to_string());
+        }
+        sysctls
+    }
+
+    /// The congestion control.
+    fn control(&self) -> &str {
+        self.control.unwrap_or(self.config.congestion_control.kind())
+    }
+
+    /// Whether CUBIC leaves slow start early, which no host can set for itself.
+    fn hystart(&mut self) {
+        if self.control.is_some() {
+            return;
+        }
+        let asked = self.leaf("congestion_control.hystart");
+        let has = if self.kernel.hystart == Some(false) { "off" } else { "linux" };
+        self.check(
+            asked.is_null() || asked == has,
+            "congestion_control.hystart",
+            format_args!(
+                "must be {has}, not {}: so it is on this machine, in /sys/module/tcp_cubic/parameters/hystart",
+                word(&asked)
+            ),
+        );
+    }
+
+    fn has_timestamps(&self) -> bool {
+        self.config.connection.header == self.on_the_wire(HEADERS + TIMESTAMPS)
+    }
+
+    /// What a packet of so many bytes is on the wire.
+    fn on_the_wire(&self, bytes: u32) -> Size {
+        Size::from_bytes(u64::from(bytes) + self.link_header.bytes())
+    }
+
+    /// The headers of a packet of data, in bytes, without the link's.
+    fn headers(&self) -> u32 {
+        HEADERS + if self.has_timestamps() { TIMESTAMPS } else { 0 }
+    }
+
+    fn has_dsack(&self) -> bool {
+        self.config.recovery.kind.has_sack() && self.config.sack.dsack == Dsack::On
+    }
+
+    /// Payload of a full segment, in bytes; the sizes of headers go with it.
+    fn mss(&mut self) -> u32 {
+        let Connection { mss, header, ack_size, .. } = self.config.connection;
+        let (without, with) = (self.on_the_wire(HEADERS), self.on_the_wire(HEADERS + TIMESTAMPS));
+        self.check(
+            [without, with].contains(&header),
+            "connection.header",
+            format_args!("must be {without}, or {with} with timestamps, not {header}"),
+        );
+        self.check(
+            ack_size == header,
+            "connection.ack_size",
+            format_args!("must be as connection.header, {header}, not {ack_size}"),
+        );
+        let most = MTU as u64 - u64::from(self.headers());
+        self.check(
+            (LEAST_MSS..=most).contains(&mss.bytes()),
+            "connection.mss",
+            format_args!("must be {LEAST_MSS}B to {most}B, which with headers is the MTU, {MTU}B, not {mss}"),
+        );
+        u32::try_from(mss.bytes().clamp(LEAST_MSS, most)).unwrap_or_default()
+    }
+
+    /// A SYN on the wire, in bytes: maximum segment size, SACK permitted, timestamps, window scale.
+    fn syn_size(&self, window_scaling: bool) -> Size {
+        let sack_or_timestamps = match (self.has_timestamps(), self.config.recovery.kind.has_sack()) {
+            (true, _) => TIMESTAMPS,
+            (false, true) => 4,
+            (false, false) => 0,
+        };
+        self.on_the_wire(HEADERS + 4 + sack_or_timestamps + if window_scaling { 4 } else { 0 })
+    }
+
+    /// Whether windows are scaled, which shows only in the size of a SYN.
+    fn window_scaling(&self) -> bool {
+        self.config.connection.syn_size != self.syn_size(false)
+    }
+
+    /// The receiver's window, in bytes, and what it begins with, in segments.
+    fn windows(&mut self, mss: u32) -> (u32, Option<u32>) {
+        let Receiver { window, first_window, .. } = self.config.receiver;
+        let (with, without) = (self.syn_size(true), self.syn_size(false));
+        let size = self.config.connection.syn_size;
+        self.check(
+            [with, without].contains(&size),
+            "connection.syn_size",
+            format_args!("must be {with}, or {without} without window scaling, not {size}"),
+        );
+        let most = if self.window_scaling() { 65_535 << 14 } else { 65_535 };
+        let bytes = window.saturating_mul(u64::from(mss));
+        self.check(
+            bytes <= most,
+            "receiver.window",
+            format_args!("must be at most {} segments, not {window}", most / u64::from(mss)),
+        );
+        let first = first_window.map(|segments| u32::try_from(segments).unwrap_or(u32::MAX));
+        (u32::try_from(bytes.min(most)).unwrap_or_default(), first)
+    }
+
+    /// The receive buffer that goes with a window of `window` bytes, in bytes.
+    ///
+    /// A buffer counts memory, a window data. A kernel assumes that half of the memory is data until it sees
+    /// segments longer than 536 bytes; from then on it takes the share of the first of them, and since 6.11
+    /// forgets the window that the route allows for the one that the buffer does.
+    fn receive_buffer(&self, window: u32) -> u64 {
+        let mss = self.config.connection.mss;
+        let window = u64::from(window);
+        let buffer = if self.kernel.release >= (6, 11) && mss.bytes() > 536 {
+            let share = (mss.bytes() * 256 / memory_of(mss.bytes() + u64::from(self.headers()))).max(1);
+            // A segment more, which has just come when the window grows, and half of one against rounding.
+            (window + mss.bytes() + mss.bytes() / 2) * 256 / share
+        } else {
+            window * 8
+        };
+        buffer.clamp(4096, i32::MAX as u64)
+    }
+
+    /// Whether losses are found by RACK-TLP.
+    fn rack(&mut self) -> bool {
+        let kind = self.config.recovery.kind;
+        let allowed = if self.kernel.has_sack_without_rack() {
+            "must be rack, sack or newreno"
+        } else {
+            "must be rack, or newreno without SACK; since Linux 6.17 SACK goes with RACK"
+        };
+        let known = match kind {
+            RecoveryKind::Rack | RecoveryKind::NewReno => true,
+            RecoveryKind::Sack => self.kernel.has_sack_without_rack(),
+            RecoveryKind::Tahoe | RecoveryKind::Reno => false,
+        };
+        let word = word(&self.leaf("recovery.kind"));
+        self.check(known, "recovery.kind", format_args!("{allowed}, not {word}"));
+        let (undo, allowed) = match (self.has_timestamps(), self.has_dsack()) {
+            (true, _) => (Undo::DsackOrTimestamps, "must be dsack-or-timestamps"),
+            (false, true) => (Undo::Dsack, "must be dsack"),
+            (false, false) => (self.config.recovery.undo, ""),
+        };
+        self.check(
+            self.config.recovery.undo == undo,
+            "recovery.undo",
+            format_args!(
+                "{allowed}: Linux takes a needless reduction back whenever D-SACK or timestamps show it"
+            ),
+        );
+        kind == RecoveryKind::Rack
+    }
+
+    /// How often SYNs and data are sent again.
+    fn retries(&mut self) -> (u32, u32) {
+        let Connection { max_syn_retries, max_retries, .. } = self.config.connection;
+        let limited =
+            |retries: Option<u32>, most| retries.is_some_and(|retries| (1..=most).contains(&retries));
+        self.check(limited(max_syn_retries, 127), "connection.max_syn_retries", "must be 1 to 127");
+        self.check(limited(max_retries, 255), "connection.max_retries", "must be 1 to 255");
+        (max_syn_retries.unwrap_or(127).clamp(1, 127), max_retries.unwrap_or(255).clamp(1, 255))
+    }
+
+    fn idle_restart(&mut self) -> bool {
+        let restart = self.config.cwnd.idle_restart;
+        let known = matches!(restart, IdleRestart::Off | IdleRestart::InitialWindow);
+        self.check(known, "cwnd.idle_restart", "must be initial-window or off");
+        restart != IdleRestart::Off
+    }
+
+    /// The greatest RTO, in milliseconds; what concerns the clock of the kernel is checked with it.
+    fn rto_max(&mut self) -> u64 {
+        let (max, tick) = (self.config.rto.max, self.config.rto.tick);
+        let ms = max.nanos() / 1_000_000;
+        let least = if self.kernel.has_rto_max { 1000 } else { 120_000 };
+        let settable = (least..=120_000).contains(&ms) && Span::from_millis(ms) == max;
+        let allowed = if self.kernel.has_rto_max { "1s to 120s, in whole milliseconds" } else { "120s" };
+        self.check(settable, "rto.max", format_args!("must be {allowed}, not {max}"));
+        self.check(
+            tick == self.kernel.tick,
+            "rto.tick",
+            format_args!("must be that of the kernel, {}, not {tick}", self.kernel.tick),
+        );
+        self.acknowledgements();
+        ms.clamp(least, 120_000)
+    }
+
+    fn acknowledgements(&mut self) {
+        let Receiver { delayed_ack, delayed_ack_timer, quick_acks, .. } = self.config.receiver;
+        if delayed_ack == DelayedAck::Off {
+            return;
+        }
+        self.check(
+            delayed_ack == DelayedAck::Adaptive,
+            "receiver.delayed_ack",
+            format_args!("must be adaptive or off, not {}", word(&self.leaf("receiver.delayed_ack"))),
+        );
+        let same = delayed_ack_timer == Span::from_millis(40);
+        self.check(same, "receiver.delayed_ack_timer", format_args!("must be 40ms, not {delayed_ack_timer}"));
+        self.check(quick_acks == 16, "receiver.quick_acks", format_args!("must be 16, not {quick_acks}"));
+    }
+
+    /// Compares what cannot be set with what Linux does.
+    fn compare_the_rest(&mut self) {
+        let sack = self.config.recovery.kind.has_sack();
+        let linux = linux_with(self.config.congestion_control.kind());
+        for (path, value) in leaves(&self.config.to_value()) {
+            let group = path.split('.').next().unwrap_or_default();
+            let says_nothing = SETTABLE.contains(&path.as_str())
+                || SIMULATED.contains(&path.as_str())
+                || (sack && WITHOUT_SACK.contains(&path.as_str()))
+                || (!sack && group == "sack")
+                || (self.control.is_some() && group == "congestion_control")
+                || (self.config.ecn.mode == EcnMode::Off && group == "ecn");
+            let expected = linux.get(&path);
+            if !says_nothing && expected != Some(&value) {
+                let (expected, value) = (word(expected.unwrap_or(&Value::Null)), word(&value));
+                let problem =
+                    format!("must be {expected}, not {value}: so does Linux, and it has no setting for it");
+                self.refused.add(ConfigError::at(path, problem));
+            }
+        }
+    }
+
+    /// What the table says at a path.
+    fn leaf(&self, path: &str) -> Value {
+        leaves(&self.config.to_value()).remove(path).unwrap_or_default()
+    }
+
+    fn check(&mut self, condition: bool, place: &str, problem: impl std::fmt::Display) {
+        self.refused.check(condition, place, problem);
+    }
+}
+
+/// The memory that the kernel takes for a packet of `length` bytes, more than 576, that is written to a TUN device: the
+/// next power of two that holds it, what is left free before it (`NET_SKB_PAD`) and a `skb_shared_info`; and a
+/// `sk_buff`.
+fn memory_of(length: u64) -> u64 {
+    ((length + 64).next_multiple_of(64) + 320).next_power_of_two() + 256
+}
+
+/// What today's Linux does with this congestion control, by path.
+fn linux_with(control: &str) -> BTreeMap<String, Value> {
+    let table = serde_json::json!({ "profile": "linux-6", "congestion_control": { "kind": control } });
+    aqm_tcp::read(table).map(|config| leaves(&config.to_value())).unwrap_or_default()
+}
+
+/// The values of a table by their paths.
+fn leaves(table: &Value) -> BTreeMap<String, Value> {
+    let mut leaves = BTreeMap::new();
+    let groups = table.as_object().into_iter().flatten();
+    for (group, parameters) in groups {
+        for (name, value) in parameters.as_object().into_iter().flatten() {
+            leaves.insert(format!("{group}.{name}"), value.clone());
+        }
+    }
+    leaves
+}
+
+/// A value as a scenario has it, without quotes.
+fn word(value: &Value) -> String {
+    match value {
+        Value::Null => "left out".to_owned(),
+        Value::String(text) => text.clone(),
+        other => other.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests;

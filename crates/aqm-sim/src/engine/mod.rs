@@ -1,0 +1,12 @@
+//! The event engine: what happens in a run, in which order, and the queue of events.
+//!
+//! `event.rs` has the tie rule of events of one nanosecond. `event_queue.rs` keeps packets in lanes (`ring.rs`) and
+//! everything else in a timing wheel (`wheel.rs`). `prefetch.rs` and `huge_pages.rs` give hints to the processor and
+//! the operating system.
+
+pub(crate) mod event;
+pub(crate) mod event_queue;
+pub(crate) mod huge_pages;
+pub(crate) mod prefetch;
+pub(crate) mod ring;
+pub(crate) mod wheel;

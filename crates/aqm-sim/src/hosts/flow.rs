@@ -1,0 +1,573 @@
+//! One flow: its two ends, where its packets go, and what is counted about it.
+//!
+//! The file is long because two fifths of it are tests.
+
+use std::mem::offset_of;
+use std::ops::Range;
+
+use aqm_net::{Instant, Packet, Span};
+use aqm_tcp::Endpoint;
+use aqm_traffic::Transfer;
+
+use crate::engine::event::Timer;
+use crate::hosts::conversation::ConversationState;
+use crate::hosts::counts::{Arrived, Counted};
+use crate::hosts::kept_transfer::KeptTransfer;
+use crate::hosts::side::Side;
+use crate::network::Network;
+use crate::network::payloads::{Contents, Payload};
+use crate::network::transit::InTransit;
+use crate::results::recorder::carries;
+use crate::results::tables::{FlowRow, TransferRow};
+
+/// What stands at the two ends.
+pub(crate) enum Ends {
+    /// A connection, its ends by side.
+    Tcp([Endpoint; 2]),
+    /// A stream of datagrams.
+    Datagrams { sent: u64, arrived: Arrived },
+}
+
+/// The fields stand in the order of use: with very many flows the cost of a packet is that of the
+/// cache lines it touches, here the first and that of the end which the packet has come to.
+#[repr(C, align(64))]
+pub(crate) struct Flow {
+    /// Unique in the run, in the order of opening.
+    pub(crate) number: u32,
+    /// The position of its workload.
+    pub(crate) traffic: u32,
+    /// By side, the first hop of the packets that this end sends.
+    pub(crate) first_hop: [u32; 2],
+    /// Packets under way, in both directions.
+    pub(crate) in_flight: u32,
+    /// Entries of the event queue that will call it.
+    pub(crate) timers: u16,
+    /// Whether its sender's state is sampled.
+    pub(crate) sampled: bool,
+    /// Whether the request it waits for has not arrived.
+    pub(crate) asked_for: bool,
+    /// By side, when the entry that counts calls it; `NEVER` without one.
+    pub(crate) timer_at: [Instant; 2],
+    /// When the first payload byte, and when the last one arrived; `NEVER` until then.
+    pub(crate) first_byte: Instant,
+    pub(crate) completed: Instant,
+    /// How many payload bytes complete it; more than ever arrive if it does not end.
+    pub(crate) goal: u64,
+    pub(crate) ends: Ends,
+    /// When its connection was closed, or given up; `NEVER` until then.
+    pub(crate) closed: Instant,
+    pub(crate) opened: Instant,
+    /// State that few flows have.
+    pub(crate) cold: Option<Box<ColdState>>,
+    pub(crate) dropped: u32,
+    pub(crate) marked: u32,
+    /// Packets that arrived where the data goes in the class of long flows.
+    pub(crate) long: u32,
+    pub(crate) transfer: KeptTransfer,
+}
+
+/// State that is kept apart from its flow, because few flows have it.
+#[derive(Default)]
+pub(crate) struct ColdState {
+    /// What was counted when the measurement began; nothing if it was opened later.
+    pub(crate) before: Counted,
+    pub(crate) conversation: Option<Box<ConversationState>>,
+}
+
+/// A moment, unless it has not come.
+fn came(at: Instant) -> Option<Instant> {
+    (at != Instant::NEVER).then_some(at)
+}
+
+impl ColdState {
+    /// Whether a conversation has exchanges after the present one.
+    pub(crate) fn goes_on(&self) -> bool {
+        self.conversation.as_ref().is_some_and(|conversation| conversation.goes_on())
+    }
+}
+
+impl Flow {
+    /// Which of its bytes a packet needs that arrives on a `side` of it.
+    pub(crate) const fn parts(side: Side) -> [Range<usize>; 2] {
+        let ends = offset_of!(Self, ends);
+        let end = ends + side as usize * size_of::<Endpoint>();
+        [0..ends, end..end + size_of::<Endpoint>()]
+    }
+
+    /// All that was counted so far.
+    pub(crate) fn counted(&self) -> Counted {
+        let (dropped, marked) = (self.dropped.into(), self.marked.into());
+        match &self.ends {
+            Ends::Tcp([sender, receiver]) => {
+                let counts = sender.counts();
+                Counted {
+                    delivered: receiver.received().min(self.goal),
+                    sent: counts.segments_sent + counts.acks_sent,
+                    dropped,
+                    marked,
+                    retransmitted: counts.retransmitted.into(),
+                    timeouts: counts.timeouts.into(),
+                    fast_retransmits: counts.fast_retransmits.into(),
+                    long: self.long.into(),
+                    arrived: Arrived::default(),
+                }
+            }
+            &Ends::Datagrams { sent, arrived } => {
+                Counted { delivered: arrived.bytes, sent, dropped, marked, arrived, ..Counted::default() }
+            }
+        }
+    }
+
+    /// Whether nothing of it is left anywhere, so that its slot can be used again.
+    pub(crate) fn is_over(&self) -> bool {
+        self.in_flight == 0 && self.timers == 0 && self.closed != Instant::NEVER
+    }
+
+    /// Whether its sender knows that all it was opened for has arrived. Not asked of a conversation, whose ends
+    /// have clocks of their own.
+    pub(crate) fn is_acknowledged(&self) -> bool {
+        let Ends::Tcp(ends) = &self.ends else { return false };
+        ends[Side::Sender as usize].acknowledged() >= self.goal && self.conversation().is_none()
+    }
+
+    /// Sends what the end on `side` wants to send, and sets its timer.
+    #[inline(always)]
+    pub(crate) fn pump(
+        &mut self,
+        (side, slot): (Side, u32),
+        now: Instant,
+        net: &mut impl Network,
+        transit: &mut InTransit,
+    ) {
+        let Ends::Tcp(ends) = &mut self.ends else { return };
+        let end = &mut ends[side as usize];
+        let (hop, to) = (self.first_hop[side as usize], side.other());
+        while let Some(segment) = end.poll_transmit(now) {
+            let packet = Packet {
+                id: transit.payloads.put(Payload { contents: Contents::Segment(segment), slot, to }),
+                flow: self.number,
+                hop,
+                bytes: segment.wire,
+                // A bare acknowledgement is not what its sender's window governs.
+                cwnd: if carries(&segment) { end.window_hint() } else { 0 },
+                ecn: segment.ecn,
+                label: self.traffic as u16,
+                ..Packet::default()
+            };
+            self.in_flight += 1;
+            transit.note_sent(&packet, now);
+            net.send(packet, now, transit);
+            if !end.may_transmit() {
+                break;
+            }
+        }
+        let deadline = end.poll_timeout();
+        if end.is_over() && self.closed == Instant::NEVER {
+            let gave_up = ends.iter().any(|end| end.gave_up().is_some());
+            if gave_up || ends.iter().all(Endpoint::is_over) {
+                self.closed = now;
+            }
+        }
+        self.arm(side, slot, deadline, net);
+    }
+
+    /// As `pump`, where it happens seldom.
+    #[cold]
+    pub(crate) fn pump_seldom(
+        &mut self,
+        end: (Side, u32),
+        now: Instant,
+        net: &mut impl Network,
+        transit: &mut InTransit,
+    ) {
+        self.pump(end, now, net, transit);
+    }
+
+    /// Sees to it that the end on `side` is called at `deadline` or before. An entry of the event queue that
+    /// comes too early is set again when it does, so that a deadline that moves with every packet costs nothing.
+    #[inline]
+    fn arm(&mut self, side: Side, slot: u32, deadline: Option<Instant>, net: &mut impl Network) {
+        let at = deadline.unwrap_or(Instant::NEVER);
+        if at < self.timer_at[side as usize] {
+            self.timer_at[side as usize] = at;
+            self.timers += 1;
+            net.set_timer(at, self.number, Timer::End(side, slot));
+        }
+    }
+
+    /// The event queue calls the end on `side`: whether a timer of it expires now.
+    pub(crate) fn is_due(&mut self, side: Side, slot: u32, now: Instant, net: &mut impl Network) -> bool {
+        self.timers -= 1;
+        if self.timer_at[side as usize] != now {
+            return false;
+        }
+        self.timer_at[side as usize] = Instant::NEVER;
+        let deadline = match &self.ends {
+            Ends::Tcp(ends) => ends[side as usize].poll_timeout(),
+            Ends::Datagrams { .. } => None,
+        };
+        if deadline.is_some_and(|at| at > now) {
+            self.arm(side, slot, deadline, net);
+            return false;
+        }
+        deadline.is_some()
+    }
+
+    /// Its conversation, if it has one.
+    pub(crate) fn conversation(&self) -> Option<&ConversationState> {
+        self.cold.as_ref()?.conversation.as_deref()
+    }
+
+    pub(crate) fn conversation_mut(&mut self) -> Option<&mut ConversationState> {
+        self.cold.as_mut()?.conversation.as_deref_mut()
+    }
+
+    /// Begins a conversation on a connection that is not open yet; the client opens it later.
+    pub(crate) fn converse(&mut self, conversation: ConversationState) {
+        self.opened = conversation.asked;
+        self.cold.get_or_insert_default().conversation = Some(Box::new(conversation));
+    }
+
+    /// Sets the timer of what the conversation does next.
+    pub(crate) fn set_conversation_timer(&mut self, at: Instant, slot: u32, net: &mut impl Network) {
+        self.timers += 1;
+        net.set_timer(at, self.number, Timer::Conversation(slot));
+    }
+
+    /// The timer of the conversation expires: an end acts, and has something to send.
+    pub(crate) fn on_conversation_timer(&mut self, now: Instant) -> Side {
+        self.timers -= 1;
+        let counted = self.counted();
+        let conversation = self.cold.as_mut().and_then(|cold| cold.conversation.as_mut());
+        let (Some(conversation), Ends::Tcp(ends)) = (conversation, &mut self.ends) else {
+            unreachable!("only a conversation sets this timer")
+        };
+        conversation.act(ends, counted, now)
+    }
+
+    /// The request, or a part of it that may be all, has arrived.
+    pub(crate) fn on_request(&mut self, slot: u32, now: Instant, net: &mut impl Network) {
+        let Ends::Tcp(ends) = &mut self.ends else { return };
+        let sender = &mut ends[Side::Sender as usize];
+        let received = sender.received();
+        let Some(conversation) = self.cold.as_mut().and_then(|cold| cold.conversation.as_mut()) else {
+            self.asked_for = false;
+            sender.write(self.transfer.bytes(), now);
+            return sender.finish();
+        };
+        if let Some(think) = conversation.on_request(received) {
+            self.asked_for = false;
+            self.set_conversation_timer(now + think, slot, net);
+        }
+    }
+
+    /// The response has arrived: if another exchange follows, the client pauses before it.
+    pub(crate) fn begin_next_exchange(&mut self, slot: u32, now: Instant, net: &mut impl Network) {
+        let host = Transfer::from(self.transfer).host;
+        let Some(conversation) = self.conversation_mut() else { return };
+        let Some(next) = conversation.begin_next_exchange() else { return };
+        self.transfer = conversation.transfer(host).into();
+        self.asked_for = true;
+        self.goal += next.response;
+        (self.first_byte, self.completed) = (Instant::NEVER, Instant::NEVER);
+        self.set_conversation_timer(now + next.pause, slot, net);
+    }
+
+    /// Keeps what was counted so far as what came before the measurement.
+    pub(crate) fn begin_measuring(&mut self) {
+        let counted = self.counted();
+        self.cold.get_or_insert_default().before = counted;
+    }
+
+    pub(crate) fn row(&self, measured: Span) -> FlowRow {
+        let before = self.cold.as_ref().map_or(Counted::default(), |cold| cold.before);
+        let found = self.counted().since(before);
+        let (late, to_come) = self
+            .conversation()
+            .map_or((Span::ZERO, 0), |conversation| (conversation.late, conversation.bytes_to_come()));
+        FlowRow {
+            flow: self.number.into(),
+            traffic: self.traffic,
+            start_s: self.opened.earlier_by(late).seconds(),
+            end_s: came(self.closed).map(Instant::seconds),
+            size_bytes: self.transfer.bytes().map(|_| self.goal + to_come),
+            delivered_bytes: found.delivered,
+            goodput_bps: found.delivered as f64 * 8.0 / measured.seconds(),
+            packets_sent: found.sent,
+            packets_dropped: found.dropped,
+            packets_marked: found.marked,
+            retransmitted: found.retransmitted,
+            timeouts: Some(found.timeouts),
+            fast_retransmits: Some(found.fast_retransmits),
+            datagrams_received: matches!(self.ends, Ends::Datagrams { .. }).then_some(found.arrived.count),
+            mean_delay_s: found.arrived.mean_delay_s(),
+        }
+    }
+
+    /// The row of a transfer of a given size, whose last byte was acknowledged at `acknowledged`, or of the
+    /// present exchange of a conversation once its request was sent. `segments` is what so many bytes need.
+    pub(crate) fn transfer_row(
+        &self,
+        acknowledged: Instant,
+        segments: impl Fn(u64) -> u64,
+    ) -> Option<TransferRow> {
+        let transfer = Transfer::from(self.transfer);
+        let (Ends::Tcp(ends), Some(bytes)) = (&self.ends, transfer.bytes) else { return None };
+        let opener = if transfer.request.is_some() { Side::Receiver } else { Side::Sender };
+        let (asked, late, before) =
+            self.conversation().map_or((self.opened, Span::ZERO, Counted::default()), |conversation| {
+                (conversation.asked, conversation.late, conversation.before)
+            });
+        let asked = came(asked)?;
+        let found = self.counted().since(before);
+        let after = |moment: Option<Instant>| moment.map(|at| at.since(asked).seconds());
+        // A later exchange meets a connection that stands.
+        let handshake = ends[opener as usize].counts().handshake_done.filter(|&at| at >= asked);
+        Some(TransferRow {
+            flow: self.number.into(),
+            traffic: self.traffic,
+            page: transfer.page,
+            start_s: asked.earlier_by(late).seconds(),
+            size_bytes: bytes,
+            segments: segments(bytes),
+            handshake_s: after(handshake),
+            first_byte_s: after(came(self.first_byte)),
+            duration_s: after(came(self.completed)),
+            acknowledged_s: after(came(acknowledged)),
+            packets_sent: found.sent,
+            packets_dropped: found.dropped,
+            packets_marked: found.marked,
+            packets_long: found.long,
+            retransmitted: found.retransmitted,
+            timeouts: Some(found.timeouts),
+            fast_retransmits: Some(found.fast_retransmits),
+            complete: came(self.completed).is_some(),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use aqm_queue::QueueDiscipline;
+
+    use super::*;
+    use crate::network::{HostEvent, LinkSnapshot};
+    use crate::results::recorder::Recorder;
+    use crate::scenario::edges::Edges;
+
+    #[test]
+    fn a_flow_is_four_cache_lines_of_which_each_end_is_one() {
+        assert_eq!((size_of::<Flow>(), size_of::<Endpoint>()), (256, 64));
+        assert_eq!(Flow::parts(Side::Sender), [0..64, 64..128]);
+        assert_eq!(Flow::parts(Side::Receiver), [0..64, 128..192]);
+    }
+
+    /// A network that keeps what it is given: packets by their first hop, and entries of the event queue.
+    #[derive(Default)]
+    struct Kept {
+        packets: Vec<Packet>,
+        timers: Vec<(Instant, Timer)>,
+    }
+
+    impl Network for Kept {
+        fn send(&mut self, packet: Packet, _now: Instant, _transit: &mut InTransit) {
+            self.packets.push(packet);
+        }
+        fn set_timer(&mut self, at: Instant, _flow: u32, timer: Timer) {
+            self.timers.push((at, timer));
+        }
+        fn hold(&mut self, _packet: Packet, _until: Instant) {}
+        fn next(&mut self, _: Instant, _: &mut Packet, _: &mut InTransit) -> Option<(Instant, HostEvent)> {
+            None
+        }
+        fn catch_up(&mut self, _now: Instant, _transit: &mut InTransit) {}
+        fn snapshot(&mut self, _now: Instant) -> Vec<LinkSnapshot> {
+            Vec::new()
+        }
+        fn glance(&self) -> Vec<LinkSnapshot> {
+            Vec::new()
+        }
+        fn disciplines(&self) -> impl Iterator<Item = &dyn QueueDiscipline> {
+            std::iter::empty()
+        }
+        fn edges(&mut self) -> &mut Edges {
+            unreachable!("a flow knows no edges")
+        }
+        fn events(&self) -> u64 {
+            0
+        }
+    }
+
+    /// A flow of 5000 bytes, and what it is told and tells.
+    struct Rig {
+        flow: Flow,
+        net: Kept,
+        transit: InTransit,
+    }
+
+    fn millis(count: u64) -> Instant {
+        Instant::START + Span::from_millis(count)
+    }
+
+    impl Rig {
+        /// A connection that its sender opens at once.
+        fn new() -> Self {
+            let tcp = Arc::new(aqm_tcp::Config::default().build().unwrap());
+            let mut ends = [tcp.endpoint(), tcp.endpoint()];
+            let [sender, receiver] = &mut ends;
+            sender.write(Some(5000), Instant::START);
+            sender.finish();
+            receiver.listen(Instant::START);
+            sender.open(Instant::START);
+            let transfer =
+                Transfer { bytes: Some(5000), request: None, page: None, page_objects: 1, host: 0 };
+            let flow = Flow {
+                number: 7,
+                traffic: 0,
+                first_hop: [10, 20],
+                in_flight: 0,
+                timers: 0,
+                sampled: false,
+                asked_for: false,
+                timer_at: [Instant::NEVER; 2],
+                first_byte: Instant::NEVER,
+                completed: Instant::NEVER,
+                goal: 5000,
+                ends: Ends::Tcp(ends),
+                closed: Instant::NEVER,
+                opened: Instant::START,
+                transfer: transfer.into(),
+                dropped: 0,
+                marked: 0,
+                long: 0,
+                cold: None,
+            };
+            let transit = InTransit::new(Recorder::new(false, vec![false]));
+            Self { flow, net: Kept::default(), transit }
+        }
+
+        fn pump(&mut self, side: Side, now: Instant) {
+            self.flow.pump((side, 3), now, &mut self.net, &mut self.transit);
+        }
+
+        /// All packets under way arrive at `now`, and those that they call forth are under way.
+        fn arrive(&mut self, now: Instant) {
+            for packet in std::mem::take(&mut self.net.packets) {
+                let payload = self.transit.payloads.take(packet.id);
+                self.flow.in_flight -= 1;
+                let (Contents::Segment(segment), Ends::Tcp(ends)) = (payload.contents, &mut self.flow.ends)
+                else {
+                    panic!("a connection sends segments")
+                };
+                ends[payload.to as usize].on_segment(&segment, now);
+                self.pump(payload.to, now);
+            }
+        }
+    }
+
+    #[test]
+    fn a_packet_begins_at_the_first_hop_of_the_end_that_sends_it_and_goes_to_the_other() {
+        let mut rig = Rig::new();
+        rig.pump(Side::Sender, Instant::START);
+        let syn = rig.net.packets[0];
+        assert_eq!((syn.hop, syn.flow, rig.flow.in_flight), (10, 7, 1));
+        assert_eq!(rig.transit.payloads.address(syn.id), (3, Side::Receiver));
+        rig.arrive(millis(50));
+        let answer = rig.net.packets[0];
+        assert_eq!((answer.hop, rig.flow.in_flight), (20, 1));
+        assert_eq!(rig.transit.payloads.address(answer.id), (3, Side::Sender));
+    }
+
+    #[test]
+    fn all_packets_but_bare_acknowledgements_tell_the_window() {
+        let mut rig = Rig::new();
+        rig.pump(Side::Sender, Instant::START);
+        let mut seen = [0, 0];
+        for step in 1..=20 {
+            for packet in &rig.net.packets {
+                let Contents::Segment(segment) = rig.transit.payloads.get(packet.id).contents else {
+                    panic!("a connection sends segments")
+                };
+                assert_eq!(packet.window().is_some(), carries(&segment), "{segment:?}");
+                seen[usize::from(carries(&segment))] += 1;
+            }
+            rig.arrive(millis(50 * step));
+        }
+        assert!(seen[0] > 1 && seen[1] > 5, "{seen:?}");
+    }
+
+    #[test]
+    fn a_deadline_that_moves_on_costs_no_entry_and_is_set_again_when_the_early_one_comes() {
+        let mut rig = Rig::new();
+        rig.pump(Side::Sender, Instant::START);
+        let entry = rig.flow.timer_at[Side::Sender as usize];
+        assert_eq!(rig.net.timers, [(entry, Timer::End(Side::Sender, 3))]);
+        rig.arrive(millis(50));
+        rig.arrive(millis(100));
+        let Ends::Tcp(ends) = &rig.flow.ends else { panic!("it is a connection") };
+        let deadline = ends[Side::Sender as usize].poll_timeout().unwrap();
+        assert!(deadline > entry, "data was sent after the SYN");
+        let of_sender =
+            |rig: &Rig| rig.net.timers.iter().filter(|(_, t)| *t == Timer::End(Side::Sender, 3)).count();
+        assert_eq!(of_sender(&rig), 1);
+        let timers = rig.flow.timers;
+        assert!(!rig.flow.is_due(Side::Sender, 3, entry, &mut rig.net), "the deadline lies later");
+        assert_eq!((rig.flow.timers, rig.flow.timer_at[Side::Sender as usize]), (timers, deadline));
+        assert_eq!(rig.net.timers.last(), Some(&(deadline, Timer::End(Side::Sender, 3))));
+        assert!(rig.flow.is_due(Side::Sender, 3, deadline, &mut rig.net));
+        assert_eq!((rig.flow.timers, rig.flow.timer_at[Side::Sender as usize]), (timers - 1, Instant::NEVER));
+    }
+
+    #[test]
+    fn an_entry_that_another_one_has_replaced_calls_nobody() {
+        let mut rig = Rig::new();
+        rig.pump(Side::Sender, Instant::START);
+        let entry = rig.flow.timer_at[Side::Sender as usize];
+        rig.flow.arm(Side::Sender, 3, Some(millis(10)), &mut rig.net);
+        assert_eq!((rig.flow.timers, rig.flow.timer_at[Side::Sender as usize]), (2, millis(10)));
+        assert!(!rig.flow.is_due(Side::Sender, 3, entry, &mut rig.net));
+        assert_eq!(rig.flow.timer_at[Side::Sender as usize], millis(10), "the entry that counts stays");
+    }
+
+    #[test]
+    fn a_flow_is_over_when_it_is_closed_and_nothing_of_it_is_left_anywhere() {
+        let mut rig = Rig::new();
+        rig.pump(Side::Sender, Instant::START);
+        for step in 1..=20 {
+            rig.arrive(millis(50 * step));
+        }
+        assert!(rig.flow.closed < millis(1000) && rig.flow.in_flight == 0);
+        assert!(rig.flow.is_acknowledged());
+        assert!(!rig.flow.is_over(), "an entry of the event queue will call it");
+        let Rig { flow, net, .. } = &mut rig;
+        for (at, timer) in std::mem::take(&mut net.timers) {
+            let Timer::End(side, slot) = timer else { panic!("{timer:?} is no timer of an end") };
+            flow.is_due(side, slot, at, net);
+        }
+        assert!(flow.is_over());
+    }
+
+    #[test]
+    fn only_what_is_counted_after_the_warm_up_is_in_its_row() {
+        let mut rig = Rig::new();
+        rig.pump(Side::Sender, Instant::START);
+        rig.flow.dropped = 2;
+        rig.flow.begin_measuring();
+        rig.flow.dropped = 5;
+        for step in 1..=20 {
+            rig.arrive(millis(50 * step));
+        }
+        let row = rig.flow.row(Span::from_millis(4000));
+        assert_eq!((row.packets_dropped, row.delivered_bytes, row.goodput_bps), (3, 5000, 10_000.0));
+        let transfer = rig.flow.transfer_row(millis(900), |bytes| bytes / 1000).unwrap();
+        assert_eq!(
+            (transfer.packets_dropped, transfer.segments),
+            (5, 5),
+            "a transfer's counts are of its life"
+        );
+        assert_eq!(transfer.packets_sent, row.packets_sent + 1, "the SYN was sent before");
+        assert_eq!((transfer.acknowledged_s, transfer.handshake_s), (Some(0.9), Some(0.1)));
+    }
+}

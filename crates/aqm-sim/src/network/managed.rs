@@ -1,0 +1,154 @@
+//! A managed link: a link with a queue, its observer, and the time by which the link must be served.
+
+use aqm_link::{Departure, Link, Port};
+use aqm_net::{Instant, Packet};
+
+use crate::network::lines::Lines;
+use crate::network::transit::{InTransit, LinkObserver};
+use crate::results::recorder::PacketEvent;
+
+/// A link, and what the engine knows of the link.
+pub(crate) struct Managed {
+    pub(crate) link: Link,
+    /// The number of the link.
+    number: u32,
+    /// By hop: the source and the destination host of packets. Empty unless the queue reads the hosts.
+    hosts: Vec<[u16; 2]>,
+    /// Whether the packets of the link are recorded.
+    pub(crate) traced: bool,
+    /// Whether the link is [plain](Link::is_plain) and not traced, so that methods may be called with `PLAIN`, which
+    /// costs less.
+    plain: bool,
+}
+
+impl Managed {
+    pub(crate) fn new(link: Link, number: u32, hosts: Vec<[u16; 2]>, traced: bool) -> Self {
+        let plain = !traced && link.is_plain();
+        Self { link, number, hosts, traced, plain }
+    }
+
+    /// The observer of one call of the link.
+    #[inline]
+    pub(crate) fn observer<'a>(&self, transit: &'a mut InTransit) -> LinkObserver<'a> {
+        transit.at_link(self.number, self.link.port.arrivals(), self.traced)
+    }
+
+    /// Offers `packet` to the queue; departing packets continue on `lines`.
+    #[inline(always)]
+    pub(crate) fn offer(&mut self, packet: Packet, now: Instant, transit: &mut InTransit, lines: &mut Lines) {
+        if self.plain {
+            self.accept::<true>(packet, now, transit, lines);
+        } else {
+            self.accept_out_of_line(packet, now, transit, lines);
+        }
+    }
+
+    /// Lets the port send what is due.
+    #[inline]
+    pub(crate) fn serve(&mut self, now: Instant, transit: &mut InTransit, lines: &mut Lines) {
+        if self.plain {
+            self.send_due::<true>(now, transit, lines);
+        } else {
+            self.send_due::<false>(now, transit, lines);
+        }
+    }
+
+    #[inline(never)]
+    fn accept_out_of_line(
+        &mut self,
+        packet: Packet,
+        now: Instant,
+        transit: &mut InTransit,
+        lines: &mut Lines,
+    ) {
+        self.accept::<false>(packet, now, transit, lines);
+    }
+
+    #[inline(always)]
+    fn accept<const PLAIN: bool>(
+        &mut self,
+        mut packet: Packet,
+        now: Instant,
+        transit: &mut InTransit,
+        lines: &mut Lines,
+    ) {
+        write_hosts(&self.hosts, &mut packet);
+        while let Some(departure) =
+            self.next::<PLAIN>(transit, |port, observer| port.next_departure_before::<PLAIN>(now, observer))
+        {
+            self.depart::<PLAIN>(departure, transit, lines);
+        }
+        let (dropped, first) = (transit.fates.dropped.len(), transit.recorder.packets.len());
+        let begins = self.link.port.join::<PLAIN>(packet, now, &mut self.observer(transit));
+        let departure = if begins {
+            self.link.port.next_departure::<PLAIN>(now, &mut self.observer(transit))
+        } else {
+            None
+        };
+        if !PLAIN && self.traced {
+            if !transit.fates.dropped[dropped..].iter().any(|fate| fate.packet == packet) {
+                self.observer(transit).trace(PacketEvent::Enqueue, &packet, now);
+            }
+            // A packet that is sent at once has joined the queue for a moment.
+            transit.recorder.note_queue(first, self.link.port.discipline(), departure.iter().count());
+        }
+        if let Some(departure) = departure {
+            self.depart::<PLAIN>(departure, transit, lines);
+        }
+    }
+
+    #[inline(always)]
+    fn send_due<const PLAIN: bool>(&mut self, now: Instant, transit: &mut InTransit, lines: &mut Lines) {
+        while let Some(departure) =
+            self.next::<PLAIN>(transit, |port, observer| port.next_departure::<PLAIN>(now, observer))
+        {
+            self.depart::<PLAIN>(departure, transit, lines);
+        }
+    }
+
+    /// The next departure, if any. The rows of packets that the queue drops then show the queue of that moment.
+    #[inline(always)]
+    fn next<const PLAIN: bool>(
+        &mut self,
+        transit: &mut InTransit,
+        next: impl FnOnce(&mut Port, &mut LinkObserver<'_>) -> Option<Departure>,
+    ) -> Option<Departure> {
+        let first = transit.recorder.packets.len();
+        let mut observer = self.observer(transit);
+        let departure = next(&mut self.link.port, &mut observer);
+        if !PLAIN && self.traced {
+            transit.recorder.note_queue(first, self.link.port.discipline(), departure.iter().count());
+        }
+        departure
+    }
+
+    /// Sends a packet to the far end.
+    #[inline(always)]
+    fn depart<const PLAIN: bool>(
+        &mut self,
+        departure: Departure,
+        transit: &mut InTransit,
+        lines: &mut Lines,
+    ) {
+        let traced = !PLAIN && self.traced;
+        let first = transit.recorder.packets.len();
+        let mut observer = self.observer(transit);
+        if traced {
+            observer.trace(PacketEvent::Start, &departure.packet, departure.start);
+        }
+        if let Some(arrival) = self.link.arrival::<PLAIN>(&departure, &mut observer) {
+            lines.depart(departure.packet, arrival);
+        }
+        if traced {
+            transit.recorder.note_queue(first, self.link.port.discipline(), 0);
+        }
+    }
+}
+
+/// Writes the source and the destination host into `packet`, if `hosts` has those of the hop.
+#[inline]
+pub(crate) fn write_hosts(hosts: &[[u16; 2]], packet: &mut Packet) {
+    if let Some(&[source, destination]) = hosts.get(packet.hop as usize) {
+        (packet.source, packet.destination) = (source, destination);
+    }
+}

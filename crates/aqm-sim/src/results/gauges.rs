@@ -1,0 +1,142 @@
+//! What disciplines and edges show of their state, sampled: rows of the table `gauges`.
+//!
+//! A gauge is recorded under the name and in the unit that it tells; nothing here knows any of them.
+
+use aqm_net::Instant;
+use aqm_queue::edge::Edge;
+use aqm_queue::{Gauge, QueueDiscipline};
+
+use crate::results::tables::GaugeRow;
+
+/// The samples of a run, and the words that they use.
+#[derive(Default)]
+pub(crate) struct Gauges {
+    pub(crate) rows: Vec<GaugeRow>,
+    pub(crate) names: Words,
+    pub(crate) units: Words,
+}
+
+/// Words by number, in the order in which they came first.
+#[derive(Default)]
+pub(crate) struct Words(Vec<&'static str>);
+
+impl Words {
+    /// The number of a word. There are a few, so that looking through all of them is quick.
+    fn number(&mut self, word: &'static str) -> u32 {
+        let place = self.0.iter().position(|&known| known == word).unwrap_or_else(|| {
+            self.0.push(word);
+            self.0.len() - 1
+        });
+        place as u32
+    }
+
+    /// The words, by their numbers.
+    pub(crate) fn list(&self) -> Vec<String> {
+        self.0.iter().map(|&word| word.to_owned()).collect()
+    }
+}
+
+/// Where a gauge is.
+#[derive(Clone, Copy)]
+enum Place {
+    Link(u32),
+    Node(u32),
+}
+
+impl Gauges {
+    /// Samples the queue of a link.
+    pub(crate) fn sample_queue(&mut self, link: u32, queue: &dyn QueueDiscipline, now: Instant) {
+        queue.gauges(&mut |gauge| self.push(Place::Link(link), gauge, now));
+    }
+
+    /// Samples the edge at the node with this number, once it has done what is due by `now`.
+    pub(crate) fn sample_edge(&mut self, node: u32, edge: &mut dyn Edge, now: Instant) {
+        edge.catch_up(now);
+        edge.gauges(&mut |gauge| self.push(Place::Node(node), gauge, now));
+    }
+
+    fn push(&mut self, place: Place, gauge: Gauge, now: Instant) {
+        let (link, node) = match place {
+            Place::Link(link) => (Some(link), None),
+            Place::Node(node) => (None, Some(node)),
+        };
+        let name = self.names.number(gauge.name);
+        let unit = gauge.unit.map(|unit| self.units.number(unit));
+        self.rows.push(GaugeRow { time_s: now.seconds(), link, node, name, value: gauge.value, unit });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use aqm_net::table::{Column, Row};
+    use aqm_net::{Backlog, Packet};
+    use aqm_queue::{Context, Report};
+
+    use super::*;
+
+    /// A discipline with gauges that no other has.
+    #[derive(Clone)]
+    struct Newcomer;
+
+    impl QueueDiscipline for Newcomer {
+        fn enqueue(&mut self, _: Packet, _: &mut Context<'_>) {}
+        fn dequeue(&mut self, _: &mut Context<'_>) -> Option<Packet> {
+            None
+        }
+        fn backlog(&self) -> Backlog {
+            Backlog::default()
+        }
+    }
+
+    impl Report for Newcomer {
+        fn gauges(&self, show: &mut dyn FnMut(Gauge)) {
+            show(Gauge::new("sojourn_time", 0.25, "s"));
+            show(Gauge::number("gain", 3.0));
+        }
+    }
+
+    #[derive(Clone)]
+    struct NewEdge(f64);
+
+    impl Edge for NewEdge {
+        fn classify(&mut self, _: &Packet, _: Instant) -> u8 {
+            0
+        }
+        fn catch_up(&mut self, now: Instant) {
+            self.0 = now.seconds();
+        }
+        fn gauges(&self, show: &mut dyn FnMut(Gauge)) {
+            show(Gauge::new("age", self.0, "s"));
+        }
+    }
+
+    #[test]
+    fn gauges_that_nobody_knows_are_recorded_under_their_names_and_units() {
+        let (mut gauges, now) = (Gauges::default(), Instant::from_nanos(2_000_000_000));
+        gauges.sample_queue(4, &Newcomer, now);
+        gauges.sample_edge(1, &mut NewEdge(0.0), now);
+        gauges.sample_queue(4, &Newcomer, now);
+        let (names, units) = (gauges.names.list(), gauges.units.list());
+        assert_eq!(
+            (&names, &units),
+            (&vec!["sojourn_time".into(), "gain".into(), "age".into()], &vec!["s".into()])
+        );
+        let table = GaugeRow::table(gauges.rows, |column| match column {
+            "name" => names.clone(),
+            "unit" => units.clone(),
+            _ => Vec::new(),
+        });
+        let column = |wanted: &str| &table.columns.iter().find(|(name, _)| *name == wanted).unwrap().1;
+        let Column::Word { codes, .. } = column("name") else { panic!("names are words") };
+        assert_eq!(codes, &[0, 1, 2, 0, 1]);
+        let Column::MaybeWord { codes, .. } = column("unit") else { panic!("units are words") };
+        assert_eq!(codes, &[Some(0), None, Some(0), Some(0), None]);
+        let Column::MaybeWord { codes, .. } = column("link") else { panic!("links are words") };
+        assert_eq!(codes, &[Some(4), Some(4), None, Some(4), Some(4)]);
+        assert_eq!(
+            column("value"),
+            &Column::Real(vec![0.25, 3.0, 2.0, 0.25, 3.0]),
+            "an edge catches up first"
+        );
+    }
+}

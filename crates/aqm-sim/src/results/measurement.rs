@@ -1,0 +1,153 @@
+//! What a run leaves behind, and how links, queues and edges are measured from outside.
+
+use aqm_net::Instant;
+use aqm_net::table::Rows;
+use aqm_net::watch::{LinkView, View};
+use aqm_queue::qdisc::Root;
+use aqm_queue::{ClassCounters, QueueDiscipline, Reason};
+use serde_json::Value;
+
+use crate::engine::event::Timer;
+use crate::network::{LinkSnapshot, Network};
+use crate::results::gauges::Gauges;
+use crate::results::tables::{DropRow, FlowRow, PacketRow, PageRow, QueueRow, SenderRow, TransferRow};
+use crate::scenario::Scenario;
+use crate::scenario::links::{self, LinkSpec};
+use crate::scenario::sections::Record;
+
+/// Everything that a run leaves behind, before it becomes tables.
+#[derive(Default)]
+pub(crate) struct RunRecord {
+    /// Rows are written when a flow ends; tables are read in the order of opening.
+    pub(crate) flows: Rows<FlowRow, u32>,
+    /// The exchanges of a conversation are written in their order, and stay in it.
+    pub(crate) transfers: Rows<TransferRow, u32>,
+    pub(crate) pages: Rows<PageRow, (u32, u32)>,
+    pub(crate) queue: Vec<QueueRow>,
+    pub(crate) gauges: Gauges,
+    pub(crate) senders: Vec<SenderRow>,
+    pub(crate) drops: Vec<DropRow>,
+    pub(crate) packets: Vec<PacketRow>,
+    /// The managed links when the measurement began.
+    pub(crate) before: Measurement,
+    /// The managed links at the end.
+    pub(crate) after: Measurement,
+    /// Their disciplines at the end, as `tc` shows them, if that was asked for.
+    pub(crate) qdiscs: Option<Value>,
+    pub(crate) events: u64,
+    /// What the workloads say of their loads, by position.
+    pub(crate) facts: Vec<Vec<(&'static str, f64)>>,
+}
+
+impl RunRecord {
+    /// Of a run that begins.
+    pub(crate) fn new(record: &Record) -> Self {
+        Self {
+            flows: Rows::with_columns(record.flow_columns.as_deref()),
+            transfers: Rows::with_columns(record.transfer_columns.as_deref()),
+            pages: Rows::with_columns(record.page_columns.as_deref()),
+            ..Self::default()
+        }
+    }
+
+    // Flows, and so pages, have numbers of 32 bits.
+    pub(crate) fn write_flow(&mut self, row: FlowRow) {
+        self.flows.push(row.flow as u32, row);
+    }
+
+    pub(crate) fn write_transfer(&mut self, row: TransferRow) {
+        self.transfers.push(row.flow as u32, row);
+    }
+
+    pub(crate) fn write_page(&mut self, row: PageRow) {
+        self.pages.push((row.traffic, row.page as u32), row);
+    }
+}
+
+/// The service classes of a queue by name, and what each did.
+pub(crate) type Classes = Vec<(String, ClassCounters)>;
+
+/// The managed links at a moment, in the order of their numbers.
+#[derive(Default)]
+pub(crate) struct Measurement {
+    pub(crate) links: Vec<LinkSnapshot>,
+    pub(crate) classes: Vec<Classes>,
+}
+
+/// Sets the timers of a run that begins: when it is measured from, and when it is sampled first.
+pub(crate) fn schedule(net: &mut impl Network, scenario: &Scenario) {
+    net.set_timer(Instant::START + scenario.warm_up, 0, Timer::WarmUp);
+    if !scenario.record.queue_every.is_zero() {
+        net.set_timer(Instant::START + scenario.record.queue_every, 0, Timer::Sample);
+    }
+}
+
+/// The counters of the managed links, which have caught up.
+pub(crate) fn measure(net: &mut impl Network, now: Instant) -> Measurement {
+    let links = net.snapshot(now);
+    let classes = net.disciplines().map(|queue| {
+        let mut classes = Vec::new();
+        queue.classes(now, &mut |name, counters| classes.push((name.to_owned(), counters)));
+        classes
+    });
+    let classes = classes.collect();
+    Measurement { links, classes }
+}
+
+/// What `tc -s -j qdisc show` would print of the managed links, which have caught up, if the scenario asks for it.
+pub(crate) fn qdiscs(net: &mut impl Network, scenario: &Scenario, now: Instant) -> Option<Value> {
+    let counted = scenario.record.tc_statistics.then(|| net.snapshot(now))?;
+    let managed = links::managed(&scenario.links).zip(net.disciplines()).zip(&counted);
+    let shown = managed.flat_map(|(((_, link, queue), discipline), LinkSnapshot { counters, .. })| {
+        let (device, config) = (&link.name, &queue.config);
+        Root { device, config, rate: link.rate, queue: discipline, counters }.shown(now)
+    });
+    Some(shown.collect())
+}
+
+/// Samples the queues of the links with the numbers `managed`, which have caught up, and the edges.
+pub(crate) fn sample(net: &mut impl Network, managed: &[u32], record: &mut RunRecord, now: Instant) {
+    for (&link, snapshot) in managed.iter().zip(net.snapshot(now)) {
+        record.queue.push(QueueRow {
+            time_s: now.seconds(),
+            link,
+            length_packets: snapshot.backlog.packets,
+            length_bytes: snapshot.backlog.bytes,
+            arrivals: snapshot.counters.arrivals,
+            drops: snapshot.counters.drops,
+            marks: snapshot.counters.marks,
+        });
+    }
+    for (&link, queue) in managed.iter().zip(net.disciplines()) {
+        record.gauges.sample_queue(link, queue, now);
+    }
+    for (node, edge) in net.edges().iter_mut().enumerate() {
+        record.gauges.sample_edge(node as u32, edge.as_mut(), now);
+    }
+}
+
+/// What the managed links, those with the numbers `managed`, look like to somebody who watches.
+pub(crate) fn view(net: &impl Network, managed: &[u32], links: &[LinkSpec], now: Instant) -> View {
+    let view = |(place, ((&number, found), queue)): (usize, ((&u32, LinkSnapshot), &dyn QueueDiscipline))| {
+        let (link, LinkSnapshot { counters, backlog }) = (&links[number as usize], found);
+        let mut gauges = Vec::new();
+        queue.gauges(&mut |gauge| gauges.push((gauge.name, gauge.value, gauge.unit)));
+        LinkView {
+            name: link.name.clone(),
+            rate_bps: net.rate_at(place, now).unwrap_or(link.rate).bps() as f64,
+            length_packets: backlog.packets,
+            length_bytes: backlog.bytes,
+            arrivals: counters.arrivals,
+            departures: counters.departures,
+            departed_bytes: counters.departed_bytes,
+            marks: counters.marks,
+            drops: Reason::NAMES.into_iter().zip(counters.drops_by_reason).collect(),
+            gauges,
+        }
+    };
+    View {
+        time_s: now.seconds(),
+        links: managed.iter().zip(net.glance()).zip(net.disciplines()).enumerate().map(view).collect(),
+        lateness_us: Vec::new(),
+    }
+}

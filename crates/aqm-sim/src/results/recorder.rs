@@ -1,0 +1,216 @@
+//! What a run records of packets: rows of the tables `drops` and `packets`.
+
+use aqm_net::{Instant, Packet};
+use aqm_queue::QueueDiscipline;
+use aqm_tcp::{Flags, Segment};
+
+use crate::hosts::side::Side;
+use crate::network::payloads::{Contents, Payload};
+use crate::results::tables::{DropRow, PacketRow};
+use crate::scenario::Scenario;
+
+/// Whether a segment is more than a bare acknowledgement.
+#[inline]
+pub(crate) fn carries(segment: &Segment) -> bool {
+    segment.len > 0 || segment.flags.has(Flags::SYN) || segment.flags.has(Flags::FIN)
+}
+
+/// What may happen to a packet at a link, in the order of events of one instant, and at the ends of its flow.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum PacketEvent {
+    Start,
+    Deliver,
+    Enqueue,
+    Drop,
+    Send,
+    Retransmit,
+    Receive,
+    Acknowledge,
+    Sack,
+}
+
+impl PacketEvent {
+    pub(crate) const NAMES: [&'static str; 9] =
+        ["start", "deliver", "enqueue", "drop", "send", "retransmit", "receive", "acknowledge", "sack"];
+}
+
+impl PacketRow {
+    /// What happened to a packet, at an end of its flow unless a link is named.
+    pub(crate) fn new(event: PacketEvent, packet: &Packet, payload: &Payload, now: Instant) -> Self {
+        let (sequence_bytes, payload_bytes, ack_bytes, flags) = match payload.contents {
+            Contents::Segment(Segment { seq, ack, len, flags, .. }) => {
+                (seq, len.into(), flags.has(Flags::ACK).then_some(ack), Some(bits(flags)))
+            }
+            Contents::Datagram { number, .. } => (number, packet.bytes.into(), None, None),
+        };
+        Self {
+            time_s: now.seconds(),
+            link: None,
+            event: event as u32,
+            flow: packet.flow.into(),
+            backward: payload.to == Side::Sender,
+            sequence_bytes,
+            payload_bytes,
+            size_bytes: packet.bytes.into(),
+            ack_bytes,
+            flags,
+            ecn: packet.ecn as u32,
+            length_packets: None,
+            average: None,
+        }
+    }
+}
+
+/// What stands in the column `ecn`, by the bits of the header (RFC 3168, 5).
+pub(crate) const ECN_NAMES: [&str; 4] = ["not-ect", "ect-1", "ect-0", "ce"];
+
+/// Flags as they are added up in the header of TCP (RFC 9293, 3.1).
+fn bits(flags: Flags) -> u64 {
+    let all = [
+        (Flags::FIN, 1),
+        (Flags::SYN, 2),
+        (Flags::PUSH, 8),
+        (Flags::ACK, 16),
+        (Flags::ECE, 64),
+        (Flags::CWR, 128),
+    ];
+    all.into_iter().filter(|&(flag, _)| flags.has(flag)).map(|(_, bit)| bit).sum()
+}
+
+/// Rows for the tables, and of which packets there are any.
+pub(crate) struct Recorder {
+    pub(crate) drops: Vec<DropRow>,
+    pub(crate) packets: Vec<PacketRow>,
+    pub(crate) keep_drops: bool,
+    /// By label, whether all that happens to its packets is recorded. Those of workloads come first.
+    histories: Vec<bool>,
+    any_history: bool,
+}
+
+impl Recorder {
+    /// That of a run of `scenario`.
+    pub(crate) fn of(scenario: &Scenario) -> Self {
+        let histories = scenario.traffic.iter().map(|one| scenario.record.histories.contains(&one.name));
+        Self::new(scenario.record.drops, histories.collect())
+    }
+
+    pub(crate) fn new(keep_drops: bool, histories: Vec<bool>) -> Self {
+        let any_history = histories.contains(&true);
+        Self { drops: Vec::new(), packets: Vec::new(), keep_drops, histories, any_history }
+    }
+
+    /// A further label, for packets of this workload.
+    pub(crate) fn add_label(&mut self, traffic: u32) {
+        self.histories.push(self.histories[traffic as usize]);
+    }
+
+    /// Whether all that happens to some packets is recorded.
+    #[inline]
+    pub(crate) fn has_histories(&self) -> bool {
+        self.any_history
+    }
+
+    /// Whether all that happens to a packet is recorded: its label names its workload.
+    #[inline]
+    pub(crate) fn has_history(&self, packet: &Packet) -> bool {
+        self.any_history && self.histories[usize::from(packet.label)]
+    }
+
+    /// The rows from number `first` on are those of an event that left `queue` as it is, but for the packets
+    /// it has `sent` since.
+    pub(crate) fn note_queue(&mut self, first: usize, queue: &dyn QueueDiscipline, sent: usize) {
+        let length = queue.backlog().packets + sent as u64;
+        let mut average = None;
+        queue.gauges(&mut |gauge| average = average.or((gauge.name == "average").then_some(gauge.value)));
+        for row in &mut self.packets[first..] {
+            (row.length_packets, row.average) = (Some(length), average);
+        }
+    }
+
+    /// A packet with a history leaves an end of its flow.
+    #[cold]
+    pub(crate) fn note_sent(&mut self, packet: &Packet, payload: &Payload, now: Instant) {
+        let event = match &payload.contents {
+            Contents::Segment(segment) if !carries(segment) => return,
+            Contents::Segment(segment) if segment.flags.has(Flags::RETRANSMISSION) => PacketEvent::Retransmit,
+            _ => PacketEvent::Send,
+        };
+        self.packets.push(PacketRow::new(event, packet, payload, now));
+    }
+
+    /// A packet with a history has come to an end of its flow.
+    #[cold]
+    pub(crate) fn note_arrived(&mut self, packet: &Packet, payload: &Payload, now: Instant) {
+        let row = |event| PacketRow::new(event, packet, payload, now);
+        let Contents::Segment(segment) = &payload.contents else {
+            return self.packets.push(row(PacketEvent::Receive));
+        };
+        if carries(segment) {
+            self.packets.push(row(PacketEvent::Receive));
+        }
+        if payload.to == Side::Receiver || !segment.flags.has(Flags::ACK) {
+            return;
+        }
+        let told =
+            |event, from, to| PacketRow { sequence_bytes: from, payload_bytes: to - from, ..row(event) };
+        self.packets.push(told(PacketEvent::Acknowledge, segment.ack, segment.ack));
+        let blocks = segment.sacks.ranges(segment.ack);
+        self.packets.extend(blocks.map(|(from, to)| told(PacketEvent::Sack, from, to)));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use aqm_net::Ecn;
+    use aqm_tcp::Sacks;
+
+    use super::*;
+
+    /// The events that a segment leaves when it is sent and when it arrives at an end, with their first bytes
+    /// and lengths.
+    fn events(segment: Segment, to: Side) -> [Vec<(u32, u64, u64)>; 2] {
+        let payload = Payload { contents: Contents::Segment(segment), slot: 0, to };
+        let packet = Packet { bytes: segment.wire, ecn: Ecn::NotEct, ..Packet::default() };
+        let mut recorder = Recorder::new(false, vec![true]);
+        recorder.note_sent(&packet, &payload, Instant::START);
+        let sent = recorder.packets.len();
+        recorder.note_arrived(&packet, &payload, Instant::START);
+        let row = |row: &PacketRow| (row.event, row.sequence_bytes, row.payload_bytes);
+        let rows: Vec<_> = recorder.packets.iter().map(row).collect();
+        [rows[..sent].to_vec(), rows[sent..].to_vec()]
+    }
+
+    #[test]
+    fn a_bare_acknowledgement_is_not_sent_but_heard_by_the_sender_with_its_blocks() {
+        let mut sacks = Sacks::default();
+        sacks.push(1000, 3000, 4000);
+        let segment = Segment { ack: 1000, sacks, wire: 52, flags: Flags::ACK, ..Segment::default() };
+        let heard = [(PacketEvent::Acknowledge as u32, 1000, 0), (PacketEvent::Sack as u32, 3000, 1000)];
+        assert_eq!(events(segment, Side::Sender), [vec![], heard.to_vec()]);
+        assert_eq!(events(segment, Side::Receiver), [vec![], vec![]]);
+    }
+
+    #[test]
+    fn what_carries_payload_a_syn_or_a_fin_is_sent_and_received() {
+        let (send, again, receive) =
+            (PacketEvent::Send as u32, PacketEvent::Retransmit as u32, PacketEvent::Receive as u32);
+        for (len, flags, event) in [
+            (500, Flags::ACK, send),
+            (500, Flags::ACK.union(Flags::RETRANSMISSION), again),
+            (0, Flags::SYN, send),
+            (0, Flags::ACK.union(Flags::FIN), send),
+        ] {
+            let segment = Segment { seq: 10, len, wire: 552, flags, ..Segment::default() };
+            let expected = [vec![(event, 10, len.into())], vec![(receive, 10, len.into())]];
+            assert_eq!(events(segment, Side::Receiver), expected, "{flags:?} of {len}");
+        }
+    }
+
+    #[test]
+    fn a_packet_has_a_history_if_its_workload_has() {
+        let recorder = Recorder::new(false, vec![false, true]);
+        let of = |label| recorder.has_history(&Packet { label, ..Packet::default() });
+        assert_eq!([of(0), of(1)], [false, true]);
+        assert!(!Recorder::new(false, vec![false]).has_history(&Packet { label: 0, ..Packet::default() }));
+    }
+}

@@ -1,0 +1,133 @@
+//! The tables that a run leaves behind, made of what it recorded.
+
+use std::collections::BTreeMap;
+
+use aqm_net::Instant;
+use aqm_net::table::{Row, Table};
+
+use crate::network::LinkSnapshot;
+use crate::results::measurement::RunRecord;
+use crate::results::recorder::{ECN_NAMES, PacketEvent};
+use crate::results::tables::{ClassRow, DropRow, GaugeRow, LinkRow, PacketRow, QueueRow, SenderRow};
+use crate::scenario::Scenario;
+use crate::scenario::links::{LinkSpec, Queue, managed};
+
+/// The tables of a run, in the order of the catalogue.
+pub(crate) fn tables(scenario: &Scenario, record: RunRecord) -> Vec<Table> {
+    let links = link_rows(scenario, &record);
+    let (class_rows, classes) = class_rows(scenario, &record);
+    let words = |column: &str| -> Vec<String> {
+        let owned = |names: &[&str]| names.iter().map(|&name| name.to_owned()).collect();
+        match column {
+            "traffic" => scenario.traffic.iter().map(|one| one.name.clone()).collect(),
+            "link" => scenario.links.iter().map(|link| link.name.clone()).collect(),
+            "reason" => owned(&aqm_queue::Reason::NAMES),
+            "node" => scenario.edges.iter().map(|edge| edge.node.clone()).collect(),
+            "event" => owned(&PacketEvent::NAMES),
+            "ecn" => owned(&ECN_NAMES),
+            "class" => classes.clone(),
+            "name" => record.gauges.names.list(),
+            "unit" => record.gauges.units.list(),
+            _ => unreachable!("no column of words is named {column}"),
+        }
+    };
+    let mut packets = record.packets;
+    packets.sort_by(|a, b| a.time_s.total_cmp(&b.time_s));
+    let mut drops = record.drops;
+    // What links did at one instant is told in their order: they catch up at different times.
+    drops.sort_by(|a, b| a.time_s.total_cmp(&b.time_s).then(a.link.cmp(&b.link)));
+    vec![
+        record.flows.table(words),
+        record.transfers.table(words),
+        record.pages.table(words),
+        DropRow::table(drops, words),
+        QueueRow::table(record.queue, words),
+        GaugeRow::table(record.gauges.rows, words),
+        SenderRow::table(record.senders, words),
+        PacketRow::table(packets, words),
+        LinkRow::table(links, words),
+        ClassRow::table(class_rows, words),
+    ]
+}
+
+/// The rows of service classes, and the names of the classes.
+fn class_rows(scenario: &Scenario, record: &RunRecord) -> (Vec<ClassRow>, Vec<String>) {
+    let seconds = (scenario.duration - scenario.warm_up).seconds();
+    let (before, after) = (&record.before.classes, &record.after.classes);
+    let (mut rows, mut names, mut places) = (Vec::new(), Vec::new(), BTreeMap::new());
+    for ((number, ..), (first, last)) in managed(&scenario.links).zip(before.iter().zip(after)) {
+        for ((name, earlier), (_, later)) in first.iter().zip(last) {
+            let found = later.since(*earlier);
+            let place = *places.entry(name).or_insert_with(|| {
+                names.push(name.clone());
+                names.len() - 1
+            });
+            let waited = found.packet_nanos as f64 / 1e9;
+            rows.push(ClassRow {
+                link: number as u32,
+                class: place as u32,
+                arrivals: found.arrivals,
+                departures: found.departures,
+                departed_bytes: found.departed_bytes,
+                borrowed_bytes: found.borrowed_bytes,
+                drops: found.drops,
+                drop_fraction: share(found.drops, found.arrivals),
+                throughput_bps: found.departed_bytes as f64 * 8.0 / seconds,
+                mean_queue_packets: waited / seconds,
+                mean_queue_delay_s: if found.departures == 0 {
+                    0.0
+                } else {
+                    waited / found.departures as f64
+                },
+            });
+        }
+    }
+    (rows, names)
+}
+
+fn share(part: u64, whole: u64) -> f64 {
+    if whole == 0 { 0.0 } else { part as f64 / whole as f64 }
+}
+
+/// The rate of a link, or the mean of what its line could send in the measured time, in bits per second.
+fn mean_rate(scenario: &Scenario, link: &LinkSpec) -> f64 {
+    let Some(service) = &link.line.service else { return link.rate.bps() as f64 };
+    let measured = [scenario.warm_up, scenario.duration];
+    let bits = service.bits(link.outages(&scenario.chance()), measured.map(|at| Instant::START + at));
+    bits / (scenario.duration - scenario.warm_up).seconds()
+}
+
+fn link_rows(scenario: &Scenario, record: &RunRecord) -> Vec<LinkRow> {
+    let seconds = (scenario.duration - scenario.warm_up).seconds();
+    let (before, after) = (&record.before.links, &record.after.links);
+    let snapshots = before.iter().zip(after);
+    let row =
+        |((number, link, _), (first, last)): ((usize, &LinkSpec, &Queue), (&LinkSnapshot, &LinkSnapshot))| {
+            let (first, last) = (&first.counters, &last.counters);
+            let (arrivals, departures) = (last.arrivals - first.arrivals, last.departures - first.departures);
+            let departed_bytes = last.departed_bytes - first.departed_bytes;
+            let waited = (last.packet_nanos - first.packet_nanos) as f64 / 1e9;
+            let rate_bps = mean_rate(scenario, link);
+            LinkRow {
+                link: number as u32,
+                rate_bps,
+                arrivals,
+                arrived_bytes: last.arrived_bytes - first.arrived_bytes,
+                departures,
+                departed_bytes,
+                drops: last.drops - first.drops,
+                marks: last.marks - first.marks,
+                utilisation: if rate_bps == 0.0 {
+                    0.0
+                } else {
+                    departed_bytes as f64 * 8.0 / (rate_bps * seconds)
+                },
+                drop_fraction: share(last.drops - first.drops, arrivals),
+                mark_fraction: share(last.marks - first.marks, arrivals),
+                mean_queue_packets: waited / seconds,
+                mean_queue_delay_s: if departures == 0 { 0.0 } else { waited / departures as f64 },
+                tied_fraction: share(last.tied - first.tied, arrivals),
+            }
+        };
+    managed(&scenario.links).zip(snapshots).map(row).collect()
+}

@@ -1,0 +1,299 @@
+//! The whole scenario, as read. Each section is read by whoever owns its parameters, and nothing else knows them.
+
+pub(crate) mod edges;
+pub(crate) mod links;
+pub(crate) mod plan;
+pub(crate) mod sections;
+pub(crate) mod size;
+pub(crate) mod topology;
+pub(crate) mod traffic;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use aqm_net::stage::{Files, LEVEL};
+use aqm_net::table::Row;
+use aqm_net::{ConfigErrors, Size, Span, Streams, TableReader, unknown, values};
+use aqm_tcp::config::connection::Connection;
+use serde_json::{Value, json};
+
+use crate::results::tables::{FlowRow, PageRow, TransferRow};
+use crate::scenario::edges::{EdgeSpec, place_edges, read_edges};
+use crate::scenario::links::{Access, Around, LinkSpec, Links, Queue, managed};
+use crate::scenario::sections::{Host, Record};
+use crate::scenario::traffic::{Common, Tcp, Traffic};
+
+/// What a scenario at packet level says, defaults filled in.
+#[derive(Clone, Debug)]
+pub(crate) struct Scenario {
+    pub(crate) duration: Span,
+    pub(crate) warm_up: Span,
+    /// The seed of its random streams.
+    pub(crate) seed: u64,
+    /// Which draws routers and hosts make for that seed; those of traffic are the same for all.
+    draws: u64,
+    pub(crate) reverse_ties: bool,
+    dumbbell: bool,
+    pub(crate) links: Vec<LinkSpec>,
+    access: Access,
+    /// What a host takes to process a packet, at most.
+    pub(crate) jitter: Span,
+    /// Of each packet's bytes, those of the header of the link.
+    pub(crate) link_header: Size,
+    pub(crate) tcp: Tcp,
+    pub(crate) traffic: Vec<Traffic>,
+    pub(crate) edges: Vec<EdgeSpec>,
+    /// Whether the edges stand there because a queue wants classes, and nobody wrote any.
+    pub(crate) edges_added: bool,
+    queues: BTreeMap<String, aqm_queue::Config>,
+    pub(crate) record: Record,
+    pub(crate) files: Arc<Files>,
+}
+
+/// What a scenario's `level` is here.
+pub(crate) const PACKET: &str = "packet";
+
+/// The keys of a scenario, beside `level`.
+pub(crate) const KEYS: &[&str] = &[
+    "duration",
+    "warm_up",
+    "seed",
+    "draws",
+    "reverse_ties",
+    "bottleneck",
+    "links",
+    "access",
+    "host",
+    "tcp",
+    "traffic",
+    "edges",
+    "queues",
+    "record",
+];
+
+impl Scenario {
+    /// Takes the sections out of a scenario, and says what `host.jitter` it asks for; nothing if too much is missing
+    /// to go on. What is wrong is told to the reader.
+    pub(crate) fn take_from(table: &mut TableReader, files: Files) -> Option<(Self, Option<Span>)> {
+        let level = table.value(LEVEL);
+        table.check(level.is_none_or(|level| level == PACKET), LEVEL, "must be `packet` here");
+        let duration = table.require::<Span>("duration", "write how long the run lasts, such as \"60s\"");
+        table.check(duration.is_none_or(|duration| !duration.is_zero()), "duration", "must be more than 0s");
+        let warm_up = table.take("warm_up").unwrap_or(Span::ZERO);
+        if let Some(duration) = duration.filter(|duration| !duration.is_zero()) {
+            let problem = format!("must be shorter than the duration, {duration}");
+            table.check(warm_up < duration, "warm_up", problem);
+        }
+        let seed = table.take("seed").unwrap_or(1);
+        let draws = table.take("draws").unwrap_or(0);
+        let reverse_ties = table.take("reverse_ties").unwrap_or(false);
+        let around = Around { files: &files, duration: duration.unwrap_or(Span::from_millis(1000)) };
+        let links = Links::take_from(table, &around);
+        let access: Access = table.take("access").unwrap_or_default();
+        let host: Host = table.take("host").unwrap_or_default();
+        let most = Span::from_millis(1000);
+        table.check(host.jitter.is_none_or(|jitter| jitter <= most), "host.jitter", "must be at most 1s");
+        let problem = format_args!("must be at most {MOST_LINK_HEADER}");
+        table.check(host.link_header <= MOST_LINK_HEADER, "host.link_header", problem);
+        let record: Record = table.take("record").unwrap_or_default();
+        let tcp_table = table.value("tcp").unwrap_or_else(|| json!({}));
+        let tcp = Tcp::read(tcp_table.clone());
+        let tcp_errors = tcp.as_ref().err().cloned();
+        let tcp = table.note(tcp.map_err(|errors| errors.within("tcp")));
+        // What stands in another table can be judged only if that could be read.
+        let dumbbell = links.as_ref().map(|links| links.dumbbell);
+        let common = Common { dumbbell, access: &access, tcp: &tcp_table, tcp_errors: tcp_errors.as_ref() };
+        let is_given = table.value("traffic").filter(|traffic| *traffic != json!({}));
+        table.check(
+            is_given.is_some(),
+            "traffic",
+            "is missing: write a `[traffic.NAME]` table for each workload",
+        );
+        let read = |name: &str, one: Value| Traffic::read(name, one, &common);
+        let traffic = is_given.and_then(|tables| {
+            table.note(values::each(tables, read).map_err(|errors| errors.within("traffic")))
+        });
+        let traffic: Option<Vec<Traffic>> = traffic.map(|all| all.into_values().collect());
+        let all_links = links.as_ref().map(|links| links.all.as_slice());
+        let edges = table.take_with("edges", |tables| read_edges(tables, all_links)).unwrap_or_default();
+        let queues = table.take_each("queues", |_, one| {
+            let config = aqm_queue::Config::read(one)?;
+            // An alternative takes the place of the queues of managed links.
+            if let Some((_, link, _)) = managed(all_links.unwrap_or_default()).next() {
+                Queue::new(config.clone(), link.rate)?;
+            }
+            Ok::<_, ConfigErrors>(config)
+        });
+        let queues = queues.unwrap_or_default();
+        let (duration, Links { all, dumbbell }, tcp, traffic) = (duration?, links?, tcp?, traffic?);
+        check_headers(table, host.link_header, &tcp, &traffic);
+        check_names(table, &traffic, &all, &queues, &record);
+        let (edges, edges_added) = table.note(place_edges(edges, &all, &traffic))?;
+        let mut scenario = Self {
+            duration,
+            warm_up,
+            seed,
+            draws,
+            reverse_ties,
+            dumbbell,
+            links: all,
+            access,
+            jitter: Span::ZERO,
+            link_header: host.link_header,
+            tcp,
+            traffic,
+            edges,
+            edges_added,
+            queues,
+            record,
+            files: Arc::new(files),
+        };
+        scenario.tell_labels();
+        Some((scenario, host.jitter))
+    }
+
+    /// Tells the queues what labels mean: a packet's is the position of its workload.
+    fn tell_labels(&mut self) {
+        for queue in self.links.iter_mut().filter_map(|link| link.queue.as_mut()) {
+            for (position, one) in self.traffic.iter().enumerate() {
+                queue.prototype.on_label(position as u16, &one.label());
+            }
+        }
+    }
+
+    /// The random streams of routers and hosts: queues, edges, and what hosts take to process a packet.
+    pub(crate) fn chance(&self) -> Streams {
+        match self.draws {
+            0 => Streams::new(self.seed),
+            number => Streams::new(Streams::new(self.seed).named("draws", number).bits()),
+        }
+    }
+
+    /// How the connections of a workload behave.
+    pub(crate) fn tcp_of<'a>(&'a self, one: &'a Traffic) -> &'a Tcp {
+        one.tcp.as_ref().unwrap_or(&self.tcp)
+    }
+
+    /// The names of the files that a scenario in this form refers to.
+    pub(crate) fn files_of(value: &Value) -> Vec<String> {
+        let tables = value.get("traffic").and_then(Value::as_object);
+        let of_traffic = tables.into_iter().flat_map(|t| t.values()).filter_map(|t| t.get("file")?.as_str());
+        of_traffic.chain(links::files_of(value)).map(str::to_owned).collect()
+    }
+
+    /// The scenario in full, every default filled in; reading it gives the same scenario.
+    pub(crate) fn to_value(&self) -> Value {
+        let named = self.queues.iter().map(|(name, queue)| (name.clone(), queue.to_value()));
+        let mut value = json!({
+            LEVEL: PACKET,
+            "duration": self.duration,
+            "warm_up": self.warm_up,
+            "seed": self.seed,
+            "reverse_ties": self.reverse_ties,
+            "access": self.access,
+            "host": { "jitter": self.jitter, "link_header": self.link_header },
+            "tcp": self.tcp.config.to_value(),
+            "record": self.record,
+            "queues": Value::Object(named.collect()),
+        });
+        if self.draws > 0 {
+            value["draws"] = self.draws.into();
+        }
+        if self.dumbbell {
+            let [line, back] = [&self.links[0], &self.links[1]];
+            value["bottleneck"] = line.to_value();
+            // A way back like the way there is not written, so that a result keeps its name.
+            if back.queue.is_some() || (back.rate, back.delay) != (line.rate, line.delay) {
+                value["bottleneck"]["reverse"] = back.to_value();
+            }
+        } else {
+            let links = self.links.iter().map(|link| {
+                let mut table = link.to_value();
+                table["from"] = link.from.clone().into();
+                table["to"] = link.to.clone().into();
+                (link.name.clone(), table)
+            });
+            value["links"] = Value::Object(links.collect());
+        }
+        let traffic = self.traffic.iter().map(|one| (one.name.clone(), one.to_value(self.dumbbell)));
+        value["traffic"] = Value::Object(traffic.collect());
+        if !self.edges.is_empty() {
+            let edges = self.edges.iter().map(|edge| (edge.node.clone(), edge.config.to_value()));
+            value["edges"] = Value::Object(edges.collect());
+        }
+        value
+    }
+
+    /// What is allowed but suspicious, a sentence each that begins with the place.
+    pub(crate) fn warnings(&self) -> Vec<String> {
+        let of_link = |(_, link, queue): (usize, &LinkSpec, &Queue)| {
+            let found = queue.config.warnings(link.rate);
+            found.into_iter().map(|warning| warning.within(&link.place).to_string()).collect::<Vec<_>>()
+        };
+        managed(&self.links).flat_map(of_link).collect()
+    }
+}
+
+/// No link adds more to a packet.
+const MOST_LINK_HEADER: Size = Size::from_bytes(256);
+
+/// The headers of IPv4 and TCP, in bytes.
+const IP_AND_TCP: u64 = 40;
+
+/// Checks that every length of TCP has room for the header of the link that it contains.
+fn check_headers(table: &mut TableReader, link_header: Size, tcp: &Tcp, traffic: &[Traffic]) {
+    if link_header.bytes() == 0 {
+        return;
+    }
+    let least = Size::from_bytes(link_header.bytes() + IP_AND_TCP);
+    let own = traffic.iter().filter_map(|one| Some((format!("traffic.{}.tcp", one.name), one.tcp.as_ref()?)));
+    let has_no_own = |one: &Traffic| one.tcp.is_none() && !one.config.sends_datagrams();
+    let common = traffic.iter().any(has_no_own).then(|| ("tcp".to_owned(), tcp));
+    for (place, tcp) in common.into_iter().chain(own) {
+        let Connection { header, ack_size, syn_size, .. } = tcp.config.connection;
+        for (name, size) in [("header", header), ("ack_size", ack_size), ("syn_size", syn_size)] {
+            let problem = format!("must be at least {least}, of which `host.link_header` is {link_header}");
+            table.check(size >= least, format!("{place}.connection.{name}"), problem);
+        }
+    }
+}
+
+/// Checks that whatever is named is there.
+fn check_names(
+    table: &mut TableReader,
+    traffic: &[Traffic],
+    links: &[LinkSpec],
+    queues: &BTreeMap<String, aqm_queue::Config>,
+    record: &Record,
+) {
+    let workloads: Vec<&str> = traffic.iter().map(|one| one.name.as_str()).collect();
+    let of_links = managed(links).map(|(_, link, queue)| (link.place.clone(), &queue.config));
+    let of_queues = queues.iter().map(|(name, queue)| (format!("queues.{name}"), queue));
+    for (outer, queue) in of_links.chain(of_queues) {
+        for (place, name) in queue.names_traffic() {
+            let problem = format!("no workload is named `{name}`; there is {}", workloads.join(", "));
+            table.check(workloads.contains(&name), format!("{outer}.{place}"), problem);
+        }
+    }
+    for (place, names) in [("record.senders", &record.senders), ("record.histories", &record.histories)] {
+        for name in names {
+            let problem = format!("no workload is named `{name}`; there is {}", workloads.join(", "));
+            table.check(workloads.contains(&name.as_str()), place, problem);
+        }
+    }
+    for (place, names, doc) in [
+        ("record.flow_columns", &record.flow_columns, FlowRow::DOC),
+        ("record.transfer_columns", &record.transfer_columns, TransferRow::DOC),
+        ("record.page_columns", &record.page_columns, PageRow::DOC),
+    ] {
+        let columns: Vec<&str> = doc.columns.iter().map(|column| column.name).collect();
+        for name in names.iter().flatten() {
+            table.check(columns.contains(&name.as_str()), place, unknown("column", name, &columns));
+        }
+    }
+    let managed: Vec<&str> = managed(links).map(|(_, link, _)| link.name.as_str()).collect();
+    for name in &record.packets {
+        let problem = format!("no managed link is named `{name}`; there is {}", managed.join(", "));
+        table.check(managed.contains(&name.as_str()), "record.packets", problem);
+    }
+}

@@ -1,0 +1,286 @@
+//! A scenario that was read: it owns the topology, the disciplines, the edges and the workloads as they were built,
+//! and each run takes clones of them. So a run cannot fail.
+
+use std::fmt;
+use std::sync::Arc;
+
+use aqm_net::stage::Files;
+use aqm_net::text::toml_value;
+use aqm_net::{ConfigErrors, ErrorCollector, Instant, Rate, Size, Span, Streams, TableReader};
+use aqm_traffic::{BuildContext, Packetisation, Programs, Workload};
+use serde_json::Value;
+
+use crate::scenario::Scenario;
+use crate::scenario::edges::Edges;
+use crate::scenario::links::managed;
+use crate::scenario::topology::Topology;
+use crate::scenario::traffic::{Tcp, Traffic};
+
+/// A scenario at packet level, ready to run.
+#[derive(Clone)]
+pub struct Plan {
+    pub(crate) scenario: Scenario,
+    pub(crate) topology: Arc<Topology>,
+    pub(crate) edges: Edges,
+    /// By position in the scenario.
+    pub(crate) workloads: Vec<Box<dyn Workload>>,
+}
+
+impl Plan {
+    /// Reads and checks a scenario in TOML. `files` holds the contents of the files it names, by name.
+    ///
+    /// # Errors
+    /// Everything that is wrong, where, and what is allowed.
+    pub fn of_toml(text: &str, files: Files) -> Result<Self, ConfigErrors> {
+        Self::of_value(toml_value(text)?, files)
+    }
+
+    /// Reads and checks a scenario given as a plain value.
+    ///
+    /// # Errors
+    /// Everything that is wrong, where, and what is allowed.
+    pub fn of_value(value: Value, files: Files) -> Result<Self, ConfigErrors> {
+        let mut table = TableReader::new(value)?;
+        let scenario = Scenario::take_from(&mut table, files);
+        let plan = scenario.and_then(|(scenario, jitter)| table.note(Self::build(scenario, jitter)));
+        table.finish(plan)
+    }
+
+    fn build(mut scenario: Scenario, jitter: Option<Span>) -> Result<Self, ConfigErrors> {
+        let mut errors = ErrorCollector::default();
+        crate::scenario::size::check(&scenario, &mut errors);
+        errors.finish(())?;
+        let topology = Topology::new(&scenario.links, &scenario.traffic, &scenario.edges)?;
+        let tcp = &scenario.tcp.checked;
+        let full_packet = tcp.wire_bytes(2 * tcp.payload()) - tcp.wire_bytes(tcp.payload());
+        scenario.jitter = jitter.unwrap_or_else(|| topology.slowest_managed().pace().time_for(full_packet));
+        Self::with_chance(scenario, Arc::new(topology))
+    }
+
+    /// Builds what draws from random streams.
+    fn with_chance(scenario: Scenario, topology: Arc<Topology>) -> Result<Self, ConfigErrors> {
+        let mut errors = ErrorCollector::default();
+        let edges = Edges::new(&scenario.edges, scenario.chance(), &mut errors);
+        let around = Surroundings {
+            seed: scenario.seed,
+            duration: scenario.duration,
+            topology: &topology,
+            files: &scenario.files,
+            link_header: scenario.link_header,
+            tcp: &scenario.tcp,
+        };
+        let built = scenario.traffic.iter().enumerate();
+        let workloads =
+            built.filter_map(|(position, one)| errors.take(around.workload(position, one))).collect();
+        errors.finish(())?;
+        Ok(Self { scenario, topology, edges, workloads })
+    }
+
+    /// The same with another seed.
+    ///
+    /// # Errors
+    /// If the scenario does not allow that seed.
+    pub fn with_seed(&self, seed: u64) -> Result<Self, ConfigErrors> {
+        let mut scenario = self.scenario.clone();
+        scenario.seed = seed;
+        Self::with_chance(scenario, Arc::clone(&self.topology))
+    }
+
+    /// The scenario in full, every default filled in; reading it gives the same plan.
+    pub fn to_value(&self) -> Value {
+        self.scenario.to_value()
+    }
+
+    /// Its workloads, by position in the scenario.
+    pub fn workloads(&self) -> impl Iterator<Item = PlannedWorkload<'_>> {
+        self.scenario.traffic.iter().zip(&self.workloads).map(|(one, workload)| {
+            let tcp = self.scenario.tcp_of(one);
+            PlannedWorkload {
+                name: &one.name,
+                workload,
+                hosts: one.config.hosts(),
+                own_hosts: one.config.own_hosts(),
+                sends_datagrams: one.config.sends_datagrams(),
+                programs: one.config.programs(),
+                simulated_only: one.config.simulated_only(),
+                link_header: self.scenario.link_header,
+                dscp: one.dscp,
+                port: one.port,
+                tcp: &tcp.config,
+                checked_tcp: &tcp.checked,
+                duration: self.scenario.duration,
+                sampled: self.scenario.record.senders.contains(&one.name),
+            }
+        })
+    }
+
+    /// When the rate of the link of this name steps in a run, and to what, in the order of time; nothing if there is no
+    /// such link.
+    pub fn rate_steps(&self, link: &str) -> Option<impl Iterator<Item = (Instant, Rate)>> {
+        let link = self.scenario.links.iter().find(|one| one.name == link)?;
+        let end = Instant::START + self.scenario.duration;
+        Some(link.rate_steps().take_while(move |&(at, _)| at < end))
+    }
+
+    /// Of each packet's bytes, those of the header of the link.
+    pub fn link_header(&self) -> Size {
+        self.scenario.link_header
+    }
+
+    /// How often what changes all the time is sampled; zero for never.
+    pub fn sampled_every(&self) -> Span {
+        self.scenario.record.queue_every
+    }
+
+    /// Whether a queue looks at the windows of senders.
+    pub fn wants_windows(&self) -> bool {
+        managed(&self.scenario.links).any(|(_, _, queue)| queue.config.wants_windows())
+    }
+
+    /// What is allowed but suspicious, a sentence each that begins with the place.
+    pub fn warnings(&self) -> Vec<String> {
+        self.scenario.warnings()
+    }
+}
+
+/// A workload of a plan, for whoever plays it outside of a simulation.
+#[derive(Clone, Copy)]
+pub struct PlannedWorkload<'a> {
+    /// Its name in the scenario.
+    pub name: &'a str,
+    /// The prototype: each run takes a clone of it.
+    #[allow(clippy::borrowed_box)] // Only the box can be cloned.
+    pub workload: &'a Box<dyn Workload>,
+    /// How many hosts it uses on each side; 1 where its flows share one.
+    pub hosts: u64,
+    /// Whether each of its flows has a host of its own.
+    pub own_hosts: bool,
+    /// Whether it sends datagrams rather than over TCP.
+    pub sends_datagrams: bool,
+    /// The programs that it is, if it is programs.
+    pub programs: Option<Programs<'a>>,
+    /// Why it cannot be played outside of a simulation, if it cannot.
+    pub simulated_only: Option<&'static str>,
+    /// Of each packet's bytes, those of the header of the link.
+    pub link_header: Size,
+    /// The DSCP of its packets.
+    pub dscp: u8,
+    /// The port that its packets name, if the scenario says one.
+    pub port: Option<u16>,
+    /// How its connections behave, as written.
+    pub tcp: &'a aqm_tcp::Config,
+    /// The same, checked.
+    pub checked_tcp: &'a aqm_tcp::CheckedConfig,
+    /// How long the run lasts.
+    pub duration: Span,
+    /// Whether the state of its senders is recorded.
+    pub sampled: bool,
+}
+
+impl fmt::Debug for Plan {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.scenario.fmt(f)
+    }
+}
+
+/// What a workload is built into, beside what it says itself.
+struct Surroundings<'a> {
+    seed: u64,
+    duration: Span,
+    topology: &'a Topology,
+    files: &'a Files,
+    link_header: Size,
+    /// How connections behave unless a workload says otherwise.
+    tcp: &'a Tcp,
+}
+
+impl Surroundings<'_> {
+    /// Builds the workload at `position`.
+    fn workload(&self, position: usize, one: &Traffic) -> Result<Box<dyn Workload>, ConfigErrors> {
+        let tcp = one.tcp.as_ref().unwrap_or(self.tcp);
+        let context = BuildContext {
+            name: &one.name,
+            streams: Streams::new(self.seed),
+            rate: self.topology.slowest(position),
+            duration: self.duration,
+            packetisation: &Segments(&tcp.checked),
+            link_header: self.link_header,
+            file: one.config.file().and_then(|name| self.files.get(name)).map(String::as_str),
+        };
+        let built = one.config.build(&context);
+        built.map_err(|error| ConfigErrors::from(error).within(&format!("traffic.{}", one.name)))
+    }
+}
+
+/// How TCP cuts a transfer, for those who must know what a load weighs.
+struct Segments<'a>(&'a aqm_tcp::CheckedConfig);
+
+impl Packetisation for Segments<'_> {
+    fn wire_bytes(&self, bytes: u64) -> u64 {
+        self.0.wire_bytes(bytes)
+    }
+    fn payload(&self) -> u64 {
+        self.0.payload()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn workloads_are_shown_with_what_is_theirs() {
+        let text = r#"
+            duration = "9s"
+            bottleneck = { rate = "10Mbps", delay = "5ms", queue = { kind = "drop-tail", limit = "50p" } }
+            tcp = { connection = { mss = "1000B" } }
+            [traffic.bulk]
+            kind = "ftp"
+            flows = 7
+            dscp = 10
+            port = 21
+            tcp = { connection = { mss = "536B" } }
+            [traffic.voice]
+            kind = "udp"
+            rate = "64kbps"
+            hosts = "shared"
+        "#;
+        let plan = Plan::of_toml(text, Files::default()).unwrap();
+        let [bulk, voice] = plan.workloads().collect::<Vec<_>>().try_into().ok().unwrap();
+        assert_eq!((bulk.name, bulk.hosts, bulk.own_hosts, bulk.sends_datagrams), ("bulk", 7, true, false));
+        assert_eq!((bulk.dscp, bulk.port, bulk.tcp.connection.mss.bytes()), (10, Some(21), 536));
+        assert_eq!(
+            (voice.name, voice.hosts, voice.own_hosts, voice.sends_datagrams),
+            ("voice", 1, false, true)
+        );
+        assert_eq!((voice.dscp, voice.port, voice.checked_tcp.payload()), (0, None, 1000));
+        assert_eq!(voice.duration, Span::from_millis(9000));
+    }
+
+    #[test]
+    fn the_rate_of_a_link_steps_until_the_end_of_the_run() {
+        let steps = |line: &str, link: &str| {
+            let text = format!(
+                r#"
+                duration = "5s"
+                bottleneck = {{ rate = "8Mbps", queue = {{ kind = "drop-tail" }}, {line} }}
+                traffic = {{ bulk = {{ kind = "ftp" }} }}
+                "#
+            );
+            let files = Files::from([("rates.csv".to_owned(), "1,2Mbps\n3,4Mbps\n".to_owned())]);
+            let plan = Plan::of_toml(&text, files).unwrap();
+            let in_words = |(at, rate): (Instant, Rate)| (at.seconds(), rate.to_string());
+            plan.rate_steps(link).map(|steps| steps.map(in_words).collect::<Vec<_>>())
+        };
+        let step = |at, rate: &str| (at, rate.to_owned());
+        let written = r#"rate_steps = [{ at = "1s", rate = "2Mbps" }, { at = "2s", rate = "0bps" }]"#;
+        let once = vec![step(1.0, "2Mbps"), step(2.0, "0bps")];
+        assert_eq!(steps(written, "bottleneck"), Some(once.clone()));
+        let again = [once, vec![step(4.0, "2Mbps")]].concat();
+        assert_eq!(steps(&format!(r#"{written}, rate_repeat = "3s""#), "bottleneck"), Some(again));
+        let of_file = vec![step(1.0, "2Mbps"), step(3.0, "4Mbps")];
+        assert_eq!(steps(r#"rate_file = "rates.csv""#, "bottleneck"), Some(of_file));
+        assert_eq!(steps(written, "bottleneck-back"), Some(Vec::new()));
+        assert_eq!(steps(written, "middle"), None);
+    }
+}

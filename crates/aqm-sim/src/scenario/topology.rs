@@ -1,0 +1,385 @@
+//! Which links there are, and which way packets go: routers joined by directed links, hosts joined
+//! to their router by access lines, static routes over the fewest links.
+
+use std::collections::BTreeMap;
+
+use aqm_net::{ConfigError, ConfigErrors, ErrorCollector, Rate, Span};
+
+use crate::scenario::edges::{EdgeSpec, edge_at};
+use crate::scenario::links::{LinkSpec, Queue};
+use crate::scenario::traffic::Traffic;
+
+/// What the links of a class have in common. Each link between routers is a class of its own; access
+/// lines that do the same at the same rate and delay, beside the same link between routers, are one class.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct LinkClass {
+    pub(crate) rate: Rate,
+    pub(crate) delay: Span,
+}
+
+/// A link on the way of a packet.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Hop {
+    pub(crate) link: u32,
+    /// The index of its class.
+    pub(crate) class: u16,
+    /// Whether it leads to the host.
+    pub(crate) last: bool,
+    /// One more than the position of the edge that packets pass before it; 0 for none.
+    pub(crate) edge: u8,
+}
+
+/// The routes of a workload's flows: which of [`Topology::hops`] are those of each host.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Routes {
+    first: u32,
+    forward_length: u32,
+    length: u32,
+    hosts: u32,
+    /// The number of the first host of each side, as packets carry it, less 1.
+    first_hosts: [u32; 2],
+}
+
+impl Routes {
+    /// The numbers, as packets carry them, of the hosts at both ends of a flow of this host, by side.
+    fn host_numbers(&self, host: u32) -> [u16; 2] {
+        // Hosts beyond the 65,535th share numbers; 0 is nobody's.
+        self.first_hosts.map(|first| ((first + host) % u32::from(u16::MAX)) as u16 + 1)
+    }
+
+    /// The first hop of the packets that each end of a flow of this host sends, by the end that sends them.
+    pub(crate) fn first_hops(&self, host: u32) -> [u32; 2] {
+        let forward = self.first + host * self.length;
+        [forward, forward + self.forward_length]
+    }
+}
+
+/// Links by number, and routes over them. Those between routers come first, in the scenario's order;
+/// then the access lines by what they do: from the senders' hosts, to the receivers' hosts, from
+/// those, and back to the senders; lines that do the same by rate, by delay, and in the order of
+/// workloads and hosts. So links of a class are neighbours, and classes stand in the order of links.
+pub(crate) struct Topology {
+    pub(crate) link_classes: Vec<LinkClass>,
+    /// By workload.
+    pub(crate) routes: Vec<Routes>,
+    /// The routes of the first host of each workload, there and back. Those of the next host differ in their access
+    /// lines, which follow those of the first by number.
+    of_first_hosts: Vec<Hop>,
+    /// How many links there are between routers; access lines follow.
+    between_routers: u32,
+    /// Counted by the hosts data come from.
+    route_count: usize,
+    slowest: Vec<Rate>,
+    slowest_managed: Rate,
+}
+
+/// Many routes are more than this.
+const MANY_ROUTES: usize = 1000;
+
+/// What access lines do: an index of the roles below.
+const ROLES: usize = 4;
+const FROM_SENDER: usize = 0;
+const TO_RECEIVER: usize = 1;
+const FROM_RECEIVER: usize = 2;
+const TO_SENDER: usize = 3;
+
+/// The access lines of a workload that do the same.
+struct Block {
+    role: usize,
+    workload: usize,
+    hosts: u64,
+    rate: Rate,
+    delay: Span,
+    /// The link between routers that comes before or after them, if there is one.
+    beside: Option<u32>,
+}
+
+/// The routes of a workload between its routers.
+struct Path {
+    there: Vec<u32>,
+    back: Vec<u32>,
+}
+
+impl Topology {
+    /// # Errors
+    /// Every workload whose packets find no way.
+    pub(crate) fn new(
+        routers: &[LinkSpec],
+        traffic: &[Traffic],
+        edges: &[EdgeSpec],
+    ) -> Result<Self, ConfigErrors> {
+        let mut link_classes: Vec<LinkClass> =
+            routers.iter().map(|link| LinkClass { rate: link.rate, delay: link.delay }).collect();
+        let mut errors = ErrorCollector::default();
+        let ways = traffic.iter().filter_map(|one| errors.take(Path::new(routers, one))).collect();
+        let paths: Vec<Path> = errors.finish(ways)?;
+        let mut blocks = Vec::new();
+        for (workload, (one, path)) in traffic.iter().zip(&paths).enumerate() {
+            let hosts = one.config.hosts().max(1);
+            let (rate, delay) = (one.access.rate, one.access.delay);
+            let Path { there, back } = path;
+            let beside = [there.first(), there.last(), back.first(), back.last()].map(Option::<&u32>::copied);
+            let block =
+                |(role, beside): (usize, Option<u32>)| Block { role, workload, hosts, rate, delay, beside };
+            blocks.extend(beside.into_iter().enumerate().map(block));
+        }
+        blocks.sort_by_key(|block| (block.role, block.rate, block.delay, block.workload));
+        // By workload and role: the first link of the block, and its class.
+        let mut access = vec![[(0_u32, 0_u16); ROLES]; paths.len()];
+        let (mut next, mut last) = (routers.len() as u32, None);
+        for block in &blocks {
+            let alike = (block.role, block.rate, block.delay, block.beside);
+            if last != Some(alike) {
+                link_classes.push(LinkClass { rate: block.rate, delay: block.delay });
+                last = Some(alike);
+            }
+            let class = link_classes.len() - 1;
+            access[block.workload][block.role] = (next, class as u16);
+            next += block.hosts as u32;
+        }
+        let host_numbers = number_hosts(traffic);
+        let (mut of_first_hosts, mut routes, mut first) = (Vec::new(), Vec::new(), 0);
+        for (workload, path) in paths.iter().enumerate() {
+            let hosts = traffic[workload].config.hosts().max(1) as u32;
+            let length = (path.there.len() + path.back.len()) as u32 + 4;
+            let forward_length = path.there.len() as u32 + 2;
+            let first_hosts = host_numbers[workload];
+            routes.push(Routes { first, forward_length, length, hosts, first_hosts });
+            first += hosts * length;
+            let line = |role: usize, last: bool| {
+                let (link, class) = access[workload][role];
+                Hop { link, class, last, edge: 0 }
+            };
+            // The edge of the node where the hosts stand comes before the first link between routers.
+            let between = |node: &str| {
+                let mut edge = edge_at(edges, node);
+                move |&link: &u32| Hop {
+                    link,
+                    class: link as u16,
+                    last: false,
+                    edge: std::mem::take(&mut edge),
+                }
+            };
+            let one = &traffic[workload];
+            of_first_hosts.push(line(FROM_SENDER, false));
+            of_first_hosts.extend(path.there.iter().map(between(&one.from)));
+            of_first_hosts.push(line(TO_RECEIVER, true));
+            of_first_hosts.push(line(FROM_RECEIVER, false));
+            of_first_hosts.extend(path.back.iter().map(between(&one.to)));
+            of_first_hosts.push(line(TO_SENDER, true));
+        }
+        let slowest_on = |(path, one): (&Path, &Traffic)| {
+            let rates = path.there.iter().map(|&link| routers[link as usize].rate);
+            rates.min().unwrap_or(one.access.rate)
+        };
+        let managed = routers.iter().filter(|link| link.queue.is_some()).map(|link| link.rate);
+        Ok(Self {
+            route_count: (next as usize - routers.len()) / ROLES,
+            link_classes,
+            routes,
+            of_first_hosts,
+            between_routers: routers.len() as u32,
+            slowest: paths.iter().zip(traffic).map(slowest_on).collect(),
+            slowest_managed: managed.min().unwrap_or(routers[0].rate),
+        })
+    }
+
+    /// The rate of the slowest link on the way of this workload's data: what its load is a share of.
+    pub(crate) fn slowest(&self, workload: usize) -> Rate {
+        self.slowest[workload]
+    }
+
+    /// The hops of all routes, one after the other, each after the hop before it.
+    pub(crate) fn hops(&self) -> impl Iterator<Item = Hop> {
+        let of_host = |host: u32, hop: Hop| {
+            let is_line = hop.link >= self.between_routers;
+            Hop { link: if is_line { hop.link + host } else { hop.link }, ..hop }
+        };
+        self.by_workload().flat_map(move |(routes, hops)| {
+            (0..routes.hosts).flat_map(move |host| hops.iter().map(move |&hop| of_host(host, hop)))
+        })
+    }
+
+    /// By hop, the numbers of the hosts that packets there come from and go to; nothing if the queue does not look.
+    pub(crate) fn hosts_told_to(&self, queue: &Queue) -> Vec<[u16; 2]> {
+        if queue.config.wants_hosts() { self.hosts_by_hop() } else { Vec::new() }
+    }
+
+    fn hosts_by_hop(&self) -> Vec<[u16; 2]> {
+        let of_host = |routes: &Routes, host: u32| {
+            let [sender, receiver] = routes.host_numbers(host);
+            let (there, back) = (routes.forward_length, routes.length - routes.forward_length);
+            let there = std::iter::repeat_n([sender, receiver], there as usize);
+            there.chain(std::iter::repeat_n([receiver, sender], back as usize))
+        };
+        let routes = self.routes.iter();
+        routes.flat_map(|routes| (0..routes.hosts).flat_map(move |host| of_host(routes, host))).collect()
+    }
+
+    /// How many hops all routes have together.
+    pub(crate) fn hop_count(&self) -> usize {
+        self.routes.iter().map(|routes| routes.hosts as usize * routes.length as usize).sum()
+    }
+
+    /// By workload, its routes and the hops of its first host.
+    fn by_workload(&self) -> impl Iterator<Item = (&Routes, &[Hop])> {
+        let mut rest = self.of_first_hosts.as_slice();
+        self.routes.iter().map(move |routes| {
+            let (hops, behind) = rest.split_at(routes.length as usize);
+            rest = behind;
+            (routes, hops)
+        })
+    }
+
+    /// Whether there are so many routes that what is known of them does not stay in the cache.
+    pub(crate) fn has_many_routes(&self) -> bool {
+        self.route_count > MANY_ROUTES
+    }
+
+    /// The least time from a sender's host to the receiver's and back on empty links, of all workloads, transmission
+    /// times aside.
+    pub(crate) fn least_round_trip(&self) -> Span {
+        let delay = |hop: &Hop| self.link_classes[usize::from(hop.class)].delay;
+        let there_and_back =
+            |(_, hops): (&Routes, &[Hop])| hops.iter().map(delay).fold(Span::ZERO, |sum, delay| sum + delay);
+        self.by_workload().map(there_and_back).min().unwrap_or_default()
+    }
+
+    /// The rate of the slowest link with a queue discipline.
+    pub(crate) fn slowest_managed(&self) -> Rate {
+        self.slowest_managed
+    }
+}
+
+impl Path {
+    fn new(routers: &[LinkSpec], one: &Traffic) -> Result<Self, ConfigError> {
+        let find = |from: &str, to: &str, key: &str| {
+            route(routers, from, to)
+                .map_err(|problem| ConfigError::at(format!("traffic.{}.{key}", one.name), problem))
+        };
+        Ok(Self { there: find(&one.from, &one.to, "to")?, back: find(&one.to, &one.from, "from")? })
+    }
+}
+
+/// The number of the first host of each side, by workload: those of a name share one, all others have their own.
+fn number_hosts(traffic: &[Traffic]) -> Vec<[u32; 2]> {
+    let (mut next, mut named) = (0, BTreeMap::new());
+    let mut number = |name: Option<&str>, hosts: u32| {
+        let first = name.map_or(next, |name| *named.entry(name.to_owned()).or_insert(next));
+        next = next.max(first + hosts);
+        first
+    };
+    let both = |one: &Traffic| {
+        let hosts = one.config.hosts().max(1) as u32;
+        [number(one.sender.as_deref(), hosts), number(one.receiver.as_deref(), hosts)]
+    };
+    traffic.iter().map(both).collect()
+}
+
+/// The links from one router to another: the fewest; of those the least delay; of those the first.
+fn route(links: &[LinkSpec], from: &str, to: &str) -> Result<Vec<u32>, String> {
+    let nodes: Vec<&str> = links.iter().flat_map(|link| [link.from.as_str(), link.to.as_str()]).collect();
+    for node in [from, to] {
+        if !nodes.contains(&node) {
+            let mut known = nodes.clone();
+            known.sort_unstable();
+            known.dedup();
+            return Err(format!("no link touches a node `{node}`; the nodes are {}", known.join(", ")));
+        }
+    }
+    // Each round reaches the nodes one link further away (Bellman & Ford).
+    let mut best: BTreeMap<&str, (Span, Vec<u32>)> = BTreeMap::from([(from, (Span::ZERO, Vec::new()))]);
+    while !best.contains_key(to) {
+        let mut reached: BTreeMap<&str, (Span, Vec<u32>)> = BTreeMap::new();
+        for (number, link) in links.iter().enumerate() {
+            let Some((delay, path)) = best.get(link.from.as_str()) else { continue };
+            if best.contains_key(link.to.as_str()) {
+                continue;
+            }
+            let delay = *delay + link.delay;
+            if reached.get(link.to.as_str()).is_none_or(|(other, _)| delay < *other) {
+                let mut path = path.clone();
+                path.push(number as u32);
+                reached.insert(&link.to, (delay, path));
+            }
+        }
+        if reached.is_empty() {
+            return Err(format!(
+                "no way leads from `{from}` to `{to}`: links have one direction (`both_ways`)"
+            ));
+        }
+        best.extend(reached);
+    }
+    Ok(best.remove(to).map(|(_, path)| path).unwrap_or_default())
+}
+
+#[cfg(test)]
+mod tests {
+    use aqm_net::stage::Files;
+    use serde_json::json;
+
+    use super::*;
+    use crate::Plan;
+    use crate::scenario::links::LineSpec;
+
+    fn link(from: &str, to: &str, millis: u64) -> LinkSpec {
+        LinkSpec {
+            name: format!("{from}{to}"),
+            place: String::new(),
+            from: from.to_owned(),
+            to: to.to_owned(),
+            rate: Rate::from_bps(1000),
+            delay: Span::from_millis(millis),
+            queue: None,
+            line: LineSpec::default(),
+        }
+    }
+
+    #[test]
+    fn a_route_takes_the_fewest_links_and_then_the_least_delay() {
+        let links =
+            [link("a", "b", 1), link("b", "d", 50), link("a", "c", 9), link("c", "d", 1), link("d", "e", 1)];
+        assert_eq!(route(&links, "a", "e").unwrap(), [2, 3, 4]);
+        assert_eq!(route(&links, "a", "b").unwrap(), [0]);
+        assert_eq!(route(&links, "a", "a").unwrap(), [0_u32; 0]);
+    }
+
+    #[test]
+    fn hosts_of_a_name_are_one_and_all_others_differ() {
+        let ftp = |more: serde_json::Value| {
+            let mut table = json!({"kind": "ftp", "flows": 2});
+            table.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+            table
+        };
+        let scenario = json!({
+            "duration": "1s",
+            "bottleneck": {"queue": {"kind": "drop-tail"}},
+            "traffic": {
+                "a": ftp(json!({"sender": "server", "receiver": "phone", "hosts": "shared"})),
+                "b": ftp(json!({})),
+                "c": ftp(json!({"sender": "phone", "receiver": "server", "hosts": "shared"})),
+            },
+        });
+        let plan = Plan::of_value(scenario, Files::default()).unwrap();
+        let hosts = plan.topology.hosts_by_hop();
+        assert_eq!(hosts.len(), plan.topology.hop_count());
+        let of = |workload: usize, host| {
+            plan.topology.routes[workload].first_hops(host).map(|hop| hosts[hop as usize])
+        };
+        let [server, phone] = of(0, 0)[0];
+        assert_eq!(of(0, 0), [[server, phone], [phone, server]]);
+        assert_eq!(of(2, 0), [[phone, server], [server, phone]]);
+        let mut all = vec![server, phone];
+        all.extend(of(1, 0)[0]);
+        all.extend(of(1, 1)[0]);
+        all.sort_unstable();
+        assert_eq!(all, [1, 2, 3, 4, 5, 6]);
+    }
+
+    #[test]
+    fn a_missing_way_is_named() {
+        let links = [link("a", "b", 1)];
+        assert!(route(&links, "b", "a").unwrap_err().contains("no way leads"));
+        assert!(route(&links, "a", "x").unwrap_err().contains("the nodes are a, b"));
+    }
+}

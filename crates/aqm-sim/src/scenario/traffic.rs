@@ -1,0 +1,211 @@
+//! The workloads of a scenario: where each stands, and how its connections behave.
+
+use std::sync::Arc;
+
+use aqm_net::{ConfigError, ConfigErrors, ErrorCollector, Parameter as _, Span, Streams, TableReader};
+use aqm_queue::{Label, Protocol};
+use aqm_traffic::description::Description;
+use serde_json::{Value, json};
+
+use crate::scenario::links::{Access, LEFT, RIGHT};
+
+/// How connections behave: as written, and checked.
+#[derive(Clone, Debug)]
+pub(crate) struct Tcp {
+    pub(crate) config: aqm_tcp::Config,
+    pub(crate) checked: Arc<aqm_tcp::CheckedConfig>,
+}
+
+impl Tcp {
+    pub(crate) fn read(table: Value) -> Result<Self, ConfigErrors> {
+        let config = aqm_tcp::read(table)?;
+        let checked = Arc::new(config.build()?);
+        Ok(Self { config, checked })
+    }
+}
+
+/// One workload and where it stands.
+#[derive(Clone, Debug)]
+pub(crate) struct Traffic {
+    pub(crate) name: String,
+    pub(crate) config: aqm_traffic::Config,
+    pub(crate) from: String,
+    pub(crate) to: String,
+    pub(crate) access: Access,
+    /// How its connections behave, if not as those of the scenario.
+    pub(crate) tcp: Option<Tcp>,
+    /// Extra delay of a flow, one way and in each direction: uniform between the two.
+    extra_delay: [Span; 2],
+    pub(crate) port: Option<u16>,
+    pub(crate) dscp: u8,
+    /// The names of the hosts at both ends, which workloads with the same name share.
+    pub(crate) sender: Option<String>,
+    pub(crate) receiver: Option<String>,
+}
+
+/// What a workload shares with the others unless it says otherwise.
+pub(crate) struct Common<'a> {
+    /// Whether the network is a dumbbell, in which data go from left to right; nothing if it could not be read.
+    pub(crate) dumbbell: Option<bool>,
+    pub(crate) access: &'a Access,
+    /// The scenario's `tcp` table as it was written.
+    pub(crate) tcp: &'a Value,
+    /// What is wrong with it.
+    pub(crate) tcp_errors: Option<&'a ConfigErrors>,
+}
+
+impl Common<'_> {
+    /// The TCP of a workload with a `tcp` table of its own; nothing if all that is wrong with it is wrong with the
+    /// scenario's.
+    fn with_own_tcp(&self, own: Value) -> Result<Option<Tcp>, ConfigErrors> {
+        let errors = match Tcp::read(aqm_tcp::lay_over(self.tcp, own.clone())) {
+            Ok(tcp) => return Ok(Some(tcp)),
+            Err(errors) => errors,
+        };
+        let stands_alone = own.get("profile").is_some();
+        let is_common = |error: &ConfigError| {
+            let is_written = own.pointer(&format!("/{}", error.place.replace('.', "/"))).is_some();
+            let mut common = self.tcp_errors.into_iter().flat_map(ConfigErrors::iter);
+            !stands_alone && !is_written && common.any(|one| one == error)
+        };
+        let mut own_errors = ErrorCollector::default();
+        errors.into_iter().filter(|error| !is_common(error)).for_each(|error| own_errors.add(error));
+        own_errors.finish(None)
+    }
+}
+
+impl Traffic {
+    pub(crate) fn read(name: &str, table: Value, common: &Common<'_>) -> Result<Self, ConfigErrors> {
+        let mut table = TableReader::new(table)?;
+        let from = read_node(&mut table, "from", LEFT, common.dumbbell);
+        let to = read_node(&mut table, "to", RIGHT, common.dumbbell);
+        let access = |own: Value| {
+            let mut full = json!(common.access);
+            match (&mut full, own) {
+                (Value::Object(full), Value::Object(own)) => full.extend(own),
+                (full, own) => *full = own,
+            }
+            Access::read(full)
+        };
+        let access = table.take_with("access", access).unwrap_or_else(|| common.access.clone());
+        let own_tcp = table.value("tcp");
+        let extra_delay = table.take_with("extra_delay", read_range);
+        let port = table.take_with("port", |value| number_up_to(&value, u16::MAX)).flatten();
+        let dscp = table.take_with("dscp", |value| number_up_to(&value, 63)).flatten();
+        let [sender, receiver] =
+            ["sender", "receiver"].map(|key| table.take::<Option<String>>(key).flatten());
+        let config = aqm_traffic::Config::take_from(&mut table);
+        let own_hosts = config.as_ref().is_some_and(|config| config.own_hosts());
+        for (key, name) in [("sender", &sender), ("receiver", &receiver)] {
+            let problem =
+                "names one host, but each flow has its own: write `hosts = \"shared\"`, or leave it out";
+            table.check(!own_hosts || name.is_none(), key, problem);
+        }
+        let tcp = match config.as_ref().filter(|config| config.sends_datagrams()) {
+            Some(config) => {
+                let problem = format_args!("`{}` sends datagrams, without TCP: leave it out", config.kind());
+                table.check(own_tcp.is_none(), "tcp", problem);
+                None
+            }
+            None => own_tcp.and_then(|own| {
+                table.note(common.with_own_tcp(own).map_err(|errors| errors.within("tcp"))).flatten()
+            }),
+        };
+        table.finish(config.map(|config| Self {
+            name: name.to_owned(),
+            config,
+            from,
+            to,
+            access,
+            tcp,
+            extra_delay: extra_delay.unwrap_or_default(),
+            port,
+            dscp: dscp.map_or(0, |dscp| dscp as u8),
+            sender,
+            receiver,
+        }))
+    }
+
+    pub(crate) fn to_value(&self, dumbbell: bool) -> Value {
+        let mut table = self.config.to_value();
+        if !dumbbell {
+            table["from"] = self.from.clone().into();
+            table["to"] = self.to.clone().into();
+        }
+        table["access"] = json!(self.access);
+        if let Some(tcp) = &self.tcp {
+            table["tcp"] = tcp.config.to_value();
+        }
+        table["extra_delay"] = json!(self.extra_delay);
+        table["port"] = json!(self.port);
+        table["dscp"] = json!(self.dscp);
+        for (key, name) in [("sender", &self.sender), ("receiver", &self.receiver)] {
+            if let Some(name) = name {
+                table[key] = name.clone().into();
+            }
+        }
+        table
+    }
+
+    /// The extra delay of its flow number `flow`, counted from zero.
+    pub(crate) fn extra_delay(&self, seed: u64, flow: u64) -> Span {
+        let [least, most] = self.extra_delay;
+        if most <= least {
+            return least;
+        }
+        let mut rng = Streams::new(seed).named(&format!("{}/extra-delay", self.name), flow);
+        least + Span::from_nanos(rng.below((most - least).nanos() + 1))
+    }
+
+    /// Whether any of its flows has extra delay.
+    pub(crate) fn delays_flows(&self) -> bool {
+        !self.extra_delay[1].is_zero()
+    }
+
+    /// What the headers of its packets say.
+    pub(crate) fn label(&self) -> Label {
+        let protocol = if self.config.sends_datagrams() { Protocol::Udp } else { Protocol::Tcp };
+        Label { traffic: self.name.clone(), protocol, port: self.port.unwrap_or(0), dscp: self.dscp }
+    }
+}
+
+/// What programs that look at the tables of a run must know of a workload, of its table in whatever network.
+pub(crate) fn describe(table: Value) -> Result<Description, ConfigErrors> {
+    let (access, tcp) = (Access::default(), json!({}));
+    let common = Common { dumbbell: None, access: &access, tcp: &tcp, tcp_errors: None };
+    Traffic::read("", table, &common).map(|traffic| traffic.config.describe())
+}
+
+/// The node that `key` names; `fallback` in a dumbbell, where no node is named.
+fn read_node(table: &mut TableReader, key: &'static str, fallback: &str, dumbbell: Option<bool>) -> String {
+    let problem = match (table.value(key), dumbbell) {
+        (None, Some(true) | None) => return fallback.to_owned(),
+        (Some(Value::String(node)), Some(false) | None) => return node,
+        (Some(_), Some(true)) => "belongs to a graph of `links`; in a dumbbell data go from left to right",
+        (_, Some(false) | None) => "must name the node where the hosts stand",
+    };
+    table.check(false, key, problem);
+    fallback.to_owned()
+}
+
+/// A whole number up to `most`; null is as good as left out.
+fn number_up_to(value: &Value, most: u16) -> Result<Option<u16>, ConfigError> {
+    let number = value.as_u64().filter(|&number| number <= most.into()).map(|number| number as u16);
+    let problem = format_args!("must be a whole number from 0 to {most}, not {value}");
+    ConfigError::unless(value.is_null() || number.is_some(), "", problem)?;
+    Ok(number)
+}
+
+/// A time, or a pair of times between which each flow draws its own.
+fn read_range(value: Value) -> Result<[Span; 2], ConfigErrors> {
+    let range = match &value {
+        Value::String(_) => [Span::read(value)?; 2],
+        Value::Array(pair) if pair.len() == 2 => [Span::read(pair[0].clone())?, Span::read(pair[1].clone())?],
+        other => {
+            let problem = format!("{other} must be a time such as \"20ms\", or a pair of times");
+            return Err(ConfigError::at("", problem).into());
+        }
+    };
+    ConfigError::unless(range[0] <= range[1], "", "the first time must not exceed the second")?;
+    Ok(range)
+}

@@ -13,6 +13,9 @@ pub trait Parameters: Parameter {
     /// Its parameters, in the order of declaration.
     fn parameters() -> Vec<Field>;
 
+    /// The path of the module that declares the table, such as `aqm_queue::red::shred`.
+    fn module() -> &'static str;
+
     /// Takes its parameters out of a table that may hold other keys; what is left out or malformed has its default.
     fn take_from(table: &mut TableReader) -> Self;
 }
@@ -59,6 +62,9 @@ macro_rules! parameters {
                     default: ::serde_json::to_value(&default.$field).expect("a default can be written"),
                     source: $source,
                 }, )*]
+            }
+            fn module() -> &'static str {
+                module_path!()
             }
             fn take_from(table: &mut $crate::TableReader) -> Self {
                 Self { $(

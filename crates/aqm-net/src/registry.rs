@@ -31,6 +31,12 @@ pub struct Entry {
     pub about: String,
     /// Its parameters.
     pub parameters: Vec<Field>,
+    /// The path of the module that declares the parameters, such as `aqm_queue::red::shred`.
+    #[serde(skip_serializing_if = "str::is_empty")]
+    pub module: &'static str,
+    /// The kind of Linux's command `tc`, if the entry is a queue that the kernel has.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tc: Option<String>,
     /// Of a name for a set of values: the table that it stands for.
     #[serde(skip_serializing_if = "Value::is_null")]
     pub values: Value,
@@ -43,14 +49,24 @@ impl Entry {
     /// A table of parameters.
     pub fn of_parameters<T: Parameters>(name: &'static str, family: Family) -> Self {
         let parameters = T::parameters();
-        Self { parameters, ..Self::of_values(name, family, T::about(), Value::Null) }
+        Self { parameters, module: T::module(), ..Self::of_values(name, family, T::about(), Value::Null) }
     }
 
     /// A name for a set of values.
     pub fn of_values(name: &'static str, family: Family, about: impl Into<String>, values: Value) -> Self {
         let about = about.into();
         let summary = summary(&about);
-        Self { name, family, summary, about, parameters: Vec::new(), values, sources: Vec::new() }
+        Self {
+            name,
+            family,
+            summary,
+            about,
+            parameters: Vec::new(),
+            module: "",
+            tc: None,
+            values,
+            sources: Vec::new(),
+        }
     }
 }
 

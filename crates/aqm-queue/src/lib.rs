@@ -43,5 +43,5 @@ pub use fifo::Fifo;
 pub use gauge::Gauge;
 pub use packet_label::{Label, Protocol};
 pub use reason::Reason;
-pub use registry::{Config, drop_curve};
+pub use registry::{Config, catalog, drop_curve};
 pub use testing::invariants;

@@ -1,5 +1,6 @@
 //! The registry of queue disciplines: the name of each, and the file that has it.
 
+use aqm_net::registry::Entry;
 use aqm_net::{ConfigErrors, Rate, registry};
 use serde_json::Value;
 
@@ -75,6 +76,16 @@ impl Config {
         }
         all
     }
+}
+
+/// Every discipline, as documentation shows it, with the kind of `tc` if Linux has the discipline.
+pub fn catalog() -> Vec<Entry> {
+    let tc = |config: &Config| {
+        let options = config.tc_options(Rate::from_bps(10_000_000))?;
+        options["kind"].as_str().map(str::to_owned)
+    };
+    let entries = Config::catalog().into_iter().zip(Config::every());
+    entries.map(|(entry, config)| Entry { tc: tc(&config), ..entry }).collect()
 }
 
 /// The drop function of the discipline that the table `queue` describes, for drawing it: the probability at each

@@ -56,7 +56,7 @@ impl Stage for PacketLevel {
 }
 
 fn catalog() -> Vec<Entry> {
-    let mut all = aqm_queue::Config::catalog();
+    let mut all = aqm_queue::catalog();
     all.extend(aqm_tcp::catalog());
     all.extend(aqm_traffic::Config::catalog());
     all.extend(aqm_traffic::distributions::Config::catalog());

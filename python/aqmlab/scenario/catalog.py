@@ -37,6 +37,10 @@ class Entry:
     parameters: tuple[dict[str, Any], ...] = ()
     values: dict[str, Any] = field(default_factory=dict)
     sources: dict[str, str] = field(default_factory=dict)
+    module: str = ""
+    """The Rust module that declares the parameters, such as `aqm_queue::red::shred`."""
+    tc: str = ""
+    """The kind of Linux's command `tc`, if the entry is a queue that the kernel has."""
 
 
 @cache
@@ -55,6 +59,8 @@ def catalog() -> tuple[Entry, ...]:
             parameters=tuple(one["parameters"]),
             values=one.get("values", {}),
             sources=dict(one.get("sources", ())),
+            module=one.get("module", ""),
+            tc=one.get("tc", ""),
         )
         for family in json.loads(_core.catalog())
         for one in family["members"]

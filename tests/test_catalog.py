@@ -7,6 +7,7 @@ import re
 import sys
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,10 +15,13 @@ from typer.testing import CliRunner
 
 import aqmlab as al
 from aqmlab import studies
+from aqmlab.cli import queue_pages
 from aqmlab.cli.app import app
 from aqmlab.cli.reference import allowed, describe, listed, pages
 from aqmlab.scenario import flat
 from aqmlab.scenario.catalog import base_profile, entries, families, members
+
+ROOT = Path(__file__).parent.parent
 
 NAMES = list(dict.fromkeys(one.name for one in al.catalog()))
 
@@ -222,7 +226,8 @@ OF_LINUX = (
 
 @pytest.mark.parametrize("queue", OF_LINUX)
 def test_a_queue_of_the_kernel_lists_how_it_differs_from_the_kernel(queue: str) -> None:
-    section = pages()["queues.md"].split(f"\n## {queue}\n")[1].split("\n## ")[0]
+    page = pages(ROOT)[queue_pages.page_of(al.entry(queue))]
+    section = page.split(f"\n## {queue}\n")[1].split("\n## ")[0]
     about, parameters = section.split("\nParameters:\n")
     title, listed = about.split("Differences from ", 1)[1].split(":\n\n", 1)
     assert "Linux" in title
@@ -233,11 +238,13 @@ def test_a_queue_of_the_kernel_lists_how_it_differs_from_the_kernel(queue: str) 
 
 
 def test_the_reference_pages_name_every_entry_and_parameter() -> None:
-    written = pages()
-    assert set(written) == {f"{family}.md" for family in families()}
+    written = pages(ROOT)
+    of_queues = {queue_pages.page_of(one) for one in members("queues")}
+    assert set(written) == {f"{family}.md" for family in families()} | of_queues
     for family in families():
         for one in members(family):
-            assert f"## {one.name}\n" in written[f"{family}.md"] + "\n"
+            page = queue_pages.page_of(one) if family == "queues" else f"{family}.md"
+            assert f"## {one.name}\n" in written[page] + "\n"
 
 
 def test_every_default_of_a_queue_is_accepted_as_written() -> None:

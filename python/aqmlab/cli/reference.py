@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from aqmlab._support.files import write_text
+from aqmlab.cli import queue_pages
 from aqmlab.scenario import flat
 from aqmlab.scenario.catalog import Entry, base_profile, entries, families, members
 
@@ -128,20 +129,28 @@ _SEVERAL = {
 }
 
 
-def pages() -> dict[str, str]:
-    """The reference as MyST pages, by file name: one for each family."""
-    written = {}
+def pages(root: Path) -> dict[str, str]:
+    """The reference as MyST pages, by file name: a page for each kind of entry, and for queues a page for
+    each family. `root` is the checkout, which has the report cards and the costs of queues."""
+    written = queue_pages.pages(members("queues"), _INTRODUCTIONS["queues"], _section, root)
     for file, family in families().items():
+        if file == "queues":
+            continue
         parts = [f"# {family.title[0].upper()}{family.title[1:]}", "", *_flowed(_INTRODUCTIONS[file])]
         for one in members(file):
-            prose, title, items = _about(one)
-            parts += ["", f"## {one.name}", "", *_flowed(prose)]
-            if items:
-                parts += ["", *_flowed(title), "", *(line for item in items for line in _flowed(item, "- "))]
-                parts += ["", "Parameters:"]
-            parts += _parameters(one)
+            parts += ["", f"## {one.name}", "", *_section(one)]
         written[f"{file}.md"] = "\n".join(parts) + "\n"
     return written
+
+
+def _section(one: Entry) -> list[str]:
+    """The lines of an entry on a page, without the heading."""
+    prose, title, items = _about(one)
+    parts = _flowed(prose)
+    if items:
+        parts += ["", *_flowed(title), "", *(line for item in items for line in _flowed(item, "- "))]
+        parts += ["", "Parameters:"]
+    return [*parts, *_parameters(one)]
 
 
 def _about(one: Entry) -> tuple[str, str, list[str]]:
@@ -162,8 +171,8 @@ def main() -> None:
     if len(sys.argv) != 2:
         sys.exit("usage: python -m aqmlab.cli.reference FOLDER")
     folder = Path(sys.argv[1])
-    folder.mkdir(parents=True, exist_ok=True)
-    for name, text in pages().items():
+    for name, text in pages(folder.resolve().parent.parent).items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
         write_text(folder / name, text)
     from aqmlab.cli import study_reference
 

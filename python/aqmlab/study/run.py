@@ -165,7 +165,7 @@ def run(
         provenance=_provenance(main, store, counts, timing, time.monotonic() - began),
         report=out / ("part.html" if claims or figures else "report.html"),
         results=results,
-        source=source or f"study run {study.name}",
+        source=source or f"study run {study.name}{' --live' if live else ''}",
     )
     parts = [
         study_values.Part(plans=main, counts=counts),

@@ -86,8 +86,8 @@ def _overview(
     members: Sequence[Entry], introduction: str, costs: Mapping[str, float], root: Path
 ) -> Iterator[str]:
     yield from ("# Queue disciplines", "", introduction, "")
-    yield "*tc* is the kind in Linux, if Linux has the queue. *Packet* is the number of instructions per packet of"
-    yield "a single flow ([Cost and speed](../background/performance.md))."
+    yield "*tc* is the kind in Linux, if Linux has the queue. *Packet* is the number of instructions for a"
+    yield "packet of a single flow ([Cost and speed](../background/performance.md))."
     for family, (title, shared) in FAMILIES.items():
         several = [one for one in members if folder(one) == family]
         page = page_of(several[0])

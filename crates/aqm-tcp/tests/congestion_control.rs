@@ -35,11 +35,11 @@ impl Drive {
     /// Tells of one acknowledged segment.
     fn tell(&mut self, may_grow: bool) {
         let srtt = Some(self.rtt);
-        if self.controller.wants_samples() {
+        if self.controller.uses_samples() {
             let newest = Some(self.now.earlier_by(self.rtt));
             let (snd_una, snd_nxt) = (0, 1_000_000);
             let sample =
-                AckSample { now: self.now, newest, answered: newest, srtt, snd_una, snd_nxt, mss: 1000 };
+                AckSample { now: self.now, newest, ack_sent_at: newest, srtt, snd_una, snd_nxt, mss: 1000 };
             self.controller.on_sample(&sample);
         }
         self.controller.on_ack(&AckInfo { now: self.now, acked: 1.0, counted: 1.0, may_grow, srtt });

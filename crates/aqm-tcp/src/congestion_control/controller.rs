@@ -76,10 +76,10 @@ impl Controller {
     }
 
     /// Whether it is to be told of samples of the round trip.
-    pub fn wants_samples(&self) -> bool {
+    pub fn uses_samples(&self) -> bool {
         match &self.control {
-            AnyControl::Reno(reno) => reno.wants_samples(),
-            AnyControl::Other(control) => control.wants_samples(),
+            AnyControl::Reno(reno) => reno.uses_samples(),
+            AnyControl::Other(control) => control.uses_samples(),
         }
     }
 

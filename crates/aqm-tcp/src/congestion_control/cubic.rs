@@ -194,7 +194,7 @@ impl CongestionControl for Cubic {
         }
     }
 
-    fn wants_samples(&self) -> bool {
+    fn uses_samples(&self) -> bool {
         self.hystart.is_some() || matches!(self.avoidance, Avoidance::Segments(_))
     }
 
@@ -383,7 +383,7 @@ mod tests {
             controller.on_sample(&AckSample {
                 now,
                 newest,
-                answered: None,
+                ack_sent_at: None,
                 srtt: Some(RTT),
                 snd_una,
                 snd_nxt: 1000,

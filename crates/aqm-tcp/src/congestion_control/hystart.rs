@@ -201,7 +201,7 @@ mod tests {
             let sample = AckSample {
                 now: at(now),
                 newest: rtt.map(|rtt| at(now - rtt)),
-                answered: None,
+                ack_sent_at: None,
                 srtt: rtt.map(|rtt| Span::from_nanos(rtt * 1_000)),
                 snd_una: self.una,
                 snd_nxt: self.nxt,
@@ -367,7 +367,7 @@ mod tests {
                 cubic.on_sample(&AckSample {
                     now: at(now),
                     newest: (fate != 2).then(|| at(now - rtt)),
-                    answered: None,
+                    ack_sent_at: None,
                     srtt: Some(srtt),
                     snd_una: una,
                     snd_nxt: nxt,

@@ -182,7 +182,7 @@ impl CongestionControl for Ledbat {
         window.reduce_above(1.0, left);
     }
 
-    fn wants_samples(&self) -> bool {
+    fn uses_samples(&self) -> bool {
         true
     }
 
@@ -190,7 +190,7 @@ impl CongestionControl for Ledbat {
         self.flight = sample.snd_nxt.saturating_sub(self.acknowledged) as f64 / sample.mss as f64;
         self.acknowledged = sample.snd_una;
         let end = match self.delay {
-            Delay::OneWay => sample.answered,
+            Delay::OneWay => sample.ack_sent_at,
             Delay::RoundTrip => Some(sample.now),
         };
         if let (Some(sent), Some(end)) = (sample.newest, end) {
@@ -277,7 +277,7 @@ mod tests {
             self.controller.on_sample(&AckSample {
                 now: self.now,
                 newest: Some(newest),
-                answered: Some(newest + Span::from_millis(50 + queue)),
+                ack_sent_at: Some(newest + Span::from_millis(50 + queue)),
                 srtt: Some(Span::from_millis(70)),
                 snd_una: self.una,
                 snd_nxt: self.una - MSS + flight * MSS,
@@ -441,9 +441,9 @@ mod tests {
                 let now = Instant::from_nanos(1_000_000_000);
                 let answered = now.earlier_by(Span::from_millis(20 + back));
                 let newest = Some(answered.earlier_by(Span::from_millis(50)));
-                let (answered, srtt) = (Some(answered), None);
+                let (ack_sent_at, srtt) = (Some(answered), None);
                 let sample =
-                    AckSample { now, newest, answered, srtt, snd_una: 0, snd_nxt: 10 * MSS, mss: MSS };
+                    AckSample { now, newest, ack_sent_at, srtt, snd_una: 0, snd_nxt: 10 * MSS, mss: MSS };
                 controller.on_sample(&sample);
             }
             controller.on_ack(&ack(1.0));

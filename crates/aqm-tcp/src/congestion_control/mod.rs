@@ -49,7 +49,7 @@ pub trait CongestionControl: Send {
     fn on_event(&mut self, _event: WindowEvent) {}
 
     /// Whether it is to be told of samples of the round trip; it is asked once.
-    fn wants_samples(&self) -> bool {
+    fn uses_samples(&self) -> bool {
         false
     }
 
@@ -81,7 +81,7 @@ pub struct AckSample {
     /// keeps times; without SACK it is the one segment of a window that is timed.
     pub newest: Option<Instant>,
     /// When it left the other end, by that end's clock, which is this one's; only where [`Build::has_timestamps`].
-    pub answered: Option<Instant>,
+    pub ack_sent_at: Option<Instant>,
     /// The smoothed round-trip time without this sample.
     pub srtt: Option<Span>,
     /// The oldest byte not acknowledged (`SND.UNA`).

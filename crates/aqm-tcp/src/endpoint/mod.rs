@@ -18,11 +18,11 @@ use aqm_net::{Instant, Rng};
 use crate::config::CheckedConfig;
 use crate::config::connection::{Close, FinAck, Handshake};
 use crate::counts::GaveUp;
-use crate::overhead::Overhead;
+
 use crate::receiver::Receiver;
 use crate::recovery::TimerContext;
 use crate::segment::{Flags, Segment};
-use crate::sender::{ENDLESS, Sender};
+use crate::sender::{ENDLESS, Overhead, Sender};
 
 /// States of a connection (RFC 9293, section 3.3.2), as far as they differ in what an end does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -32,7 +32,7 @@ impl Bench {
         bench
     }
 
-    fn take_in(&mut self, ack: u64, bare: bool) -> AckOutcome {
+    fn receive(&mut self, ack: u64, bare: bool) -> AckOutcome {
         let at =
             TimerContext { now: Instant::START, estimator: &self.estimator, config: &self.tcp.config.rto };
         self.recovery.on_ack(
@@ -43,7 +43,7 @@ impl Bench {
     }
 
     fn ack(&mut self, ack: u64) -> AckKind {
-        self.take_in(ack, true).what
+        self.receive(ack, true).kind
     }
 
     fn duplicates(&mut self, count: usize) -> Vec<AckKind> {
@@ -78,20 +78,20 @@ fn config(kind: RecoveryKind) -> Config {
 #[test]
 fn acknowledgements_of_the_past_and_of_the_unsent_are_stale() {
     let mut bench = Bench::filled(Config::default());
-    assert_eq!(bench.take_in(11, true), AckOutcome::NONE);
+    assert_eq!(bench.receive(11, true), AckOutcome::NONE);
     assert_eq!(
-        bench.take_in(10, true),
-        AckOutcome { acked: 10, delivered: 10, what: AckKind::Advance, ..AckOutcome::NONE }
+        bench.receive(10, true),
+        AckOutcome { acked: 10, delivered: 10, kind: AckKind::Advance, ..AckOutcome::NONE }
     );
-    assert_eq!(bench.take_in(9, true), AckOutcome::NONE);
-    assert_eq!(bench.take_in(10, true), AckOutcome::NONE, "nothing is outstanding");
+    assert_eq!(bench.receive(9, true), AckOutcome::NONE);
+    assert_eq!(bench.receive(10, true), AckOutcome::NONE, "nothing is outstanding");
 }
 
 #[test]
 fn what_carries_data_is_no_duplicate() {
     let mut bench = Bench::filled(Config::default());
     for _ in 0..5 {
-        assert_eq!(bench.take_in(0, false), AckOutcome::NONE);
+        assert_eq!(bench.receive(0, false), AckOutcome::NONE);
     }
     assert_eq!(bench.recovery.dupacks(), 0);
 }
@@ -103,7 +103,7 @@ fn only_the_duplicate_at_the_threshold_shows_a_loss() {
             let config = with(config(recovery), |config| config.recovery.fast_retransmit_guard = guard);
             let outcome = Bench::filled(config).duplicates(9);
             assert_eq!(outcome[2], AckKind::Loss);
-            assert_eq!(outcome.iter().filter(|&&what| what == AckKind::Loss).count(), 1);
+            assert_eq!(outcome.iter().filter(|&&kind| kind == AckKind::Loss).count(), 1);
         }
     }
 }
@@ -276,11 +276,11 @@ fn a_retransmission_ends_where_transmissions_did() {
     let (long, mut recovery) = (Windows { mss: 10, ..WINDOWS }, bench.recovery.clone());
     recovery.set_windows(long, &bench.tcp.config);
     let short = Stream { end: 4, fin: false, mss: 10 };
-    assert_eq!(recovery.next(short, at), Some(Sending { seq: 0, len: 4, again: false }));
+    assert_eq!(recovery.next(short, at), Some(Transmission { seq: 0, len: 4, is_retransmission: false }));
     assert!(!recovery.has_next(short) && recovery.has_next(Stream { fin: true, ..short }));
     bench.recovery = recovery;
     bench.duplicates(3);
     let at = TimerContext { now: Instant::START, estimator: &bench.estimator, config: &bench.tcp.config.rto };
     let more = Stream { end: 40, fin: true, mss: 10 };
-    assert_eq!(bench.recovery.next(more, at), Some(Sending { seq: 0, len: 4, again: true }));
+    assert_eq!(bench.recovery.next(more, at), Some(Transmission { seq: 0, len: 4, is_retransmission: true }));
 }

@@ -25,11 +25,11 @@ impl Bench {
         bench
     }
 
-    fn take_in(&mut self, ack: u64, ranges: &[(u64, u64)]) -> AckKind {
+    fn receive(&mut self, ack: u64, ranges: &[(u64, u64)]) -> AckKind {
         let mut sacks = Sacks::default();
         ranges.iter().for_each(|&(from, to)| sacks.push(ack, from, to));
         let received = ReceivedAck { ack, sacks: &sacks, bare: true, echo: Instant::START };
-        self.recovery.on_ack(&received, timer_context(Instant::START), &self.config).what
+        self.recovery.on_ack(&received, timer_context(Instant::START), &self.config).kind
     }
 
     /// Sends all it may; returns what.
@@ -49,10 +49,10 @@ impl Bench {
     /// Segments 0, 2 and 3 of ten are lost; the third duplicate has come.
     fn with_losses() -> Self {
         let mut bench = Self::filled();
-        assert_eq!(bench.take_in(0, &[(1, 2)]), AckKind::Duplicate);
+        assert_eq!(bench.receive(0, &[(1, 2)]), AckKind::Duplicate);
         assert_eq!(bench.send(), [0; 0], "no limited transmit");
-        assert_eq!(bench.take_in(0, &[(4, 5), (1, 2)]), AckKind::Duplicate);
-        assert_eq!(bench.take_in(0, &[(4, 6), (1, 2)]), AckKind::Loss);
+        assert_eq!(bench.receive(0, &[(4, 5), (1, 2)]), AckKind::Duplicate);
+        assert_eq!(bench.receive(0, &[(4, 6), (1, 2)]), AckKind::Loss);
         bench.congestion = WINDOW / 2;
         bench
     }
@@ -66,14 +66,14 @@ fn pipe_begins_as_what_is_not_sacked_and_holes_go_first_and_once() {
     assert_eq!(bench.recovery.pipe, 7, "the first retransmission is not counted");
     let mut sent = Vec::new();
     for end in 7..=10 {
-        bench.take_in(0, &[(4, end), (1, 2)]);
+        bench.receive(0, &[(4, end), (1, 2)]);
         sent.push(bench.send());
     }
     let none: Vec<u64> = vec![];
     assert_eq!(sent, [none.clone(), none, vec![2], vec![3]], "below 5 each lets a segment leave");
-    assert_eq!(bench.take_in(2, &[(4, 10)]), AckKind::Partial);
+    assert_eq!(bench.receive(2, &[(4, 10)]), AckKind::Partial);
     assert_eq!(bench.send(), [10, 11], "a partial acknowledgement takes out two");
-    assert_eq!(bench.take_in(10, &[]), AckKind::Exit);
+    assert_eq!(bench.receive(10, &[]), AckKind::Exit);
     assert_eq!(bench.send(), [12, 13, 14], "the window of 5 from 10 on");
 }
 
@@ -81,7 +81,7 @@ fn pipe_begins_as_what_is_not_sacked_and_holes_go_first_and_once() {
 fn duplicates_need_not_tell_of_anything_new() {
     let mut bench = Bench::filled();
     assert_eq!(
-        [(); 3].map(|()| bench.take_in(0, &[])),
+        [(); 3].map(|()| bench.receive(0, &[])),
         [AckKind::Duplicate, AckKind::Duplicate, AckKind::Loss]
     );
 }
@@ -90,13 +90,13 @@ fn duplicates_need_not_tell_of_anything_new() {
 fn duplicates_of_the_last_byte_of_a_recovery_start_none_and_those_behind_do() {
     let mut bench = Bench::with_losses();
     bench.send();
-    assert_eq!(bench.take_in(10, &[]), AckKind::Exit);
+    assert_eq!(bench.receive(10, &[]), AckKind::Exit);
     bench.send();
-    assert_eq!([(); 3].map(|()| bench.take_in(10, &[])), [AckKind::Duplicate; 3]);
+    assert_eq!([(); 3].map(|()| bench.receive(10, &[])), [AckKind::Duplicate; 3]);
     assert_eq!(bench.send(), [0; 0]);
-    assert_eq!(bench.take_in(11, &[]), AckKind::Exit, "as if there had been a recovery");
+    assert_eq!(bench.receive(11, &[]), AckKind::Exit, "as if there had been a recovery");
     bench.send();
-    assert_eq!([(); 3].map(|()| bench.take_in(11, &[]))[2], AckKind::Loss);
+    assert_eq!([(); 3].map(|()| bench.receive(11, &[]))[2], AckKind::Loss);
 }
 
 #[test]
@@ -106,7 +106,7 @@ fn a_time_out_in_recovery_sends_one_by_force_and_keeps_the_pipe() {
     bench.time_out();
     assert_eq!(bench.send(), [0], "though pipe is 7 and the window 1");
     assert_eq!(bench.recovery.pipe, 8);
-    assert_eq!(bench.take_in(2, &[]), AckKind::Advance, "acknowledgements take nothing out any more");
+    assert_eq!(bench.receive(2, &[]), AckKind::Advance, "acknowledgements take nothing out any more");
     assert_eq!((bench.recovery.pipe, bench.send()), (8, vec![2]), "but the window counts again");
 }
 
@@ -115,11 +115,11 @@ fn three_duplicates_behind_a_time_out_send_nothing_and_stop_growth() {
     let mut bench = Bench::filled();
     bench.time_out();
     assert_eq!(bench.send(), [0]);
-    assert_eq!([(); 3].map(|()| bench.take_in(0, &[(2, 3)])), [AckKind::Duplicate; 3]);
+    assert_eq!([(); 3].map(|()| bench.receive(0, &[(2, 3)])), [AckKind::Duplicate; 3]);
     bench.congestion = 4;
     assert_eq!(bench.send(), [0; 0], "whatever the window");
-    assert_eq!(bench.take_in(1, &[(2, 3)]), AckKind::Partial);
-    assert_eq!(bench.take_in(10, &[]), AckKind::Exit);
+    assert_eq!(bench.receive(1, &[(2, 3)]), AckKind::Partial);
+    assert_eq!(bench.receive(10, &[]), AckKind::Exit);
 }
 
 #[test]
@@ -127,16 +127,16 @@ fn behind_a_mark_holes_are_filled_at_once_and_a_loss_leaves_the_window() {
     let mut bench = Bench::with_losses();
     bench.send();
     bench.congestion = WINDOW;
-    assert_eq!(bench.take_in(8, &[]), AckKind::Partial);
+    assert_eq!(bench.receive(8, &[]), AckKind::Partial);
     assert!(bench.send().contains(&11), "so that holes are looked for below what is next in line");
-    assert_eq!(bench.take_in(10, &[]), AckKind::Exit);
+    assert_eq!(bench.receive(10, &[]), AckKind::Exit);
     bench.send();
     bench.recovery.on_mark(0, false);
     bench.congestion = WINDOW / 2;
-    assert_eq!(bench.take_in(10, &[(12, 13)]), AckKind::Duplicate);
+    assert_eq!(bench.receive(10, &[(12, 13)]), AckKind::Duplicate);
     assert_eq!(bench.send(), [10, 11], "with the first duplicate");
-    bench.take_in(10, &[(12, 14)]);
-    assert_eq!(bench.take_in(10, &[(12, 15)]), AckKind::LossBehindMark);
+    bench.receive(10, &[(12, 14)]);
+    assert_eq!(bench.receive(10, &[(12, 15)]), AckKind::LossAfterMark);
     assert_eq!(bench.send(), [10], "again");
     assert!(bench.recovery.controls_pipe && bench.recovery.recover == 20);
 }

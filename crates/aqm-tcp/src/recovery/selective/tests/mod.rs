@@ -1,4 +1,4 @@
-//! Loss recovery with SACK, driven by hand and by chance.
+//! Loss recovery with SACK, driven by driver and by chance.
 
 mod chance;
 mod counted;
@@ -11,7 +11,7 @@ use aqm_net::{Instant, Size, Span};
 use super::Selective;
 use crate::config::Config;
 use crate::recovery::{
-    AckKind, AckOutcome, LossRecovery, ReceivedAck, Sending, Stream, TimerContext, Windows,
+    AckKind, AckOutcome, LossRecovery, ReceivedAck, Stream, TimerContext, Transmission, Windows,
 };
 use crate::rtt::Estimator;
 use crate::segment::Sacks;
@@ -24,8 +24,8 @@ fn with(mut config: Config, change: impl FnOnce(&mut Config)) -> Config {
     config
 }
 
-/// A recovery and what its sender would know, moved by hand. Segments are counted from 0.
-struct Hand {
+/// A recovery and what its sender would know, moved by driver. Segments are counted from 0.
+struct Driver {
     recovery: Selective,
     config: Config,
     estimator: Estimator,
@@ -35,7 +35,7 @@ struct Hand {
     window: u64,
 }
 
-impl Hand {
+impl Driver {
     /// Of `segments` full segments, with a window that never limits.
     fn new(segments: u64, config: Config) -> Self {
         let config = with(config, |config| config.connection.mss = Size::from_bytes(MSS));
@@ -51,9 +51,9 @@ impl Hand {
 
     /// All of them sent at once.
     fn filled(segments: u64, config: Config) -> Self {
-        let mut hand = Self::new(segments, config);
-        assert_eq!(hand.send().len() as u64, segments);
-        hand
+        let mut driver = Self::new(segments, config);
+        assert_eq!(driver.send().len() as u64, segments);
+        driver
     }
 
     /// The application writes more.
@@ -70,17 +70,17 @@ impl Hand {
         self.recovery.set_windows(windows, &self.config);
     }
 
-    fn next(&mut self) -> Option<Sending> {
+    fn next(&mut self) -> Option<Transmission> {
         self.open();
-        let wanted = self.recovery.has_next(self.stream);
+        let has_next = self.recovery.has_next(self.stream);
         let sending = self.poll();
-        assert_eq!(wanted, sending.is_some());
+        assert_eq!(has_next, sending.is_some());
         self.recovery.sent.check();
         sending
     }
 
     /// The next segment to send; the short way does what the long way does.
-    fn poll(&mut self) -> Option<Sending> {
+    fn poll(&mut self) -> Option<Transmission> {
         let at = TimerContext { now: self.now, estimator: &self.estimator, config: &self.config.rto };
         let mut other = self.recovery.clone();
         let may_send = self.recovery.may_send();

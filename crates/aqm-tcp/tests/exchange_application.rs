@@ -236,7 +236,7 @@ fn what_the_window_allows_waits_for_a_random_time_in_the_host_and_leaves_togethe
     let settings = ns2(json!({ "connection": { "send_overhead": "20ms", "handshake": "none" } }));
     let mut pair = Pair::new(settings);
     let chance = Streams::new(1).named("overhead", 0);
-    pair.ends[0] = pair.tcp[0].endpoint().with_chance(|| chance);
+    pair.ends[0] = pair.tcp[0].endpoint().with_random(|| chance);
     let mut pair = pair.plan(Client, When::At(0), Act::Write(30 * MSS));
     pair.run(HOUR, &mut |_| arrives());
     let sent: Vec<u64> = pair.first_sent[0].iter().map(|time| time.nanos()).collect();

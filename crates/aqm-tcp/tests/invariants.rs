@@ -375,7 +375,7 @@ impl Case {
         let streams = Streams::new(self.path.seed);
         let chance = |side| streams.named("overhead", side as u64);
         pair.ends =
-            [Client, Server].map(|side| pair.tcp[side as usize].endpoint().with_chance(|| chance(side)));
+            [Client, Server].map(|side| pair.tcp[side as usize].endpoint().with_random(|| chance(side)));
         (self.script.plan(pair), streams.named("path", 0))
     }
 

@@ -19,7 +19,7 @@ use aqm_net::{Instant, Span};
 
 use super::sent::{Arrival, Number, Sent, Stamp};
 use super::{ReceivedAck, TimerContext};
-use crate::rtt::LEAST_WAIT;
+use crate::rtt::MIN_WAIT;
 
 /// Segments may be reordered by the minimum round trip divided by this (section 6.2, step 4).
 const REORDERING_SHARE: u64 = 4;
@@ -318,7 +318,7 @@ impl Probe {
         let wait = match at.srtt() {
             None => PROBE_DELAY_WITHOUT_RTT,
             Some(srtt) if single => srtt.saturating_mul(2) + ACK_DELAY,
-            Some(srtt) => srtt.saturating_mul(2) + LEAST_WAIT,
+            Some(srtt) => srtt.saturating_mul(2) + MIN_WAIT,
         };
         self.at = at.config.expiry(at.now, if timeout.is_zero() { wait } else { wait.min(timeout) });
     }

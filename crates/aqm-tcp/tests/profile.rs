@@ -266,18 +266,18 @@ fn an_error_names_place_and_remedy() {
     assert!(problem(json!({"connection": {"mms": "1B"}})).contains("did you mean `mss`?"));
     assert_eq!(
         problem(json!({"connection": {"mss": "70kB"}})),
-        "connection.mss: must be at most 65535B, header included"
+        "connection.mss: must be at most 65535B, including the header"
     );
     assert_eq!(
         problem(json!({"rto": {"arithmetic": "ticks"}})),
-        "rto.tick: must not be 0s: `arithmetic` counts in ticks"
+        "rto.tick: must not be 0s with `arithmetic = \"ticks\"`"
     );
     assert_eq!(problem(json!({"rto": {"tick_phase": "1ms"}})), "rto.tick_phase: must be below tick");
     assert_eq!(problem(json!({"cwnd": {"initial": 0}})), "cwnd.initial: must be 1 to 1000000000 segments");
     assert!(problem(json!({"rto": {"max": "10ms"}})).starts_with("rto.max: must not be below min\n"));
     assert!(
         problem(json!({"profile": "ns-2.35", "rto": {"srtt_gain": 0.5}}))
-            .starts_with("rto.srtt_gain: must be left")
+            .starts_with("rto.srtt_gain: must have its default")
     );
     assert!(problem(json!([])).contains("must be a table"));
     assert_eq!(

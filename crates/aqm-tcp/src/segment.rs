@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn a_fin_takes_a_number_behind_the_data() {
+    fn a_fin_occupies_a_sequence_number_after_the_data() {
         let mut segment = Segment { seq: 100, len: 20, ..Segment::default() };
         assert_eq!(segment.end(), 120);
         segment.flags = Flags::FIN;

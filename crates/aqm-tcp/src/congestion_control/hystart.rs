@@ -288,7 +288,7 @@ mod tests {
     }
 
     #[test]
-    fn a_round_begins_with_the_first_acknowledgement_beyond_what_was_sent_when_the_last_began() {
+    fn a_round_begins_with_the_first_acknowledgement_of_data_sent_after_the_last_began() {
         let mut bench = Bench::new(40.0);
         bench.begin_round(1_000_000, 60 * MILLI);
         let (end, next) = (bench.nxt, bench.nxt + 7);

@@ -418,7 +418,7 @@ mod tests {
     }
 
     #[test]
-    fn a_loss_or_a_mark_halves_the_window_and_a_time_out_leaves_one_segment() {
+    fn a_loss_or_a_mark_halves_the_window_and_a_timeout_leaves_one_segment() {
         let mut bench = Bench::new(&Config::default(), 20.0);
         bench.controller.on_congestion(&loss(20.0));
         assert_eq!(bench.controller.cwnd(), 10.0);

@@ -103,7 +103,7 @@ fn sack_reports_may_wait_from_the_fourth_acknowledgement_of_a_gap_on() {
 }
 
 #[test]
-fn the_block_that_changed_last_comes_first() {
+fn the_block_that_changed_last_is_first() {
     // RFC 2018, section 4, case 3: of eight segments of 500 bytes the first, third, fifth and seventh are lost.
     let config = config(json!({ "recovery": { "kind": "sack" } }));
     let mut receiver = Receiver::new();

@@ -83,7 +83,7 @@ mod tests {
     }
 
     #[test]
-    fn a_hole_lies_below_the_last_range() {
+    fn a_hole_is_below_the_last_range() {
         let mut sacked = SackedRanges::default();
         sacked.add(10, 20);
         sacked.add(30, 40);

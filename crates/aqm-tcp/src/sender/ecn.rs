@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn in_full_tcp_the_first_echo_after_a_time_out_counts() {
+    fn in_full_tcp_the_first_echo_after_a_timeout_counts() {
         let ignored = both().map(|mut ecn| {
             ecn.on_reduction(5000);
             ecn.reduced_by = ReducedBy::Timeout;

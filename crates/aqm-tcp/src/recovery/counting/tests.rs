@@ -1,4 +1,4 @@
-//! Recovery without SACK, driven by hand.
+//! Recovery without SACK, with manual events.
 
 use aqm_net::{Instant, Size};
 
@@ -11,7 +11,7 @@ const WINDOWS: Windows = Windows { congestion: 10, receiver: 100, mss: 1 };
 const ONE: Windows = Windows { congestion: 1, ..WINDOWS };
 const ENDLESS: Stream = Stream { end: u64::MAX / 2, fin: false, mss: 1 };
 
-/// A recovery with segments of one byte, what it runs on, and the windows it is told.
+/// A recovery with segments of one byte, and its context.
 struct Bench {
     recovery: Counting,
     tcp: CheckedConfig,
@@ -25,7 +25,7 @@ impl Bench {
         Self { recovery: Counting::default(), tcp, estimator }
     }
 
-    /// With a window of ten sent.
+    /// Creates a bench with a window of ten sent.
     fn filled(config: Config) -> Self {
         let mut bench = Self::new(config);
         assert_eq!(bench.send(WINDOWS), (0..10).collect::<Vec<u64>>());
@@ -50,7 +50,7 @@ impl Bench {
         (0..count).map(|_| self.ack(self.recovery.una())).collect()
     }
 
-    /// Sends all it may; returns what.
+    /// Sends all permitted segments. Returns their numbers.
     fn send(&mut self, windows: Windows) -> Vec<u64> {
         self.recovery.set_windows(windows, &self.tcp.config);
         let at =
@@ -88,7 +88,7 @@ fn acknowledgements_of_the_past_and_of_the_unsent_are_stale() {
 }
 
 #[test]
-fn what_carries_data_is_no_duplicate() {
+fn a_segment_with_data_is_not_a_duplicate() {
     let mut bench = Bench::filled(Config::default());
     for _ in 0..5 {
         assert_eq!(bench.receive(0, false), AckOutcome::NONE);
@@ -109,7 +109,7 @@ fn only_the_duplicate_at_the_threshold_shows_a_loss() {
 }
 
 #[test]
-fn the_guard_decides_whether_duplicates_after_a_time_out_show_a_loss() {
+fn the_guard_decides_whether_duplicates_after_a_timeout_show_a_loss() {
     use FastRetransmitGuard::{AfterTimeout, None, Recover, RecoverOrFirst};
     for (guard, at_first, later) in [
         (None, true, true),
@@ -154,8 +154,8 @@ fn limited_transmit_sends_one_segment_a_duplicate() {
         bench.duplicates(1);
         assert_eq!(bench.recovery.is_urgent(&bench.tcp.config), !fresh.is_empty());
         assert_eq!(bench.send(WINDOWS), fresh);
-        assert_eq!(bench.send(WINDOWS), [0u64; 0], "and no more when it is asked again");
-        assert_eq!(bench.recovery.flight(), 10, "what it sends is not part of the flight size");
+        assert_eq!(bench.send(WINDOWS), [0u64; 0], "no further segment on a second call");
+        assert_eq!(bench.recovery.flight(), 10, "limited transmit is not part of the flight size");
         bench.time_out();
         assert_eq!(bench.send(ONE), [0]);
         bench.duplicates(1);
@@ -164,7 +164,7 @@ fn limited_transmit_sends_one_segment_a_duplicate() {
 }
 
 #[test]
-fn a_time_out_takes_back_a_retransmission_that_was_not_sent() {
+fn a_timeout_cancels_an_unsent_retransmission() {
     let mut bench = Bench::filled(Config::default());
     bench.duplicates(3);
     bench.time_out();
@@ -184,22 +184,22 @@ fn reno_ends_fast_recovery_with_the_next_new_acknowledgement() {
 }
 
 #[test]
-fn duplicates_open_the_window_itself_if_they_are_told_to_after_a_time_out_too() {
+fn duplicates_open_the_window_itself_with_in_window_inflation_also_after_a_timeout() {
     let tcp = with(config(RecoveryKind::Reno), |config| config.recovery.inflation = Inflation::InWindow);
     let mut bench = Bench::filled(tcp);
     assert_eq!(bench.duplicates(3)[2], AckKind::Loss);
-    assert_eq!(bench.send(Windows { congestion: 9, ..WINDOWS }), [0], "only what is missing");
+    assert_eq!(bench.send(Windows { congestion: 9, ..WINDOWS }), [0], "only the missing segment");
     bench.duplicates(1);
     assert_eq!(bench.send(Windows { congestion: 9, ..WINDOWS }), [10, 11, 12]);
     assert_eq!((bench.recovery.inflation(), bench.ack(4)), (4.0, AckKind::Exit));
     bench.time_out();
     assert_eq!((bench.recovery.inflation(), bench.send(ONE)), (0.0, vec![4]));
     bench.duplicates(3);
-    assert_eq!((bench.recovery.inflation(), bench.send(ONE)), (0.0, vec![]), "the guard holds");
+    assert_eq!((bench.recovery.inflation(), bench.send(ONE)), (0.0, vec![]), "the guard prevents a recovery");
     bench.duplicates(2);
     assert_eq!((bench.recovery.inflation(), bench.send(ONE)), (2.0, vec![5, 6]));
     assert_eq!((bench.ack(7), bench.recovery.inflation()), (AckKind::Opened, 2.0));
-    assert_eq!(bench.send(ONE), [7], "what stays of it is the window's");
+    assert_eq!(bench.send(ONE), [7], "the rest of the inflation is part of the window");
     bench.duplicates(1);
     assert_eq!((bench.recovery.inflation(), bench.ack(8)), (0.0, AckKind::Advance));
 }
@@ -209,7 +209,7 @@ fn tahoe_starts_again_from_the_hole() {
     let mut bench = Bench::filled(config(RecoveryKind::Tahoe));
     bench.ack(2);
     bench.duplicates(3);
-    assert!(!bench.recovery.is_urgent(&bench.tcp.config), "the window of one allows it");
+    assert!(!bench.recovery.is_urgent(&bench.tcp.config), "the window of one permits it");
     assert_eq!(bench.send(ONE), [2]);
     assert_eq!(bench.duplicates(5), [AckKind::Duplicate; 5]);
     assert_eq!(bench.send(ONE), [0u64; 0], "further duplicates do not inflate the window");
@@ -218,7 +218,7 @@ fn tahoe_starts_again_from_the_hole() {
 }
 
 #[test]
-fn newreno_mends_a_hole_with_every_partial_acknowledgement() {
+fn newreno_repairs_a_hole_with_every_partial_acknowledgement() {
     let mut bench = Bench::filled(config(RecoveryKind::NewReno));
     bench.duplicates(3);
     let half = Windows { congestion: 5, ..WINDOWS };
@@ -227,11 +227,11 @@ fn newreno_mends_a_hole_with_every_partial_acknowledgement() {
     assert_eq!(bench.send(half), [10, 11, 12], "the window of 5 is inflated by 8");
     assert_eq!((bench.ack(4), bench.recovery.deflation()), (AckKind::Partial, 0));
     assert!(bench.recovery.is_urgent(&bench.tcp.config));
-    assert_eq!(bench.send(half), [4, 13], "3 less: 4 to 13 are outstanding");
+    assert_eq!(bench.send(half), [4, 13], "minus 3: 4 to 13 are outstanding");
     assert_eq!((bench.ack(9), bench.recovery.deflation()), (AckKind::Partial, 0), "the inflation was 5");
-    assert_eq!(bench.send(half), [9, 14], "it is 1 now");
+    assert_eq!(bench.send(half), [9, 14], "the inflation is 1 now");
     assert_eq!(bench.duplicates(1), [AckKind::Duplicate]);
-    assert_eq!(bench.recovery.dupacks(), 9, "duplicates count on");
+    assert_eq!(bench.recovery.dupacks(), 9, "the count of duplicates continues");
     assert_eq!(bench.send(half), [15]);
     assert_eq!(bench.ack(10), AckKind::Exit);
     assert_eq!((bench.recovery.dupacks(), bench.recovery.deflation()), (0, 0));
@@ -265,7 +265,7 @@ fn in_newreno_s_recovery_an_acknowledgement_may_release_a_bounded_burst() {
         bench.duplicates(1);
         let wide = Windows { congestion: 13, ..WINDOWS };
         let sent = bench.send(wide).len() + bench.send(wide).len();
-        assert_eq!(sent, expected, "asking again releases no more");
+        assert_eq!(sent, expected, "a second call releases no more");
     }
 }
 

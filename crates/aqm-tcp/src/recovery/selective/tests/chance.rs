@@ -1,4 +1,4 @@
-//! Loss recovery with SACK against a path that loses, delays and duplicates as a small generator says.
+//! Loss recovery with SACK over a path with random losses, delays and duplicates.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -23,14 +23,14 @@ fn draw(state: &mut u64, below: u64) -> u64 {
 const UNIT: u64 = 10;
 const RECEIVER: u64 = 60;
 
-/// What arrived, number by number.
+/// Arrived sequence numbers, one by one.
 #[derive(Default)]
 struct Naive {
     has: Vec<bool>,
 }
 
 impl Naive {
-    /// Takes a segment; the acknowledgement and its blocks, the newest first.
+    /// Records a segment. Returns the acknowledgement and its blocks, the newest first.
     fn take(&mut self, seq: u64, len: u64) -> (u64, Vec<(u64, u64)>) {
         let (from, to) = (seq as usize, (seq + len) as usize);
         self.has.resize(self.has.len().max(to), false);
@@ -86,14 +86,14 @@ impl Path {
     }
 }
 
-/// A sender's half around the recovery: a window that moves as Reno's, and a timer.
+/// A sender around the recovery: a window that changes like Reno's, and a timer.
 struct Run {
     driver: Driver,
     path: Path,
     receiver: Naive,
     cwnd: f64,
     timer: Instant,
-    /// What SACK reported, number by number.
+    /// Sequence numbers reported by SACK, one by one.
     reported: Vec<bool>,
     writes: Vec<u64>,
 }
@@ -143,7 +143,7 @@ impl Run {
         let brings = self.reported != before;
         let outcome = self.driver.ack_bytes(ack, runs);
         assert_eq!(outcome.acked, ack.saturating_sub(una));
-        // Any acknowledgement shows what time has lost (RFC 8985, section 6.2).
+        // Any acknowledgement may reveal a loss by time (RFC 8985, section 6.2).
         let found = outcome.kind == AckKind::Loss && self.driver.recovery.rack.is_some();
         let is_new = outcome.acked > 0 || brings;
         assert!(if is_new {
@@ -259,13 +259,13 @@ proptest! {
             driver, path, receiver: Naive::default(), cwnd: 10.0, timer: Instant::NEVER, reported: Vec::new(), writes,
         };
         for _ in 0..100 {
-            // The first writes come by chance, too.
+            // The first writes are at random times, too.
             run.transmit();
         }
         let mut steps = 0;
         while run.step() {
             steps += 1;
-            prop_assert!(steps < 100_000, "it goes on for ever");
+            prop_assert!(steps < 100_000, "the run does not end");
         }
         prop_assert_eq!(run.receiver.ack() as u64, total + 1);
         prop_assert_eq!(run.driver.recovery.una(), total + 1);

@@ -1,4 +1,4 @@
-//! Losses found by counting (RFC 6675), rule by rule: hence its length.
+//! Loss detection by counting (RFC 6675), rule by rule; therefore the file is long.
 
 use super::*;
 use crate::config::recovery::{FastRetransmitGuard, LimitedTransmit, PrrBound, RecoveryKind, Reduction};
@@ -8,7 +8,7 @@ fn sack() -> Config {
     with(Config::default(), |config| config.recovery.kind = RecoveryKind::Sack)
 }
 
-/// Ten segments of which the first is lost.
+/// Creates a driver of ten segments, the first of which is lost.
 fn first_lost() -> Driver {
     let mut driver = Driver::filled(10, sack());
     assert_eq!(driver.ack(0, &[(1, 4)]).kind, AckKind::Loss);
@@ -21,7 +21,7 @@ fn the_third_segment_beyond_shows_a_loss() {
     let mut driver = Driver::filled(10, sack());
     let outcome = [(1, 2), (1, 3), (1, 4)].map(|range| (driver.ack(0, &[range]).kind, driver.pipe()));
     assert_eq!(outcome, [(AckKind::Duplicate, 9), (AckKind::Duplicate, 8), (AckKind::Loss, 6)]);
-    assert_eq!(driver.send(), [0], "and only of the first");
+    assert_eq!(driver.send(), [0], "only the first segment is lost");
 }
 
 #[test]
@@ -46,7 +46,7 @@ fn three_pieces_of_a_segment_beyond_show_a_loss() {
 }
 
 #[test]
-fn what_is_sent_next_follows_the_rules() {
+fn the_next_transmission_follows_the_rules() {
     let mut driver = Driver::filled(100, sack());
     driver.write(100);
     driver.window = 100;
@@ -62,7 +62,7 @@ fn what_is_sent_next_follows_the_rules() {
         assert_eq!(driver.ack(0, &[range]).kind, AckKind::Duplicate);
         assert_eq!(driver.send(), [new]);
     }
-    assert_eq!(driver.recovery.dupacks(), 3, "in recovery none is counted");
+    assert_eq!(driver.recovery.dupacks(), 3, "in recovery duplicates are not counted");
     assert_eq!(driver.ack(6, &[(9, 10), (7, 9)]).kind, AckKind::Partial);
     assert_eq!(
         driver.next(),
@@ -90,7 +90,7 @@ fn retransmissions_in_flight_are_counted_until_they_arrive() {
 }
 
 #[test]
-fn a_hole_is_sent_again_once() {
+fn a_hole_is_retransmitted_once() {
     let mut driver = first_lost();
     for to in 5..=10 {
         driver.ack(0, &[(1, to)]);
@@ -142,14 +142,14 @@ fn a_hole_that_was_not_repaired_begins_another_recovery_when_the_first_ends() {
 #[test]
 fn a_tail_is_rescued_once_a_recovery() {
     let mut driver = Driver::filled(10, sack());
-    // 0 and everything from 5 on is lost.
+    // 0 and all segments from 5 on are lost.
     driver.ack(0, &[(1, 5)]);
     assert_eq!(driver.send(), [0]);
     assert_eq!(driver.ack(5, &[]).kind, AckKind::Partial);
     assert_eq!(driver.send(), [9]);
     let outcome = driver.ack(5, &[(9, 10)]);
     assert_eq!(outcome.kind, AckKind::Duplicate);
-    assert_eq!(driver.send(), [5, 6, 7, 8], "not known to be lost, but there is nothing else to send");
+    assert_eq!(driver.send(), [5, 6, 7, 8], "not known to be lost, but no other data remains");
     driver.write(1);
     assert_eq!(driver.send(), [10]);
     assert_eq!(driver.ack(9, &[]).kind, AckKind::Partial);
@@ -176,7 +176,7 @@ fn prr_sends_a_segment_more_if_an_acknowledgement_shows_no_further_loss() {
 }
 
 #[test]
-fn data_that_came_twice_is_no_duplicate_acknowledgement() {
+fn d_sack_is_not_a_duplicate_acknowledgement() {
     let mut driver = Driver::filled(10, sack());
     driver.ack(5, &[]);
     for _ in 0..5 {
@@ -184,7 +184,7 @@ fn data_that_came_twice_is_no_duplicate_acknowledgement() {
     }
     driver.ack(5, &[(7, 9)]);
     for _ in 0..5 {
-        assert_eq!(driver.ack(5, &[(7, 8), (7, 9)]), AckOutcome::NONE, "inside of the second block");
+        assert_eq!(driver.ack(5, &[(7, 8), (7, 9)]), AckOutcome::NONE, "within the second block");
     }
     assert_eq!((driver.recovery.dupacks(), driver.pipe()), (1, 3));
 }
@@ -196,7 +196,7 @@ fn blocks_that_make_no_sense_are_ignored() {
     for range in [(3, 6), (4, 6), (2, 2), (6, 6), (8, 11), (12, 14)] {
         assert_eq!(driver.ack(4, &[range]), AckOutcome::NONE, "{range:?}");
     }
-    assert_eq!(driver.ack(11, &[(5, 6)]), AckOutcome::NONE, "an acknowledgement of what was never sent");
+    assert_eq!(driver.ack(11, &[(5, 6)]), AckOutcome::NONE, "an acknowledgement of data that was never sent");
     assert_eq!(driver.pipe(), 6);
     assert_eq!(driver.ack_bytes(4000, &[(5500, 6500)]), AckOutcome::NONE, "no segment is covered");
     assert_eq!(driver.ack(3, &[(6, 7)]).kind, AckKind::Duplicate, "old, but with new SACK");
@@ -228,7 +228,7 @@ fn without_losses_an_acknowledgement_may_end_within_a_segment_too() {
 }
 
 #[test]
-fn pieces_and_a_fin_are_sent_again_as_they_were_sent() {
+fn small_segments_and_a_fin_are_retransmitted_unchanged() {
     let mut driver = Driver::new(0, sack());
     for end in [300, 1400, 1500] {
         driver.stream.end = end;
@@ -268,12 +268,12 @@ fn limited_transmit_is_not_part_of_the_flight_size() {
         assert_eq!(sent, new);
         assert_eq!(driver.recovery.flight(), 10 * MSS);
         assert_eq!(driver.ack(0, &[(1, 4)]).kind, AckKind::Loss);
-        assert_eq!(driver.recovery.flight(), 10 * MSS, "nor of what a loss halves");
+        assert_eq!(driver.recovery.flight(), 10 * MSS, "nor of the basis of a reduction");
     }
 }
 
 #[test]
-fn a_time_out_forgets_the_duplicates_before_it_and_limited_transmit() {
+fn a_timeout_resets_duplicates_and_limited_transmit() {
     let mut driver = Driver::filled(10, sack());
     driver.window = 10;
     driver.write(10);
@@ -284,7 +284,7 @@ fn a_time_out_forgets_the_duplicates_before_it_and_limited_transmit() {
 }
 
 #[test]
-fn the_first_retransmission_leaves_whatever_the_window_though_more_duplicates_come_before() {
+fn the_first_retransmission_is_independent_of_the_window_and_of_further_duplicates() {
     let mut driver = Driver::filled(10, sack());
     driver.window = 1;
     assert_eq!(driver.ack(0, &[(1, 4)]).kind, AckKind::Loss);
@@ -293,7 +293,7 @@ fn the_first_retransmission_leaves_whatever_the_window_though_more_duplicates_co
 }
 
 #[test]
-fn after_a_recovery_or_a_time_out_prr_bounds_the_window_no_more() {
+fn after_a_recovery_or_a_timeout_prr_no_longer_limits_the_window() {
     for times_out in [false, true] {
         let mut driver =
             Driver::filled(12, with(sack(), |config| config.recovery.reduction = Reduction::Prr));
@@ -322,8 +322,8 @@ fn the_receivers_window_bounds_new_data() {
 }
 
 #[test]
-fn after_a_time_out_only_holes_are_sent_again_unless_sack_is_forgotten() {
-    for (sacks_at_timeout, again) in [
+fn after_a_timeout_only_holes_are_retransmitted_unless_the_scoreboard_is_cleared() {
+    for (sacks_at_timeout, retransmissions) in [
         (SacksAtTimeout::Kept, vec![0, 1, 4, 7, 8, 9]),
         (SacksAtTimeout::Forgotten, vec![0, 1, 2, 3, 4, 5, 6, 7, 8, 9]),
     ] {
@@ -333,7 +333,7 @@ fn after_a_time_out_only_holes_are_sent_again_unless_sack_is_forgotten() {
         driver.time_out();
         assert_eq!(driver.pipe(), 0);
         driver.window = 1;
-        assert_eq!(driver.send(), [0], "one segment after a time-out");
+        assert_eq!(driver.send(), [0], "one segment after a timeout");
         driver.window = 2;
         driver.ack(1, &[(5, 7), (2, 4)]);
         assert_eq!(driver.send().first(), Some(&1));
@@ -342,14 +342,14 @@ fn after_a_time_out_only_holes_are_sent_again_unless_sack_is_forgotten() {
         driver.write(1);
         let mut sent = vec![0];
         sent.extend(driver.send());
-        let mut expected = again;
+        let mut expected = retransmissions;
         expected.push(10);
         assert_eq!(sent, expected, "{sacks_at_timeout:?}");
     }
 }
 
 #[test]
-fn a_receiver_that_discarded_what_it_sacked_gets_it_again() {
+fn data_sacked_and_then_discarded_is_retransmitted() {
     let mut driver = Driver::filled(6, sack());
     driver.ack(0, &[(1, 3)]);
     assert_eq!(driver.ack(1, &[]).kind, AckKind::Advance);
@@ -358,7 +358,7 @@ fn a_receiver_that_discarded_what_it_sacked_gets_it_again() {
 }
 
 #[test]
-fn no_recovery_begins_after_a_time_out_unless_the_guard_allows() {
+fn no_recovery_begins_after_a_timeout_unless_the_guard_allows() {
     use FastRetransmitGuard::{None, Recover, RecoverOrFirst};
     for (guard, at_first, later) in
         [(None, true, true), (Recover, false, false), (RecoverOrFirst, true, false)]
@@ -380,7 +380,7 @@ fn no_recovery_begins_after_a_time_out_unless_the_guard_allows() {
 }
 
 #[test]
-fn losses_of_new_data_after_a_time_out_begin_a_recovery_when_the_old_data_is_acknowledged() {
+fn losses_of_new_data_after_a_timeout_begin_a_recovery_when_the_old_data_is_acknowledged() {
     let mut driver = Driver::filled(4, sack());
     driver.time_out();
     driver.write(6);
@@ -392,7 +392,7 @@ fn losses_of_new_data_after_a_time_out_begin_a_recovery_when_the_old_data_is_ack
 }
 
 #[test]
-fn a_lost_retransmission_holds_a_place_until_the_time_out() {
+fn a_lost_retransmission_occupies_the_pipe_until_the_timeout() {
     let mut driver = first_lost();
     driver.window = 3;
     driver.ack(0, &[(1, 10)]);
@@ -406,7 +406,7 @@ fn a_lost_retransmission_holds_a_place_until_the_time_out() {
 }
 
 #[test]
-fn a_time_out_takes_back_a_retransmission_that_was_not_sent() {
+fn a_timeout_cancels_an_unsent_retransmission() {
     let mut driver = Driver::filled(10, sack());
     driver.ack(0, &[(4, 7)]);
     assert!(driver.recovery.is_urgent(&driver.config));
@@ -443,7 +443,7 @@ fn the_newest_arrival_that_was_sent_once_is_timed() {
 }
 
 #[test]
-fn prr_lets_half_as_much_go_as_arrives() {
+fn prr_sends_half_of_the_arriving_data() {
     let mut driver = Driver::filled(20, with(sack(), |config| config.recovery.reduction = Reduction::Prr));
     driver.write(20);
     assert_eq!(driver.ack(0, &[(1, 4)]).kind, AckKind::Loss);
@@ -459,11 +459,11 @@ fn prr_lets_half_as_much_go_as_arrives() {
     assert_eq!(sent, [0, 20, 21, 22, 23, 24, 25, 26, 27, 28]);
     assert_eq!(driver.pipe(), 10);
     assert_eq!(driver.ack(21, &[]).kind, AckKind::Exit);
-    assert_eq!(driver.send(), [29, 30], "then the congestion window holds");
+    assert_eq!(driver.send(), [29, 30], "then the congestion window limits");
 }
 
 #[test]
-fn rate_halving_lets_one_go_with_every_second_acknowledgement() {
+fn rate_halving_sends_a_segment_with_every_second_acknowledgement() {
     let mut driver =
         Driver::filled(20, with(sack(), |config| config.recovery.reduction = Reduction::RateHalving));
     driver.write(20);
@@ -471,7 +471,7 @@ fn rate_halving_lets_one_go_with_every_second_acknowledgement() {
     driver.window = 10;
     driver.recovery.on_reduction(20.0, 10.0);
     assert_eq!(driver.send(), [0]);
-    // After the first retransmission 17 are in flight, a segment more than before it.
+    // After the first retransmission 17 are in flight, one segment more than before it.
     let mut sent = Vec::new();
     for to in 5..=20 {
         driver.ack(0, &[(1, to)]);

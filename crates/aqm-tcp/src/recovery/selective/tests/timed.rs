@@ -1,4 +1,4 @@
-//! Losses found by time, and probes (RFC 8985).
+//! Loss detection by time, and probes (RFC 8985).
 
 use super::*;
 use crate::config::recovery::{RecoveryKind, Reduction};
@@ -31,7 +31,7 @@ fn millis(instant: Instant) -> u64 {
 fn a_segment_counts_as_lost_a_quarter_of_a_round_trip_after_a_later_one_arrived() {
     let mut driver = spaced();
     driver.advance(1);
-    // Segment 1 left at 100 ms, the next a millisecond later and arrives at 201 ms.
+    // Segment 1 was sent at 100 ms; the next was sent a millisecond later and arrives at 201 ms.
     assert_eq!(driver.ack(1, &[(2, 3)]).kind, AckKind::Duplicate);
     assert_eq!(millis(driver.recovery.timer()), 100 + 100 + 25);
     let outcome = driver.run_timer();
@@ -55,7 +55,7 @@ fn three_segments_beyond_show_a_loss_at_once_until_reordering_is_seen() {
 }
 
 #[test]
-fn data_that_came_twice_makes_patient() {
+fn d_sack_widens_the_reordering_window() {
     let mut driver = spaced();
     driver.advance(1);
     driver.ack(1, &[(0, 1), (2, 3)]);
@@ -63,7 +63,7 @@ fn data_that_came_twice_makes_patient() {
 }
 
 #[test]
-fn data_that_came_twice_counts_once_a_round_and_a_round_trip_is_patience_enough() {
+fn d_sack_counts_once_per_round_and_the_reordering_window_is_at_most_a_round_trip() {
     let mut driver = spaced();
     driver.advance(1);
     for expected in [50, 50] {
@@ -72,7 +72,7 @@ fn data_that_came_twice_counts_once_a_round_and_a_round_trip_is_patience_enough(
     }
     let mut seen = 1;
     for _ in 0..6 {
-        // Each round ends when all is acknowledged that was sent before the last.
+        // Each round ends when all data sent before the last one is acknowledged.
         let all = driver.recovery.sent() / MSS;
         driver.advance(100);
         driver.ack(all, &[]);
@@ -83,19 +83,19 @@ fn data_that_came_twice_counts_once_a_round_and_a_round_trip_is_patience_enough(
         driver.ack(all, &[(0, 1), (all + 1, all + 2)]);
         seen += 1;
         let left = driver.now.nanos() / 1_000_000 - 100;
-        let patience = (25 * (seen + 1)).min(100);
-        assert_eq!(millis(driver.recovery.timer()), left + 100 + patience);
+        let window = (25 * (seen + 1)).min(100);
+        assert_eq!(millis(driver.recovery.timer()), left + 100 + window);
     }
 }
 
 #[test]
-fn sixteen_recoveries_forget_what_came_twice() {
+fn sixteen_recoveries_reset_the_reordering_window() {
     let mut driver = Driver::new(1, rack());
     driver.send();
     driver.advance(100);
     driver.sample(100);
     driver.ack(1, &[]);
-    let mut patience = Vec::new();
+    let mut window = Vec::new();
     for round in 0..18 {
         let all = driver.recovery.sent() / MSS;
         driver.write(2);
@@ -103,17 +103,17 @@ fn sixteen_recoveries_forget_what_came_twice() {
         driver.advance(100);
         let twice = if round == 0 { vec![(0, 1), (all + 1, all + 2)] } else { vec![(all + 1, all + 2)] };
         driver.ack(all, &twice);
-        patience.push(millis(driver.recovery.timer()) - millis(driver.now));
+        window.push(millis(driver.recovery.timer()) - millis(driver.now));
         assert_eq!(driver.run_timer().kind, AckKind::Loss);
         driver.send();
         driver.advance(100);
         assert_eq!(driver.ack(all + 2, &[]).kind, AckKind::Exit);
     }
-    assert_eq!((patience[0], patience[15], patience[16], patience[17]), (50, 50, 25, 25));
+    assert_eq!((window[0], window[15], window[16], window[17]), (50, 50, 25, 25));
 }
 
 #[test]
-fn acknowledgements_outside_a_recovery_forget_nothing() {
+fn acknowledgements_outside_a_recovery_do_not_reset_the_reordering_window() {
     let mut driver = spaced();
     driver.ack(2, &[(1, 2)]);
     for _ in 0..20 {
@@ -142,36 +142,36 @@ fn an_acknowledgement_faster_than_any_round_trip_is_not_that_of_a_retransmission
     assert_eq!(driver.send(), [1]);
     driver.advance(10);
     assert_eq!(driver.ack(2, &[(2, 5)]).kind, AckKind::Partial);
-    assert_eq!(driver.pipe(), 6, "nothing that left before the retransmission counts as lost");
+    assert_eq!(driver.pipe(), 6, "data sent before the retransmission is not considered lost");
 }
 
 #[test]
-fn the_timer_of_reordering_waits_for_the_last_segment_in_doubt() {
+fn the_reordering_timer_waits_for_the_last_possibly_lost_segment() {
     // RFC 8985, 6.2, step 5: "timeout = max(remaining, timeout)".
     let mut driver = spaced();
     driver.advance(3);
     driver.ack(1, &[(4, 5)]);
-    assert_eq!(millis(driver.recovery.timer()), 102 + 100 + 25, "3 left at 102 ms, 1 at 100 ms");
+    assert_eq!(millis(driver.recovery.timer()), 102 + 100 + 25, "3 was sent at 102 ms, 1 at 100 ms");
     assert_eq!(driver.run_timer().kind, AckKind::Loss);
     assert_eq!(driver.send(), [1, 2, 3]);
 }
 
 #[test]
-fn any_acknowledgement_shows_what_is_lost_by_now() {
-    // RFC 8985, 6.2: losses are looked for "upon receiving an ACK".
+fn any_acknowledgement_detects_losses_by_time() {
+    // RFC 8985, 6.2: losses are detected "upon receiving an ACK".
     let mut driver = spaced();
     driver.advance(3);
     driver.ack(1, &[(4, 5)]);
     driver.advance(23);
-    assert_eq!(driver.ack(1, &[(4, 5)]).kind, AckKind::Loss, "226 ms have come");
+    assert_eq!(driver.ack(1, &[(4, 5)]).kind, AckKind::Loss, "226 ms have passed");
     assert_eq!(driver.send(), [1, 2]);
     assert_eq!(millis(driver.recovery.timer()), 102 + 100 + 25);
 }
 
 #[test]
-fn the_timer_of_reordering_waits_for_the_last_retransmission_in_doubt() {
+fn the_reordering_timer_waits_for_the_last_possibly_lost_retransmission() {
     let mut driver = spaced();
-    // Reordering is seen: 1 comes after 2.
+    // Reordering is observed: 1 arrives after 2.
     driver.advance(1);
     driver.ack(1, &[(2, 3)]);
     driver.ack(3, &[]);
@@ -194,8 +194,8 @@ fn the_timer_of_reordering_waits_for_the_last_retransmission_in_doubt() {
 }
 
 #[test]
-fn of_what_left_at_the_same_instant_the_order_of_sending_counts() {
-    // RFC 8985, 6.2, `RACK_sent_after`, where sequence numbers stand for that order.
+fn simultaneous_segments_are_ordered_by_transmission() {
+    // RFC 8985, 6.2, `RACK_sent_after`, where sequence numbers represent this order.
     let in_recovery = || {
         let mut driver = spaced();
         driver.advance(3);
@@ -207,7 +207,7 @@ fn of_what_left_at_the_same_instant_the_order_of_sending_counts() {
     };
     let mut driver = in_recovery();
     assert_eq!(driver.ack(1, &[(2, 12)]).kind, AckKind::Duplicate);
-    assert_eq!(driver.send(), [1], "11 left after its retransmission");
+    assert_eq!(driver.send(), [1], "11 was sent after its retransmission");
 
     let mut driver = in_recovery();
     assert_eq!(driver.ack(11, &[]).kind, AckKind::Exit);
@@ -221,18 +221,18 @@ fn of_what_left_at_the_same_instant_the_order_of_sending_counts() {
     assert_eq!(driver.send(), [1]);
     driver.advance(100);
     driver.ack(1, &[(2, 12)]);
-    assert_eq!(driver.send(), NOTHING, "11 left before its retransmission");
+    assert_eq!(driver.send(), NOTHING, "11 was sent before its retransmission");
 }
 
 #[test]
 fn the_round_trip_is_that_of_the_last_segment_delivered_in_order() {
-    // RFC 8985, 6.2, step 2, goes through the segments that are newly acknowledged one by one.
+    // RFC 8985, 6.2, step 2, processes the newly acknowledged segments one by one.
     let mut driver = spaced();
     driver.advance(3);
     driver.ack(1, &[(2, 5)]);
     assert_eq!(driver.send(), [1]);
     driver.advance(100);
-    // 1 was sent again 100 ms ago, 8 left 196 ms ago: the acknowledgements of 5 to 8 are lost.
+    // 1 was retransmitted 100 ms ago, 8 was sent 196 ms ago: the acknowledgements of 5 to 8 are lost.
     driver.ack(9, &[]);
     driver.write(2);
     driver.send();
@@ -242,7 +242,7 @@ fn the_round_trip_is_that_of_the_last_segment_delivered_in_order() {
 }
 
 #[test]
-fn what_the_timer_finds_lost_in_a_recovery_makes_no_room_for_a_burst() {
+fn losses_detected_by_the_timer_in_a_recovery_make_no_room_for_a_burst() {
     let config = with(rack(), |config| config.recovery.reduction = Reduction::Prr);
     let mut driver = Driver::new(1, config);
     driver.send();
@@ -251,13 +251,13 @@ fn what_the_timer_finds_lost_in_a_recovery_makes_no_room_for_a_burst() {
     driver.ack(1, &[]);
     driver.write(20);
     driver.send();
-    // Reordering is seen, so losses are found by the timer.
+    // Reordering was observed, so that the timer detects losses.
     driver.advance(100);
     driver.ack(1, &[(2, 3)]);
     driver.ack(3, &[(4, 5)]);
     assert_eq!(driver.run_timer().kind, AckKind::Loss);
     driver.recovery.on_reduction(20.0, 10.0);
-    assert_eq!(driver.send(), [3], "one for the loss");
+    assert_eq!(driver.send(), [3], "one segment for the loss");
     driver.write(10);
     driver.ack(3, &[(4, 5), (18, 20)]);
     let pipe = driver.pipe();
@@ -270,7 +270,7 @@ fn what_the_timer_finds_lost_in_a_recovery_makes_no_room_for_a_burst() {
 }
 
 #[test]
-fn a_lost_retransmission_is_found_and_sent_again() {
+fn a_lost_retransmission_is_detected_and_repeated() {
     let mut driver = spaced();
     driver.advance(3);
     driver.ack(1, &[(2, 5)]);
@@ -280,7 +280,7 @@ fn a_lost_retransmission_is_found_and_sent_again() {
     assert_eq!(driver.send(), [11]);
     driver.advance(99);
     assert_eq!(driver.ack(1, &[(2, 11)]).kind, AckKind::Duplicate);
-    assert_eq!(driver.send(), NOTHING, "nothing arrived that was sent later");
+    assert_eq!(driver.send(), NOTHING, "no later segment has arrived");
     driver.advance(1);
     assert_eq!(driver.ack(1, &[(2, 12)]).kind, AckKind::Duplicate, "still the same recovery");
     assert_eq!(driver.send(), [1]);
@@ -289,7 +289,7 @@ fn a_lost_retransmission_is_found_and_sent_again() {
 }
 
 #[test]
-fn a_lost_retransmission_after_a_time_out_is_found() {
+fn a_lost_retransmission_after_a_timeout_is_found() {
     let mut driver = spaced();
     driver.time_out();
     driver.window = 2;
@@ -300,18 +300,18 @@ fn a_lost_retransmission_after_a_time_out_is_found() {
 }
 
 #[test]
-fn a_lost_tail_is_probed_for_with_its_last_segment() {
+fn a_lost_tail_is_probed_with_its_last_segment() {
     let mut driver = spaced();
     driver.advance(3);
     driver.ack(8, &[]);
-    // 8, 9 and 10 are lost; the acknowledgement came at 203 ms.
+    // 8, 9 and 10 are lost; the acknowledgement arrived at 203 ms.
     assert_eq!(driver.send(), NOTHING);
     let sent_at = millis(driver.now);
     assert_eq!(millis(driver.recovery.timer()), sent_at + 200);
     assert_eq!(driver.run_timer().kind, AckKind::Stale);
     assert!(driver.recovery.is_urgent(&driver.config));
     driver.window = 1;
-    assert_eq!(driver.send(), [10], "whatever the window");
+    assert_eq!(driver.send(), [10], "independent of the window");
     assert_eq!(driver.recovery.timer(), Instant::NEVER, "one probe at a time");
     driver.advance(100);
     assert_eq!(driver.ack(8, &[(10, 11)]).kind, AckKind::Loss);
@@ -319,7 +319,7 @@ fn a_lost_tail_is_probed_for_with_its_last_segment() {
     assert_eq!(driver.send(), [8, 9]);
     driver.write(1);
     driver.send();
-    assert_eq!(driver.ack(12, &[]).kind, AckKind::Exit, "the loss was reacted to");
+    assert_eq!(driver.ack(12, &[]).kind, AckKind::Exit, "the loss has been processed");
 }
 
 #[test]
@@ -333,30 +333,34 @@ fn new_data_serves_as_a_probe() {
     assert_eq!(driver.ack(12, &[]).kind, AckKind::Advance);
     driver.write(1);
     driver.send();
-    assert_ne!(driver.recovery.timer(), Instant::NEVER, "it was answered: another may follow");
+    assert_ne!(driver.recovery.timer(), Instant::NEVER, "the probe was acknowledged: another may follow");
 }
 
 #[test]
-fn a_loss_that_a_probe_repaired_reduces_what_was_in_flight() {
+fn a_loss_repaired_by_a_probe_reduces_the_data_in_flight() {
     let mut driver = spaced();
     driver.advance(9);
     driver.ack(10, &[]);
     driver.run_timer();
     assert_eq!(driver.send(), [10]);
     driver.advance(100);
-    assert_eq!(driver.ack(11, &[]).kind, AckKind::Advance, "it may have been the segment itself");
+    assert_eq!(
+        driver.ack(11, &[]).kind,
+        AckKind::Advance,
+        "it may be the acknowledgement of the original segment"
+    );
     driver.write(2);
     assert_eq!(driver.send(), [11, 12]);
     driver.advance(100);
     assert_eq!(driver.ack(12, &[]).kind, AckKind::Loss);
     assert_eq!(driver.recovery.flight(), MSS);
     driver.recovery.on_reduction(10.0, 5.0);
-    assert_eq!(driver.send(), NOTHING, "nothing is to be sent again");
+    assert_eq!(driver.send(), NOTHING, "no retransmission is needed");
     assert_eq!(driver.ack(13, &[]).kind, AckKind::Exit);
 }
 
 #[test]
-fn a_probe_that_came_twice_repaired_nothing() {
+fn a_probe_that_arrived_twice_repaired_nothing() {
     let mut driver = spaced();
     driver.advance(9);
     driver.ack(10, &[]);
@@ -384,7 +388,7 @@ fn a_probe_needs_a_round_trip_measured_since_the_last_one() {
     // sender has not yet sent any loss probes on this connection, since the start of the connection".
     let mut driver = Driver::new(1, rack());
     driver.send();
-    assert_eq!(driver.recovery.timer(), Instant::NEVER, "not even the handshake was timed");
+    assert_eq!(driver.recovery.timer(), Instant::NEVER, "not even the handshake was measured");
 
     let mut driver = spaced();
     driver.advance(9);
@@ -396,7 +400,7 @@ fn a_probe_needs_a_round_trip_measured_since_the_last_one() {
     driver.ack(11, &[]);
     driver.write(1);
     driver.send();
-    assert_eq!(driver.recovery.timer(), Instant::NEVER, "10 was sent twice: it measures nothing");
+    assert_eq!(driver.recovery.timer(), Instant::NEVER, "10 was sent twice and is not a sample");
     driver.advance(100);
     driver.ack(12, &[]);
     driver.write(1);
@@ -405,8 +409,8 @@ fn a_probe_needs_a_round_trip_measured_since_the_last_one() {
 }
 
 #[test]
-fn a_probe_waits_for_twice_the_round_trip_that_the_acknowledgement_has_told() {
-    // RFC 8985, 7.2: `PTO = 2 * SRTT`, when the acknowledgement has come.
+fn a_probe_waits_for_twice_the_round_trip_including_the_latest_sample() {
+    // RFC 8985, 7.2: `PTO = 2 * SRTT`, when the acknowledgement has arrived.
     let mut driver = spaced();
     driver.advance(9);
     driver.ack(8, &[]);
@@ -416,7 +420,7 @@ fn a_probe_waits_for_twice_the_round_trip_that_the_acknowledgement_has_told() {
 }
 
 #[test]
-fn an_acknowledgement_takes_back_a_probe_that_was_not_sent() {
+fn an_acknowledgement_cancels_an_unsent_probe() {
     let mut driver = spaced();
     driver.run_timer();
     driver.ack(5, &[]);
@@ -424,7 +428,7 @@ fn an_acknowledgement_takes_back_a_probe_that_was_not_sent() {
 }
 
 #[test]
-fn an_acknowledgement_of_nothing_new_does_not_take_a_probe_back() {
+fn an_acknowledgement_without_new_data_does_not_cancel_a_probe() {
     let mut driver = spaced();
     driver.run_timer();
     assert_eq!(driver.ack(1, &[]), AckOutcome::NONE);
@@ -432,7 +436,7 @@ fn an_acknowledgement_of_nothing_new_does_not_take_a_probe_back() {
 }
 
 #[test]
-fn new_data_puts_a_probe_off() {
+fn new_data_delays_a_probe() {
     // RFC 8985, 7.2: the time counts from "transmitting new data" or from its acknowledgement.
     let mut driver = spaced();
     driver.ack(5, &[]);
@@ -445,10 +449,10 @@ fn new_data_puts_a_probe_off() {
 }
 
 #[test]
-fn a_time_out_stops_the_timers_of_reordering_and_probes() {
+fn a_timeout_stops_the_timers_of_reordering_and_probes() {
     let mut driver = spaced();
     driver.time_out();
-    assert_eq!(driver.recovery.timer(), Instant::NEVER, "a probe was to leave");
+    assert_eq!(driver.recovery.timer(), Instant::NEVER, "a probe was planned");
     let mut driver = spaced();
     driver.advance(1);
     driver.ack(1, &[(2, 3)]);

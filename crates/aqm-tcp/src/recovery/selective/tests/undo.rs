@@ -1,4 +1,4 @@
-//! Reductions that are taken back, and F-RTO.
+//! Undo of reductions, and F-RTO.
 
 use super::*;
 use crate::config::recovery::{Frto, RecoveryKind, Reduction, Undo};
@@ -12,7 +12,7 @@ fn sack() -> Config {
     with(Config::default(), |config| config.recovery.kind = RecoveryKind::Sack)
 }
 
-/// Six segments whose timer has run out, the first of which was sent again.
+/// Creates a driver of six segments after a timeout, the first of which was retransmitted.
 fn timed_out_with_frto() -> Driver {
     let mut driver = Driver::filled(6, with(sack(), |config| config.recovery.frto = Frto::On));
     driver.window = 1;
@@ -22,43 +22,43 @@ fn timed_out_with_frto() -> Driver {
 }
 
 #[test]
-fn a_reduction_is_taken_back_when_all_that_was_sent_again_came_twice() {
+fn a_reduction_is_undone_when_all_retransmitted_data_arrived_twice() {
     let mut driver = Driver::filled(8, with(sack(), |config| config.recovery.undo = Undo::Dsack));
     assert_eq!(driver.ack(0, &[(2, 5)]).kind, AckKind::Loss);
     assert_eq!(driver.send(), [0, 1]);
     let outcome = driver.ack(8, &[]);
     assert_eq!((outcome.kind, outcome.undone), (AckKind::Exit, false));
-    assert!(!driver.ack(8, &[(0, 1)]).undone, "the other is open");
+    assert!(!driver.ack(8, &[(0, 1)]).undone, "the other is not reported");
     assert!(driver.ack(8, &[(1, 2)]).undone);
     assert!(!driver.ack(8, &[(1, 2)]).undone, "only once");
 }
 
 #[test]
-fn a_time_out_is_spurious_if_what_was_sent_once_arrives_after_new_data_left() {
+fn a_timeout_is_spurious_if_data_sent_once_arrives_after_new_data_was_sent() {
     let timed_out = || {
         let mut driver = timed_out_with_frto();
         driver.write(4);
         driver.window = 2;
         assert!(!driver.ack(1, &[]).undone);
-        assert_eq!(driver.send(), [6, 7], "instead of what counts as lost");
+        assert_eq!(driver.send(), [6, 7], "instead of lost data");
         driver
     };
     let mut driver = timed_out();
     assert!(driver.ack(2, &[]).undone);
     driver.window = 20;
-    assert_eq!(driver.send(), [8, 9], "nothing is lost any more");
+    assert_eq!(driver.send(), [8, 9], "no data is lost");
 
     let mut driver = timed_out();
     assert!(!driver.ack(1, &[(6, 7)]).undone);
-    assert_eq!(driver.send(), [1], "it was real");
+    assert_eq!(driver.send(), [1], "the timeout was not spurious");
 
     let mut driver = timed_out();
     assert!(!driver.ack(1, &[(6, 7)]).undone);
-    assert!(!driver.ack(2, &[(6, 7)]).undone, "and stays so (RFC 5682, 3.1, step 3a)");
+    assert!(!driver.ack(2, &[(6, 7)]).undone, "the decision is final (RFC 5682, 3.1, step 3a)");
 }
 
 #[test]
-fn a_duplicate_after_a_time_out_sends_no_new_data_first() {
+fn a_duplicate_after_a_timeout_sends_no_new_data_first() {
     // RFC 5682, 3.1, step 2a.
     let mut driver = timed_out_with_frto();
     driver.write(4);
@@ -68,7 +68,7 @@ fn a_duplicate_after_a_time_out_sends_no_new_data_first() {
 }
 
 #[test]
-fn after_a_spurious_time_out_a_loss_begins_a_recovery() {
+fn after_a_spurious_timeout_a_loss_begins_a_recovery() {
     let mut driver = Driver::filled(6, with(sack(), |config| config.recovery.frto = Frto::On));
     driver.time_out();
     driver.window = 1;
@@ -82,7 +82,7 @@ fn after_a_spurious_time_out_a_loss_begins_a_recovery() {
 }
 
 #[test]
-fn what_was_sent_before_a_doubted_time_out_waits_if_there_is_new_data_and_does_not_if_there_is_none() {
+fn data_sent_before_a_timeout_waits_for_new_data_only_if_there_is_some() {
     // RFC 5682, 3.1, step 2b.
     for (new, next, then) in [(2, vec![6, 7], vec![]), (0, vec![1, 2, 3, 4, 5], vec![])] {
         let mut driver = timed_out_with_frto();
@@ -94,7 +94,7 @@ fn what_was_sent_before_a_doubted_time_out_waits_if_there_is_new_data_and_does_n
 }
 
 #[test]
-fn a_time_out_is_taken_back_when_all_that_was_sent_again_since_came_twice() {
+fn a_timeout_is_undone_when_all_later_retransmissions_arrived_twice() {
     let mut driver = Driver::filled(3, with(sack(), |config| config.recovery.undo = Undo::Dsack));
     driver.window = 1;
     driver.time_out();
@@ -103,12 +103,12 @@ fn a_time_out_is_taken_back_when_all_that_was_sent_again_since_came_twice() {
     assert_eq!(driver.send(), [0], "twice");
     driver.window = 10;
     assert_eq!(driver.ack(3, &[]).kind, AckKind::Advance);
-    assert!(!driver.ack(3, &[(0, 1)]).undone, "it was sent again twice");
+    assert!(!driver.ack(3, &[(0, 1)]).undone, "the segment was retransmitted twice");
     assert!(driver.ack(3, &[(0, 1)]).undone);
 }
 
 #[test]
-fn a_reduction_that_is_taken_back_bounds_the_window_no_more() {
+fn an_undone_reduction_no_longer_limits_the_window() {
     let config = with(sack(), |config| {
         config.recovery.undo = Undo::Dsack;
         config.recovery.reduction = Reduction::Prr;
@@ -126,7 +126,7 @@ fn a_reduction_that_is_taken_back_bounds_the_window_no_more() {
 }
 
 #[test]
-fn a_time_out_in_a_recovery_is_not_doubted() {
+fn a_timeout_in_a_recovery_does_not_start_f_rto() {
     let mut driver = Driver::filled(6, with(sack(), |config| config.recovery.frto = Frto::On));
     driver.ack(0, &[(1, 4)]);
     driver.send();
@@ -139,8 +139,8 @@ fn a_time_out_in_a_recovery_is_not_doubted() {
 }
 
 #[test]
-fn a_reduction_is_taken_back_though_nothing_new_is_acknowledged() {
-    // `tcp_try_undo_dsack` in `TCP_CA_Recovery`; what counts as lost does so still.
+fn a_reduction_is_undone_without_new_data_acknowledged() {
+    // `tcp_try_undo_dsack` in `TCP_CA_Recovery`; data considered lost is still lost.
     let mut driver = Driver::filled(8, with(sack(), |config| config.recovery.undo = Undo::Dsack));
     driver.ack(0, &[(2, 5)]);
     driver.window = 4;
@@ -152,17 +152,17 @@ fn a_reduction_is_taken_back_though_nothing_new_is_acknowledged() {
 }
 
 #[test]
-fn without_new_data_nothing_more_tells_that_a_time_out_was_spurious() {
+fn without_new_data_a_timeout_is_not_detected_as_spurious() {
     // RFC 5682, 3.1, step 2b: "skip step 3 of this algorithm"; Linux: `tcp_process_loss`, `tcp_xmit_recovery`.
     let mut driver = timed_out_with_frto();
     driver.window = 2;
     driver.ack(1, &[]);
     assert_eq!(driver.send(), [1, 2]);
-    assert!(!driver.ack(4, &[]).undone, "3 was sent once, and too late");
+    assert!(!driver.ack(4, &[]).undone, "3 was sent once, but arrived too late");
 }
 
 #[test]
-fn data_that_came_twice_does_not_tell_that_a_time_out_was_real() {
+fn d_sack_does_not_show_that_a_timeout_was_not_spurious() {
     // `tcp_ack`: with `FLAG_DSACKING_ACK` an acknowledgement is no duplicate.
     let timed_out = || {
         let mut driver = timed_out_with_frto();
@@ -177,11 +177,11 @@ fn data_that_came_twice_does_not_tell_that_a_time_out_was_real() {
     assert!(driver.ack(2, &[]).undone);
     let mut driver = timed_out();
     driver.ack(1, &[]);
-    assert!(!driver.ack(2, &[]).undone, "a duplicate does");
+    assert!(!driver.ack(2, &[]).undone, "a duplicate indicates a loss");
 }
 
 #[test]
-fn what_was_sent_twice_gives_no_sample_after_a_time_out_that_was_taken_back() {
+fn a_segment_sent_twice_is_no_sample_after_an_undone_timeout() {
     // P. Karn, C. Partridge, 1987; RFC 6298, section 3.
     let config = with(sack(), |config| {
         config.recovery.frto = Frto::On;
@@ -205,11 +205,11 @@ fn what_was_sent_twice_gives_no_sample_after_a_time_out_that_was_taken_back() {
     assert!(driver.ack(6, &[]).undone);
     driver.advance(10);
     let outcome = driver.ack(8, &[]);
-    assert_eq!((outcome.acked, outcome.sent), (2 * MSS, Instant::START), "6 left at first, and 7 twice");
+    assert_eq!((outcome.acked, outcome.sent), (2 * MSS, Instant::START), "6 was sent at first, and 7 twice");
 }
 
 #[test]
-fn what_was_sent_twice_may_be_lost_after_a_time_out_that_was_taken_back() {
+fn a_segment_sent_twice_may_be_lost_after_an_undone_timeout() {
     // RFC 8985, 6.2, step 5: "For each segment, Segment, not acknowledged yet".
     let mut driver = Driver::new(1, with(rack(), |config| config.recovery.frto = Frto::On));
     driver.send();
@@ -233,11 +233,11 @@ fn what_was_sent_twice_may_be_lost_after_a_time_out_that_was_taken_back() {
     driver.advance(100);
     driver.ack(8, &[(9, 11)]);
     driver.run_timer();
-    assert_eq!(driver.send(), [8], "9 and 10 left after the probe");
+    assert_eq!(driver.send(), [8], "9 and 10 were sent after the probe");
 }
 
-/// Six segments that left a second after the start, whose timer ran out a second later, and the first of which was sent
-/// again; with timestamps.
+/// Creates a driver with timestamps, of six segments sent a second after the start, with a timeout a second later,
+/// after which the first was retransmitted.
 fn timed_out_with_timestamps() -> Driver {
     let config = with(rack(), |config| {
         config.recovery.undo = Undo::DsackOrTimestamps;
@@ -260,29 +260,29 @@ fn at_millis(millis: u64) -> Instant {
 }
 
 #[test]
-fn a_time_out_is_taken_back_when_the_answer_to_an_original_comes_though_there_is_no_new_data() {
+fn a_timeout_is_undone_by_the_acknowledgement_of_an_original_without_new_data() {
     let mut driver = timed_out_with_timestamps();
     driver.now = at_millis(2100);
     let outcome = driver.ack_echoing(MSS, &[], at_millis(1000));
     assert!(outcome.undone);
     assert_eq!(outcome.sent, at_millis(1000), "the round trip is that of the original");
-    assert_eq!(driver.send(), NOTHING, "nothing is lost any more");
+    assert_eq!(driver.send(), NOTHING, "no data is lost");
 }
 
 #[test]
-fn a_time_out_stays_when_the_answer_is_to_the_retransmission_or_tells_no_time() {
+fn a_timeout_is_not_undone_by_the_acknowledgement_of_the_retransmission_or_without_timestamp() {
     for echo in [at_millis(2000), Instant::START] {
         let mut driver = timed_out_with_timestamps();
         driver.now = at_millis(2100);
         assert!(!driver.ack_echoing(MSS, &[], echo).undone);
-        assert_eq!(driver.send(), [1, 2, 3, 4, 5], "all of it is lost");
-        // What was sent in the same millisecond as the first retransmission is no older by the clock of timestamps.
+        assert_eq!(driver.send(), [1, 2, 3, 4, 5], "all data is lost");
+        // Data sent in the same millisecond as the first retransmission is not older by the timestamp clock.
         assert!(!driver.ack_echoing(2 * MSS, &[], Instant::from_nanos(2_000_100_000)).undone);
     }
 }
 
 #[test]
-fn a_recovery_is_taken_back_once_no_retransmission_is_in_flight_or_at_its_end() {
+fn a_recovery_is_undone_without_retransmissions_in_flight_or_at_its_end() {
     let mut driver = Driver::new(8, with(rack(), |config| config.recovery.undo = Undo::DsackOrTimestamps));
     driver.now = at_millis(1000);
     driver.send();

@@ -35,7 +35,7 @@ pub(crate) struct SenderCounts {
 
 /// Reason for which a sender gave up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum GaveUp {
+pub enum FailureReason {
     /// No SYN was answered (`max_syn_retries`).
     NoAnswer,
     /// Repeated retransmissions made no progress (`max_retries`).

@@ -1,9 +1,8 @@
 //! TCP endpoints that open a connection, transfer data in both directions and close it.
 //!
-//! The crate does no input or output: it neither waits, nor reads a clock, nor knows a network. The caller reports
-//! events to an [`Endpoint`] (`on_segment`, `on_timer`) and polls it for segments to send (`poll_transmit`) and for the
-//! time of its next timer (`poll_timeout`). [`Config`] contains the parameters; [`CheckedConfig`] is a validated
-//! `Config`.
+//! The crate performs no input or output, reads no clock and never waits. The caller reports events to an [`Endpoint`]
+//! (`on_segment`, `on_timer`) and polls it for segments to send (`poll_transmit`) and for the time of its next timer
+//! (`poll_timeout`). [`Config`] contains the parameters; [`CheckedConfig`] is a validated `Config`.
 //!
 //! Three concerns are separate modules because papers vary them separately: loss detection and retransmission
 //! (`recovery`), the congestion window ([`congestion_control`]) and the retransmission timeout ([`rtt`]).
@@ -27,7 +26,7 @@ mod timer;
 pub use aliases::{Alias, aliases, transport};
 pub use catalog::catalog;
 pub use config::{CheckedConfig, Config};
-pub use counts::{Counts, GaveUp};
+pub use counts::{Counts, FailureReason};
 pub use endpoint::Endpoint;
-pub use profiles::{Profile, lay_over, profiles, read};
+pub use profiles::{Profile, overlay, profiles, read};
 pub use segment::{Flags, Sacks, Segment};

@@ -376,7 +376,7 @@ pub fn read(value: Value) -> Result<Config, ConfigErrors> {
 }
 
 /// Overlays a `[tcp]` table on another before both are parsed; a table with its own `profile` replaces the base.
-pub fn lay_over(base: &Value, over: Value) -> Value {
+pub fn overlay(base: &Value, over: Value) -> Value {
     if over.get("profile").is_some() || !over.is_object() {
         return over;
     }

@@ -58,7 +58,7 @@ impl Flags {
     pub const ECE: Self = Self(16);
     /// The window was reduced. On a SYN: the endpoint supports ECN.
     pub const CWR: Self = Self(32);
-    /// The sending application wants the data up to this segment to be delivered now.
+    /// The sending application requires immediate delivery of the data up to this segment (PSH).
     pub const PUSH: Self = Self(64);
 
     /// Returns the union of both sets.

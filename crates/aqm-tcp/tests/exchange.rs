@@ -5,7 +5,7 @@
 
 use crate::pair::*;
 use aqm_net::Span;
-use aqm_tcp::{Flags, GaveUp};
+use aqm_tcp::{FailureReason, Flags};
 use serde_json::json;
 
 #[test]
@@ -257,7 +257,7 @@ fn the_timeout_doubles_up_to_its_maximum_until_the_sender_gives_up() {
         .collect();
     let waits: Vec<u64> = sent.windows(2).map(|two| two[1] - two[0]).collect();
     assert_eq!(waits, [1000, 2000, 4000, 8000, 16_000, 32_000, 60_000, 60_000]);
-    assert_eq!((pair.client().gave_up(), pair.now), (Some(GaveUp::NoProgress), at(sent[8] + 60_000)));
+    assert_eq!((pair.client().gave_up(), pair.now), (Some(FailureReason::NoProgress), at(sent[8] + 60_000)));
     assert_eq!((pair.client().counts().retransmitted, pair.client().counts().timeouts), (8, 9));
     assert!(!pair.client().is_done() && pair.client().poll_timeout().is_none());
     assert!(pair.ends[0].poll_transmit(pair.now).is_none());

@@ -5,7 +5,7 @@
 
 use crate::pair::*;
 use aqm_net::Span;
-use aqm_tcp::{Flags, GaveUp};
+use aqm_tcp::{FailureReason, Flags};
 use serde_json::{Value, json};
 
 #[test]
@@ -179,14 +179,14 @@ fn an_endpoint_without_an_answer_gives_up_after_its_retries() {
     pair.run(HOUR, &mut |_| vec![]);
     assert_eq!(
         (pair.client().gave_up(), pair.now),
-        (Some(GaveUp::NoAnswer), at(183_000)),
+        (Some(FailureReason::NoAnswer), at(183_000)),
         "at least 3 minutes"
     );
     assert_eq!(pair.client().counts().segments_sent, 8);
     // Also a server without an acknowledgement gives up: the client has no data and its acknowledgement is lost.
     let mut pair = Pair::new(rfc(json!({ "connection": { "max_syn_retries": 2 } })));
     pair.run(HOUR, &mut losing(|sent| sent.from == Client && !sent.segment.flags.has(Flags::SYN)));
-    assert_eq!((pair.server().gave_up(), pair.now), (Some(GaveUp::NoAnswer), at(50 + 7000)));
+    assert_eq!((pair.server().gave_up(), pair.now), (Some(FailureReason::NoAnswer), at(50 + 7000)));
 }
 
 #[test]

@@ -58,7 +58,7 @@ fn a_reduction_of_any_cause_is_reported_with_the_next_new_data() {
     // in the TCP header of the first new data packet sent after the window reduction."
     let all = ["> 1", "> 2", "> 3", "> 4", "> 5", "> 6", "> 7", "> 8"];
     for recovery in ["tahoe", "reno", "newreno", "sack", "rack"] {
-        for (cause, lost) in [("a loss", &["> 2"][..]), ("a time-out", &all)] {
+        for (cause, lost) in [("a loss", &["> 2"][..]), ("a timeout", &all)] {
             let settings = json!({
                 "ecn": { "mode": "on" }, "cwnd": { "initial": 8 }, "recovery": { "kind": recovery },
             });
@@ -272,7 +272,7 @@ fn f_rto_undoes_a_spurious_timeout_and_its_predecessors() {
             pair.run(at(late + 199), &mut |sent| path.fate(sent));
             assert_eq!((pair.client().counts().timeouts, window(&pair)), (timeouts, (1.0, 5.0)), "{frto}");
             pair.run(at(late + 201), &mut |sent| path.fate(sent));
-            assert_eq!(window(&pair), expected, "{frto}, after {timeouts} time-outs");
+            assert_eq!(window(&pair), expected, "{frto}, after {timeouts} timeouts");
         }
     }
 }

@@ -16,7 +16,7 @@ use aqm_tcp::config::ecn::{EcnMode, MarkResponse};
 use aqm_tcp::config::recovery::RecoveryKind;
 use aqm_tcp::config::sack::Pipe;
 use aqm_tcp::congestion_control::Control;
-use aqm_tcp::{Config, Endpoint, Flags, GaveUp};
+use aqm_tcp::{Config, Endpoint, FailureReason, Flags};
 use proptest::prelude::*;
 use proptest::test_runner::{RngSeed, TestError, TestRunner};
 use serde_json::{Value, json};
@@ -441,8 +441,8 @@ fn check_end(pair: &mut Pair, watches: &[Watch; 2]) -> bool {
         let counts = end.counts();
         let config = &pair.configs[side];
         let limit = match end.gave_up() {
-            Some(GaveUp::NoAnswer) => config.connection.max_syn_retries,
-            Some(GaveUp::NoProgress) => config.connection.max_retries,
+            Some(FailureReason::NoAnswer) => config.connection.max_syn_retries,
+            Some(FailureReason::NoProgress) => config.connection.max_retries,
             None => Some(0),
         };
         let tried = limit.is_some_and(|limit| end.gave_up().is_none() || counts.timeouts > limit);

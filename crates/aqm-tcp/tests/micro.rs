@@ -176,7 +176,7 @@ impl Path {
             "receiver": { "window": 10_000 }, "rto": { "tick_phase": tick_phase },
         });
         let tcp =
-            Arc::new(aqm_tcp::read(aqm_tcp::lay_over(&table, (case.recovery)())).unwrap().build().unwrap());
+            Arc::new(aqm_tcp::read(aqm_tcp::overlay(&table, (case.recovery)())).unwrap().build().unwrap());
         let mut path = Self {
             sender: tcp.endpoint(),
             receiver: tcp.endpoint(),

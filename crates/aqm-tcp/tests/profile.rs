@@ -7,7 +7,7 @@ use aqm_net::{Instant, Size, Span};
 use aqm_tcp::config::recovery::RecoveryKind;
 use aqm_tcp::config::rto::MinRto;
 use aqm_tcp::congestion_control::{Control, RenoConfig, SlowStartEnd, SsthreshRounding};
-use aqm_tcp::{Config, Endpoint, Segment, lay_over, profiles, read};
+use aqm_tcp::{Config, Endpoint, Segment, overlay, profiles, read};
 use serde_json::{Value, json};
 
 fn problem(value: Value) -> String {
@@ -210,7 +210,7 @@ fn parameters_of_a_profile_are_overridden_individually() {
 
 /// Returns the settings of a workload whose own table is overlaid on the scenario's.
 fn own(scenario: &Value, own: Value) -> Config {
-    read(lay_over(scenario, own)).unwrap()
+    read(overlay(scenario, own)).unwrap()
 }
 
 #[test]

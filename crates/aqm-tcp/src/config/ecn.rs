@@ -26,10 +26,10 @@ choices! {
         /// in a window that a mark reduced halves the window again. Retransmissions are ECN-capable (ns-2's FullTcp).
         Ns2Full = "ns-2-full",
         /// As `rfc-3168`, but the window decreases according to `recovery.reduction` (with `recovery.kind = "sack"` or
-        /// `"rack"`) and does not grow until all data sent before is acknowledged; at other times it grows also with an
-        /// echo. A receiver with adaptive delayed acknowledgements acknowledges these segments at once: segments with
-        /// CWR, the first marked segment and its successor, and a segment that is not ECN-capable after one that is
-        /// (Linux).
+        /// `"rack"`) and does not grow until all data sent before the mark is acknowledged; at other times it grows
+        /// also with an echo. A receiver with adaptive delayed acknowledgements acknowledges these segments at once:
+        /// segments with CWR, the first marked segment and its successor, and a segment that is not ECN-capable after
+        /// one that is (Linux).
         Linux = "linux",
     }
 }

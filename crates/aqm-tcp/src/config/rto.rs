@@ -60,7 +60,7 @@ choices! {
     pub enum TimerRestart {
         /// The timeout after the sample, without the back-off that the sample ends (RFC 6298, section 5).
         AfterSample = "after-sample",
-        /// The timeout before the sample, so that the back-off applies for one more acknowledgement (ns-2's FullTcp).
+        /// The timeout before the sample, so that the back-off applies to one more restart (ns-2's FullTcp).
         BeforeSample = "before-sample",
     }
 }

@@ -14,8 +14,8 @@
 //!
 //! aqmlab's choices where less is known than in Linux: after a timeout the ACK train waits for the next round, while
 //! Linux uses the timeout like an acknowledgement. A recovery without recorded times (without SACK) gives one sample
-//! per round, too few for the delay detector. Segments carry no timestamps here, so that an acknowledged retransmission
-//! gives no sample.
+//! per round, too few for the delay detector. Timestamps are not used here, so that an acknowledged retransmission is
+//! not a sample.
 
 use aqm_net::{Instant, Span, choices};
 

@@ -79,7 +79,7 @@ impl Endpoint {
     /// Starts the transfer of data.
     fn establish(&mut self, now: Instant) {
         if let Some(sender) = &mut self.sender {
-            sender.began = now;
+            sender.established_at = now;
             sender.begin(self.syns_sent > 1, &self.tcp);
         }
         self.phase = Phase::Open;

@@ -17,7 +17,7 @@ use aqm_net::{Instant, Rng};
 
 use crate::config::CheckedConfig;
 use crate::config::connection::{Close, FinAck, Handshake};
-use crate::counts::GaveUp;
+use crate::counts::FailureReason;
 
 use crate::receiver::Receiver;
 use crate::recovery::TimerContext;
@@ -40,7 +40,7 @@ enum Phase {
     /// CLOSED or TIME-WAIT.
     Done,
     /// The endpoint gave up.
-    Failed(GaveUp),
+    Failed(FailureReason),
 }
 
 /// Control segment to send before any data.
@@ -198,7 +198,8 @@ impl Endpoint {
         let config = &self.tcp.config;
         let limit = if opening { config.connection.max_syn_retries } else { config.connection.max_retries };
         if limit.is_some_and(|limit| sender.timer.retries >= limit) {
-            self.phase = Phase::Failed(if opening { GaveUp::NoAnswer } else { GaveUp::NoProgress });
+            self.phase =
+                Phase::Failed(if opening { FailureReason::NoAnswer } else { FailureReason::NoProgress });
             sender.timer.stop();
         } else if opening {
             self.pending_control = PendingControl::Syn;
@@ -284,7 +285,7 @@ impl Endpoint {
 
     /// Returns the reason for giving up, if the endpoint gave up.
     #[inline]
-    pub fn gave_up(&self) -> Option<GaveUp> {
+    pub fn gave_up(&self) -> Option<FailureReason> {
         match self.phase {
             Phase::Failed(reason) => Some(reason),
             _ => None,

@@ -13,7 +13,7 @@ impl Endpoint {
         let Some(sender) = &self.sender else { return Counts { acks_sent, ..Counts::default() } };
         let SenderCounts { segments_sent, retransmitted, timeouts, fast_retransmits, mark_reductions } =
             sender.counts;
-        let handshake_done = (sender.began != Instant::NEVER).then_some(sender.began);
+        let handshake_done = (sender.established_at != Instant::NEVER).then_some(sender.established_at);
         Counts {
             segments_sent,
             acks_sent,

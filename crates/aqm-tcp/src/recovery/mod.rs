@@ -95,8 +95,8 @@ pub(crate) struct AckOutcome {
     /// Bytes newly known to have arrived.
     pub delivered: u64,
     /// Departure time of the newest segment that is newly known to have arrived, among segments sent once. With
-    /// `RttSamples::FirstSegment` it is the first such segment's, or else derived from timestamps. `NEVER` if there is
-    /// no such segment or the recovery does not record these times.
+    /// `RttSamples::FirstSegment`, that of the first such segment, or else the time derived from timestamps. `NEVER` if
+    /// there is no such segment or the recovery does not record these times.
     pub sent: Instant,
     /// As `sent`, of the newest segment independent of `rto.samples`. Also `NEVER` if the segment was acknowledged in
     /// order only and the acknowledgement covers a retransmission.
@@ -238,8 +238,8 @@ pub(crate) trait LossRecovery: Send {
     fn deflation(&self) -> u32 {
         0
     }
-    /// Returns the number of segments by which duplicates have opened the window since the last acknowledgement of new
-    /// data, or had before it.
+    /// Returns the number of segments by which duplicates have opened the window; after an acknowledgement of new data,
+    /// the number before it.
     fn inflation(&self) -> f64 {
         0.0
     }

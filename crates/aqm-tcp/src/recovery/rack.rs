@@ -7,10 +7,10 @@
 //! aqmlab's choices where the source is silent: the minimum round trip is that of the complete connection, initially
 //! SRTT. Segments sent at the same instant are ordered by transmission, while the RFC orders them by sequence number
 //! (section 6.2, step 2). A timeout marks all data as lost (the RFC excludes data sent within the last round trip), so
-//! that its effect is the same with and without RACK. Without timestamps, a retransmission counts as delivered if the
-//! minimum round trip has passed since it was sent. A probe that may not be sent, because no round trip was measured
-//! since the last one (section 7.3), has no timer and therefore does not delay the timeout. A loss that a probe
-//! repaired reduces the data that was in flight when the probe was sent.
+//! that its effect is the same with and without RACK. RACK uses no timestamps here: a retransmission counts as
+//! delivered if the minimum round trip has passed since it was sent. A probe that may not be sent, because no round
+//! trip was measured since the last one (section 7.3), has no timer and therefore does not delay the timeout. A loss
+//! that a probe repaired reduces the data that was in flight when the probe was sent.
 
 use std::cell::LazyCell;
 use std::collections::VecDeque;

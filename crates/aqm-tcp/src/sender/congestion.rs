@@ -54,7 +54,7 @@ impl Sender {
                 self.open_by(self.recovery.inflation(), now, tcp);
                 self.grow(&outcome, in_flight, now, tcp);
             }
-            AckKind::Partial => self.partial = true,
+            AckKind::Partial => self.has_partial_ack = true,
             AckKind::Exit => {
                 self.in_recovery = false;
                 self.leave(tcp);
@@ -196,7 +196,7 @@ impl Sender {
     fn on_loss(&mut self, now: Instant, tcp: &CheckedConfig) {
         self.counts.fast_retransmits += 1;
         self.timer.forget();
-        self.partial = false;
+        self.has_partial_ack = false;
         self.note_cause(ReducedBy::Loss);
         let from = self.cwnd;
         self.note_prior(self.prior_window(), tcp);

@@ -30,8 +30,8 @@ use cwnd_validation::CwndUsage;
 use ecn::EcnResponse;
 pub(crate) use overhead::Overhead;
 
-/// Transmission half of an endpoint. The order of the fields keeps the data used by each packet on few cache lines: first
-/// the state that acknowledgements change, then the timer, then rarely changed state.
+/// Transmission half of an endpoint. The order of the fields keeps the data used by each packet on few cache lines:
+/// first the state that acknowledgements change, then the timer, then rarely changed state.
 #[repr(C)]
 pub(crate) struct Sender {
     recovery: AnyRecovery,
@@ -47,7 +47,7 @@ pub(crate) struct Sender {
     pub fin: bool,
     in_recovery: bool,
     /// Whether this recovery has received a partial acknowledgement.
-    partial: bool,
+    has_partial_ack: bool,
     /// Whether the recovery records the departure time of each segment.
     records_times: bool,
     /// Whether the congestion control uses round-trip samples.
@@ -56,7 +56,7 @@ pub(crate) struct Sender {
     last_sent: Instant,
     pub counts: SenderCounts,
     /// Completion time of the handshake; `NEVER` before.
-    pub began: Instant,
+    pub established_at: Instant,
 }
 
 /// State that only some senders need.
@@ -89,12 +89,12 @@ impl Sender {
             end: 0,
             last_sent: Instant::START,
             counts: SenderCounts::default(),
-            began: Instant::NEVER,
+            established_at: Instant::NEVER,
             cold: None,
             ecn: None,
             fin: false,
             in_recovery: false,
-            partial: false,
+            has_partial_ack: false,
         }
     }
 

@@ -76,6 +76,6 @@ impl Sender {
         let config = &tcp.config.recovery;
         config.kind != RecoveryKind::NewReno
             || config.partial_ack_timer == PartialAckTimer::Each
-            || !self.partial
+            || !self.has_partial_ack
     }
 }

@@ -24,7 +24,7 @@ pub fn full_tcp(more: Value) -> Value {
 
 /// Overlays `more` on `table`.
 pub fn over(table: Value, more: Value) -> Value {
-    aqm_tcp::lay_over(&table, more)
+    aqm_tcp::overlay(&table, more)
 }
 
 /// Sends `segments` full segments in one direction over a path that loses the named ones; both endpoints must finish.

@@ -408,7 +408,7 @@ fn check(case: &Case) -> bool {
             watches[to as usize].hears(&segment);
         }
         for (side, watch) in watches.iter_mut().enumerate() {
-            // A probe is sent independent of the window (RFC 8985, 7.3).
+            // A probe is sent regardless of the window (RFC 8985, 7.3).
             let probes = pair.arrived.is_none() && pair.configs[side].recovery.kind == RecoveryKind::Rack;
             watch.is_new &= !probes;
             watch.check(&pair.ends[side], &pair.configs[side]);

@@ -30,7 +30,7 @@ parameters! {
         pub beta: f64 = 0.7, "RFC 9438, section 4.6";
         /// Whether the window is at least that of an equivalent Reno (`W_est`).
         pub tcp_friendliness: bool = true, "RFC 9438, section 4.3";
-        /// Whether a flow that loses before its previous window converges_fast bandwidth to new flows.
+        /// Whether a flow that loses before its previous window yields bandwidth to new flows.
         pub fast_convergence: bool = true, "RFC 9438, section 4.7";
         /// Rounding of a reduced window.
         pub ssthresh_rounding: SsthreshRounding = SsthreshRounding::Exact, "RFC 9438, section 4.6";

@@ -7,7 +7,7 @@
 //!
 //! - `queueing delay = FILTER(current delays) - MIN(base delays)`, with a minimum as the filter,
 //! - `off_target = (TARGET - queueing delay) / TARGET`,
-//! - `cwnd += GAIN * off_target * acknowledged * MSS / cwnd`, at max_len `flightsize + ALLOWED_INCREASE * MSS`, and at
+//! - `cwnd += GAIN * off_target * acknowledged * MSS / cwnd`, at most `flightsize + ALLOWED_INCREASE * MSS`, and at
 //!   least `MIN_CWND * MSS`;
 //!
 //! a loss halves the window (at least `MIN_CWND * MSS`), and a timeout sets it to one segment. A base delay is the
@@ -87,23 +87,19 @@ impl Build for Config {
         ConfigError::unless(
             !target.is_zero() && target <= Span::from_millis(100),
             "target",
-            "must be above 0s and at max_len 100ms",
+            "must be above 0s and at most 100ms",
         )?;
         ConfigError::unless(
             self.gain > 0.0 && self.gain <= 100.0,
             "gain",
-            "must be above 0 and at max_len 100",
+            "must be above 0 and at most 100",
         )?;
         let minutes = (1..=1000).contains(&self.base_history);
         ConfigError::unless(minutes, "base_history", "must be 1 to 1000 minutes")?;
         let samples = (1..=1000).contains(&self.current_filter);
         ConfigError::unless(samples, "current_filter", "must be 1 to 1000 samples")?;
         let increase = self.allowed_increase > 0.0 && self.allowed_increase <= MAX_WINDOW;
-        ConfigError::unless(
-            increase,
-            "allowed_increase",
-            "must be above 0 and at max_len 1000000000 segments",
-        )?;
+        ConfigError::unless(increase, "allowed_increase", "must be above 0 and at most 1000000000 segments")?;
         let least = (1.0..=MAX_WINDOW).contains(&self.min_cwnd);
         ConfigError::unless(least, "min_cwnd", "must be 1 to 1000000000 segments")?;
         SlowStart::check(self.max_ssthresh)

@@ -71,9 +71,9 @@ impl Adaptive {
         self.delay = initial_delay(at, config);
     }
 
-    /// Processes the ECN bits of a segment; `first_mark` says whether it is the first marked segment since the last
-    /// CWR. After a mark, the sender may have a small window. A segment that is not ECN-capable after one that is was
-    /// probably retransmitted.
+    /// Processes the ECN bits of a segment; `first_mark` indicates whether it is the first marked segment since the
+    /// last CWR. After a mark, the sender may have a small window. A segment that is not ECN-capable after one that is
+    /// was probably retransmitted.
     #[inline]
     pub fn on_ecn(&mut self, ecn: Ecn, first_mark: bool, at: TimerContext<'_>, config: &Config) {
         if config.ecn.response != MarkResponse::Linux {
@@ -123,8 +123,8 @@ impl Adaptive {
         self.delay = (self.delay * 2).min(timeout(at));
     }
 
-    /// Records a segment that acknowledges everything below `expected`; `is_pending` says whether an acknowledgement
-    /// was pending.
+    /// Records a segment that acknowledges everything below `expected`; `is_pending` indicates whether an
+    /// acknowledgement was pending.
     pub fn on_ack_sent(&mut self, expected: u64, is_pending: bool, config: &Config) {
         self.acknowledged = expected;
         if self.quick > 0 && is_pending {

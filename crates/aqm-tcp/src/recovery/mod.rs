@@ -98,7 +98,7 @@ pub(crate) struct AckOutcome {
     /// `RttSamples::FirstSegment`, that of the first such segment, or else the time derived from timestamps. `NEVER` if
     /// there is no such segment or the recovery does not record these times.
     pub sent: Instant,
-    /// As `sent`, of the newest segment independent of `rto.samples`. Also `NEVER` if the segment was acknowledged in
+    /// As `sent`, of the newest segment regardless of `rto.samples`. Also `NEVER` if the segment was acknowledged in
     /// order only and the acknowledgement covers a retransmission.
     pub newest: Instant,
     /// Whether the acknowledgement shows that the last reduction was unnecessary.

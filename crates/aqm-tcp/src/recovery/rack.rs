@@ -43,7 +43,7 @@ pub(crate) struct RecoveryStatus {
 pub(crate) struct Rack {
     /// Most recently sent segment among those that have arrived (`RACK.xmit_ts`, `RACK.end_seq`).
     latest: Stamp,
-    /// RecoveryStatus trip of the last segment that arrived (`RACK.rtt`).
+    /// Round trip of the last segment that arrived (`RACK.rtt`).
     rtt: Span,
     min_rtt: Option<Span>,
     /// End of the highest segment that has arrived (`RACK.fack`).
@@ -300,7 +300,7 @@ impl Probe {
         self.timer = (at.now, at.rto());
     }
 
-    /// Returns the departure time of the next probe, if a probe is permitted; `single` says that one segment is in
+    /// Returns the departure time of the next probe, if a probe is permitted; `single` indicates that one segment is in
     /// flight. A probe requires a round trip measured since the last probe (section 7.3).
     #[inline]
     pub fn timer_at(&self, single: bool) -> Instant {

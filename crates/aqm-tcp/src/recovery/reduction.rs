@@ -124,7 +124,7 @@ impl Prr {
             limit.min(self.ssthresh - pipe)
         };
         if self.out == 0 {
-            // The first retransmission is sent independent of the proportion (RFC 9937, section 6).
+            // The first retransmission is sent regardless of the proportion (RFC 9937, section 6).
             count = count.max(self.mss);
         }
         self.window = pipe.saturating_add(count);

@@ -12,7 +12,7 @@ use crate::recovery::{AnyRecovery, BoxedRecovery, LossRecovery, ReceivedAck};
 use crate::segment::{Flags, Segment};
 
 impl Sender {
-    /// Processes an acknowledgement; `bare` says that the segment carries neither payload nor FIN.
+    /// Processes an acknowledgement; `bare` indicates that the segment carries neither payload nor FIN.
     #[inline]
     pub fn on_ack(&mut self, segment: &Segment, bare: bool, now: Instant, tcp: &CheckedConfig) {
         match self.recovery {

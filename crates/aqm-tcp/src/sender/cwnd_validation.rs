@@ -18,7 +18,7 @@ pub(super) struct CwndUsage {
 
 impl CwndUsage {
     /// Records the use of the window after everything permitted has been sent: the data below `sent` is sent, the data
-    /// below `una` acknowledged. `is_full` says whether the window permits no more.
+    /// below `una` acknowledged. `is_full` indicates whether the window permits no more.
     pub fn note(&mut self, una: u64, sent: u64, is_full: bool) {
         if !is_full && sent == self.sent {
             return;

@@ -1,4 +1,4 @@
-//! Transmission half of an endpoint: it sends and retransmits data and processes acknowledgements.
+//! Sending half of an endpoint: it sends and retransmits data and processes acknowledgements.
 //!
 //! W. Eddy, "Transmission Control Protocol", RFC 9293, 2022; J. Nagle, RFC 896, 1984. A [`LossRecovery`] detects
 //! losses, and a [`Controller`] sets the congestion window; this file connects them. The other files process
@@ -30,7 +30,7 @@ use cwnd_validation::CwndUsage;
 use ecn::EcnResponse;
 pub(crate) use overhead::Overhead;
 
-/// Transmission half of an endpoint. The order of the fields keeps the data used by each packet on few cache lines:
+/// Sending half of an endpoint. The order of the fields keeps the data used by each packet on few cache lines:
 /// first the state that acknowledgements change, then the timer, then rarely changed state.
 #[repr(C)]
 pub(crate) struct Sender {
@@ -113,7 +113,7 @@ impl Sender {
         self.ecn.is_some()
     }
 
-    /// Sets the initial window after the handshake. `after_syn_loss` says whether the handshake needed a
+    /// Sets the initial window after the handshake. `after_syn_loss` indicates whether the handshake needed a
     /// retransmission.
     pub fn begin(&mut self, after_syn_loss: bool, tcp: &CheckedConfig) {
         let config = &tcp.config.cwnd;

@@ -28,7 +28,7 @@ impl Overhead {
         }
     }
 
-    /// Whether the next segment must wait at `now`; `has_segment` says whether the window permits one.
+    /// Whether the next segment must wait at `now`; `has_segment` indicates whether the window permits one.
     pub(crate) fn delays(&mut self, has_segment: bool, now: Instant) -> bool {
         if !has_segment {
             self.close();

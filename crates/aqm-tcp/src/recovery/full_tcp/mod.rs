@@ -43,7 +43,7 @@ pub(crate) struct FullTcp {
     marked: bool,
     /// Whether the first segment must be retransmitted.
     retransmit: bool,
-    /// Whether a timeout permits one segment independent of `pipe`.
+    /// Whether a timeout permits one segment regardless of `pipe`.
     forced: bool,
     /// Whether transmission waits for the next acknowledgement.
     waits: bool,

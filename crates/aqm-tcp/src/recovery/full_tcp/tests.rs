@@ -121,7 +121,7 @@ fn three_duplicates_after_a_timeout_send_nothing_and_stop_growth() {
     assert_eq!(bench.send(), [0]);
     assert_eq!([(); 3].map(|()| bench.receive(0, &[(2, 3)])), [AckKind::Duplicate; 3]);
     bench.congestion = 4;
-    assert_eq!(bench.send(), [0; 0], "independent of the window");
+    assert_eq!(bench.send(), [0; 0], "regardless of the window");
     assert_eq!(bench.receive(1, &[(2, 3)]), AckKind::Partial);
     assert_eq!(bench.receive(10, &[]), AckKind::Exit);
 }

@@ -62,7 +62,7 @@ pub(crate) struct Selective {
     limited: u64,
     /// End of the data sent when the last loss was detected (`RecoveryPoint`).
     recover: u64,
-    /// Whether the first retransmission of a recovery must be sent independent of the window.
+    /// Whether the first retransmission of a recovery must be sent regardless of the window.
     urgent: bool,
     /// First segment that rule (3) considers (`HighRxt`).
     high_rxt: Number,

@@ -154,7 +154,7 @@ fn there_is_one_probe_until_it_is_answered() {
     assert_eq!(
         (driver.send(), driver.recovery.timer()),
         (vec![3], Instant::NEVER),
-        "independent of the window"
+        "regardless of the window"
     );
     driver.window = 4;
     driver.write(1);

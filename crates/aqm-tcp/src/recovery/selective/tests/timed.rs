@@ -311,7 +311,7 @@ fn a_lost_tail_is_probed_with_its_last_segment() {
     assert_eq!(driver.run_timer().kind, AckKind::Stale);
     assert!(driver.recovery.is_urgent(&driver.config));
     driver.window = 1;
-    assert_eq!(driver.send(), [10], "independent of the window");
+    assert_eq!(driver.send(), [10], "regardless of the window");
     assert_eq!(driver.recovery.timer(), Instant::NEVER, "one probe at a time");
     driver.advance(100);
     assert_eq!(driver.ack(8, &[(10, 11)]).kind, AckKind::Loss);

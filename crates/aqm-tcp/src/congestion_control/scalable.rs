@@ -14,7 +14,7 @@ use super::window::{SsthreshRounding, Window, WindowRules};
 use super::{AckInfo, AnyControl, Build, Congestion, CongestionControl, CongestionSignal};
 
 parameters! {
-    /// Scalable TCP: each acknowledgement adds a fixed step, and a loss removes a fixed share of the window. A small
+    /// Scalable TCP: each acknowledgement adds a fixed step, and a loss removes a fixed share of the window; a small
     /// window behaves like Reno's.
     pub struct Config {
         /// Growth per acknowledgement (`a`), in segments.

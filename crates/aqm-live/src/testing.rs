@@ -17,7 +17,7 @@ use crate::{Host, HostSpec, Kernel, KernelTcp, Lab, Privileges};
 /// Linux as the profile has it, and `changes` to it, on the clock of the running kernel.
 pub(crate) fn linux(changes: Value) -> Config {
     let tick = json!({ "profile": "linux-6", "rto": { "tick": Kernel::running().tick.to_string() } });
-    aqm_tcp::read(aqm_tcp::lay_over(&tick, changes)).unwrap()
+    aqm_tcp::read(aqm_tcp::overlay(&tick, changes)).unwrap()
 }
 
 /// A lab of the hosts `server`, 10.1.0.0/16, and `client`, 10.2.0.0/16; nothing, and the reason on standard error,

@@ -83,5 +83,5 @@ pub fn describe_workload(table: Value) -> Result<Description, ConfigErrors> {
 
 /// Lays a `[tcp]` table over another: what a workload's own table does to the scenario's.
 pub fn lay_tcp_over(base: &Value, over: Value) -> Value {
-    aqm_tcp::lay_over(base, over)
+    aqm_tcp::overlay(base, over)
 }

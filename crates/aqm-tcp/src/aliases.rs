@@ -1,7 +1,6 @@
-//! Short names for a congestion control with a recovery, as `aqmlab compare --tcp` takes them.
+//! Short names for pairs of a congestion control and a recovery, for example for `aqmlab compare --tcp`.
 //!
-//! Ours: the names, after what the literature calls each pair. What a pair may not be combined with is
-//! found by `Config::build`.
+//! The names are aqmlab's choice and follow the literature. `Config::build` rejects invalid combinations of parameters.
 
 use aqm_net::{ConfigError, Parameter as _, unknown};
 use serde_json::{Value, json};
@@ -9,20 +8,20 @@ use serde_json::{Value, json};
 use crate::config::recovery::RecoveryKind;
 use crate::congestion_control::Control;
 
-/// A congestion control with a recovery.
+/// A named pair of a congestion control and a recovery.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Alias {
-    /// What it is called.
+    /// Name of the pair.
     pub name: &'static str,
-    /// What it is.
+    /// One-sentence description.
     pub about: &'static str,
-    /// The `kind` of its congestion control.
+    /// `kind` of the congestion control.
     pub congestion_control: &'static str,
-    /// Its recovery, as the parameter writes it.
+    /// `kind` of the recovery.
     pub recovery: &'static str,
 }
 
-/// All aliases.
+/// Returns all aliases.
 pub fn aliases() -> &'static [Alias] {
     ALIASES
 }
@@ -30,13 +29,13 @@ pub fn aliases() -> &'static [Alias] {
 const ALIASES: &[Alias] = &[
     alias("tahoe", "Slow start after every loss (V. Jacobson 1988).", "reno", "tahoe"),
     alias("reno", "Fast recovery that ends with the first new acknowledgement (RFC 5681).", "reno", "reno"),
-    alias("newreno", "Fast recovery that repairs a whole window (RFC 6582).", "reno", "newreno"),
+    alias("newreno", "Fast recovery that repairs all losses of a window (RFC 6582).", "reno", "newreno"),
     alias("sack", "Reno's window with SACK (RFC 6675).", "reno", "sack"),
     alias("highspeed", "HighSpeed TCP (RFC 3649) with SACK.", "highspeed", "sack"),
     alias("scalable", "Scalable TCP (T. Kelly 2003) with SACK.", "scalable", "sack"),
     alias("cubic", "CUBIC (RFC 9438) with SACK.", "cubic", "sack"),
-    alias("ledbat", "LEDBAT (RFC 6817), less than best effort, with SACK.", "ledbat", "sack"),
-    alias("linux", "CUBIC with RACK-TLP (RFC 8985), as in today's Linux.", "cubic", "rack"),
+    alias("ledbat", "LEDBAT (RFC 6817), a less-than-best-effort service, with SACK.", "ledbat", "sack"),
+    alias("linux", "CUBIC with RACK-TLP (RFC 8985), as in current Linux.", "cubic", "rack"),
 ];
 
 const fn alias(
@@ -48,11 +47,11 @@ const fn alias(
     Alias { name, about, congestion_control, recovery }
 }
 
-/// Turns `CONTROL/RECOVERY`, an alias or the kind of a congestion control into a `[tcp]` table that sets both, to
-/// lay over another. A congestion control without an alias of its own recovers with SACK.
+/// Converts `CONTROL/RECOVERY`, an alias or the kind of a congestion control into a `[tcp]` table that sets both kinds
+/// and can be overlaid on another table. A congestion control without its own alias gets the recovery `sack`.
 ///
 /// # Errors
-/// If a word is unknown; the problem says which are not.
+/// If a name is unknown; the message contains the valid names.
 pub fn transport(text: &str) -> Result<Value, ConfigError> {
     let (control, recovery) = match (text.split_once('/'), aliases().iter().find(|alias| alias.name == text))
     {
@@ -96,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn every_congestion_control_is_a_transport_by_itself_and_with_every_recovery_but_tahoe() {
+    fn every_congestion_control_builds_alone_and_with_every_recovery_except_tahoe() {
         for control in Control::NAMES {
             assert_eq!(transport(control).unwrap()["congestion_control"]["kind"], *control);
             for recovery in ["reno", "newreno", "sack", "rack"] {
@@ -109,11 +108,11 @@ mod tests {
 
     #[test]
     fn no_two_aliases_share_a_name_or_a_pair() {
-        for (index, one) in aliases().iter().enumerate() {
+        for (index, alias) in aliases().iter().enumerate() {
             for other in &aliases()[..index] {
-                assert_ne!(one.name, other.name);
+                assert_ne!(alias.name, other.name);
                 assert_ne!(
-                    (one.congestion_control, one.recovery),
+                    (alias.congestion_control, alias.recovery),
                     (other.congestion_control, other.recovery)
                 );
             }
@@ -121,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn an_unknown_word_is_told_what_is_allowed() {
+    fn the_error_for_an_unknown_name_lists_the_valid_names() {
         let problem = |text| transport(text).unwrap_err().to_string();
         assert_eq!(
             problem("vegas"),

@@ -1,4 +1,4 @@
-//! Everything of TCP that has a name, as documentation shows it.
+//! Catalogue of all named TCP items, for the documentation.
 
 use aqm_net::Parameter as _;
 use aqm_net::registry::{Entry, Family};
@@ -12,7 +12,7 @@ const RECOVERIES: Family = Family { name: "recoveries", title: "TCP recovery" };
 const ALIASES: Family = Family { name: "aliases", title: "TCP alias" };
 const PROFILES: Family = Family { name: "profiles", title: "TCP profile" };
 
-/// The `[tcp]` table, congestion controls, recoveries, aliases and profiles.
+/// Returns the entries of the `[tcp]` table, the congestion controls, the recoveries, the aliases and the profiles.
 pub fn catalog() -> Vec<Entry> {
     let mut all = vec![Entry::of_parameters::<Config>("tcp", TCP)];
     all.extend(Control::catalog());

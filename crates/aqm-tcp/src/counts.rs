@@ -1,28 +1,28 @@
-//! What a sender did, and why it stopped.
+//! Counters of an endpoint, and the reasons for which a sender gives up.
 
 use aqm_net::Instant;
 
-/// What an end has done.
+/// Counters of an endpoint.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
-    /// Segments sent with data, SYN or FIN, retransmissions included.
+    /// Segments sent with data, SYN or FIN, including retransmissions.
     pub segments_sent: u64,
-    /// Acknowledgements sent that carried nothing else.
+    /// Pure acknowledgements sent.
     pub acks_sent: u64,
-    /// Segments among `segments_sent` with data or a FIN that had been sent before; repeated SYNs are not counted.
+    /// Segments among `segments_sent` that repeated data or a FIN. Repeated SYNs are not counted.
     pub retransmitted: u32,
-    /// How often the retransmission timer ran out.
+    /// Expirations of the retransmission timer.
     pub timeouts: u32,
-    /// How often duplicate acknowledgements led to a retransmission.
+    /// Retransmissions triggered by duplicate acknowledgements.
     pub fast_retransmits: u32,
-    /// How often an echoed mark reduced the window.
+    /// Window reductions caused by an echoed mark.
     pub mark_reductions: u32,
-    /// When the connection was open at this end, if it kept a state for it before: the passive end of a two-way
-    /// handshake does not.
+    /// Time at which the connection was established at this endpoint. It is `None` at the passive endpoint of a two-way
+    /// handshake, which keeps no handshake state.
     pub handshake_done: Option<Instant>,
 }
 
-/// What the sending half of an end counts, as in [`Counts`]; the field that every segment changes comes first.
+/// Sender's part of [`Counts`]. The field that changes with every segment is first.
 #[repr(C)]
 #[derive(Clone, Copy, Default)]
 pub(crate) struct SenderCounts {
@@ -33,11 +33,11 @@ pub(crate) struct SenderCounts {
     pub mark_reductions: u32,
 }
 
-/// Why a sender stopped before its time.
+/// Reason for which a sender gave up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum GaveUp {
+pub enum FailureReason {
     /// No SYN was answered (`max_syn_retries`).
     NoAnswer,
-    /// Retransmissions brought no progress (`max_retries`).
+    /// Repeated retransmissions made no progress (`max_retries`).
     NoProgress,
 }

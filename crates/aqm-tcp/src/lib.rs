@@ -1,11 +1,11 @@
-//! TCP: two ends that open a connection, send data both ways and close it.
+//! TCP endpoints that open a connection, transfer data in both directions and close it.
 //!
-//! Nothing here waits, reads a clock or knows a network. An [`Endpoint`] is told what happened
-//! (`on_segment`, `on_timer`) and asked what follows (`poll_transmit`, `poll_timeout`). [`Config`]
-//! says how it behaves, [`CheckedConfig`] is a checked `Config`.
+//! The crate performs no input or output, reads no clock and never waits. The caller reports events to an [`Endpoint`]
+//! (`on_segment`, `on_timer`) and polls it for segments to send (`poll_transmit`) and for the time of its next timer
+//! (`poll_timeout`). [`Config`] contains the parameters; [`CheckedConfig`] is a validated `Config`.
 //!
-//! What is split, because the papers vary it separately: when a segment counts as lost and what is
-//! sent again (`recovery`), how far the window opens ([`congestion_control`]) and how long to wait ([`rtt`]).
+//! Three concerns are separate modules because papers vary them separately: loss detection and retransmission
+//! (`recovery`), the congestion window ([`congestion_control`]) and the retransmission timeout ([`rtt`]).
 
 mod aliases;
 mod catalog;
@@ -13,7 +13,6 @@ pub mod config;
 pub mod congestion_control;
 mod counts;
 mod endpoint;
-mod overhead;
 mod profiles;
 mod receiver;
 mod recovery;
@@ -27,7 +26,7 @@ mod timer;
 pub use aliases::{Alias, aliases, transport};
 pub use catalog::catalog;
 pub use config::{CheckedConfig, Config};
-pub use counts::{Counts, GaveUp};
+pub use counts::{Counts, FailureReason};
 pub use endpoint::Endpoint;
-pub use profiles::{Profile, lay_over, profiles, read};
+pub use profiles::{Profile, overlay, profiles, read};
 pub use segment::{Flags, Sacks, Segment};

@@ -1,25 +1,25 @@
-//! Named sets of TCP parameters, each value with its source, and the reader of `[tcp]` tables.
+//! Named sets of TCP parameters, with the source of each value, and the parser of `[tcp]` tables.
 //!
-//! `rfc` is what `Config` itself says: TCP Reno without SACK and timestamps as today's RFCs have it.
+//! The profile `rfc` has the defaults of `Config`: TCP Reno without SACK and timestamps according to the current RFCs.
 //!
-//! `ns-2.*` are `Agent/TCP/Reno` and `Agent/TCPSink` as a release of ns-2 left them unless told otherwise,
-//! after its `ns-default.tcl`, `CHANGES.html` (the dates), `tcp.cc`, `tcp-reno.cc`, `tcp-newreno.cc`,
-//! `tcp-sack1.cc` and `tcp-sink.cc`: 2.1b8 of 6 June 2001, 2.26 of 26 February 2003, 2.35 of 4 November 2011.
-//! With `recovery.kind = "newreno"` or `"sack"` they are that release's `Newreno` and `Sack1`. `ns-2.*-full` are
-//! its two-way `Agent/TCP/FullTcp` (Reno), with `"sack"` `FullTcp/Sack`, after `tcp-full.cc` and `rq.cc`: that of 2.35,
-//! and the same with the defaults of 2.26, which `tcp-full.cc` 1.113 of 24 July 2002 and the CVS of ns-2 up to 2.35
-//! show to be what Reno without marks differs in. In 2.26 itself SACK held the window after a time-out until all sent
-//! before was acknowledged, and marks counted otherwise; the repairs are signed by M. Weigle of UNC, May to July 2002,
-//! and came into CVS with `tcp-full.cc` of 19 June 2005.
+//! The profiles `ns-2.*` are `Agent/TCP/Reno` and `Agent/TCPSink` with the defaults of a release of ns-2, according to
+//! its `ns-default.tcl`, `CHANGES.html` (the dates), `tcp.cc`, `tcp-reno.cc`, `tcp-newreno.cc`, `tcp-sack1.cc` and
+//! `tcp-sink.cc`: 2.1b8 of 6 June 2001, 2.26 of 26 February 2003, 2.35 of 4 November 2011. With `recovery.kind =
+//! "newreno"` or `"sack"` they are the `Newreno` and `Sack1` of the release. The profiles `ns-2.*-full` are ns-2's
+//! two-way `Agent/TCP/FullTcp` (Reno), with `"sack"` `FullTcp/Sack`, according to `tcp-full.cc` and `rq.cc`: that of
+//! 2.35, and the same code with the defaults of 2.26. `tcp-full.cc` 1.113 of 24 July 2002 and ns-2's CVS up to 2.35
+//! show that Reno without marks differs only in these defaults. In 2.26 itself, SACK kept the window constant after a
+//! timeout until all data sent before was acknowledged, and counted marks differently. These faults were repaired by M.
+//! Weigle of UNC, May to July 2002, and the repairs were committed to CVS with `tcp-full.cc` of 19 June 2005.
 //!
-//! `linux-*` are kernels: 2.4.17 of 2001 after its `tcp.h`, `tcp_input.c` of the 2.4 series and P. Sarolahti,
-//! A. Kuznetsov, "Congestion Control in Linux TCP", 2002; 6.1 of 2022 after its `tcp.h`, `tcp_input.c`,
-//! `tcp_output.c`, `tcp_timer.c`, `tcp_recovery.c`, `tcp_cubic.c` and `ip-sysctl.rst`.
+//! The profiles `linux-*` are kernels: 2.4.17 of 2001 according to its `tcp.h`, the `tcp_input.c` of the 2.4 series and
+//! P. Sarolahti, A. Kuznetsov, "Congestion Control in Linux TCP", 2002; 6.1 of 2022 according to its `tcp.h`,
+//! `tcp_input.c`, `tcp_output.c`, `tcp_timer.c`, `tcp_recovery.c`, `tcp_cubic.c` and `ip-sysctl.rst`.
 //!
-//! The file is long because it is one list, whose entries are read side by side.
+//! The file is long because it contains a single list, whose entries are compared with each other.
 //!
-//! Ours, where the sources are silent: all connections share one `rto.tick_phase`, which ns-2 draws for
-//! each; the round trip of the handshake is always a sample, though Linux 2.4 forgets it without timestamps.
+//! aqmlab's choices where the sources are silent: all connections share one `rto.tick_phase`, which ns-2 draws for each
+//! connection; the round trip of the handshake is always a sample, although Linux 2.4 discards it without timestamps.
 
 use aqm_net::{ConfigError, ConfigErrors, Parameter as _, Size, Span, unknown};
 use serde_json::Value;
@@ -44,16 +44,16 @@ use crate::congestion_control::{
 /// A named set of parameters.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Profile {
-    /// What a scenario calls it.
+    /// Name in scenarios.
     pub name: &'static str,
-    /// What it is, in a sentence or two.
+    /// Description in one or two sentences.
     pub about: &'static str,
-    /// The parameters.
+    /// Parameters.
     pub config: Config,
-    /// Those that differ from `rfc` by their paths within `[tcp]`, and the source of each;
-    /// `congestion_control.kind` stands for a congestion control with its own defaults.
+    /// Parameters that differ from `rfc`, by their paths within `[tcp]`, with their sources. `congestion_control.kind`
+    /// means a congestion control with its own defaults.
     pub sources: Vec<(&'static str, &'static str)>,
-    /// Other congestion controls as they were then, where that is not their default.
+    /// Other congestion controls whose parameters differ from their defaults in this profile.
     pub controls: Vec<Control>,
 }
 
@@ -63,7 +63,7 @@ impl Profile {
     }
 }
 
-/// Sets parameters of a profile and notes where the values come from; `congestion_control.x` is one of Reno's.
+/// Sets parameters of a profile and records their sources; `congestion_control.x` is a parameter of Reno.
 macro_rules! set {
     (@ $profile:ident, congestion_control, $value:expr, $source:literal) => {
         $profile.config.congestion_control = $value;
@@ -84,19 +84,19 @@ macro_rules! set {
     };
 }
 
-/// All profiles, the default one first.
+/// Returns all profiles, beginning with the default.
 pub fn profiles() -> Vec<Profile> {
-    let rfc = "TCP Reno as today's RFCs have it, without SACK and timestamps.";
+    let rfc = "TCP Reno according to the current RFCs, without SACK and timestamps.";
     let rfc = Profile::new("rfc", rfc);
     vec![rfc, ns_2001(), ns_2003(), ns_2003_full(), ns_2_35(), ns_2_35_full(), linux_2_4(), linux_6()]
 }
 
-/// What the ns-2 profiles have in common.
+/// Returns the base of all ns-2 profiles.
 fn ns_2(name: &'static str, about: &'static str) -> Profile {
     let mut ns = Profile::new(name, about);
     set! { ns:
         cwnd.initial = 2, "windowInit_ 2, since 26 May 2001";
-        cwnd.ssthresh_after_syn_loss = Some(2.0), "tcp.cc, slowdown: at least 2 after any time-out";
+        cwnd.ssthresh_after_syn_loss = Some(2.0), "tcp.cc, slowdown: at least 2 after any timeout";
         receiver.window = 20, "window_ 20";
         recovery.max_burst = Some(2), "tcp-newreno.cc, recv: send_much(0, 0, 2)";
         sack.at_timeout = SacksAtTimeout::Forgotten, "tcp-sack1.cc, timeout: ClearScoreBoard";
@@ -114,7 +114,7 @@ fn ns_2(name: &'static str, about: &'static str) -> Profile {
     ns
 }
 
-/// What the ns-2 profiles have in common whose agents send one way.
+/// Returns the base of the ns-2 profiles with one-way agents.
 fn one_way_ns_2(name: &'static str, about: &'static str) -> Profile {
     let mut ns = ns_2(name, about);
     set! { ns:
@@ -131,18 +131,18 @@ fn one_way_ns_2(name: &'static str, about: &'static str) -> Profile {
     ns
 }
 
-/// What the ns-2 profiles before 2004 have in common whose agents send one way.
+/// Returns the base of the ns-2 profiles before 2004 with one-way agents.
 fn early_ns_2(name: &'static str, about: &'static str) -> Profile {
     let mut ns = earlier(one_way_ns_2(name, about));
     set! { ns:
-        cwnd.initial_after_syn_loss = 2, "windowInit_ stays: bugfix_ss_ came on 13 June 2006";
+        cwnd.initial_after_syn_loss = 2, "windowInit_ unchanged: bugfix_ss_ introduced on 13 June 2006";
         recovery.partial_ack_timer = PartialAckTimer::Each, "newreno_changes1_ 0, until 5 May 2003";
         recovery.exit_window = ExitWindow::Ssthresh, "partial_window_deflation_ 0, until 5 May 2003";
     }
     ns
 }
 
-/// With what ns-2's agents before 2004 have in common beside.
+/// Adds the values common to all ns-2 agents before 2004.
 fn earlier(mut ns: Profile) -> Profile {
     set! { ns:
         rto.initial = Span::from_millis(6000), "rtxcur_init_ 6.0, until 21 January 2006";
@@ -156,10 +156,10 @@ fn ns_2001() -> Profile {
     let about = "ns-2.1b8's Agent/TCP/Reno and Agent/TCPSink with the defaults of June 2001.";
     let mut ns = early_ns_2("ns-2.2001", about);
     set! { ns:
-        connection.header = Size::from_bytes(0), "useHeaders_ false, until 28 November 2001: packetSize_ is all";
+        connection.header = Size::from_bytes(0), "useHeaders_ false, until 28 November 2001: packetSize_ includes the header";
         recovery.limited_transmit = LimitedTransmit::Off, "singledup_ 0, until 28 November 2001";
         rto.tick = Span::from_millis(100), "tcpTick_ 0.1, until 7 March 2002";
-        rto.min_applies = MinRto::AfterBackOff, "rfc2988_ came on 7 March 2002";
+        rto.min_applies = MinRto::AfterBackOff, "rfc2988_ introduced on 7 March 2002";
     }
     ns
 }
@@ -197,31 +197,31 @@ fn ns_2_35_full() -> Profile {
     later(full_ns_2("ns-2.35-full", "ns-2.35's two-way Agent/TCP/FullTcp with its defaults."))
 }
 
-/// What the ns-2 profiles have in common whose agents send both ways.
+/// Returns the base of the ns-2 profiles with two-way agents.
 fn full_ns_2(name: &'static str, about: &'static str) -> Profile {
     let mut ns = ns_2(name, about);
     set! { ns:
         connection.mss = Size::from_bytes(536), "segsize_ 536";
         connection.handshake_ack = HandshakeAck::Alone, "tcp-full.cc, recv: a pure ACK";
         connection.repeated_syn = RepeatedSyn::Ignored, "tcp-full.cc, recv in TCPS_SYN_RECEIVED";
-        connection.fin_ack = FinAck::Alone, "tcp-full.cc, recv acknowledges, then the application closes";
+        connection.fin_ack = FinAck::Alone, "tcp-full.cc, recv: acknowledges before the application closes";
         connection.nagle = Nagle::On, "nodelay_ false";
         cwnd.idle_restart = IdleRestart::ToInitialWindow, "tcp-full.cc, foutput: slowdown(CLOSE_CWND_INIT)";
-        recovery.limited_transmit = LimitedTransmit::Off, "tcp-full.cc, recv does nothing before the third duplicate";
+        recovery.limited_transmit = LimitedTransmit::Off, "tcp-full.cc, recv: no action before the third duplicate";
         recovery.fast_retransmit_guard = FastRetransmitGuard::AfterTimeout, "tcp-full.cc, dupack_action";
         recovery.inflation = Inflation::InWindow, "tcp-full.cc, extra_ack; dupack_action: cwnd_ = ssthresh_ + dupacks_";
         sack.pipe = Pipe::Ns2Full, "tcp-full.cc, SackFullTcpAgent";
         sack.option_bytes = SackBytes::Unpadded, "sack_option_size_ 2, sack_block_size_ 8";
         ecn.response = MarkResponse::Ns2Full, "tcp.cc, ecn; tcp-full.cc, recv, timeout_action, foutput";
         recovery.exit_ack = ExitAck::GrowsWithSack, "tcp-full.cc, recv: opencwnd after ack_action";
-        cwnd.initial_after_syn_loss = 2, "bugfix_ss_ is that of one-way TCP";
+        cwnd.initial_after_syn_loss = 2, "bugfix_ss_ exists only in one-way TCP";
         rto.back_off_end = BackOffEnd::Progress, "tcp-full.cc, newack: t_backoff_ = 1";
-        rto.restart = TimerRestart::BeforeSample, "tcp-full.cc, newack: set_rtx_timer stands first";
+        rto.restart = TimerRestart::BeforeSample, "tcp-full.cc, newack: set_rtx_timer is called first";
     }
     ns
 }
 
-/// With what ns-2.35's agents have in common beside.
+/// Adds the values common to all agents of ns-2.35.
 fn later(mut ns: Profile) -> Profile {
     set! { ns:
         recovery.exit_window = ExitWindow::Deflated, "exit_recovery_fix_ 0";
@@ -236,7 +236,7 @@ fn later(mut ns: Profile) -> Profile {
 }
 
 fn linux_2_4() -> Profile {
-    let about = "Linux 2.4.17 with SACK, and without timestamps as the Helsinki testbed ran it.";
+    let about = "Linux 2.4.17 with SACK and without timestamps, as in the Helsinki testbed.";
     let mut linux = Profile::new("linux-2.4", about);
     set! { linux:
         connection.syn_size = Size::from_bytes(52), "RFC 9293, RFC 2018, RFC 7323: MSS, SACK-permitted, window scale";
@@ -268,7 +268,7 @@ fn linux_6() -> Profile {
     let about = "Linux 6.1 with its defaults: CUBIC, SACK with RACK-TLP and PRR, timestamps.";
     let mut linux = Profile::new("linux-6", about);
     set! { linux:
-        connection.mss = Size::from_bytes(1448), "tcp_timestamps 1: 12 B less for data";
+        connection.mss = Size::from_bytes(1448), "tcp_timestamps 1: 12 B fewer for data";
         connection.header = Size::from_bytes(52), "tcp_timestamps 1: RFC 7323, appendix A";
         connection.syn_size = Size::from_bytes(60), "MSS, SACK-permitted, timestamps, window scale";
         connection.ack_size = Size::from_bytes(52), "as `connection.header`";
@@ -279,7 +279,7 @@ fn linux_6() -> Profile {
         recovery.reduction = Reduction::Prr, "tcp_input.c, tcp_cwnd_reduction";
         recovery.prr_bound = PrrBound::SafeAck, "tcp_input.c, tcp_cwnd_reduction: FLAG_SND_UNA_ADVANCED, no loss";
         recovery.prr_share = PrrShare::Window, "tcp_input.c, tcp_cwnd_reduction: prior_cwnd";
-        sack.next_seg = NextSeg::LostOnly, "tcp_output.c, tcp_xmit_retransmit_queue: only what is marked lost";
+        sack.next_seg = NextSeg::LostOnly, "tcp_output.c, tcp_xmit_retransmit_queue: only segments marked as lost";
         recovery.timeout_loses = TimeoutLoses::Late, "tcp_input.c, tcp_timeout_mark_lost";
         recovery.frto = Frto::On, "tcp_frto 2; tcp_input.c, tcp_process_loss";
         recovery.undo = Undo::DsackOrTimestamps, "tcp_input.c, tcp_may_undo: undo_retrans, tcp_packet_delayed";
@@ -288,7 +288,7 @@ fn linux_6() -> Profile {
         cwnd.repeated_timeout = RepeatedTimeout::HoldsInRecovery, "tcp_input.c, tcp_enter_loss";
         cwnd.abc_limit = None, "tcp_cong.c, tcp_slow_start and tcp_cong_avoid_ai: by acknowledged segments";
         cwnd.hint = Hint::AtLeastInFlight, "tcp_input.c, tcp_cwnd_reduction: snd_cwnd";
-        cwnd.reduction_basis = ReductionBasis::Window, "tcp_cubic.c, cubictcp_recalc_ssthresh: of snd_cwnd";
+        cwnd.reduction_basis = ReductionBasis::Window, "tcp_cubic.c, cubictcp_recalc_ssthresh: based on snd_cwnd";
         ecn.response = MarkResponse::Linux, "tcp_input.c, tcp_enter_cwr, tcp_try_to_open, tcp_ecn_check_ce";
         rto.arithmetic = RtoArithmetic::Linux, "tcp_input.c, tcp_rtt_estimator";
         rto.samples = RttSamples::FirstSegment, "tcp_input.c, tcp_clean_rtx_queue: first_ackt, then first_sackt";
@@ -311,7 +311,7 @@ fn linux_6() -> Profile {
     linux
 }
 
-/// CUBIC as Linux has it (`tcp_cubic.c`: `cubictcp_recalc_ssthresh`, `hystart_update`, `bictcp_update`).
+/// Returns Linux' CUBIC (`tcp_cubic.c`: `cubictcp_recalc_ssthresh`, `hystart_update`, `bictcp_update`).
 fn linux_cubic() -> CubicConfig {
     CubicConfig {
         ssthresh_rounding: SsthreshRounding::Segments,
@@ -321,7 +321,7 @@ fn linux_cubic() -> CubicConfig {
     }
 }
 
-/// Reno as Linux has it (`tcp_cong.c`: `tcp_cong_avoid_ai`, `tcp_reno_ssthresh`).
+/// Returns Linux' Reno (`tcp_cong.c`: `tcp_cong_avoid_ai`, `tcp_reno_ssthresh`).
 fn linux_reno() -> Control {
     Control::reno(RenoConfig {
         growth: Growth::Segments,
@@ -330,7 +330,7 @@ fn linux_reno() -> Control {
     })
 }
 
-/// HighSpeed TCP as ns-2.35 has it (`tcp.cc`: `windowOption_ 8`).
+/// Returns HighSpeed TCP of ns-2.35 (`tcp.cc`: `windowOption_ 8`).
 fn ns_2_high_speed() -> Control {
     Control::highspeed(HighSpeedConfig {
         loss_rate: LossRate::Continuous,
@@ -344,7 +344,7 @@ fn ns_2_high_speed() -> Control {
     })
 }
 
-/// Reads a `[tcp]` table: a `profile`, by default `rfc`, and what differs from it.
+/// Parses a `[tcp]` table: a `profile`, by default `rfc`, and the parameters that differ from it.
 ///
 /// # Errors
 /// If the profile or a parameter is unknown or malformed.
@@ -358,12 +358,12 @@ pub fn read(value: Value) -> Result<Config, ConfigErrors> {
         let names: Vec<&str> = profiles().iter().map(|profile| profile.name).collect();
         let problem = match name {
             Value::String(name) => unknown("profile", &name, &names),
-            other => format!("must be one of {}, not {other}", names.join(", ")),
+            other => format!("must be one of {} (got {other})", names.join(", ")),
         };
         return Err(ConfigError::at("profile", problem).into());
     };
     let mut base = profile.config;
-    // A congestion control named without more is that of the profile's time.
+    // A congestion control without further parameters has the values of the profile.
     let kind = table.get("congestion_control").and_then(|control| control.get("kind"));
     if let Some(control) =
         profile.controls.into_iter().find(|control| kind.is_some_and(|kind| kind == control.kind()))
@@ -375,8 +375,8 @@ pub fn read(value: Value) -> Result<Config, ConfigErrors> {
     Config::read(full)
 }
 
-/// Lays a `[tcp]` table over another, before either is read; one that names a `profile` stands alone.
-pub fn lay_over(base: &Value, over: Value) -> Value {
+/// Overlays a `[tcp]` table on another before both are parsed; a table with its own `profile` replaces the base.
+pub fn overlay(base: &Value, over: Value) -> Value {
     if over.get("profile").is_some() || !over.is_object() {
         return over;
     }
@@ -385,7 +385,7 @@ pub fn lay_over(base: &Value, over: Value) -> Value {
     both
 }
 
-/// The kind of the congestion control of a `[tcp]` table, which may name only a profile that implies it.
+/// Returns the kind of the congestion control of a `[tcp]` table, which may specify it only through a profile.
 fn kind_of(table: &Value) -> String {
     if let Some(Value::String(kind)) = table.pointer("/congestion_control/kind") {
         return kind.clone();
@@ -395,8 +395,8 @@ fn kind_of(table: &Value) -> String {
     profile.map_or_else(String::new, |profile| profile.config.congestion_control.kind().to_owned())
 }
 
-/// Lays `over` on `base`, table by table. A congestion control of another kind than `kind`, that of `base`,
-/// takes nothing from the one it replaces.
+/// Overlays `over` on `base`, table by table; `kind` is the congestion control of `base`. A congestion control of
+/// another kind inherits no parameters from the one that it replaces.
 fn merge(base: &mut Value, over: Value, kind: &str) {
     let named = over.pointer("/congestion_control/kind");
     if let (Some(named), Some(table)) = (named, base.as_object_mut())
@@ -407,7 +407,7 @@ fn merge(base: &mut Value, over: Value, kind: &str) {
     fill(base, over);
 }
 
-/// Sets in `base` all that `over` has.
+/// Sets all values of `over` in `base`.
 fn fill(base: &mut Value, over: Value) {
     match (base, over) {
         (Value::Object(base), Value::Object(over)) => {

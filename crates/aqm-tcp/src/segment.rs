@@ -1,85 +1,85 @@
-//! What travels between the two ends of a connection.
+//! TCP segments.
 //!
-//! W. Eddy, RFC 9293, 2022, section 3.1; M. Mathis et al., "TCP Selective Acknowledgement Options", RFC
-//! 2018, 1996; S. Floyd et al., RFC 2883, 2000 (D-SACK); K. Ramakrishnan et al., RFC 3168, 2001 (ECN);
-//! D. Borman et al., RFC 7323, 2014 (timestamps).
+//! W. Eddy, RFC 9293, 2022, section 3.1; M. Mathis et al., "TCP Selective Acknowledgement Options", RFC 2018, 1996; S.
+//! Floyd et al., RFC 2883, 2000 (D-SACK); K. Ramakrishnan et al., RFC 3168, 2001 (ECN); D. Borman et al., RFC 7323,
+//! 2014 (timestamps).
 //!
-//! Ours, where the sources are silent: at most three blocks of SACK, as many as a segment with
-//! timestamps has room for.
+//! aqmlab's choice where the sources are silent: a segment carries at most three SACK blocks, because a segment with
+//! timestamps has no room for more.
 
 use aqm_net::{Ecn, Instant};
 
-/// A TCP segment without its payload. Sequence numbers count from zero in 64 bits, so they never wrap.
-/// A SYN takes none of them; a FIN takes one, behind the data.
+/// A TCP segment without its payload. Sequence numbers have 64 bits and start at zero, so they never wrap. A SYN
+/// occupies no sequence number; a FIN occupies one, after the data.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Segment {
-    /// The first payload byte this segment carries, or the next one its sender would send.
+    /// Sequence number of the first payload byte, or of the sender's next byte if the segment has no payload.
     pub seq: u64,
-    /// The next byte its sender expects.
+    /// Next byte that the sender of this segment expects.
     pub ack: u64,
-    /// What its sender has received beyond `ack`.
+    /// Data received beyond `ack`.
     pub sacks: Sacks,
-    /// Payload bytes carried; 0 for a bare control segment.
+    /// Payload bytes; 0 for a pure control segment.
     pub len: u32,
-    /// Bytes on the wire, headers included.
+    /// Bytes on the wire, including headers.
     pub wire: u16,
-    /// What it is.
+    /// Control flags.
     pub flags: Flags,
-    /// The ECN bits of its packet, as sent or as they arrived.
+    /// ECN bits of the packet, as sent or as received.
     pub ecn: Ecn,
-    /// When it left, by the clock of its sender (TSval, RFC 7323); the start of the run if it does not tell.
+    /// Departure time by the sender's clock (TSval, RFC 7323); the start of the run if there is no timestamp.
     pub sent: Instant,
-    /// When the segment left that it answers, as that segment told (TSecr, RFC 7323); the start of the run if that did
-    /// not tell.
+    /// Echoed departure time of the segment that triggered this one (TSecr, RFC 7323); the start of the run if that
+    /// segment had no timestamp.
     pub echo: Instant,
 }
 
 impl Segment {
-    /// Where its sequence numbers end, a FIN included.
+    /// Returns the sequence number after the segment, including a FIN.
     pub fn end(&self) -> u64 {
         self.seq + u64::from(self.len) + u64::from(self.flags.has(Flags::FIN))
     }
 }
 
-/// What a segment is, as a set of bits.
+/// Control flags of a segment, as a bit set.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Flags(u8);
 
 impl Flags {
     /// Opens a connection.
     pub const SYN: Self = Self(1);
-    /// Its `ack` is meant.
+    /// The field `ack` is valid.
     pub const ACK: Self = Self(2);
-    /// Nothing follows its payload.
+    /// No data follows the payload.
     pub const FIN: Self = Self(4);
-    /// Its payload was sent before.
+    /// The payload was sent before.
     pub const RETRANSMISSION: Self = Self(8);
-    /// A packet arrived marked; on a SYN: ECN is understood.
+    /// A marked packet arrived. On a SYN: the endpoint supports ECN.
     pub const ECE: Self = Self(16);
-    /// The window was reduced; on a SYN: ECN is understood.
+    /// The window was reduced. On a SYN: the endpoint supports ECN.
     pub const CWR: Self = Self(32);
-    /// The sender's application waits for what was sent up to here to be read.
+    /// The sending application requires immediate delivery of the data up to this segment (PSH).
     pub const PUSH: Self = Self(64);
 
-    /// Both sets together.
+    /// Returns the union of both sets.
     #[must_use]
     pub const fn union(self, other: Self) -> Self {
         Self(self.0 | other.0)
     }
 
-    /// Whether all of `other` is in this set.
+    /// Whether this set contains all flags of `other`.
     pub const fn has(self, other: Self) -> bool {
         self.0 & other.0 == other.0
     }
 }
 
-/// Up to three ranges that a receiver has got beyond its acknowledgement, kept relative to that. The
-/// first may lie below it or within the second: then it tells of data that came twice (D-SACK).
+/// Up to three ranges of data received beyond the acknowledgement, stored relative to it. The first range may be below
+/// the acknowledgement or within the second range; it then reports data that arrived twice (D-SACK).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Sacks([Block; 3]);
 
-/// A range by its distance from the acknowledgement, above its length; empty if it has none. In one word,
-/// because every segment carries three.
+/// A range in one word, because every segment carries three: the distance from the acknowledgement in the upper 32
+/// bits, the length in the lower 32 bits. A length of 0 means that the block is empty.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Block(u64);
 
@@ -98,8 +98,8 @@ impl Block {
 }
 
 impl Sacks {
-    /// Adds the range `[from, to)` to a segment that acknowledges `ack`. Without room for it, or if it is too
-    /// far away for its fields, it is left out.
+    /// Adds the range `[from, to)` to a segment that acknowledges `ack`. The range is omitted if all blocks are used or
+    /// if it does not fit into the fields of a block.
     pub fn push(&mut self, ack: u64, from: u64, to: u64) {
         let offset = i32::try_from(from as i64 - ack as i64);
         let length = u32::try_from(to.saturating_sub(from));
@@ -109,7 +109,7 @@ impl Sacks {
         }
     }
 
-    /// The ranges `[from, to)` of a segment that acknowledges `ack`, in the order they were added.
+    /// Returns the ranges `[from, to)` of a segment that acknowledges `ack`, in insertion order.
     pub fn ranges(self, ack: u64) -> impl Iterator<Item = (u64, u64)> {
         self.0.into_iter().take_while(|block| block.length() > 0).map(move |block| {
             let from = ack.saturating_add_signed(block.offset().into());
@@ -117,13 +117,13 @@ impl Sacks {
         })
     }
 
-    /// Whether there are none.
+    /// Whether there are no ranges.
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.0[0].length() == 0
     }
 
-    /// How many there are.
+    /// Returns the number of ranges.
     pub fn count(&self) -> u16 {
         self.0.iter().filter(|block| block.length() > 0).count() as u16
     }
@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_fit_its_fields_is_left_out() {
+    fn a_range_that_does_not_fit_is_omitted() {
         let mut sacks = Sacks::default();
         sacks.push(0, 1 << 40, (1 << 40) + 5);
         sacks.push(7, 7, 7);
@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn a_fin_takes_a_number_behind_the_data() {
+    fn a_fin_occupies_a_sequence_number_after_the_data() {
         let mut segment = Segment { seq: 100, len: 20, ..Segment::default() };
         assert_eq!(segment.end(), 120);
         segment.flags = Flags::FIN;

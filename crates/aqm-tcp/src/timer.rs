@@ -1,7 +1,7 @@
-//! The retransmission timer of an end: when it runs out, and what it has learnt of round trips.
+//! An endpoint's retransmission timer: its expiry time and its round-trip samples.
 //!
-//! V. Paxson et al., RFC 6298, 2011, section 5 (when it runs); P. Karn, C. Partridge, 1987 (no sample
-//! from a retransmission; without timestamps one a window).
+//! V. Paxson et al., RFC 6298, 2011, section 5 (management of the timer); P. Karn, C. Partridge, 1987 (no sample from a
+//! retransmission; one sample per window without timestamps).
 
 use aqm_net::{Instant, Span};
 
@@ -9,21 +9,21 @@ use crate::config::rto::Rto;
 use crate::recovery::TimerContext;
 use crate::rtt::Estimator;
 
-/// The timer, its estimator and the segment that is timed.
+/// The timer, its estimator and the segment whose round trip is measured.
 #[repr(C)]
 #[derive(Debug)]
 pub(crate) struct Timer {
     pub estimator: Estimator,
-    /// What acknowledges the segment whose round trip is timed, `NOT_TIMED` if none is.
+    /// Acknowledgement number that completes the measured round trip; `NOT_TIMED` if no round trip is measured.
     timed: u64,
     timed_since: Instant,
-    /// Time-outs since the last progress.
+    /// Number of timeouts since the last progress.
     pub retries: u32,
-    /// When it runs out; `NEVER` if it is off.
+    /// Expiry time; `NEVER` if the timer is off.
     pub at: Instant,
 }
 
-/// No acknowledgement reaches this.
+/// Value that no acknowledgement reaches.
 const NOT_TIMED: u64 = u64::MAX;
 
 impl Timer {
@@ -37,19 +37,19 @@ impl Timer {
         }
     }
 
-    /// The present, and what it has learnt of the path.
+    /// Returns the current time and the state of the path for the recovery.
     #[inline]
     pub fn context<'a>(&'a self, now: Instant, config: &'a Rto) -> TimerContext<'a> {
         TimerContext { now, estimator: &self.estimator, config }
     }
 
-    /// Starts it anew.
+    /// Restarts the timer.
     #[inline]
     pub fn restart(&mut self, now: Instant, config: &Rto) {
         self.at = config.expiry(now, self.estimator.rto(config));
     }
 
-    /// Starts it if it is off.
+    /// Starts the timer if it is off.
     #[inline]
     pub fn start(&mut self, now: Instant, config: &Rto) {
         if self.at == Instant::NEVER {
@@ -57,13 +57,14 @@ impl Timer {
         }
     }
 
-    /// Switches it off; nothing is timed any more.
+    /// Switches the timer off and ends the measurement of a round trip.
     pub fn stop(&mut self) {
         self.at = Instant::NEVER;
         self.timed = NOT_TIMED;
     }
 
-    /// Times the round trip of a segment that `ack` will acknowledge, unless another is timed.
+    /// Starts to measure the round trip of a segment that `ack` will acknowledge, unless another measurement is
+    /// running.
     #[inline]
     pub fn time(&mut self, ack: u64, now: Instant) {
         if self.timed == NOT_TIMED {
@@ -72,12 +73,12 @@ impl Timer {
         }
     }
 
-    /// What is timed may be acknowledged by a retransmission: it is timed no more (Karn).
+    /// Ends the measurement of a round trip because a retransmission may be acknowledged instead (Karn).
     pub fn forget(&mut self) {
         self.timed = NOT_TIMED;
     }
 
-    /// `[from, to)` is sent again: if it is what is timed, that is timed no more.
+    /// Ends the measurement of a round trip if the measured segment is within the retransmitted range `[from, to)`.
     #[inline]
     pub fn forget_within(&mut self, from: u64, to: u64) {
         if from < self.timed && self.timed <= to {
@@ -85,12 +86,12 @@ impl Timer {
         }
     }
 
-    /// When the segment left whose round trip is timed, if `ack` acknowledges it.
+    /// Returns the departure time of the measured segment if `ack` acknowledges it.
     pub fn timed_by(&self, ack: u64) -> Option<Instant> {
         (ack >= self.timed && self.timed != NOT_TIMED).then_some(self.timed_since)
     }
 
-    /// Takes a sample if `ack` acknowledges what is timed; whether it did.
+    /// Takes a sample if `ack` acknowledges the measured segment. Returns whether it did.
     #[inline]
     pub fn on_ack(&mut self, ack: u64, now: Instant, config: &Rto) -> bool {
         if ack < self.timed || self.timed == NOT_TIMED {
@@ -101,7 +102,7 @@ impl Timer {
         true
     }
 
-    /// It ran out, and runs again for longer (RFC 6298, 5.5 and 5.6).
+    /// Backs off and restarts the timer after it expired (RFC 6298, 5.5 and 5.6).
     pub fn back_off(&mut self, now: Instant, config: &Rto) {
         self.retries += 1;
         self.timed = NOT_TIMED;
@@ -109,12 +110,12 @@ impl Timer {
         self.restart(now, config);
     }
 
-    /// Whether it ran out.
+    /// Whether the timer has expired.
     pub fn is_due(&self, now: Instant) -> bool {
         now >= self.at
     }
 
-    /// The time-out, backed off.
+    /// Returns the retransmission timeout, including the back-off.
     pub fn rto(&self, config: &Rto) -> Span {
         self.estimator.rto(config)
     }
@@ -125,7 +126,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_sent_again_is_timed_no_more_and_what_lies_beside_it_is() {
+    fn a_retransmission_ends_the_measurement_of_its_own_segment_only() {
         // RFC 6298, section 3: "RTT samples MUST NOT be made using segments that were retransmitted".
         for (from, to, timed) in [(0, 10, true), (10, 20, false), (0, 30, false), (20, 30, true)] {
             let mut timer = Timer::new(&Rto::default());

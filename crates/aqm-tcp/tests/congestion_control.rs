@@ -1,8 +1,8 @@
-//! Congestion controls against published tables and response functions.
+//! Congestion controls compared with published tables and response functions.
 //!
-//! A congestion control is driven alone: every segment is acknowledged, and takes a round-trip time over the
-//! window. Means are over time, that is segments per round trip. The file is long because every control's tables
-//! are in it, to be read side by side.
+//! A congestion control is driven alone: every segment is acknowledged, and takes the round-trip time divided by the
+//! window. Means are over time, that is, in segments per round trip. The file is long because it contains the tables of
+//! all congestion controls, which are compared with each other.
 
 use aqm_net::{Instant, Span};
 use aqm_tcp::congestion_control::{
@@ -19,7 +19,7 @@ struct Drive {
 }
 
 impl Drive {
-    /// In congestion avoidance from `window` on.
+    /// Creates a congestion control in congestion avoidance, with a window of `window`.
     fn new(control: &Control, cwnd: f64, rtt: Span) -> Self {
         Self { controller: Controller::new(&**control, cwnd, 2.0), now: Instant::START, rtt }
     }
@@ -32,26 +32,26 @@ impl Drive {
         }
     }
 
-    /// Tells of one acknowledged segment.
+    /// Reports one acknowledged segment.
     fn tell(&mut self, may_grow: bool) {
         let srtt = Some(self.rtt);
-        if self.controller.wants_samples() {
+        if self.controller.uses_samples() {
             let newest = Some(self.now.earlier_by(self.rtt));
             let (snd_una, snd_nxt) = (0, 1_000_000);
             let sample =
-                AckSample { now: self.now, newest, answered: newest, srtt, snd_una, snd_nxt, mss: 1000 };
+                AckSample { now: self.now, newest, ack_sent_at: newest, srtt, snd_una, snd_nxt, mss: 1000 };
             self.controller.on_sample(&sample);
         }
         self.controller.on_ack(&AckInfo { now: self.now, acked: 1.0, counted: 1.0, may_grow, srtt });
     }
 
-    /// A segment of a full window is lost.
+    /// Reports the loss of a segment of a full window.
     fn lose(&mut self) {
         self.controller.on_congestion(&loss(self.controller.cwnd()));
     }
 
-    /// The mean window over `cycles` of `period` segments with a loss at the end of each; as many
-    /// cycles before them are not counted.
+    /// Returns the mean window over `cycles` of `period` segments with a loss at the end of each, after an equal number
+    /// of cycles that are not counted.
     fn mean_window(&mut self, period: u64, cycles: u64) -> f64 {
         let mut start = self.now;
         for cycle in 0..2 * cycles {
@@ -65,7 +65,7 @@ impl Drive {
     }
 }
 
-/// A loss that reduces `basis` segments.
+/// Reports a loss that reduces `basis` segments.
 fn loss(basis: f64) -> Congestion {
     Congestion { signal: CongestionSignal::Loss, basis, repeated: false }
 }
@@ -93,8 +93,8 @@ fn reno_holds_the_window_of_the_square_root_law() {
     }
 }
 
-/// Ott, Kemperman and Mathis, "The Stationary Behavior of Ideal TCP Congestion Avoidance", 1996: the
-/// constant is 1.3098 where every segment is lost with the same probability, whatever befell the others.
+/// Ott, Kemperman and Mathis, "The Stationary Behavior of Ideal TCP Congestion Avoidance", 1996: the constant is 1.3098
+/// if every segment is lost with the same probability, independent of the others.
 #[test]
 fn reno_holds_the_window_of_independent_losses() {
     let (probability, rounds) = (1e-4, 600_000);
@@ -102,7 +102,7 @@ fn reno_holds_the_window_of_independent_losses() {
     let mut reno = Controller::new(&RenoConfig::default(), 131.0, 2.0);
     let mut segments = 0.0;
     for _ in 0..rounds {
-        // Whole segments leave; which of two sizes follows the fraction, so that none is lost on average.
+        // Whole segments are sent; the fraction selects one of two sizes, so that the average is exact.
         let window = reno.cwnd() as u64 + u64::from(draws.next() < reno.cwnd() % 1.0);
         segments += window as f64;
         let mut is_lost = false;
@@ -165,7 +165,7 @@ const TABLE: [(f64, f64, f64); 19] = [
 
 #[test]
 fn highspeed_gives_the_table_of_rfc_3649() {
-    // The table is made of the rounded line; the exact one is up to 3.2 % away, at the far end.
+    // The table is computed with the rounded line; the exact one differs by up to 3.2 %, at the far end.
     for (loss_rate, tolerance) in [(LossRate::Rounded, 0.03), (LossRate::TwoPoints, 0.035)] {
         let config = highspeed(loss_rate);
         for (window, a, b) in TABLE {
@@ -266,8 +266,8 @@ fn scalable_holds_a_window_in_proportion_to_the_segments_between_losses() {
 
 #[test]
 fn cubic_holds_the_window_of_its_response_function() {
-    // RFC 8312, tables 1 and 2: the cubic curve's own mean, or that of AIMD (RFC 9438, section 4.3) if
-    // larger. The flat curve forgets a wrong `W_max` very slowly, so each run begins at the right one.
+    // RFC 8312, tables 1 and 2: the mean of the cubic curve, or that of AIMD (RFC 9438, section 4.3) if larger. The
+    // flat curve converges very slowly from a wrong `W_max`, so that each run begins at the right one.
     let short = Span::from_millis(10);
     for (rtt, period, expected, cycles) in [
         (RTT, 10_000, 187.0, 200),
@@ -299,7 +299,7 @@ fn cubic_is_back_at_the_old_window_after_k() {
     assert_eq!(drive.controller.cwnd(), 70.0);
     let k = libm::cbrt(30.0 / 0.4);
     assert!((k - 4.217).abs() < 1e-3);
-    // Nothing between K - s and K + s distinguishes their distances from 100, as the curve is odd there.
+    // The distances from 100 at K - s and K + s are equal, because the curve is odd there.
     let at = windows_at(&mut drive, &[k - 2.0, k - 1.0, k, k + 1.0, k + 2.0]);
     for (seen, expected) in at.iter().zip([96.8, 99.6, 100.0, 100.4, 103.2]) {
         assert!((seen - expected).abs() < 0.15, "{at:?}");
@@ -323,7 +323,7 @@ fn cubic_is_concave_up_to_the_old_window_and_convex_above() {
     assert!(windows[0] < 800.0 && windows[35] > 1200.0);
 }
 
-/// The windows at `times`, in seconds after now.
+/// Returns the windows at `times`, in seconds from now.
 fn windows_at(drive: &mut Drive, times: &[f64]) -> Vec<f64> {
     let start = drive.now;
     times
@@ -375,7 +375,7 @@ fn cubic_on_a_short_path_is_reno_and_probes_like_it() {
         drive.acknowledge(before.round() as u64);
         grown.push((before, drive.controller.cwnd() - before));
     }
-    // Section 4.3: 9/17 of a segment a round trip up to the window before the loss, then one.
+    // Section 4.3: 9/17 of a segment per round trip up to the window before the loss, then one.
     for &(before, step) in &grown {
         if before < 99.0 {
             near(step, 9.0 / 17.0, 0.02, "W_est");
@@ -386,7 +386,7 @@ fn cubic_on_a_short_path_is_reno_and_probes_like_it() {
     assert!(drive.controller.cwnd() > 110.0);
 }
 
-/// The window after a loss and 5 s of acknowledgements, with `pause` after the first 2 s.
+/// Returns the window after a loss and 5 s of acknowledgements, with `pause` after the first 2 s.
 fn window_after(pause: impl Fn(&mut Drive)) -> f64 {
     let mut drive = Drive::new(&cubic(false), 500.0, RTT);
     drive.lose();
@@ -413,12 +413,12 @@ fn cubic_does_not_count_time_without_need_for_the_window() {
 fn cubic_does_not_count_idle_time() {
     let steady = window_after(|_| {});
     let idle = window_after(|drive| drive.now += Span::from_millis(60_000));
-    // The first acknowledgement counts as a round trip, so the curve may be that much further on.
+    // The first acknowledgement counts as a round trip, so that the curve may be further along by this amount.
     near(idle, steady, 0.01, "a minute idle");
 }
 
 #[test]
-fn cubic_goes_on_growing_after_idle_time_and_a_cap() {
+fn cubic_continues_to_grow_after_idle_time_and_a_cap() {
     let mut drive = Drive::new(&cubic(false), 500.0, RTT);
     drive.lose();
     windows_at(&mut drive, &[2.0]);
@@ -437,7 +437,7 @@ fn cubic_goes_on_growing_after_idle_time_and_a_cap() {
     );
 }
 
-/// A congestion control of a `kind`; LEDBAT has slow start only if it is told so.
+/// Returns a congestion control of a `kind`; for LEDBAT, slow start is enabled.
 fn with_slow_start(kind: &str, mut table: Value) -> Control {
     table["kind"] = kind.into();
     if kind == "ledbat" {
@@ -468,7 +468,7 @@ fn every_congestion_control_opens_in_slow_start_and_caps() {
 }
 
 #[test]
-fn every_congestion_control_rounds_and_limits_its_window_as_it_is_told() {
+fn every_congestion_control_applies_the_rounding_and_the_limits_of_its_window() {
     for kind in Control::NAMES {
         let table = json!({ "ssthresh_rounding": "segments", "slow_start_end": "past-threshold",
             "max_ssthresh": 100.0 });
@@ -479,7 +479,7 @@ fn every_congestion_control_rounds_and_limits_its_window_as_it_is_told() {
         assert_eq!(drive.controller.cwnd(), 3.5, "{kind}: past the threshold");
         drive.controller.open(100.0, 1000.0);
         drive.acknowledge(100);
-        // RFC 3742: at most half of `max_ssthresh` more in a round trip.
+        // RFC 3742: at most half of `max_ssthresh` more per round trip.
         assert!((149.0..151.0).contains(&drive.controller.cwnd()), "{kind}: {}", drive.controller.cwnd());
         drive.controller.on_congestion(&loss(10.9));
         assert_eq!(drive.controller.cwnd().fract(), 0.0, "{kind}: whole segments");

@@ -1,11 +1,11 @@
-//! A transfer one way, clock moved by hand, named losses: who sends what when?
+//! One-way transfers with a manual clock and named losses: the segments sent and their times.
 //!
-//! The path takes 50 ms each way and no time for transmission; the profile is `rfc` with acknowledgements
-//! that do not wait, unless a test says otherwise.
+//! The path has a delay of 50 ms in each direction and no transmission time; the profile is `rfc` with immediate
+//! acknowledgements, unless a test says otherwise.
 
 use crate::pair::*;
 use aqm_net::Span;
-use aqm_tcp::{Flags, GaveUp};
+use aqm_tcp::{FailureReason, Flags};
 use serde_json::json;
 
 #[test]
@@ -33,9 +33,9 @@ fn without_loss_a_transfer_is_a_handshake_and_its_rounds() {
 }
 
 #[test]
-fn slow_start_takes_the_rounds_of_the_formula() {
-    // Rounds for d segments from a window w: ceil(log_g(d (g - 1) / w + 1)); g = 2, or 1.5 with an
-    // acknowledgement every second segment.
+fn slow_start_needs_the_rounds_of_the_formula() {
+    // Rounds for d segments from a window w: ceil(log_g(d (g - 1) / w + 1)); g = 2, or 1.5 with an acknowledgement of
+    // every second segment.
     let prompt = [(10, [4, 3, 2, 1]), (100, [7, 6, 5, 4])];
     let delayed = [(10, [5, 4, 2, 1]), (100, [10, 9, 7, 5])];
     for (delayed_ack, rows) in [("off", prompt), ("every-second", delayed)] {
@@ -72,7 +72,7 @@ fn an_acknowledgement_waits_for_a_second_segment_or_the_timer() {
 }
 
 #[test]
-fn with_a_heartbeat_it_waits_for_the_next_multiple_of_the_timer_since_the_start() {
+fn with_a_heartbeat_an_acknowledgement_waits_for_the_next_multiple_of_the_timer() {
     for (timer, ack_info) in [("100ms", 200), ("150ms", 300), ("160ms", 160), ("7ms", 154)] {
         let settings = rfc(json!({
             "receiver": { "delayed_ack": "heartbeat", "delayed_ack_timer": timer }, "cwnd": { "initial": 3 },
@@ -94,8 +94,12 @@ fn data_out_of_order_and_the_filling_of_a_gap_are_acknowledged_at_once() {
     let path = Path::default().and_delaying(&["> 2"], 5);
     let pair = transfer(rfc(json!({"receiver": {"delayed_ack": "every-second"}})), 10, path);
     let acks = between(&pair, 150, 155);
-    assert_eq!(acks[..8], ["< ack 1"; 8], "the one that waited leaves with the first out of order");
-    // Two duplicates had released nothing: all was sent. The filling brings one acknowledgement.
+    assert_eq!(
+        acks[..8],
+        ["< ack 1"; 8],
+        "the first segment out of order releases the delayed acknowledgement"
+    );
+    // Two duplicates have released nothing, because all data was sent. Filling the gap triggers one acknowledgement.
     assert_eq!(acks[8..], ["< FIN ack FIN"]);
 }
 
@@ -111,25 +115,25 @@ fn the_first_segments_are_acknowledged_quickly_if_so_many_are() {
 }
 
 #[test]
-fn a_lost_first_segment_is_sent_again_by_the_third_duplicate() {
-    // IW 10: segments 2 to 10 bring duplicates. Two of them send new data at once (RFC 3042), the
-    // third the lost segment; the window of 5 is inflated to 5 + 9 by the last: new data up to 14.
+fn a_lost_first_segment_is_retransmitted_by_the_third_duplicate() {
+    // IW 10: segments 2 to 10 trigger duplicates. Two of them release new data at once (RFC 3042), the third the lost
+    // segment; the last one inflates the window of 5 to 5 + 9: new data up to 14.
     let pair = exchange(rfc(json!({})), 20, &["> 1"]);
     assert_eq!(sent_at(&pair, 200), ["11", "12", "1 again", "13", "14"]);
-    // Segments 11 to 14 bring four more: inflation 13, so up to 18. Then 14 and the acknowledgement of
-    // all of the first 14 deflates the window to 5.
+    // Segments 11 to 14 trigger four more: inflation 13, so up to 18. Then 14 and the acknowledgement of all of the
+    // first 14 deflate the window to 5.
     assert_eq!(sent_at(&pair, 300), ["15", "16", "17", "18", "19"]);
     assert_eq!((pair.client().counts().timeouts, pair.client().counts().retransmitted), (0, 1));
 }
 
 #[test]
-fn a_lost_segment_in_the_middle_is_sent_again_once_and_without_a_time_out() {
+fn a_lost_segment_in_the_middle_is_retransmitted_once_and_without_a_timeout() {
     for recovery in ["tahoe", "reno", "newreno", "sack", "rack"] {
         let pair =
             exchange(rfc(json!({"cwnd": {"initial": 2}, "recovery": {"kind": recovery}})), 100, &["> 11"]);
         let counts = pair.client().counts();
         let found = (counts.retransmitted, counts.fast_retransmits, counts.timeouts);
-        // Tahoe sends again whatever follows the loss, until an acknowledgement skips it.
+        // Tahoe retransmits everything after the loss, until an acknowledgement skips it.
         let expected = if recovery == "tahoe" { (found.0, 1, 0) } else { (1, 1, 0) };
         assert_eq!(found, expected, "{recovery}");
     }
@@ -192,7 +196,7 @@ fn if_all_acknowledgements_of_a_window_are_lost_the_timer_resends_only_the_first
 fn reordering_by_fewer_than_three_is_no_loss() {
     for recovery in ["tahoe", "reno", "newreno", "sack"] {
         for (later, retransmitted) in [(1, false), (2, false), (3, true)] {
-            // That many segments overtake the first.
+            // Number of segments that overtake the first.
             let names: Vec<String> = (2..2 + later).map(|number| format!("> {number}")).collect();
             let slow: Vec<String> = (1..=10).map(|number| format!("> {number}")).collect();
             let slow = slow.iter().filter(|name| !names.contains(name)).map(String::as_str);
@@ -207,7 +211,7 @@ fn reordering_by_fewer_than_three_is_no_loss() {
 }
 
 #[test]
-fn what_arrives_twice_is_delivered_once() {
+fn duplicate_data_is_delivered_once() {
     let path = Path::default().and_doubling(&["> 1", "> 3", "< ack 2", "> 5 FIN"]);
     let pair = transfer(rfc(json!({"cwnd": {"initial": 2}})), 5, path);
     assert_eq!(pair.client().counts().retransmitted, 0);
@@ -215,7 +219,7 @@ fn what_arrives_twice_is_delivered_once() {
 
 #[test]
 fn the_window_in_recovery_is_half_the_flight_and_three() {
-    // A flight of 10, half of it 5: the ninth duplicate inflates to 5 + 9 = 14.
+    // Half of a flight of 10 is 5: the ninth duplicate inflates the window to 5 + 9 = 14.
     let mut pair = Pair::endless(rfc(json!({})));
     let mut path = Path::losing(&["> 1"]);
     pair.run(at(210), &mut |sent| path.fate(sent));
@@ -224,11 +228,11 @@ fn the_window_in_recovery_is_half_the_flight_and_three() {
     while pair.client().dupacks() > 0 {
         assert!(pair.step(HOUR, &mut |_| arrives()));
     }
-    assert_eq!((pair.now, pair.client().cwnd()), (at(300), 5.0), "the inflation is gone");
+    assert_eq!((pair.now, pair.client().cwnd()), (at(300), 5.0), "the inflation was removed");
 }
 
 #[test]
-fn a_time_out_halves_the_flight_into_ssthresh() {
+fn a_timeout_halves_the_flight_into_ssthresh() {
     for (segments, ssthresh) in [(10, 5.0), (3, 2.0)] {
         let write = Act::Write(segments * MSS);
         let mut pair = Pair::new(rfc(json!({}))).plan(Client, When::At(0), write);
@@ -242,7 +246,7 @@ fn a_time_out_halves_the_flight_into_ssthresh() {
 }
 
 #[test]
-fn the_time_out_doubles_up_to_its_maximum_until_the_sender_gives_up() {
+fn the_timeout_doubles_up_to_its_maximum_until_the_sender_gives_up() {
     let mut pair = Pair::one_way(rfc(json!({"connection": {"max_retries": 8}})), MSS);
     pair.run(HOUR, &mut losing(Sent::has_data));
     let sent: Vec<u64> = pair
@@ -253,7 +257,7 @@ fn the_time_out_doubles_up_to_its_maximum_until_the_sender_gives_up() {
         .collect();
     let waits: Vec<u64> = sent.windows(2).map(|two| two[1] - two[0]).collect();
     assert_eq!(waits, [1000, 2000, 4000, 8000, 16_000, 32_000, 60_000, 60_000]);
-    assert_eq!((pair.client().gave_up(), pair.now), (Some(GaveUp::NoProgress), at(sent[8] + 60_000)));
+    assert_eq!((pair.client().gave_up(), pair.now), (Some(FailureReason::NoProgress), at(sent[8] + 60_000)));
     assert_eq!((pair.client().counts().retransmitted, pair.client().counts().timeouts), (8, 9));
     assert!(!pair.client().is_done() && pair.client().poll_timeout().is_none());
     assert!(pair.ends[0].poll_transmit(pair.now).is_none());
@@ -270,7 +274,7 @@ fn progress_starts_the_count_of_retries_again() {
 fn a_retransmission_gives_no_round_trip_sample() {
     let pair = exchange(rfc(json!({})), 2, &["> 1", "> 2 FIN"]);
     assert_eq!(pair.client().srtt(), Some(Span::from_millis(100)), "only the SYN was timed");
-    assert_eq!(pair.client().backoff(), 2, "without a sample the back-off stays");
+    assert_eq!(pair.client().backoff(), 2, "without a sample the back-off continues");
     let pair = exchange(rfc(json!({"rto": {"back_off_end": "progress"}})), 2, &["> 1", "> 2 FIN"]);
     assert_eq!(pair.client().srtt(), Some(Span::from_millis(100)));
     assert_eq!(pair.client().backoff(), 1, "progress ends it");
@@ -278,7 +282,7 @@ fn a_retransmission_gives_no_round_trip_sample() {
 
 #[test]
 fn with_sack_every_segment_that_was_sent_once_may_be_a_sample() {
-    // RFC 6298, 2.3, with alpha = 1/8. Segments 5 to 10 take 40 ms longer; once a window only the first is timed.
+    // RFC 6298, 2.3, with alpha = 1/8. Segments 5 to 10 take 40 ms longer; one per window measures only the first.
     for (samples, late) in [("window", 0.0), ("segment", 6.0)] {
         let settings = rfc(json!({ "recovery": { "kind": "sack" }, "rto": { "samples": samples } }));
         let path = Path::default().and_delaying(&["> 5", "> 6", "> 7", "> 8", "> 9", "> 10 FIN"], 40);
@@ -289,9 +293,9 @@ fn with_sack_every_segment_that_was_sent_once_may_be_a_sample() {
 }
 
 #[test]
-fn sack_of_what_left_before_the_oldest_segment_did_restarts_linux_s_timer_and_is_a_sample() {
-    // Segment 1 leaves again at 200 ms, which starts the timer of 1 s, and is lost. At 700 ms SACK tells of 8, 9 and
-    // 10, which left at 100 ms: Linux restarts the timer (`FLAG_SET_XMIT_TIMER`), and `first-segment` takes three
+fn sack_of_data_sent_before_the_oldest_segment_restarts_linux_s_timer_and_is_a_sample() {
+    // Segment 1 is sent again at 200 ms, which starts the timer of 1 s, and is lost. At 700 ms SACK reports 8, 9 and
+    // 10, which were sent at 100 ms: Linux restarts the timer (`FLAG_SET_XMIT_TIMER`), and `first-segment` takes three
     // samples of 600 ms in any case.
     let three = 0.600 - 0.500 * libm::pow(0.875, 3.0);
     for (restarted_by, samples, srtt, again) in [
@@ -314,8 +318,8 @@ fn sack_of_what_left_before_the_oldest_segment_did_restarts_linux_s_timer_and_is
 
 #[test]
 fn the_timer_runs_on_in_a_recovery_where_only_new_data_restarts_it() {
-    // Segment 1 leaves at 100 ms with the timer of 1 s. The third SACK of what left 450 ms later arrives at 650 ms; the
-    // retransmission is lost. RFC 6298, section 5, has no rule that restarts the timer for a retransmission.
+    // Segment 1 is sent at 100 ms with the timer of 1 s. The third SACK of data sent 450 ms later arrives at 650 ms;
+    // the retransmission is lost. RFC 6298, section 5, has no rule that restarts the timer for a retransmission.
     for (restarted_by, again) in [("recovery", 1650), ("new-data", 1100)] {
         let settings = json!({
             "connection": { "close": "none" }, "recovery": { "kind": "sack" },
@@ -330,7 +334,7 @@ fn the_timer_runs_on_in_a_recovery_where_only_new_data_restarts_it() {
 }
 
 #[test]
-fn a_timer_restarted_before_its_back_off_ends_keeps_it_for_one_more_time_out() {
+fn a_timer_restarted_before_its_back_off_ends_keeps_it_for_one_more_timeout() {
     for (order, last) in [("after-sample", "2200 > 2 again"), ("before-sample", "3200 > 2 again")] {
         let settings = json!({
             "cwnd": { "initial": 2 }, "rto": { "back_off_end": "progress", "restart": order },
@@ -341,7 +345,7 @@ fn a_timer_restarted_before_its_back_off_ends_keeps_it_for_one_more_time_out() {
 }
 
 #[test]
-fn ns_2_halves_again_at_every_time_out() {
+fn ns_2_halves_again_at_every_timeout() {
     let mut pair = Pair::endless(ns2(json!({"cwnd": {"initial": 20}})));
     pair.run(at(410), &mut losing(Sent::has_data));
     assert_eq!((pair.client().counts().timeouts, pair.client().ssthresh()), (1, 10.0));
@@ -370,7 +374,7 @@ fn ns_2_pads_the_last_segment_and_sends_no_fin() {
 }
 
 #[test]
-fn the_receivers_window_bounds_what_is_in_flight_and_stops_growth() {
+fn the_receive_window_limits_the_data_in_flight_and_stops_growth() {
     let mut pair = Pair::endless(rfc(json!({
         "receiver": {"window": 4}, "cwnd": {"initial_ssthresh": 100.0},
     })));
@@ -383,7 +387,7 @@ fn the_receivers_window_bounds_what_is_in_flight_and_stops_growth() {
 }
 
 #[test]
-fn the_window_told_is_whole_uninflated_and_clipped() {
+fn the_reported_window_is_whole_uninflated_and_clipped() {
     let hint = |settings| {
         let mut pair = Pair::endless(rfc(settings));
         pair.run(at(120), &mut |_| arrives());
@@ -399,14 +403,14 @@ fn the_window_told_is_whole_uninflated_and_clipped() {
 }
 
 #[test]
-fn the_window_told_falls_with_what_is_in_flight_while_it_is_reduced() {
+fn the_reported_window_falls_with_the_data_in_flight_during_a_reduction() {
     let hints = |hint| {
         let mut pair = Pair::endless(rfc(json!({
             "cwnd": {"hint": hint, "initial": 40},
             "recovery": {"kind": "sack", "reduction": "prr"},
             "congestion_control": {"kind": "reno"},
         })));
-        // A millisecond each on the line; the first one is lost.
+        // One millisecond of transmission time each; the first one is lost.
         let mut fate = |sent: &Sent| match sent.segment.seq / MSS {
             0 if sent.has_data() && !sent.segment.flags.has(Flags::RETRANSMISSION) => vec![],
             place => vec![Copy { after: ONE_WAY + Span::from_millis(place.min(39)), marked: false }],
@@ -417,13 +421,14 @@ fn the_window_told_falls_with_what_is_in_flight_while_it_is_reduced() {
         })
     };
     assert_eq!(hints("clipped"), [(40, 40), (20, 20), (20, 20), (20, 20)]);
-    // At 210 ms one is lost and ten have come; two went by limited transmit, and four for eight that came since.
+    // At 210 ms one is lost and ten have arrived; limited transmit has sent two, and eight later arrivals released
+    // four.
     assert_eq!(hints("at-least-in-flight"), [(40, 40), (35, 20), (27, 20), (20, 20)]);
 }
 
 #[test]
 #[should_panic(expected = "never sent: [\"> 6\"]")]
-fn a_loss_that_never_comes_fails_its_test() {
+fn an_unused_loss_fails_its_test() {
     exchange(rfc(json!({})), 5, &["> 2", "> 6"]);
 }
 

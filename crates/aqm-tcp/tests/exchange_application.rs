@@ -1,7 +1,7 @@
-//! Requests, responses and pauses, clock moved by hand: who sends what when?
+//! Requests, responses and idle periods with a manual clock: the segments sent and their times.
 //!
-//! The path takes 50 ms each way and no time for transmission; the profile is `rfc` with acknowledgements
-//! that do not wait, unless a test says otherwise.
+//! The path has a delay of 50 ms in each direction and no transmission time; the profile is `rfc` with immediate
+//! acknowledgements, unless a test says otherwise.
 
 use crate::pair::*;
 use aqm_net::Streams;
@@ -9,7 +9,7 @@ use aqm_tcp::Flags;
 use aqm_tcp::congestion_control::Control;
 use serde_json::json;
 
-/// A request of one segment and a response of three, with acknowledgements that wait for 40 ms.
+/// A request of one segment and a response of three, with acknowledgements delayed by 40 ms.
 fn talk() -> Pair {
     Pair::new(rfc(json!({ "cwnd": { "initial": 2 }, "receiver": { "delayed_ack": "every-second" } })))
         .plan(Client, When::At(0), Act::Write(MSS))
@@ -35,7 +35,7 @@ fn a_response_carries_the_acknowledgement_of_its_request() {
 }
 
 #[test]
-fn a_lost_request_is_sent_again_and_answered() {
+fn a_lost_request_is_retransmitted_and_answered() {
     assert_table(
         &talk().over(Path::losing(&["> 1"])),
         "0 > SYN
@@ -55,7 +55,7 @@ fn a_lost_request_is_sent_again_and_answered() {
 }
 
 #[test]
-fn a_lost_response_is_sent_again_by_the_server() {
+fn a_lost_response_is_retransmitted_by_the_server() {
     assert_table(
         &talk().over(Path::losing(&["< 1"])),
         "0 > SYN
@@ -75,7 +75,7 @@ fn a_lost_response_is_sent_again_by_the_server() {
 
 #[test]
 fn data_that_crosses_acknowledges_and_is_no_duplicate() {
-    // Each end sends twenty segments at once. What carries data is never a duplicate acknowledgement.
+    // Each endpoint sends twenty segments at once. A segment with data is never a duplicate acknowledgement.
     let pair = Pair::new(rfc(json!({})))
         .plan(Client, When::At(0), Act::Write(20 * MSS))
         .plan(Server, When::At(0), Act::Write(20 * MSS))
@@ -86,8 +86,8 @@ fn data_that_crosses_acknowledges_and_is_no_duplicate() {
 }
 
 #[test]
-fn after_a_pause_the_window_starts_again_unless_told_otherwise() {
-    // 14 segments take the window to 9; the pause is 4.6 s, longer than the time-out of 1 s.
+fn after_an_idle_period_the_window_is_reset_by_default() {
+    // 14 segments open the window to 9; the idle period is 4.6 s, longer than the timeout of 1 s.
     for (idle_restart, window) in [("initial-window", 2), ("one-segment", 1), ("off", 9)] {
         let pair = Pair::new(rfc(json!({ "cwnd": { "initial": 2, "idle_restart": idle_restart } })))
             .plan(Client, When::At(0), Act::Write(14 * MSS))
@@ -100,8 +100,8 @@ fn after_a_pause_the_window_starts_again_unless_told_otherwise() {
 }
 
 #[test]
-fn ns_2_s_full_tcp_opens_a_smaller_window_after_a_pause_too() {
-    // A mark leaves a window of one, and what follows leaves 4.9 s later.
+fn ns_2_s_full_tcp_opens_a_smaller_window_after_an_idle_period_too() {
+    // A mark leaves a window of one, and the next data is sent 4.9 s later.
     for (idle_restart, window) in [("to-initial-window", 2), ("initial-window", 1), ("off", 1)] {
         let settings = json!({
             "ecn": { "mode": "on" }, "cwnd": { "initial": 2, "idle_restart": idle_restart },
@@ -126,9 +126,9 @@ fn the_first_data_finds_the_initial_window_however_late_it_comes() {
 }
 
 #[test]
-fn there_is_no_pause_while_something_is_not_acknowledged() {
-    // Acknowledgements come 0.8 s after each other and keep the timer from running out; the last is still to come
-    // when more is written, 2.4 s after data was sent last.
+fn unacknowledged_data_prevents_an_idle_period() {
+    // Acknowledgements arrive 0.8 s apart and keep the timer from expiring; the last one is outstanding when more data
+    // is written, 2.4 s after the last transmission.
     let path = Path::default()
         .and_delaying(&["< ack 1"], 800)
         .and_delaying(&["< ack 2"], 1600)
@@ -142,20 +142,24 @@ fn there_is_no_pause_while_something_is_not_acknowledged() {
 }
 
 #[test]
-fn a_pause_shorter_than_a_time_out_changes_nothing() {
+fn an_idle_period_shorter_than_a_timeout_has_no_effect() {
     for idle_restart in ["initial-window", "one-segment", "off"] {
         let pair = Pair::new(rfc(json!({ "cwnd": { "initial": 2, "idle_restart": idle_restart } })))
             .plan(Client, When::At(0), Act::Write(14 * MSS))
             .plan(Client, When::At(1300), Act::Write(30 * MSS))
             .plan(Client, When::At(1300), Act::Finish)
             .over(Path::default());
-        assert_eq!(sent_at(&pair, 1300).len(), 9, "sent last at 300, the time-out is 1 s: {idle_restart}");
+        assert_eq!(
+            sent_at(&pair, 1300).len(),
+            9,
+            "last transmission at 300, the timeout is 1 s: {idle_restart}"
+        );
     }
 }
 
 #[test]
-fn a_pause_is_not_counted_into_the_growth_of_the_window() {
-    // After the pause a round trip of any congestion control opens the window no further than one without a pause.
+fn an_idle_period_does_not_count_for_the_growth_of_the_window() {
+    // After the idle period, a round trip opens the window of any congestion control no further than without it.
     for control in Control::NAMES {
         let run =
             |pause: u64| {
@@ -172,12 +176,12 @@ fn a_pause_is_not_counted_into_the_growth_of_the_window() {
                 (before, pair.client().cwnd() - before)
             };
         let (short, long) = (run(0), run(60_000));
-        assert_eq!(short.0, long.0, "{control}: the pause itself opens nothing");
+        assert_eq!(short.0, long.0, "{control}: the idle period itself opens nothing");
         assert!(long.1 > 0.0 && long.1 <= short.1 + 1.0, "{control}: {short:?} and {long:?}");
     }
 }
 
-/// All congestion controls but LEDBAT, which never lets the window exceed what is under way by more than a segment.
+/// All congestion controls except LEDBAT, whose window never exceeds the data in flight by more than a segment.
 fn without_ledbat() -> impl Iterator<Item = &'static str> {
     Control::NAMES.iter().copied().filter(|&kind| kind != "ledbat")
 }
@@ -200,8 +204,8 @@ fn no_congestion_control_opens_a_window_that_is_not_used() {
 }
 
 #[test]
-fn linux_opens_a_window_up_to_twice_what_is_used_of_it() {
-    // `tcp_is_cwnd_limited`: in slow start the window grows while it is below twice the most in flight.
+fn linux_opens_a_window_up_to_twice_its_use() {
+    // `tcp_is_cwnd_limited`: in slow start the window grows while it is below twice the maximum in flight.
     for recovery in ["reno", "sack", "rack"] {
         for (initial, write, window) in [(2, 2, 4.0), (2, 3, 6.0), (10, 2, 10.0), (10, 6, 12.0)] {
             let settings = json!({
@@ -231,12 +235,12 @@ fn linux_opens_a_window_in_congestion_avoidance_only_if_all_of_it_is_used() {
 }
 
 #[test]
-fn what_the_window_allows_waits_for_a_random_time_in_the_host_and_leaves_together() {
-    // ns-2's `overhead_`, here of at most 20 ms; the path takes 100 ms both ways.
+fn permitted_segments_wait_for_a_random_time_and_are_sent_together() {
+    // ns-2's `overhead_`, here at most 20 ms; the round trip is 100 ms.
     let settings = ns2(json!({ "connection": { "send_overhead": "20ms", "handshake": "none" } }));
     let mut pair = Pair::new(settings);
     let chance = Streams::new(1).named("overhead", 0);
-    pair.ends[0] = pair.tcp[0].endpoint().with_chance(|| chance);
+    pair.ends[0] = pair.tcp[0].endpoint().with_random(|| chance);
     let mut pair = pair.plan(Client, When::At(0), Act::Write(30 * MSS));
     pair.run(HOUR, &mut |_| arrives());
     let sent: Vec<u64> = pair.first_sent[0].iter().map(|time| time.nanos()).collect();
@@ -248,8 +252,8 @@ fn what_the_window_allows_waits_for_a_random_time_in_the_host_and_leaves_togethe
 }
 
 #[test]
-fn a_receivers_window_that_grows_lets_two_more_in_flight_with_each_segment() {
-    // Four at first; from the sixth segment in order on two more with each.
+fn a_growing_receive_window_permits_two_more_segments_with_each_segment() {
+    // Four at first; from the sixth in-order segment on two more with each.
     let settings = json!({ "cwnd": { "initial": 100 }, "receiver": { "first_window": 4 } });
     let mut pair = Pair::new(rfc(settings)).plan(Client, When::At(0), Act::Write(100 * MSS));
     let in_flight = [110, 210, 310, 410].map(|millis| {
@@ -260,8 +264,8 @@ fn a_receivers_window_that_grows_lets_two_more_in_flight_with_each_segment() {
 }
 
 #[test]
-fn linux_pushes_the_end_of_what_was_written_and_of_every_half_window() {
-    // Linux, `forced_push`: more than half of the window at first, of 4 segments in 2.4 and of 10 000 today.
+fn linux_pushes_the_end_of_the_written_data_and_of_every_half_window() {
+    // Linux, `forced_push`: more than half of the initial window, of 4 segments in 2.4 and of 10 000 in 6.1.
     for (profile, expected) in [("linux-2.4", &[3, 6, 9, 10, 11][..]), ("linux-6", &[10, 11]), ("rfc", &[])] {
         let settings = json!({ "profile": profile, "connection": { "mss": "1000B", "close": "none" } });
         let mut pair = Pair::new(settings).plan(Client, When::At(0), Act::Write(10 * MSS)).plan(
@@ -282,7 +286,7 @@ fn linux_pushes_the_end_of_what_was_written_and_of_every_half_window() {
 
 #[test]
 fn delayed_acknowledgements_slow_the_window_down_unless_all_they_tell_counts() {
-    // Six acknowledgements of two segments each, of which only the first finds the window in use.
+    // Six acknowledgements of two segments each; only the first finds the window in use.
     for control in without_ledbat() {
         let window = |limit: serde_json::Value| {
             let settings = json!({
@@ -299,7 +303,7 @@ fn delayed_acknowledgements_slow_the_window_down_unless_all_they_tell_counts() {
 }
 
 #[test]
-fn the_acknowledgement_of_a_fin_may_leave_alone_before_what_is_left_to_send() {
+fn the_acknowledgement_of_a_fin_may_precede_the_remaining_data_separately() {
     let pair = |settings: serde_json::Value| {
         Pair::new(rfc(settings))
             .plan(Client, When::At(0), Act::Write(MSS))
@@ -312,7 +316,7 @@ fn the_acknowledgement_of_a_fin_may_leave_alone_before_what_is_left_to_send() {
     assert_done(&alone, [1, 0]);
 }
 
-/// A message of the client of `bytes` bytes, with Nagle's algorithm.
+/// A client's message of `bytes` bytes, with Nagle's algorithm.
 fn message(bytes: u64, more: serde_json::Value) -> Pair {
     let settings = over(json!({ "connection": { "nagle": "on" }, "cwnd": { "initial": 2 } }), more);
     Pair::new(rfc(settings)).plan(Client, When::At(0), Act::Write(bytes)).plan(
@@ -323,7 +327,7 @@ fn message(bytes: u64, more: serde_json::Value) -> Pair {
 }
 
 #[test]
-fn with_nagles_algorithm_the_rest_of_a_message_waits_for_what_went_before_and_its_fin_waits_too() {
+fn with_nagles_algorithm_the_rest_of_a_message_and_its_fin_wait_for_earlier_data() {
     assert_table(
         &message(1001, json!({})).over(Path::default()),
         "0 > SYN
@@ -334,7 +338,7 @@ fn with_nagles_algorithm_the_rest_of_a_message_waits_for_what_went_before_and_it
          250 < FIN ack FIN
          300 > ack FIN",
     );
-    // A lone segment has to wait only for the acknowledgement that the receiver delays.
+    // A single segment waits only for the acknowledgement that the receiver delays.
     let pair = message(1001, json!({ "receiver": { "delayed_ack": "every-second" } })).over(Path::default());
     assert_part(&pair, 101, 240, "190 < ack 1\n240 > 2 FIN");
     let pair = message(2001, json!({ "receiver": { "delayed_ack": "every-second" } })).over(Path::default());
@@ -342,7 +346,7 @@ fn with_nagles_algorithm_the_rest_of_a_message_waits_for_what_went_before_and_it
 }
 
 #[test]
-fn nagles_algorithm_holds_no_first_segment_no_full_one_and_no_fin_alone() {
+fn nagles_algorithm_delays_no_first_segment_no_full_one_and_no_separate_fin() {
     let sent = |bytes: u64| {
         let pair = message(bytes, json!({})).over(Path::default());
         sent_at(&pair, 100)
@@ -358,7 +362,7 @@ fn nagles_algorithm_holds_no_first_segment_no_full_one_and_no_fin_alone() {
 }
 
 #[test]
-fn what_nagles_algorithm_holds_leaves_when_more_data_fills_the_segment() {
+fn data_delayed_by_nagles_algorithm_is_sent_when_more_data_fills_the_segment() {
     let pair = Pair::new(rfc(json!({ "connection": { "nagle": "on" } })))
         .plan(Client, When::At(0), Act::Write(400))
         .plan(Client, When::At(110), Act::Write(700))
@@ -366,15 +370,15 @@ fn what_nagles_algorithm_holds_leaves_when_more_data_fills_the_segment() {
         .plan(Client, When::At(120), Act::Finish)
         .over(Path::default());
     assert_eq!(pair.server().received(), 1500);
-    // 700 bytes do not fill a segment beside the 400 that are on their way; 1100 do, and leave 100.
+    // 700 bytes do not fill a segment while 400 are in flight; 1100 do, and leave 100.
     assert_part(&pair, 100, 149, "100 > 1\n120 > 1");
     assert_part(&pair, 200, 230, "220 > 2 FIN");
 }
 
 #[test]
-fn nagles_algorithm_holds_nothing_that_was_sent_before() {
+fn nagles_algorithm_delays_no_retransmission() {
     for recovery in ["tahoe", "reno", "newreno", "sack", "rack"] {
-        // The first segment is lost, so the rest waits for its retransmission; then the rest is lost.
+        // The first segment is lost, so that the rest waits for its retransmission; then the rest is lost.
         let path = Path::losing(&["> 1", "> 4 FIN"]);
         let settings = json!({ "recovery": { "kind": recovery }, "cwnd": { "initial": 10 } });
         let pair = message(3500, settings).over(path);

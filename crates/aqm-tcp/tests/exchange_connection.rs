@@ -1,11 +1,11 @@
-//! Opening and closing, clock moved by hand: who sends what when?
+//! Opening and closing of connections with a manual clock: the segments sent and their times.
 //!
-//! The path takes 50 ms each way and no time for transmission; the profile is `rfc` with acknowledgements
-//! that do not wait, unless a test says otherwise.
+//! The path has a delay of 50 ms in each direction and no transmission time; the profile is `rfc` with immediate
+//! acknowledgements, unless a test says otherwise.
 
 use crate::pair::*;
 use aqm_net::Span;
-use aqm_tcp::{Flags, GaveUp};
+use aqm_tcp::{FailureReason, Flags};
 use serde_json::{Value, json};
 
 #[test]
@@ -25,7 +25,7 @@ fn a_lost_syn_costs_a_second_and_leaves_a_window_of_one() {
 
 #[test]
 fn a_lost_syn_ack_costs_as_much_as_a_lost_syn() {
-    // SYN and SYN-ACK are sent again at the same time, so the second SYN is answered twice.
+    // SYN and SYN-ACK are retransmitted at the same time, so that the second SYN is answered twice.
     assert_table(
         &exchange(rfc(json!({})), 1, &["< SYN-ACK"]),
         "0 > SYN
@@ -41,7 +41,7 @@ fn a_lost_syn_ack_costs_as_much_as_a_lost_syn() {
 }
 
 #[test]
-fn a_repeated_syn_may_be_left_to_the_timer_of_the_answer() {
+fn a_repeated_syn_may_be_ignored() {
     assert_table(
         &exchange(rfc(json!({"connection": {"repeated_syn": "ignored"}})), 1, &["< SYN-ACK"]),
         "0 > SYN
@@ -56,7 +56,7 @@ fn a_repeated_syn_may_be_left_to_the_timer_of_the_answer() {
 
 #[test]
 fn the_server_sends_its_answer_again_by_its_own_timer() {
-    // The client would try again only after three seconds.
+    // The client would retry only after three seconds.
     let client = rfc(json!({ "rto": { "initial": "3s" } }));
     let pair = Pair::between(client, rfc(json!({})))
         .plan(Client, When::At(0), Act::Write(MSS))
@@ -79,7 +79,7 @@ fn the_server_sends_its_answer_again_by_its_own_timer() {
 }
 
 #[test]
-fn the_last_step_of_the_handshake_goes_alone_where_that_is_chosen() {
+fn the_last_step_of_the_handshake_may_be_a_separate_packet() {
     let settings = || rfc(json!({ "connection": { "handshake_ack": "alone" } }));
     assert_table(
         &exchange(settings(), 1, &[]),
@@ -90,27 +90,27 @@ fn the_last_step_of_the_handshake_goes_alone_where_that_is_chosen() {
          150 < FIN ack FIN
          200 > ack FIN",
     );
-    // Lost, it is made up for by the data behind it.
+    // If it is lost, the following data replaces it.
     let pair = exchange(settings(), 1, &["> ack 0"]);
     assert_eq!(pair.server().counts().handshake_done, Some(at(150)));
     assert_eq!((pair.server().counts().retransmitted, pair.client().counts().retransmitted), (0, 0));
 }
 
 #[test]
-fn a_lost_last_step_of_the_handshake_is_made_up_for_by_data() {
-    // The acknowledgement rides on 1; 2 opens the connection as well as 1 would have.
+fn data_replaces_a_lost_last_step_of_the_handshake() {
+    // The acknowledgement is sent with 1; 2 opens the connection as 1 would have.
     let pair = exchange(rfc(json!({ "cwnd": { "initial": 4 } })), 8, &["> 1"]);
     assert_eq!(pair.server().counts().handshake_done, Some(at(150)));
     assert_eq!(pair.server().counts().retransmitted, 0);
 }
 
 #[test]
-fn a_client_with_nothing_to_send_is_asked_again_for_the_last_step() {
+fn the_server_repeats_its_syn_ack_to_a_client_without_data() {
     let pair = Pair::new(rfc(json!({ "cwnd": { "initial": 2 } })))
         .plan(Server, When::At(0), Act::Write(2 * MSS))
         .plan(Server, When::At(0), Act::Finish)
         .over(Path::losing(&["> ack 0"]));
-    // A window of one: an answer to a SYN was sent again.
+    // A window of one, because a SYN-ACK was retransmitted.
     assert_table(
         &pair,
         "0 > SYN
@@ -128,8 +128,8 @@ fn a_client_with_nothing_to_send_is_asked_again_for_the_last_step() {
 }
 
 #[test]
-fn an_answer_that_was_sent_again_is_not_timed() {
-    // The SYN comes again before the timer of the server, 3 s, runs out.
+fn a_retransmitted_syn_ack_is_not_measured() {
+    // The SYN arrives again before the server's timer of 3 s expires.
     let server = rfc(json!({ "rto": { "initial": "3s" } }));
     let mut path = Path::losing(&["< SYN-ACK"]);
     let mut pair = Pair::between(rfc(json!({})), server);
@@ -139,7 +139,7 @@ fn an_answer_that_was_sent_again_is_not_timed() {
 }
 
 #[test]
-fn set_up_takes_the_sum_of_the_doubling_time_outs() {
+fn the_handshake_lasts_the_sum_of_the_doubling_timeouts() {
     for (settings, initial) in [(rfc(json!({})), 1), (ns2(json!({})), 3)] {
         for lost in 0..4 {
             let names = ["> SYN", "> SYN again", "> SYN again", "> SYN again"];
@@ -157,7 +157,7 @@ fn after_a_lost_syn_the_first_data_waits_three_seconds_by_rfc_6298() {
 }
 
 #[test]
-fn after_a_lost_syn_ns_2_keeps_the_backed_off_time_out_and_a_threshold_of_two() {
+fn after_a_lost_syn_ns_2_keeps_the_backed_off_timeout_and_a_threshold_of_two() {
     let mut pair = Pair::one_way(ns2(json!({})), 100 * MSS);
     let mut path = Path::losing(&["> SYN", "> 1"]);
     pair.run(at(3200), &mut |sent| path.fate(sent));
@@ -166,7 +166,7 @@ fn after_a_lost_syn_ns_2_keeps_the_backed_off_time_out_and_a_threshold_of_two() 
 }
 
 #[test]
-fn retries_of_a_syn_do_not_count_against_data() {
+fn syn_retries_do_not_count_for_data() {
     // RFC 9293, 3.8.3: "the values of R1 and R2 may be different for SYN and data segments".
     let settings = rfc(json!({ "connection": { "max_retries": 1 } }));
     let pair = exchange(settings, 1, &["> SYN", "> 1 FIN"]);
@@ -174,19 +174,19 @@ fn retries_of_a_syn_do_not_count_against_data() {
 }
 
 #[test]
-fn an_end_without_an_answer_gives_up_as_it_says() {
+fn an_endpoint_without_an_answer_gives_up_after_its_retries() {
     let mut pair = Pair::one_way(rfc(json!({})), MSS);
     pair.run(HOUR, &mut |_| vec![]);
     assert_eq!(
         (pair.client().gave_up(), pair.now),
-        (Some(GaveUp::NoAnswer), at(183_000)),
+        (Some(FailureReason::NoAnswer), at(183_000)),
         "at least 3 minutes"
     );
     assert_eq!(pair.client().counts().segments_sent, 8);
-    // A server that is never answered, too: the client has nothing to say and its acknowledgement is lost.
+    // Also a server without an acknowledgement gives up: the client has no data and its acknowledgement is lost.
     let mut pair = Pair::new(rfc(json!({ "connection": { "max_syn_retries": 2 } })));
     pair.run(HOUR, &mut losing(|sent| sent.from == Client && !sent.segment.flags.has(Flags::SYN)));
-    assert_eq!((pair.server().gave_up(), pair.now), (Some(GaveUp::NoAnswer), at(50 + 7000)));
+    assert_eq!((pair.server().gave_up(), pair.now), (Some(FailureReason::NoAnswer), at(50 + 7000)));
 }
 
 #[test]
@@ -210,7 +210,7 @@ fn ns_2_opens_with_two_segments_and_keeps_no_state_for_the_answer() {
 
 #[test]
 fn a_transfer_without_data_is_a_syn_and_a_fin() {
-    // Until data or the FIN arrives the server asks again for the last step.
+    // Until data or the FIN arrives, the server repeats its SYN-ACK.
     assert_table(
         &exchange(rfc(json!({})), 0, &["> FIN"]),
         "0 > SYN
@@ -237,7 +237,7 @@ fn a_connection_opens_once_and_writes_nothing_after_its_end() {
     }
 }
 
-/// Both ends have sent a segment; they close when the test says so.
+/// Both endpoints have sent a segment; they close when the test says so.
 fn open_pair(settings: Value) -> Pair {
     Pair::new(settings).plan(Client, When::At(0), Act::Write(MSS)).plan(
         Server,
@@ -300,9 +300,9 @@ fn both_ends_may_close_at_once() {
 }
 
 #[test]
-fn a_lost_fin_of_either_end_is_sent_again() {
+fn a_lost_fin_of_either_end_is_retransmitted() {
     let pair = open_pair(rfc(json!({}))).plan(Client, When::At(300), Act::Finish);
-    // The time-out of the client is 2 s by then, that of the server 1 s.
+    // By then the client's timeout is 2 s, the server's 1 s.
     let pair = pair.over(Path::losing(&["> FIN", "< FIN"]));
     assert_part(
         &pair,
@@ -318,8 +318,8 @@ fn a_lost_fin_of_either_end_is_sent_again() {
 }
 
 #[test]
-fn a_lost_last_acknowledgement_is_asked_for_again() {
-    // Both copies of the FIN are answered, the second from TIME-WAIT, by an end that is done already.
+fn a_lost_last_acknowledgement_is_repeated() {
+    // Both copies of the FIN are acknowledged, the second from TIME-WAIT, by an endpoint that has already finished.
     let pair = exchange(rfc(json!({})), 1, &["> ack FIN"]);
     assert_table(
         &pair,

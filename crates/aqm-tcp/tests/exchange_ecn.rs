@@ -1,8 +1,7 @@
-//! Marks in place of losses, clock moved by hand: what is echoed, and what does the sender make of it?
+//! Marks instead of losses with a manual clock: echoes and the sender's responses.
 //!
-//! The path takes 50 ms each way and no time for transmission. In the tables `ECT` is a packet that may be
-//! marked, `ECE` and `CWR` are the bits of the TCP header. The profile is `rfc` with acknowledgements that do not
-//! wait.
+//! The path has a delay of 50 ms in each direction and no transmission time. In the tables `ECT` is an ECN-capable
+//! packet, `ECE` and `CWR` are the bits of the TCP header. The profile is `rfc` with immediate acknowledgements.
 
 use crate::pair::*;
 use aqm_net::Ecn;
@@ -16,7 +15,7 @@ fn ecn(more: Value) -> Value {
     rfc(over(json!({ "ecn": { "mode": "on" }, "cwnd": { "initial": 8 } }), more))
 }
 
-/// Both ends write a segment; routers mark whatever they may.
+/// Both endpoints write a segment; routers mark all ECN-capable packets.
 fn agreed(client: Value, server: Value) -> Pair {
     let mut pair = Pair::between(rfc(client), rfc(server))
         .plan(Client, When::At(0), Act::Write(MSS))
@@ -59,8 +58,8 @@ fn ecn_needs_both_ends() {
 }
 
 #[test]
-fn a_syn_that_is_sent_again_still_asks() {
-    // The fifth case: agreement after a loss.
+fn a_retransmitted_syn_still_requests_ecn() {
+    // The fifth case: negotiation after a loss.
     let pair = transfer(ecn(json!({})), 2, Path::losing(&["> SYN", "< SYN-ACK"]).and_marking(&["> 1"]));
     assert_eq!(between(&pair, 1000, 1000), ["> SYN again ECE CWR"]);
     assert!(pair.log.iter().any(|line| line.ends_with("< SYN-ACK again ECE")), "{:?}", pair.log);
@@ -86,8 +85,8 @@ fn only_data_sent_for_the_first_time_may_be_marked() {
 
 #[test]
 fn a_mark_is_echoed_until_the_window_was_reduced() {
-    // 9 and 10 leave with the first acknowledgement. The second finds 8 in flight, so the window is 4; 11 may leave
-    // with the seventh, tells of the reduction and ends the echo.
+    // The first acknowledgement releases 9 and 10. The second finds 8 in flight, so the window is 4; the seventh
+    // releases 11, which carries CWR and ends the echo.
     let pair = transfer(ecn(json!({ "connection": { "close": "none" } })), 20, Path::marking(&["> 2"]));
     assert_part(
         &pair,
@@ -120,12 +119,12 @@ fn an_acknowledgement_with_an_echo_opens_no_window() {
     pair.run(at(210), &mut |sent| path.fate(sent));
     assert_eq!((pair.client().cwnd(), pair.client().ssthresh()), (4.0, 4.0));
     pair.run(at(310), &mut |_| arrives());
-    // 9 and 10 bring an echo, 11 and 12 do not: two acknowledgements for a window of 4.
+    // 9 and 10 trigger an echo, 11 and 12 do not: two acknowledgements for a window of 4.
     assert!(pair.client().cwnd() > 4.25 && pair.client().cwnd() < 4.5, "{}", pair.client().cwnd());
 }
 
 #[test]
-fn several_marks_in_a_window_reduce_it_once_and_a_mark_in_the_next_again() {
+fn several_marks_in_a_window_reduce_it_once_and_a_mark_in_the_next_window_again() {
     for recovery in ALL {
         let settings = ecn(json!({ "recovery": { "kind": recovery } }));
         let pair = transfer(settings.clone(), 30, Path::marking(&["> 2", "> 3", "> 7", "> 10"]));
@@ -147,7 +146,7 @@ fn a_loss_and_a_mark_in_one_window_reduce_it_once() {
             let settings = ecn(json!({ "recovery": { "kind": recovery } }));
             let pair = transfer(settings, 40, Path::losing(&[lost]).and_marking(&[marked]));
             let client = pair.client();
-            // Half of 8 in flight, or of the 9 that are if the loss is seen after an acknowledgement.
+            // Half of 8 in flight, or of 9 if the loss is detected after an acknowledgement.
             let ssthresh = client.ssthresh();
             let case =
                 format!("{recovery}, {lost} lost, {marked} marked: {ssthresh}\n{}", pair.log.join("\n"));
@@ -179,8 +178,8 @@ fn a_loss_counts_where_no_router_marks() {
 }
 
 #[test]
-fn a_reduction_after_a_time_out_is_told_too() {
-    // The mark of 2 reduces, the time-out reduces once more; the echo of what was sent before does not.
+fn a_reduction_after_a_timeout_is_reported_too() {
+    // The mark of 2 reduces the window, the timeout again; the echo of data sent before does not.
     let path = Path::marking(&["> 2"]).and_losing(&["> 3", "> 4", "> 5", "> 6"]);
     let pair = transfer(ecn(json!({ "cwnd": { "initial": 4 } })), 20, path);
     let counts = pair.client().counts();
@@ -211,7 +210,7 @@ fn marks_never_close_the_window_below_its_floor_nor_open_a_window_of_one() {
     assert_eq!((window, segments), (1.0, 49), "one a round trip");
 }
 
-/// As Linux answers marks.
+/// Linux' response to marks.
 fn linux(more: Value) -> Value {
     ecn(over(
         json!({
@@ -222,12 +221,12 @@ fn linux(more: Value) -> Value {
 }
 
 #[test]
-fn in_linux_a_mark_lets_the_window_come_down_by_degrees_and_nothing_opens_it_meanwhile() {
+fn in_linux_a_mark_reduces_the_window_gradually_without_growth() {
     let mut pair = Pair::endless(linux(json!({})));
     let mut path = Path::marking(&["> 2"]);
     pair.run(at(460), &mut |sent| path.fate(sent));
-    // The second acknowledgement finds a window of 9. The first segment after it tells of the reduction; of the seven
-    // acknowledgements with an echo every second brings another.
+    // The second acknowledgement finds a window of 9. The first segment after it carries CWR; of the seven
+    // acknowledgements with an echo every second releases another.
     let sent: Vec<usize> = [100, 200, 300, 400].map(|time| sent_at(&pair, time).len()).into();
     assert_eq!(sent, [8, 6, 4, 5], "{}", pair.log.join("\n"));
     assert_eq!(sent_at(&pair, 200)[2], "11 CWR ECT");
@@ -235,7 +234,7 @@ fn in_linux_a_mark_lets_the_window_come_down_by_degrees_and_nothing_opens_it_mea
 }
 
 #[test]
-fn in_linux_a_loss_while_the_window_comes_down_behind_a_mark_reduces_it_no_further() {
+fn in_linux_a_loss_during_a_reduction_by_a_mark_reduces_no_further() {
     let run = |lost: &[&str]| {
         let pair = transfer(linux(json!({})), 60, Path::marking(&["> 2"]).and_losing(lost));
         let counts = pair.client().counts();
@@ -247,8 +246,8 @@ fn in_linux_a_loss_while_the_window_comes_down_behind_a_mark_reduces_it_no_furth
 }
 
 #[test]
-fn in_linux_an_echo_that_lasts_through_a_time_out_keeps_no_window_at_one() {
-    // All that could tell of the reduction is lost, so the echo goes on until something new is sent.
+fn in_linux_an_echo_that_continues_after_a_timeout_does_not_keep_the_window_at_one() {
+    // All segments with CWR are lost, so that the echo continues until new data is sent.
     let lost = ["> 3", "> 4", "> 5", "> 6", "> 7", "> 8", "> 9", "> 10", "> 11", "> 12", "> 13", "> 14"];
     let end = |settings| {
         let pair = transfer(settings, 30, Path::marking(&["> 2"]).and_losing(&lost));
@@ -268,8 +267,8 @@ fn ns_2_s_full_tcp_halves_a_window_of_one_and_waits_for_its_timer() {
     let mut pair = Pair::endless(full_tcp(json!({ "ecn": { "mode": "on" }, "cwnd": { "initial": 1 } })));
     let mut path = Path::marking(&["> 1"]);
     pair.run(at(700), &mut |sent| path.fate(sent));
-    // Two round trips of ten ticks make a time-out of 250 ms from 200 ms on; a quiet connection has its
-    // first window again.
+    // Two round trips of ten ticks make a timeout of 250 ms from 200 ms on; an idle connection has its initial window
+    // again.
     assert_part(
         &pair,
         150,
@@ -286,7 +285,7 @@ fn ns_2_s_full_tcp_halves_a_window_of_one_and_waits_for_its_timer() {
 }
 
 #[test]
-fn ns_2_s_full_tcp_may_be_marked_again_and_hears_no_echo_in_duplicates() {
+fn ns_2_s_full_tcp_ignores_echoes_in_duplicates_and_sends_ecn_capable_retransmissions() {
     let settings = full_tcp(json!({ "ecn": { "mode": "on" }, "cwnd": { "initial": 8 } }));
     let pair = transfer(settings, 8, Path::losing(&["> 1"]).and_marking(&["> 2", "> 1 again"]));
     let again = pair.log.iter().find(|line| line.contains("> 1 again")).unwrap();

@@ -1,8 +1,8 @@
-//! Losses in one direction, clock moved by hand: what is sent again, and when?
+//! Losses in one direction with a manual clock: the retransmissions and their times.
 //!
-//! The path takes 50 ms each way and no time for transmission, so a window of ten leaves at 100 ms and is
-//! answered at 200 ms. The profile is `rfc` with acknowledgements that do not wait. Most of the
-//! file are traces written out.
+//! The path has a delay of 50 ms in each direction and no transmission time, so that a window of ten is sent at 100 ms
+//! and acknowledged at 200 ms. The profile is `rfc` with immediate acknowledgements. Most of the file consists of
+//! traces.
 
 use crate::pair::*;
 use aqm_net::Span;
@@ -21,8 +21,8 @@ fn three_losses(recovery: &str) -> Pair {
 
 #[test]
 fn tahoe_starts_again_from_one_segment_and_the_hole() {
-    // Two duplicates release 11 and 12, the third the hole, with a window of one; what follows the hole
-    // comes again as the window opens, except what acknowledgements skip: 5, 9 to 12.
+    // Two duplicates release 11 and 12, the third the hole, with a window of one; the data after the hole is
+    // retransmitted as the window opens, except the data that acknowledgements skip: 5, 9 to 12.
     assert_part(
         &three_losses("tahoe"),
         200,
@@ -48,8 +48,8 @@ fn tahoe_starts_again_from_one_segment_and_the_hole() {
 
 #[test]
 fn reno_repairs_one_hole_and_waits_for_the_timer_with_the_next() {
-    // The acknowledgement of 1 and 2 ends the recovery with a window of 5 and 12 in flight; 13 and 14 bring
-    // only two duplicates more. The timer was started again at 300 ms.
+    // The acknowledgement of 1 and 2 ends the recovery with a window of 5 and 12 in flight; 13 and 14 trigger only two
+    // more duplicates. The timer was restarted at 300 ms.
     let pair = three_losses("reno");
     assert_part(
         &pair,
@@ -75,8 +75,8 @@ fn reno_repairs_one_hole_and_waits_for_the_timer_with_the_next() {
 
 #[test]
 fn newreno_repairs_one_hole_a_round_trip() {
-    // A partial acknowledgement of n segments takes n - 1 out of the inflated window: 5 + 9 - 1 = 13 from
-    // segment 3 on, so 15 may leave; then 15 - 2 = 13 from segment 6 on, so 18.
+    // A partial acknowledgement of n segments removes n - 1 from the inflated window: 5 + 9 - 1 = 13 from segment 3 on,
+    // so 15 may be sent; then 15 - 2 = 13 from segment 6 on, so 18.
     let pair = three_losses("newreno");
     assert_part(
         &pair,
@@ -113,9 +113,9 @@ fn newreno_repairs_one_hole_a_round_trip() {
 }
 
 #[test]
-fn sack_repairs_all_holes_in_a_round_trip_and_sends_nothing_else_again() {
-    // A hole is lost when three segments above it are SACKed: 3 with the fourth duplicate, 6 with the sixth.
-    // They leave as the pipe falls below 5: with the sixth and seventh duplicate.
+fn sack_repairs_all_holes_in_a_round_trip_and_retransmits_nothing_else() {
+    // A hole is lost when three segments above it are SACKed: 3 with the fourth duplicate, 6 with the sixth. They are
+    // sent when the pipe falls below 5: with the sixth and seventh duplicate.
     let pair = three_losses("sack");
     assert_part(
         &pair,
@@ -155,7 +155,7 @@ fn rack_repairs_the_same_holes_once() {
 }
 
 #[test]
-fn only_the_third_duplicate_sends_again_and_cuts_the_window_once() {
+fn only_the_third_duplicate_retransmits_and_reduces_the_window_once() {
     for recovery in ALL {
         let mut pair = Pair::endless(rfc(json!({
             "cwnd": { "initial": 40 }, "recovery": { "kind": recovery },
@@ -178,13 +178,13 @@ fn a_lost_retransmission_waits_for_the_timer_and_then_one_segment_is_sent() {
         );
         let counts = pair.client().counts();
         assert_eq!((counts.fast_retransmits, counts.timeouts), (1, 1), "{recovery}");
-        // The timer was started anew with the fast retransmit, at 200 ms.
+        // The fast retransmit restarted the timer at 200 ms.
         assert_eq!(sent_at(&pair, 1200), ["1 again"], "{recovery}");
     }
 }
 
 #[test]
-fn rack_finds_a_lost_retransmission_without_a_time_out() {
+fn rack_detects_a_lost_retransmission_without_a_timeout() {
     let pair = exchange(with("rack"), 30, &["> 1", "> 1 again"]);
     let counts = pair.client().counts();
     assert_eq!((counts.retransmitted, counts.timeouts, counts.fast_retransmits), (2, 0, 1));
@@ -192,9 +192,9 @@ fn rack_finds_a_lost_retransmission_without_a_time_out() {
 }
 
 #[test]
-fn after_a_time_out_one_segment_leaves() {
+fn after_a_timeout_one_segment_is_sent() {
     for recovery in ALL {
-        // No data arrives. The probe of RACK, at 300 ms, starts the timer anew.
+        // No data arrives. RACK's probe at 300 ms restarts the timer.
         let time = if recovery == "rack" { 1300 } else { 1100 };
         let mut pair = Pair::new(with(recovery)).plan(Client, When::At(0), Act::Write(10 * MSS));
         pair.run(at(time + 40), &mut losing(Sent::has_data));
@@ -207,11 +207,11 @@ fn after_a_time_out_one_segment_leaves() {
 }
 
 #[test]
-fn what_limited_transmit_sends_depends_on_its_setting() {
+fn limited_transmit_follows_its_setting() {
     for recovery in ["reno", "newreno", "sack"] {
         for (word, released) in [("off", &[][..]), ("new", &["11", "12"])] {
             let settings = rfc(json!({ "recovery": { "kind": recovery, "limited_transmit": word } }));
-            // The fourth and later segments are late: two duplicates come alone.
+            // The fourth and later segments are late, so that two duplicates arrive alone.
             let late: Vec<String> = (4..=10).map(|number| format!("> {number}")).collect();
             let late: Vec<&str> = late.iter().map(String::as_str).collect();
             let pair = transfer(settings, 20, Path::losing(&["> 1"]).and_delaying(&late, 20));
@@ -223,8 +223,8 @@ fn what_limited_transmit_sends_depends_on_its_setting() {
 
 #[test]
 fn the_rescue_retransmission_saves_a_lost_tail_from_the_timer() {
-    // RFC 6675, NextSeg, rule (4): the window has room, no data is left, and above 10 nothing is SACKed. It
-    // waits for the first retransmission to be acknowledged (section 5, step (4.2)).
+    // RFC 6675, NextSeg, rule (4): the window has room, no data is left, and above 10 nothing is SACKed. The rescue
+    // waits for the acknowledgement of the first retransmission (section 5, step (4.2)).
     let pair = exchange(with("sack"), 10, &["> 1", "> 10 FIN"]);
     assert_eq!(sent_at(&pair, 200), ["1 again"]);
     assert_eq!(sent_at(&pair, 300), ["10 FIN again"]);
@@ -232,7 +232,7 @@ fn the_rescue_retransmission_saves_a_lost_tail_from_the_timer() {
 }
 
 #[test]
-fn what_came_twice_is_told_and_changes_nothing() {
+fn duplicate_data_is_reported_without_effect() {
     for recovery in ["sack", "rack"] {
         let names: Vec<String> = (1..=10).map(|number| format!("> {number}")).collect();
         let names: Vec<&str> = names.iter().map(String::as_str).collect();
@@ -253,8 +253,8 @@ fn what_came_twice_is_told_and_changes_nothing() {
 
 #[test]
 fn a_retransmission_that_is_sacked_leaves_the_pipe() {
-    // The first is lost twice; 3, sent again, is SACKed. The pipe then holds only the second copy of 1 and
-    // new data, so a window of 5 stays full of it until the timer.
+    // The first is lost twice; 3, retransmitted, is SACKed. The pipe then contains only the second copy of 1 and new
+    // data, which fill a window of 5 until the timer expires.
     let pair = exchange(with("sack"), 40, &["> 1", "> 3", "> 1 again"]);
     for (time, count) in [(300, 4), (400, 4), (500, 4)] {
         let sent = sent_at(&pair, time);
@@ -263,7 +263,8 @@ fn a_retransmission_that_is_sacked_leaves_the_pipe() {
     }
 }
 
-/// When segments leave while a window of 20, its first segment lost, is answered millisecond by millisecond.
+/// Departure times of segments while a window of 20, whose first segment is lost, is acknowledged millisecond by
+/// millisecond.
 fn paced(reduction: &str) -> Vec<u64> {
     let settings = rfc(json!({
         "recovery": { "kind": "sack", "reduction": reduction }, "cwnd": { "initial": 20 },
@@ -283,22 +284,22 @@ fn paced(reduction: &str) -> Vec<u64> {
 
 #[test]
 fn at_once_the_sender_falls_silent_and_in_proportion_it_does_not() {
-    // 22 in flight with limited transmit, three of them and the hole gone, the hole sent again: 19, and 10
-    // may be. At once: nothing until ten more have arrived, then a segment with every acknowledgement.
+    // 22 in flight with limited transmit, minus three arrivals and the hole, plus its retransmission: 19, and 10 may
+    // be. At once: nothing until ten more have arrived, then a segment with every acknowledgement.
     assert_eq!(paced("at-once"), [204, 214, 215, 216, 217, 218, 219, 220]);
     // PRR: 10 segments for every 22 that arrive.
     let prr = paced("prr");
     let gaps: Vec<u64> = prr.windows(2).map(|two| two[1] - two[0]).collect();
     assert!(gaps.iter().all(|gap| (2..=3).contains(gap)) && prr.len() >= 7, "{prr:?}");
-    // Rate halving: one for every second.
+    // Rate halving: one for every second arrival.
     let halving = paced("rate-halving");
     let gaps: Vec<u64> = halving.windows(2).map(|two| two[1] - two[0]).collect();
     assert!(gaps.iter().all(|gap| (1..=3).contains(gap)) && halving.len() >= 7, "{halving:?}");
 }
 
 #[test]
-fn a_window_of_gigabytes_comes_down_without_overflow() {
-    // 40,000 segments of 64 kB: products of byte counts exceed 32 bits by far.
+fn a_window_of_gigabytes_is_reduced_without_overflow() {
+    // 40,000 segments of 64 kB: products of byte counts far exceed 32 bits.
     for reduction in ["at-once", "prr", "rate-halving"] {
         let settings = json!({
             "connection": { "mss": "65000B" }, "receiver": { "delayed_ack": "off", "window": 100_000 },
@@ -321,8 +322,8 @@ fn a_window_of_gigabytes_comes_down_without_overflow() {
 
 #[test]
 fn a_probe_repairs_a_lost_tail_in_two_round_trips() {
-    // RFC 8985, section 7: two SRTT after the last acknowledgement; what was sent before the probe and is not
-    // SACKed with it is lost.
+    // RFC 8985, section 7: two SRTT after the last acknowledgement; data sent before the probe and not SACKed with it
+    // is lost.
     let pair = exchange(with("rack"), 10, &["> 8", "> 9", "> 10 FIN"]);
     assert_part(
         &pair,
@@ -340,9 +341,9 @@ fn a_probe_repairs_a_lost_tail_in_two_round_trips() {
 }
 
 #[test]
-fn a_probe_that_is_answered_late_makes_up_for_no_other() {
-    // RFC 8985, section 7.3: one probe at a time. The next would leave two SRTT after 450 ms, but 3, sent again
-    // as a probe, is answered at 750 ms only. So the timer repairs the tail.
+fn a_late_acknowledgement_of_a_probe_drops_the_next_probe() {
+    // RFC 8985, section 7.3: one probe at a time. The next would be sent two SRTT after 450 ms, but 3, retransmitted as
+    // a probe, is acknowledged only at 750 ms. Therefore the timer repairs the tail.
     let path = Path::default().and_delaying(&["< ack 2", "< ack 3", "< ack 3"], 250);
     let pair = Pair::new(with("rack"))
         .plan(Client, When::At(0), Act::Write(3 * MSS))
@@ -366,7 +367,7 @@ fn a_probe_that_is_answered_late_makes_up_for_no_other() {
 
 #[test]
 fn rack_tolerates_reordering_that_counting_takes_for_loss() {
-    // The first of ten comes 10 ms late, behind the nine others.
+    // The first of ten arrives 10 ms late, after the nine others.
     let late = |settings| transfer(settings, 60, Path::default().and_delaying(&["> 11"], 10));
     let counting = late(with("sack"));
     assert_eq!(counting.client().counts().retransmitted, 1);
@@ -384,8 +385,8 @@ fn a_transfer_without_data_needs_no_recovery() {
 }
 
 #[test]
-fn a_time_out_keeps_or_forgets_what_sack_told() {
-    // After the time-out the receiver tells of its last three blocks again, 10, 8 and 6, but not of 4.
+fn a_timeout_keeps_or_clears_the_sack_scoreboard() {
+    // After the timeout the receiver reports its last three blocks again, 10, 8 and 6, but not 4.
     for (word, again) in
         [("kept", vec!["1", "3", "5", "7", "9"]), ("forgotten", vec!["1", "3", "4", "5", "7", "9"])]
     {
@@ -403,7 +404,7 @@ fn a_time_out_keeps_or_forgets_what_sack_told() {
 fn a_retransmission_is_not_timed_in_recovery() {
     for recovery in ALL {
         for samples in ["window", "segment"] {
-            // 11 is the segment that is timed in the second round.
+            // 11 is the measured segment of the second round.
             let settings = rfc(json!({ "recovery": { "kind": recovery }, "rto": { "samples": samples } }));
             let pair = exchange(settings, 40, &["> 11"]);
             assert_eq!(pair.client().srtt(), Some(Span::from_millis(100)), "{recovery} {samples}");
@@ -411,7 +412,7 @@ fn a_retransmission_is_not_timed_in_recovery() {
     }
     for recovery in ALL {
         for samples in ["window", "segment"] {
-            // The first of ten comes 60 ms late, and is answered 60 ms after it was sent again.
+            // The first of ten arrives 60 ms late, and is acknowledged 60 ms after its retransmission.
             let settings = rfc(json!({
                 "recovery": { "kind": recovery, "dupthresh": 2 }, "rto": { "samples": samples },
             }));

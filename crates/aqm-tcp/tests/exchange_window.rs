@@ -1,32 +1,32 @@
-//! What losses, marks, time-outs and pauses leave of the window, clock moved by hand.
+//! Effects of losses, marks, timeouts and idle periods on the window, with a manual clock.
 //!
-//! The path takes 50 ms each way and no time for transmission, so a first window leaves at 100 ms and is answered
-//! at 200 ms. Acknowledgements do not wait.
+//! The path has a delay of 50 ms in each direction and no transmission time, so that the initial window is sent at 100
+//! ms and acknowledged at 200 ms. Acknowledgements are immediate.
 
 use crate::pair::*;
 use serde_json::{Value, json};
 
-/// The window and `ssthresh` of the client.
+/// Returns the client's window and `ssthresh`.
 fn window(pair: &Pair) -> (f64, f64) {
     (pair.client().cwnd(), pair.client().ssthresh())
 }
 
-/// Sends without end until `millis`, over `path`.
+/// Sends without limit until `millis`, over `path`.
 fn endless(settings: Value, millis: u64, mut path: Path) -> Pair {
     let mut pair = Pair::endless(settings);
     pair.run(at(millis), &mut |sent| path.fate(sent));
     pair
 }
 
-/// How many segments of new data tell that the window was reduced.
+/// Returns the number of new data segments with CWR.
 fn reports(pair: &Pair) -> usize {
     pair.log.iter().filter(|line| line.contains("CWR ECT") && !line.contains("SYN")).count()
 }
 
 #[test]
-fn newreno_leaves_its_recovery_with_what_is_in_flight_and_a_segment() {
-    // RFC 6582, 3.2, step 3: min (ssthresh, max(FlightSize, SMSS) + SMSS), or ssthresh. Of ten segments nothing is
-    // in flight at the end; of fourteen, 13 and 14 are.
+fn newreno_ends_its_recovery_with_the_flight_and_one_segment() {
+    // RFC 6582, 3.2, step 3: min (ssthresh, max(FlightSize, SMSS) + SMSS), or ssthresh. Of ten segments none is in
+    // flight at the end; of fourteen, 13 and 14 are.
     for (exit_window, segments, left) in
         [("flight", 10, 2.0), ("flight", 14, 3.0), ("ssthresh", 10, 5.0), ("ssthresh", 14, 5.0)]
     {
@@ -40,9 +40,9 @@ fn newreno_leaves_its_recovery_with_what_is_in_flight_and_a_segment() {
 }
 
 #[test]
-fn newreno_may_leave_its_recovery_with_what_partial_acknowledgements_left() {
-    // Seven duplicates open the window by 7, the partial acknowledgement of 1 and 2 leaves 6 of them. That of 3 to 9
-    // takes 7, one of them from the window itself.
+fn newreno_may_end_its_recovery_with_the_deflated_window() {
+    // Seven duplicates open the window by 7; the partial acknowledgement of 1 and 2 leaves 6 of them. That of 3 to 9
+    // removes 7, one of them from the window itself.
     let settings = json!({
         "connection": { "close": "none" },
         "recovery": { "kind": "newreno", "exit_window": "deflated" },
@@ -52,13 +52,13 @@ fn newreno_may_leave_its_recovery_with_what_partial_acknowledgements_left() {
 }
 
 #[test]
-fn a_reduction_of_any_cause_is_told_with_the_next_new_data() {
+fn a_reduction_of_any_cause_is_reported_with_the_next_new_data() {
     // RFC 3168, 6.1.2: "When an ECN-Capable TCP sender reduces its congestion window for any reason (because of a
     // retransmit timeout, a Fast Retransmit, or in response to an ECN Notification), the TCP sender sets the CWR flag
     // in the TCP header of the first new data packet sent after the window reduction."
     let all = ["> 1", "> 2", "> 3", "> 4", "> 5", "> 6", "> 7", "> 8"];
     for recovery in ["tahoe", "reno", "newreno", "sack", "rack"] {
-        for (cause, lost) in [("a loss", &["> 2"][..]), ("a time-out", &all)] {
+        for (cause, lost) in [("a loss", &["> 2"][..]), ("a timeout", &all)] {
             let settings = json!({
                 "ecn": { "mode": "on" }, "cwnd": { "initial": 8 }, "recovery": { "kind": recovery },
             });
@@ -69,7 +69,7 @@ fn a_reduction_of_any_cause_is_told_with_the_next_new_data() {
 }
 
 #[test]
-fn a_mark_after_a_repaired_loss_is_answered() {
+fn a_mark_after_a_repaired_loss_reduces_the_window() {
     for (lost, timeouts) in [(&["> 2"][..], 0), (&["> 2", "> 2 again"], 1)] {
         let settings = json!({ "ecn": { "mode": "on" }, "cwnd": { "initial": 8 } });
         let pair = transfer(rfc(settings), 60, Path::losing(lost).and_marking(&["> 50"]));
@@ -79,9 +79,9 @@ fn a_mark_after_a_repaired_loss_is_answered() {
 }
 
 #[test]
-fn what_is_halved_is_the_flight_the_window_or_the_pipe() {
-    // Limited transmit has sent 11 and 12 when the third duplicate comes: a flight of 10 without them, and in the
-    // pipe all of the 12 but three that arrived and one that is lost.
+fn a_loss_halves_the_flight_the_window_or_the_pipe() {
+    // Limited transmit has sent 11 and 12 when the third duplicate arrives: a flight of 10 without them, and in the
+    // pipe the 12 segments except three that arrived and one that is lost.
     for (basis, limit, ssthresh) in
         [("flight-size", 20, 5.0), ("window", 20, 5.0), ("window", 9, 4.5), ("pipe", 20, 4.0)]
     {
@@ -95,7 +95,7 @@ fn what_is_halved_is_the_flight_the_window_or_the_pipe() {
 }
 
 #[test]
-fn ssthresh_holds_when_a_segment_times_out_again() {
+fn ssthresh_is_constant_at_a_repeated_timeout() {
     // RFC 5681, 3.1: if the segment "has already been retransmitted by way of the retransmission timer at least
     // once, the value of ssthresh is held constant".
     for (repeated, ssthresh) in [("holds", 5.0), ("holds-in-recovery", 5.0), ("halves", 2.0)] {
@@ -109,7 +109,7 @@ fn ssthresh_holds_when_a_segment_times_out_again() {
 }
 
 #[test]
-fn a_time_out_in_fast_recovery_halves_again_unless_told_otherwise() {
+fn a_timeout_in_fast_recovery_halves_again_by_default() {
     for (repeated, ssthresh) in [("holds", 2.5), ("holds-in-recovery", 5.0)] {
         let settings = json!({ "cwnd": { "repeated_timeout": repeated, "reduction_basis": "window" } });
         let pair = endless(rfc(settings), 1250, Path::losing(&["> 1", "> 1 again"]));
@@ -118,9 +118,9 @@ fn a_time_out_in_fast_recovery_halves_again_unless_told_otherwise() {
 }
 
 #[test]
-fn a_time_out_that_spares_the_newest_leaves_a_segment_more_than_those() {
-    // Linux, `tcp_enter_loss`: the window is a segment more than what is still in the network. Segments 6 and 7 and
-    // their probe are lost; what leaves 50 ms before the time-out, half a round trip, is not held for lost.
+fn a_timeout_that_excludes_the_newest_segments_leaves_a_window_of_one_more() {
+    // Linux, `tcp_enter_loss`: the window is a segment more than the data still in the network. Segments 6 and 7 and
+    // their probe are lost; data sent 50 ms before the timeout, half a round trip, is not considered lost.
     for (newest, left) in [(0, 1.0), (1, 2.0), (3, 4.0)] {
         let settings = json!({
             "recovery": { "kind": "rack", "timeout_loses": "late" }, "cwnd": { "idle_restart": "off" },
@@ -137,9 +137,9 @@ fn a_time_out_that_spares_the_newest_leaves_a_segment_more_than_those() {
 }
 
 #[test]
-fn in_ns_2_s_full_tcp_a_time_out_halves_what_duplicates_opened_too() {
-    // The third duplicate leaves 10 of a window of 20 and opens it by 3, each further one by 1. Half of it, rounded
-    // down, or half of what the receiver takes, is `ssthresh` after the time-out.
+fn in_ns_2_s_full_tcp_a_timeout_halves_what_duplicates_opened_too() {
+    // The third duplicate leaves 10 of a window of 20 and opens it by 3, each further one by 1. Half of this, rounded
+    // down, or half of the receiver's window, is `ssthresh` after the timeout.
     for (arriving, limit, ssthresh) in [(20, 1000, 14.0), (20, 24, 12.0), (4, 1000, 6.0)] {
         let settings = json!({ "cwnd": { "initial": 20 }, "receiver": { "window": limit } });
         let mut pair = Pair::endless(full_tcp(settings));
@@ -151,8 +151,8 @@ fn in_ns_2_s_full_tcp_a_time_out_halves_what_duplicates_opened_too() {
 }
 
 #[test]
-fn in_ns_2_s_full_tcp_a_time_out_after_a_mark_leaves_ssthresh_alone() {
-    // A mark halves a window of 8, or of 1; the time-out after it leaves a window of 1 of either.
+fn in_ns_2_s_full_tcp_a_timeout_after_a_mark_leaves_ssthresh_alone() {
+    // A mark halves a window of 8, or of 1; the timeout after it leaves a window of 1 of both.
     for (initial, marked, ssthresh) in [(8, 4.0, 4.0), (1, 0.5, 2.0)] {
         let settings = json!({
             "ecn": { "mode": "on" }, "cwnd": { "initial": initial, "idle_restart": "off" },
@@ -168,7 +168,7 @@ fn in_ns_2_s_full_tcp_a_time_out_after_a_mark_leaves_ssthresh_alone() {
 }
 
 #[test]
-fn in_ns_2_s_full_tcp_a_mark_echoed_after_a_time_out_counts() {
+fn in_ns_2_s_full_tcp_a_mark_echoed_after_a_timeout_counts() {
     let settings = json!({ "ecn": { "mode": "on" }, "cwnd": { "initial": 8 } });
     let mut pair = Pair::endless(full_tcp(settings));
     pair.run(at(101), &mut losing(Sent::has_data));
@@ -179,9 +179,10 @@ fn in_ns_2_s_full_tcp_a_mark_echoed_after_a_time_out_counts() {
 }
 
 #[test]
-fn in_ns_2_s_full_tcp_what_duplicates_open_after_a_time_out_stays() {
-    // All duplicates come between the time-out at 400 ms and its answer; those after the third open the window of 1:
-    // nine of them by 6, of which `ssthresh` leaves 4, five by 2. The answer opens it as any other.
+fn in_ns_2_s_full_tcp_duplicates_after_a_timeout_open_the_window_permanently() {
+    // All duplicates arrive between the timeout at 400 ms and the acknowledgement of its retransmission. Those after
+    // the third open the window of 1: nine of them by 6, of which `ssthresh` leaves 4, five by 2. The acknowledgement
+    // opens the window like any other.
     for (initial, arriving, expected) in [(10, 10, 5.0 + 1.0 / 5.0), (20, 6, 1.0 + 2.0 + 1.0)] {
         let settings = json!({ "cwnd": { "initial": initial } });
         let duplicates = vec!["< ack 0"; arriving - 1];
@@ -207,8 +208,8 @@ fn in_ns_2_s_full_tcp_a_loss_halves_a_window_that_a_mark_halved() {
 }
 
 #[test]
-fn in_ns_2_s_full_tcp_an_answer_later_than_a_time_out_ends_a_pause() {
-    // After ten round trips of 100 ms the time-out without its minimum of 200 ms is below 160 ms.
+fn in_ns_2_s_full_tcp_an_acknowledgement_later_than_a_timeout_ends_an_idle_period() {
+    // After ten round trips of 100 ms the timeout without its minimum of 200 ms is below 160 ms.
     for (late, expected) in [(0, 9.0), (60, 2.0)] {
         let settings = json!({
             "cwnd": { "initial": 2 }, "receiver": { "window": 4 }, "connection": { "close": "none" },
@@ -221,8 +222,8 @@ fn in_ns_2_s_full_tcp_an_answer_later_than_a_time_out_ends_a_pause() {
 
 #[test]
 fn a_probe_that_repaired_a_loss_reduces_the_window_once_more_data_shows_it() {
-    // RFC 8985, 7.4.2: data beyond the probe is acknowledged, and no D-SACK says that the probe came twice. Linux
-    // then reduces the window and goes on; CUBIC leaves 0.7 of 20 segments.
+    // RFC 8985, 7.4.2: data beyond the probe is acknowledged, and no D-SACK reports that the probe arrived twice. Linux
+    // then reduces the window and continues; CUBIC leaves 0.7 of 20 segments.
     let settings = json!({
         "profile": "linux-6", "connection": { "mss": "1000B" }, "ecn": { "mode": "on" },
     });
@@ -241,9 +242,9 @@ fn a_probe_that_repaired_a_loss_reduces_the_window_once_more_data_shows_it() {
 }
 
 #[test]
-fn d_sack_takes_a_needless_reduction_back() {
-    // RFC 3708, section 3: all that was sent again had arrived before. Linux, `tcp_current_ssthresh`: `ssthresh` is
-    // at least three quarters of the window then, here of 10. Nothing else comes with the D-SACK.
+fn d_sack_undoes_an_unnecessary_reduction() {
+    // RFC 3708, section 3: all retransmitted data had already arrived. Linux, `tcp_current_ssthresh`: `ssthresh` is at
+    // least three quarters of the window at that time, here 10. The D-SACK reports nothing else.
     for (undo, expected) in [("off", (5.0, 5.0)), ("dsack", (10.0, 7.0))] {
         let settings = json!({
             "recovery": { "kind": "sack", "undo": undo, "limited_transmit": "off" },
@@ -257,9 +258,9 @@ fn d_sack_takes_a_needless_reduction_back() {
 }
 
 #[test]
-fn f_rto_takes_a_spurious_time_out_back_and_those_before_it() {
-    // RFC 5682, 3.1: the acknowledgement of a segment that was sent once, before the time-out, shows that it was
-    // spurious. Only the first two of ten segments arrive, late; the reduction is that of the first time-out.
+fn f_rto_undoes_a_spurious_timeout_and_its_predecessors() {
+    // RFC 5682, 3.1: the acknowledgement of a segment that was sent once, before the timeout, shows that the timeout
+    // was spurious. Only the first two of ten segments arrive, late; the reduction is that of the first timeout.
     for (frto, expected) in [("off", (3.0, 5.0)), ("on", (10.0, 12.0))] {
         for (late, timeouts) in [(1500, 1), (3500, 2)] {
             let lost = ["> 3", "> 4", "> 5", "> 6", "> 7", "> 8", "> 9", "> 10", "> 1 again", "> 1 again"];
@@ -271,15 +272,16 @@ fn f_rto_takes_a_spurious_time_out_back_and_those_before_it() {
             pair.run(at(late + 199), &mut |sent| path.fate(sent));
             assert_eq!((pair.client().counts().timeouts, window(&pair)), (timeouts, (1.0, 5.0)), "{frto}");
             pair.run(at(late + 201), &mut |sent| path.fate(sent));
-            assert_eq!(window(&pair), expected, "{frto}, after {timeouts} time-outs");
+            assert_eq!(window(&pair), expected, "{frto}, after {timeouts} timeouts");
         }
     }
 }
 
 #[test]
-fn a_loss_that_the_timer_of_reordering_finds_reduces_the_window() {
-    // RFC 8985, 6.2, steps 4 and 5. Segment 1 came late, so a quarter of the round trip is waited for 12 once those
-    // behind it have arrived. By then 22 to 32 are in flight beside those that SACK covers and 12: 21 in all.
+fn a_loss_detected_by_the_reordering_timer_reduces_the_window() {
+    // RFC 8985, 6.2, steps 4 and 5. Segment 1 arrived late, so that 12 may be late by a quarter of the round trip after
+    // the segments behind it have arrived. By then 22 to 32 are in flight in addition to the SACKed segments and 12: 21
+    // in total.
     let settings = json!({ "recovery": { "kind": "rack", "dupthresh": 100 } });
     let path = Path::losing(&["> 12"]).and_delaying(&["> 1"], 10);
     let pair = endless(rfc(settings), 340, path);
@@ -288,10 +290,10 @@ fn a_loss_that_the_timer_of_reordering_finds_reduces_the_window() {
 }
 
 #[test]
-fn a_partial_acknowledgement_deflates_the_window_that_is_told() {
-    // RFC 6582, 3.2, step 3: "deflate the congestion window by the amount of new data acknowledged" and "add back
-    // SMSS bytes". Three duplicates open the window by 3, and four segments are acknowledged: 5 + 3 - 4 + 1, of
-    // which 1 is still by duplicates.
+fn a_partial_acknowledgement_deflates_the_reported_window() {
+    // RFC 6582, 3.2, step 3: "deflate the congestion window by the amount of new data acknowledged" and "add back SMSS
+    // bytes". Three duplicates open the window by 3, and four segments are acknowledged: 5 + 3 - 4 + 1, of which
+    // duplicates still contribute 1.
     let settings = json!({ "recovery": { "kind": "newreno" } });
     let mut pair = Pair::new(rfc(settings)).plan(Client, When::At(0), Act::Write(10 * MSS));
     let mut path = Path::losing(&["> 1", "> 5", "> 6", "> 7", "> 8", "> 9", "> 10"]);

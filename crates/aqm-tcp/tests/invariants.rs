@@ -1,8 +1,8 @@
-//! What holds on every path, however it loses, delays, reorders, doubles and marks, whatever the settings.
+//! Invariants on every path, with any losses, delays, reordering, duplicates and marks, and any settings.
 //!
-//! `AQM_FUZZ_CASES` sets the number of random connections; then the seed is a fresh one, or that of
-//! `AQM_FUZZ_SEED`. A failure names its seed, the command that repeats it, and the smallest connection found
-//! that fails too. The file is long because the judge, the path and the generator belong together.
+//! `AQM_FUZZ_CASES` sets the number of random connections; the seed is then random, or that of `AQM_FUZZ_SEED`. A
+//! failure reports its seed, the command that repeats it, and the smallest failing connection found. The file is long
+//! because the checks, the path and the generator belong together.
 
 use crate::pair;
 use std::cell::Cell;
@@ -16,21 +16,21 @@ use aqm_tcp::config::ecn::{EcnMode, MarkResponse};
 use aqm_tcp::config::recovery::RecoveryKind;
 use aqm_tcp::config::sack::Pipe;
 use aqm_tcp::congestion_control::Control;
-use aqm_tcp::{Config, Endpoint, Flags, GaveUp};
+use aqm_tcp::{Config, Endpoint, FailureReason, Flags};
 use proptest::prelude::*;
 use proptest::test_runner::{RngSeed, TestError, TestRunner};
 use serde_json::{Value, json};
 
-/// Connections in a run of the tests.
+/// Number of connections in a test run.
 const CASES: u32 = 20_000;
 const SEED: u64 = 7;
-/// No connection of these lengths takes more steps, however bad the path.
+/// Maximum number of steps of a connection of these lengths on any path.
 const MOST_STEPS: u32 = 1_000_000;
-/// Long enough for every connection that ends at all.
+/// Long enough for every connection that ends.
 const END: Instant = Instant::from_nanos(1 << 62);
 const MSS: u64 = 100;
 
-/// Parameters and the words they may take; half of the time a parameter stays as the profile has it.
+/// Parameters and their possible values; with probability one half a parameter keeps the profile's value.
 const CHOICES: &[(&str, &[&str])] = &[
     ("recovery.kind", &["tahoe", "reno", "newreno", "sack", "rack"]),
     ("sack.pipe", &["counted", "ns-2-full", "scoreboard"]),
@@ -64,20 +64,20 @@ const CHOICES: &[(&str, &[&str])] = &[
     ("cwnd.idle_restart", &["off", "initial-window", "one-segment", "to-initial-window"]),
 ];
 
-/// How bad a path is.
+/// Faults of a path.
 #[derive(Debug, Clone)]
 struct Path {
     seed: u64,
-    /// In hundredths, by the side that sends.
+    /// Probability in percent, by sender.
     loss: [u64; 2],
     doubling: u64,
     marking: u64,
-    /// Greatest extra delay, in milliseconds.
+    /// Maximum extra delay, in milliseconds.
     jitter: u64,
 }
 
 impl Path {
-    /// Draws what becomes of a segment.
+    /// Draws the fate of a segment.
     fn fate(&self, sent: &Sent, rng: &mut Rng) -> Vec<Copy> {
         let lost = rng.below(100) < self.loss[sent.from as usize];
         let doubled = rng.below(100) < self.doubling;
@@ -90,19 +90,19 @@ impl Path {
     }
 }
 
-/// Who writes what, and when.
+/// Writers and their times.
 #[derive(Debug, Clone)]
 enum Script {
-    /// One end writes, then closes.
+    /// One endpoint writes, then closes.
     OneWay(Side, u64),
-    /// Both write at once, and close.
+    /// Both endpoints write at once, and close.
     Both(u64, u64),
-    /// Requests and their responses, at least this many milliseconds apart.
+    /// Requests and their responses, at least this number of milliseconds apart.
     Exchanges(Vec<(u64, u64)>),
 }
 
 impl Script {
-    /// Plans it. An end closes when nobody has more to write that depends on it.
+    /// Plans the writes. An endpoint closes when no pending write depends on it.
     fn plan(&self, mut pair: Pair) -> Pair {
         let both_close = pair.configs[0].connection.close == Close::None;
         match self {
@@ -160,7 +160,7 @@ fn scripts() -> impl Strategy<Value = Script> {
     ]
 }
 
-/// Settings of both ends that make sense together.
+/// Settings of both endpoints that are compatible.
 fn settings() -> impl Strategy<Value = [Value; 2]> {
     let profiles: Vec<&str> = aqm_tcp::profiles().iter().map(|profile| profile.name).collect();
     let sizes = (1..40u64, 1..20u64, 1..6u64, 0..10u64, 1..8u64, 3..16u64);
@@ -209,7 +209,7 @@ fn cases() -> impl Strategy<Value = Case> {
     (settings(), paths(), scripts()).prop_map(|(settings, path, script)| Case { settings, path, script })
 }
 
-/// Ranges of numbers.
+/// Ranges of sequence numbers.
 #[derive(Default)]
 struct Ranges(Vec<(u64, u64)>);
 
@@ -225,47 +225,47 @@ impl Ranges {
         self.0.push((from, to));
     }
 
-    /// How many of `from` to `to` they cover.
+    /// Returns the number of sequence numbers from `from` to `to` that they cover.
     fn within(&self, from: u64, to: u64) -> u64 {
         self.0.iter().map(|range| range.1.min(to).saturating_sub(range.0.max(from))).sum()
     }
 }
 
-/// What is watched of an end.
+/// Observed state of an endpoint.
 #[derive(Default)]
 struct Watch {
-    /// The end of all it has sent.
+    /// End of all sent data.
     sent: u64,
-    /// The end of all that is acknowledged to it.
+    /// End of all its acknowledged data.
     acked: u64,
     segments: u64,
     again: u64,
     pure_acks: u64,
     acknowledged: u64,
     received: u64,
-    /// What it has learnt from SACK.
+    /// Data reported to it by SACK.
     sacked: Ranges,
-    /// What has arrived at it, FINs included.
+    /// Data that has arrived, including FINs.
     arrived: Ranges,
-    /// What it has reported in this step to have arrived.
+    /// Data that it newly reported in this step.
     claims: Vec<(u64, u64)>,
-    /// It sent new data in this step.
+    /// Whether it sent new data in this step.
     is_new: bool,
-    /// Everything up to here had been sent at its last time-out.
+    /// End of the data sent at its last timeout.
     timed_out_at: u64,
     timeouts: u32,
     fast_retransmits: u32,
     mark_reductions: u32,
-    /// Everything up to here had been sent at its last fast retransmit, or below here at a mark.
+    /// End of the data sent at its last fast retransmit, or one byte less at a mark.
     recovers_to: u64,
-    /// Window and segments in flight after the last step, and the larger before the last of these.
+    /// Window and segments in flight after the last step, and the larger window before the last of these.
     window: u64,
     flight: u64,
     before: u64,
 }
 
 impl Watch {
-    /// A segment leaves this end.
+    /// Checks a segment sent by this endpoint.
     fn sends(&mut self, sent: &Sent, agreed: bool, config: &Config) {
         let segment = &sent.segment;
         let flags = segment.flags;
@@ -280,7 +280,7 @@ impl Watch {
             return;
         }
         assert!(segment.len <= MSS as u32);
-        assert!(segment.ack >= self.acknowledged, "an acknowledgement goes back");
+        assert!(segment.ack >= self.acknowledged, "an acknowledgement decreased");
         self.acknowledged = segment.ack;
         self.claims.push((0, segment.ack));
         self.claims.extend(segment.sacks.ranges(segment.ack));
@@ -288,14 +288,14 @@ impl Watch {
             self.pure_acks += 1;
             return;
         }
-        assert_eq!(again, segment.seq < self.sent, "new, or sent again");
+        assert_eq!(again, segment.seq < self.sent, "either new or a retransmission");
         self.segments += 1;
         self.again += u64::from(again);
         self.is_new |= segment.end() > self.sent;
         self.sent = self.sent.max(segment.end());
     }
 
-    /// A segment arrived at this end.
+    /// Records a segment that arrived at this endpoint.
     fn hears(&mut self, segment: &aqm_tcp::Segment) {
         self.acked = self.acked.max(segment.ack);
         if segment.end() > segment.seq {
@@ -306,13 +306,13 @@ impl Watch {
         }
     }
 
-    /// What a step did to this end.
+    /// Checks the effects of a step on this endpoint.
     fn check(&mut self, end: &Endpoint, config: &aqm_tcp::Config) {
-        assert!(end.received() >= self.received, "delivery goes back");
+        assert!(end.received() >= self.received, "delivery decreased");
         self.received = end.received();
         assert_eq!(self.arrived.within(0, self.received), self.received, "delivered before it arrived");
         for (from, to) in self.claims.drain(..) {
-            assert_eq!(self.arrived.within(from, to), to - from, "it tells of what has not arrived");
+            assert_eq!(self.arrived.within(from, to), to - from, "SACK reports data that has not arrived");
         }
         assert!(end.in_flight() <= config.receiver.window * MSS + 1, "beyond the receiver's window");
         let counts = end.counts();
@@ -326,7 +326,7 @@ impl Watch {
         }
         if counts.mark_reductions > self.mark_reductions {
             self.mark_reductions = counts.mark_reductions;
-            // Until more than what had been sent is acknowledged.
+            // Until more than the data sent before is acknowledged.
             self.recovers_to = self.sent + 1;
             self.before = self.window.max(self.flight);
         }
@@ -336,50 +336,50 @@ impl Watch {
         }
     }
 
-    /// New data left: does the congestion window allow what is in flight?
+    /// Checks after new data was sent that the congestion window permits the data in flight.
     fn check_window(&self, end: &Endpoint, config: &aqm_tcp::Config) {
         let window = (end.cwnd() as u64).max(1);
         let in_flight = end.in_flight();
         let (allowed, used) = match config.recovery.kind {
-            // Each duplicate adds a segment: by limited transmit, or as it inflates the window.
+            // Each duplicate adds a segment: by limited transmit, or by inflating the window.
             RecoveryKind::Tahoe | RecoveryKind::Reno | RecoveryKind::NewReno => {
                 (window + u64::from(end.dupacks()), in_flight)
             }
-            // An estimate in recovery; there the receiver's window is the only bound.
+            // An estimate in recovery, in which the receiver's window is the only limit.
             RecoveryKind::Sack if config.sack.pipe != Pipe::Scoreboard => {
                 if self.acked < self.recovers_to.max(self.timed_out_at) {
                     return;
                 }
                 (window + u64::from(end.dupacks()), in_flight)
             }
-            // What was lost again since a time-out waits, and counts as out of the network.
+            // Data lost again since a timeout waits, and does not count as in the network.
             _ if self.acked < self.timed_out_at => return,
-            // Holes go first, so new data means that what is in flight and not SACKed is in the network.
-            // The window may come down by degrees, which are rounded up to a segment.
+            // Holes are sent first, so that after new data, all data in flight and not SACKed is in the network. A
+            // gradual reduction of the window is rounded up to a segment.
             _ => {
                 let gradual = if self.acked < self.recovers_to { self.before } else { 0 };
                 (window.max(gradual) + 1, in_flight - self.sacked.within(self.acked, self.sent))
             }
         };
-        // What is left of a segment may overshoot.
+        // The rest of a segment may exceed the window.
         let used = used / MSS;
         assert!(used <= allowed, "up to {}: {used} segments in the network, {allowed} allowed", self.sent);
     }
 }
 
 impl Case {
-    /// The connection, not yet opened, and the chance that its path draws from.
+    /// Returns the unopened connection, and the random numbers of its path.
     fn begin(&self) -> (Pair, Rng) {
         let [client, server] = self.settings.clone();
         let mut pair = Pair::between(client, server);
         let streams = Streams::new(self.path.seed);
         let chance = |side| streams.named("overhead", side as u64);
         pair.ends =
-            [Client, Server].map(|side| pair.tcp[side as usize].endpoint().with_chance(|| chance(side)));
+            [Client, Server].map(|side| pair.tcp[side as usize].endpoint().with_random(|| chance(side)));
         (self.script.plan(pair), streams.named("path", 0))
     }
 
-    /// Everything that is sent, up to where it fails.
+    /// Returns all segments sent, up to a failure.
     fn log(&self) -> String {
         let (mut pair, mut rng) = self.begin();
         _ = catch_unwind(AssertUnwindSafe(|| {
@@ -391,7 +391,7 @@ impl Case {
     }
 }
 
-/// Runs it and checks everything; whether an end gave up.
+/// Runs the connection and checks everything. Returns whether an endpoint gave up.
 fn check(case: &Case) -> bool {
     let (mut pair, mut rng) = case.begin();
     pair.logs = false;
@@ -408,7 +408,7 @@ fn check(case: &Case) -> bool {
             watches[to as usize].hears(&segment);
         }
         for (side, watch) in watches.iter_mut().enumerate() {
-            // A probe may leave whatever the window (RFC 8985, 7.3).
+            // A probe is sent regardless of the window (RFC 8985, 7.3).
             let probes = pair.arrived.is_none() && pair.configs[side].recovery.kind == RecoveryKind::Rack;
             watch.is_new &= !probes;
             watch.check(&pair.ends[side], &pair.configs[side]);
@@ -419,38 +419,42 @@ fn check(case: &Case) -> bool {
             );
         }
         steps += 1;
-        assert!(steps < MOST_STEPS, "it never ends");
+        assert!(steps < MOST_STEPS, "the connection does not end");
     }
     check_end(&mut pair, &watches)
 }
 
-/// Nothing is left to happen: how did it end? Whether an end gave up.
+/// Checks the end of the run, when no event is left. Returns whether an endpoint gave up.
 fn check_end(pair: &mut Pair, watches: &[Watch; 2]) -> bool {
     let gave_up = pair.ends.iter().any(|end| end.gave_up().is_some());
     for (side, watch) in watches.iter().enumerate() {
         let end = &pair.ends[side];
         assert!(!(end.is_done() && end.gave_up().is_some()));
-        assert!(end.is_done() || gave_up, "neither done nor given up");
+        assert!(end.is_done() || gave_up, "neither finished nor given up");
         if end.is_done() {
-            assert_eq!(pair.ends[1 - side].received(), pair.written[side], "done, and not all has arrived");
+            assert_eq!(
+                pair.ends[1 - side].received(),
+                pair.written[side],
+                "finished, but not all data has arrived"
+            );
         }
         let counts = end.counts();
         let config = &pair.configs[side];
         let limit = match end.gave_up() {
-            Some(GaveUp::NoAnswer) => config.connection.max_syn_retries,
-            Some(GaveUp::NoProgress) => config.connection.max_retries,
+            Some(FailureReason::NoAnswer) => config.connection.max_syn_retries,
+            Some(FailureReason::NoProgress) => config.connection.max_retries,
             None => Some(0),
         };
         let tried = limit.is_some_and(|limit| end.gave_up().is_none() || counts.timeouts > limit);
         assert!(tried, "given up before the limit");
-        // SYNs are segments sent, too.
+        // SYNs count as segments sent.
         assert!(counts.segments_sent >= watch.segments);
         assert_eq!((counts.acks_sent, u64::from(counts.retransmitted)), (watch.pure_acks, watch.again));
-        assert_eq!(end.poll_timeout(), None, "a timer is left");
+        assert_eq!(end.poll_timeout(), None, "a timer is still running");
     }
     for end in &mut pair.ends {
         end.on_timer(END);
-        assert!(end.poll_transmit(END).is_none(), "it sends after the end");
+        assert!(end.poll_transmit(END).is_none(), "the endpoint sends after the end");
     }
     gave_up
 }

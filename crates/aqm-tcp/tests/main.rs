@@ -1,4 +1,4 @@
-//! All tests of the crate from outside, in one program: it is linked once.
+//! All external tests of the crate, in one program so that they are linked once.
 
 mod congestion_control;
 mod exchange;

@@ -1,12 +1,11 @@
-//! One TCP flow over a full drop-tail queue, event by event as ns-2.35 ran it: Tahoe, Reno, NewReno, SACK.
+//! One TCP flow through a full drop-tail queue, compared event by event with ns-2.35: Tahoe, Reno, NewReno, SACK.
 //!
-//! src -- 10 Mb/s, 1 ms -- r1 -- 1 Mb/s, 20 ms, drop-tail -- r2 -- 10 Mb/s, 1 ms -- dst; 960 bytes of
-//! payload and 40 of header, acknowledgements of 40, receiver's window 10000 segments, 15 seconds.
-//! `micro/` holds what ns-2 traced, with the same script for all of its agents (`TCP`, `TCP/Reno`,
-//! `TCP/Newreno`; `TCP/Sack1` with `TCPSink/Sack1`): at the bottleneck what comes, is dropped and arrives
-//! behind it (ns-2 calls `enqueue` also what it drops next), acknowledgements at the sender, and the
-//! sender's variables whenever they change (times in units of 10 microseconds, since ns-2 prints no more
-//! digits). Sequence numbers are segments, 0 is the SYN.
+//! src -- 10 Mb/s, 1 ms -- r1 -- 1 Mb/s, 20 ms, drop-tail -- r2 -- 10 Mb/s, 1 ms -- dst; 960 bytes of payload and 40 of
+//! header, acknowledgements of 40 bytes, a receive window of 10000 segments, 15 seconds. `micro/` contains ns-2's
+//! traces, made with one script for all agents (`TCP`, `TCP/Reno`, `TCP/Newreno`; `TCP/Sack1` with `TCPSink/Sack1`):
+//! the arrivals, drops and departures at the bottleneck (ns-2 also reports `enqueue` for a packet that it drops next),
+//! acknowledgements at the sender, and the sender's variables at each change (times in units of 10 microseconds,
+//! because ns-2 prints no more digits). Sequence numbers are segments; 0 is the SYN.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap, VecDeque};
@@ -19,18 +18,18 @@ use serde_json::{Value, json};
 const MSS: u64 = 960;
 const END: Instant = Instant::from_nanos(15_000_000_000);
 
-/// ns-2 draws the phase of the sender's clock at random; all of its runs drew this.
+/// ns-2 draws the phase of the sender's clock at random; all of its runs drew this value.
 const TICK_PHASE: &str = "4507785ns";
 
 /// A run of ns-2.
 struct Case {
-    /// What differs from the profile `ns-2.35`.
+    /// Differences from the profile `ns-2.35`.
     recovery: fn() -> Value,
-    /// Packets that the queue holds.
+    /// Limit of the queue in packets.
     limit: usize,
     events: &'static str,
     variables: &'static str,
-    /// Segments sent, among them again, time-outs, and reductions of the window.
+    /// Segments sent, retransmissions, timeouts, and reductions of the window.
     counts: [u64; 4],
 }
 
@@ -91,9 +90,9 @@ fn sack_with_a_counted_pipe_gives_the_events_of_ns_2() {
 }
 
 #[test]
-fn until_the_first_time_out_the_phase_of_the_clock_does_not_matter() {
+fn until_the_first_timeout_the_phase_of_the_clock_does_not_matter() {
     for (case, timeout) in [(RENO_10, 726_720), (RENO_30, 1_396_720)] {
-        // The phase moves the time-out itself by a few ticks.
+        // The phase shifts the timeout itself by a few ticks.
         let before = |line: &&str| line.split(',').next().unwrap().parse::<u64>().unwrap() < timeout - 50_000;
         let theirs: Vec<&str> = case.events.lines().skip(1).take_while(before).collect();
         for phase in 0..10 {
@@ -114,7 +113,7 @@ fn agrees(case: &Case) {
     assert_eq!([counts.segments_sent, counts.retransmitted.into(), timeouts, cuts], case.counts);
 }
 
-/// Compares line by line, and shows the surroundings of the first difference.
+/// Compares line by line, and shows the context of the first difference.
 fn same(ours: &[String], reference: &str) {
     let theirs: Vec<&str> = reference.lines().skip(1).collect();
     let length = ours.len().max(theirs.len());
@@ -126,7 +125,7 @@ fn same(ours: &[String], reference: &str) {
     }
 }
 
-/// What happens; at one instant in this order, departures from the bottleneck before arrivals.
+/// Events; simultaneous events are processed in this order, departures from the bottleneck before arrivals.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum AckKind {
     Departure,
@@ -137,7 +136,7 @@ enum AckKind {
     Timer,
 }
 
-/// A line that never drops: when it is free, nanoseconds a byte, and its delay.
+/// A link that never drops: the time at which it is idle, nanoseconds per byte, and its delay.
 struct Line {
     free: Instant,
     per_byte: u64,
@@ -161,7 +160,7 @@ struct Path {
     heap: BinaryHeap<Reverse<(Instant, AckKind, u64, usize)>>,
     segments: Vec<Segment>,
     limit: usize,
-    /// The bottleneck: first on the line, then waiting.
+    /// The bottleneck: the packet in transmission first, then the queued packets.
     queue: VecDeque<usize>,
     there: [Line; 2],
     back: [Line; 3],
@@ -177,7 +176,7 @@ impl Path {
             "receiver": { "window": 10_000 }, "rto": { "tick_phase": tick_phase },
         });
         let tcp =
-            Arc::new(aqm_tcp::read(aqm_tcp::lay_over(&table, (case.recovery)())).unwrap().build().unwrap());
+            Arc::new(aqm_tcp::read(aqm_tcp::overlay(&table, (case.recovery)())).unwrap().build().unwrap());
         let mut path = Self {
             sender: tcp.endpoint(),
             receiver: tcp.endpoint(),
@@ -276,7 +275,7 @@ impl Path {
     }
 
     fn push(&mut self, at: Instant, what: AckKind, id: usize) {
-        // The number of events so far keeps events of one kind in the order of their making.
+        // The number of previous events keeps events of one kind in order of creation.
         let order = (self.events.len() + self.heap.len() + self.segments.len()) as u64;
         self.heap.push(Reverse((at, what, order, id)));
     }
@@ -293,7 +292,7 @@ impl Path {
 
     fn note_variables(&mut self, now: Instant) {
         let seconds = |span: Option<Span>| format!("{:.3}", span.unwrap_or_default().seconds());
-        // In quarters of a tick, whose last digit is rounded as ns-2 does.
+        // In quarters of a tick, whose last digit is rounded as in ns-2.
         let quarters = |span: Option<Span>| {
             format!("{:.3}", (span.unwrap_or_default().nanos() / 2_500_000) as f64 * 0.01 / 4.0)
         };

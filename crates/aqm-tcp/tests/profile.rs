@@ -1,4 +1,4 @@
-//! Reading `[tcp]` tables: profiles, overrides, errors; what sets the eras apart.
+//! Parsing of `[tcp]` tables: profiles, overrides, errors; differences between profiles.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -7,7 +7,7 @@ use aqm_net::{Instant, Size, Span};
 use aqm_tcp::config::recovery::RecoveryKind;
 use aqm_tcp::config::rto::MinRto;
 use aqm_tcp::congestion_control::{Control, RenoConfig, SlowStartEnd, SsthreshRounding};
-use aqm_tcp::{Config, Endpoint, Segment, lay_over, profiles, read};
+use aqm_tcp::{Config, Endpoint, Segment, overlay, profiles, read};
 use serde_json::{Value, json};
 
 fn problem(value: Value) -> String {
@@ -21,7 +21,7 @@ fn profile(name: &str) -> Config {
     read(json!({ "profile": name })).unwrap()
 }
 
-/// The paths of what `values` has otherwise than `base`; what only one of them has does not count.
+/// Returns the paths of values that differ between `values` and `base`; values missing in one of them are ignored.
 fn differing(values: &Value, base: &Value, path: &str) -> Vec<String> {
     let (Value::Object(values), Value::Object(base)) = (values, base) else {
         return if values == base { vec![] } else { vec![path.to_owned()] };
@@ -31,8 +31,8 @@ fn differing(values: &Value, base: &Value, path: &str) -> Vec<String> {
     both.flat_map(|(name, value, other)| differing(value, other, &inside(name))).collect()
 }
 
-/// The parameters by which `config` differs from `rfc`; a congestion control of another kind from its own
-/// defaults.
+/// Returns the parameters in which `config` differs from `rfc`, or, for another kind of congestion control, from that
+/// kind's defaults.
 fn differences(config: &Config) -> Vec<String> {
     let (full, mut rfc) = (config.to_value(), Config::default().to_value());
     let kind = config.congestion_control.kind();
@@ -47,7 +47,7 @@ fn differences(config: &Config) -> Vec<String> {
 }
 
 #[test]
-fn every_profile_builds_and_reads_what_it_writes() {
+fn every_profile_builds_and_can_be_parsed_from_its_own_table() {
     for one in profiles() {
         one.config.build().unwrap();
         assert_eq!(read(one.config.to_value()).unwrap(), one.config, "{}", one.name);
@@ -57,7 +57,7 @@ fn every_profile_builds_and_reads_what_it_writes() {
 }
 
 #[test]
-fn every_profile_says_where_each_value_is_from_that_differs_from_rfc() {
+fn every_profile_has_a_source_for_each_value_that_differs_from_rfc() {
     for one in profiles() {
         let mut sourced: Vec<&str> = one.sources.iter().map(|(parameter, _)| *parameter).collect();
         sourced.sort_unstable();
@@ -69,7 +69,7 @@ fn every_profile_says_where_each_value_is_from_that_differs_from_rfc() {
 }
 
 #[test]
-fn profiles_have_names_of_their_own() {
+fn profiles_have_unique_names() {
     let names: Vec<&str> = profiles().iter().map(|one| one.name).collect();
     let ns_2 = ["ns-2.2001", "ns-2.2003", "ns-2.2003-full", "ns-2.35", "ns-2.35-full"];
     assert_eq!(
@@ -79,7 +79,7 @@ fn profiles_have_names_of_their_own() {
 }
 
 #[test]
-fn eras_differ_in_how_long_they_wait_and_how_they_begin() {
+fn profiles_differ_in_timers_and_initial_windows() {
     let row = |name| {
         let config = profile(name);
         let millis = |span: Span| span.nanos() / 1_000_000;
@@ -96,7 +96,7 @@ fn eras_differ_in_how_long_they_wait_and_how_they_begin() {
 }
 
 #[test]
-fn eras_differ_in_congestion_control_recovery_and_arithmetic() {
+fn profiles_differ_in_congestion_control_recovery_and_arithmetic() {
     let control = |name| profile(name).congestion_control.to_value();
     assert_eq!(control("ns-2.2001")["ssthresh_rounding"], "whole");
     assert_eq!(control("ns-2.2003")["ssthresh_rounding"], "whole");
@@ -109,7 +109,7 @@ fn eras_differ_in_congestion_control_recovery_and_arithmetic() {
     assert_eq!((applies("ns-2.2001"), applies("ns-2.2003")), (MinRto::AfterBackOff, MinRto::BeforeBackOff));
 }
 
-/// When a SYN that never arrives is sent, in seconds, and how often before the sender gives up.
+/// Returns the times in seconds at which a SYN without an answer is sent, and the number before the sender gives up.
 fn syns(name: &str) -> (Vec<u64>, usize) {
     let mut sender = Arc::new(profile(name).build().unwrap()).endpoint();
     sender.write(Some(1), Instant::START);
@@ -130,7 +130,7 @@ fn syns(name: &str) -> (Vec<u64>, usize) {
 }
 
 #[test]
-fn a_lost_syn_costs_each_era_its_own_time() {
+fn the_cost_of_a_lost_syn_depends_on_the_profile() {
     assert_eq!(syns("rfc"), (vec![0, 1, 3, 7], 8));
     assert_eq!(syns("ns-2.2001").0, [0, 6, 18, 42]);
     assert_eq!(syns("ns-2.2003").0, [0, 6, 18, 42]);
@@ -139,7 +139,7 @@ fn a_lost_syn_costs_each_era_its_own_time() {
     assert_eq!(syns("linux-6"), (vec![0, 1, 3, 7], 7));
 }
 
-/// Both ends talk over a path of 50 ms that loses nothing, until there is nothing more to say.
+/// Exchanges segments between both endpoints over a lossless path of 50 ms until nothing is left to send.
 fn talk(ends: &mut [Endpoint; 2], mut now: Instant) {
     let mut path: VecDeque<(Instant, usize, Segment)> = VecDeque::new();
     loop {
@@ -163,7 +163,7 @@ fn talk(ends: &mut [Endpoint; 2], mut now: Instant) {
 }
 
 #[test]
-fn a_pause_takes_the_window_to_one_segment_in_ns_2_and_to_the_initial_one_by_the_rfcs() {
+fn an_idle_period_resets_the_window_to_one_segment_in_ns_2_and_to_the_initial_one_in_the_rfcs() {
     let window_after_a_pause = |table: Value| {
         let tcp = Arc::new(read(table).unwrap().build().unwrap());
         let mut ends = [tcp.endpoint(), tcp.endpoint()];
@@ -182,16 +182,20 @@ fn a_pause_takes_the_window_to_one_segment_in_ns_2_and_to_the_initial_one_by_the
 }
 
 #[test]
-fn segments_are_as_long_on_the_wire_as_in_their_time() {
+fn wire_sizes_of_segments_follow_the_profile() {
     let wire = |name: &str, bytes| profile(name).build().unwrap().wire_bytes(bytes);
-    assert_eq!(wire("ns-2.2001", 1001), 40 + 2 * 1000, "a packet is all it says, and the last one is full");
+    assert_eq!(
+        wire("ns-2.2001", 1001),
+        40 + 2 * 1000,
+        "the packet size includes the header, and the last packet is full"
+    );
     assert_eq!(wire("ns-2.2003", 1001), 40 + 2 * 1040);
     assert_eq!(wire("linux-2.4", 1460), 52 + 1500);
     assert_eq!(wire("linux-6", 1448), 60 + 1500);
 }
 
 #[test]
-fn a_profile_is_overridden_one_by_one() {
+fn parameters_of_a_profile_are_overridden_individually() {
     let table = json!({
         "profile": "ns-2.35", "connection": {"mss": "960B"},
         "congestion_control": {"slow_start_end": "at-threshold"},
@@ -204,13 +208,13 @@ fn a_profile_is_overridden_one_by_one() {
     assert_eq!(config.congestion_control, Control::reno(reno));
 }
 
-/// What a workload has whose own table lies over that of the scenario.
+/// Returns the settings of a workload whose own table is overlaid on the scenario's.
 fn own(scenario: &Value, own: Value) -> Config {
-    read(lay_over(scenario, own)).unwrap()
+    read(overlay(scenario, own)).unwrap()
 }
 
 #[test]
-fn a_congestion_control_that_is_named_and_implied_keeps_what_lies_below() {
+fn a_congestion_control_of_the_same_kind_inherits_from_the_base() {
     let reno = json!({"congestion_control": {"kind": "reno"}, "recovery": {"kind": "sack"}});
     for below in [
         json!({"congestion_control": {"max_ssthresh": 100.0}}),
@@ -226,7 +230,7 @@ fn a_congestion_control_that_is_named_and_implied_keeps_what_lies_below() {
 }
 
 #[test]
-fn a_congestion_control_of_another_kind_takes_nothing_from_the_one_below() {
+fn a_congestion_control_of_another_kind_inherits_nothing_from_the_base() {
     let below = json!({"congestion_control": {"kind": "cubic", "beta": 0.5, "max_ssthresh": 100.0}});
     let found = own(&below, json!({"congestion_control": {"kind": "reno"}}));
     assert_eq!(found, Config::default());
@@ -237,13 +241,13 @@ fn a_congestion_control_of_another_kind_takes_nothing_from_the_one_below() {
 }
 
 #[test]
-fn a_table_with_a_profile_stands_alone() {
+fn a_table_with_a_profile_replaces_the_base() {
     let below = json!({"congestion_control": {"kind": "cubic"}, "rto": {"min": "2s"}});
     assert_eq!(own(&below, json!({"profile": "ns-2.35"})), profile("ns-2.35"));
 }
 
 #[test]
-fn an_error_names_place_and_remedy() {
+fn an_error_names_its_field_and_the_valid_values() {
     assert_eq!(
         problem(json!({"profile": "bsd"})),
         "profile: unknown profile `bsd`; allowed: `rfc`, `ns-2.2001`, `ns-2.2003`, `ns-2.2003-full`, \
@@ -266,18 +270,18 @@ fn an_error_names_place_and_remedy() {
     assert!(problem(json!({"connection": {"mms": "1B"}})).contains("did you mean `mss`?"));
     assert_eq!(
         problem(json!({"connection": {"mss": "70kB"}})),
-        "connection.mss: must be at most 65535B, header included"
+        "connection.mss: must be at most 65535B, including the header"
     );
     assert_eq!(
         problem(json!({"rto": {"arithmetic": "ticks"}})),
-        "rto.tick: must not be 0s: `arithmetic` counts in ticks"
+        "rto.tick: must not be 0s with `arithmetic = \"ticks\"`"
     );
     assert_eq!(problem(json!({"rto": {"tick_phase": "1ms"}})), "rto.tick_phase: must be below tick");
     assert_eq!(problem(json!({"cwnd": {"initial": 0}})), "cwnd.initial: must be 1 to 1000000000 segments");
     assert!(problem(json!({"rto": {"max": "10ms"}})).starts_with("rto.max: must not be below min\n"));
     assert!(
         problem(json!({"profile": "ns-2.35", "rto": {"srtt_gain": 0.5}}))
-            .starts_with("rto.srtt_gain: must be left")
+            .starts_with("rto.srtt_gain: must have its default")
     );
     assert!(problem(json!([])).contains("must be a table"));
     assert_eq!(

@@ -58,7 +58,7 @@ impl Common<'_> {
     /// The TCP of a workload with a `tcp` table of its own; nothing if all that is wrong with it is wrong with the
     /// scenario's.
     fn with_own_tcp(&self, own: Value) -> Result<Option<Tcp>, ConfigErrors> {
-        let errors = match Tcp::read(aqm_tcp::lay_over(self.tcp, own.clone())) {
+        let errors = match Tcp::read(aqm_tcp::overlay(self.tcp, own.clone())) {
             Ok(tcp) => return Ok(Some(tcp)),
             Err(errors) => errors,
         };

@@ -1,103 +1,105 @@
-//! `[tcp.cwnd]`: what a sender does with its congestion window, whichever congestion control moves it.
+//! `[tcp.cwnd]`: use of the congestion window, independent of the congestion control.
 //!
-//! M. Allman, V. Paxson, E. Blanton, "TCP Congestion Control", RFC 5681, 2009; J. Chu et al., RFC 6928, 2013
-//! (initial window); M. Allman, RFC 3465, 2003 (appropriate byte counting).
+//! M. Allman, V. Paxson, E. Blanton, "TCP Congestion Control", RFC 5681, 2009; J. Chu et al., RFC 6928, 2013 (initial
+//! window); M. Allman, RFC 3465, 2003 (appropriate byte counting).
 
 use aqm_net::{choices, parameters};
 
 choices! {
-    /// What the window does while the sender leaves part of it unused.
+    /// Growth of the window while the sender does not use all of it.
     pub enum GrowthWhenLimited {
-        /// It stays (RFC 7661, section 4, says why).
+        /// The window stays constant (RFC 7661, section 4, gives the reasons).
         Holds = "holds",
-        /// It grows with every acknowledgement (ns-2).
+        /// The window grows with every acknowledgement (ns-2).
         Grows = "grows",
-        /// It grows if the whole window was in use at any time of the last round trip, in slow start also up
-        /// to twice what was (Linux).
+        /// The window grows if the sender filled it at any time in the last round trip. In slow start it also grows up
+        /// to twice the largest amount of data in flight in that round trip (Linux).
         GrowsIfUsed = "grows-if-used",
     }
 }
 
 choices! {
-    /// What a pause of the application does to the window.
+    /// Effect of an idle period of the application on the window.
     pub enum IdleRestart {
-        /// Nothing.
+        /// No effect.
         Off = "off",
-        /// After a pause of a time-out the window is at most the initial window (RFC 5681, 4.1).
+        /// After an idle period longer than the retransmission timeout, the window is at most the initial window (RFC
+        /// 5681, 4.1).
         InitialWindow = "initial-window",
-        /// After a pause of a time-out it is one segment (ns-2).
+        /// After an idle period longer than the retransmission timeout, the window is one segment (ns-2).
         OneSegment = "one-segment",
-        /// Whenever data leaves after a pause of a time-out, without its minimum and back-off, it is the
-        /// initial window, even if it was smaller but not above `ssthresh` (ns-2's FullTcp, of 2 segments).
+        /// When data is sent after an idle period longer than the retransmission timeout (without its minimum and
+        /// back-off), the window is set to the initial window. A smaller window is raised, but not above `ssthresh`
+        /// (ns-2's FullTcp, with 2 segments).
         ToInitialWindow = "to-initial-window",
     }
 }
 
 choices! {
-    /// What a loss halves.
+    /// Quantity that a loss halves.
     pub enum ReductionBasis {
-        /// Data in flight, without what limited transmit added (RFC 5681, equation (4)); with SACK at most
-        /// the window, since a lost retransmission lets unacknowledged data pile up without bound.
+        /// Data in flight, without the segments of limited transmit (RFC 5681, equation (4)). With SACK it is at most
+        /// the congestion window, because a lost retransmission lets unacknowledged data grow without bound.
         FlightSize = "flight-size",
-        /// The congestion window, at most the receiver's (ns-2).
+        /// Congestion window, at most the receiver's window (ns-2).
         Window = "window",
-        /// What is in the network when the loss is found, as the recovery counts it: with SACK without what
-        /// has arrived or counts as lost (`pipe`; ns-3).
+        /// Data in the network when the loss is detected, as counted by the recovery. With SACK, data that has arrived
+        /// or is considered lost does not count (`pipe`; ns-3).
         Pipe = "pipe",
     }
 }
 
 choices! {
-    /// What a further time-out of the same segment does to `ssthresh`.
+    /// Effect of a repeated timeout of the same segment on `ssthresh`.
     pub enum RepeatedTimeout {
-        /// Nothing (RFC 5681, section 3.1, below equation (4)).
+        /// `ssthresh` stays constant (RFC 5681, section 3.1, below equation (4)).
         Holds = "holds",
-        /// It is halved again (ns-2).
+        /// `ssthresh` is halved again (ns-2).
         Halves = "halves",
-        /// Nothing, and neither does a time-out in fast recovery, which has reduced it already (Linux).
+        /// `ssthresh` stays constant, also at a timeout in fast recovery, which has already reduced it (Linux).
         HoldsInRecovery = "holds-in-recovery",
     }
 }
 
 choices! {
-    /// Which window a sender writes into its packets for SHRED.
+    /// Window that a sender writes into its packets for SHRED.
     pub enum Hint {
-        /// The congestion window, at most the receiver's.
+        /// Congestion window, at most the receiver's window.
         Clipped = "clipped",
-        /// The congestion window.
+        /// Congestion window.
         Raw = "raw",
-        /// The congestion window, or what is in flight where that is more. So Linux has it, whose window falls as a
-        /// proportional rate reduction goes on, not before it (RFC 6937; `tcp_cwnd_reduction`).
+        /// Larger of the congestion window and the data in flight. Linux' window has this value because Linux lowers it
+        /// during a proportional rate reduction, not before (RFC 6937; `tcp_cwnd_reduction`).
         AtLeastInFlight = "at-least-in-flight",
     }
 }
 
 parameters! {
-    /// What a sender does with its congestion window, whichever congestion control moves it (RFC 5681).
+    /// Use of the congestion window, independent of the congestion control (RFC 5681).
     pub struct Cwnd {
-        /// First congestion window, in segments (`IW`). It leaves as one burst: more than the bottleneck's queue
-        /// holds is lost at once.
+        /// Initial congestion window, in segments (`IW`). It is sent as one burst; the part that exceeds the
+        /// bottleneck's queue is lost.
         pub initial: u64 = 10, "RFC 6928";
-        /// First congestion window if a SYN or its answer was lost, in segments.
+        /// Initial congestion window after the loss of a SYN or SYN-ACK, in segments.
         pub initial_after_syn_loss: u64 = 1, "RFC 5681, 3.1";
-        /// First `ssthresh`, in segments; the receiver's window if left out. A low one ends slow start before
-        /// the path is full; with a high one the first slow start ends in an overflow.
+        /// Initial `ssthresh`, in segments; by default the receiver's window. A low value ends slow start before the
+        /// path is full; a high value lets the first slow start overflow the queue.
         pub initial_ssthresh: Option<f64> = None, "RFC 5681, 3.1: arbitrarily high";
-        /// First `ssthresh` if a SYN or its answer was lost, in segments; as without loss if left out.
-        pub ssthresh_after_syn_loss: Option<f64> = None, "RFC 5681 asks for none";
-        /// The most that one acknowledgement counts where the window grows (`L`), in segments; `none`: all that it
-        /// acknowledges, which answers an acknowledgement of many segments with a burst.
+        /// Initial `ssthresh` after the loss of a SYN or SYN-ACK, in segments; by default the value without a loss.
+        pub ssthresh_after_syn_loss: Option<f64> = None, "RFC 5681 requires no other";
+        /// Maximum number of segments by which one acknowledgement counts for window growth (`L`). With `none`, all
+        /// acknowledged segments count, so that an acknowledgement of many segments triggers a burst.
         pub abc_limit: Option<f64> = Some(1.0), "RFC 5681, 3.1: at most SMSS; RFC 3465: 2";
-        /// What the window does while part of it is unused. One that grows all the same says nothing of the
-        /// path, and what is written later leaves as a burst.
+        /// Growth of the window while part of it is unused. A window that grows nevertheless contains no information
+        /// about the path, and data written later is sent as a burst.
         pub growth_when_limited: GrowthWhenLimited = GrowthWhenLimited::Holds, "RFC 7661";
-        /// What a pause of the application does to the window.
+        /// Effect of an idle period of the application on the window.
         pub idle_restart: IdleRestart = IdleRestart::InitialWindow, "RFC 5681, 4.1";
-        /// What a loss halves.
+        /// Quantity that a loss halves.
         pub reduction_basis: ReductionBasis = ReductionBasis::FlightSize, "RFC 5681, equation (4)";
-        /// What a further time-out of the same segment does to `ssthresh`.
+        /// Effect of a repeated timeout of the same segment on `ssthresh`.
         pub repeated_timeout: RepeatedTimeout = RepeatedTimeout::Holds, "RFC 5681, 3.1";
-        /// Which window a sender writes into its packets for SHRED, uninflated and rounded down, at least 1.
-        pub hint: Hint = Hint::Clipped, "ours: the edge hint of SHRED";
+        /// Window that a sender writes into its packets for SHRED, without inflation, rounded down, at least 1.
+        pub hint: Hint = Hint::Clipped, "aqmlab's choice: SHRED's edge hint";
     }
 }

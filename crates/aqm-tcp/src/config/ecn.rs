@@ -5,30 +5,31 @@
 use aqm_net::{choices, parameters};
 
 choices! {
-    /// Whether packets may be marked instead of dropped.
+    /// Use of ECN.
     pub enum EcnMode {
-        /// They may not.
+        /// ECN is not used; packets are not ECN-capable.
         Off = "off",
-        /// If the other end agrees: data sent for the first time is ECN-capable; an echoed mark reduces
-        /// the window as a loss does, once a window of data (RFC 3168, section 6.1).
+        /// If both endpoints agree, data sent for the first time is ECN-capable. An echoed mark reduces the window like
+        /// a loss, at most once per window of data (RFC 3168, section 6.1).
         On = "on",
     }
 }
 
 choices! {
-    /// How a sender answers the echo of a mark, where ECN is on.
+    /// Sender's response to an echoed mark, with ECN.
     pub enum MarkResponse {
-        /// Any acknowledgement tells of a mark; the window keeps a segment; nothing sent again may be marked
+        /// Any acknowledgement may echo a mark; the window is at least one segment; retransmissions are not ECN-capable
         /// (RFC 3168, section 6.1).
         Rfc3168 = "rfc-3168",
-        /// Only those of new data tell; a window below a segment waits for the timer, and the time-out then
-        /// spares `ssthresh`; after another time-out the first echo counts; the loss of a segment in a window
-        /// reduced by a mark halves it again; what is sent again may be marked, too (ns-2's FullTcp).
+        /// Only acknowledgements of new data echo a mark. A window below one segment waits for the retransmission
+        /// timer; this timeout leaves `ssthresh` unchanged, and after any other timeout the first echo counts. A loss
+        /// in a window that a mark reduced halves the window again. Retransmissions are ECN-capable (ns-2's FullTcp).
         Ns2Full = "ns-2-full",
-        /// As `rfc-3168`, but the window comes down as `recovery.reduction` has it (with `recovery.kind = "sack"` or
-        /// `"rack"`), opens no more until what had been sent is acknowledged, and otherwise opens with an echo, too. A
-        /// receiver with adaptive delayed acknowledgements answers at once what tells of a reduction, the first mark
-        /// and the next segment, and what cannot be marked after what could (Linux).
+        /// As `rfc-3168`, but the window decreases according to `recovery.reduction` (with `recovery.kind = "sack"` or
+        /// `"rack"`) and does not grow until all data sent before the mark is acknowledged; at other times it grows
+        /// also with an echo. A receiver with adaptive delayed acknowledgements acknowledges these segments at once:
+        /// segments with CWR, the first marked segment and its successor, and a segment that is not ECN-capable after
+        /// one that is (Linux).
         Linux = "linux",
     }
 }
@@ -36,9 +37,9 @@ choices! {
 parameters! {
     /// Explicit congestion notification (RFC 3168).
     pub struct Ecn {
-        /// Whether packets may be marked instead of dropped; whether they are, the queues decide (`ecn` of RED).
-        pub mode: EcnMode = EcnMode::Off, "ours: RFC 3168 leaves it open";
-        /// How a sender answers the echo of a mark, with ECN.
+        /// Use of ECN. The queues decide whether they mark packets (`ecn` of RED).
+        pub mode: EcnMode = EcnMode::Off, "aqmlab's choice: RFC 3168 does not specify a default";
+        /// Sender's response to an echoed mark, with ECN.
         pub response: MarkResponse = MarkResponse::Rfc3168, "RFC 3168, 6.1";
     }
 }

@@ -1,8 +1,9 @@
-//! What one may choose about TCP: every parameter with its choices, its default and the default's source.
+//! TCP parameters, with their choices, their defaults and the source of each default.
 //!
-//! A table of a scenario is a file here: `[tcp.rto]` is `rto.rs`; the parameters of a congestion control are
-//! with the congestion control. The defaults are the profile `rfc`, TCP Reno without SACK and timestamps as
-//! today's RFCs have it. Other sets of values are in `profiles.rs`; `check.rs` says what may be combined.
+//! Each table of a scenario is a file here; for example, `[tcp.rto]` is `rto.rs`. The parameters of a congestion
+//! control are in the congestion control's file. The defaults are the profile `rfc`: TCP Reno without SACK and
+//! timestamps according to the current RFCs. Other sets of values are in `profiles.rs`; the valid combinations are in
+//! `check.rs`.
 
 mod check;
 pub mod connection;
@@ -28,21 +29,21 @@ use sack::Sack;
 use crate::congestion_control::Control;
 
 parameters! {
-    /// TCP: connections whose ends both send, acknowledge and answer congestion.
+    /// TCP connections whose endpoints send, acknowledge and respond to congestion.
     pub struct Config {
-        /// Segments, opening and closing.
+        /// Segments, and the opening and closing of connections.
         pub connection: Connection = Connection::default(), "RFC 9293";
-        /// The congestion control: what moves the congestion window.
+        /// Congestion control: the algorithm that sets the congestion window.
         pub congestion_control: Control = Control::default(), "RFC 5681";
-        /// What a sender does with its congestion window, whichever congestion control moves it.
+        /// Use of the congestion window, independent of the congestion control.
         pub cwnd: Cwnd = Cwnd::default(), "RFC 5681";
-        /// How losses are found and repaired.
+        /// Loss detection and retransmission.
         pub recovery: Recovery = Recovery::default(), "RFC 5681, 3.2";
-        /// Selective acknowledgements, with the recoveries `sack` and `rack`.
+        /// Selective acknowledgements, used by the recoveries `sack` and `rack`.
         pub sack: Sack = Sack::default(), "RFC 2018, RFC 6675";
-        /// The retransmission timer.
+        /// Retransmission timer.
         pub rto: Rto = Rto::default(), "RFC 6298";
-        /// The window a receiver offers, and when it acknowledges.
+        /// Receive window and delayed acknowledgements.
         pub receiver: Receiver = Receiver::default(), "RFC 9293; RFC 5681, 4.2";
         /// Explicit congestion notification.
         pub ecn: Ecn = Ecn::default(), "RFC 3168";
@@ -50,11 +51,11 @@ parameters! {
 }
 
 impl Config {
-    /// The table in full, every default filled in.
+    /// Returns the complete table, including every default.
     ///
     /// # Panics
-    /// Never: every parameter can be written.
+    /// Never: every parameter can be serialized.
     pub fn to_value(&self) -> Value {
-        serde_json::to_value(self).expect("parameters can be written")
+        serde_json::to_value(self).expect("every parameter can be serialized")
     }
 }

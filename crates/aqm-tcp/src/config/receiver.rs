@@ -1,62 +1,63 @@
-//! `[tcp.receiver]`: the window it offers, and when it acknowledges.
+//! `[tcp.receiver]`: the receive window and delayed acknowledgements.
 //!
 //! RFC 9293, section 3.8.6 (windows); RFC 5681, section 4.2 (delayed acknowledgements).
 //!
-//! Ours, where the sources are silent: a window that never limits, and the delay of an acknowledgement within
-//! RFC 5681's bound, which is that of Linux.
+//! aqmlab's choices where the sources are silent: a window that never limits the sender, and Linux' delay of
+//! acknowledgements, which is within RFC 5681's bound.
 
 use aqm_net::{Span, choices, parameters};
 
 choices! {
-    /// When in-order data is acknowledged.
+    /// Acknowledgement of in-order data.
     pub enum DelayedAck {
-        /// At once.
+        /// Immediate.
         Off = "off",
         /// With every second segment, or after `delayed_ack_timer`.
         EverySecond = "every-second",
-        /// With every second segment, or when the clock next passes a multiple of `delayed_ack_timer`: one
-        /// timer for all connections (BSD's fast timer of 200 ms; ns-2's FullTcp).
+        /// With every second segment, or when the clock next passes a multiple of `delayed_ack_timer`. All connections
+        /// share one timer (BSD's fast timer of 200 ms; ns-2's FullTcp).
         Heartbeat = "heartbeat",
-        /// As `every-second`, but the delay adapts to the gaps between segments, from `delayed_ack_timer` on;
-        /// `quick_acks` follow also a gap longer than the time-out and whatever came twice, and the segment
-        /// that ends half a window of what the application wrote is acknowledged at once (Linux).
+        /// As `every-second`, but the delay adapts to the gaps between segments; its initial value is
+        /// `delayed_ack_timer`. `quick_acks` also apply after a gap longer than the timeout and after duplicate data.
+        /// The segment that ends half a window of the application's data is acknowledged at once (Linux).
         Adaptive = "adaptive",
     }
 }
 
 parameters! {
-    /// The window a receiver offers, and when it acknowledges (RFC 9293, RFC 5681).
+    /// Receive window and delayed acknowledgements (RFC 9293, RFC 5681).
     pub struct Receiver {
-        /// The receiver's window (`rwnd`), in segments. Below the product of rate and round-trip time it, and not
-        /// congestion, sets the rate.
-        pub window: u64 = 10_000, "ours: never limits";
-        /// The window that a receiver begins with, in segments, which then grows by two with each segment up to
-        /// `window`, once as many have come; left out, it does not grow. Linux without timestamps begins with
-        /// 64 kB, takes the time in which they came for the round trip, and so gives much more room from then on.
-        pub first_window: Option<u64> = None, "ours: it does not grow";
-        /// When in-order data is acknowledged.
+        /// Receive window (`rwnd`), in segments. A window below the bandwidth-delay product limits the rate instead of
+        /// congestion.
+        pub window: u64 = 10_000, "aqmlab's choice: never limits the sender";
+        /// Initial receive window, in segments. It grows by two segments with each segment, up to `window`, after the
+        /// initial window has arrived once; by default the window is constant. Linux without timestamps begins with 64
+        /// kB, takes the arrival time of these bytes for the round trip, and grows the window much faster from then on.
+        pub first_window: Option<u64> = None, "aqmlab's choice: constant window";
+        /// Acknowledgement of in-order data.
         pub delayed_ack: DelayedAck = DelayedAck::EverySecond, "RFC 5681, 4.2";
-        /// How long an acknowledgement waits: at most so long with `every-second`; until the next multiple of it
-        /// with `heartbeat`; at least so long with `adaptive`. As long as `rto.min` it lets the sender's timer run
-        /// out though nothing is lost.
+        /// Delay of an acknowledgement: the maximum with `every-second`; the time to the next multiple of this value
+        /// with `heartbeat`; the minimum with `adaptive`. A delay of `rto.min` or more lets the sender's timer expire
+        /// without a loss.
         pub delayed_ack_timer: Span = Span::from_millis(40), "Linux; RFC 5681, 4.2: at most 500 ms";
-        /// The first data segments up to this number are acknowledged at once, delayed acknowledgements or not. With
-        /// `adaptive` they are at most half of the receiver's window, and at most 16 after a later gap or old data.
-        pub quick_acks: u64 = 0, "ours; Linux: 16";
-        /// How long SACK may wait for more to tell, with `adaptive`: from the fourth acknowledgement on behind the same
-        /// gap, at most a twentieth of the round trip (Linux since 4.19, `tcp_comp_sack_delay_ns` and its slack:
-        /// 1.1 ms). 0s: not at all, as RFC 5681 has it.
-        pub sack_delay: Span = Span::ZERO, "RFC 5681, 4.2: at once";
+        /// Number of data segments at the start that are acknowledged at once in spite of delayed acknowledgements.
+        /// With `adaptive` the number is at most half of the receive window, and at most 16 after a later gap or old
+        /// data.
+        pub quick_acks: u64 = 0, "aqmlab's choice; Linux: 16";
+        /// Maximum delay of acknowledgements with SACK, with `adaptive`: from the fourth acknowledgement for the same
+        /// gap on, they wait for at most a twentieth of the round trip (Linux since 4.19, `tcp_comp_sack_delay_ns` and
+        /// its slack: 1.1 ms). 0s: no delay, as in RFC 5681.
+        pub sack_delay: Span = Span::ZERO, "RFC 5681, 4.2: immediate";
     }
 }
 
 impl Receiver {
-    /// The window when the connection opens, in segments.
+    /// Returns the window when the connection opens, in segments.
     pub(crate) fn window_at_first(&self) -> u64 {
         self.first_window.unwrap_or(self.window)
     }
 
-    /// The window when `segments` segments have come in order.
+    /// Returns the window after `segments` in-order segments.
     pub(crate) fn grown_window(&self, segments: u64) -> u64 {
         let first = self.window_at_first();
         (first + 2 * segments.saturating_sub(first + 1)).min(self.window)

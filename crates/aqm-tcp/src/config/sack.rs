@@ -1,66 +1,66 @@
-//! `[tcp.sack]`: selective acknowledgements, where `[tcp.recovery]` is of a kind that uses them.
+//! `[tcp.sack]`: selective acknowledgements, for the kinds of `[tcp.recovery]` that use them.
 //!
-//! M. Mathis et al., RFC 2018, 1996; S. Floyd et al., RFC 2883, 2000 (D-SACK); E. Blanton et al., RFC 6675,
-//! 2012, whose functions have their names here (`pipe`, `NextSeg`).
+//! M. Mathis et al., RFC 2018, 1996; S. Floyd et al., RFC 2883, 2000 (D-SACK); E. Blanton et al., RFC 6675, 2012, whose
+//! function names are used here (`pipe`, `NextSeg`).
 
 use aqm_net::{choices, parameters};
 
 choices! {
-    /// How a sender with SACK knows how much is in the network (`pipe`).
+    /// Estimate of the data in the network (`pipe`), with SACK.
     pub enum Pipe {
-        /// From its scoreboard, segment by segment (RFC 6675, section 4).
+        /// Computed from the scoreboard, segment by segment (RFC 6675, section 4).
         Scoreboard = "scoreboard",
-        /// Counted: less one with each acknowledgement, less two with a partial one, one more with each
-        /// segment sent; every hole below the highest SACKed segment is sent again once, and the
-        /// scoreboard forgets all when recovery ends (ns-2's Sack1).
+        /// Counted in segments: minus one with each acknowledgement, minus two with a partial one, plus one with each
+        /// segment sent. Every hole below the highest SACKed segment is retransmitted once, and the scoreboard is
+        /// cleared when the recovery ends (ns-2's Sack1).
         Counted = "counted",
-        /// Counted in bytes, in recovery only: less a segment with each acknowledgement, less two with a partial
-        /// one, more by what is sent but for the first retransmission. Holes are filled once, behind marks and
-        /// time-outs, too; any three duplicates mean a loss, unless they fall into a window reduced already
+        /// Counted in bytes, in recovery only: minus one segment with each acknowledgement, minus two with a partial
+        /// one, plus the bytes sent except the first retransmission. Holes are filled once, also after marks and
+        /// timeouts. Any three duplicates indicate a loss, unless they belong to a window that was already reduced
         /// (ns-2's FullTcp).
         Ns2Full = "ns-2-full",
     }
 }
 
 choices! {
-    /// What a sender with SACK does in fast recovery when all that is known to be lost is sent again, and no
-    /// new data may be.
+    /// Retransmissions in fast recovery after all lost data was retransmitted and while no new data may be sent, with
+    /// SACK.
     pub enum NextSeg {
-        /// It sends again what may be lost, and at last the last segment (RFC 6675, rules (3) and (4)).
+        /// Data that may be lost, and finally the last segment (RFC 6675, rules (3) and (4)).
         AllRules = "all-rules",
-        /// It waits (Linux).
+        /// None: the sender waits (Linux).
         LostOnly = "lost-only",
     }
 }
 
 choices! {
-    /// What a time-out does to what SACK has reported.
+    /// Effect of a timeout on the SACK scoreboard.
     pub enum SacksAtTimeout {
-        /// It stays: only holes are sent again (RFC 6675, section 5.1).
+        /// The scoreboard is kept: only holes are retransmitted (RFC 6675, section 5.1).
         Kept = "kept",
-        /// It is forgotten, in case the receiver discarded data (RFC 2018, section 8; ns-2).
+        /// The scoreboard is cleared, because the receiver may have discarded data (RFC 2018, section 8; ns-2).
         Forgotten = "forgotten",
     }
 }
 
 choices! {
-    /// By how much SACK lengthens the segments that carry it.
+    /// Bytes that SACK adds to a segment.
     pub enum SackBytes {
-        /// By the whole option (RFC 2018, section 3).
+        /// The complete option (RFC 2018, section 3).
         Counted = "counted",
-        /// By eight bytes each, without kind, length and padding (ns-2).
+        /// Eight bytes per block, without kind, length and padding (ns-2).
         Blocks = "blocks",
-        /// By kind and length and eight bytes for each block, without padding (ns-2's FullTcp).
+        /// Kind, length and eight bytes per block, without padding (ns-2's FullTcp).
         Unpadded = "unpadded",
     }
 }
 
 choices! {
-    /// Whether a receiver tells what came twice.
+    /// Report of duplicate data by the receiver.
     pub enum Dsack {
-        /// It does not.
+        /// No report.
         Off = "off",
-        /// The first block of SACK may tell of it (RFC 2883).
+        /// The first SACK block may report duplicate data (RFC 2883).
         On = "on",
     }
 }
@@ -68,15 +68,15 @@ choices! {
 parameters! {
     /// Selective acknowledgements, with the recoveries `sack` and `rack` (RFC 2018, RFC 6675).
     pub struct Sack {
-        /// How a sender with SACK knows how much is in the network.
+        /// Estimate of the data in the network (`pipe`), with SACK.
         pub pipe: Pipe = Pipe::Scoreboard, "RFC 6675, 4";
-        /// What `NextSeg` chooses when nothing that is known to be lost, and no new data, is left.
+        /// `NextSeg`'s choice when neither lost nor new data can be sent.
         pub next_seg: NextSeg = NextSeg::AllRules, "RFC 6675, 4";
-        /// What a time-out does to what SACK has reported.
+        /// Effect of a timeout on the SACK scoreboard.
         pub at_timeout: SacksAtTimeout = SacksAtTimeout::Kept, "RFC 6675, 5.1";
-        /// Whether the blocks of SACK lengthen the segments that carry them.
+        /// Bytes that SACK adds to a segment.
         pub option_bytes: SackBytes = SackBytes::Counted, "RFC 2018, 3";
-        /// Whether a receiver with SACK tells what came twice.
+        /// Report of duplicate data by a receiver with SACK.
         pub dsack: Dsack = Dsack::On, "RFC 2883";
     }
 }

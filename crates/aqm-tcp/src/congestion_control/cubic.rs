@@ -1,14 +1,14 @@
-//! CUBIC: after a loss, back to the old window along a cubic curve of time, flat near it, steep beyond.
+//! CUBIC: after a loss, the window returns to its previous size along a cubic function of time, flat near this size and
+//! steep beyond it.
 //!
-//! L. Xu, S. Ha, I. Rhee, V. Goel, L. Eggert (eds.), "CUBIC for Fast and Long-Distance Networks", RFC 9438,
-//! 2023, section 4. HyStart++ (4.10) and the response to spurious events (4.9) are not here. As in Linux
-//! (`tcp_cubic.c`), if the parameters say so: HyStart (`hystart.rs`), and growth by whole segments (`cubic_segments.rs`).
+//! L. Xu, S. Ha, I. Rhee, V. Goel, L. Eggert (eds.), "CUBIC for Fast and Long-Distance Networks", RFC 9438, 2023,
+//! section 4. HyStart++ (4.10) and the response to spurious events (4.9) are not implemented. Optional parts as in
+//! Linux (`tcp_cubic.c`): HyStart (`hystart.rs`), and growth by whole segments (`cubic_segments.rs`).
 //!
-//! Ours, where the source is silent: time on the curve is summed up from acknowledgement to
-//! acknowledgement, each step at most the smoothed round-trip time (a longer one was idle time in part) and
-//! none while the window may not grow, so no epoch can begin in the future and no idle time counts; an
-//! acknowledgement never closes the window; a cap ends the epoch, and a new one begins with the next acknowledgement
-//! in congestion avoidance.
+//! aqmlab's choices where the source is silent: time on the curve is the sum of the gaps between acknowledgements, each
+//! limited to the smoothed round-trip time (a longer gap includes idle time), and no time passes while the window may
+//! not grow. Therefore no epoch can begin in the future and no idle time counts. An acknowledgement never lowers the
+//! window. A cap ends the epoch; a new one begins with the next acknowledgement in congestion avoidance.
 
 use aqm_net::{ConfigError, Instant, Span, parameters};
 
@@ -22,26 +22,25 @@ use super::{
 };
 
 parameters! {
-    /// CUBIC: the window is a cubic curve of the time since the last reduction, and never less than
-    /// Reno's would be.
+    /// CUBIC: the window is a cubic function of the time since the last reduction, but at least as large as Reno's.
     pub struct Config {
-        /// How steep the curve is (`C`), in segments per second cubed.
+        /// Steepness of the curve (`C`), in segments per second cubed.
         pub c: f64 = 0.4, "RFC 9438, section 5.1";
-        /// The share of the window that is left after a loss or mark (`β_cubic`).
+        /// Share of the window that remains after a loss or mark (`β_cubic`).
         pub beta: f64 = 0.7, "RFC 9438, section 4.6";
         /// Whether the window is at least that of an equivalent Reno (`W_est`).
         pub tcp_friendliness: bool = true, "RFC 9438, section 4.3";
-        /// Whether a flow that loses before its old window leaves room for newcomers.
+        /// Whether a flow that loses before its previous window yields bandwidth to new flows.
         pub fast_convergence: bool = true, "RFC 9438, section 4.7";
-        /// What a reduced window becomes.
+        /// Rounding of a reduced window.
         pub ssthresh_rounding: SsthreshRounding = SsthreshRounding::Exact, "RFC 9438, section 4.6";
-        /// Whether the last step of slow start may pass `ssthresh`.
-        pub slow_start_end: SlowStartEnd = SlowStartEnd::AtThreshold, "ours; ns-3 does the same";
-        /// The window above which slow start is limited (`max_ssthresh`), in segments.
+        /// Last step of slow start.
+        pub slow_start_end: SlowStartEnd = SlowStartEnd::AtThreshold, "aqmlab's choice, as in ns-3";
+        /// Window above which Limited Slow-Start applies (`max_ssthresh`), in segments.
         pub max_ssthresh: Option<f64> = None, "RFC 3742, section 2: optional, 100 if used";
-        /// What ends slow start before `ssthresh` or a loss does.
+        /// Detector that ends slow start before `ssthresh` or a loss.
         pub hystart: HyStart = HyStart::Off, "RFC 9438, section 4.10: HyStart++ or another, recommended";
-        /// How the window grows in congestion avoidance.
+        /// Growth of the window in congestion avoidance.
         pub growth: Growth = Growth::Fractions, "RFC 9438, sections 4.2 to 4.5";
     }
 }
@@ -51,7 +50,7 @@ impl Build for Config {
         ConfigError::unless(
             self.c > 0.0 && self.c <= MAX_WINDOW,
             "c",
-            "must be above 0, at most 1000000000",
+            "must be above 0 and at most 1000000000",
         )?;
         ConfigError::unless(self.beta > 0.0 && self.beta < 1.0, "beta", "must be between 0 and 1")?;
         SlowStart::check(self.max_ssthresh)
@@ -76,7 +75,7 @@ impl Build for Config {
     }
 }
 
-/// The least window that marks leave, in segments (section 4.6).
+/// Minimum window after a mark, in segments (section 4.6).
 const MIN_MARKED_WINDOW: f64 = 1.0;
 
 /// The running congestion control.
@@ -86,32 +85,32 @@ struct Cubic {
     hystart: Option<LinuxHyStart>,
 }
 
-/// How the window grows in congestion avoidance.
+/// Growth of the window in congestion avoidance.
 enum Avoidance {
     Fractions(Fractions),
     Segments(WholeSegments),
 }
 
-/// By fractions of a segment (RFC 9438).
+/// Growth by fractions of a segment (RFC 9438).
 struct Fractions {
     c: f64,
     beta: f64,
     reno_step: f64,
     tcp_friendliness: bool,
     fast_convergence: bool,
-    /// `W_max`; `None` before the first loss and after a time-out.
+    /// `W_max`; `None` before the first loss and after a timeout.
     w_max: Option<f64>,
     /// `cwnd_prior`: the window when `ssthresh` was last set.
     prior: f64,
     epoch: Option<Epoch>,
 }
 
-/// A stretch of congestion avoidance.
+/// An epoch of congestion avoidance.
 #[derive(Clone, Copy)]
 struct Epoch {
-    /// Where the curve is flat: `W_max`.
+    /// Plateau of the curve: `W_max`.
     origin: f64,
-    /// `K`: when it gets there, in seconds.
+    /// `K`: time until the plateau, in seconds.
     k: f64,
     /// `t`.
     time: CurveTime,
@@ -119,29 +118,30 @@ struct Epoch {
     reno: f64,
 }
 
-/// How long a window could grow.
+/// Time for which a window could grow.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct CurveTime {
-    /// In all.
-    pub so_far: Span,
-    /// The last acknowledgement.
+    /// Total time.
+    pub total: Span,
+    /// Time of the last acknowledgement.
     last: Instant,
 }
 
 impl CurveTime {
-    /// None, at `now`.
+    /// Begins at `now` with a total of zero.
     pub fn from(now: Instant) -> Self {
-        Self { so_far: Span::ZERO, last: now }
+        Self { total: Span::ZERO, last: now }
     }
 
-    /// An acknowledgement that may open the window: it could grow since the last one, for a round trip at most.
+    /// Adds the time since the last acknowledgement, at most a round trip, for an acknowledgement that may open the
+    /// window.
     pub fn advance(&mut self, ack: &AckInfo) {
         let gap = ack.now.since(self.last);
-        self.so_far = self.so_far + ack.srtt.map_or(gap, |srtt| gap.min(srtt));
+        self.total = self.total + ack.srtt.map_or(gap, |srtt| gap.min(srtt));
         self.last = ack.now;
     }
 
-    /// An acknowledgement that may not, at `now`: until then it could not grow.
+    /// Excludes the time until an acknowledgement at `now` that may not open the window.
     pub fn pause(&mut self, now: Instant) {
         self.last = now;
     }
@@ -194,7 +194,7 @@ impl CongestionControl for Cubic {
         }
     }
 
-    fn wants_samples(&self) -> bool {
+    fn uses_samples(&self) -> bool {
         self.hystart.is_some() || matches!(self.avoidance, Avoidance::Segments(_))
     }
 
@@ -215,7 +215,7 @@ impl Fractions {
         Self { c, beta, reno_step, tcp_friendliness, fast_convergence, w_max: None, prior: 0.0, epoch: None }
     }
 
-    /// Sections 4.2 to 4.5; whether congestion avoidance begins.
+    /// Sections 4.2 to 4.5. Returns whether congestion avoidance begins.
     fn on_ack(&mut self, window: &mut Window, ack: &AckInfo) -> bool {
         let begins = self.epoch.is_none();
         let mut epoch = self.epoch.unwrap_or_else(|| self.begin(window.cwnd, ack.now));
@@ -223,7 +223,7 @@ impl Fractions {
         let step = if epoch.reno >= self.prior { 1.0 } else { self.reno_step };
         epoch.reno += step * ack.acked / window.cwnd;
 
-        let time = epoch.time.so_far.seconds();
+        let time = epoch.time.total.seconds();
         if self.tcp_friendliness && self.curve(&epoch, time) < epoch.reno {
             window.cwnd = window.cwnd.max(epoch.reno);
         } else {
@@ -243,8 +243,8 @@ impl Fractions {
 
     fn on_reduction(&mut self, cwnd: f64, signal: CongestionSignal) {
         if signal != CongestionSignal::Timeout {
-            let yields = self.fast_convergence && cwnd < self.w_max.unwrap_or(0.0);
-            self.w_max = Some(if yields { cwnd * (1.0 + self.beta) / 2.0 } else { cwnd });
+            let converges_fast = self.fast_convergence && cwnd < self.w_max.unwrap_or(0.0);
+            self.w_max = Some(if converges_fast { cwnd * (1.0 + self.beta) / 2.0 } else { cwnd });
         }
         self.prior = cwnd;
         self.epoch = None;
@@ -253,14 +253,14 @@ impl Fractions {
     fn on_event(&mut self, is_timeout: bool) {
         self.epoch = None;
         if is_timeout {
-            // Section 4.8: the next stage begins with `K` = 0 and `W_max` as its own first window.
+            // Section 4.8: the next stage begins with `K` = 0 and `W_max` as its initial window.
             self.w_max = None;
         }
     }
 
-    /// A new epoch from a window of `cwnd` segments.
+    /// Begins an epoch with a window of `cwnd` segments.
     fn begin(&mut self, cwnd: f64, now: Instant) -> Epoch {
-        // Without an older and larger window, the curve starts where it is flat.
+        // Without a previous, larger window, the curve starts at its plateau.
         let origin = self.w_max.unwrap_or(0.0).max(cwnd);
         self.w_max = Some(origin);
         let k = libm::cbrt((origin - cwnd) / self.c);
@@ -286,7 +286,7 @@ mod tests {
         Controller::new(config, cwnd, 2.0)
     }
 
-    /// Acknowledges `count` segments from `now` on, seventy a round trip.
+    /// Acknowledges `count` segments from `now` on, seventy per round trip.
     fn acknowledge(controller: &mut Controller, now: Instant, count: u32) -> Instant {
         let mut now = now;
         for _ in 0..count {
@@ -297,7 +297,7 @@ mod tests {
     }
 
     #[test]
-    fn a_loss_leaves_seven_tenths_and_a_mark_may_leave_a_segment() {
+    fn a_loss_leaves_seven_tenths_and_a_mark_may_leave_one_segment() {
         let mut controller = cubic(&Config::default(), 100.0);
         controller.on_congestion(&loss(50.0));
         assert_eq!((controller.cwnd(), controller.ssthresh()), (35.0, 35.0));
@@ -325,7 +325,7 @@ mod tests {
     }
 
     #[test]
-    fn after_a_time_out_the_curve_is_flat_at_its_beginning() {
+    fn after_a_timeout_the_curve_begins_at_its_plateau() {
         let mut controller = cubic(&Config { tcp_friendliness: false, ..Config::default() }, 100.0);
         controller.on_congestion(&timeout(100.0));
         assert_eq!((controller.cwnd(), controller.ssthresh()), (1.0, 70.0));
@@ -334,12 +334,12 @@ mod tests {
         let now = acknowledge(&mut controller, Instant::START, 69);
         assert_eq!(controller.cwnd(), 70.0);
         acknowledge(&mut controller, now, 701);
-        // A second of congestion avoidance, and a round trip ahead: C 1.1^3 at most.
+        // A second of congestion avoidance, and a round trip ahead: at most C 1.1^3.
         assert!(controller.cwnd() > 70.35 && controller.cwnd() < 70.54, "{}", controller.cwnd());
     }
 
     #[test]
-    fn a_time_out_forgets_the_window_of_the_last_loss() {
+    fn a_timeout_discards_the_window_of_the_last_loss() {
         // RFC 9438, 4.8: "the current congestion window size when starting this stage" is `W_max` then, not 100.
         let mut controller = cubic(&Config { tcp_friendliness: false, ..Config::default() }, 100.0);
         controller.on_congestion(&loss(100.0));
@@ -351,7 +351,7 @@ mod tests {
     }
 
     #[test]
-    fn a_reduction_that_is_taken_back_begins_a_new_curve() {
+    fn an_undone_reduction_begins_a_new_curve() {
         let mut controller = cubic(&Config { tcp_friendliness: false, ..Config::default() }, 100.0);
         controller.on_congestion(&loss(100.0));
         let now = acknowledge(&mut controller, Instant::START, 700);
@@ -359,12 +359,12 @@ mod tests {
         controller.restore(100.0, 100.0);
         controller.on_ack(&ack_at(now, RTT));
         acknowledge(&mut controller, now, 1401);
-        // Two seconds, and a round trip ahead: C 2.1^3 at most.
+        // Two seconds, and a round trip ahead: at most C 2.1^3.
         assert!(controller.cwnd() > 103.0 && controller.cwnd() < 103.71, "{}", controller.cwnd());
     }
 
     #[test]
-    fn the_window_of_reno_grows_by_all_that_an_acknowledgement_tells_of() {
+    fn the_reno_window_grows_by_all_acknowledged_segments() {
         // RFC 9438, figure 4: W_est + alpha_cubic * segments_acked / cwnd, with alpha_cubic 1 from cwnd_prior on.
         for acked in [1.0, 2.0, 4.0] {
             let mut controller = cubic(&Config { c: 1e-9, ..Config::default() }, 100.0);
@@ -383,7 +383,7 @@ mod tests {
             controller.on_sample(&AckSample {
                 now,
                 newest,
-                answered: None,
+                ack_sent_at: None,
                 srtt: Some(RTT),
                 snd_una,
                 snd_nxt: 1000,
@@ -394,7 +394,7 @@ mod tests {
         };
         assert_eq!(tell(1), (41.0, 1e9));
         let (cwnd, ssthresh) = tell(2);
-        assert_eq!(ssthresh, 41.0, "2 ms are more than half of 2 ms and 1 ms");
+        assert_eq!(ssthresh, 41.0, "2 ms exceeds half of the sum of 2 ms and 1 ms");
         assert!(cwnd > 41.0 && cwnd < 41.1, "{cwnd}");
         let mut plain = cubic_in_slow_start(HyStart::Off, 40.0);
         acknowledge(&mut plain, Instant::START, 100);
@@ -406,13 +406,13 @@ mod tests {
     }
 
     #[test]
-    fn what_makes_no_curve_is_refused() {
+    fn invalid_parameters_are_rejected() {
         let place = |config: Config| config.check().unwrap_err().place;
         assert_eq!(place(Config { c: 0.0, ..Config::default() }), "c");
         for beta in [0.0, 1.0] {
             assert_eq!(place(Config { beta, ..Config::default() }), "beta");
         }
-        assert!(Config { c: 1e9, ..Config::default() }.check().is_ok(), "the last that is allowed");
+        assert!(Config { c: 1e9, ..Config::default() }.check().is_ok(), "the largest valid value");
         assert_eq!(place(Config { max_ssthresh: Some(f64::NAN), ..Config::default() }), "max_ssthresh");
     }
 }

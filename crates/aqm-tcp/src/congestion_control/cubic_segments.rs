@@ -1,12 +1,12 @@
-//! CUBIC in whole segments: how many acknowledged ones open the window by one.
+//! CUBIC in whole segments: number of acknowledged segments that open the window by one.
 //!
 //! Linux 6.1, `tcp_cubic.c`: `bictcp_update`, `cubictcp_recalc_ssthresh`, `bictcp_reset`, `cubictcp_acked`. The window,
-//! the curve and the window of an equivalent Reno are whole segments, and times on the curve 1/1024 s. In small windows
-//! that matters: the curve is at its plateau as soon as it is within a segment of it. Other than by RFC 9438, section
-//! 4.3, that Reno keeps its pace beyond the window before the reduction, and a window grows by at least a segment for
-//! twenty acknowledged as long as nothing has shown how large it may be.
+//! the curve and the window of an equivalent Reno are whole segments, and times on the curve are multiples of 1/1024 s.
+//! This matters in small windows: the curve reaches its plateau as soon as it is within a segment of it. In contrast to
+//! RFC 9438, section 4.3, the Reno window keeps its growth rate beyond the window before the reduction, and before the
+//! first loss a window grows by at least one segment for twenty acknowledged segments.
 //!
-//! Ours: times are not cut to the kernel's ticks, and time on the curve is summed up as in `cubic.rs`.
+//! aqmlab's choices: times are not rounded to the kernel's ticks, and time on the curve is computed as in `cubic.rs`.
 
 use aqm_net::{Instant, Span};
 
@@ -14,43 +14,43 @@ use super::cubic::{Config, CurveTime};
 use super::hystart::SETTLING;
 use super::{AckInfo, AckSample, Window};
 
-/// The units in which Linux has time on the curve, in a second (`1 << BICTCP_HZ`).
+/// Linux' units of time on the curve per second (`1 << BICTCP_HZ`).
 const UNITS: f64 = 1024.0;
-/// The curve need not be asked again before so long if the window is the same (`HZ / 32`).
-const LOOK_AGAIN: Span = Span::from_nanos(1_000_000_000 / 32);
-/// So many acknowledged segments open the window by one at least, while no loss has shown how large it may be.
-const MOST_BEFORE_LOSS: u64 = 20;
-/// And so many at most: half a window in a round trip.
-const LEAST: u64 = 2;
+/// Time for which the result of [`WholeSegments::acks_per_segment`] is reused if the window is constant (`HZ / 32`).
+const REUSE_TIME: Span = Span::from_nanos(1_000_000_000 / 32);
+/// Maximum number of acknowledged segments that open the window by one before the first loss.
+const MAX_BEFORE_LOSS: u64 = 20;
+/// Minimum of this number: the window grows by at most half per round trip.
+const MIN_ACKS: u64 = 2;
 
-/// The state of the curve (`struct bictcp`).
+/// State of the curve (`struct bictcp`).
 #[derive(Clone, Debug)]
 pub(super) struct WholeSegments {
     /// `C` in 1/1024 (`cube_rtt_scale`).
     scale: u64,
-    /// Eight times the windows that the Reno needs for a segment (`beta_scale`).
+    /// Eight times the number of windows after which the Reno window grows by a segment (`beta_scale`).
     reno_scale: u64,
     beta: f64,
     tcp_friendliness: bool,
     fast_convergence: bool,
-    /// The window before the last reduction; 0 before the first one and after a time-out (`last_max_cwnd`).
+    /// Window before the last reduction; 0 before the first reduction and after a timeout (`last_max_cwnd`).
     last_max: u64,
-    /// What [`Self::each`] found last (`cnt`), for which window, and when.
-    found: (u64, u64, Instant),
-    /// The least round trip (`delay_min`).
+    /// Last result of [`Self::acks_per_segment`] (`cnt`), its window and its time.
+    last_result: (u64, u64, Instant),
+    /// Minimum round trip (`delay_min`).
     delay_min: Span,
     epoch: Option<Epoch>,
 }
 
-/// A stretch of congestion avoidance.
+/// An epoch of congestion avoidance.
 #[derive(Clone, Debug)]
 struct Epoch {
     began: Instant,
     time: CurveTime,
-    /// Where the curve is flat (`bic_origin_point`), and when it gets there (`bic_K`).
+    /// Plateau of the curve (`bic_origin_point`), and time until it (`bic_K`).
     origin: u64,
     k: u64,
-    /// Segments acknowledged that the Reno has not grown for (`ack_cnt`), and its window (`tcp_cwnd`).
+    /// Acknowledged segments that have not yet opened the Reno window (`ack_cnt`), and this window (`tcp_cwnd`).
     acknowledged: f64,
     reno: u64,
 }
@@ -58,61 +58,61 @@ struct Epoch {
 impl WholeSegments {
     pub fn new(config: &Config) -> Self {
         Self {
-            // As the kernel's own 410 for 0.4.
+            // Rounded so that the result for 0.4 is the kernel's 410.
             scale: 10 * libm::round(config.c * UNITS / 10.0).max(1.0) as u64,
             reno_scale: (8.0 * (1.0 + config.beta) / 3.0 / (1.0 - config.beta)) as u64,
             beta: config.beta,
             tcp_friendliness: config.tcp_friendliness,
             fast_convergence: config.fast_convergence,
             last_max: 0,
-            found: (0, 0, Instant::START),
+            last_result: (0, 0, Instant::START),
             delay_min: Span::ZERO,
             epoch: None,
         }
     }
 
-    /// `acked` segments arrived in congestion avoidance; whether that begins with them.
+    /// Processes `acked` segments in congestion avoidance. Returns whether an epoch begins.
     pub fn on_ack(&mut self, window: &mut Window, ack: &AckInfo, acked: f64) -> bool {
         let begins = self.epoch.is_none();
-        let each = self.each(window.cwnd as u64, ack, acked);
+        let each = self.acks_per_segment(window.cwnd as u64, ack, acked);
         window.add_one_for_each(each as f64, acked);
         begins
     }
 
-    /// The window could not grow at `now`.
+    /// Records that the window could not grow at `now`.
     pub fn on_pause(&mut self, now: Instant) {
         if let Some(epoch) = &mut self.epoch {
             epoch.time.pause(now);
         }
     }
 
-    /// The window of `cwnd` segments is reduced.
+    /// Records a reduction of a window of `cwnd` segments.
     pub fn on_reduction(&mut self, cwnd: f64) {
         let cwnd = cwnd as u64;
-        let yields = self.fast_convergence && cwnd < self.last_max;
-        self.last_max = if yields { (cwnd as f64 * (1.0 + self.beta) / 2.0) as u64 } else { cwnd };
+        let converges_fast = self.fast_convergence && cwnd < self.last_max;
+        self.last_max = if converges_fast { (cwnd as f64 * (1.0 + self.beta) / 2.0) as u64 } else { cwnd };
         self.epoch = None;
     }
 
-    /// Congestion avoidance is over and begins anew, after a time-out with nothing known any more.
+    /// Ends the epoch; after a timeout, resets all state.
     pub fn on_event(&mut self, is_timeout: bool) {
         self.epoch = None;
         if is_timeout {
-            (self.last_max, self.delay_min, self.found) = (0, Span::ZERO, (0, 0, Instant::START));
+            (self.last_max, self.delay_min, self.last_result) = (0, Span::ZERO, (0, 0, Instant::START));
         }
     }
 
-    /// A round trip was measured.
+    /// Processes a round-trip sample.
     pub fn on_sample(&mut self, sample: &AckSample) {
-        let settles = self.epoch.as_ref().is_some_and(|epoch| sample.now < epoch.began + SETTLING);
-        if let Some(sent) = sample.newest.filter(|_| !settles) {
+        let is_early = self.epoch.as_ref().is_some_and(|epoch| sample.now < epoch.began + SETTLING);
+        if let Some(sent) = sample.newest.filter(|_| !is_early) {
             let rtt = sample.now.since(sent);
             self.delay_min = if self.delay_min.is_zero() { rtt } else { self.delay_min.min(rtt) };
         }
     }
 
-    /// So many acknowledged segments open a window of `cwnd` by one (`bictcp_update`).
-    fn each(&mut self, cwnd: u64, ack: &AckInfo, acked: f64) -> u64 {
+    /// Returns the number of acknowledged segments that open a window of `cwnd` by one (`bictcp_update`).
+    fn acks_per_segment(&mut self, cwnd: u64, ack: &AckInfo, acked: f64) -> u64 {
         let now = ack.now;
         let scale = self.scale;
         let begin = || {
@@ -130,14 +130,14 @@ impl WholeSegments {
         let epoch = self.epoch.get_or_insert_with(begin);
         epoch.time.advance(ack);
         epoch.acknowledged += acked;
-        let (before, of_window, when) = self.found;
-        if before > 0 && of_window == cwnd && now.since(when) <= LOOK_AGAIN {
+        let (before, of_window, when) = self.last_result;
+        if before > 0 && of_window == cwnd && now.since(when) <= REUSE_TIME {
             return before;
         }
 
-        let time = ((epoch.time.so_far + self.delay_min).seconds() * UNITS) as u64;
-        let away = u128::from(time.abs_diff(epoch.k));
-        let delta = (u128::from(scale) * away * away * away) >> 40;
+        let time = ((epoch.time.total + self.delay_min).seconds() * UNITS) as u64;
+        let distance = u128::from(time.abs_diff(epoch.k));
+        let delta = (u128::from(scale) * distance * distance * distance) >> 40;
         let delta = u64::try_from(delta).unwrap_or(u64::MAX);
         let target = if time < epoch.k {
             epoch.origin.saturating_sub(delta)
@@ -146,7 +146,7 @@ impl WholeSegments {
         };
         let mut each = if target > cwnd { cwnd / (target - cwnd) } else { 100 * cwnd };
         if self.last_max == 0 {
-            each = each.min(MOST_BEFORE_LOSS);
+            each = each.min(MAX_BEFORE_LOSS);
         }
         if self.tcp_friendliness {
             let step = ((cwnd * self.reno_scale) >> 3).max(1);
@@ -158,8 +158,8 @@ impl WholeSegments {
                 each = each.min(cwnd / (epoch.reno - cwnd));
             }
         }
-        let each = each.max(LEAST);
-        self.found = (each, cwnd, now);
+        let each = each.max(MIN_ACKS);
+        self.last_result = (each, cwnd, now);
         each
     }
 }
@@ -176,12 +176,13 @@ mod tests {
         WholeSegments::new(&Config::default())
     }
 
-    /// How many acknowledged segments open the window by one, `millis` after congestion avoidance began.
+    /// Returns the number of acknowledged segments that open the window by one, `millis` after the beginning of
+    /// congestion avoidance.
     fn each_after(curve: &mut WholeSegments, cwnd: u64, millis: u64) -> u64 {
-        curve.each(cwnd, &ack_at(Instant::START, RTT), 1.0);
+        curve.acks_per_segment(cwnd, &ack_at(Instant::START, RTT), 1.0);
         let mut each = 0;
         for at in (50..=millis).step_by(50) {
-            each = curve.each(cwnd, &ack_at(Instant::START + Span::from_millis(at), RTT), 0.0);
+            each = curve.acks_per_segment(cwnd, &ack_at(Instant::START + Span::from_millis(at), RTT), 0.0);
         }
         each
     }
@@ -193,16 +194,16 @@ mod tests {
     }
 
     #[test]
-    fn before_a_loss_a_window_grows_by_a_segment_for_twenty() {
-        assert_eq!(curve().each(100, &ack_at(Instant::START, RTT), 1.0), 20);
+    fn before_a_loss_a_window_grows_by_a_segment_per_twenty() {
+        assert_eq!(curve().acks_per_segment(100, &ack_at(Instant::START, RTT), 1.0), 20);
         let mut lost = curve();
         lost.on_reduction(100.0);
-        assert_eq!(lost.each(100, &ack_at(Instant::START, RTT), 1.0), 10_000, "at the plateau");
+        assert_eq!(lost.acks_per_segment(100, &ack_at(Instant::START, RTT), 1.0), 10_000, "at the plateau");
     }
 
     #[test]
-    fn a_curve_within_a_segment_of_its_plateau_is_there() {
-        // K = cbrt(3/0.4) = 1.957 s; C 1.357 s^3 is a segment, so from 0.6 s on the target is all of 10 segments.
+    fn a_curve_within_a_segment_of_its_plateau_has_reached_it() {
+        // K = cbrt(3/0.4) = 1.957 s; C 1.357 s^3 is a segment, so that from 0.6 s on the target is all 10 segments.
         let each = |millis| {
             let mut curve = curve();
             curve.tcp_friendliness = false;
@@ -214,20 +215,20 @@ mod tests {
     }
 
     #[test]
-    fn the_window_of_reno_keeps_its_pace() {
-        // 15/8 of a window of 100 for each segment, and no more beyond the window before the reduction.
+    fn the_reno_window_keeps_its_growth_rate() {
+        // 15/8 of a window of 100 for each segment, without a change beyond the window before the reduction.
         let mut curve = curve();
         curve.on_reduction(100.0);
         let mut now = Instant::START;
         for _ in 0..4 {
-            curve.each(100, &ack_at(now, RTT), 100.0);
+            curve.acks_per_segment(100, &ack_at(now, RTT), 100.0);
             now += RTT;
         }
         assert_eq!(curve.epoch.as_ref().unwrap().reno, 102, "400 acknowledged are twice 187");
     }
 
     #[test]
-    fn a_flow_that_loses_early_leaves_room_and_a_time_out_forgets() {
+    fn an_early_loss_lowers_the_plateau_and_a_timeout_resets_it() {
         let mut curve = curve();
         curve.on_reduction(100.0);
         curve.on_reduction(70.0);

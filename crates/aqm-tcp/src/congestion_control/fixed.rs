@@ -1,6 +1,6 @@
-//! A fixed window: neither acknowledgements nor losses move it. The smallest congestion control.
+//! A fixed window, which neither acknowledgements nor losses change. The smallest congestion control.
 //!
-//! Ours: it shows what a congestion control has to say, and gives tests a window that stays where it is.
+//! It is aqmlab's example of a minimal congestion control, and gives tests a constant window.
 
 use aqm_net::{ConfigError, parameters};
 
@@ -10,8 +10,8 @@ use super::{AckInfo, AnyControl, Build, Congestion, CongestionControl, Window};
 parameters! {
     /// A window of a fixed size.
     pub struct Config {
-        /// The window, in segments.
-        pub window: f64 = 10.0, "ours";
+        /// Window, in segments.
+        pub window: f64 = 10.0, "aqmlab's choice";
     }
 }
 
@@ -51,7 +51,7 @@ mod tests {
     use crate::testing::{ack, loss};
 
     #[test]
-    fn nothing_moves_it() {
+    fn the_window_is_constant() {
         let mut fixed = Controller::new(&Config { window: 4.0 }, 4.0, 100.0);
         fixed.on_ack(&ack(3.0));
         fixed.on_congestion(&loss(4.0));
@@ -59,7 +59,7 @@ mod tests {
     }
 
     #[test]
-    fn a_window_below_a_segment_is_refused() {
+    fn a_window_below_a_segment_is_rejected() {
         assert_eq!(Config { window: 0.0 }.check().unwrap_err().place, "window");
     }
 }

@@ -1,13 +1,13 @@
-//! HighSpeed TCP: the larger the window, the larger its steps up and the smaller its step down.
+//! HighSpeed TCP: the larger the window, the larger its increase and the smaller its decrease.
 //!
 //! S. Floyd, "HighSpeed TCP for Large Congestion Windows", RFC 3649, 2003, sections 5 and 7, appendix B. An
-//! acknowledgement adds a(w)/w, a loss takes b(w) w, with b(w) falling from 0.5 to `high_decrease` along
-//! ln w and a(w) = w² p(w) 2 b(w) / (2 - b(w)), so that a loss rate of p(w) holds the window near w.
+//! acknowledgement adds a(w)/w, a loss removes b(w) w. b(w) falls from 0.5 to `high_decrease` linearly in ln w, and
+//! a(w) = w² p(w) 2 b(w) / (2
+//! - b(w)), so that a loss rate of p(w) keeps the window near w.
 //!
-//! Ours, where the source is silent: a(w) is never below Reno's 1 and b(w) never below `high_decrease`; a
-//! time-out leaves `ssthresh` half the basis, as RFC 5681 has it; b is taken of the window and applied to the
-//! basis. a(w) is worked out anew at every acknowledgement, from one logarithm and one exponential: ns-2's
-//! `cwnd_range_ 0`, its default.
+//! aqmlab's choices where the source is silent: a(w) is at least Reno's 1 and b(w) at least `high_decrease`; a timeout
+//! sets `ssthresh` to half the basis, as in RFC 5681; b is computed from the window and applied to the basis. a(w) is
+//! recomputed at every acknowledgement, with one logarithm and one exponential: ns-2's `cwnd_range_ 0`, its default.
 
 use aqm_net::{ConfigError, choices, parameters};
 
@@ -16,68 +16,67 @@ use super::window::{SsthreshRounding, Window, WindowRules};
 use super::{AckInfo, AnyControl, Build, Congestion, CongestionControl, CongestionSignal};
 
 choices! {
-    /// The loss rate p(w) that is to hold the window near w.
+    /// Loss rate p(w) that keeps the window near w.
     pub enum LossRate {
-        /// The straight line, on logarithmic scales, from `low_p` at `low_window` to `high_p` at
-        /// `high_window`.
+        /// A straight line, on logarithmic scales, from `low_p` at `low_window` to `high_p` at `high_window`.
         TwoPoints = "two-points",
-        /// 0.078/w^1.2: that line for the default points, rounded. The RFC's table is made of it.
+        /// 0.078/w^1.2: this line for the default points, rounded. The RFC's table is computed with it.
         Rounded = "rounded",
-        /// The straight line from 1.5/`low_window`², where Reno's own loss rate is, so that a(w) grows
-        /// from 1 without a step (ns-2).
+        /// A straight line from 1.5/`low_window`², Reno's own loss rate, so that a(w) grows from 1 without a step
+        /// (ns-2).
         Continuous = "continuous",
     }
 }
 
 choices! {
-    /// What a reduction takes.
+    /// Size of a reduction.
     pub enum Decrease {
         /// The share b(w), as in congestion avoidance.
         ByWindow = "by-window",
-        /// Half, whatever the window.
+        /// Half, independent of the window.
         Half = "half",
     }
 }
 
 choices! {
-    /// What a reduction of a window up to `low_window` takes.
+    /// Size of a reduction of a window up to `low_window`.
     pub enum LowWindowReduction {
         /// Half.
         Half = "half",
-        /// All but the share b(w) of the last reduction above `low_window`: 0.3 taken there leaves 0.3
-        /// here (ns-2, where `decrease_num_` means what is left, but is set to what is taken).
+        /// One minus the share b(w) of the last reduction above `low_window`: a reduction by 0.3 there leaves 0.3 here
+        /// (ns-2, where `decrease_num_` is used as the remaining share but set to the removed share).
         AllButLast = "all-but-last",
     }
 }
 
 parameters! {
-    /// HighSpeed TCP: Reno up to `low_window`; above, larger steps up and smaller steps down.
+    /// HighSpeed TCP: Reno up to `low_window`; above, larger increases and smaller decreases.
     pub struct Config {
-        /// The window up to which it grows and falls as Reno's (`Low_Window`), in segments.
+        /// Window up to which the window grows and falls like Reno's (`Low_Window`), in segments.
         pub low_window: f64 = 38.0, "RFC 3649, section 5";
-        /// The loss rate at `low_window` (`Low_P`); used by `two-points` only.
+        /// Loss rate at `low_window` (`Low_P`); used by `two-points` only.
         pub low_p: f64 = 1e-3, "RFC 3649, section 5";
-        /// The window that is to be held at the loss rate `high_p` (`High_Window`), in segments.
+        /// Window at the loss rate `high_p` (`High_Window`), in segments.
         pub high_window: f64 = 83_000.0, "RFC 3649, section 5";
-        /// The loss rate at `high_window` (`High_P`).
+        /// Loss rate at `high_window` (`High_P`).
         pub high_p: f64 = 1e-7, "RFC 3649, section 5";
-        /// The share of the window that a loss takes at `high_window` (`High_Decrease`).
+        /// Share of the window that a loss removes at `high_window` (`High_Decrease`).
         pub high_decrease: f64 = 0.1, "RFC 3649, section 7";
-        /// The loss rate p(w) that is to hold the window near w.
+        /// Loss rate p(w) that keeps the window near w.
         pub loss_rate: LossRate = LossRate::TwoPoints, "RFC 3649, section 5";
-        /// What the first reduction of a connection takes, and any in slow start.
-        pub slow_start_reduction: Decrease = Decrease::ByWindow, "RFC 3649, section 7; ns-2 takes half";
-        /// What a time-out takes from `ssthresh`.
+        /// Size of the first reduction of a connection, and of any reduction in slow start.
+        pub slow_start_reduction: Decrease = Decrease::ByWindow, "RFC 3649, section 7; ns-2: half";
+        /// Reduction of `ssthresh` by a timeout.
         pub timeout_reduction: Decrease = Decrease::Half, "RFC 5681, equation (4)";
-        /// What a reduction of a window up to `low_window` takes.
+        /// Size of a reduction of a window up to `low_window`.
         pub low_window_reduction: LowWindowReduction = LowWindowReduction::Half, "RFC 3649, section 7";
-        /// What a reduced window becomes.
+        /// Rounding of a reduced window.
         pub ssthresh_rounding: SsthreshRounding = SsthreshRounding::Exact, "RFC 5681, equation (4)";
-        /// Whether the last step of slow start may pass `ssthresh`.
-        pub slow_start_end: SlowStartEnd = SlowStartEnd::AtThreshold, "ours; ns-3 does the same";
-        /// The window above which slow start is limited (`max_ssthresh`), in segments.
+        /// Last step of slow start.
+        pub slow_start_end: SlowStartEnd = SlowStartEnd::AtThreshold, "aqmlab's choice, as in ns-3";
+        /// Window above which Limited Slow-Start applies (`max_ssthresh`), in segments.
         pub max_ssthresh: Option<f64> = None, "RFC 3742, section 2: optional, 100 if used";
-        /// Where Limited Slow-Start works.
+        /// Scope of Limited Slow-Start.
         pub limited_slow_start: LimitedSlowStart = LimitedSlowStart::BelowSsthresh, "RFC 3742, section 2";
     }
 }
@@ -91,12 +90,16 @@ impl Build for Config {
             "must be 1 to 1000000000 segments",
         )?;
         let above = self.high_window > low && self.high_window <= MAX_WINDOW;
-        ConfigError::unless(above, "high_window", "must be above low_window, at most 1000000000 segments")?;
+        ConfigError::unless(
+            above,
+            "high_window",
+            "must be above low_window and at most 1000000000 segments",
+        )?;
         ConfigError::unless(self.low_p > 0.0 && self.low_p < 1.0, "low_p", "must be between 0 and 1")?;
         let falls = self.high_p > 0.0 && self.high_p < self.low_loss();
         ConfigError::unless(falls, "high_p", "must be above 0 and below the loss rate at low_window")?;
         let decrease = self.high_decrease > 0.0 && self.high_decrease <= 0.5;
-        ConfigError::unless(decrease, "high_decrease", "must be above 0, at most 0.5")?;
+        ConfigError::unless(decrease, "high_decrease", "must be above 0 and at most 0.5")?;
         SlowStart::check(self.max_ssthresh)
     }
 
@@ -122,17 +125,17 @@ impl Build for Config {
 }
 
 impl Config {
-    /// a(w): by how many segments a window of `window` grows in a round trip.
+    /// Returns a(w): the growth per round trip of a window of `window` segments, in segments.
     pub fn increase(&self, window: f64) -> f64 {
         Response::new(self).increase(window)
     }
 
-    /// b(w): the share of a window of `window` segments that a loss takes.
+    /// Returns b(w): the share of a window of `window` segments that a loss removes.
     pub fn decrease(&self, window: f64) -> f64 {
         Response::new(self).decrease(window)
     }
 
-    /// The loss rate at `low_window`.
+    /// Returns the loss rate at `low_window`.
     fn low_loss(&self) -> f64 {
         match self.loss_rate {
             LossRate::Continuous => 1.5 / (self.low_window * self.low_window),
@@ -144,7 +147,7 @@ impl Config {
 /// The running congestion control.
 struct HighSpeed {
     response: Response,
-    /// Whether there was a reduction yet.
+    /// Whether the window was reduced before.
     is_reduced: bool,
     /// b(w) at the last reduction above `low_window`.
     last_share: f64,
@@ -175,7 +178,7 @@ impl CongestionControl for HighSpeed {
 }
 
 impl HighSpeed {
-    /// The share that a reduction of a window of `cwnd` segments takes in congestion avoidance.
+    /// Returns the share removed by a reduction of a window of `cwnd` segments in congestion avoidance.
     fn share(&mut self, cwnd: f64) -> f64 {
         if cwnd > self.response.low_window {
             self.last_share = self.response.decrease(cwnd);
@@ -188,7 +191,7 @@ impl HighSpeed {
     }
 }
 
-/// a(w) and b(w). Both p(w) and b(w) are straight lines over ln w, the former on a logarithmic scale.
+/// a(w) and b(w). Both p(w) and b(w) are linear in ln w, p(w) on a logarithmic scale.
 struct Response {
     low_window: f64,
     high_decrease: f64,
@@ -238,7 +241,7 @@ impl Response {
         (window * window * loss / (1.0 / self.decrease_at(log) - 0.5)).max(1.0)
     }
 
-    /// b(w) above `low_window`, of ln w.
+    /// Returns b(w) above `low_window`, given ln w.
     fn decrease_at(&self, log: f64) -> f64 {
         (self.decrease + self.decrease_slope * log).max(self.high_decrease)
     }
@@ -250,7 +253,7 @@ mod tests {
     use crate::congestion_control::Controller;
     use crate::testing::{ack, loss, repeated_timeout, timeout};
 
-    /// The options that follow ns-2's source.
+    /// The options that correspond to ns-2's source.
     fn ns2() -> Config {
         Config {
             loss_rate: LossRate::Continuous,
@@ -267,7 +270,7 @@ mod tests {
     }
 
     #[test]
-    fn a_reduction_takes_the_share_that_belongs_to_the_window() {
+    fn a_reduction_removes_the_share_of_the_window_size() {
         let mut controller = Controller::new(&Config::default(), 1000.0, 1e9);
         controller.on_congestion(&loss(1000.0));
         let left = 1000.0 * (1.0 - Config::default().decrease(1000.0));
@@ -297,10 +300,10 @@ mod tests {
     }
 
     #[test]
-    fn the_form_of_ns_2_keeps_the_last_share_of_a_low_window() {
+    fn the_form_of_ns_2_leaves_the_last_share_of_a_low_window() {
         let mut controller = Controller::new(&ns2(), 2000.0, 2.0);
         controller.on_congestion(&loss(2000.0));
-        // A time-out counts as the last reduction, although it halves.
+        // A timeout counts as the last reduction, although it halves.
         let share = ns2().decrease(1000.0);
         controller.on_congestion(&timeout(60.0));
         controller.cap(30.0);
@@ -313,7 +316,7 @@ mod tests {
     }
 
     #[test]
-    fn time_outs_take_b_of_w_where_that_is_chosen() {
+    fn timeouts_remove_b_of_w_with_by_window() {
         let config = Config { timeout_reduction: Decrease::ByWindow, ..Config::default() };
         let mut controller = Controller::new(&config, 1000.0, 2.0);
         controller.on_congestion(&timeout(1000.0));
@@ -321,7 +324,7 @@ mod tests {
     }
 
     #[test]
-    fn points_in_the_wrong_order_are_refused() {
+    fn invalid_points_are_rejected() {
         let place = |config: Config| config.check().unwrap_err().place;
         assert_eq!(place(Config { low_window: 0.0, ..Config::default() }), "low_window");
         assert_eq!(place(Config { high_window: 38.0, ..Config::default() }), "high_window");
@@ -336,7 +339,7 @@ mod tests {
         }
         assert_eq!(place(Config { high_decrease: 0.0, ..Config::default() }), "high_decrease");
         let widest = Config { high_window: 1e9, high_decrease: 0.5, ..Config::default() };
-        assert!(widest.check().is_ok(), "the last that is allowed");
+        assert!(widest.check().is_ok(), "the largest valid values");
         assert!(Config::default().check().is_ok() && ns2().check().is_ok());
     }
 }

@@ -1,89 +1,90 @@
-//! HyStart: slow start ends before it loses, once acknowledgements show that the path is full.
+//! HyStart: ends slow start before a loss, when acknowledgements show that the path is full.
 //!
 //! S. Ha, I. Rhee, "Taming the Elephants: New TCP Slow Start", Computer Networks 55 (2011), in the form of Linux:
-//! `tcp_cubic.c` of 6.14, whose rounds are also those of 6.1.129 and later (`hystart_update`, `cubictcp_acked`).
-//! Either of two detectors sets `ssthresh` to the window, once until a time-out, in a window of 16 segments and more:
+//! `tcp_cubic.c` of 6.14, whose rounds are also those of 6.1.129 and later (`hystart_update`, `cubictcp_acked`). Either
+//! of two detectors sets `ssthresh` to the window, once until a timeout, if the window is at least 16 segments:
 //!
-//! - the *ACK train*: acknowledgements of a round, none more than 2 ms after the one before, go on for more than half of
-//!   the least round trip and of what offloads may add to it;
-//! - the *delay*: after 8 samples the least round trip of a round is longer than the least of all by an eighth of that,
-//!   4 ms at least and 16 ms at most.
+//! - the *ACK train*: successive acknowledgements of a round, at most 2 ms apart, last longer than half of the sum of
+//!   the minimum round trip and the delay that offloads may add;
+//! - the *delay*: after 8 samples, the minimum round trip of a round exceeds the overall minimum by more than an eighth
+//!   of the latter, at least 4 ms and at most 16 ms.
 //!
-//! A round lasts until something is acknowledged that was sent after it began. Times are whole microseconds. Samples
+//! A round lasts until data is acknowledged that was sent after its beginning. Times are whole microseconds. Samples
 //! within a second of the beginning of congestion avoidance are discarded.
 //!
-//! Ours, where we know less than Linux: after a time-out the ACK train waits for the next round, where Linux takes the
-//! time-out for an acknowledgement. A recovery that keeps no times (without SACK) gives a sample a round, too few for the
-//! delay; and without timestamps, which no segment carries here, there is none if a retransmission is acknowledged.
+//! aqmlab's choices where less is known than in Linux: after a timeout the ACK train waits for the next round, while
+//! Linux uses the timeout like an acknowledgement. A recovery without recorded times (without SACK) gives one sample
+//! per round, too few for the delay detector. Timestamps are not used here, so that an acknowledged retransmission is
+//! not a sample.
 
 use aqm_net::{Instant, Span, choices};
 
 use super::{AckSample, Window};
 
 choices! {
-    /// What ends slow start early.
+    /// Detector that ends slow start early.
     pub enum HyStart {
-        /// Nothing: it lasts until a loss, a mark or `ssthresh`.
+        /// None: slow start lasts until a loss, a mark or `ssthresh`.
         Off = "off",
-        /// An ACK train or a longer delay, as in Linux's CUBIC (`hystart`, `hystart_detect` 3).
+        /// An ACK train or an increased delay, as in Linux' CUBIC (`hystart`, `hystart_detect` 3).
         Linux = "linux",
     }
 }
 
-/// The least window that is looked at, in segments (`hystart_low_window`).
+/// Minimum window for detection, in segments (`hystart_low_window`).
 const LOW_WINDOW: f64 = 16.0;
-/// How many samples of a round the delay needs before it decides (`HYSTART_MIN_SAMPLES`).
+/// Number of samples of a round before the delay detector decides (`HYSTART_MIN_SAMPLES`).
 const MIN_SAMPLES: u32 = 8;
-/// How far acknowledgements of a train may lie apart, in microseconds (`hystart_ack_delta_us`).
+/// Maximum gap between acknowledgements of a train, in microseconds (`hystart_ack_delta_us`).
 const ACK_DELTA: u64 = 2_000;
-/// Within which limits the round trip must grow, in microseconds (`HYSTART_DELAY_MIN`, `HYSTART_DELAY_MAX`).
+/// Limits of the delay threshold, in microseconds (`HYSTART_DELAY_MIN`, `HYSTART_DELAY_MAX`).
 const DELAY_THRESHOLD: (u64, u64) = (4_000, 16_000);
-/// The share of the least round trip by which it must grow is one over this.
+/// Divisor of the minimum round trip for the delay threshold.
 const DELAY_SHARE: u64 = 8;
-/// What offloads may add to the train at most, in microseconds (`hystart_ack_delay`).
+/// Maximum duration that offloads may add to a train, in microseconds (`hystart_ack_delay`).
 const MAX_ACK_DELAY: f64 = 1_000.0;
-/// The bytes that they may gather: four of the largest offloaded segments (`sk_gso_max_size`, 64 KiB).
+/// Bytes that offloads may collect: four of the largest offloaded segments (`sk_gso_max_size`, 64 KiB).
 const ACK_DELAY_BYTES: f64 = 4.0 * 65_536.0;
-/// For how long samples are discarded in congestion avoidance (`HZ`).
+/// Duration for which samples are discarded in congestion avoidance (`HZ`).
 pub(super) const SETTLING: Span = Span::from_millis(1_000);
 
-/// The two detectors of Linux.
+/// Linux' two detectors.
 #[derive(Clone, Debug)]
 pub(super) struct LinuxHyStart {
-    /// The least round trip, in microseconds (`delay_min`).
+    /// Minimum round trip, in microseconds (`delay_min`).
     delay_min: Option<u64>,
     /// Whether a detector has ended slow start (`found`).
     found: bool,
-    /// Samples before this are discarded.
-    settled: Instant,
+    /// Samples before this time are discarded.
+    discard_until: Instant,
     round: Round,
 }
 
 /// A round trip of acknowledgements.
 #[derive(Clone, Debug)]
 struct Round {
-    /// Where it ends (`end_seq`); `None` until the first acknowledgement after a time-out.
+    /// End of the round (`end_seq`); `None` until the first acknowledgement after a timeout.
     end: Option<u64>,
-    /// When it began, in microseconds (`round_start`).
+    /// Start time, in microseconds (`round_start`).
     start: u64,
-    /// The newest acknowledgement of the train, in microseconds (`last_ack`).
+    /// Time of the newest acknowledgement of the train, in microseconds (`last_ack`).
     last_ack: u64,
-    /// The least round trip, in microseconds (`curr_rtt`).
+    /// Minimum round trip, in microseconds (`curr_rtt`).
     least: u64,
-    /// How many samples there were, up to `MIN_SAMPLES` (`sample_cnt`).
+    /// Number of samples, up to `MIN_SAMPLES` (`sample_cnt`).
     samples: u32,
 }
 
 impl LinuxHyStart {
     pub fn new() -> Self {
         let round = Round { end: Some(0), start: 0, last_ack: 0, least: u64::MAX, samples: 0 };
-        Self { delay_min: None, found: false, settled: Instant::START, round }
+        Self { delay_min: None, found: false, discard_until: Instant::START, round }
     }
 
-    /// Something arrived, and the window has not grown for it yet (`cubictcp_acked`).
+    /// Processes an arrival before the window grows because of it (`cubictcp_acked`).
     pub fn on_sample(&mut self, window: &mut Window, sample: &AckSample) {
-        // Once slow start has ended early, only a time-out brings it back, and with it another least round trip.
-        if self.found || sample.now < self.settled {
+        // After an early end of slow start, only a timeout restarts slow start, and discards the minimum round trip.
+        if self.found || sample.now < self.discard_until {
             return;
         }
         let rtt = sample.newest.map(|sent| (micros(sample.now) - micros(sent)).max(1));
@@ -95,17 +96,17 @@ impl LinuxHyStart {
         }
     }
 
-    /// Congestion avoidance begins at `now`.
+    /// Records the beginning of congestion avoidance.
     pub fn on_avoidance(&mut self, now: Instant) {
-        self.settled = now + SETTLING;
+        self.discard_until = now + SETTLING;
     }
 
-    /// The window is reduced: what the samples tell counts again.
+    /// Accepts samples again after a reduction of the window.
     pub fn on_reduction(&mut self) {
-        self.settled = Instant::START;
+        self.discard_until = Instant::START;
     }
 
-    /// After a time-out nothing is known of the path, and a new slow start may end early.
+    /// Resets the detectors after a timeout, so that the next slow start may end early.
     pub fn on_timeout(&mut self) {
         *self = Self::new();
         self.round.end = None;
@@ -139,7 +140,7 @@ impl LinuxHyStart {
 }
 
 impl Round {
-    /// Whether an acknowledgement at `now` belongs to the train; once one was late, none of the round does.
+    /// Whether an acknowledgement at `now` belongs to the train; after a late one, no other of the round does.
     fn is_train(&mut self, now: u64) -> bool {
         let follows = now - self.last_ack <= ACK_DELTA;
         if follows {
@@ -148,7 +149,7 @@ impl Round {
         follows
     }
 
-    /// The least round trip after a sample, if enough came before it.
+    /// Returns the minimum round trip including a sample, if enough samples preceded it.
     fn least_of(&mut self, rtt: u64) -> Option<u64> {
         self.least = self.least.min(rtt);
         let enough = self.samples >= MIN_SAMPLES;
@@ -157,8 +158,8 @@ impl Round {
     }
 }
 
-/// What offloads may add to an ACK train, in microseconds: the time that some large segments take at the rate of
-/// pacing (`hystart_ack_delay`, `tcp_update_pacing_rate`).
+/// Returns the duration that offloads may add to an ACK train, in microseconds: the transmission time of some large
+/// segments at the pacing rate (`hystart_ack_delay`, `tcp_update_pacing_rate`).
 fn ack_delay(window: &Window, sample: &AckSample) -> u64 {
     let Some(srtt) = sample.srtt.filter(|srtt| !srtt.is_zero()) else { return 0 };
     let ratio = if window.cwnd < window.ssthresh / 2.0 { 2.0 } else { 1.2 };
@@ -194,14 +195,14 @@ mod tests {
             Self { hystart: LinuxHyStart::new(), window, una: 0, nxt: 10 }
         }
 
-        /// A segment is acknowledged `rtt` after it was sent; whether slow start has ended.
+        /// Acknowledges a segment `rtt` after it was sent. Returns whether slow start has ended.
         fn ack(&mut self, now: u64, rtt: Option<u64>) -> bool {
             self.una += 1;
             let at = |micros: u64| Instant::from_nanos(micros * 1_000);
             let sample = AckSample {
                 now: at(now),
                 newest: rtt.map(|rtt| at(now - rtt)),
-                answered: None,
+                ack_sent_at: None,
                 srtt: rtt.map(|rtt| Span::from_nanos(rtt * 1_000)),
                 snd_una: self.una,
                 snd_nxt: self.nxt,
@@ -211,17 +212,18 @@ mod tests {
             !self.window.in_slow_start()
         }
 
-        /// A round begins with an acknowledgement at `now`.
+        /// Begins a round with an acknowledgement at `now`.
         fn begin_round(&mut self, now: u64, rtt: u64) {
             self.una = self.nxt;
             self.nxt += 100_000;
             assert!(!self.ack(now, Some(rtt)));
         }
 
-        /// After how many acknowledgements of a round, `gap` apart, slow start ends; the round trip stays.
+        /// Returns the number of acknowledgements of a round, `gap` apart, after which slow start ends; the round trip
+        /// is constant.
         fn train(&mut self, gap: u64, rtt: u64) -> Option<u64> {
             self.begin_round(1_000_000, rtt);
-            (1..1_000).find(|place| self.ack(1_000_000 + place * gap, Some(rtt)))
+            (1..1_000).find(|index| self.ack(1_000_000 + index * gap, Some(rtt)))
         }
     }
 
@@ -242,27 +244,27 @@ mod tests {
         let mut bench = Bench::new(40.0);
         bench.begin_round(1_000_000, 60 * MILLI);
         let late = 1_000_000 + 2 * MILLI + 1;
-        assert!((0..100).all(|place| !bench.ack(late + place * 500, Some(60 * MILLI))));
-        // The next round begins a train of its own.
+        assert!((0..100).all(|index| !bench.ack(late + index * 500, Some(60 * MILLI))));
+        // The next round begins a new train.
         bench.begin_round(2_000_000, 60 * MILLI);
-        assert!((1..=61).all(|place| !bench.ack(2_000_000 + place * 500, Some(60 * MILLI))));
+        assert!((1..=61).all(|index| !bench.ack(2_000_000 + index * 500, Some(60 * MILLI))));
         assert!(bench.ack(2_000_000 + 62 * 500, Some(60 * MILLI)));
     }
 
     #[test]
-    fn what_offloads_may_add_to_a_train_shrinks_at_gigabits() {
+    fn the_delay_added_by_offloads_shrinks_at_gigabit_rates() {
         // 4 * 64 KiB at twice 2000 * 1448 B in 1 ms take 45.2 us, so the train lasts 522 us; 1 ms would make it 1 ms.
         let mut bench = Bench::new(2_000.0);
         assert_eq!(bench.train(1, MILLI), Some(523));
     }
 
-    /// Whether the least round trip `rtt` of a round ends slow start where the least of all is `least`: with its
+    /// Whether a minimum round trip of `rtt` in a round ends slow start where the overall minimum is `least`: with the
     /// first 8 samples, and with the 9th.
     fn delayed(least: u64, rtt: u64) -> [bool; 2] {
         let mut bench = Bench::new(40.0);
         bench.begin_round(1_000_000, least);
         bench.begin_round(2_000_000, rtt);
-        let first = (1..8).any(|place| bench.ack(2_000_000 + 3 * MILLI * place, Some(rtt)));
+        let first = (1..8).any(|index| bench.ack(2_000_000 + 3 * MILLI * index, Some(rtt)));
         [first, bench.ack(2_100_000, Some(rtt))]
     }
 
@@ -282,11 +284,11 @@ mod tests {
         let mut bench = Bench::new(40.0);
         bench.begin_round(1_000_000, 60 * MILLI);
         bench.begin_round(2_000_000, 61 * MILLI);
-        assert!((1..100).all(|place| !bench.ack(2_000_000 + 3 * MILLI * place, Some(100 * MILLI))));
+        assert!((1..100).all(|index| !bench.ack(2_000_000 + 3 * MILLI * index, Some(100 * MILLI))));
     }
 
     #[test]
-    fn a_round_begins_with_the_first_acknowledgement_beyond_what_was_sent_when_the_last_began() {
+    fn a_round_begins_with_the_first_acknowledgement_of_data_sent_after_the_last_began() {
         let mut bench = Bench::new(40.0);
         bench.begin_round(1_000_000, 60 * MILLI);
         let (end, next) = (bench.nxt, bench.nxt + 7);
@@ -294,14 +296,14 @@ mod tests {
         bench.ack(2_000_000, Some(60 * MILLI));
         assert_eq!(bench.hystart.round.end, Some(end));
         bench.ack(2_000_100, Some(60 * MILLI));
-        assert_eq!((bench.una, bench.hystart.round.end), (end, Some(end)), "all of the round, and no more");
+        assert_eq!((bench.una, bench.hystart.round.end), (end, Some(end)), "the complete round, and no more");
         bench.ack(2_000_200, Some(60 * MILLI));
         assert_eq!((bench.hystart.round.end, bench.hystart.round.start), (Some(next), 2_000_200));
     }
 
     #[test]
     fn rounds_are_counted_in_small_windows_too() {
-        // A round that begins with 10 segments is not begun anew when there are 16 (Linux 6.14).
+        // A round that begins with 10 segments does not begin again at 16 segments (Linux 6.14).
         let mut bench = Bench::new(10.0);
         bench.begin_round(1_000_000, 60 * MILLI);
         bench.window.cwnd = 16.0;
@@ -310,16 +312,16 @@ mod tests {
     }
 
     #[test]
-    fn after_a_time_out_nothing_is_known_and_slow_start_may_end_early_again() {
+    fn after_a_timeout_slow_start_may_end_early_again() {
         let mut bench = Bench::new(40.0);
         assert_eq!(bench.train(2 * MILLI, 60 * MILLI), Some(16));
         bench.window.ssthresh = 100.0;
-        assert!((1..200).all(|place| !bench.ack(1_100_000 + 2 * MILLI * place, Some(90 * MILLI))), "once");
+        assert!((1..200).all(|index| !bench.ack(1_100_000 + 2 * MILLI * index, Some(90 * MILLI))), "once");
         bench.hystart.on_timeout();
-        // What was sent before the time-out is a round without a train.
-        assert!((1..200).all(|place| !bench.ack(3_000_000 + 2 * MILLI * place, Some(30 * MILLI))));
+        // The data sent before the timeout is a round without a train.
+        assert!((1..200).all(|index| !bench.ack(3_000_000 + 2 * MILLI * index, Some(30 * MILLI))));
         bench.begin_round(4_000_000, 30 * MILLI);
-        assert!((1..8).all(|place| !bench.ack(4_000_000 + 2 * MILLI * place, Some(30 * MILLI))));
+        assert!((1..8).all(|index| !bench.ack(4_000_000 + 2 * MILLI * index, Some(30 * MILLI))));
         assert!(bench.ack(4_016_000, Some(30 * MILLI)), "15.5 ms");
     }
 
@@ -341,7 +343,7 @@ mod tests {
     fn an_acknowledgement_without_a_sample_counts_for_the_train_only() {
         let mut bench = Bench::new(40.0);
         bench.begin_round(1_000_000, 60 * MILLI);
-        assert_eq!((1..100).find(|place| bench.ack(1_000_000 + 2 * MILLI * place, None)), Some(16));
+        assert_eq!((1..100).find(|index| bench.ack(1_000_000 + 2 * MILLI * index, None)), Some(16));
         assert_eq!(bench.hystart.round.samples, 1);
     }
 
@@ -351,7 +353,7 @@ mod tests {
         })]
 
         #[test]
-        fn slow_start_ends_early_at_the_window_of_the_moment_and_never_below_16_segments(
+        fn slow_start_ends_early_at_the_current_window_and_never_below_16_segments(
             acks in prop::collection::vec((1..4_000u64, 1..200_000u64, 1..4u64, 0..40u64), 1..400),
         ) {
             let config = CubicConfig { hystart: HyStart::Linux, ..CubicConfig::default() };
@@ -367,7 +369,7 @@ mod tests {
                 cubic.on_sample(&AckSample {
                     now: at(now),
                     newest: (fate != 2).then(|| at(now - rtt)),
-                    answered: None,
+                    ack_sent_at: None,
                     srtt: Some(srtt),
                     snd_una: una,
                     snd_nxt: nxt,

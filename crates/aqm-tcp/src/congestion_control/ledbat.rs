@@ -1,26 +1,28 @@
-//! LEDBAT: a transport that yields. It opens the window while the queue that it finds is below a target, closes it
-//! above, and so gives way to whatever fills the queue further.
+//! LEDBAT: a transport that yields to other traffic. It opens the window while the measured queueing delay is below a
+//! target and closes it above the target.
 //!
 //! S. Shalunov, G. Hazel, J. Iyengar, M. Kühlewind, "Low Extra Delay Background Transport (LEDBAT)", RFC 6817, 2012,
-//! section 2.4.2 (what the sender does) and 2.5 (parameters); for slow start, and delays there and back, P. Balasubramanian
-//! et al., "LEDBAT++", draft-irtf-iccrg-ledbat-plus-plus. With each acknowledgement
+//! section 2.4.2 (the sender) and 2.5 (parameters); for slow start and round-trip delays, P. Balasubramanian et al.,
+//! "LEDBAT++", draft-irtf-iccrg-ledbat-plus-plus. With each acknowledgement
 //!
-//! - `queueing delay = FILTER(current delays) - MIN(base delays)`, the filter a minimum,
+//! - `queueing delay = FILTER(current delays) - MIN(base delays)`, with a minimum as the filter,
 //! - `off_target = (TARGET - queueing delay) / TARGET`,
-//! - `cwnd += GAIN * off_target * acknowledged * MSS / cwnd`, at most `flightsize + ALLOWED_INCREASE * MSS`, and at least
-//!   `MIN_CWND * MSS`;
+//! - `cwnd += GAIN * off_target * acknowledged * MSS / cwnd`, at most `flightsize + ALLOWED_INCREASE * MSS`, and at
+//!   least `MIN_CWND * MSS`;
 //!
-//! a loss halves the window (at least `MIN_CWND * MSS`), and after a time-out it is one segment. A base delay is the least
-//! of a minute.
+//! a loss halves the window (at least `MIN_CWND * MSS`), and a timeout sets it to one segment. A base delay is the
+//! minimum of one minute.
 //!
-//! With `delay = "one-way"` segments tell when they were sent (RFC 7323), and a delay is that from the sending of the
-//! newest segment that is acknowledged to the moment at which its acknowledgement leaves: so it holds the wait of a
-//! delayed acknowledgement, as it does in TCP, and the clocks of both ends agree, as those of hosts need not. With
-//! `round-trip` a queue on the way back is taken for one on the way there. Without SACK one segment of a window is timed.
+//! With `delay = "one-way"` segments carry their departure time (RFC 7323). A delay is the time from the departure of
+//! the newest acknowledged segment to the departure of its acknowledgement. It therefore includes the delay of a
+//! delayed acknowledgement, as in TCP, and the clocks of both endpoints agree, in contrast to those of real hosts. With
+//! `round-trip`, a queue on the return path counts like one on the forward path. Without SACK, one segment per window
+//! is measured.
 //!
-//! Ours, where the source is silent: what is older than a round trip leaves the filter only when something newer has
-//! come; the window does not open where the sender left part of it unused or a mark was echoed; a mark halves the window
-//! as a loss does. RFC 6817 knows no slow start; with it, a queue of three quarters of the target ends it, as in LEDBAT++.
+//! aqmlab's choices where the source is silent: a sample older than a round trip leaves the filter only when a newer
+//! sample arrives; the window does not open if the sender left part of it unused or if a mark was echoed; a mark halves
+//! the window like a loss. RFC 6817 has no slow start; with the option, a queueing delay of three quarters of the
+//! target ends slow start, as in LEDBAT++.
 
 use std::collections::VecDeque;
 
@@ -31,50 +33,52 @@ use super::window::{SsthreshRounding, WindowRules};
 use super::{AckInfo, AckSample, AnyControl, Build, Congestion, CongestionControl, Window};
 
 choices! {
-    /// What is taken for the delay of the path.
+    /// Measure of the path's delay.
     pub enum Delay {
-        /// From the sending of a segment to that of its acknowledgement: the way there.
+        /// From the departure of a segment to the departure of its acknowledgement: the forward path.
         OneWay = "one-way",
-        /// From the sending of a segment to the arrival of its acknowledgement: there and back.
+        /// From the departure of a segment to the arrival of its acknowledgement: both directions.
         RoundTrip = "round-trip",
     }
 }
 
 parameters! {
-    /// LEDBAT: less than best effort, with a queue of `target` if it is alone, and way given to others.
+    /// LEDBAT: a less-than-best-effort service, which alone keeps a queueing delay of `target` and yields to other
+    /// traffic.
     pub struct Config {
-        /// The queueing delay that it aims at (TARGET). RFC 7928, section 5.4, says 5 ms.
+        /// Target of the queueing delay (TARGET). RFC 7928, section 5.4, uses 5 ms.
         pub target: Span = Span::from_millis(100), "RFC 6817, 2.5: 100 ms or less";
-        /// How fast the window moves (GAIN): segments a round trip where no queue is, and as many fewer at twice the
-        /// target. RFC 6817 demands 1 or less, which is Reno's pace; RFC 7928, section 5.4, says 10, so more is allowed.
+        /// Speed of the window's changes (GAIN): growth in segments per round trip without a queue, and equal decrease
+        /// at twice the target. RFC 6817 requires 1 or less, which is Reno's speed; RFC 7928, section 5.4, uses 10, so
+        /// that larger values are valid.
         pub gain: f64 = 1.0, "RFC 6817, 2.5: 1 or less";
-        /// What is taken for the delay.
+        /// Measure of the path's delay.
         pub delay: Delay = Delay::OneWay, "RFC 6817, 2.2; LEDBAT++: round-trip";
-        /// Of how many minutes the least delays are kept (BASE_HISTORY), the least of which counts as that of an empty
-        /// path.
+        /// Number of minutes for which minimum delays are kept (BASE_HISTORY). The smallest of them is used as the
+        /// delay of the empty path.
         pub base_history: u32 = 10, "RFC 6817, 2.5";
-        /// Of how many samples of the last round trip the least counts as the present delay (CURRENT_FILTER).
+        /// Number of samples of the last round trip whose minimum is used as the current delay (CURRENT_FILTER).
         pub current_filter: u32 = 4, "RFC 6817, 2.4.2: at least 4";
-        /// By how many segments the window may exceed what is under way (ALLOWED_INCREASE).
+        /// Number of segments by which the window may exceed the data in flight (ALLOWED_INCREASE).
         pub allowed_increase: f64 = 1.0, "RFC 6817, 2.5";
-        /// The least window that delay and losses leave (MIN_CWND), in segments.
+        /// Minimum window after reductions by delay and losses (MIN_CWND), in segments.
         pub min_cwnd: f64 = 2.0, "RFC 6817, 2.5";
-        /// Whether a connection, and what follows a time-out, begins with slow start, which a queueing delay of three
-        /// quarters of the target ends, or a loss.
+        /// Whether slow start is used at the beginning of a connection and after a timeout. It ends at a queueing delay
+        /// of three quarters of the target, or at a loss.
         pub slow_start: bool = false, "RFC 6817 has none; LEDBAT++, 4.3";
-        /// What a reduced window becomes.
+        /// Rounding of a reduced window.
         pub ssthresh_rounding: SsthreshRounding = SsthreshRounding::Exact, "RFC 5681, equation (4)";
-        /// Whether the last step of slow start may pass `ssthresh`.
-        pub slow_start_end: SlowStartEnd = SlowStartEnd::AtThreshold, "ours; ns-3 does the same";
-        /// The window above which slow start is limited (`max_ssthresh`), in segments.
+        /// Last step of slow start.
+        pub slow_start_end: SlowStartEnd = SlowStartEnd::AtThreshold, "aqmlab's choice, as in ns-3";
+        /// Window above which Limited Slow-Start applies (`max_ssthresh`), in segments.
         pub max_ssthresh: Option<f64> = None, "RFC 3742, section 2: optional, 100 if used";
     }
 }
 
-/// The share of the target at which a queue ends slow start.
-const SLOW_START_ENDS: f64 = 0.75;
+/// Share of the target at which the queueing delay ends slow start.
+const SLOW_START_END: f64 = 0.75;
 
-/// A base delay is the least of so long.
+/// Period of a base delay, in nanoseconds.
 const MINUTE: u64 = 60_000_000_000;
 
 impl Build for Config {
@@ -83,15 +87,19 @@ impl Build for Config {
         ConfigError::unless(
             !target.is_zero() && target <= Span::from_millis(100),
             "target",
-            "must be above 0s, at most 100ms",
+            "must be above 0s and at most 100ms",
         )?;
-        ConfigError::unless(self.gain > 0.0 && self.gain <= 100.0, "gain", "must be above 0, at most 100")?;
+        ConfigError::unless(
+            self.gain > 0.0 && self.gain <= 100.0,
+            "gain",
+            "must be above 0 and at most 100",
+        )?;
         let minutes = (1..=1000).contains(&self.base_history);
         ConfigError::unless(minutes, "base_history", "must be 1 to 1000 minutes")?;
         let samples = (1..=1000).contains(&self.current_filter);
         ConfigError::unless(samples, "current_filter", "must be 1 to 1000 samples")?;
         let increase = self.allowed_increase > 0.0 && self.allowed_increase <= MAX_WINDOW;
-        ConfigError::unless(increase, "allowed_increase", "must be above 0, at most 1000000000 segments")?;
+        ConfigError::unless(increase, "allowed_increase", "must be above 0 and at most 1000000000 segments")?;
         let least = (1.0..=MAX_WINDOW).contains(&self.min_cwnd);
         ConfigError::unless(least, "min_cwnd", "must be 1 to 1000000000 segments")?;
         SlowStart::check(self.max_ssthresh)
@@ -118,8 +126,8 @@ impl Build for Config {
             allowed_increase: self.allowed_increase,
             min_cwnd: self.min_cwnd,
             slow_start: self.slow_start,
-            base: BaseDelays { minima: VecDeque::new(), most: self.base_history as usize, minute: None },
-            current: CurrentDelays { samples: VecDeque::new(), most: self.current_filter as usize },
+            base: BaseDelays { minima: VecDeque::new(), max_len: self.base_history as usize, minute: None },
+            current: CurrentDelays { samples: VecDeque::new(), max_len: self.current_filter as usize },
             acknowledged: 0,
             flight: 0.0,
         })
@@ -128,7 +136,7 @@ impl Build for Config {
 
 /// The running congestion control.
 struct Ledbat {
-    /// In seconds.
+    /// Target in seconds.
     target: f64,
     gain: f64,
     delay: Delay,
@@ -139,20 +147,20 @@ struct Ledbat {
     current: CurrentDelays,
     /// `SND.UNA` after the newest acknowledgement.
     acknowledged: u64,
-    /// What was under way before the newest acknowledgement (`flightsize`), in segments.
+    /// Data in flight before the newest acknowledgement (`flightsize`), in segments.
     flight: f64,
 }
 
 impl Ledbat {
-    /// What the queue is off the target, as a share of it: 1 if there is none, negative if it is too long. Nothing if
-    /// nothing is known of delays.
+    /// Returns the distance of the queueing delay from the target, as a share of the target: 1 without a queue,
+    /// negative above the target. `None` without any delay sample.
     fn off_target(&self) -> Option<f64> {
         let queueing = self.current.least()?.nanos().saturating_sub(self.base.least()?.nanos());
         Some(1.0 - Span::from_nanos(queueing).seconds() / self.target)
     }
 
-    /// Keeps others from taking the window for one in slow start.
-    fn stay_out_of_slow_start(window: &mut Window) {
+    /// Lowers `ssthresh` to the window, so that other modules do not see a window in slow start.
+    fn leave_slow_start(window: &mut Window) {
         window.ssthresh = window.ssthresh.min(window.cwnd);
     }
 }
@@ -161,20 +169,20 @@ impl CongestionControl for Ledbat {
     fn on_ack(&mut self, window: &mut Window, ack: &AckInfo) {
         let off_target = self.off_target();
         if self.slow_start && window.in_slow_start() {
-            if off_target.is_none_or(|off| off > 1.0 - SLOW_START_ENDS) {
+            if off_target.is_none_or(|off| off > 1.0 - SLOW_START_END) {
                 if ack.may_grow {
                     window.slow_start(ack.counted);
                 }
                 return;
             }
-            Self::stay_out_of_slow_start(window);
+            Self::leave_slow_start(window);
         }
         let off_target = off_target.unwrap_or(0.0);
         if off_target < 0.0 || ack.may_grow {
             window.cwnd += self.gain * off_target * ack.counted / window.cwnd;
         }
         window.cwnd = window.cwnd.min(self.flight + self.allowed_increase).max(self.min_cwnd);
-        Self::stay_out_of_slow_start(window);
+        Self::leave_slow_start(window);
     }
 
     fn reduce(&mut self, window: &mut Window, _congestion: &Congestion) {
@@ -182,7 +190,7 @@ impl CongestionControl for Ledbat {
         window.reduce_above(1.0, left);
     }
 
-    fn wants_samples(&self) -> bool {
+    fn uses_samples(&self) -> bool {
         true
     }
 
@@ -190,7 +198,7 @@ impl CongestionControl for Ledbat {
         self.flight = sample.snd_nxt.saturating_sub(self.acknowledged) as f64 / sample.mss as f64;
         self.acknowledged = sample.snd_una;
         let end = match self.delay {
-            Delay::OneWay => sample.answered,
+            Delay::OneWay => sample.ack_sent_at,
             Delay::RoundTrip => Some(sample.now),
         };
         if let (Some(sent), Some(end)) = (sample.newest, end) {
@@ -201,11 +209,11 @@ impl CongestionControl for Ledbat {
     }
 }
 
-/// The least delay of each of the last minutes, the newest last.
+/// Minimum delay of each of the last minutes, the newest last.
 struct BaseDelays {
     minima: VecDeque<Span>,
-    most: usize,
-    /// The minute of the newest.
+    max_len: usize,
+    /// Minute of the newest delay.
     minute: Option<u64>,
 }
 
@@ -215,7 +223,7 @@ impl BaseDelays {
         match self.minima.back_mut() {
             Some(least) if minute == self.minute => *least = delay.min(*least),
             _ => {
-                if self.minima.len() == self.most {
+                if self.minima.len() == self.max_len {
                     self.minima.pop_front();
                 }
                 self.minima.push_back(delay);
@@ -229,16 +237,16 @@ impl BaseDelays {
     }
 }
 
-/// The newest delays and when they were seen, the newest last.
+/// The newest delays and their times, the newest last.
 struct CurrentDelays {
     samples: VecDeque<(Instant, Span)>,
-    most: usize,
+    max_len: usize,
 }
 
 impl CurrentDelays {
     fn add(&mut self, delay: Span, now: Instant, srtt: Option<Span>) {
         let is_old = |&(seen, _): &(Instant, Span)| srtt.is_some_and(|srtt| now.since(seen) > srtt);
-        while self.samples.len() == self.most || self.samples.front().is_some_and(is_old) {
+        while self.samples.len() == self.max_len || self.samples.front().is_some_and(is_old) {
             self.samples.pop_front();
         }
         self.samples.push_back((now, delay));
@@ -257,7 +265,8 @@ mod tests {
 
     const MSS: u64 = 1000;
 
-    /// A sender whose window is full, in segments of 1000 bytes, and whose delay is that of the path, 50 ms, and a queue.
+    /// A sender whose window is full, in segments of 1000 bytes. Its delay is that of the path, 50 ms, plus a queueing
+    /// delay.
     struct Bench {
         controller: Controller,
         una: u64,
@@ -269,7 +278,7 @@ mod tests {
             Self { controller: Controller::new(config, cwnd, 1e9), una: 0, now: Instant::START }
         }
 
-        /// Tells of a delay, `millis` after the last one, at which so many segments were under way.
+        /// Reports a delay, `millis` after the last one, with `flight` segments in flight.
         fn sample(&mut self, millis: u64, queue: u64, flight: u64) {
             self.now += Span::from_millis(millis);
             let newest = self.now.earlier_by(Span::from_millis(70 + queue));
@@ -277,7 +286,7 @@ mod tests {
             self.controller.on_sample(&AckSample {
                 now: self.now,
                 newest: Some(newest),
-                answered: Some(newest + Span::from_millis(50 + queue)),
+                ack_sent_at: Some(newest + Span::from_millis(50 + queue)),
                 srtt: Some(Span::from_millis(70)),
                 snd_una: self.una,
                 snd_nxt: self.una - MSS + flight * MSS,
@@ -285,7 +294,7 @@ mod tests {
             });
         }
 
-        /// A segment is acknowledged that has met a queue of `queue` ms; returns the window.
+        /// Acknowledges a segment with a queueing delay of `queue` ms. Returns the window.
         fn ack(&mut self, queue: u64) -> f64 {
             let flight = self.controller.cwnd() as u64;
             self.sample(1, queue, flight);
@@ -293,7 +302,7 @@ mod tests {
             self.controller.cwnd()
         }
 
-        /// As `ack`, of so many segments one after the other.
+        /// Calls `ack` for `segments` segments in sequence.
         fn acks(&mut self, segments: u64, queue: u64) {
             for _ in 0..segments {
                 self.ack(queue);
@@ -305,7 +314,8 @@ mod tests {
         assert!((seen - expected).abs() < 1e-12, "{seen}, expected {expected}");
     }
 
-    /// A bench that has seen the empty path, and since then queues of `queue` ms in the whole filter.
+    /// Returns a bench that has seen the empty path, and since then queueing delays of `queue` ms in the complete
+    /// filter.
     fn seen(config: &Config, cwnd: f64, queue: u64) -> Bench {
         let mut bench = Bench::new(config, cwnd);
         bench.sample(1, 0, 10);
@@ -316,7 +326,7 @@ mod tests {
     }
 
     #[test]
-    fn the_window_moves_by_what_the_queue_is_off_the_target() {
+    fn the_window_changes_in_proportion_to_the_distance_from_the_target() {
         let config = Config::default();
         for (queue, step) in [(0, 0.1), (25, 0.075), (100, 0.0), (150, -0.05), (300, -0.2)] {
             near(seen(&config, 10.0, queue).ack(queue), 10.0 + step);
@@ -327,7 +337,7 @@ mod tests {
     }
 
     #[test]
-    fn alone_it_adds_a_segment_a_round_trip_at_most_and_nothing_at_the_target() {
+    fn without_a_queue_it_adds_a_segment_per_round_trip_and_nothing_at_the_target() {
         let mut bench = Bench::new(&Config::default(), 10.0);
         bench.acks(10, 0);
         assert!(bench.controller.cwnd() > 10.9 && bench.controller.cwnd() <= 11.0);
@@ -339,7 +349,7 @@ mod tests {
     }
 
     #[test]
-    fn the_least_of_the_newest_samples_counts_unless_they_are_older_than_a_round_trip() {
+    fn the_minimum_of_the_newest_samples_counts_unless_older_than_a_round_trip() {
         let mut bench = seen(&Config::default(), 10.0, 200);
         near(bench.ack(50), 10.05);
         let after = bench.controller.cwnd();
@@ -351,11 +361,11 @@ mod tests {
     }
 
     #[test]
-    fn the_least_delay_of_so_many_minutes_is_that_of_the_empty_path() {
+    fn the_minimum_delay_of_the_history_is_the_base_delay() {
         let config = Config { base_history: 2, current_filter: 1, ..Config::default() };
         let mut bench = Bench::new(&config, 10.0);
         bench.sample(1, 0, 10);
-        // The path becomes longer by 40 ms: for the rest of this minute and all of the next that is a queue.
+        // The path's delay increases by 40 ms: for the rest of this minute and the next minute this counts as a queue.
         for (millis, queue) in [(59_000, 40), (60_000, 40)] {
             bench.sample(millis, 40, 10);
             let before = bench.controller.cwnd();
@@ -366,7 +376,7 @@ mod tests {
         let before = bench.controller.cwnd();
         bench.controller.on_ack(&ack(1.0));
         near(bench.controller.cwnd(), before + 1.0 / before);
-        // One that becomes shorter is noticed at once.
+        // A decrease is effective immediately.
         bench.sample(1, 0, 10);
         bench.sample(1, 40, 10);
         let before = bench.controller.cwnd();
@@ -375,7 +385,7 @@ mod tests {
     }
 
     #[test]
-    fn the_window_exceeds_what_is_under_way_by_the_allowed_increase_at_most() {
+    fn the_window_exceeds_the_data_in_flight_by_at_most_the_allowed_increase() {
         let mut bench = Bench::new(&Config::default(), 10.0);
         bench.sample(1, 0, 5);
         bench.controller.on_ack(&ack(1.0));
@@ -388,7 +398,7 @@ mod tests {
     }
 
     #[test]
-    fn a_queue_takes_all_but_the_least_window() {
+    fn a_long_queue_leaves_the_minimum_window() {
         let mut bench = seen(&Config::default(), 3.0, 1000);
         bench.acks(20, 1000);
         assert_eq!(bench.controller.cwnd(), 2.0);
@@ -404,7 +414,7 @@ mod tests {
     }
 
     #[test]
-    fn a_loss_or_a_mark_halves_the_window_and_a_time_out_leaves_one_segment() {
+    fn a_loss_or_a_mark_halves_the_window_and_a_timeout_leaves_one_segment() {
         let mut bench = Bench::new(&Config::default(), 20.0);
         bench.controller.on_congestion(&loss(20.0));
         assert_eq!(bench.controller.cwnd(), 10.0);
@@ -422,7 +432,7 @@ mod tests {
     }
 
     #[test]
-    fn slow_start_if_it_is_on_ends_with_a_queue_of_three_quarters_of_the_target() {
+    fn slow_start_ends_at_a_queue_of_three_quarters_of_the_target() {
         let mut bench = Bench::new(&Config { slow_start: true, ..Config::default() }, 4.0);
         assert_eq!([0, 74, 74, 74, 74].map(|queue| bench.ack(queue)), [5.0, 6.0, 7.0, 8.0, 9.0]);
         bench.acks(3, 76); // the filter
@@ -434,16 +444,16 @@ mod tests {
     }
 
     #[test]
-    fn a_queue_on_the_way_back_counts_only_where_round_trips_do() {
+    fn a_queue_on_the_return_path_counts_only_with_round_trip() {
         let step = |delay| {
             let mut controller = Controller::new(&Config { delay, ..Config::default() }, 10.0, 1e9);
             for back in [0, 100, 100, 100, 100] {
                 let now = Instant::from_nanos(1_000_000_000);
                 let answered = now.earlier_by(Span::from_millis(20 + back));
                 let newest = Some(answered.earlier_by(Span::from_millis(50)));
-                let (answered, srtt) = (Some(answered), None);
+                let (ack_sent_at, srtt) = (Some(answered), None);
                 let sample =
-                    AckSample { now, newest, answered, srtt, snd_una: 0, snd_nxt: 10 * MSS, mss: MSS };
+                    AckSample { now, newest, ack_sent_at, srtt, snd_una: 0, snd_nxt: 10 * MSS, mss: MSS };
                 controller.on_sample(&sample);
             }
             controller.on_ack(&ack(1.0));
@@ -454,7 +464,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_named() {
+    fn invalid_parameters_are_rejected() {
         let place = |config: Config| config.check().unwrap_err().place;
         for target in [Span::ZERO, Span::from_millis(101)] {
             assert_eq!(place(Config { target, ..Config::default() }), "target");

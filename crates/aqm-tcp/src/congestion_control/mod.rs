@@ -1,9 +1,9 @@
-//! Congestion control: how far the congestion window opens, and what congestion does to it.
+//! Congestion control: the growth of the congestion window and its reduction.
 //!
-//! A [`Controller`] is a sender's [`Window`] and the [`CongestionControl`] that moves it. The window is kept
-//! once, with all that the algorithms share (slow start, the rounding of a reduction, what a time-out and an
-//! idle time do to it), so an algorithm is what is its own: how the window opens and what a reduction leaves.
-//! A new one is one file beside `reno.rs` and its lines in the registry below; `fixed.rs` is the smallest.
+//! A [`Controller`] consists of a sender's [`Window`] and the [`CongestionControl`] that changes it. The window
+//! implements everything that the algorithms share (slow start, the rounding of a reduction, the effects of a timeout
+//! and of an idle period). An algorithm only implements the growth of the window and the size of a reduction. A new
+//! algorithm needs one file next to `reno.rs` and its lines in the registry below; `fixed.rs` is the smallest.
 
 mod controller;
 mod cubic;
@@ -30,63 +30,63 @@ pub use scalable::Config as ScalableConfig;
 pub use slow_start::{LimitedSlowStart, SlowStartEnd};
 pub use window::{SsthreshRounding, Window, WindowRules};
 
-/// A congestion control. It counts in segments, and is told of every event that may move the window; the
-/// detection of losses, retransmission, the receiver's window and the inflation of fast recovery are not its
-/// business.
+/// A congestion control. It counts in segments and processes every event that may change the window. Loss detection,
+/// retransmission, the receiver's window and the inflation of fast recovery are not its task.
 ///
-/// One that needs more than acknowledgements and losses takes it from [`AckSample`], which grows by fields (the
-/// rate of delivery, for BBR); one that paces says its rate in a function of its own beside these, which the
-/// sender asks before it lets a segment go.
+/// An algorithm that needs more than acknowledgements and losses uses [`AckSample`], which can get further fields (for
+/// example the delivery rate, for BBR). An algorithm with pacing needs a further function here for its rate, which the
+/// sender calls before it sends a segment.
 pub trait CongestionControl: Send {
-    /// New data was acknowledged: opens the window (Linux: `cong_avoid`).
+    /// Opens the window after new data was acknowledged (Linux: `cong_avoid`).
     fn on_ack(&mut self, window: &mut Window, ack: &AckInfo);
 
-    /// The window is to be reduced (Linux: `ssthresh`): at most once a window of data, and not at a repeated
-    /// time-out. [`Window::reduce`] does it; what a time-out does beyond is the controller's business.
+    /// Reduces the window (Linux: `ssthresh`): at most once per window of data, and not at a repeated timeout. Use
+    /// [`Window::reduce`]. The controller implements the further effects of a timeout.
     fn reduce(&mut self, window: &mut Window, congestion: &Congestion);
 
-    /// The window was moved otherwise than by the two above (Linux: `cwnd_event`).
+    /// Processes any other change of the window (Linux: `cwnd_event`).
     fn on_event(&mut self, _event: WindowEvent) {}
 
-    /// Whether it is to be told of samples of the round trip; it is asked once.
-    fn wants_samples(&self) -> bool {
+    /// Whether the algorithm uses round-trip samples; constant.
+    fn uses_samples(&self) -> bool {
         false
     }
 
-    /// Something arrived, in order or not, and the window has not moved for it yet (Linux: `pkts_acked`).
+    /// Processes an arrival, in order or not, before the window changes because of it (Linux: `pkts_acked`).
     fn on_sample(&mut self, _window: &mut Window, _sample: &AckSample) {}
 }
 
 /// An acknowledgement of new data.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct AckInfo {
-    /// When it came.
+    /// Arrival time of the acknowledgement.
     pub now: Instant,
-    /// Segments that are known to have arrived, for the first time.
+    /// Segments newly known to have arrived.
     pub acked: f64,
-    /// As many of them as may open the window: at most `abc_limit`.
+    /// Segments that may open the window: `acked`, but at most `abc_limit`.
     pub counted: f64,
-    /// Whether the window may grow: not if the sender left part of it unused.
+    /// Whether the window may grow; `false` if the sender left part of it unused.
     pub may_grow: bool,
-    /// The smoothed round-trip time, with this acknowledgement's sample if it gave one.
+    /// Smoothed round-trip time, including this acknowledgement's sample.
     pub srtt: Option<Span>,
 }
 
-/// What any acknowledgement that brings something new tells of the round trip.
+/// Round-trip sample of an acknowledgement that reports anything new.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct AckSample {
-    /// When it came.
+    /// Arrival time of the acknowledgement.
     pub now: Instant,
-    /// When the newest segment left that is now known to have arrived, of those sent only once, as far as the recovery
-    /// keeps times; without SACK it is the one segment of a window that is timed.
+    /// Departure time of the newest segment that is newly known to have arrived, among segments sent once, if the
+    /// recovery records times. Without SACK, one segment per window is measured.
     pub newest: Option<Instant>,
-    /// When it left the other end, by that end's clock, which is this one's; only where [`Build::has_timestamps`].
-    pub answered: Option<Instant>,
-    /// The smoothed round-trip time without this sample.
+    /// Departure time of the acknowledgement, by the clock of the other endpoint, which is also this endpoint's clock;
+    /// only with [`Build::has_timestamps`].
+    pub ack_sent_at: Option<Instant>,
+    /// Smoothed round-trip time, without this sample.
     pub srtt: Option<Span>,
-    /// The oldest byte not acknowledged (`SND.UNA`).
+    /// Oldest unacknowledged byte (`SND.UNA`).
     pub snd_una: u64,
-    /// The end of everything sent (`SND.NXT`).
+    /// End of all sent data (`SND.NXT`).
     pub snd_nxt: u64,
     /// Payload of a full segment, in bytes.
     pub mss: u64,
@@ -95,53 +95,53 @@ pub struct AckSample {
 /// Congestion that reduces the window.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Congestion {
-    /// What showed it.
+    /// Congestion signal.
     pub signal: CongestionSignal,
-    /// What is to be reduced, in segments: data in flight or the window, as `reduction_basis` says.
+    /// Basis of the reduction, in segments: data in flight or the window, according to `reduction_basis`.
     pub basis: f64,
-    /// Whether it is a time-out that follows another, or a loss, and leaves `ssthresh` alone.
+    /// Whether this is a timeout after another timeout or a loss, which leaves `ssthresh` unchanged.
     pub repeated: bool,
 }
 
-/// What shows congestion.
+/// Congestion signal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CongestionSignal {
-    /// A segment was lost, and fast recovery repairs it.
+    /// A segment was lost, and fast recovery repairs the loss.
     Loss,
     /// The receiver echoed a router's mark (ECE, RFC 3168).
     Mark,
-    /// The retransmission timer ran out, or Tahoe found a loss: the window starts again from one segment.
+    /// The retransmission timer expired, or Tahoe detected a loss: the window restarts from one segment.
     Timeout,
 }
 
-/// What else moves the window.
+/// Other changes of the window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WindowEvent {
-    /// After a time-out it is one segment.
+    /// The window is one segment after a timeout.
     Timeout,
-    /// It was capped after an idle time, or a reduction was taken back.
+    /// The window was capped after an idle period, or a reduction was undone.
     Moved,
 }
 
-/// Makes a running congestion control; implemented by the `Config` of every one.
+/// Creates a congestion control; implemented by the `Config` of each algorithm.
 pub trait Build {
     /// Checks the parameters.
     ///
     /// # Errors
-    /// The first parameter that makes no sense.
+    /// The first invalid parameter.
     fn check(&self) -> Result<(), ConfigError>;
 
-    /// How its window opens in slow start, and how a reduced one is rounded.
+    /// Returns the rules of slow start and of the rounding of a reduced window.
     fn window_rules(&self) -> WindowRules {
         WindowRules::default()
     }
 
-    /// Whether segments tell when they were sent (RFC 7323), so that it learns of the delay of one direction.
+    /// Whether segments carry timestamps (RFC 7323), so that the algorithm can measure the one-way delay.
     fn has_timestamps(&self) -> bool {
         false
     }
 
-    /// A congestion control of one sender; the parameters have been checked.
+    /// Creates the congestion control of one sender; the parameters have been checked.
     fn build(&self) -> AnyControl;
 }
 

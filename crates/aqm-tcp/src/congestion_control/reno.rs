@@ -1,9 +1,9 @@
-//! Reno: add one segment a round trip, halve on loss, start again from one after a time-out.
+//! Reno: adds one segment per round trip, halves the window on loss, and restarts from one segment after a timeout.
 //!
-//! M. Allman, V. Paxson, E. Blanton, "TCP Congestion Control", RFC 5681, 2009, section 3.1 and
-//! steps 2 and 4 of section 3.2; V. Jacobson, "Congestion Avoidance and Control", 1988.
+//! M. Allman, V. Paxson, E. Blanton, "TCP Congestion Control", RFC 5681, 2009, section 3.1 and steps 2 and 4 of section
+//! 3.2; V. Jacobson, "Congestion Avoidance and Control", 1988.
 //!
-//! Ours, where the sources are silent: congestion avoidance uses the RFC's equation (3), so delayed
+//! aqmlab's choice where the sources are silent: congestion avoidance uses the RFC's equation (3), so that delayed
 //! acknowledgements slow it down.
 
 use aqm_net::{ConfigError, choices, parameters};
@@ -13,28 +13,28 @@ use super::window::{SsthreshRounding, Window, WindowRules};
 use super::{AckInfo, AnyControl, Build, Congestion, CongestionControl};
 
 choices! {
-    /// How the window grows in congestion avoidance.
+    /// Growth of the window in congestion avoidance.
     pub enum Growth {
         /// By a fraction of a segment with each acknowledgement (RFC 5681, equation (3)).
         Fractions = "fractions",
-        /// By a whole segment when a window of segments is acknowledged, or with CUBIC as many as its curve says in
-        /// whole segments; a reduction begins to count anew (Linux: `tcp_cong_avoid_ai`, `bictcp_update`).
+        /// By one segment when a window of segments is acknowledged; with CUBIC by the number of whole segments that
+        /// the curve gives. A reduction resets the count (Linux: `tcp_cong_avoid_ai`, `bictcp_update`).
         Segments = "segments",
     }
 }
 
 parameters! {
-    /// Reno: one segment more a round trip, half on loss, one segment after a time-out.
+    /// Reno: one segment more per round trip, half the window after a loss, one segment after a timeout.
     pub struct Config {
-        /// How the window grows in congestion avoidance.
+        /// Growth of the window in congestion avoidance.
         pub growth: Growth = Growth::Fractions, "RFC 5681, equation (3)";
-        /// What a halved window becomes.
+        /// Rounding of a halved window.
         pub ssthresh_rounding: SsthreshRounding = SsthreshRounding::Exact, "RFC 5681, equation (4)";
-        /// Whether the last step of slow start may pass `ssthresh`.
-        pub slow_start_end: SlowStartEnd = SlowStartEnd::AtThreshold, "ours; ns-3 does the same";
-        /// The window above which slow start is limited (`max_ssthresh`), in segments.
+        /// Last step of slow start.
+        pub slow_start_end: SlowStartEnd = SlowStartEnd::AtThreshold, "aqmlab's choice, as in ns-3";
+        /// Window above which Limited Slow-Start applies (`max_ssthresh`), in segments.
         pub max_ssthresh: Option<f64> = None, "RFC 3742, section 2: optional, 100 if used";
-        /// Where Limited Slow-Start works.
+        /// Scope of Limited Slow-Start.
         pub limited_slow_start: LimitedSlowStart = LimitedSlowStart::BelowSsthresh, "RFC 3742, section 2";
     }
 }
@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn in_segments_a_window_of_acknowledgements_adds_one_and_a_reduction_counts_anew() {
+    fn in_segments_a_window_of_acknowledgements_adds_one_and_a_reduction_resets_the_count() {
         let config = Config {
             growth: Growth::Segments,
             ssthresh_rounding: SsthreshRounding::Segments,
@@ -144,7 +144,7 @@ mod tests {
         };
         let mut controller = reno(&config, 3.0, 4.0);
         controller.on_ack(&ack(3.0));
-        assert_eq!(controller.cwnd(), 4.0, "one to the threshold, two towards the next");
+        assert_eq!(controller.cwnd(), 4.0, "one segment up to the threshold, two towards the next");
         let mut windows = Vec::new();
         for _ in 0..7 {
             controller.on_ack(&ack(1.0));
@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn a_reduction_is_taken_back_to_what_was_at_least() {
+    fn restore_raises_the_window_and_ssthresh_to_at_least_the_given_values() {
         let mut controller = reno(&Config::default(), 20.0, 100.0);
         controller.on_congestion(&loss(20.0));
         controller.restore(20.0, 15.0);
@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn loss_halves_and_a_time_out_starts_from_one() {
+    fn a_loss_halves_the_window_and_a_timeout_restarts_from_one() {
         let mut controller = reno(&Config::default(), 20.0, 100.0);
         controller.on_congestion(&loss(15.0));
         assert_eq!((controller.cwnd(), controller.ssthresh()), (7.5, 7.5));
@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn a_repeated_time_out_leaves_ssthresh_alone() {
+    fn a_repeated_timeout_leaves_ssthresh_unchanged() {
         let mut controller = reno(&Config::default(), 20.0, 100.0);
         controller.on_congestion(&timeout(20.0));
         controller.on_congestion(&repeated_timeout());
@@ -193,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cap_closes_the_window_and_leaves_ssthresh() {
+    fn a_cap_lowers_the_window_and_leaves_ssthresh_unchanged() {
         let mut controller = reno(&Config::default(), 20.0, 15.0);
         controller.cap(30.0);
         assert_eq!(controller.cwnd(), 20.0);

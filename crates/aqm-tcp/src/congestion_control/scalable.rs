@@ -1,11 +1,11 @@
-//! Scalable TCP: a fixed step an acknowledgement, an eighth off on loss, so recovery takes the same time at
-//! any rate.
+//! Scalable TCP: adds a fixed step per acknowledgement and removes an eighth on loss, so that the recovery time does
+//! not depend on the rate.
 //!
-//! T. Kelly, "Scalable TCP: Improving Performance in Highspeed Wide Area Networks", ACM Computer
-//! Communication Review 33(2), 2003. With one loss every 1/p segments the window, averaged
-//! over time, is a / (-ln(1 - b)) / p: 0.0749/p.
+//! T. Kelly, "Scalable TCP: Improving Performance in Highspeed Wide Area Networks", ACM Computer Communication Review
+//! 33(2),
+//! 2003. With one loss every 1/p segments the time average of the window is a / (-ln(1 - b)) / p = 0.0749/p.
 //!
-//! Ours, where the source is silent: after a time-out `ssthresh` is half the basis, as RFC 5681 has it.
+//! aqmlab's choice where the source is silent: after a timeout `ssthresh` is half the basis, as in RFC 5681.
 
 use aqm_net::{ConfigError, parameters};
 
@@ -14,20 +14,20 @@ use super::window::{SsthreshRounding, Window, WindowRules};
 use super::{AckInfo, AnyControl, Build, Congestion, CongestionControl, CongestionSignal};
 
 parameters! {
-    /// Scalable TCP: the window grows by a fixed step an acknowledgement and loses a fixed share on loss;
-    /// a small window follows Reno.
+    /// Scalable TCP: each acknowledgement adds a fixed step, and a loss removes a fixed share of the window; a small
+    /// window behaves like Reno's.
     pub struct Config {
-        /// What an acknowledgement adds (`a`), in segments.
+        /// Growth per acknowledgement (`a`), in segments.
         pub increase: f64 = 0.01, "Kelly 2003";
-        /// The share of the window that a loss takes (`b`).
+        /// Share of the window that a loss removes (`b`).
         pub decrease: f64 = 0.125, "Kelly 2003";
-        /// The legacy window (`lwnd`), in segments: up to it, it grows and falls as Reno's.
+        /// Legacy window (`lwnd`), in segments: up to this size, the window grows and falls like Reno's.
         pub legacy_window: f64 = 16.0, "Kelly 2003";
-        /// What a reduced window becomes.
+        /// Rounding of a reduced window.
         pub ssthresh_rounding: SsthreshRounding = SsthreshRounding::Exact, "RFC 5681, equation (4)";
-        /// Whether the last step of slow start may pass `ssthresh`.
-        pub slow_start_end: SlowStartEnd = SlowStartEnd::AtThreshold, "ours; ns-3 does the same";
-        /// The window above which slow start is limited (`max_ssthresh`), in segments.
+        /// Last step of slow start.
+        pub slow_start_end: SlowStartEnd = SlowStartEnd::AtThreshold, "aqmlab's choice, as in ns-3";
+        /// Window above which Limited Slow-Start applies (`max_ssthresh`), in segments.
         pub max_ssthresh: Option<f64> = None, "RFC 3742, section 2: optional, 100 if used";
     }
 }
@@ -37,7 +37,7 @@ impl Build for Config {
         ConfigError::unless(
             self.increase > 0.0 && self.increase <= 1.0,
             "increase",
-            "must be above 0, at most 1",
+            "must be above 0 and at most 1",
         )?;
         ConfigError::unless(
             self.decrease > 0.0 && self.decrease < 1.0,
@@ -104,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn a_hundred_acknowledgements_add_a_segment_and_a_loss_takes_an_eighth() {
+    fn a_hundred_acknowledgements_add_a_segment_and_a_loss_removes_an_eighth() {
         let mut controller = scalable(200.0);
         for _ in 0..100 {
             controller.on_ack(&ack(1.0));
@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn a_share_that_leaves_nothing_is_refused() {
+    fn invalid_parameters_are_rejected() {
         let place = |config: Config| config.check().unwrap_err().place;
         assert_eq!(place(Config { decrease: 1.0, ..Config::default() }), "decrease");
         assert_eq!(place(Config { increase: f64::NAN, ..Config::default() }), "increase");

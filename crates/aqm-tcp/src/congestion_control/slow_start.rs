@@ -1,108 +1,110 @@
 //! Slow start, its end and its limit.
 //!
-//! M. Allman, V. Paxson, E. Blanton, "TCP Congestion Control", RFC 5681, 2009, section 3.1; S. Floyd,
-//! "Limited Slow-Start for TCP with Large Congestion Windows", RFC 3742, 2004, section 2.
+//! M. Allman, V. Paxson, E. Blanton, "TCP Congestion Control", RFC 5681, 2009, section 3.1; S. Floyd, "Limited
+//! Slow-Start for TCP with Large Congestion Windows", RFC 3742, 2004, section 2.
 //!
-//! Ours, where the sources are silent: slow start stops at `ssthresh` exactly, as many stacks do;
-//! windows keep their fractions, so Limited Slow-Start adds 1/K of a segment, not a whole number of bytes.
+//! aqmlab's choices where the sources are silent: slow start ends exactly at `ssthresh`, as in many stacks; windows
+//! keep their fractions, so that Limited Slow-Start adds 1/K of a segment instead of a whole number of bytes.
 
 use aqm_net::{ConfigError, choices};
 
-/// The most segments that a window, or a threshold, may be set to.
+/// Maximum of a window or a threshold, in segments.
 pub(super) const MAX_WINDOW: f64 = 1e9;
 
 choices! {
-    /// What the acknowledgement does that takes slow start past `ssthresh`.
+    /// Last step of slow start, which reaches `ssthresh`.
     pub enum SlowStartEnd {
-        /// It opens the window no further than `ssthresh`.
+        /// The window grows to `ssthresh` at most.
         AtThreshold = "at-threshold",
-        /// It opens the window by a whole segment (ns-2).
+        /// The window grows by a whole segment and may exceed `ssthresh` (ns-2).
         PastThreshold = "past-threshold",
     }
 }
 
 choices! {
-    /// Where Limited Slow-Start works.
+    /// Scope of Limited Slow-Start.
     pub enum LimitedSlowStart {
-        /// In slow start, on a window above `max_ssthresh`: in place of a segment, 1/K of one.
+        /// In slow start, with a window above `max_ssthresh`: an acknowledgement adds 1/K of a segment instead of a
+        /// whole one.
         BelowSsthresh = "below-ssthresh",
-        /// In congestion avoidance, as the least that is added, until a loss or mark ends it and
-        /// again after a time-out; `max_ssthresh` bounds the first `ssthresh`, but no later slow start (ns-2).
+        /// In congestion avoidance, as the minimum growth, until a loss or mark and again after a timeout;
+        /// `max_ssthresh` limits the initial `ssthresh`, but no later slow start (ns-2).
         UntilReduction = "until-reduction",
     }
 }
 
-/// What opens the window below `ssthresh`.
+/// Growth of the window below `ssthresh`.
 #[derive(Clone, Debug)]
 pub(super) struct SlowStart {
     end: SlowStartEnd,
-    /// `max_ssthresh`, infinite if there is none.
+    /// `max_ssthresh`; infinite if there is none.
     limit: f64,
     form: LimitedSlowStart,
-    /// Whether the limited form is to go on above `ssthresh`.
-    goes_on: bool,
+    /// Whether Limited Slow-Start continues above `ssthresh`.
+    continues: bool,
 }
 
 impl SlowStart {
-    /// Whether `max_ssthresh` makes sense.
+    /// Checks `max_ssthresh`.
     pub(super) fn check(max_ssthresh: Option<f64>) -> Result<(), ConfigError> {
         let sensible = max_ssthresh.is_none_or(|limit| (1.0..=MAX_WINDOW).contains(&limit));
         ConfigError::unless(sensible, "max_ssthresh", "must be 1 to 1000000000 segments")
     }
 
     pub(super) fn new(end: SlowStartEnd, max_ssthresh: Option<f64>, form: LimitedSlowStart) -> Self {
-        let mut slow_start = Self { end, limit: max_ssthresh.unwrap_or(f64::INFINITY), form, goes_on: false };
+        let mut slow_start =
+            Self { end, limit: max_ssthresh.unwrap_or(f64::INFINITY), form, continues: false };
         slow_start.on_timeout();
         slow_start
     }
 
-    /// The `ssthresh` to begin with, where the sender would begin with `ssthresh`.
+    /// Returns the initial `ssthresh`, where the sender's is `ssthresh`.
     pub(super) fn first_ssthresh(&self, ssthresh: f64) -> f64 {
-        if self.goes_on { ssthresh.min(self.limit) } else { ssthresh }
+        if self.continues { ssthresh.min(self.limit) } else { ssthresh }
     }
 
-    /// The window after an acknowledgement, or `None` if this is congestion avoidance.
+    /// Returns the window after an acknowledgement, or `None` in congestion avoidance.
     #[inline]
     pub(super) fn grow(&self, window: f64, ssthresh: f64, counted: f64) -> Option<f64> {
         if window >= ssthresh {
             return None;
         }
         let share = match self.form {
-            LimitedSlowStart::BelowSsthresh if window > self.limit => 1.0 / self.rounds(window),
+            LimitedSlowStart::BelowSsthresh if window > self.limit => 1.0 / self.acks_per_segment(window),
             _ => 1.0,
         };
         let grown = window + share * counted; // equation (2)
         Some(if self.end == SlowStartEnd::AtThreshold { grown.min(ssthresh) } else { grown })
     }
 
-    /// Whether the limited form goes on above `ssthresh`.
+    /// Whether Limited Slow-Start continues above `ssthresh`.
     #[inline]
-    pub(super) fn goes_on(&self) -> bool {
-        self.goes_on
+    pub(super) fn continues(&self) -> bool {
+        self.continues
     }
 
-    /// The least that an acknowledgement adds in congestion avoidance, in segments.
+    /// Returns the minimum growth per acknowledgement in congestion avoidance, in segments.
     #[inline]
     pub(super) fn least(&self, window: f64) -> f64 {
-        if !self.goes_on {
+        if !self.continues {
             return 0.0;
         }
-        let rounds = self.rounds(window);
-        if rounds > 0.0 { 1.0 / rounds } else { 0.0 }
+        let acks = self.acks_per_segment(window);
+        if acks > 0.0 { 1.0 / acks } else { 0.0 }
     }
 
-    /// A loss or mark ends what goes on above `ssthresh`.
+    /// Ends Limited Slow-Start above `ssthresh` after a loss or mark.
     pub(super) fn on_congestion(&mut self) {
-        self.goes_on = false;
+        self.continues = false;
     }
 
-    /// A time-out starts it again.
+    /// Restarts Limited Slow-Start after a timeout.
     pub(super) fn on_timeout(&mut self) {
-        self.goes_on = self.form == LimitedSlowStart::UntilReduction && self.limit.is_finite();
+        self.continues = self.form == LimitedSlowStart::UntilReduction && self.limit.is_finite();
     }
 
-    /// K: how many acknowledgements add a segment.
-    fn rounds(&self, window: f64) -> f64 {
+    /// Returns K, the number of acknowledgements that add a segment.
+    fn acks_per_segment(&self, window: f64) -> f64 {
         libm::floor(window / (0.5 * self.limit))
     }
 }
@@ -136,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn the_form_of_ns_2_bounds_the_first_threshold_and_goes_on_above_it() {
+    fn the_form_of_ns_2_limits_the_first_threshold_and_continues_above_it() {
         let mut slow_start = limited(LimitedSlowStart::UntilReduction);
         assert_eq!((slow_start.first_ssthresh(1e9), slow_start.first_ssthresh(20.0)), (100.0, 20.0));
         assert_eq!(slow_start.grow(300.0, 400.0, 1.0), Some(301.0));
@@ -151,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn a_limit_below_a_segment_is_refused() {
+    fn a_limit_below_a_segment_is_rejected() {
         for wrong in [0.0, 0.5, 1e10, f64::NAN, -3.0] {
             assert_eq!(SlowStart::check(Some(wrong)).unwrap_err().place, "max_ssthresh");
         }

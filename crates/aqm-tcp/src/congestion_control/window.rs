@@ -1,47 +1,47 @@
-//! The congestion window, and what every congestion control does with it alike: slow start, rounding.
+//! Congestion window with the rules common to all congestion controls: slow start and rounding.
 //!
 //! M. Allman, V. Paxson, E. Blanton, "TCP Congestion Control", RFC 5681, 2009, section 3.1.
 //!
-//! Ours, where the source is silent: windows keep their fractions.
+//! aqmlab's choice where the source is silent: windows keep their fractions.
 
 use aqm_net::choices;
 
 use super::slow_start::{LimitedSlowStart, SlowStart, SlowStartEnd};
 
 choices! {
-    /// What a reduced window becomes.
+    /// Rounding of a reduced window.
     pub enum SsthreshRounding {
-        /// `ssthresh` is what the reduction leaves, at least 2 segments, and the window falls to it.
+        /// None: `ssthresh` is the result of the reduction, at least 2 segments, and the window falls to `ssthresh`.
         Exact = "exact",
-        /// `ssthresh` is what the reduction leaves, rounded down to whole segments, at least 2; the window
-        /// keeps its fraction and may be below 2 (ns-2: `precisionReduce_ true`).
+        /// `ssthresh` is rounded down to whole segments, at least 2; the window keeps its fraction and may be below 2
+        /// (ns-2: `precisionReduce_ true`).
         Down = "down",
-        /// Both are what the reduction leaves, rounded down to whole segments, `ssthresh` at least 2 (ns-2
-        /// until January 2006: `precisionReduce_ false`).
+        /// Window and `ssthresh` are rounded down to whole segments; `ssthresh` is at least 2 (ns-2 until January 2006:
+        /// `precisionReduce_ false`).
         Whole = "whole",
-        /// Both are what the reduction leaves, rounded down to whole segments, at least 2 (Linux).
+        /// Window and `ssthresh` are rounded down to whole segments, at least 2 (Linux).
         Segments = "segments",
     }
 }
 
-/// The least `ssthresh`, in segments (RFC 5681, equation (4)).
+/// Minimum of `ssthresh`, in segments (RFC 5681, equation (4)).
 const MIN_SSTHRESH: f64 = 2.0;
 
-/// How a window opens in slow start, and what it becomes when it is reduced.
+/// Rules of slow start and of the rounding of a reduced window.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct WindowRules {
-    /// What a reduced window becomes.
+    /// Rounding of a reduced window.
     pub rounding: SsthreshRounding,
-    /// Whether the last step of slow start may pass `ssthresh`.
+    /// Last step of slow start.
     pub slow_start_end: SlowStartEnd,
-    /// The window above which slow start is limited (`max_ssthresh`), in segments.
+    /// Window above which Limited Slow-Start applies (`max_ssthresh`), in segments.
     pub max_ssthresh: Option<f64>,
-    /// Where Limited Slow-Start works.
+    /// Scope of Limited Slow-Start.
     pub limited_slow_start: LimitedSlowStart,
 }
 
 impl Default for WindowRules {
-    /// RFC 5681 as it stands: nothing is rounded, slow start stops at `ssthresh` and has no other limit.
+    /// RFC 5681 without additions: no rounding, slow start ends at `ssthresh` and has no other limit.
     fn default() -> Self {
         Self {
             rounding: SsthreshRounding::Exact,
@@ -57,24 +57,23 @@ impl Default for WindowRules {
 pub struct Window {
     /// The window (`cwnd`); fractions count towards the next segment.
     pub cwnd: f64,
-    /// Where slow start ends.
+    /// Slow-start threshold.
     pub ssthresh: f64,
-    /// Segments acknowledged towards the next of the window, where it grows by whole ones (Linux:
-    /// `snd_cwnd_cnt`).
+    /// Segments acknowledged since the last growth, if the window grows by whole segments (Linux: `snd_cwnd_cnt`).
     acknowledged: f64,
     slow_start: SlowStart,
     rounding: SsthreshRounding,
 }
 
 impl Window {
-    /// A window of `cwnd` segments.
+    /// Creates a window of `cwnd` segments.
     pub fn new(rules: WindowRules, cwnd: f64, ssthresh: f64) -> Self {
         let slow_start = SlowStart::new(rules.slow_start_end, rules.max_ssthresh, rules.limited_slow_start);
         let ssthresh = slow_start.first_ssthresh(ssthresh);
         Self { cwnd, ssthresh, acknowledged: 0.0, slow_start, rounding: rules.rounding }
     }
 
-    /// The connection is open and begins with this window.
+    /// Sets the initial window when the connection opens.
     pub(super) fn open(&mut self, cwnd: f64, ssthresh: f64) {
         self.cwnd = cwnd;
         self.ssthresh = self.slow_start.first_ssthresh(ssthresh);
@@ -86,23 +85,23 @@ impl Window {
         self.cwnd < self.ssthresh
     }
 
-    /// Opens the window for `counted` acknowledged segments if this is slow start (equation (2)). Returns by how
-    /// many segments; `None` in congestion avoidance, which leaves the window alone.
+    /// Opens the window for `counted` acknowledged segments in slow start (equation (2)). Returns the growth in
+    /// segments, or `None` in congestion avoidance, in which the window stays constant.
     #[inline]
     pub fn slow_start(&mut self, counted: f64) -> Option<f64> {
         let grown = self.slow_start.grow(self.cwnd, self.ssthresh, counted)?;
         Some(grown - std::mem::replace(&mut self.cwnd, grown))
     }
 
-    /// Opens the window by `step` segments in congestion avoidance, by more where Limited Slow-Start goes on.
+    /// Opens the window by `step` segments in congestion avoidance, or by more if Limited Slow-Start continues.
     #[inline]
     pub fn add(&mut self, step: f64) {
         self.cwnd +=
-            if self.slow_start.goes_on() { step.max(self.slow_start.least(self.cwnd)) } else { step };
+            if self.slow_start.continues() { step.max(self.slow_start.least(self.cwnd)) } else { step };
     }
 
-    /// Opens the window by a whole segment for `each` acknowledged ones, of which `counted` came (Linux:
-    /// `tcp_cong_avoid_ai`).
+    /// Opens the window by one segment for every `each` acknowledged segments, after `counted` more were acknowledged
+    /// (Linux: `tcp_cong_avoid_ai`).
     pub fn add_one_for_each(&mut self, each: f64, counted: f64) {
         if self.acknowledged >= each {
             self.acknowledged = 0.0;
@@ -114,13 +113,13 @@ impl Window {
         self.cwnd += more;
     }
 
-    /// Reduces the window, and `ssthresh` with it, to `left` segments, rounded.
+    /// Reduces the window and `ssthresh` to `left` segments, with rounding.
     pub fn reduce(&mut self, left: f64) {
         self.reduce_above(MIN_SSTHRESH, left);
     }
 
-    /// As [`reduce`](Self::reduce), but where nothing is rounded the window, unlike `ssthresh`, may fall to
-    /// `least` segments.
+    /// Same as [`reduce`](Self::reduce), but without rounding the window, unlike `ssthresh`, may fall to `least`
+    /// segments.
     pub fn reduce_above(&mut self, least: f64, left: f64) {
         let whole = libm::floor(left);
         (self.cwnd, self.ssthresh) = match self.rounding {
@@ -133,7 +132,7 @@ impl Window {
         self.slow_start.on_congestion();
     }
 
-    /// A time-out: one segment, and slow start (RFC 5681, section 3.1).
+    /// Restarts from one segment in slow start after a timeout (RFC 5681, section 3.1).
     pub(super) fn restart(&mut self) {
         self.cwnd = 1.0;
         self.acknowledged = 0.0;
@@ -146,7 +145,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_reduced_window_is_exact_or_whole_or_only_its_threshold_is() {
+    fn rounding_of_a_reduced_window_and_its_threshold() {
         use SsthreshRounding::{Down, Exact, Segments, Whole};
         let reduced = |left, least| {
             [Exact, Down, Whole, Segments].map(|rounding| {
@@ -161,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn whole_segments_are_added_when_a_window_of_them_is_acknowledged_and_a_reduction_counts_anew() {
+    fn a_segment_is_added_per_acknowledged_window_and_a_reduction_resets_the_count() {
         let mut window = Window::new(WindowRules::default(), 4.0, 2.0);
         let mut seen = |segments: &[f64]| {
             for &counted in segments {
@@ -179,6 +178,6 @@ mod tests {
         window.add_one_for_each(window.cwnd, 4.0);
         window.restart();
         window.add_one_for_each(window.cwnd, 0.0);
-        assert_eq!(window.cwnd, 1.0, "nothing is left of what was acknowledged before a time-out");
+        assert_eq!(window.cwnd, 1.0, "a timeout discards the acknowledged segments");
     }
 }

@@ -1,27 +1,28 @@
-//! How a connection opens.
+//! Opening of a connection.
 //!
-//! RFC 9293, sections 3.5 and 3.10.7; RFC 3168, section 6.1.1 (agreement on ECN).
+//! RFC 9293, sections 3.5 and 3.10.7; RFC 3168, section 6.1.1 (negotiation of ECN).
 
 use aqm_net::Instant;
 
-use super::{Ahead, Endpoint, Phase};
+use super::{Endpoint, PendingControl, Phase};
 use crate::config::connection::{Handshake, HandshakeAck, RepeatedSyn};
 use crate::config::ecn::EcnMode;
 use crate::segment::{Flags, Segment};
 
 impl Endpoint {
-    /// Takes a segment before the connection is open or after it is closed; whether there is more to it.
+    /// Processes a segment before the connection is open or after it is closed. Returns whether the segment needs
+    /// further processing.
     #[cold]
-    pub(super) fn shakes_hands(&mut self, flags: Flags, now: Instant) -> bool {
+    pub(super) fn process_handshake(&mut self, flags: Flags, now: Instant) -> bool {
         let three_way = self.tcp.config.connection.handshake == Handshake::ThreeWay;
         let capable = self.tcp.config.ecn.mode == EcnMode::On;
         let (syn, ack) = (flags.has(Flags::SYN), flags.has(Flags::ACK));
         match self.phase {
             Phase::Listening if syn && !ack => {
                 self.set_ecn(capable && flags.has(Flags::ECE.union(Flags::CWR)));
-                self.ahead = Ahead::Syn;
+                self.pending_control = PendingControl::Syn;
                 if three_way {
-                    self.sending();
+                    self.sender_mut();
                     self.phase = Phase::Answering;
                 } else {
                     self.establish(now);
@@ -34,16 +35,16 @@ impl Endpoint {
                 if three_way {
                     self.receiver.acknowledge();
                     if self.tcp.config.connection.handshake_ack == HandshakeAck::Alone {
-                        self.ahead = Ahead::Ack;
+                        self.pending_control = PendingControl::Ack;
                     }
                 }
                 false
             }
             Phase::Answering if syn => {
                 if !ack && self.tcp.config.connection.repeated_syn != RepeatedSyn::Ignored {
-                    self.ahead = Ahead::Syn;
-                    let (sender, tcp) = self.sending();
-                    // The answer to two SYNs is not a round trip (Karn).
+                    self.pending_control = PendingControl::Syn;
+                    let (sender, tcp) = self.sender_mut();
+                    // The answer to two SYNs is not a round-trip sample (Karn).
                     sender.timer.forget();
                     if tcp.config.connection.repeated_syn == RepeatedSyn::Restarts {
                         sender.timer.restart(now, &tcp.config.rto);
@@ -59,9 +60,9 @@ impl Endpoint {
         }
     }
 
-    /// What it sent to open the connection is answered.
+    /// Completes the handshake after this endpoint's SYN or SYN-ACK was acknowledged.
     fn on_answer(&mut self, now: Instant) {
-        let (sender, tcp) = self.sending();
+        let (sender, tcp) = self.sender_mut();
         let sampled = sender.timer.on_ack(0, now, &tcp.config.rto);
         if let Some(rto) = tcp.config.rto.after_syn_loss.filter(|_| !sampled) {
             sender.timer.estimator.restart_from(rto);
@@ -69,25 +70,25 @@ impl Endpoint {
         self.establish(now);
     }
 
-    /// Data flows without a handshake.
+    /// Establishes the connection without a handshake.
     pub(super) fn begin_at_once(&mut self, now: Instant) {
         self.set_ecn(self.tcp.config.ecn.mode == EcnMode::On);
         self.establish(now);
     }
 
-    /// Data may flow.
+    /// Starts the transfer of data.
     fn establish(&mut self, now: Instant) {
         if let Some(sender) = &mut self.sender {
-            sender.began = now;
+            sender.established_at = now;
             sender.begin(self.syns_sent > 1, &self.tcp);
         }
         self.phase = Phase::Open;
         self.close_if_over();
     }
 
-    /// A SYN, or the answer to one.
+    /// Returns a SYN or SYN-ACK.
     pub(super) fn send_syn(&mut self, now: Instant) -> Segment {
-        self.ahead = Ahead::Nothing;
+        self.pending_control = PendingControl::Nothing;
         let config = &self.tcp.config;
         let opening = self.phase == Phase::Opening;
         let agreed = self.sender.as_ref().is_some_and(|sender| sender.has_ecn());

@@ -1,12 +1,12 @@
-//! One end of a connection: opens, sends and receives, closes.
+//! Endpoint of a connection: it opens, sends and receives, and closes.
 //!
-//! W. Eddy, "Transmission Control Protocol", RFC 9293, 2022, sections 3.5 and 3.6; K. Ramakrishnan et
-//! al., RFC 3168, 2001, section 6.1.1 (agreement on ECN).
+//! W. Eddy, "Transmission Control Protocol", RFC 9293, 2022, sections 3.5 and 3.6; K. Ramakrishnan et al., RFC 3168,
+//! 2001, section 6.1.1 (negotiation of ECN).
 //!
-//! Ours, where the sources are silent: what an end has to acknowledge rides on data if data leaves at
-//! the same moment, as the last step of the handshake does; an end whose peer has closed closes too,
-//! once what it wrote is sent; after closing it still answers what comes twice, without a timer
-//! (TIME-WAIT lasts as long as someone asks); an end that gives up says nothing.
+//! aqmlab's choices where the sources are silent: a pending acknowledgement is sent with data if data is sent at the
+//! same time, as is the last step of the handshake; an endpoint whose peer has closed also closes when all written data
+//! is sent; after closing, an endpoint still answers duplicate segments, without a timer (TIME-WAIT has no end); an
+//! endpoint that gives up sends nothing.
 
 mod handshake;
 mod state;
@@ -17,17 +17,17 @@ use aqm_net::{Instant, Rng};
 
 use crate::config::CheckedConfig;
 use crate::config::connection::{Close, FinAck, Handshake};
-use crate::counts::GaveUp;
-use crate::overhead::Overhead;
+use crate::counts::FailureReason;
+
 use crate::receiver::Receiver;
 use crate::recovery::TimerContext;
 use crate::segment::{Flags, Segment};
-use crate::sender::{ENDLESS, Sender};
+use crate::sender::{ENDLESS, Overhead, Sender};
 
-/// States of a connection (RFC 9293, section 3.3.2), as far as they differ in what an end does.
+/// States of a connection (RFC 9293, section 3.3.2), merged where the endpoint behaves identically.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Phase {
-    /// CLOSED, not yet opened.
+    /// CLOSED, before opening.
     Closed,
     /// LISTEN.
     Listening,
@@ -35,44 +35,44 @@ enum Phase {
     Opening,
     /// SYN-RECEIVED.
     Answering,
-    /// ESTABLISHED, and the states of closing until both FINs are acknowledged.
+    /// ESTABLISHED, and the closing states until both FINs are acknowledged.
     Open,
     /// CLOSED or TIME-WAIT.
     Done,
-    /// It gave up.
-    Failed(GaveUp),
+    /// The endpoint gave up.
+    Failed(FailureReason),
 }
 
-/// What is to be sent before any data.
+/// Control segment to send before any data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Ahead {
+enum PendingControl {
     Nothing,
-    /// A SYN, or its answer.
+    /// A SYN or SYN-ACK.
     Syn,
-    /// An acknowledgement that does not wait for data: the one that ends the handshake, or that of a FIN.
+    /// An acknowledgement that does not wait for data: the last step of the handshake, or the acknowledgement of a FIN.
     Ack,
 }
 
-/// One end of a connection, in a cache line: what it needs to receive. What it needs to send is kept apart and made
-/// when there is something to send that has to be acknowledged.
+/// Endpoint of a connection, in one cache line, which contains the state needed to receive. The sender's state is
+/// allocated separately when there is something to send that must be acknowledged.
 #[repr(C)]
 pub struct Endpoint {
     receiver: Receiver,
     tcp: Arc<CheckedConfig>,
     sender: Option<Box<Sender>>,
-    /// Acknowledgements sent that carried nothing else.
+    /// Pure acknowledgements sent.
     acks_sent: u32,
-    /// How many SYNs, or answers to one, have been sent, as far as this counts.
+    /// SYNs or SYN-ACKs sent; the counter saturates.
     syns_sent: u8,
     phase: Phase,
-    /// Whether the application has said that it will write no more.
+    /// Whether the application will write no more data.
     finished: bool,
-    /// What is to be sent before any data.
-    ahead: Ahead,
+    /// Control segment to send before any data.
+    pending_control: PendingControl,
 }
 
 impl CheckedConfig {
-    /// An end of a connection, not yet opened.
+    /// Creates an endpoint that is not yet opened.
     pub fn endpoint(self: &Arc<Self>) -> Endpoint {
         Endpoint {
             receiver: Receiver::new(),
@@ -82,18 +82,18 @@ impl CheckedConfig {
             syns_sent: 0,
             phase: Phase::Closed,
             finished: false,
-            ahead: Ahead::Nothing,
+            pending_control: PendingControl::Nothing,
         }
     }
 }
 
 impl Endpoint {
-    /// Gives it the random numbers it needs for `send_overhead`; without it the parameter has no effect.
+    /// Sets the random numbers for `send_overhead`; without them the parameter has no effect.
     #[must_use]
-    pub fn with_chance(mut self, chance: impl FnOnce() -> Rng) -> Self {
-        let longest = self.tcp.config.connection.send_overhead;
-        if !longest.is_zero() {
-            self.sending().0.set_overhead(Overhead::new(longest, chance()));
+    pub fn with_random(mut self, random: impl FnOnce() -> Rng) -> Self {
+        let max_delay = self.tcp.config.connection.send_overhead;
+        if !max_delay.is_zero() {
+            self.sender_mut().0.set_overhead(Overhead::new(max_delay, random()));
         }
         self
     }
@@ -103,16 +103,16 @@ impl Endpoint {
         if self.phase != Phase::Closed {
             return;
         }
-        self.sending();
+        self.sender_mut();
         if self.tcp.config.connection.handshake == Handshake::None {
             self.begin_at_once(now);
         } else {
             self.phase = Phase::Opening;
-            self.ahead = Ahead::Syn;
+            self.pending_control = PendingControl::Syn;
         }
     }
 
-    /// Waits for the other end to open the connection.
+    /// Waits for the other endpoint to open the connection.
     pub fn listen(&mut self, now: Instant) {
         if self.phase != Phase::Closed {
             return;
@@ -124,20 +124,20 @@ impl Endpoint {
         }
     }
 
-    /// Gives it `bytes` bytes to send; `None` for data without end. Ignored once it closes: after
-    /// [`finish`](Self::finish), or when the other end's FIN has come.
+    /// Adds `bytes` bytes to send; `None` means unlimited data. Ignored after [`finish`](Self::finish) or after the
+    /// other endpoint's FIN has arrived.
     pub fn write(&mut self, bytes: Option<u64>, now: Instant) {
         if self.finished {
             return;
         }
-        let (sender, tcp) = self.sending();
+        let (sender, tcp) = self.sender_mut();
         sender.write(bytes.map_or(ENDLESS, |bytes| tcp.end(bytes)), now, tcp);
     }
 
-    /// Nothing more will be written: the end closes when all is sent.
+    /// Ends the data: the endpoint closes when all data is sent.
     pub fn finish(&mut self) {
         if self.tcp.config.connection.close == Close::Fin {
-            let (sender, _) = self.sending();
+            let (sender, _) = self.sender_mut();
             sender.fin = sender.end < ENDLESS;
         }
         self.finished = true;
@@ -146,46 +146,46 @@ impl Endpoint {
         }
     }
 
-    /// A segment arrived.
+    /// Processes a segment.
     #[inline]
     pub fn on_segment(&mut self, segment: &Segment, now: Instant) {
-        if self.phase != Phase::Open && !self.shakes_hands(segment.flags, now) {
+        if self.phase != Phase::Open && !self.process_handshake(segment.flags, now) {
             return;
         }
         if segment.flags.has(Flags::SYN) {
             return self.on_repeated_syn(segment.flags);
         }
-        let carries = segment.len > 0 || segment.flags.has(Flags::FIN);
-        if carries {
+        let has_data = segment.len > 0 || segment.flags.has(Flags::FIN);
+        if has_data {
             let at = || context(&self.sender, now, &self.tcp);
             self.receiver.on_segment(segment, at, &self.tcp.config);
         }
         if let Some(sender) = &mut self.sender
             && sender.sent() > sender.una()
         {
-            sender.on_ack(segment, !carries, now, &self.tcp);
+            sender.on_ack(segment, !has_data, now, &self.tcp);
         }
         if self.receiver.has_fin() && !self.finished {
             if self.tcp.config.connection.fin_ack == FinAck::Alone {
-                self.ahead = Ahead::Ack;
+                self.pending_control = PendingControl::Ack;
             }
             self.finish();
         }
         self.close_if_over();
     }
 
-    /// A SYN came though the connection is open.
+    /// Processes a SYN received on an open connection.
     #[cold]
     fn on_repeated_syn(&mut self, flags: Flags) {
-        // The answer to it was lost, or to its answer (RFC 9293, 3.10.7.4).
+        // The answer to the SYN, or the acknowledgement of the SYN-ACK, was lost (RFC 9293, 3.10.7.4).
         if self.tcp.config.connection.handshake == Handshake::ThreeWay {
             self.receiver.acknowledge();
         } else if !flags.has(Flags::ACK) {
-            self.ahead = Ahead::Syn;
+            self.pending_control = PendingControl::Syn;
         }
     }
 
-    /// Time has passed: timers may be due.
+    /// Processes the expiry of timers.
     pub fn on_timer(&mut self, now: Instant) {
         self.receiver.on_timer(context(&self.sender, now, &self.tcp));
         let Some(sender) = &mut self.sender else { return };
@@ -198,25 +198,26 @@ impl Endpoint {
         let config = &self.tcp.config;
         let limit = if opening { config.connection.max_syn_retries } else { config.connection.max_retries };
         if limit.is_some_and(|limit| sender.timer.retries >= limit) {
-            self.phase = Phase::Failed(if opening { GaveUp::NoAnswer } else { GaveUp::NoProgress });
+            self.phase =
+                Phase::Failed(if opening { FailureReason::NoAnswer } else { FailureReason::NoProgress });
             sender.timer.stop();
         } else if opening {
-            self.ahead = Ahead::Syn;
+            self.pending_control = PendingControl::Syn;
             sender.timer.back_off(now, &self.tcp.config.rto);
         } else {
             sender.on_timeout(now, &self.tcp);
         }
     }
 
-    /// The next segment to send; ask until there is none.
+    /// Returns the next segment to send, or `None` if there is none.
     #[inline(always)]
     pub fn poll_transmit(&mut self, now: Instant) -> Option<Segment> {
         let mut data = None;
-        if self.ahead != Ahead::Nothing {
-            if self.ahead == Ahead::Syn {
+        if self.pending_control != PendingControl::Nothing {
+            if self.pending_control == PendingControl::Syn {
                 return Some(self.send_syn(now));
             }
-            self.ahead = Ahead::Nothing;
+            self.pending_control = PendingControl::Nothing;
         } else if let Some(sender) = &mut self.sender
             && self.phase == Phase::Open
             && !sender.is_acknowledged()
@@ -232,22 +233,22 @@ impl Endpoint {
             }
             None => return None,
         };
-        self.receiver.fill_in(&mut segment, &self.tcp.config);
+        self.receiver.write_acknowledgement(&mut segment, &self.tcp.config);
         if self.tcp.has_timestamps {
             segment.sent = now;
         }
         Some(segment)
     }
 
-    /// Whether `poll_transmit` may have another segment after one that it gave; it says so in doubt.
+    /// Whether `poll_transmit` may return another segment after the last one; errs on the side of `true`.
     #[inline(always)]
     pub fn may_transmit(&self) -> bool {
-        self.ahead != Ahead::Nothing
+        self.pending_control != PendingControl::Nothing
             || self.receiver.is_due()
             || self.sender.as_ref().is_some_and(|sender| sender.may_transmit(&self.tcp))
     }
 
-    /// When `on_timer` wants to be called next.
+    /// Returns the time of the next call of `on_timer`.
     #[inline]
     pub fn poll_timeout(&self) -> Option<Instant> {
         if self.gave_up().is_some() {
@@ -258,75 +259,75 @@ impl Endpoint {
         (next != Instant::NEVER).then_some(next)
     }
 
-    /// Payload bytes that arrived in order, each counted once; padding counts.
+    /// Returns the payload bytes that arrived in order, each counted once, including padding.
     #[inline]
     pub fn received(&self) -> u64 {
         self.receiver.delivered()
     }
 
-    /// Bytes written here that the other end has acknowledged, a FIN as one more; padding counts.
+    /// Returns the bytes written here that the other endpoint has acknowledged, including padding; a FIN counts as one.
     #[inline]
     pub fn acknowledged(&self) -> u64 {
         self.sender.as_ref().map_or(0, |sender| sender.una())
     }
 
-    /// Whether the connection is closed and nothing of it is left at this end; never if it gave up.
+    /// Whether the connection is closed and this endpoint has no state left; `false` if it gave up.
     #[inline]
     pub fn is_done(&self) -> bool {
         self.phase == Phase::Done
     }
 
-    /// Whether the connection is closed at this end, or given up.
+    /// Whether the connection is closed at this endpoint, or given up.
     #[inline]
     pub fn is_over(&self) -> bool {
         matches!(self.phase, Phase::Done | Phase::Failed(_))
     }
 
-    /// Why it gave up, if it did.
+    /// Returns the reason for giving up, if the endpoint gave up.
     #[inline]
-    pub fn gave_up(&self) -> Option<GaveUp> {
+    pub fn gave_up(&self) -> Option<FailureReason> {
         match self.phase {
-            Phase::Failed(why) => Some(why),
+            Phase::Failed(reason) => Some(reason),
             _ => None,
         }
     }
 
-    /// What it keeps in order to send, for whoever wants to have it in the cache.
+    /// Returns the sender's state, for prefetching it into the cache.
     #[inline]
     pub fn sending_state(&self) -> Option<&impl Sized> {
         self.sender.as_deref()
     }
 
-    /// Bytes sent and not acknowledged, a FIN as one.
+    /// Returns the unacknowledged bytes; a FIN counts as one.
     pub fn in_flight(&self) -> u64 {
         self.sent() - self.acknowledged()
     }
 
-    /// The end of everything sent.
+    /// Returns the end of all sent data.
     #[inline]
     fn sent(&self) -> u64 {
         self.sender.as_ref().map_or(0, |sender| sender.sent())
     }
 
-    /// What the sending half answers, or would answer if there were one.
+    /// Calls a query on the sender, or on a new sender if there is none.
     #[inline(always)]
-    fn ask<T>(&self, question: impl FnOnce(&Sender) -> T) -> T {
+    fn query<T>(&self, query: impl FnOnce(&Sender) -> T) -> T {
         match &self.sender {
-            Some(sender) => question(sender),
-            None => question(&new_sender(&self.tcp, self.phase)),
+            Some(sender) => query(sender),
+            None => query(&new_sender(&self.tcp, self.phase)),
         }
     }
 
-    /// The sending half, made if there is none yet, and how it behaves.
-    fn sending(&mut self) -> (&mut Sender, &CheckedConfig) {
+    /// Returns the sender, which is allocated if necessary, and the parameters.
+    fn sender_mut(&mut self) -> (&mut Sender, &CheckedConfig) {
         let sender = self.sender.get_or_insert_with(|| Box::new(new_sender(&self.tcp, self.phase)));
         (sender, &self.tcp)
     }
 
-    /// Both ends have agreed that packets may be marked, or have not.
+    /// Sets the result of the negotiation of ECN.
     fn set_ecn(&mut self, agreed: bool) {
         if agreed {
-            let (sender, tcp) = self.sending();
+            let (sender, tcp) = self.sender_mut();
             sender.set_ecn(tcp);
         }
     }
@@ -342,8 +343,7 @@ impl Endpoint {
     }
 }
 
-/// A sending half as it would be in this phase if it had been there from the beginning. Later than in the
-/// handshake, none was needed to open the connection.
+/// Creates a sender in its state for this phase. After the handshake, no sender was needed to open the connection.
 #[cold]
 fn new_sender(tcp: &CheckedConfig, phase: Phase) -> Sender {
     let mut sender = Sender::new(tcp);
@@ -353,7 +353,7 @@ fn new_sender(tcp: &CheckedConfig, phase: Phase) -> Sender {
     sender
 }
 
-/// The present, and what an end knows of the path.
+/// Returns the current time and the endpoint's estimate of the path.
 #[inline]
 fn context<'a>(sender: &'a Option<Box<Sender>>, now: Instant, tcp: &'a CheckedConfig) -> TimerContext<'a> {
     let estimator = sender.as_ref().map_or(&tcp.unmeasured, |sender| &sender.timer.estimator);

@@ -1,4 +1,4 @@
-//! What an end tells of itself: counts, windows, round trips.
+//! Queries of an endpoint's counters, windows and round trips.
 
 use aqm_net::{Instant, Span};
 
@@ -7,13 +7,13 @@ use crate::counts::{Counts, SenderCounts};
 use crate::sender::Sender;
 
 impl Endpoint {
-    /// What it has done so far.
+    /// Returns the counters.
     pub fn counts(&self) -> Counts {
         let acks_sent = self.acks_sent.into();
         let Some(sender) = &self.sender else { return Counts { acks_sent, ..Counts::default() } };
         let SenderCounts { segments_sent, retransmitted, timeouts, fast_retransmits, mark_reductions } =
             sender.counts;
-        let handshake_done = (sender.began != Instant::NEVER).then_some(sender.began);
+        let handshake_done = (sender.established_at != Instant::NEVER).then_some(sender.established_at);
         Counts {
             segments_sent,
             acks_sent,
@@ -25,44 +25,44 @@ impl Endpoint {
         }
     }
 
-    /// The window that packets tell routers: whole segments, at least 1, without inflation.
+    /// Returns the window that packets report to routers: whole segments, at least 1, without inflation.
     #[inline]
     pub fn window_hint(&self) -> u16 {
-        self.ask(|sender| sender.window_hint(&self.tcp))
+        self.query(|sender| sender.window_hint(&self.tcp))
     }
 
-    /// The congestion window, in segments, without inflation.
+    /// Returns the congestion window in segments, without inflation.
     pub fn cwnd(&self) -> f64 {
-        self.ask(Sender::cwnd)
+        self.query(Sender::cwnd)
     }
 
-    /// The slow-start threshold, in segments.
+    /// Returns the slow-start threshold in segments.
     pub fn ssthresh(&self) -> f64 {
-        self.ask(Sender::ssthresh)
+        self.query(Sender::ssthresh)
     }
 
-    /// The smoothed round-trip time.
+    /// Returns the smoothed round-trip time.
     pub fn srtt(&self) -> Option<Span> {
-        self.ask(|sender| sender.timer.estimator.srtt(&self.tcp.config.rto))
+        self.query(|sender| sender.timer.estimator.srtt(&self.tcp.config.rto))
     }
 
-    /// The round-trip time's variation.
+    /// Returns the variation of the round-trip time.
     pub fn rttvar(&self) -> Option<Span> {
-        self.ask(|sender| sender.timer.estimator.rttvar(&self.tcp.config.rto))
+        self.query(|sender| sender.timer.estimator.rttvar(&self.tcp.config.rto))
     }
 
-    /// The retransmission time-out, backed off.
+    /// Returns the retransmission timeout, including the back-off.
     pub fn rto(&self) -> Span {
-        self.ask(|sender| sender.timer.rto(&self.tcp.config.rto))
+        self.query(|sender| sender.timer.rto(&self.tcp.config.rto))
     }
 
-    /// By what the time-out is multiplied.
+    /// Returns the factor of the back-off.
     pub fn backoff(&self) -> u32 {
-        self.ask(|sender| sender.timer.estimator.backoff())
+        self.query(|sender| sender.timer.estimator.backoff())
     }
 
-    /// Duplicate acknowledgements since the last new one.
+    /// Returns the number of duplicate acknowledgements since the last new one.
     pub fn dupacks(&self) -> u32 {
-        self.ask(Sender::dupacks)
+        self.query(Sender::dupacks)
     }
 }

@@ -1,14 +1,14 @@
-//! When a receiver acknowledges data in order that adapts to the gaps between segments, and which time it echoes.
+//! Acknowledgements whose delay adapts to the gaps between segments, and the echoed timestamp.
 //!
 //! Linux 6.1: `tcp_input.c` (`tcp_event_data_recv`, `tcp_incr_quickack`, `__tcp_ack_snd_check`; `tcp_grow_window`:
-//! while its window grows, which begins when as much has arrived as the first window was, the receiver
-//! acknowledges every segment at once; `tcp_rcv_rtt_measure`, `tcp_rcv_space_adjust`), `tcp_output.c`
-//! (`tcp_send_delayed_ack`, `tcp_event_ack_sent`), `tcp_timer.c` (`tcp_delack_timer_handler`), `tcp.c`
-//! (`tcp_cleanup_rbuf`: the end of a push is acknowledged once the application has read it, here at once).
-//! D. Borman et al., RFC 7323, 2014, section 4.3: which timestamp is echoed.
+//! while its window grows, which begins when as much data as the initial window has arrived, the receiver acknowledges
+//! every segment immediately; `tcp_rcv_rtt_measure`, `tcp_rcv_space_adjust`), `tcp_output.c` (`tcp_send_delayed_ack`,
+//! `tcp_event_ack_sent`), `tcp_timer.c` (`tcp_delack_timer_handler`), `tcp.c` (`tcp_cleanup_rbuf`: the end of a push is
+//! acknowledged after the application has read it, which is immediate here). D. Borman et al., RFC 7323, 2014, section
+//! 4.3: the echoed timestamp.
 //!
-//! Ours, where the source is silent: the receiver's buffer is always large enough, and no data goes the other
-//! way, so it never waits for an answer to ride on (`pingpong`).
+//! aqmlab's choices where the source is silent: the receiver's buffer is always large enough, and no data is sent in
+//! the other direction, so that an acknowledgement never waits for data (`pingpong`).
 
 use aqm_net::{Ecn, Instant};
 
@@ -17,42 +17,42 @@ use crate::config::ecn::MarkResponse;
 use crate::recovery::TimerContext;
 use crate::segment::Segment;
 
-/// What a receiver knows of the gaps and of the sender's clock. Times are in ticks, as the kernel has them.
+/// State of the gaps between segments and of the sender's clock. Times are in ticks, as in the kernel.
 #[derive(Debug, Default)]
 pub(crate) struct Adaptive {
-    /// How many more acknowledgements leave at once.
+    /// Remaining immediate acknowledgements.
     quick: u64,
-    /// The delay (`ato`); 0 before the first segment.
+    /// Delay (`ato`); 0 before the first segment.
     delay: u64,
-    /// When data came in order last.
+    /// Time of the last in-order data.
     last: u64,
     /// Everything below is acknowledged (`rcv_wup`; `Last.ACK.sent`, RFC 7323).
     acknowledged: u64,
-    /// When the segment left that the next acknowledgement echoes (`TS.Recent`), not in ticks.
+    /// Timestamp that the next acknowledgement echoes (`TS.Recent`), not in ticks.
     recent: Instant,
-    /// Some segment came that could be marked.
-    knows_ecn: bool,
+    /// Whether an ECN-capable segment has arrived.
+    has_seen_ecn: bool,
 }
 
 impl Adaptive {
-    /// Data came in order.
+    /// Processes in-order data.
     pub fn on_data(&mut self, at: TimerContext<'_>, config: &Config) {
-        let (now, least) = (at.config.ticked(at.now), least(at, config));
+        let (now, initial) = (at.config.ticked(at.now), initial_delay(at, config));
         let gap = now - self.last;
         if self.delay == 0 {
-            self.quicken_up_to(config.receiver.quick_acks, config);
-            self.delay = least;
-        } else if gap <= least / 2 {
-            self.delay = self.delay / 2 + least / 2;
+            self.raise_quick_acks(config.receiver.quick_acks, config);
+            self.delay = initial;
+        } else if gap <= initial / 2 {
+            self.delay = self.delay / 2 + initial / 2;
         } else if gap < self.delay {
-            self.delay = (self.delay / 2 + gap).min(time_out(at));
-        } else if gap > time_out(at) {
-            self.quicken_again(config);
+            self.delay = (self.delay / 2 + gap).min(timeout(at));
+        } else if gap > timeout(at) {
+            self.add_quick_acks_later(config);
         }
         self.last = now;
     }
 
-    /// A segment came that tells when it left. Of those that one acknowledgement answers the first counts.
+    /// Records the timestamp of a segment. Among the segments that one acknowledgement covers, the first counts.
     #[inline]
     pub fn on_timestamp(&mut self, segment: &Segment) {
         if segment.seq <= self.acknowledged && segment.sent >= self.recent {
@@ -60,33 +60,34 @@ impl Adaptive {
         }
     }
 
-    /// When the segment left that an acknowledgement echoes; the start of the run if none told.
+    /// Returns the timestamp to echo; the start of the run if no segment had a timestamp.
     pub fn echo(&self) -> Instant {
         self.recent
     }
 
-    /// Data came that had come before: the sender needs to know.
+    /// Processes duplicate data, about which the sender must be informed.
     pub fn on_old(&mut self, at: TimerContext<'_>, config: &Config) {
-        self.quicken_again(config);
-        self.delay = least(at, config);
+        self.add_quick_acks_later(config);
+        self.delay = initial_delay(at, config);
     }
 
-    /// A segment came with these bits of ECN, the `first_mark` since the sender last told of a reduction: it may have
-    /// a small window. What cannot be marked after what could was probably sent again.
+    /// Processes the ECN bits of a segment; `first_mark` indicates whether it is the first marked segment since the
+    /// last CWR. After a mark, the sender may have a small window. A segment that is not ECN-capable after one that is
+    /// was probably retransmitted.
     #[inline]
     pub fn on_ecn(&mut self, ecn: Ecn, first_mark: bool, at: TimerContext<'_>, config: &Config) {
         if config.ecn.response != MarkResponse::Linux {
             return;
         }
-        if first_mark || (ecn == Ecn::NotEct && self.knows_ecn) {
-            self.quicken_up_to(QUICK_AFTER_MARK, config);
-            self.delay = least(at, config);
+        if first_mark || (ecn == Ecn::NotEct && self.has_seen_ecn) {
+            self.raise_quick_acks(QUICK_AFTER_MARK, config);
+            self.delay = initial_delay(at, config);
         }
-        self.knows_ecn |= ecn != Ecn::NotEct;
+        self.has_seen_ecn |= ecn != Ecn::NotEct;
     }
 
-    /// Until when an acknowledgement up to `expected` waits; none if it does not. `pending` is when one leaves
-    /// that waits already.
+    /// Returns the time until which an acknowledgement up to `expected` waits; `None` if it does not wait. `pending` is
+    /// the time of an acknowledgement that is already waiting.
     pub fn wait(
         &self,
         expected: u64,
@@ -97,17 +98,19 @@ impl Adaptive {
         if self.is_quick(expected, config) {
             return None;
         }
-        let (tick, least) = (at.config.tick, least(at, config));
-        let longest = at.srtt().map_or(u64::MAX, |srtt| srtt.nanos().div_ceil(tick.nanos()).max(least));
+        let (tick, initial) = (at.config.tick, initial_delay(at, config));
+        let max_delay = at.srtt().map_or(u64::MAX, |srtt| srtt.nanos().div_ceil(tick.nanos()).max(initial));
         let half_a_second = HALF_A_SECOND / tick.nanos();
-        let delay = if self.delay > least { self.delay.min(longest).min(half_a_second) } else { self.delay };
+        let delay =
+            if self.delay > initial { self.delay.min(max_delay).min(half_a_second) } else { self.delay };
         if pending <= at.now + tick.saturating_mul(delay / 4) {
             return None;
         }
         Some(at.config.expiry(at.now, tick.saturating_mul(delay)).min(pending))
     }
 
-    /// Whether nothing waits: more than a segment is not acknowledged, or the next acknowledgements leave at once.
+    /// Whether acknowledgements are immediate: more than one segment is unacknowledged, the next acknowledgements are
+    /// quick, or the window grows.
     #[inline]
     pub fn is_quick(&self, expected: u64, config: &Config) -> bool {
         self.quick > 0
@@ -115,16 +118,16 @@ impl Adaptive {
             || grows(expected, config)
     }
 
-    /// An acknowledgement waited until its time ran out.
+    /// Processes the expiry of an acknowledgement's delay.
     pub fn on_timer(&mut self, at: TimerContext<'_>) {
-        self.delay = (self.delay * 2).min(time_out(at));
+        self.delay = (self.delay * 2).min(timeout(at));
     }
 
-    /// A segment acknowledges everything below `expected`; `owed` says whether an acknowledgement was to leave
-    /// anyway.
-    pub fn on_ack_sent(&mut self, expected: u64, owed: bool, config: &Config) {
+    /// Records a segment that acknowledges everything below `expected`; `is_pending` indicates whether an
+    /// acknowledgement was pending.
+    pub fn on_ack_sent(&mut self, expected: u64, is_pending: bool, config: &Config) {
         self.acknowledged = expected;
-        if self.quick > 0 && owed {
+        if self.quick > 0 && is_pending {
             self.quick -= 1;
             if self.quick == 0 {
                 self.delay = config.receiver.delayed_ack_timer.nanos().div_ceil(config.rto.tick.nanos());
@@ -132,41 +135,41 @@ impl Adaptive {
         }
     }
 
-    /// The next acknowledgements leave at once, on a connection that has had its first ones.
-    fn quicken_again(&mut self, config: &Config) {
-        self.quicken_up_to(config.receiver.quick_acks.min(QUICK_LATER), config);
+    /// Makes the next acknowledgements immediate, after the first ones of the connection.
+    fn add_quick_acks_later(&mut self, config: &Config) {
+        self.raise_quick_acks(config.receiver.quick_acks.min(QUICK_LATER), config);
     }
 
-    fn quicken_up_to(&mut self, most: u64, config: &Config) {
+    fn raise_quick_acks(&mut self, max: u64, config: &Config) {
         let half = (config.receiver.window_at_first() / 2).max(2);
-        self.quick = self.quick.max(half.min(most));
+        self.quick = self.quick.max(half.min(max));
     }
 }
 
-/// The most acknowledgements that leave at once after a gap or after old data (`TCP_MAX_QUICKACKS`). More of the first
-/// ones leave at once if `quick_acks` says so, as they do while the receiver's window grows.
+/// Maximum number of immediate acknowledgements after a gap or old data (`TCP_MAX_QUICKACKS`). At the start,
+/// `quick_acks` may set a larger number, and all acknowledgements are immediate while the receiver's window grows.
 const QUICK_LATER: u64 = 16;
 
-/// How many acknowledgements leave at once after a mark (`tcp_ecn_check_ce`).
+/// Number of immediate acknowledgements after a mark (`tcp_ecn_check_ce`).
 const QUICK_AFTER_MARK: u64 = 2;
 
-/// The longest that an acknowledgement waits, in nanoseconds (`HZ / 2`).
+/// Maximum delay of an acknowledgement, in nanoseconds (`HZ / 2`).
 const HALF_A_SECOND: u64 = 500_000_000;
 
-/// Whether the receiver's window is still growing, by two segments with each that comes.
+/// Whether the receiver's window is still growing, by two segments with each received segment.
 fn grows(expected: u64, config: &Config) -> bool {
     let arrived = expected / config.connection.mss.bytes();
     arrived > config.receiver.window_at_first()
         && config.receiver.grown_window(arrived) < config.receiver.window
 }
 
-/// The delay to begin with (`TCP_ATO_MIN`), in ticks.
-fn least(at: TimerContext<'_>, config: &Config) -> u64 {
+/// Returns the initial delay (`TCP_ATO_MIN`), in ticks.
+fn initial_delay(at: TimerContext<'_>, config: &Config) -> u64 {
     config.receiver.delayed_ack_timer.nanos().div_ceil(at.config.tick.nanos())
 }
 
-/// The retransmission time-out, in ticks.
-fn time_out(at: TimerContext<'_>) -> u64 {
+/// Returns the retransmission timeout, in ticks.
+fn timeout(at: TimerContext<'_>) -> u64 {
     at.rto().nanos().div_ceil(at.config.tick.nanos())
 }
 
@@ -179,7 +182,7 @@ mod tests {
     use crate::config::CheckedConfig;
     use crate::rtt::Estimator;
 
-    /// A receiver that segments of one byte each come to, and what it answers with.
+    /// A receiver of segments of one byte each, and its acknowledgements.
     struct Bench {
         tcp: CheckedConfig,
         estimator: Estimator,
@@ -189,7 +192,7 @@ mod tests {
     }
 
     impl Bench {
-        /// One whose round trip is 100 ms, so that its time-out is 300 ms.
+        /// Creates a receiver whose round trip is 100 ms, so that its timeout is 300 ms.
         fn new(window: u64, first: u64) -> Self {
             Self::with_quick_acks(4, window, first)
         }
@@ -208,7 +211,8 @@ mod tests {
             Self { tcp, estimator, adaptive: Adaptive::default(), now, arrived: 0 }
         }
 
-        /// A segment comes after `millis` milliseconds: how many its acknowledgement waits, which leaves then.
+        /// Receives a segment after `millis` milliseconds. Returns the delay of its acknowledgement, which is then
+        /// sent.
         fn after(&mut self, millis: u64) -> Option<u64> {
             self.now += Span::from_millis(millis);
             self.arrived += 1;
@@ -225,22 +229,26 @@ mod tests {
     }
 
     #[test]
-    fn the_first_acknowledgements_are_quick_and_then_the_delay_follows_the_gaps() {
+    fn the_first_acknowledgements_are_quick_then_the_delay_follows_the_gaps() {
         let mut bench = Bench::new(1000, 1000);
         let waits: Vec<_> = (0..7).map(|_| bench.after(70)).collect();
-        // 40 ms; doubled, since it was too short; half of that and the gap, at most the round trip. The wheel
+        // 40 ms; doubled because it was too short; half of the result plus the gap, at most the round trip. The wheel
         // adds a tick.
         assert_eq!(waits, [None, None, None, None, Some(50), Some(110), Some(110)]);
     }
 
     #[test]
-    fn after_a_gap_longer_than_the_time_out_and_after_old_data_they_are_quick_again() {
+    fn acknowledgements_are_quick_after_a_long_gap_and_after_old_data() {
         let mut bench = Bench::new(1000, 1000);
         for _ in 0..4 {
             bench.after(50);
         }
         assert_eq!(bench.after(290), Some(50));
-        assert_eq!([(); 5].map(|()| bench.after(350).is_none()), [true; 5], "each gap brings more");
+        assert_eq!(
+            [(); 5].map(|()| bench.after(350).is_none()),
+            [true; 5],
+            "each gap adds quick acknowledgements"
+        );
         assert_eq!([(); 4].map(|()| bench.after(50).is_none()), [true, true, true, false]);
         let at = TimerContext { now: bench.now, estimator: &bench.estimator, config: &bench.tcp.config.rto };
         bench.adaptive.on_old(at, &bench.tcp.config);
@@ -248,10 +256,10 @@ mod tests {
     }
 
     #[test]
-    fn later_at_most_16_are_quick_however_many_the_first_were() {
+    fn later_at_most_16_are_quick_independent_of_the_first() {
         let mut bench = Bench::with_quick_acks(40, 1000, 1000);
         assert_eq!((0..50).take_while(|_| bench.after(50).is_none()).count(), 40);
-        assert!(bench.after(350).is_none(), "the gap is longer than the time-out");
+        assert!(bench.after(350).is_none(), "the gap is longer than the timeout");
         assert_eq!((0..50).take_while(|_| bench.after(50).is_none()).count(), 15);
         let at = TimerContext { now: bench.now, estimator: &bench.estimator, config: &bench.tcp.config.rto };
         bench.adaptive.on_old(at, &bench.tcp.config);
@@ -259,7 +267,7 @@ mod tests {
     }
 
     #[test]
-    fn a_window_of_few_segments_makes_few_quick() {
+    fn a_small_window_limits_quick_acknowledgements() {
         let mut bench = Bench::new(4, 4);
         assert_eq!([(); 3].map(|()| bench.after(50).is_none()), [true, true, false]);
     }
@@ -278,6 +286,10 @@ mod tests {
     fn while_the_window_grows_each_segment_is_acknowledged_at_once() {
         let mut bench = Bench::new(16, 8);
         let quick: Vec<u64> = (1..=16).filter(|_| bench.after(50).is_none()).collect();
-        assert_eq!(quick, [1, 2, 3, 4, 9, 10, 11, 12], "more than a window came, and it has not yet doubled");
+        assert_eq!(
+            quick,
+            [1, 2, 3, 4, 9, 10, 11, 12],
+            "more than a window has arrived, and the window has not yet doubled"
+        );
     }
 }

@@ -1,11 +1,11 @@
-//! The half of an end that gets data: puts it in order and says when to acknowledge it.
+//! Receiving half of an endpoint: it puts data in order and decides when to acknowledge.
 //!
-//! W. Eddy, RFC 9293, 2022, section 3.10.7.4; M. Allman, V. Paxson, E. Blanton, RFC 5681, 2009,
-//! section 4.2 (when an acknowledgement may wait; at once if data is out of order or fills a gap);
-//! RFC 2018, section 4, and RFC 2883 (what SACK tells); RFC 3168, section 6.1.3 (the echo of marks).
+//! W. Eddy, RFC 9293, 2022, section 3.10.7.4; M. Allman, V. Paxson, E. Blanton, RFC 5681, 2009, section 4.2 (delayed
+//! acknowledgements; immediate ones if data is out of order or fills a gap); RFC 2018, section 4, and RFC 2883
+//! (contents of SACK); RFC 3168, section 6.1.3 (echo of marks).
 //!
-//! Ours, where the sources are silent: acknowledgements that became due before the end was asked
-//! merge into one; the application takes data at once, so the window stays open.
+//! aqmlab's choices where the sources are silent: acknowledgements that become due before the endpoint is polled are
+//! merged; the application reads data immediately, so that the window stays open.
 
 mod adaptive_ack;
 
@@ -20,21 +20,21 @@ use crate::recovery::TimerContext;
 use crate::segment::{Flags, Sacks, Segment};
 use adaptive_ack::Adaptive;
 
-/// The receiving half of an end.
+/// Receiving half of an endpoint.
 #[repr(C)]
 #[derive(Debug)]
 pub(crate) struct Receiver {
-    /// Everything below has arrived (`RCV.NXT`); a FIN counts.
+    /// Everything below has arrived (`RCV.NXT`), including a FIN.
     expected: u64,
-    /// When a delayed acknowledgement leaves.
+    /// Time of a delayed acknowledgement.
     timer: Instant,
-    /// What has arrived beyond a gap, or twice; made when something does, and gone when that is told.
+    /// Data beyond a gap and duplicate data; allocated on demand and released after it was reported.
     disorder: Option<Box<Disorder>>,
-    /// When to acknowledge, if that adapts, and the time to echo, if segments tell when they left.
+    /// State of adaptive acknowledgements, and the timestamp to echo.
     adaptive: Option<Box<Adaptive>>,
-    /// Segments with data or a FIN that have arrived, as far as this counts and where their acknowledgements may wait.
+    /// Segments with data or a FIN that have arrived; a saturating counter, kept only with delayed acknowledgements.
     segments: u32,
-    /// Whether an acknowledgement is to leave by itself.
+    /// Whether a pure acknowledgement must be sent.
     due: bool,
     /// Whether acknowledgements echo a mark.
     echo: bool,
@@ -44,30 +44,31 @@ pub(crate) struct Receiver {
 
 #[derive(Debug, Default)]
 struct Disorder {
-    /// `[from, to)`, ascending, with gaps between.
+    /// Ranges `[from, to)` in ascending order, with gaps between them.
     ranges: Vec<(u64, u64)>,
-    /// A number within each of the ranges that changed last, the newest first.
+    /// A sequence number within each of the most recently changed ranges, the newest first.
     recent: [Option<u64>; 3],
-    /// What came twice since the last acknowledgement.
+    /// Duplicate data since the last acknowledgement.
     duplicate: Option<(u64, u64)>,
-    /// The number the FIN takes, if it has arrived beyond a gap.
+    /// Sequence number of a FIN that has arrived beyond a gap.
     fin_at: Option<u64>,
-    gathered: Gathered,
+    report: DelayedReport,
 }
 
-/// What waits to be told by SACK together.
+/// Segments whose SACK report is delayed.
 #[derive(Clone, Copy, Debug, Default)]
-struct Gathered {
-    /// The end of what had arrived in order.
-    behind: u64,
-    /// How many acknowledgements told at once of what came behind that gap, up to three.
-    told: u64,
-    /// How many segments wait to be told of.
+struct DelayedReport {
+    /// End of the in-order data, which identifies the gap.
+    gap: u64,
+    /// Acknowledgements sent immediately for this gap, up to three.
+    sent: u64,
+    /// Segments whose report is delayed.
     waiting: u32,
 }
 
-/// So many segments at most wait to be told of (Linux: `tcp_comp_sack_nr`), and for this share of a round trip.
-const MOST_GATHERED: u32 = 44;
+/// Maximum number of segments whose report is delayed (Linux: `tcp_comp_sack_nr`), and divisor of the round trip for
+/// the delay.
+const MAX_DELAYED_REPORTS: u32 = 44;
 const ROUND_TRIP_SHARE: u64 = 20;
 
 impl Receiver {
@@ -84,7 +85,7 @@ impl Receiver {
         }
     }
 
-    /// A segment with data or a FIN arrived; `at` tells the present and what is known of the path.
+    /// Processes a segment with data or a FIN; `at` returns the current time and the state of the path.
     #[inline(always)]
     pub(crate) fn on_segment<'a>(
         &mut self,
@@ -115,7 +116,7 @@ impl Receiver {
         self.acknowledge();
     }
 
-    /// A segment arrived that is not simply the next; whether its acknowledgement waits.
+    /// Processes a segment that is not the next in order. Returns whether its acknowledgement is delayed.
     #[inline(never)]
     fn on_disorder(
         &mut self,
@@ -137,32 +138,32 @@ impl Receiver {
             }
             adaptive.on_ecn(segment.ecn, first_mark, at, config);
             let waits = end > before && !config.receiver.sack_delay.is_zero();
-            return waits && !adaptive.is_quick(self.expected, config) && self.gathers(at, config);
+            return waits && !adaptive.is_quick(self.expected, config) && self.delays_report(at, config);
         }
         false
     }
 
-    /// Whether what SACK has to tell waits for more (Linux: `__tcp_ack_snd_check`).
-    fn gathers(&mut self, at: TimerContext<'_>, config: &Config) -> bool {
+    /// Whether a SACK report waits for further segments (Linux: `__tcp_ack_snd_check`).
+    fn delays_report(&mut self, at: TimerContext<'_>, config: &Config) -> bool {
         let Some(disorder) = self.disorder.as_mut().filter(|it| !it.ranges.is_empty()) else { return false };
-        let gathered = &mut disorder.gathered;
-        if gathered.behind != self.expected {
-            (gathered.behind, gathered.told) = (self.expected, 0);
+        let report = &mut disorder.report;
+        if report.gap != self.expected {
+            (report.gap, report.sent) = (self.expected, 0);
         }
-        let told_at_once = gathered.told < u64::from(config.recovery.dupthresh);
-        if !config.recovery.kind.has_sack() || gathered.waiting >= MOST_GATHERED || told_at_once {
-            gathered.told += u64::from(told_at_once);
+        let reports_immediately = report.sent < u64::from(config.recovery.dupthresh);
+        if !config.recovery.kind.has_sack() || report.waiting >= MAX_DELAYED_REPORTS || reports_immediately {
+            report.sent += u64::from(reports_immediately);
             return false;
         }
-        gathered.waiting += 1;
-        if gathered.waiting == 1 {
+        report.waiting += 1;
+        if report.waiting == 1 {
             let share = at.srtt().map_or(u64::MAX, |srtt| srtt.nanos() / ROUND_TRIP_SHARE);
             self.timer = at.now + config.receiver.sack_delay.min(Span::from_nanos(share));
         }
         true
     }
 
-    /// Until when the acknowledgement of a segment in order may wait; none if it may not.
+    /// Returns the time until which the acknowledgement of an in-order segment may wait; `None` if it may not wait.
     #[inline]
     fn wait(
         &mut self,
@@ -172,12 +173,12 @@ impl Receiver {
         config: &Config,
     ) -> Option<Instant> {
         self.segments = self.segments.saturating_add(1);
-        let config_of = &config.receiver;
-        let first = self.timer == Instant::NEVER && u64::from(self.segments) > config_of.quick_acks;
-        match config_of.delayed_ack {
+        let receiver = &config.receiver;
+        let first = self.timer == Instant::NEVER && u64::from(self.segments) > receiver.quick_acks;
+        match receiver.delayed_ack {
             DelayedAck::Off => None,
-            DelayedAck::EverySecond => first.then(|| at.now + config_of.delayed_ack_timer),
-            DelayedAck::Heartbeat => first.then(|| at.now.next_multiple(config_of.delayed_ack_timer)),
+            DelayedAck::EverySecond => first.then(|| at.now + receiver.delayed_ack_timer),
+            DelayedAck::Heartbeat => first.then(|| at.now.next_multiple(receiver.delayed_ack_timer)),
             DelayedAck::Adaptive => {
                 let adaptive = self.adaptive.get_or_insert_default();
                 adaptive.on_data(at, config);
@@ -188,35 +189,35 @@ impl Receiver {
         }
     }
 
-    /// Time has passed; a delayed acknowledgement may be due.
+    /// Processes the expiry of the timer of delayed acknowledgements.
     pub(crate) fn on_timer(&mut self, at: TimerContext<'_>) {
         if at.now >= self.timer {
-            let gathered = self.disorder.as_ref().is_some_and(|it| it.gathered.waiting > 0);
-            if let Some(adaptive) = self.adaptive.as_mut().filter(|_| !gathered) {
+            let is_report = self.disorder.as_ref().is_some_and(|it| it.report.waiting > 0);
+            if let Some(adaptive) = self.adaptive.as_mut().filter(|_| !is_report) {
                 adaptive.on_timer(at);
             }
             self.acknowledge();
         }
     }
 
-    /// An acknowledgement is to leave.
+    /// Makes an acknowledgement due.
     pub(crate) fn acknowledge(&mut self) {
         self.timer = Instant::NEVER;
         self.due = true;
     }
 
-    /// Whether an acknowledgement is to leave by itself.
+    /// Whether a pure acknowledgement must be sent.
     #[inline]
     pub(crate) fn is_due(&self) -> bool {
         self.due
     }
 
-    /// Writes into a segment what has arrived; an acknowledgement that was due goes with it.
+    /// Writes the acknowledgement fields of a segment, which includes an acknowledgement that was due.
     #[inline]
-    pub(crate) fn fill_in(&mut self, segment: &mut Segment, config: &Config) {
+    pub(crate) fn write_acknowledgement(&mut self, segment: &mut Segment, config: &Config) {
         if let Some(adaptive) = &mut self.adaptive {
-            let owed = self.due || self.timer != Instant::NEVER;
-            adaptive.on_ack_sent(self.expected, owed, config);
+            let is_pending = self.due || self.timer != Instant::NEVER;
+            adaptive.on_ack_sent(self.expected, is_pending, config);
             segment.echo = adaptive.echo();
         }
         self.due = false;
@@ -225,16 +226,16 @@ impl Receiver {
         segment.flags =
             segment.flags.union(if self.echo { Flags::ACK.union(Flags::ECE) } else { Flags::ACK });
         if self.disorder.is_some() {
-            segment.sacks = self.tell(config);
+            segment.sacks = self.sack_blocks(config);
             segment.wire = segment.wire.saturating_add(option_bytes(segment.sacks, config));
         }
     }
 
-    /// Tells what has arrived beyond a gap, or twice.
+    /// Returns the SACK blocks for data beyond a gap and duplicate data.
     #[inline(never)]
-    fn tell(&mut self, config: &Config) -> Sacks {
+    fn sack_blocks(&mut self, config: &Config) -> Sacks {
         let Some(disorder) = &mut self.disorder else { return Sacks::default() };
-        disorder.gathered.waiting = 0;
+        disorder.report.waiting = 0;
         let has_sack = config.recovery.kind.has_sack();
         let sacks =
             if has_sack { disorder.sacks(self.expected, config.sack.dsack) } else { Sacks::default() };
@@ -244,13 +245,13 @@ impl Receiver {
         sacks
     }
 
-    /// When `on_timer` wants to be called next.
+    /// Returns the time of the next call of `on_timer`.
     #[inline]
     pub(crate) fn timer(&self) -> Instant {
         self.timer
     }
 
-    /// Payload bytes that arrived in order.
+    /// Returns the payload bytes that arrived in order.
     #[inline]
     pub(crate) fn delivered(&self) -> u64 {
         self.expected - u64::from(self.fin)
@@ -262,7 +263,7 @@ impl Receiver {
         self.fin
     }
 
-    /// Takes in data up to `to` that is not simply the next, and what is told of it by SACK if there is any.
+    /// Stores data up to `to` that is not the next in order, and its SACK state.
     fn store(&mut self, segment: &Segment, to: u64, has_sack: bool) {
         let from = segment.seq;
         let disorder = self.disorder.get_or_insert_default();
@@ -278,7 +279,7 @@ impl Receiver {
         }
         disorder.add(from.max(self.expected), to);
         if from > self.expected && has_sack {
-            disorder.remember(from);
+            disorder.move_to_front(from);
         }
         let filled = disorder.ranges.iter().take_while(|range| range.0 <= self.expected).count();
         for range in disorder.ranges.drain(..filled) {
@@ -289,45 +290,45 @@ impl Receiver {
 }
 
 impl Disorder {
-    /// Adds a range, joined with all that it touches.
+    /// Adds a range and merges it with all ranges that it touches.
     fn add(&mut self, mut from: u64, mut to: u64) {
         match self.ranges.last_mut() {
-            // Nearly always the newest data continues the newest range or opens one behind it.
+            // In most cases, new data continues the newest range or begins one after it.
             Some(last) if from == last.1 => last.1 = to,
             Some(last) if from > last.1 => self.ranges.push((from, to)),
             None => self.ranges.push((from, to)),
             Some(_) => {
                 let first = self.ranges.partition_point(|range| range.1 < from);
-                let behind = self.ranges.partition_point(|range| range.0 <= to);
-                if let Some(touched) = self.ranges.get(first..behind).filter(|touched| !touched.is_empty()) {
+                let end = self.ranges.partition_point(|range| range.0 <= to);
+                if let Some(touched) = self.ranges.get(first..end).filter(|touched| !touched.is_empty()) {
                     let overlap = touched.iter().find(|range| range.0 <= from && to <= range.1);
                     self.duplicate = overlap.map(|_| (from, to)).or(self.duplicate);
                     from = from.min(touched[0].0);
                     to = to.max(touched[touched.len() - 1].1);
                 }
-                self.ranges.splice(first..behind, [(from, to)]);
+                self.ranges.splice(first..end, [(from, to)]);
             }
         }
     }
 
-    /// Puts the range that holds `number` first among those that changed last.
-    fn remember(&mut self, number: u64) {
-        let range = self.holding(number);
-        let others = self.recent.into_iter().flatten().filter(|&one| self.holding(one) != range);
+    /// Moves the range that contains `number` to the front of the most recently changed ranges.
+    fn move_to_front(&mut self, number: u64) {
+        let range = self.range_containing(number);
+        let others = self.recent.into_iter().flatten().filter(|&other| self.range_containing(other) != range);
         let mut recent = [Some(number), None, None];
-        for (place, other) in recent[1..].iter_mut().zip(others) {
-            *place = Some(other);
+        for (slot, other) in recent[1..].iter_mut().zip(others) {
+            *slot = Some(other);
         }
         self.recent = recent;
     }
 
-    /// The range that holds `number`, if any still does.
-    fn holding(&self, number: u64) -> Option<(u64, u64)> {
-        let behind = self.ranges.partition_point(|range| range.0 <= number);
-        self.ranges[..behind].last().copied().filter(|range| number < range.1)
+    /// Returns the range that contains `number`, if there is one.
+    fn range_containing(&self, number: u64) -> Option<(u64, u64)> {
+        let end = self.ranges.partition_point(|range| range.0 <= number);
+        self.ranges[..end].last().copied().filter(|range| number < range.1)
     }
 
-    /// The blocks of an acknowledgement: what came twice, then the ranges that changed last.
+    /// Returns the blocks of an acknowledgement: duplicate data, then the most recently changed ranges.
     fn sacks(&mut self, ack: u64, dsack: Dsack) -> Sacks {
         let mut sacks = Sacks::default();
         if let Some((from, to)) = self.duplicate.take()
@@ -335,14 +336,14 @@ impl Disorder {
         {
             sacks.push(ack, from, to);
         }
-        for range in self.recent.into_iter().flatten().filter_map(|one| self.holding(one)) {
+        for range in self.recent.into_iter().flatten().filter_map(|number| self.range_containing(number)) {
             sacks.push(ack, range.0, range.1);
         }
         sacks
     }
 }
 
-/// By how much blocks of SACK lengthen a segment.
+/// Returns the bytes that SACK blocks add to a segment.
 fn option_bytes(sacks: Sacks, config: &Config) -> u16 {
     if sacks.is_empty() {
         return 0;

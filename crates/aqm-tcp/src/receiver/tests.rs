@@ -1,4 +1,4 @@
-//! What a receiver reports, and when it acknowledges.
+//! Reports and acknowledgements of a receiver.
 
 use super::*;
 use crate::testing::{timer_context, timer_context_of};
@@ -14,28 +14,28 @@ fn data(from: u64, to: u64) -> Segment {
 
 fn acknowledgement(receiver: &mut Receiver, config: &Config) -> Segment {
     let mut segment = Segment::default();
-    receiver.fill_in(&mut segment, config);
+    receiver.write_acknowledgement(&mut segment, config);
     segment
 }
 
 #[test]
-fn pieces_that_overlap_and_touch_are_joined() {
+fn overlapping_and_touching_segments_are_merged() {
     let config = config(json!({ "receiver": { "delayed_ack": "off" } }));
     let mut receiver = Receiver::new();
-    let mut give = |from, to| {
+    let mut receive = |from, to| {
         receiver.on_segment(&data(from, to), || timer_context(Instant::START), &config);
         (receiver.delivered(), receiver.disorder.as_ref().map_or(vec![], |it| it.ranges.clone()))
     };
     for (from, to) in [(10, 20), (30, 40), (60, 70), (25, 35), (18, 26), (50, 60)] {
-        assert_eq!(give(from, to).0, 0);
+        assert_eq!(receive(from, to).0, 0);
     }
-    assert_eq!(give(5, 12).1, [(5, 40), (50, 70)]);
-    assert_eq!(give(0, 6), (40, vec![(50, 70)]));
-    assert_eq!(give(30, 55), (70, vec![]));
-    give(0, 70);
+    assert_eq!(receive(5, 12).1, [(5, 40), (50, 70)]);
+    assert_eq!(receive(0, 6), (40, vec![(50, 70)]));
+    assert_eq!(receive(30, 55), (70, vec![]));
+    receive(0, 70);
     assert!(receiver.is_due());
     assert_eq!(acknowledgement(&mut receiver, &config).ack, 70);
-    assert!(!receiver.is_due(), "they merged into one");
+    assert!(!receiver.is_due(), "both acknowledgements are merged");
 }
 
 #[test]
@@ -58,7 +58,7 @@ fn the_end_of_the_data_is_acknowledged_at_once() {
 }
 
 #[test]
-fn the_first_segments_are_acknowledged_at_once_as_far_as_quick_acks_goes() {
+fn the_first_quick_acks_segments_are_acknowledged_at_once() {
     let config = config(json!({ "receiver": { "quick_acks": 3 } }));
     let mut receiver = Receiver::new();
     let mut due = Vec::new();
@@ -73,39 +73,38 @@ fn the_first_segments_are_acknowledged_at_once_as_far_as_quick_acks_goes() {
 }
 
 #[test]
-fn sack_may_wait_for_more_to_tell_from_the_fourth_acknowledgement_behind_a_gap_on() {
+fn sack_reports_may_wait_from_the_fourth_acknowledgement_of_a_gap_on() {
     let config = config(json!({
         "recovery": { "kind": "rack" }, "connection": { "mss": "10B" }, "rto": { "tick": "1ms" },
         "receiver": { "delayed_ack": "adaptive", "sack_delay": "1ms" },
     }));
     let mut receiver = Receiver::new();
     let start = Instant::START;
-    let mut give = |micros, from| {
+    let mut receive = |micros, from| {
         let now = start + Span::from_nanos(micros * 1000);
         receiver.on_timer(timer_context_of(&config, now));
-        let told = receiver.is_due().then(|| acknowledgement(&mut receiver, &config).sacks.count());
+        let delayed = receiver.is_due().then(|| acknowledgement(&mut receiver, &config).sacks.count());
         receiver.on_segment(&data(from, from + 10), || timer_context_of(&config, now), &config);
         let at_once = receiver.is_due().then(|| acknowledgement(&mut receiver, &config).sacks.count());
-        (told, at_once, receiver.timer())
+        (delayed, at_once, receiver.timer())
     };
     let (never, at) = (Instant::NEVER, |micros: u64| start + Span::from_nanos(micros * 1000));
     assert_eq!(
-        [10, 30, 50].map(|from| give(from, from)),
+        [10, 30, 50].map(|from| receive(from, from)),
         [1, 2, 3].map(|blocks| (None, Some(blocks), never))
     );
-    assert_eq!(give(100, 70), (None, None, at(1100)));
-    assert_eq!(give(900, 90), (None, None, at(1100)), "the first of them counts");
-    assert_eq!(give(1200, 110), (Some(3), None, at(2200)), "both were told at once, three blocks fit");
-    assert_eq!(give(1300, 0), (None, Some(3), never), "the gap moves on");
-    let anew = [1400, 1500, 1600].map(|time| give(time, time).1);
-    assert_eq!(anew, [Some(3); 3], "and it begins anew: what moved it was two segments, told anyhow");
-    assert_eq!(give(1700, 1700), (None, None, at(2700)));
+    assert_eq!(receive(100, 70), (None, None, at(1100)));
+    assert_eq!(receive(900, 90), (None, None, at(1100)), "the first delayed segment counts");
+    assert_eq!(receive(1200, 110), (Some(3), None, at(2200)), "both are reported together, three blocks fit");
+    assert_eq!(receive(1300, 0), (None, Some(3), never), "the gap moves");
+    let after_move = [1400, 1500, 1600].map(|time| receive(time, time).1);
+    assert_eq!(after_move, [Some(3); 3], "three immediate reports for the new gap");
+    assert_eq!(receive(1700, 1700), (None, None, at(2700)));
 }
 
 #[test]
-fn the_block_that_changed_last_comes_first() {
-    // RFC 2018, section 4, case 3: of eight segments of 500 bytes the first, third, fifth and seventh
-    // are lost.
+fn the_block_that_changed_last_is_first() {
+    // RFC 2018, section 4, case 3: of eight segments of 500 bytes the first, third, fifth and seventh are lost.
     let config = config(json!({ "recovery": { "kind": "sack" } }));
     let mut receiver = Receiver::new();
     receiver.on_segment(&data(0, 5000), || timer_context(Instant::START), &config);
@@ -124,7 +123,7 @@ fn the_block_that_changed_last_comes_first() {
 }
 
 #[test]
-fn data_that_came_twice_is_reported_once() {
+fn duplicate_data_is_reported_once() {
     // RFC 2883, section 4: below the acknowledgement, and within a block.
     let config = config(json!({ "recovery": { "kind": "sack" } }));
     let mut receiver = Receiver::new();
@@ -162,7 +161,7 @@ fn a_mark_is_echoed_until_the_window_was_reduced() {
 }
 
 #[test]
-fn the_part_of_a_segment_that_came_twice_is_reported() {
+fn a_duplicate_part_of_a_segment_is_reported() {
     let config = config(json!({ "recovery": { "kind": "sack" } }));
     let mut receiver = Receiver::new();
     for (from, to) in [(0, 3000), (2000, 4000)] {
@@ -173,7 +172,7 @@ fn the_part_of_a_segment_that_came_twice_is_reported() {
 }
 
 #[test]
-fn what_came_twice_is_not_forgotten_when_the_next_data_arrives() {
+fn duplicate_data_is_still_reported_when_new_data_arrives() {
     let config = config(json!({ "recovery": { "kind": "sack" } }));
     let mut receiver = Receiver::new();
     for (from, to) in [(0, 3000), (5000, 6000), (1000, 2000), (3000, 4000)] {
@@ -183,13 +182,13 @@ fn what_came_twice_is_not_forgotten_when_the_next_data_arrives() {
     assert_eq!(blocks, [(1000, 2000), (5000, 6000)]);
 }
 
-/// A receiver whose delay adapts, after two quick acknowledgements. Segments are counted from 0.
-struct Adapting {
+/// A receiver with adaptive acknowledgements, after two quick ones. Segments are counted from 0.
+struct AdaptiveReceiver {
     receiver: Receiver,
     config: Config,
 }
 
-impl Adapting {
+impl AdaptiveReceiver {
     fn new() -> Self {
         let receiver = json!({ "delayed_ack": "adaptive", "quick_acks": 2 });
         let config = config(json!({ "receiver": receiver, "rto": { "tick": "10ms" } }));
@@ -197,7 +196,7 @@ impl Adapting {
     }
 
     /// Whether a segment that arrives after `millis` is acknowledged at once.
-    fn take(&mut self, millis: u64, number: u64, flags: Flags) -> bool {
+    fn receive(&mut self, millis: u64, number: u64, flags: Flags) -> bool {
         let now = Instant::from_nanos(millis * 1_000_000);
         let segment = Segment { flags, ..data(1000 * number, 1000 * (number + 1)) };
         self.receiver.on_segment(&segment, || timer_context_of(&self.config, now), &self.config);
@@ -210,59 +209,59 @@ impl Adapting {
 }
 
 #[test]
-fn only_an_acknowledgement_that_was_owed_uses_up_a_quick_one() {
-    let mut adapting = Adapting::new();
-    assert!(adapting.take(10, 0, Flags::ACK));
-    // Data of its own that the receiver sends meanwhile carries what is acknowledged already.
-    acknowledgement(&mut adapting.receiver, &adapting.config);
-    assert!(adapting.take(20, 1, Flags::ACK));
-    assert!(!adapting.take(30, 2, Flags::ACK));
+fn only_a_pending_acknowledgement_uses_up_a_quick_one() {
+    let mut receiver = AdaptiveReceiver::new();
+    assert!(receiver.receive(10, 0, Flags::ACK));
+    // The receiver's own data carries an acknowledgement without new information.
+    acknowledgement(&mut receiver.receiver, &receiver.config);
+    assert!(receiver.receive(20, 1, Flags::ACK));
+    assert!(!receiver.receive(30, 2, Flags::ACK));
 }
 
 #[test]
-fn the_end_of_what_the_application_wrote_is_acknowledged_at_once() {
-    let mut adapting = Adapting::new();
-    assert_eq!([0, 1].map(|number| adapting.take(10 * number, number, Flags::ACK)), [true; 2]);
-    assert!(adapting.take(20, 2, Flags::PUSH));
+fn the_end_of_the_data_written_so_far_is_acknowledged_at_once() {
+    let mut receiver = AdaptiveReceiver::new();
+    assert_eq!([0, 1].map(|number| receiver.receive(10 * number, number, Flags::ACK)), [true; 2]);
+    assert!(receiver.receive(20, 2, Flags::PUSH));
 }
 
 #[test]
-fn data_that_came_before_makes_acknowledgements_quick_again() {
-    let mut adapting = Adapting::new();
-    assert_eq!([0, 1].map(|number| adapting.take(10 * number, number, Flags::ACK)), [true; 2]);
-    assert!(adapting.take(20, 1, Flags::ACK), "the newest segment once more");
-    assert!(adapting.take(30, 2, Flags::ACK), "the second of two quick ones");
-    assert!(!adapting.take(40, 3, Flags::ACK));
+fn old_data_makes_acknowledgements_quick_again() {
+    let mut receiver = AdaptiveReceiver::new();
+    assert_eq!([0, 1].map(|number| receiver.receive(10 * number, number, Flags::ACK)), [true; 2]);
+    assert!(receiver.receive(20, 1, Flags::ACK), "the newest segment again");
+    assert!(receiver.receive(30, 2, Flags::ACK), "the second of two quick ones");
+    assert!(!receiver.receive(40, 3, Flags::ACK));
 }
 
 #[test]
 fn a_segment_that_fills_a_gap_counts_as_data_in_order_and_one_that_opens_it_does_not() {
-    // Two quick acknowledgements follow when data in order comes after more than the time-out of a second.
-    let mut filled_late = Adapting::new();
+    // Two quick acknowledgements follow in-order data after a gap longer than the timeout of one second.
+    let mut filled_late = AdaptiveReceiver::new();
     let quick = [(10, 0), (20, 1), (30, 3), (1100, 2), (1110, 4), (1120, 5)];
-    let quick = quick.map(|(millis, number)| filled_late.take(millis, number, Flags::ACK));
+    let quick = quick.map(|(millis, number)| filled_late.receive(millis, number, Flags::ACK));
     assert_eq!(quick, [true, true, true, true, true, false]);
-    let mut opened_late = Adapting::new();
+    let mut opened_late = AdaptiveReceiver::new();
     let quick = [(10, 0), (20, 1), (1100, 3), (1110, 2), (1120, 4), (1130, 5)];
-    let quick = quick.map(|(millis, number)| opened_late.take(millis, number, Flags::ACK));
+    let quick = quick.map(|(millis, number)| opened_late.receive(millis, number, Flags::ACK));
     assert_eq!(quick, [true, true, true, true, true, false]);
 }
 
-/// RFC 7323, section 4.3: the timestamp that is echoed is that of the last segment that moved the left edge of the window.
+/// RFC 7323, section 4.3: the echoed timestamp is that of the last segment that advanced the left edge of the window.
 #[test]
-fn an_acknowledgement_echoes_the_segment_that_it_answers_first() {
+fn an_acknowledgement_echoes_the_first_segment_that_it_covers() {
     let config = config(json!({
        "receiver": { "delayed_ack": "every-second" }, "recovery": { "undo": "dsack-or-timestamps" }
     }));
     let mut receiver = Receiver::new();
-    let mut give = |from, to, sent| {
+    let mut receive = |from, to, sent| {
         let segment = Segment { sent: Instant::from_nanos(sent), ..data(from, to) };
         receiver.on_segment(&segment, || timer_context(Instant::START), &config);
         receiver.is_due().then(|| acknowledgement(&mut receiver, &config).echo.nanos())
     };
-    assert_eq!(give(0, 10, 1), None);
-    assert_eq!(give(10, 20, 2), Some(1), "the earliest that was not acknowledged");
-    assert_eq!(give(30, 40, 3), Some(1), "a segment beyond a gap is not echoed");
-    assert_eq!(give(20, 30, 9), Some(9), "a retransmission that fills the gap is");
-    assert_eq!(give(20, 30, 2), Some(9), "an older copy is not");
+    assert_eq!(receive(0, 10, 1), None);
+    assert_eq!(receive(10, 20, 2), Some(1), "the earliest that was not acknowledged");
+    assert_eq!(receive(30, 40, 3), Some(1), "a segment beyond a gap is not echoed");
+    assert_eq!(receive(20, 30, 9), Some(9), "a retransmission that fills the gap is");
+    assert_eq!(receive(20, 30, 2), Some(9), "an older copy is not");
 }

@@ -1,8 +1,8 @@
-//! Loss recovery: what has been sent, what is lost, and what may be sent next.
+//! Loss recovery: records sent data, detects losses and selects the next transmission.
 //!
-//! How far the window opens is not decided here: a recovery is told the windows and says what they allow. A new one
-//! is one file beside `selective/`, with a [`LossRecovery`] and what `recoveries!` asks of it, its lines in the registry
-//! below and its word in `config/recovery.rs`; `stop_and_wait.rs` is the smallest.
+//! A recovery does not set the window; it gets the windows and determines what they permit. A new recovery needs one
+//! file next to `selective/`, which contains a [`LossRecovery`] and the items that `recoveries!` requires, its lines in
+//! the registry below and its kind in `config/recovery.rs`; `stop_and_wait.rs` is the smallest.
 
 mod counted_pipe;
 mod counting;
@@ -23,12 +23,12 @@ use crate::config::rto::Rto;
 use crate::rtt::Estimator;
 use crate::segment::Sacks;
 
-/// Lists the module that each kind of recovery is made by: it has a constant `HAS_SACK` (whether both ends use selective
-/// acknowledgements, RFC 2018) and a function `new(&Config)`.
+/// Lists the module that implements each kind of recovery. A module has a constant `HAS_SACK` (whether both endpoints
+/// use selective acknowledgements, RFC 2018) and a function `new(&Config)`.
 macro_rules! recoveries {
     ( $( $kind:ident => $module:ident, )+ ) => {
         impl RecoveryKind {
-            /// Whether both ends use selective acknowledgements (RFC 2018).
+            /// Whether both endpoints use selective acknowledgements (RFC 2018).
             #[inline]
             pub const fn has_sack(self) -> bool {
                 match self { $( Self::$kind => $module::HAS_SACK, )+ }
@@ -36,7 +36,7 @@ macro_rules! recoveries {
         }
 
         impl AnyRecovery {
-            /// The recovery that `config` asks for.
+            /// Creates the recovery selected by `config`.
             pub fn new(config: &Config) -> Self {
                 match config.recovery.kind { $( RecoveryKind::$kind => $module::new(config), )+ }
             }
@@ -52,7 +52,7 @@ recoveries! {
     Rack => selective,
 }
 
-/// The present, and what is known of the path.
+/// Current time and state of the path.
 #[derive(Clone, Copy)]
 pub(crate) struct TimerContext<'a> {
     pub now: Instant,
@@ -61,81 +61,81 @@ pub(crate) struct TimerContext<'a> {
 }
 
 impl TimerContext<'_> {
-    /// The smoothed round-trip time.
+    /// Returns the smoothed round-trip time.
     #[inline(always)]
     pub fn srtt(&self) -> Option<Span> {
         self.estimator.srtt(self.config)
     }
 
-    /// The retransmission time-out.
+    /// Returns the retransmission timeout.
     #[inline(always)]
     pub fn rto(&self) -> Span {
         self.estimator.rto(self.config)
     }
 }
 
-/// What an acknowledgement says.
+/// Contents of an acknowledgement.
 #[derive(Clone, Copy)]
 pub(crate) struct ReceivedAck<'a> {
     /// Everything below has arrived in order.
     pub ack: u64,
-    /// Ranges that have arrived beyond.
+    /// Ranges that have arrived beyond `ack`.
     pub sacks: &'a Sacks,
-    /// Whether it carries neither payload nor FIN, so that it may be a duplicate (RFC 5681, section 2).
+    /// Whether the segment carries neither payload nor FIN, so that it may be a duplicate (RFC 5681, section 2).
     pub bare: bool,
-    /// When the segment left that it answers; the start of the run if it does not tell.
+    /// Departure time of the segment that triggered the acknowledgement; the start of the run if there is no timestamp.
     pub echo: Instant,
 }
 
-/// What is new after an acknowledgement, or after the recovery's own timer.
+/// Result of an acknowledgement or of the recovery's own timer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct AckOutcome {
     /// Bytes acknowledged in order for the first time.
     pub acked: u64,
-    /// Bytes that are known to have arrived for the first time.
+    /// Bytes newly known to have arrived.
     pub delivered: u64,
-    /// When the newest segment was sent that is now known to have arrived, of those sent only once, or with
-    /// `RttSamples::FirstSegment` the one that timestamps tell of if there is none;
-    /// `NEVER` if there is none or the recovery does not keep these times.
+    /// Departure time of the newest segment that is newly known to have arrived, among segments sent once. With
+    /// `RttSamples::FirstSegment`, that of the first such segment, or else the time derived from timestamps. `NEVER` if
+    /// there is no such segment or the recovery does not record these times.
     pub sent: Instant,
-    /// As `sent`, of the newest segment whatever `rto.samples` says; `NEVER` also if only the acknowledgement in order
-    /// brought it, and of that anything was sent again.
+    /// As `sent`, of the newest segment regardless of `rto.samples`. Also `NEVER` if the segment was acknowledged in
+    /// order only and the acknowledgement covers a retransmission.
     pub newest: Instant,
-    /// Whether it shows that the last reduction was needless.
+    /// Whether the acknowledgement shows that the last reduction was unnecessary.
     pub undone: bool,
-    /// Whether it restarts the retransmission timer though it acknowledges nothing new
-    /// (`RestartedBy::OldestSegment`).
+    /// Whether the retransmission timer restarts although no new data is acknowledged (`RestartedBy::OldestSegment`).
     pub restarts: bool,
-    /// When the oldest segment left, if the retransmission timer runs from then on; `NEVER` if from now.
+    /// Departure time of the oldest segment if the retransmission timer counts from then on; `NEVER` if it counts from
+    /// now.
     pub since: Instant,
-    pub what: AckKind,
+    pub kind: AckKind,
 }
 
-/// What an acknowledgement, or the recovery's own timer, means for the sender.
+/// Meaning of an acknowledgement, or of the recovery's own timer, for the sender.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum AckKind {
     /// Nothing new.
     Stale,
-    /// New data is acknowledged, and nothing is known to be missing.
+    /// New data is acknowledged, and no data is known to be missing.
     Advance,
     /// As `Advance`, after duplicates that opened the window without a fast retransmit.
     Opened,
-    /// A hole is filled and another found; fast recovery goes on.
+    /// A hole is filled and another detected; fast recovery continues.
     Partial,
     /// Fast recovery ends.
     Exit,
-    /// Something arrived, though not the next.
+    /// Data arrived out of order.
     Duplicate,
-    /// A loss was found: fast recovery begins.
+    /// A loss was detected: fast recovery begins.
     Loss,
-    /// As `Loss`, in a window that a mark has reduced already: it stays (ns-2's FullTcp).
-    LossBehindMark,
-    /// A probe repaired a loss: the window is to be reduced, and there is no more to repair (Linux).
+    /// As `Loss`, in a window that a mark has already reduced: the window stays constant (ns-2's FullTcp).
+    LossAfterMark,
+    /// A probe repaired a loss: the window must be reduced, and no other loss remains (Linux).
     Repaired,
 }
 
 impl AckOutcome {
-    /// Nothing new.
+    /// Result without news.
     pub const NONE: Self = Self {
         acked: 0,
         delivered: 0,
@@ -144,11 +144,11 @@ impl AckOutcome {
         undone: false,
         restarts: false,
         since: Instant::NEVER,
-        what: AckKind::Stale,
+        kind: AckKind::Stale,
     };
 }
 
-/// The windows that bound what is sent, in whole segments.
+/// Limits of the data in the network, in whole segments.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Windows {
     pub congestion: u64,
@@ -156,23 +156,24 @@ pub(crate) struct Windows {
     pub mss: u64,
 }
 
-/// The data there is to send.
+/// Data to send.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Stream {
-    /// Where the data ends so far.
+    /// End of the data written so far.
     pub end: u64,
-    /// Whether a FIN follows: it takes the sequence number `end` and rides on the last data if it can.
+    /// Whether a FIN follows the data. The FIN has the sequence number `end` and is sent with the last data if
+    /// possible.
     pub fin: bool,
     pub mss: u64,
 }
 
 impl Stream {
-    /// Where the sequence numbers end.
+    /// Returns the end of the sequence numbers.
     pub fn limit(&self) -> u64 {
         self.end + u64::from(self.fin)
     }
 
-    /// How many sequence numbers a segment takes that begins at `seq`.
+    /// Returns the number of sequence numbers of the segment that begins at `seq`.
     #[inline]
     pub fn segment(&self, seq: u64) -> u64 {
         let data = self.mss.min(self.end.saturating_sub(seq));
@@ -182,115 +183,117 @@ impl Stream {
 
 /// A segment to send.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Sending {
+pub(crate) struct Transmission {
     pub seq: u64,
-    /// How many sequence numbers it takes, a FIN included.
+    /// Number of sequence numbers, including a FIN.
     pub len: u64,
-    /// Whether it, or a part of it, was sent before.
-    pub again: bool,
+    /// Whether the segment, or a part of it, was sent before.
+    pub is_retransmission: bool,
 }
 
-/// The sender's record of its data. It knows no windows but those it is told.
+/// Sender's record of its data. It knows the windows only from `set_windows`.
 pub(crate) trait LossRecovery: Send {
-    /// Takes in an acknowledgement.
+    /// Processes an acknowledgement.
     fn on_ack(&mut self, received: &ReceivedAck, at: TimerContext<'_>, config: &Config) -> AckOutcome;
-    /// The retransmission timer ran out: everything in flight counts as lost.
+    /// Processes the expiry of the retransmission timer: everything in flight is considered lost.
     fn on_timeout(&mut self, at: TimerContext<'_>, config: &Config);
-    /// Its own timer ran out: a segment may count as lost by now, or a probe is to be sent.
+    /// Processes the expiry of the recovery's own timer: a segment may now be considered lost, or a probe may be due.
     fn on_timer(&mut self, _at: TimerContext<'_>, _config: &Config) -> AckOutcome {
         AckOutcome::NONE
     }
-    /// When its own timer runs out; `NEVER` if it is off.
+    /// Returns the expiry time of the recovery's own timer; `NEVER` if it is off.
     fn timer(&self) -> Instant {
         Instant::NEVER
     }
-    /// After a loss was found: the congestion window fell from `from` to `to` segments.
+    /// Reports that the congestion window fell from `from` to `to` segments because of a loss.
     fn on_reduction(&mut self, _from: f64, _to: f64) {}
-    /// A mark reduces the window; it was echoed with an acknowledgement that brought so many bytes. If it `falls`,
-    /// `on_reduction` follows.
-    fn on_mark(&mut self, _delivered: u64, _falls: bool) {}
-    /// The windows are these from now on.
+    /// Reports a mark that reduces the window, echoed on an acknowledgement of `delivered` new bytes. If the reduction
+    /// is `gradual`, a call of `on_reduction` follows.
+    fn on_mark(&mut self, _delivered: u64, _gradual: bool) {}
+    /// Sets the windows.
     fn set_windows(&mut self, windows: Windows, config: &Config);
-    /// Whether the windows allow a segment now.
+    /// Whether the windows permit a segment now.
     fn has_next(&self, stream: Stream) -> bool;
-    /// Whether the next segment answers an acknowledgement at once: a fast retransmission, or limited
-    /// transmit.
+    /// Whether the next segment is sent without a random delay: a fast retransmission or limited transmit.
     fn is_urgent(&self, config: &Config) -> bool;
-    /// The next segment to send.
-    fn next(&mut self, stream: Stream, at: TimerContext<'_>) -> Option<Sending>;
-    /// The oldest byte not acknowledged (`SND.UNA`).
+    /// Returns the next segment to send.
+    fn next(&mut self, stream: Stream, at: TimerContext<'_>) -> Option<Transmission>;
+    /// Returns the oldest unacknowledged byte (`SND.UNA`).
     fn una(&self) -> u64;
-    /// The end of everything sent.
+    /// Returns the end of all sent data.
     fn sent(&self) -> u64;
-    /// Bytes in the network, as far as the recovery knows: without SACK, those sent since the start or the last
-    /// time-out and not acknowledged; with it, `pipe`.
+    /// Returns the bytes in the network as known to the recovery: with SACK, `pipe`; without it, the unacknowledged
+    /// bytes sent since the start or the last timeout.
     fn outstanding(&self) -> u64;
-    /// Whether the windows allow no more, where the congestion window is `window` bytes.
+    /// Whether the windows permit no more, where the congestion window is `window` bytes.
     fn is_full(&self, window: u64) -> bool {
         self.outstanding() >= window
     }
-    /// Bytes sent and not acknowledged, without those of limited transmit (`FlightSize`).
+    /// Returns the unacknowledged bytes, without those of limited transmit (`FlightSize`).
     fn flight(&self) -> u64;
-    /// Duplicate acknowledgements since the last new one.
+    /// Returns the number of duplicate acknowledgements since the last new one.
     fn dupacks(&self) -> u32;
-    /// By how many segments partial acknowledgements took the window below that of the congestion control.
+    /// Returns the number of segments by which partial acknowledgements have lowered the window below the congestion
+    /// control's.
     fn deflation(&self) -> u32 {
         0
     }
-    /// By how many segments duplicates have opened the window, or had until new data was acknowledged.
+    /// Returns the number of segments by which duplicates have opened the window; after an acknowledgement of new data,
+    /// the number before it.
     fn inflation(&self) -> f64 {
         0.0
     }
-    /// Whether it knows when each segment was sent, so that acknowledgements tell of any segment's round trip.
-    fn keeps_times(&self) -> bool {
+    /// Whether the recovery records the departure time of each segment, so that an acknowledgement of any segment is a
+    /// round-trip sample.
+    fn records_times(&self) -> bool {
         false
     }
 }
 
-/// The recovery of a running sender: that without SACK in place, since most of what is simulated uses it.
+/// Recovery of a running sender. The one without SACK is stored inline, because most simulations use it.
 pub(crate) enum AnyRecovery {
     Counting(counting::Counting),
-    Apart(Apart),
+    Boxed(BoxedRecovery),
 }
 
-/// A recovery that is kept apart: that with SACK, whose type is known so that what it is asked with every packet is no
-/// call, or another.
-pub(crate) enum Apart {
+/// A recovery stored in a box: the one with SACK, whose type is known so that calls for every packet can be inlined, or
+/// another one.
+pub(crate) enum BoxedRecovery {
     Selective(Box<selective::Selective>),
     Other(Box<dyn LossRecovery>),
 }
 
 impl AnyRecovery {
-    /// One of which nothing is known but what it does.
+    /// Boxes a recovery as a trait object.
     fn other(recovery: impl LossRecovery + 'static) -> Self {
-        Self::Apart(Apart::Other(Box::new(recovery)))
+        Self::Boxed(BoxedRecovery::Other(Box::new(recovery)))
     }
 }
 
-/// Hands every function on to the recovery that runs: first those that ask, then those that tell.
-macro_rules! hand_on {
+/// Delegates every function to the running recovery: first the queries, then the updates.
+macro_rules! delegate {
     (
-        asked: $( fn $ask:ident(&$it:ident $(, $about:ident: $what:ty)*) -> $answer:ty; )+
-        told: $( fn $tell:ident(&mut $me:ident $(, $news:ident: $of:ty)*) $(-> $outcome:ty)?; )+
+        queries: $( fn $query:ident(&$this:ident $(, $argument:ident: $type:ty)*) -> $answer:ty; )+
+        updates: $( fn $update:ident(&mut $receiver:ident $(, $input:ident: $input_type:ty)*) $(-> $outcome:ty)?; )+
     ) => {
         impl LossRecovery for AnyRecovery {
             $(
                 #[inline(always)]
-                fn $ask(&$it $(, $about: $what)*) -> $answer {
-                    match $it {
-                        Self::Counting(recovery) => recovery.$ask($($about),*),
-                        Self::Apart(Apart::Selective(recovery)) => recovery.$ask($($about),*),
-                        Self::Apart(Apart::Other(recovery)) => recovery.$ask($($about),*),
+                fn $query(&$this $(, $argument: $type)*) -> $answer {
+                    match $this {
+                        Self::Counting(recovery) => recovery.$query($($argument),*),
+                        Self::Boxed(BoxedRecovery::Selective(recovery)) => recovery.$query($($argument),*),
+                        Self::Boxed(BoxedRecovery::Other(recovery)) => recovery.$query($($argument),*),
                     }
                 }
             )+
             $(
                 #[inline(always)]
-                fn $tell(&mut $me $(, $news: $of)*) $(-> $outcome)? {
-                    match $me {
-                        Self::Counting(recovery) => recovery.$tell($($news),*),
-                        Self::Apart(Apart::Selective(recovery)) => recovery.$tell($($news),*),
-                        Self::Apart(Apart::Other(recovery)) => recovery.$tell($($news),*),
+                fn $update(&mut $receiver $(, $input: $input_type)*) $(-> $outcome)? {
+                    match $receiver {
+                        Self::Counting(recovery) => recovery.$update($($input),*),
+                        Self::Boxed(BoxedRecovery::Selective(recovery)) => recovery.$update($($input),*),
+                        Self::Boxed(BoxedRecovery::Other(recovery)) => recovery.$update($($input),*),
                     }
                 }
             )+
@@ -298,8 +301,8 @@ macro_rules! hand_on {
     };
 }
 
-hand_on! {
-    asked:
+delegate! {
+    queries:
     fn timer(&self) -> Instant;
     fn has_next(&self, stream: Stream) -> bool;
     fn is_urgent(&self, config: &Config) -> bool;
@@ -311,13 +314,13 @@ hand_on! {
     fn dupacks(&self) -> u32;
     fn deflation(&self) -> u32;
     fn inflation(&self) -> f64;
-    fn keeps_times(&self) -> bool;
-    told:
+    fn records_times(&self) -> bool;
+    updates:
     fn on_ack(&mut self, received: &ReceivedAck, at: TimerContext<'_>, config: &Config) -> AckOutcome;
     fn on_timeout(&mut self, at: TimerContext<'_>, config: &Config);
     fn on_timer(&mut self, at: TimerContext<'_>, config: &Config) -> AckOutcome;
     fn on_reduction(&mut self, from: f64, to: f64);
-    fn on_mark(&mut self, delivered: u64, falls: bool);
+    fn on_mark(&mut self, delivered: u64, gradual: bool);
     fn set_windows(&mut self, windows: Windows, config: &Config);
-    fn next(&mut self, stream: Stream, at: TimerContext<'_>) -> Option<Sending>;
+    fn next(&mut self, stream: Stream, at: TimerContext<'_>) -> Option<Transmission>;
 }

@@ -1,28 +1,28 @@
-//! What SACK has reported, as ranges: the scoreboard of ns-2's senders (`rq.cc`: `ReassemblyQueue`).
+//! Data reported by SACK, as ranges: the scoreboard of ns-2's senders (`rq.cc`: `ReassemblyQueue`).
 
 use std::collections::VecDeque;
 
-/// Ranges that have arrived beyond `SND.UNA` in their order, none touching the next.
+/// Sorted ranges that have arrived beyond `SND.UNA` and do not touch each other.
 #[derive(Clone, Debug, Default)]
 pub(super) struct SackedRanges(VecDeque<(u64, u64)>);
 
 impl SackedRanges {
-    /// Where the first begins.
+    /// Returns the beginning of the first range.
     pub fn first(&self) -> Option<u64> {
         self.0.front().map(|range| range.0)
     }
 
-    /// How many bytes they hold.
+    /// Returns the number of bytes in all ranges.
     pub fn bytes(&self) -> u64 {
         self.0.iter().map(|range| range.1 - range.0).sum()
     }
 
-    /// Forgets all.
+    /// Removes all ranges.
     pub fn clear(&mut self) {
         self.0.clear();
     }
 
-    /// Adds a range, joined with all that it touches; `true` if not all of it was known.
+    /// Adds a range and merges it with all ranges that it touches. Returns whether any part of it is new.
     pub fn add(&mut self, from: u64, to: u64) -> bool {
         if from >= to {
             return false;
@@ -45,7 +45,7 @@ impl SackedRanges {
         true
     }
 
-    /// Forgets what is acknowledged: all below `una`.
+    /// Removes the acknowledged data below `una`.
     pub fn trim(&mut self, una: u64) {
         while self.0.front().is_some_and(|range| range.1 <= una) {
             self.0.pop_front();
@@ -55,7 +55,7 @@ impl SackedRanges {
         }
     }
 
-    /// The first hole at `from` or beyond and below the last range, from and to (`nexthole`).
+    /// Returns the first hole at or after `from` and below the last range, as beginning and end (`nexthole`).
     pub fn hole(&self, from: u64) -> Option<(u64, u64)> {
         let at = self.0.partition_point(|range| range.1 < from);
         let (start, end) = *self.0.get(at)?;
@@ -68,7 +68,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ranges_stay_sorted_and_apart_and_tell_whether_they_are_new() {
+    fn ranges_stay_sorted_and_separate_and_adding_reports_new_data() {
         let mut sacked = SackedRanges::default();
         for range in [(10, 12), (20, 22), (30, 32), (12, 13), (19, 20), (28, 31), (2, 3), (11, 24)] {
             assert!(sacked.add(range.0, range.1), "{range:?}");
@@ -83,7 +83,7 @@ mod tests {
     }
 
     #[test]
-    fn a_hole_lies_below_the_last_range() {
+    fn a_hole_is_below_the_last_range() {
         let mut sacked = SackedRanges::default();
         sacked.add(10, 20);
         sacked.add(30, 40);

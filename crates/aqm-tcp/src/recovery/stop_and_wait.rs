@@ -1,30 +1,30 @@
-//! Stop and wait: one segment at a time, sent again when the retransmission timer runs out. The smallest loss
+//! Stop and wait: one segment at a time, retransmitted when the retransmission timer expires. The smallest loss
 //! recovery.
 //!
-//! A. Tanenbaum, D. Wetherall, "Computer Networks", 5th edition, 2011, section 3.3.3 (a positive acknowledgement
-//! with retransmission).
+//! A. Tanenbaum, D. Wetherall, "Computer Networks", 5th edition, 2011, section 3.3.3 (a positive acknowledgement with
+//! retransmission).
 //!
-//! Ours: it shows what a loss recovery has to say.
+//! It is aqmlab's example of a minimal loss recovery.
 
 use super::{
-    AckKind, AckOutcome, AnyRecovery, LossRecovery, ReceivedAck, Sending, Stream, TimerContext, Windows,
+    AckKind, AckOutcome, AnyRecovery, LossRecovery, ReceivedAck, Stream, TimerContext, Transmission, Windows,
 };
 use crate::config::Config;
 
 pub(super) const HAS_SACK: bool = false;
 
-/// A sender that waits for each segment.
+/// Creates a sender that waits for the acknowledgement of each segment.
 pub(super) fn new(_config: &Config) -> AnyRecovery {
     AnyRecovery::other(StopAndWait::default())
 }
 
 #[derive(Default)]
 struct StopAndWait {
-    /// The oldest byte not acknowledged.
+    /// Oldest unacknowledged byte.
     una: u64,
-    /// The next byte to send; falls back to `una` at a time-out.
+    /// Next byte to send; a timeout resets it to `una`.
     next: u64,
-    /// The end of everything sent.
+    /// End of all sent data.
     sent: u64,
 }
 
@@ -36,7 +36,7 @@ impl LossRecovery for StopAndWait {
         let acked = received.ack - self.una;
         self.una = received.ack;
         self.next = received.ack;
-        AckOutcome { acked, delivered: acked, what: AckKind::Advance, ..AckOutcome::NONE }
+        AckOutcome { acked, delivered: acked, kind: AckKind::Advance, ..AckOutcome::NONE }
     }
 
     fn on_timeout(&mut self, _at: TimerContext<'_>, _config: &Config) {
@@ -53,15 +53,15 @@ impl LossRecovery for StopAndWait {
         false
     }
 
-    fn next(&mut self, stream: Stream, _at: TimerContext<'_>) -> Option<Sending> {
+    fn next(&mut self, stream: Stream, _at: TimerContext<'_>) -> Option<Transmission> {
         if !self.has_next(stream) {
             return None;
         }
         let (seq, len) = (self.next, stream.segment(self.next));
-        let again = seq < self.sent;
+        let is_retransmission = seq < self.sent;
         self.next += len;
         self.sent = self.sent.max(self.next);
-        Some(Sending { seq, len, again })
+        Some(Transmission { seq, len, is_retransmission })
     }
 
     fn una(&self) -> u64 {
@@ -94,7 +94,7 @@ mod tests {
     use crate::testing::timer_context;
 
     #[test]
-    fn a_segment_is_sent_again_until_it_is_acknowledged() {
+    fn a_segment_is_retransmitted_until_it_is_acknowledged() {
         let (config, at) = (Config::default(), timer_context(Instant::START));
         let mut recovery = new(&config);
         let stream = Stream { end: 250, fin: true, mss: 100 };
@@ -108,8 +108,8 @@ mod tests {
             if times_out {
                 recovery.on_timeout(at, &config);
             }
-            while let Some(Sending { seq, len, again }) = recovery.next(stream, at) {
-                sent.push((seq, len, again));
+            while let Some(Transmission { seq, len, is_retransmission }) = recovery.next(stream, at) {
+                sent.push((seq, len, is_retransmission));
             }
         }
         assert_eq!(sent, [(0, 100, false), (0, 100, true), (100, 100, false), (200, 51, false)]);

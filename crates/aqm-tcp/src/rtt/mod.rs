@@ -1,20 +1,20 @@
-//! How long to wait for an acknowledgement: round-trip estimate and retransmission time-out.
+//! Round-trip estimate and retransmission timeout.
 //!
-//! V. Paxson, M. Allman, J. Chu, M. Sargent, "Computing TCP's Retransmission Timer", RFC 6298,
-//! 2011; `ticks` is the integer arithmetic of V. Jacobson, "Congestion Avoidance and Control",
-//! 1988, appendix A, as ns-2.35 runs it (`tcp.cc`: `rtt_update`, `rtt_timeout`, `rtt_backoff`);
-//! `linux` is P. Sarolahti, A. Kuznetsov, "Congestion Control in Linux TCP", 2002, section 4.1, and
-//! `tcp_rtt_estimator`; `wheel` is the timer wheel of Linux since 4.8 (`kernel/time/timer.c`).
+//! V. Paxson, M. Allman, J. Chu, M. Sargent, "Computing TCP's Retransmission Timer", RFC 6298, 2011; `ticks` is the
+//! integer arithmetic of V. Jacobson, "Congestion Avoidance and Control", 1988, appendix A, as implemented in ns-2.35
+//! (`tcp.cc`: `rtt_update`, `rtt_timeout`, `rtt_backoff`); `linux` is P. Sarolahti, A. Kuznetsov, "Congestion Control
+//! in Linux TCP", 2002, section 4.1, and `tcp_rtt_estimator`; `wheel` is the timer wheel of Linux since 4.8
+//! (`kernel/time/timer.c`).
 //!
-//! Ours, where the sources are silent: `exact` keeps nanoseconds as floating point numbers and
-//! rounds only the time-out.
+//! aqmlab's choice where the sources are silent: `exact` computes with nanoseconds as floating-point numbers and rounds
+//! only the timeout.
 
 use aqm_net::{Instant, Span};
 
 use crate::config::rto::{MinRto, Rto, RtoArithmetic, TimerClock};
 
 impl Rto {
-    /// When a timer runs out that is set for `wait` at `now`.
+    /// Returns the expiry time of a timer that is set at `now` for `wait`.
     #[inline]
     pub fn expiry(&self, now: Instant, wait: Span) -> Instant {
         match self.clock {
@@ -23,21 +23,20 @@ impl Rto {
         }
     }
 
-    /// The same for a wait that must not be mistaken for nothing: 2 ms longer on the wheel (Linux:
-    /// `TCP_TIMEOUT_MIN_US`).
+    /// Same as `expiry` for a wait that must not be zero: 2 ms longer on the wheel (Linux: `TCP_TIMEOUT_MIN_US`).
     pub fn late_expiry(&self, now: Instant, wait: Span) -> Instant {
         match self.clock {
             TimerClock::Exact => now + wait,
-            TimerClock::Wheel => self.expiry(now, wait + LEAST_WAIT),
+            TimerClock::Wheel => self.expiry(now, wait + MIN_WAIT),
         }
     }
 
-    /// How often the clock has ticked.
+    /// Returns the number of ticks at `now`.
     pub fn ticked(&self, now: Instant) -> u64 {
         (now.nanos() + self.tick_phase.nanos()) / self.tick.nanos()
     }
 
-    /// The end of the slot of the wheel that a wait of that many ticks falls into (`timer.c`, `calc_index`).
+    /// Returns the end of the wheel's slot for a wait of `ticks` ticks (`timer.c`, `calc_index`).
     fn slot(&self, now: Instant, ticks: u64) -> Instant {
         let expires = self.ticked(now) + ticks;
         let level = (0..8).find(|level| ticks < 63 << (3 * level)).unwrap_or(8);
@@ -46,18 +45,18 @@ impl Rto {
     }
 }
 
-/// SRTT, RTTVAR and the time-out that follows from them.
+/// SRTT, RTTVAR and the resulting timeout.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Estimator {
     smoothed: Smoothed,
-    /// The time-out before minimum, back-off and maximum.
+    /// Timeout before minimum, back-off and maximum.
     base: Span,
     backoff: u32,
 }
 
 #[derive(Clone, Debug, PartialEq)]
 enum Smoothed {
-    /// There was no sample; everything below `sent` has been sent.
+    /// No sample yet; everything below `sent` has been sent.
     Nothing {
         sent: u64,
     },
@@ -65,7 +64,7 @@ enum Smoothed {
         srtt: f64,
         rttvar: f64,
     },
-    /// `srtt` in eighths, `rttvar` in quarters of a tick; an `srtt` of zero is no estimate.
+    /// `srtt` in eighths of a tick, `rttvar` in quarters of a tick; an `srtt` of zero means no estimate.
     Ticks {
         srtt: i64,
         rttvar: i64,
@@ -73,36 +72,35 @@ enum Smoothed {
     Linux(Box<Linux>),
 }
 
-/// What Linux keeps: all but `srtt` are four times the deviation they stand for.
+/// Linux' state: all fields except `srtt` are four times the deviation.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Linux {
     srtt: f64,
     deviation: f64,
-    /// Of this round trip the largest.
+    /// Largest deviation of this round trip.
     largest: f64,
     rttvar: f64,
-    /// This round trip is over when more than this is acknowledged.
+    /// This round trip ends when more than this is acknowledged.
     until: u64,
-    /// What is acknowledged, and the end of what is sent.
+    /// Ends of the acknowledged and of the sent data.
     reach: (u64, u64),
-    /// The least round trip.
+    /// Minimum round trip.
     least: Span,
 }
 
-/// What a probe, or a late decision about a loss, waits at least (Linux: `TCP_TIMEOUT_MIN_US`).
-pub(crate) const LEAST_WAIT: Span = Span::from_millis(2);
+/// Minimum wait of a probe or of a delayed decision about a loss (Linux: `TCP_TIMEOUT_MIN_US`).
+pub(crate) const MIN_WAIT: Span = Span::from_millis(2);
 
-/// Back-off never needs more: the greatest time-out is reached long before.
+/// Limit of the back-off; the maximum timeout is reached long before.
 const MAX_BACKOFF: u32 = 1 << 30;
 
 impl Estimator {
-    /// An estimator without a sample.
+    /// Creates an estimator without a sample.
     pub fn new(config: &Rto) -> Self {
         Self { smoothed: Smoothed::Nothing { sent: 0 }, base: config.initial, backoff: 1 }
     }
 
-    /// Everything below `acknowledged` is acknowledged, everything below `sent` has been sent: round trips are
-    /// counted by it with `linux`.
+    /// Sets the ends of the acknowledged and of the sent data, which delimit round trips with `linux`.
     pub fn reach(&mut self, acknowledged: u64, sent: u64) {
         match &mut self.smoothed {
             Smoothed::Nothing { sent: newest } => *newest = sent,
@@ -111,8 +109,8 @@ impl Estimator {
         }
     }
 
-    /// A segment sent at `sent` and never retransmitted was acknowledged at `now`. Ends the
-    /// back-off (RFC 6298, section 5, note after 5.7; Karn's algorithm).
+    /// Processes the acknowledgement at `now` of a segment sent once, at `sent`. Ends the back-off (RFC 6298, section
+    /// 5, note after 5.7; Karn's algorithm).
     pub fn sample(&mut self, sent: Instant, now: Instant, config: &Rto) {
         self.backoff = 1;
         match config.arithmetic {
@@ -122,7 +120,7 @@ impl Estimator {
         }
     }
 
-    /// The time-out passed without an acknowledgement (RFC 6298, 5.5).
+    /// Backs off after a timeout without an acknowledgement (RFC 6298, 5.5).
     pub fn back_off(&mut self, config: &Rto) {
         if self.backoff < 64 || self.rto(config) < config.max {
             self.backoff = (self.backoff * 2).min(MAX_BACKOFF);
@@ -140,13 +138,13 @@ impl Estimator {
         self.backoff = 1;
     }
 
-    /// Starts again from `base`, without back-off (RFC 6298, 5.7).
+    /// Restarts from `base`, without back-off (RFC 6298, 5.7).
     pub fn restart_from(&mut self, base: Span) {
         self.base = self.base.max(base);
         self.backoff = 1;
     }
 
-    /// Whether more time than the time-out, without its minimum and back-off, has passed since `then`.
+    /// Whether more time than the timeout, without its minimum and back-off, has passed since `then`.
     pub fn has_passed(&self, then: Instant, now: Instant, config: &Rto) -> bool {
         match config.arithmetic {
             RtoArithmetic::Exact | RtoArithmetic::Linux => now.since(then) > self.base,
@@ -154,7 +152,7 @@ impl Estimator {
         }
     }
 
-    /// The time-out, backed off and within its limits.
+    /// Returns the timeout, including the back-off and the limits.
     #[inline(always)]
     pub fn rto(&self, config: &Rto) -> Span {
         let backoff = u64::from(self.backoff);
@@ -170,7 +168,7 @@ impl Estimator {
         }
     }
 
-    /// The least round trip of all samples, that of the handshake too; only with `linux`.
+    /// Returns the minimum round trip of all samples, including the handshake's; only with `linux`.
     pub fn least(&self) -> Option<Span> {
         match &self.smoothed {
             Smoothed::Linux(linux) => Some(linux.least),
@@ -178,12 +176,12 @@ impl Estimator {
         }
     }
 
-    /// By what the time-out is multiplied.
+    /// Returns the factor of the back-off.
     pub fn backoff(&self) -> u32 {
         self.backoff
     }
 
-    /// The smoothed round-trip time, if there is an estimate; with `ticks` in whole ticks.
+    /// Returns the smoothed round-trip time, if there is an estimate; with `ticks` in whole ticks.
     #[inline(always)]
     pub fn srtt(&self, config: &Rto) -> Option<Span> {
         match &self.smoothed {
@@ -194,7 +192,7 @@ impl Estimator {
         }
     }
 
-    /// The round-trip time's variation, if there was a sample.
+    /// Returns the variation of the round-trip time, if there was a sample.
     pub fn rttvar(&self, config: &Rto) -> Option<Span> {
         match &self.smoothed {
             Smoothed::Nothing { .. } => None,
@@ -210,7 +208,7 @@ impl Estimator {
         let (srtt, rttvar) = match self.smoothed {
             Smoothed::Exact { srtt, rttvar } => {
                 let distance = (srtt - rtt).abs();
-                // 2.3: RTTVAR first, with the old SRTT.
+                // 2.3: RTTVAR first, with the previous SRTT.
                 let rttvar = rttvar + config.rttvar_gain * (distance - rttvar);
                 (srtt + config.srtt_gain * (rtt - srtt), rttvar)
             }
@@ -222,7 +220,7 @@ impl Estimator {
 
     fn sample_linux(&mut self, rtt: f64, config: &Rto) {
         let floor = config.min.nanos() as f64;
-        let begun = if let Smoothed::Nothing { sent } = self.smoothed { sent } else { 0 };
+        let initial_end = if let Smoothed::Nothing { sent } = self.smoothed { sent } else { 0 };
         let Smoothed::Linux(linux) = &mut self.smoothed else {
             let deviation = 2.0 * rtt;
             let largest = deviation.max(floor);
@@ -231,7 +229,7 @@ impl Estimator {
                 deviation,
                 largest,
                 rttvar: largest,
-                until: begun,
+                until: initial_end,
                 reach: (0, 0),
                 least: nanos(rtt),
             };
@@ -273,7 +271,7 @@ impl Estimator {
     }
 }
 
-/// How often a clock ticks between two moments.
+/// Returns the number of ticks of a clock between two times.
 fn ticks(from: Instant, to: Instant, config: &Rto) -> u64 {
     let tick = config.tick.nanos();
     let past_tick = (from.nanos() + config.tick_phase.nanos()) % tick;

@@ -1,4 +1,4 @@
-//! Published estimates, the limits of the time-out, back-off and ticks.
+//! Published estimates, the limits of the timeout, back-off and ticks.
 
 use super::*;
 
@@ -13,7 +13,7 @@ fn after(config: &Rto, samples: &[u64]) -> Vec<(f64, f64)> {
 }
 
 #[test]
-fn the_time_out_of_linux_is_never_below_srtt_and_the_least() {
+fn the_timeout_of_linux_is_at_least_srtt_plus_the_minimum() {
     let config = Rto { arithmetic: RtoArithmetic::Linux, min: Span::from_millis(200), ..Rto::default() };
     let mut estimator = Estimator::new(&config);
     let mut now = Instant::START;
@@ -28,11 +28,15 @@ fn the_time_out_of_linux_is_never_below_srtt_and_the_least() {
         }
         (estimator.rto(&config).nanos() + 500_000) / 1_000_000
     };
-    assert_eq!(rto_after(100, 1), 300, "first sample: SRTT and four times its half");
+    assert_eq!(rto_after(100, 1), 300, "first sample: SRTT plus four times its half");
     assert_eq!(rto_after(100, 200), 300);
-    assert_eq!(rto_after(400, 1), 438, "SRTT rises by an eighth of 300 ms, the variation's term to 300 ms");
+    assert_eq!(
+        rto_after(400, 1),
+        438,
+        "SRTT rises by an eighth of 300 ms, the term of the variation to 300 ms"
+    );
     assert_eq!(rto_after(400, 200), 600);
-    assert_eq!(rto_after(100, 1), 563, "a much shorter round trip moves SRTT only");
+    assert_eq!(rto_after(100, 1), 563, "a much shorter round trip changes SRTT only");
 }
 
 #[test]
@@ -45,14 +49,14 @@ fn published_samples_give_published_estimates() {
 }
 
 #[test]
-fn before_any_sample_the_time_out_is_the_initial_one() {
+fn before_any_sample_the_timeout_is_the_initial_one() {
     let estimator = Estimator::new(&Rto::default());
     assert_eq!(estimator.rto(&Rto::default()), Span::from_millis(1000));
     assert_eq!((estimator.srtt(&Rto::default()), estimator.rttvar(&Rto::default())), (None, None));
 }
 
 #[test]
-fn the_time_out_is_srtt_and_four_variations_within_its_limits() {
+fn the_timeout_is_srtt_plus_four_variations_within_its_limits() {
     let wide = Rto { min: Span::from_millis(1), ..Rto::default() };
     let mut estimator = Estimator::new(&wide);
     estimator.sample(Instant::START, Instant::START + Span::from_millis(100), &wide);
@@ -60,7 +64,7 @@ fn the_time_out_is_srtt_and_four_variations_within_its_limits() {
     assert_eq!(estimator.rto(&Rto::default()), Span::from_millis(1000));
     let coarse = Rto { tick: Span::from_millis(500), ..wide };
     estimator.sample(Instant::START, Instant::START + Span::from_millis(100), &coarse);
-    assert_eq!(estimator.rto(&coarse), Span::from_millis(600), "4 RTTVAR counts as no less than a tick");
+    assert_eq!(estimator.rto(&coarse), Span::from_millis(600), "4 RTTVAR counts as at least a tick");
 }
 
 #[test]
@@ -81,7 +85,7 @@ fn the_back_off_doubles_until_the_maximum_and_ends_with_a_sample() {
 }
 
 #[test]
-fn the_least_time_out_is_backed_off_or_bounds_the_backed_off_one() {
+fn the_minimum_applies_before_or_after_the_back_off() {
     let seconds = |min_applies| {
         let config = Rto { min_applies, ..Rto::default() };
         let mut estimator = Estimator::new(&config);
@@ -97,7 +101,7 @@ fn the_least_time_out_is_backed_off_or_bounds_the_backed_off_one() {
 }
 
 #[test]
-fn a_timer_on_the_wheel_runs_out_on_a_tick_later_the_coarser_the_longer_it_waits() {
+fn a_timer_on_the_wheel_expires_on_a_tick_of_a_resolution_that_depends_on_its_wait() {
     let millis = Span::from_millis;
     let at = |clock, phase, now, wait| {
         let config = Rto { clock, tick: millis(10), tick_phase: millis(phase), ..Rto::default() };
@@ -112,7 +116,7 @@ fn a_timer_on_the_wheel_runs_out_on_a_tick_later_the_coarser_the_longer_it_waits
 }
 
 #[test]
-fn in_linux_a_round_trip_is_over_when_what_was_sent_in_it_is_acknowledged() {
+fn in_linux_a_round_trip_ends_when_its_data_is_acknowledged() {
     let config = Rto { arithmetic: RtoArithmetic::Linux, min: Span::from_millis(200), ..Rto::default() };
     let rto = |acknowledged: u64| {
         let mut estimator = Estimator::new(&config);
@@ -122,7 +126,7 @@ fn in_linux_a_round_trip_is_over_when_what_was_sent_in_it_is_acknowledged() {
         }
         estimator.rto(&config).nanos() / 1_000_000
     };
-    assert_eq!(rto(10), 1200, "the first variation lasts");
+    assert_eq!(rto(10), 1200, "the first variation is kept");
     assert!(rto(11) < 1200);
 }
 
@@ -145,7 +149,7 @@ fn ticks_count_from_the_phase_of_the_clock() {
 }
 
 #[test]
-fn in_ticks_a_long_back_off_forgets_the_estimate() {
+fn in_ticks_a_long_back_off_discards_the_estimate() {
     let config = Rto { arithmetic: RtoArithmetic::Ticks, tick: Span::from_millis(10), ..Rto::default() };
     let mut estimator = Estimator::new(&config);
     estimator.sample(Instant::START, Instant::START + Span::from_millis(300), &config);
@@ -160,7 +164,7 @@ fn in_ticks_a_long_back_off_forgets_the_estimate() {
 }
 
 #[test]
-fn in_ticks_nothing_is_shorter_than_a_tick_and_no_time_out_than_two() {
+fn in_ticks_a_round_trip_is_at_least_a_tick_and_a_timeout_at_least_two() {
     let millis = Span::from_millis;
     let config = Rto { arithmetic: RtoArithmetic::Ticks, tick: millis(10), min: millis(1), ..Rto::default() };
     let mut estimator = Estimator::new(&config);
@@ -171,7 +175,7 @@ fn in_ticks_nothing_is_shorter_than_a_tick_and_no_time_out_than_two() {
 }
 
 #[test]
-fn the_back_off_itself_goes_to_64_even_beyond_the_maximum() {
+fn the_back_off_rises_to_64_even_beyond_the_maximum() {
     let config = Rto { max: Span::from_millis(2000), ..Rto::default() };
     let mut estimator = Estimator::new(&config);
     (0..20).for_each(|_| estimator.back_off(&config));

@@ -1,8 +1,8 @@
-//! What acknowledgements, losses, marks and time-outs do to the congestion window.
+//! Effects of acknowledgements, losses, marks and timeouts on the congestion window.
 //!
 //! M. Allman, V. Paxson, E. Blanton, RFC 5681, 2009; T. Henderson et al., RFC 6582, 2012, section 3.2 (the end of
-//! NewReno's fast recovery); RFC 3168, 2001, section 6.1.2. How far the window opens and falls is said by the
-//! congestion control; here is when, and what of.
+//! NewReno's fast recovery); RFC 3168, 2001, section 6.1.2. The congestion control decides how far the window opens and
+//! falls; this file decides when, and computes the basis of a reduction.
 
 use aqm_net::Instant;
 
@@ -15,22 +15,28 @@ use crate::config::recovery::{ExitAck, ExitWindow, Frto, Inflation, RecoveryKind
 use crate::congestion_control::{AckInfo, AckSample, Congestion, CongestionSignal};
 use crate::recovery::{AckKind, AckOutcome, LossRecovery};
 
-/// What is known of an acknowledgement beside what the recovery makes of it.
+/// Data about an acknowledgement in addition to the recovery's result.
 #[derive(Clone, Copy, Default)]
-pub(super) struct Heard {
-    /// How many bytes were in the network before it; none if the window must not grow.
-    pub used: Option<u64>,
-    /// When it left the other end; the start of the run if it does not tell.
-    pub answered: Instant,
+pub(super) struct AckContext {
+    /// Bytes in the network before the acknowledgement; `None` if the window must not grow.
+    pub in_flight: Option<u64>,
+    /// Departure time from the other endpoint; the start of the run if there is no timestamp.
+    pub ack_sent_at: Instant,
 }
 
 impl Sender {
-    /// Acts on what the recovery made of an acknowledgement, of which so much is `heard`, or of its timer.
+    /// Applies the recovery's result for an acknowledgement with its `context`, or for the recovery's timer.
     #[inline(always)]
-    pub(super) fn apply(&mut self, outcome: AckOutcome, heard: Heard, now: Instant, tcp: &CheckedConfig) {
-        let Heard { used, answered } = heard;
-        if self.tells_samples && outcome.what != AckKind::Stale {
-            self.tell_sample(&outcome, answered, now, tcp);
+    pub(super) fn apply(
+        &mut self,
+        outcome: AckOutcome,
+        context: AckContext,
+        now: Instant,
+        tcp: &CheckedConfig,
+    ) {
+        let AckContext { in_flight, ack_sent_at } = context;
+        if self.uses_samples && outcome.kind != AckKind::Stale {
+            self.report_sample(&outcome, ack_sent_at, now, tcp);
         }
         self.update_timer(&outcome, now, tcp);
         if outcome.undone {
@@ -39,16 +45,16 @@ impl Sender {
             self.timer.retries = 0;
             self.refresh(tcp);
         }
-        match outcome.what {
+        match outcome.kind {
             AckKind::Stale => return,
             AckKind::Duplicate => {}
-            AckKind::Advance => self.grow(&outcome, used, now, tcp),
+            AckKind::Advance => self.grow(&outcome, in_flight, now, tcp),
             AckKind::Opened => {
-                // What duplicates opened after a time-out stays.
+                // The window that duplicates opened after a timeout stays open.
                 self.open_by(self.recovery.inflation(), now, tcp);
-                self.grow(&outcome, used, now, tcp);
+                self.grow(&outcome, in_flight, now, tcp);
             }
-            AckKind::Partial => self.partial = true,
+            AckKind::Partial => self.has_partial_ack = true,
             AckKind::Exit => {
                 self.in_recovery = false;
                 self.leave(tcp);
@@ -58,18 +64,18 @@ impl Sender {
                     ExitAck::GrowsWithSack => true,
                 };
                 if grows {
-                    self.grow(&outcome, used, now, tcp);
+                    self.grow(&outcome, in_flight, now, tcp);
                 }
             }
             AckKind::Loss => self.on_loss(now, tcp),
-            AckKind::LossBehindMark => self.on_loss_behind_mark(now, tcp),
+            AckKind::LossAfterMark => self.on_loss_after_mark(now, tcp),
             AckKind::Repaired => {
                 self.counts.fast_retransmits += 1;
                 self.note_cause(ReducedBy::Loss);
                 let congestion = self.reduction(CongestionSignal::Loss, tcp);
                 self.congestion.on_congestion(&congestion);
                 self.note_reduction();
-                self.grow(&outcome, used, now, tcp);
+                self.grow(&outcome, in_flight, now, tcp);
             }
         }
         let idle = self.timer.at == Instant::NEVER && self.congestion.cwnd() >= 1.0;
@@ -79,13 +85,13 @@ impl Sender {
         self.refresh(tcp);
     }
 
-    /// The retransmission timer ran out; the caller has checked the limit of retries.
+    /// Processes the expiry of the retransmission timer. The caller has checked the limit of retries.
     pub fn on_timeout(&mut self, now: Instant, tcp: &CheckedConfig) {
         let config = &tcp.config;
         let repeated = match config.cwnd.repeated_timeout {
             RepeatedTimeout::Holds => self.timer.retries > 0,
             RepeatedTimeout::HoldsInRecovery => {
-                self.timer.retries > 0 || self.in_recovery || self.is_falling()
+                self.timer.retries > 0 || self.in_recovery || self.is_reducing()
             }
             RepeatedTimeout::Halves => false,
         };
@@ -119,7 +125,7 @@ impl Sender {
             self.refresh(tcp);
             self.timer.back_off(now, &tcp.config.rto);
         } else {
-            // Nothing is lost: a window below a segment has waited.
+            // No data is lost: a window below one segment has waited.
             self.end_pause(now, tcp);
             self.refresh(tcp);
             self.timer.forget();
@@ -127,7 +133,7 @@ impl Sender {
         }
     }
 
-    /// Data may leave after a pause: everything before is acknowledged.
+    /// Resets the window when data is sent after an idle period in which everything was acknowledged.
     pub(super) fn end_pause(&mut self, now: Instant, tcp: &CheckedConfig) {
         let initial = tcp.config.cwnd.initial as f64;
         let rto_passed = now.since(self.last_sent) > self.timer.rto(&tcp.config.rto);
@@ -144,53 +150,53 @@ impl Sender {
         }
     }
 
-    /// A mark was echoed on an acknowledgement that brought this.
-    pub(super) fn on_echo(&mut self, brought: &AckOutcome, tcp: &CheckedConfig) {
+    /// Responds to a mark echoed on an acknowledgement with the given result.
+    pub(super) fn on_echo(&mut self, outcome: &AckOutcome, tcp: &CheckedConfig) {
         let Some(ecn) = &mut self.ecn else { return };
-        let descends = ecn.descends();
-        let in_recovery = self.in_recovery || (descends && brought.what == AckKind::Loss);
-        if !ecn.counts_echo(brought.acked) || ecn.ignores_mark(self.recovery.una(), in_recovery) {
+        let reduces_gradually = ecn.reduces_gradually();
+        let in_recovery = self.in_recovery || (reduces_gradually && outcome.kind == AckKind::Loss);
+        if !ecn.counts_echo(outcome.acked) || ecn.ignores_mark(self.recovery.una(), in_recovery) {
             return;
         }
         ecn.on_mark(self.recovery.sent());
-        self.recovery.on_mark(brought.delivered, descends);
+        self.recovery.on_mark(outcome.delivered, reduces_gradually);
         let from = self.cwnd;
         self.counts.mark_reductions += 1;
         let before = self.congestion.cwnd();
         let congestion = self.reduction(CongestionSignal::Mark, tcp);
         self.congestion.on_congestion(&congestion);
-        // The least `ssthresh` must not open a smaller window.
+        // The minimum of `ssthresh` must not open a smaller window.
         self.congestion.cap(before);
-        if descends {
+        if reduces_gradually {
             self.recovery.on_reduction(from, self.congestion.cwnd());
         }
         self.refresh(tcp);
     }
 
-    /// Whether a mark lets the window come down, which does not open meanwhile.
-    pub(super) fn is_falling(&self) -> bool {
-        self.ecn.as_ref().is_some_and(|ecn| ecn.falls(self.recovery.una()))
+    /// Whether a mark is gradually reducing the window, which does not grow in the meantime.
+    pub(super) fn is_reducing(&self) -> bool {
+        self.ecn.as_ref().is_some_and(|ecn| ecn.is_reducing(self.recovery.una()))
     }
 
-    /// Something other than a mark shows congestion.
+    /// Records the cause of a reduction.
     fn note_cause(&mut self, cause: ReducedBy) {
         if let Some(ecn) = &mut self.ecn {
             ecn.reduced_by = cause;
         }
     }
 
-    /// The window was reduced.
+    /// Records a reduction of the window.
     fn note_reduction(&mut self) {
         if let Some(ecn) = &mut self.ecn {
             ecn.on_reduction(self.recovery.sent());
         }
     }
 
-    /// A loss was found.
+    /// Responds to a detected loss.
     fn on_loss(&mut self, now: Instant, tcp: &CheckedConfig) {
         self.counts.fast_retransmits += 1;
         self.timer.forget();
-        self.partial = false;
+        self.has_partial_ack = false;
         self.note_cause(ReducedBy::Loss);
         let from = self.cwnd;
         self.note_prior(self.prior_window(), tcp);
@@ -211,25 +217,26 @@ impl Sender {
             }
         }
         if tcp.config.recovery.inflation == Inflation::InWindow && !tcp.config.recovery.kind.has_sack() {
-            // It becomes `ssthresh` and the duplicates, so a fraction of a segment is lost.
+            // The window becomes `ssthresh` plus the duplicates, so that a fraction of a segment is lost.
             self.congestion.cap(self.congestion.ssthresh());
         }
         self.recovery.on_reduction(from, self.congestion.cwnd());
         self.restart_for_recovery(now, tcp);
     }
 
-    /// A loss was found in a window that a mark has reduced: it stays (ns-2's `SackFullTcpAgent::dupack_action`).
-    fn on_loss_behind_mark(&mut self, now: Instant, tcp: &CheckedConfig) {
+    /// Responds to a loss in a window that a mark has already reduced: the window stays constant (ns-2's
+    /// `SackFullTcpAgent::dupack_action`).
+    fn on_loss_after_mark(&mut self, now: Instant, tcp: &CheckedConfig) {
         self.counts.fast_retransmits += 1;
         self.timer.forget();
         self.in_recovery = true;
         if let Some(ecn) = &mut self.ecn {
-            ecn.on_loss_behind_mark(self.recovery.sent());
+            ecn.on_loss_after_mark(self.recovery.sent());
         }
         self.restart_for_recovery(now, tcp);
     }
 
-    /// Fast recovery is over.
+    /// Sets the window at the end of fast recovery.
     fn leave(&mut self, tcp: &CheckedConfig) {
         if tcp.config.recovery.kind == RecoveryKind::NewReno {
             match tcp.config.recovery.exit_window {
@@ -243,29 +250,35 @@ impl Sender {
         }
     }
 
-    /// Lets the window grow for what an acknowledgement tells has arrived; `used` is as in `apply`.
+    /// Opens the window for the data delivered by an acknowledgement; `in_flight` is as in `AckContext`.
     #[inline(always)]
-    fn grow(&mut self, outcome: &AckOutcome, used: Option<u64>, now: Instant, tcp: &CheckedConfig) {
-        let may_grow = used.is_some_and(|used| match tcp.config.cwnd.growth_when_limited {
+    fn grow(&mut self, outcome: &AckOutcome, in_flight: Option<u64>, now: Instant, tcp: &CheckedConfig) {
+        let may_grow = in_flight.is_some_and(|in_flight| match tcp.config.cwnd.growth_when_limited {
             GrowthWhenLimited::Grows => true,
-            GrowthWhenLimited::Holds => used >= self.whole_window().saturating_mul(tcp.mss),
+            GrowthWhenLimited::Holds => in_flight >= self.whole_window().saturating_mul(tcp.mss),
             GrowthWhenLimited::GrowsIfUsed => {
                 let usage = self.cold.as_ref().map_or_else(CwndUsage::default, |cold| cold.usage);
                 let cwnd = self.whole_window().saturating_mul(tcp.mss);
                 usage.may_grow(self.congestion.in_slow_start(), cwnd)
             }
         });
-        let acked = outcome.delivered as i64 as f64 / tcp.mss as i64 as f64; // signed: one instruction each
+        let acked = outcome.delivered as i64 as f64 / tcp.mss as i64 as f64; // signed integers convert with one instruction each
         let counted = tcp.config.cwnd.abc_limit.filter(|&limit| limit < acked).unwrap_or(acked);
         let srtt = self.timer.estimator.srtt(&tcp.config.rto);
         self.congestion.on_ack(&AckInfo { now, acked, counted, may_grow, srtt });
     }
 
-    /// Tells the congestion control of the round trip that an acknowledgement shows.
+    /// Passes the round trip measured by an acknowledgement to the congestion control.
     #[inline(never)]
-    fn tell_sample(&mut self, outcome: &AckOutcome, answered: Instant, now: Instant, tcp: &CheckedConfig) {
+    fn report_sample(
+        &mut self,
+        outcome: &AckOutcome,
+        ack_sent_at: Instant,
+        now: Instant,
+        tcp: &CheckedConfig,
+    ) {
         let (snd_una, snd_nxt) = (self.recovery.una(), self.recovery.sent());
-        let newest = if self.keeps_times {
+        let newest = if self.records_times {
             (outcome.newest != Instant::NEVER).then_some(outcome.newest)
         } else {
             self.timer.timed_by(snd_una)
@@ -273,7 +286,7 @@ impl Sender {
         self.congestion.on_sample(&AckSample {
             now,
             newest,
-            answered: (answered != Instant::START).then_some(answered),
+            ack_sent_at: (ack_sent_at != Instant::START).then_some(ack_sent_at),
             srtt: self.timer.estimator.srtt(&tcp.config.rto),
             snd_una,
             snd_nxt,
@@ -281,7 +294,7 @@ impl Sender {
         });
     }
 
-    /// Opens the window by at most `segments` segments, as far as slow start goes.
+    /// Opens the window by at most `segments` segments, but not above `ssthresh`.
     #[cold]
     fn open_by(&mut self, segments: f64, now: Instant, tcp: &CheckedConfig) {
         let room = (self.congestion.ssthresh() - self.congestion.cwnd()).max(0.0);
@@ -290,20 +303,20 @@ impl Sender {
         self.congestion.on_ack(&AckInfo { now, acked, counted: acked, may_grow: true, srtt });
     }
 
-    /// The window now, and what `ssthresh` is to be if a reduction is taken back (Linux: `tcp_current_ssthresh`).
+    /// Returns the current window and the `ssthresh` to restore by an undo (Linux: `tcp_current_ssthresh`).
     fn prior_window(&self) -> PriorWindow {
         let cwnd = self.congestion.cwnd();
         PriorWindow { cwnd, ssthresh: self.congestion.ssthresh().max(libm::floor(cwnd * 0.75)) }
     }
 
-    /// A reduction may be taken back to `prior`.
+    /// Records the state to which a reduction can be undone.
     fn note_prior(&mut self, prior: PriorWindow, tcp: &CheckedConfig) {
         if tcp.config.recovery.undo != Undo::Off || tcp.config.recovery.frto == Frto::On {
             self.cold.get_or_insert_default().prior = prior;
         }
     }
 
-    /// What there is to reduce.
+    /// Returns the congestion event with the basis of its reduction.
     fn reduction(&self, signal: CongestionSignal, tcp: &CheckedConfig) -> Congestion {
         let config = &tcp.config;
         let basis = match config.cwnd.reduction_basis {

@@ -1,24 +1,24 @@
-//! Whether a sender uses its congestion window, without which it does not grow.
+//! Use of the congestion window; a window that is not used does not grow.
 //!
-//! G. Fairhurst, A. Sathiaseelan, R. Secchi, "Updating TCP to Support Rate-Limited Traffic", RFC 7661, 2015,
-//! section 4 (why); Linux: `tcp_cwnd_validate` and `tcp_is_cwnd_limited` (how).
+//! G. Fairhurst, A. Sathiaseelan, R. Secchi, "Updating TCP to Support Rate-Limited Traffic", RFC 7661, 2015, section 4
+//! (reasons); Linux: `tcp_cwnd_validate` and `tcp_is_cwnd_limited` (implementation).
 
-/// How much of the window was used in the last round trip.
+/// Use of the window in the last round trip.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct CwndUsage {
-    /// Whether all of it was (`is_cwnd_limited`).
+    /// Whether the complete window was used (`is_cwnd_limited`).
     is_limited: bool,
-    /// The most bytes in flight in that time (`max_packets_out`).
+    /// Maximum bytes in flight in this round trip (`max_packets_out`).
     max_in_flight: u64,
-    /// The two above hold until this is acknowledged (`cwnd_usage_seq`).
+    /// The two fields above are valid until this byte is acknowledged (`cwnd_usage_seq`).
     until: u64,
-    /// The end of everything sent when this was looked at last.
+    /// End of all sent data at the last call of `note`.
     sent: u64,
 }
 
 impl CwndUsage {
-    /// All that may be sent is sent: everything below `sent`, acknowledged below `una`. `is_full` says whether
-    /// the window allows no more.
+    /// Records the use of the window after everything permitted has been sent: the data below `sent` is sent, the data
+    /// below `una` acknowledged. `is_full` indicates whether the window permits no more.
     pub fn note(&mut self, una: u64, sent: u64, is_full: bool) {
         if !is_full && sent == self.sent {
             return;
@@ -30,7 +30,8 @@ impl CwndUsage {
         }
     }
 
-    /// Whether a window of `cwnd` bytes may grow: if all of it was used, in slow start if half of it was.
+    /// Whether a window of `cwnd` bytes may grow: if the complete window was used, or in slow start if more than half
+    /// of it was.
     pub fn may_grow(&self, in_slow_start: bool, cwnd: u64) -> bool {
         self.is_limited || (in_slow_start && cwnd < 2 * self.max_in_flight)
     }
@@ -45,13 +46,13 @@ mod tests {
         let mut usage = CwndUsage::default();
         usage.note(0, 10_000, true);
         usage.note(4000, 10_500, false);
-        assert!(usage.may_grow(false, 10_000), "still the same round trip");
+        assert!(usage.may_grow(false, 10_000), "the round trip has not ended");
         usage.note(10_000, 12_000, false);
-        assert!(!usage.may_grow(false, 10_000), "the next used 2000 of 10000");
+        assert!(!usage.may_grow(false, 10_000), "the next round trip used 2000 of 10000");
     }
 
     #[test]
-    fn in_slow_start_more_than_half_of_the_window_will_do() {
+    fn in_slow_start_more_than_half_of_the_window_is_enough() {
         let mut usage = CwndUsage::default();
         usage.note(0, 5000, false);
         assert!(usage.may_grow(true, 9999) && !usage.may_grow(true, 10_000));
@@ -59,7 +60,7 @@ mod tests {
     }
 
     #[test]
-    fn the_most_that_was_in_flight_counts_and_not_the_last() {
+    fn the_maximum_in_flight_counts_and_not_the_last_value() {
         let mut usage = CwndUsage::default();
         usage.note(0, 6000, false);
         usage.note(5000, 7000, false);
@@ -69,7 +70,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_sent_since_changes_nothing() {
+    fn without_new_data_the_usage_is_unchanged() {
         let mut usage = CwndUsage::default();
         usage.note(0, 6000, false);
         usage.note(6000, 6000, false);
@@ -77,11 +78,14 @@ mod tests {
     }
 
     #[test]
-    fn as_much_in_flight_once_more_does_not_lengthen_the_round_trip() {
+    fn an_equal_amount_in_flight_does_not_extend_the_round_trip() {
         let mut usage = CwndUsage::default();
         usage.note(0, 6000, false);
         usage.note(500, 6500, false);
         usage.note(6000, 7000, false);
-        assert!(usage.may_grow(true, 1999) && !usage.may_grow(true, 2000), "a new one, which used 1000");
+        assert!(
+            usage.may_grow(true, 1999) && !usage.may_grow(true, 2000),
+            "a new round trip, which used 1000"
+        );
     }
 }

@@ -1,15 +1,16 @@
-//! The half of an end that has data: sends it, sends it again, and takes in acknowledgements.
+//! Sending half of an endpoint: it sends and retransmits data and processes acknowledgements.
 //!
-//! W. Eddy, "Transmission Control Protocol", RFC 9293, 2022; J. Nagle, RFC 896, 1984. What is lost is found by a
-//! [`LossRecovery`], how far the window opens is said by a [`Controller`]; this file carries the words between
-//! them. Beside it: the way of an acknowledgement (`ack.rs`), what it, a loss, a mark or a time-out does to the window
-//! (`congestion.rs`), the answer to marks (`ecn.rs`), whether the window is used (`cwnd_validation.rs`) and
-//! when the retransmission timer starts anew (`rto_restart.rs`).
+//! W. Eddy, "Transmission Control Protocol", RFC 9293, 2022; J. Nagle, RFC 896, 1984. A [`LossRecovery`] detects
+//! losses, and a [`Controller`] sets the congestion window; this file connects them. The other files process
+//! acknowledgements (`ack.rs`), apply acknowledgements, losses, marks and timeouts to the window (`congestion.rs`),
+//! respond to marks (`ecn.rs`), record whether the window is used (`cwnd_validation.rs`), restart the retransmission
+//! timer (`rto_restart.rs`) and delay segments randomly (`overhead.rs`).
 
 mod ack;
 mod congestion;
 mod cwnd_validation;
 mod ecn;
+mod overhead;
 mod rto_restart;
 
 use aqm_net::{Ecn, Instant};
@@ -21,22 +22,22 @@ use crate::config::receiver::DelayedAck;
 use crate::config::rto::RestartedBy;
 use crate::congestion_control::Controller;
 use crate::counts::SenderCounts;
-use crate::overhead::Overhead;
-use crate::recovery::{AnyRecovery, Apart, LossRecovery, Sending, Stream, Windows};
+use crate::recovery::{AnyRecovery, BoxedRecovery, LossRecovery, Stream, Transmission, Windows};
 use crate::segment::{Flags, Segment};
 use crate::timer::Timer;
-use congestion::Heard;
+use congestion::AckContext;
 use cwnd_validation::CwndUsage;
 use ecn::EcnResponse;
+pub(crate) use overhead::Overhead;
 
-/// The sending half of an end. The order of the fields puts what a packet touches on few cache lines: what
-/// acknowledgements move, the timer, and what changes seldom.
+/// Sending half of an endpoint. The order of the fields keeps the data used by each packet on few cache lines:
+/// first the state that acknowledgements change, then the timer, then rarely changed state.
 #[repr(C)]
 pub(crate) struct Sender {
     recovery: AnyRecovery,
-    /// The end of the data written so far.
+    /// End of the data written so far.
     pub end: u64,
-    /// The congestion window, in segments, less what partial acknowledgements took of it.
+    /// Congestion window in segments, minus the deflation by partial acknowledgements.
     cwnd: f64,
     congestion: Controller,
     pub timer: Timer,
@@ -45,29 +46,29 @@ pub(crate) struct Sender {
     /// Whether a FIN follows the data.
     pub fin: bool,
     in_recovery: bool,
-    /// Whether a partial acknowledgement came in this recovery.
-    partial: bool,
-    /// Whether the recovery knows when each segment was sent.
-    keeps_times: bool,
-    /// Whether the congestion control is told of samples of the round trip.
-    tells_samples: bool,
-    /// When data was sent last.
+    /// Whether this recovery has received a partial acknowledgement.
+    has_partial_ack: bool,
+    /// Whether the recovery records the departure time of each segment.
+    records_times: bool,
+    /// Whether the congestion control uses round-trip samples.
+    uses_samples: bool,
+    /// Time of the last transmission of data.
     last_sent: Instant,
     pub counts: SenderCounts,
-    /// When the handshake was over; `NEVER` until then.
-    pub began: Instant,
+    /// Completion time of the handshake; `NEVER` before.
+    pub established_at: Instant,
 }
 
-/// What only some senders need.
+/// State that only some senders need.
 #[derive(Default)]
 struct ColdState {
-    /// A random wait before what the window allows is sent.
+    /// Random delay of segments.
     overhead: Option<Overhead>,
     usage: CwndUsage,
     prior: PriorWindow,
 }
 
-/// The window and `ssthresh` before the last reduction, in segments, in case it is taken back.
+/// Window and `ssthresh` before the last reduction, in segments, for an undo.
 #[derive(Clone, Copy, Default)]
 struct PriorWindow {
     cwnd: f64,
@@ -79,8 +80,8 @@ impl Sender {
         let recovery = AnyRecovery::new(&tcp.config);
         let congestion = Controller::new(&*tcp.config.congestion_control, 1.0, first_ssthresh(tcp));
         Self {
-            keeps_times: recovery.keeps_times(),
-            tells_samples: congestion.wants_samples(),
+            records_times: recovery.records_times(),
+            uses_samples: congestion.uses_samples(),
             recovery,
             timer: Timer::new(&tcp.config.rto),
             cwnd: 1.0,
@@ -88,31 +89,32 @@ impl Sender {
             end: 0,
             last_sent: Instant::START,
             counts: SenderCounts::default(),
-            began: Instant::NEVER,
+            established_at: Instant::NEVER,
             cold: None,
             ecn: None,
             fin: false,
             in_recovery: false,
-            partial: false,
+            has_partial_ack: false,
         }
     }
 
-    /// A random wait before what the window allows is sent.
+    /// Delays segments randomly.
     pub fn set_overhead(&mut self, overhead: Overhead) {
         self.cold.get_or_insert_default().overhead = Some(overhead);
     }
 
-    /// Whether packets may be marked: both ends have agreed.
+    /// Makes packets ECN-capable, after both endpoints have agreed.
     pub fn set_ecn(&mut self, tcp: &CheckedConfig) {
         self.ecn = Some(Box::new(EcnResponse::new(tcp.config.ecn.response)));
     }
 
-    /// Whether packets may be marked.
+    /// Whether packets are ECN-capable.
     pub fn has_ecn(&self) -> bool {
         self.ecn.is_some()
     }
 
-    /// The handshake is over: data may flow. `after_syn_loss` says whether it needed a retransmission.
+    /// Sets the initial window after the handshake. `after_syn_loss` indicates whether the handshake needed a
+    /// retransmission.
     pub fn begin(&mut self, after_syn_loss: bool, tcp: &CheckedConfig) {
         let config = &tcp.config.cwnd;
         let cwnd = if after_syn_loss { config.initial_after_syn_loss } else { config.initial };
@@ -123,7 +125,7 @@ impl Sender {
         self.refresh(tcp);
     }
 
-    /// The application wrote more data; after a pause the window starts again (RFC 5681, 4.1).
+    /// Adds data written by the application. After an idle period, the window is reset (RFC 5681, 4.1).
     pub fn write(&mut self, bytes: u64, now: Instant, tcp: &CheckedConfig) {
         if self.recovery.sent() > 0 && self.recovery.una() == self.recovery.sent() {
             self.end_pause(now, tcp);
@@ -132,8 +134,8 @@ impl Sender {
         self.end = self.end.saturating_add(bytes).min(ENDLESS);
     }
 
-    /// Time has passed: the wait of the host may be over, and a timer of the recovery due. The caller looks after
-    /// the retransmission timer.
+    /// Processes the expiry of the random delay and of the recovery's timer. The caller processes the retransmission
+    /// timer.
     pub fn on_timer(&mut self, now: Instant, tcp: &CheckedConfig) {
         if let Some(overhead) = self.cold.as_mut().and_then(|cold| cold.overhead.as_mut()) {
             overhead.on_timer(now);
@@ -142,12 +144,13 @@ impl Sender {
             let at = self.timer.context(now, &tcp.config.rto);
             let outcome = self.recovery.on_timer(at, &tcp.config);
             self.timer.restart(now, &tcp.config.rto);
-            self.apply(outcome, Heard::default(), now, tcp);
+            self.apply(outcome, AckContext::default(), now, tcp);
             self.count_from(outcome.since, now, tcp);
         }
     }
 
-    /// The next segment with data or a FIN; ask until there is none. Its acknowledgement is not filled in.
+    /// Returns the next segment with data or a FIN, or `None` if no segment can be sent. The caller sets its
+    /// acknowledgement.
     #[inline(always)]
     pub fn poll_transmit(&mut self, now: Instant, tcp: &CheckedConfig) -> Option<Segment> {
         if self.cold.is_some() && self.must_wait(now, tcp) {
@@ -155,7 +158,7 @@ impl Sender {
         }
         let next = match self.recovery {
             AnyRecovery::Counting(_) => self.next(now, tcp),
-            AnyRecovery::Apart(_) => self.next_elsewhere(now, tcp),
+            AnyRecovery::Boxed(_) => self.next_boxed(now, tcp),
         };
         let Some(sending) = next else {
             if tcp.config.cwnd.growth_when_limited == GrowthWhenLimited::GrowsIfUsed {
@@ -170,7 +173,7 @@ impl Sender {
         let len = sending.len - u64::from(fin);
         let mut flags = if fin { Flags::FIN } else { Flags::default() };
         let mut ecn = Ecn::NotEct;
-        if sending.again {
+        if sending.is_retransmission {
             self.counts.retransmitted += 1;
             flags = flags.union(Flags::RETRANSMISSION);
             self.timer.forget_within(sending.seq, end);
@@ -179,10 +182,10 @@ impl Sender {
         }
         if let Some(response) = self.ecn.as_mut().filter(|_| len > 0) {
             let tells;
-            (ecn, tells) = response.on_data(sending.again);
+            (ecn, tells) = response.on_data(sending.is_retransmission);
             flags = flags.union(if tells { Flags::CWR } else { Flags::default() });
         }
-        let oldest = sending.again && sending.seq == self.recovery.una();
+        let oldest = sending.is_retransmission && sending.seq == self.recovery.una();
         if oldest && tcp.config.rto.restarted_by == RestartedBy::OldestSegment {
             self.timer.restart(now, &tcp.config.rto);
         }
@@ -195,33 +198,33 @@ impl Sender {
         Some(Segment { seq: sending.seq, len: len as u32, wire, flags, ecn, ..Segment::default() })
     }
 
-    /// Whether `poll_transmit` may have another segment, or something to note if it has not; it says so in doubt.
+    /// Whether `poll_transmit` may return another segment or has state to update; errs on the side of `true`.
     #[inline(always)]
     pub fn may_transmit(&self, tcp: &CheckedConfig) -> bool {
         self.cold.is_some()
             || tcp.config.cwnd.growth_when_limited == GrowthWhenLimited::GrowsIfUsed
             || match &self.recovery {
                 AnyRecovery::Counting(counting) => counting.may_send(),
-                AnyRecovery::Apart(Apart::Selective(selective)) => selective.may_send(),
-                AnyRecovery::Apart(Apart::Other(_)) => true,
+                AnyRecovery::Boxed(BoxedRecovery::Selective(selective)) => selective.may_send(),
+                AnyRecovery::Boxed(BoxedRecovery::Other(_)) => true,
             }
     }
 
-    /// What the recovery sends next.
+    /// Returns the next transmission of the recovery.
     #[inline(always)]
-    fn next(&mut self, now: Instant, tcp: &CheckedConfig) -> Option<Sending> {
+    fn next(&mut self, now: Instant, tcp: &CheckedConfig) -> Option<Transmission> {
         let at = self.timer.context(now, &tcp.config.rto);
         self.recovery.next(self.stream(tcp), at)
     }
 
-    /// As `next`, of a recovery that is not in place; apart, so that what it is told need not be in memory for one
-    /// that is.
+    /// Same as `next`, for a boxed recovery. A separate function, so that an inline recovery's arguments need not be in
+    /// memory.
     #[inline(never)]
-    fn next_elsewhere(&mut self, now: Instant, tcp: &CheckedConfig) -> Option<Sending> {
+    fn next_boxed(&mut self, now: Instant, tcp: &CheckedConfig) -> Option<Transmission> {
         self.next(now, tcp)
     }
 
-    /// When `on_timer`, or after it the retransmission timer, wants to be looked at next; `NEVER` for never.
+    /// Returns the time of the next call of `on_timer`, or of the retransmission timer; `NEVER` if no timer is running.
     #[inline]
     pub fn next_timer(&self) -> Instant {
         let next = self.timer.at.min(self.recovery.timer());
@@ -231,38 +234,38 @@ impl Sender {
         }
     }
 
-    /// Whether everything written is acknowledged, a FIN too.
+    /// Whether all data written is acknowledged, including a FIN.
     #[inline]
     pub fn is_acknowledged(&self) -> bool {
         self.recovery.una() == self.end + u64::from(self.fin)
     }
 
-    /// The oldest byte not acknowledged (`SND.UNA`).
+    /// Returns the oldest unacknowledged byte (`SND.UNA`).
     pub fn una(&self) -> u64 {
         self.recovery.una()
     }
 
-    /// The end of everything sent.
+    /// Returns the end of all sent data.
     pub fn sent(&self) -> u64 {
         self.recovery.sent()
     }
 
-    /// Duplicate acknowledgements since the last new one.
+    /// Returns the number of duplicate acknowledgements since the last new one.
     pub fn dupacks(&self) -> u32 {
         self.recovery.dupacks()
     }
 
-    /// The congestion window, in segments, without inflation.
+    /// Returns the congestion window in segments, without inflation.
     pub fn cwnd(&self) -> f64 {
         self.cwnd
     }
 
-    /// The slow-start threshold, in segments.
+    /// Returns the slow-start threshold in segments.
     pub fn ssthresh(&self) -> f64 {
         self.congestion.ssthresh()
     }
 
-    /// The window that packets tell routers: whole segments, at least 1, without inflation.
+    /// Returns the window that packets report to routers: whole segments, at least 1, without inflation.
     #[inline]
     pub fn window_hint(&self, tcp: &CheckedConfig) -> u16 {
         let cwnd = self.whole_window();
@@ -274,26 +277,26 @@ impl Sender {
         hint.clamp(1, u16::MAX.into()) as u16
     }
 
-    /// All that may be sent now is sent: notes how much of the window that uses.
+    /// Records how much of the window is used after everything permitted has been sent.
     fn note_usage(&mut self, tcp: &CheckedConfig) {
         let is_full = self.recovery.is_full(self.whole_window().saturating_mul(tcp.mss));
         let usage = &mut self.cold.get_or_insert_default().usage;
         usage.note(self.recovery.una(), self.recovery.sent(), is_full);
     }
 
-    /// Whether a segment ends what the application wrote so far, or half a window of it (Linux: `forced_push`).
+    /// Whether a segment ends the data written so far, or half a window of it (Linux: `forced_push`).
     fn pushes(&self, seq: u64, end: u64, tcp: &CheckedConfig) -> bool {
         let pushed = tcp.config.receiver.window_at_first() / 2 + 1;
         end >= self.end || seq / tcp.mss % pushed == pushed - 1
     }
 
-    /// The window in whole segments; what 32 bits do not hold is without bound anyway.
+    /// Returns the window in whole segments; a window that exceeds 32 bits is unlimited in practice.
     #[inline]
     fn whole_window(&self) -> u64 {
         u64::from(self.cwnd as u32)
     }
 
-    /// Takes over the window from the congestion control and tells the recovery how far it may send.
+    /// Updates the window from the congestion control and passes the limits to the recovery.
     #[inline(always)]
     fn refresh(&mut self, tcp: &CheckedConfig) {
         self.cwnd = self.congestion.cwnd();
@@ -310,46 +313,46 @@ impl Sender {
         self.recovery.set_windows(windows, &tcp.config);
     }
 
-    /// Whether marks left less than a segment of the window, and that counts as nothing.
+    /// Whether marks have reduced the window below one segment and such a window counts as zero.
     #[inline]
     fn is_closed(&self) -> bool {
         self.cwnd < 1.0 && self.ecn.as_ref().is_some_and(|ecn| ecn.closes_below_a_segment())
     }
 
-    /// What there is to send, as far as Nagle's algorithm lets go of it.
+    /// Returns the data to send, as far as Nagle's algorithm permits.
     #[inline]
     fn stream(&self, tcp: &CheckedConfig) -> Stream {
-        if tcp.config.connection.nagle == Nagle::On && self.holds_rest(tcp) {
+        if tcp.config.connection.nagle == Nagle::On && self.delays_rest(tcp) {
             return Stream { end: self.recovery.sent(), fin: false, mss: tcp.mss };
         }
         Stream { end: self.end, fin: self.fin, mss: tcp.mss }
     }
 
-    /// Whether what was never sent does not fill a segment while something is not acknowledged.
+    /// Whether the unsent data is less than one segment while earlier data is unacknowledged.
     #[cold]
-    fn holds_rest(&self, tcp: &CheckedConfig) -> bool {
+    fn delays_rest(&self, tcp: &CheckedConfig) -> bool {
         let sent = self.recovery.sent();
         (1..tcp.mss).contains(&self.end.saturating_sub(sent)) && self.recovery.una() < sent
     }
 
-    /// Whether the random wait of the host holds back what the window allows.
+    /// Whether the random delay holds back a segment that the window permits.
     #[cold]
     fn must_wait(&mut self, now: Instant, tcp: &CheckedConfig) -> bool {
         let stream = self.stream(tcp);
         let overhead = self.cold.as_mut().and_then(|cold| cold.overhead.as_mut());
         let Some(overhead) = overhead else { return false };
-        let wanted = self.recovery.has_next(stream);
+        let has_segment = self.recovery.has_next(stream);
         if !self.recovery.is_urgent(&tcp.config) {
-            return overhead.holds(wanted, now);
+            return overhead.delays(has_segment, now);
         }
-        if !wanted {
+        if !has_segment {
             overhead.close();
         }
         false
     }
 }
 
-/// The end of data without end; far enough from overflow.
+/// End of unlimited data; far enough from overflow.
 pub(crate) const ENDLESS: u64 = u64::MAX - (1 << 33);
 
 fn first_ssthresh(tcp: &CheckedConfig) -> f64 {

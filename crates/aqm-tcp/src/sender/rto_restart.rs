@@ -1,4 +1,4 @@
-//! When the retransmission timer starts anew, and what it learns of the round trip.
+//! Restarts of the retransmission timer and its round-trip samples.
 //!
 //! V. Paxson et al., RFC 6298, 2011, section 5; RFC 6582, section 3.2, step 5 (partial acknowledgements); Linux:
 //! `tcp_rearm_rto`.
@@ -12,7 +12,7 @@ use crate::config::rto::{BackOffEnd, RestartedBy, RttSamples, TimerRestart};
 use crate::recovery::{AckKind, AckOutcome, LossRecovery};
 
 impl Sender {
-    /// What an acknowledgement does to the retransmission timer and its estimate.
+    /// Updates the retransmission timer and its estimate after an acknowledgement.
     #[inline(always)]
     pub(super) fn update_timer(&mut self, outcome: &AckOutcome, now: Instant, tcp: &CheckedConfig) {
         let config = &tcp.config.rto;
@@ -28,7 +28,7 @@ impl Sender {
             self.sample(outcome, now, tcp);
             if self.recovery.una() == self.recovery.sent() {
                 self.timer.at = Instant::NEVER;
-            } else if !before && (outcome.what != AckKind::Partial || self.restarts_timer(tcp)) {
+            } else if !before && (outcome.kind != AckKind::Partial || self.partial_ack_restarts_timer(tcp)) {
                 self.timer.restart(now, config);
             }
             self.count_from(outcome.since, now, tcp);
@@ -40,8 +40,8 @@ impl Sender {
         }
     }
 
-    /// The retransmission timer, if it runs, has run since the oldest segment left, at `since`; `NEVER` if it
-    /// has not.
+    /// Sets a running retransmission timer to count from `since`, the departure of the oldest segment; `NEVER` leaves
+    /// the timer unchanged.
     pub(super) fn count_from(&mut self, since: Instant, now: Instant, tcp: &CheckedConfig) {
         if since != Instant::NEVER && self.timer.at != Instant::NEVER {
             let end = since + self.timer.rto(&tcp.config.rto);
@@ -50,11 +50,11 @@ impl Sender {
         }
     }
 
-    /// Takes a sample of the round trip, if the acknowledgement gives one.
+    /// Takes a round-trip sample if the acknowledgement contains one.
     #[inline]
     fn sample(&mut self, outcome: &AckOutcome, now: Instant, tcp: &CheckedConfig) {
         let config = &tcp.config.rto;
-        if !self.keeps_times || config.samples == RttSamples::Window {
+        if !self.records_times || config.samples == RttSamples::Window {
             self.timer.on_ack(self.recovery.una(), now, config);
         } else if outcome.sent != Instant::NEVER {
             self.timer.forget();
@@ -63,8 +63,8 @@ impl Sender {
         }
     }
 
-    /// A recovery begins: the timer restarts with its first retransmission, unless only new data restarts it (RFC
-    /// 6675, section 6, permits both).
+    /// Restarts the timer with the first retransmission of a recovery, unless only new data restarts it (RFC 6675,
+    /// section 6, permits both).
     pub(super) fn restart_for_recovery(&mut self, now: Instant, tcp: &CheckedConfig) {
         if tcp.config.rto.restarted_by != RestartedBy::NewData {
             self.timer.restart(now, &tcp.config.rto);
@@ -72,10 +72,10 @@ impl Sender {
     }
 
     /// Whether a partial acknowledgement restarts the timer.
-    fn restarts_timer(&self, tcp: &CheckedConfig) -> bool {
+    fn partial_ack_restarts_timer(&self, tcp: &CheckedConfig) -> bool {
         let config = &tcp.config.recovery;
         config.kind != RecoveryKind::NewReno
             || config.partial_ack_timer == PartialAckTimer::Each
-            || !self.partial
+            || !self.has_partial_ack
     }
 }

@@ -1,20 +1,20 @@
-//! Settings to exchange under, transfers one way, and the tables they are compared with.
+//! Settings of exchanges, one-way transfers, and comparisons of logs with tables.
 
 use serde_json::{Value, json};
 
 use super::{MSS, Pair, Path};
 
-/// `rfc`, with 1000-byte segments and prompt acknowledgements.
+/// Returns `rfc` with 1000-byte segments and immediate acknowledgements.
 pub fn rfc(more: Value) -> Value {
     over(json!({"connection": {"mss": "1000B"}, "receiver": {"delayed_ack": "off"}}), more)
 }
 
-/// `ns-2.35`, with a receiver's window that does not limit.
+/// Returns `ns-2.35` with a receive window that does not limit.
 pub fn ns2(more: Value) -> Value {
     over(json!({"profile": "ns-2.35", "receiver": {"window": 1000}}), more)
 }
 
-/// `ns-2.35-full`, with 1000-byte segments and a receiver's window that does not limit.
+/// Returns `ns-2.35-full` with 1000-byte segments and a receive window that does not limit.
 pub fn full_tcp(more: Value) -> Value {
     over(
         json!({"profile": "ns-2.35-full", "connection": {"mss": "1000B"}, "receiver": {"window": 1000}}),
@@ -22,24 +22,24 @@ pub fn full_tcp(more: Value) -> Value {
     )
 }
 
-/// `table` with the entries of `more` laid over it.
+/// Overlays `more` on `table`.
 pub fn over(table: Value, more: Value) -> Value {
-    aqm_tcp::lay_over(&table, more)
+    aqm_tcp::overlay(&table, more)
 }
 
-/// Sends `segments` full segments one way over a path that loses these; both ends must be done.
+/// Sends `segments` full segments in one direction over a path that loses the named ones; both endpoints must finish.
 pub fn exchange(settings: Value, segments: u64, lost: &[&str]) -> Pair {
     transfer(settings, segments, Path::losing(lost))
 }
 
-/// Sends `segments` full segments one way over `path`; both ends must be done.
+/// Sends `segments` full segments in one direction over `path`; both endpoints must finish.
 pub fn transfer(settings: Value, segments: u64, path: Path) -> Pair {
     let pair = Pair::one_way(settings, segments * MSS).over(path);
     assert_done(&pair, [segments, 0]);
     pair
 }
 
-/// Everything has arrived, and both ends are done with nothing left to do.
+/// Checks that all data has arrived and that both endpoints have finished without pending timers.
 pub fn assert_done(pair: &Pair, segments: [u64; 2]) {
     let log = pair.log.join("\n");
     let received = [pair.server().received(), pair.client().received()];
@@ -57,20 +57,20 @@ pub fn assert_table(pair: &Pair, expected: &str) {
     assert_eq!(lines(&log), lines(expected), "\n{log}");
 }
 
-/// What the log says between two moments, in milliseconds, without times.
+/// Returns the log between two times in milliseconds, without the times.
 pub fn between(pair: &Pair, from: u64, to: u64) -> Vec<String> {
     let lines = pair.log.iter().map(|line| line.trim().split_once(' ').unwrap());
     let chosen = lines.filter(|(time, _)| (from..=to).contains(&time.parse().unwrap()));
     chosen.map(|(_, what)| what.to_owned()).collect()
 }
 
-/// What the client sent at that time, without what it acknowledged.
+/// Returns the client's segments at a time, without their acknowledgements.
 pub fn sent_at(pair: &Pair, millis: u64) -> Vec<String> {
     let lines = between(pair, millis, millis);
     lines.iter().filter_map(|line| line.strip_prefix("> ")).map(str::to_owned).collect()
 }
 
-/// Compares what the log says between two moments, in milliseconds, with a table.
+/// Compares the log between two times in milliseconds with a table.
 pub fn assert_part(pair: &Pair, from: u64, to: u64, expected: &str) {
     let time = |line: &str| line.trim().split_once(' ').unwrap().0.parse::<u64>().unwrap();
     let found: Vec<&str> =

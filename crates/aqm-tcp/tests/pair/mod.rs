@@ -1,9 +1,9 @@
-//! Two ends, a clock moved by hand, and a path that does as the test says.
+//! Two endpoints, a manual clock, and a path that a test controls.
 //!
-//! A line of the log is the time in milliseconds, the direction (`>` from the client, which opens), and
-//! what was sent: data by the number of its segment from 1, whether it was sent before (`again`), what it
-//! acknowledges if that is new (`ack 3`: three segments; `ack FIN`: all and the FIN), blocks of SACK by
-//! the segments they cover, ECN bits, and what became of it.
+//! A line of the log contains the time in milliseconds, the direction (`>` from the client, which opens the
+//! connection), and the segment: data by its segment number from 1, `again` for a retransmission, the acknowledgement
+//! if it is new (`ack 3`: three segments; `ack FIN`: all data and the FIN), SACK blocks by the segments that they
+//! cover, ECN bits, and the fate.
 
 mod exchange;
 mod path;
@@ -22,10 +22,10 @@ pub use Side::{Client, Server};
 pub use exchange::*;
 pub use path::Path;
 
-/// Which end.
+/// An endpoint of the pair.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Side {
-    /// It opens the connection.
+    /// Opens the connection.
     Client,
     Server,
 }
@@ -39,16 +39,16 @@ impl Side {
     }
 }
 
-/// When an end does something of itself.
+/// Trigger of an action of an endpoint.
 #[derive(Clone, Copy, Debug)]
 pub enum When {
-    /// This many milliseconds after the start.
+    /// This number of milliseconds after the start.
     At(u64),
-    /// When it has received this many bytes in all.
+    /// After the endpoint has received this number of bytes in total.
     Received(u64),
 }
 
-/// What it does.
+/// Action of an endpoint.
 #[derive(Clone, Copy, Debug)]
 pub enum Act {
     Write(u64),
@@ -59,14 +59,14 @@ pub enum Act {
 pub struct Sent {
     pub from: Side,
     pub segment: Segment,
-    /// Whether it acknowledges a FIN.
+    /// Whether the segment acknowledges a FIN.
     acks_fin: bool,
     /// Payload of a full segment.
     mss: u64,
 }
 
 impl Sent {
-    /// Direction, what it is, and `again` if it was sent before.
+    /// Returns the direction, the contents and `again` for a retransmission.
     pub fn name(&self) -> String {
         let Segment { seq, flags, len, .. } = self.segment;
         let mut name = String::from(if self.from == Client { ">" } else { "<" });
@@ -94,61 +94,61 @@ impl Sent {
         }
     }
 
-    /// Whether it carries payload.
+    /// Whether the segment carries payload.
     pub fn has_data(&self) -> bool {
         self.segment.len > 0
     }
 }
 
-/// A copy of a segment that gets through.
+/// A copy of a segment that arrives.
 #[derive(Clone, Copy, Debug)]
 pub struct Copy {
     pub after: Span,
-    /// Whether a router marks it, if it may.
+    /// Whether a router marks the copy, if it is ECN-capable.
     pub marked: bool,
 }
 
-/// How long the path takes each way.
+/// Delay of the path in each direction.
 pub const ONE_WAY: Span = Span::from_millis(50);
-/// Longer than anything here takes, except a sender without end.
+/// Longer than any run, except with an unlimited sender.
 pub const HOUR: Instant = Instant::from_nanos(3_600_000_000_000);
 /// Payload of a full segment in the tables.
 pub const MSS: u64 = 1000;
 
-/// `millis` after the start.
+/// Returns the time `millis` after the start.
 pub fn at(millis: u64) -> Instant {
     Instant::START + Span::from_millis(millis)
 }
 
-/// What becomes of a segment: the copies that arrive.
+/// Fate of a segment: the copies that arrive.
 pub type Fate<'a> = &'a mut dyn FnMut(&Sent) -> Vec<Copy>;
 
-/// One copy, after the time of the path.
+/// Returns one copy, after the delay of the path.
 pub fn arrives() -> Vec<Copy> {
     vec![Copy { after: ONE_WAY, marked: false }]
 }
 
-/// A fate that loses what `lost` says.
+/// Returns a fate that loses the segments selected by `lost`.
 pub fn losing(lost: impl Fn(&Sent) -> bool) -> impl FnMut(&Sent) -> Vec<Copy> {
     move |sent| if lost(sent) { vec![] } else { arrives() }
 }
 
-/// Both ends and everything on its way between them.
+/// Both endpoints and all segments on their path.
 pub struct Pair {
     pub ends: [Endpoint; 2],
     pub now: Instant,
-    /// Everything that was sent: when, which way, what, and what became of it.
+    /// All segments sent: time, direction, contents and fate.
     pub log: Vec<String>,
-    /// Whether to keep a log.
+    /// Whether a log is kept.
     pub logs: bool,
-    /// When client and server sent data for the first time.
+    /// Times at which client and server sent data for the first time.
     pub first_sent: [Vec<Instant>; 2],
     pub tcp: [Arc<CheckedConfig>; 2],
     pub configs: [Config; 2],
-    /// What arrived in the last step, and where.
+    /// Segment that arrived in the last step, and its receiver.
     pub arrived: Option<(Side, Segment)>,
     plan: Vec<(Side, When, Act)>,
-    /// Bytes that each end wrote, padding included.
+    /// Bytes that each endpoint wrote, including padding.
     pub written: [u64; 2],
     acked: [u64; 2],
     opened: bool,
@@ -157,12 +157,12 @@ pub struct Pair {
 }
 
 impl Pair {
-    /// Both ends with the same settings, and nothing planned.
+    /// Creates two endpoints with the same settings and an empty plan.
     pub fn new(settings: Value) -> Self {
         Self::between(settings.clone(), settings)
     }
 
-    /// A client and a server with settings of their own.
+    /// Creates a client and a server with different settings.
     pub fn between(client: Value, server: Value) -> Self {
         let configs = [client, server].map(|settings| aqm_tcp::read(settings).unwrap());
         let tcp = configs.clone().map(|config| Arc::new(config.build().unwrap()));
@@ -184,7 +184,7 @@ impl Pair {
         }
     }
 
-    /// The client sends `bytes` bytes and closes; the server writes nothing.
+    /// Creates a pair in which the client sends `bytes` bytes and closes, and the server writes nothing.
     pub fn one_way(settings: Value, bytes: u64) -> Self {
         let mut pair = Self::new(settings).plan(Client, When::At(0), Act::Write(bytes));
         if pair.configs[1].connection.close == Close::None {
@@ -193,7 +193,7 @@ impl Pair {
         pair.plan(Client, When::At(0), Act::Finish)
     }
 
-    /// The client sends without end.
+    /// Creates a pair in which the client sends without limit.
     pub fn endless(settings: Value) -> Self {
         let mut pair = Self::new(settings);
         pair.ends[0].write(None, Instant::START);
@@ -201,7 +201,7 @@ impl Pair {
         pair
     }
 
-    /// Has an end do something of itself.
+    /// Plans an action of an endpoint.
     #[must_use]
     pub fn plan(mut self, side: Side, when: When, act: Act) -> Self {
         self.plan.push((side, when, act));
@@ -216,12 +216,12 @@ impl Pair {
         &self.ends[1]
     }
 
-    /// Runs until nothing is left to happen, or `until`.
+    /// Runs until no event is left, or until `until`.
     pub fn run(&mut self, until: Instant, fate: Fate<'_>) {
         while self.step(until, fate) {}
     }
 
-    /// Runs to the end over `path`, whose names must all have come up.
+    /// Runs to the end over `path`, all of whose names must have occurred.
     pub fn over(mut self, mut path: Path) -> Self {
         self.run(HOUR, &mut |sent| path.fate(sent));
         let unused: Vec<&String> = path.rules.iter().map(|rule| &rule.0).collect();
@@ -229,7 +229,7 @@ impl Pair {
         self
     }
 
-    /// The next thing happens; false if there is none until `until`.
+    /// Processes the next event; returns false if there is none until `until`.
     pub fn step(&mut self, until: Instant, fate: Fate<'_>) -> bool {
         if !self.opened {
             self.opened = true;
@@ -263,13 +263,13 @@ impl Pair {
         true
     }
 
-    /// Does what is planned for now.
+    /// Performs the actions planned for now.
     fn act(&mut self) {
-        while let Some(place) = self.plan.iter().position(|&(side, when, _)| match when {
+        while let Some(index) = self.plan.iter().position(|&(side, when, _)| match when {
             When::At(millis) => at(millis) <= self.now,
             When::Received(bytes) => self.ends[side as usize].received() >= bytes,
         }) {
-            let (side, _, act) = self.plan.remove(place);
+            let (side, _, act) = self.plan.remove(index);
             match act {
                 Act::Write(bytes) => {
                     self.written[side as usize] += self.padded(side, bytes);
@@ -280,7 +280,7 @@ impl Pair {
         }
     }
 
-    /// What `bytes` bytes are on the wire without headers, if `side` writes them.
+    /// Returns the wire size without headers of `bytes` bytes written by `side`.
     pub fn padded(&self, side: Side, bytes: u64) -> u64 {
         match self.configs[side as usize].connection.last_segment {
             LastSegment::Exact => bytes,

@@ -1,17 +1,17 @@
-//! A path that loses, marks, delays and doubles what the test names.
+//! A path that loses, marks, delays and duplicates the segments that a test names.
 
 use aqm_net::Span;
 
 use super::{Copy, ONE_WAY, Sent, arrives};
 
-/// A path that treats named segments differently: a name counts for one segment, the first of that name.
+/// A path with a special fate for named segments. A name applies to the first segment of this name.
 #[derive(Default)]
 pub struct Path {
     pub(super) rules: Vec<(String, Vec<Copy>)>,
 }
 
 impl Path {
-    /// Loses these.
+    /// Loses these segments.
     pub fn losing(names: &[&str]) -> Self {
         Self::default().with(names, vec![])
     }
@@ -20,7 +20,7 @@ impl Path {
         self.with(names, vec![])
     }
 
-    /// Marks these.
+    /// Marks these segments.
     pub fn marking(names: &[&str]) -> Self {
         Self::default().and_marking(names)
     }
@@ -29,12 +29,12 @@ impl Path {
         self.with(names, vec![Copy { after: ONE_WAY, marked: true }])
     }
 
-    /// Lets these take so much longer.
+    /// Delays these segments by `millis` more milliseconds.
     pub fn and_delaying(self, names: &[&str], millis: u64) -> Self {
         self.with(names, vec![Copy { after: ONE_WAY + Span::from_millis(millis), marked: false }])
     }
 
-    /// Doubles these.
+    /// Duplicates these segments.
     pub fn and_doubling(self, names: &[&str]) -> Self {
         self.with(names, [arrives(), arrives()].concat())
     }
@@ -47,7 +47,7 @@ impl Path {
     pub fn fate(&mut self, sent: &Sent) -> Vec<Copy> {
         let name = sent.name();
         match self.rules.iter().position(|rule| rule.0 == name) {
-            Some(place) => self.rules.remove(place).1,
+            Some(index) => self.rules.remove(index).1,
             None => arrives(),
         }
     }

@@ -1,35 +1,34 @@
-//! Loss recovery with SACK that counts what is in the network: ns-2's `Agent/TCP/Sack1`.
+//! Loss recovery with SACK that counts the segments in the network: ns-2's `Agent/TCP/Sack1`.
 //!
-//! `tcp-sack1.cc`, `scoreboard-rq.cc` and `rq.cc` of ns-2.35, after K. Fall, S. Floyd, "Simulation-based
-//! Comparisons of Tahoe, Reno, and SACK TCP", Computer Communication Review 26(3), 1996, with ns-2's
-//! defaults. Only acknowledgements that tell of new data beyond count as duplicates. The one that shows
-//! a loss releases the first segment alone; from the next on `pipe` decides: the oldest hole below the
-//! highest SACKed segment goes first, each once, then new data within the receiver's window. A time-out
-//! ends all that, forgets what SACK reported (so `sacks_at_timeout` has no say) and ignores duplicates until
-//! new data is acknowledged. Unlike `fast_retransmit_guard` alone, the end of a recovery lets the next
-//! begin at once.
+//! `tcp-sack1.cc`, `scoreboard-rq.cc` and `rq.cc` of ns-2.35, based on K. Fall, S. Floyd, "Simulation-based Comparisons
+//! of Tahoe, Reno, and SACK TCP", Computer Communication Review 26(3), 1996, with ns-2's defaults. Only
+//! acknowledgements that report new data beyond `SND.UNA` count as duplicates. The one that shows a loss releases only
+//! the first segment; from the next acknowledgement on, `pipe` decides: the oldest hole below the highest SACKed
+//! segment is sent first, each hole once, then new data within the receiver's window. A timeout ends the recovery,
+//! clears the SACK scoreboard (`sack.at_timeout` has no effect) and ignores duplicates until new data is acknowledged.
+//! In contrast to `fast_retransmit_guard` alone, the next recovery may begin as soon as the last one has ended.
 //!
-//! Ours, where the source is silent: an acknowledgement that carries data takes nothing out of the
-//! network unless it tells of new data.
+//! aqmlab's choice where the source is silent: an acknowledgement that carries data does not reduce `pipe` unless it
+//! reports new data.
 
 use super::sacked::SackedRanges;
-use super::{AckKind, AckOutcome, LossRecovery, ReceivedAck, Sending, Stream, TimerContext, Windows};
+use super::{AckKind, AckOutcome, LossRecovery, ReceivedAck, Stream, TimerContext, Transmission, Windows};
 use crate::config::Config;
 use crate::config::recovery::LimitedTransmit;
 
-/// What the sender knows with `pipe = "counted"`.
+/// Sender's state with `pipe = "counted"`.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct CountedPipe {
     /// Everything below is acknowledged (`SND.UNA`).
     una: u64,
-    /// The next byte in line; falls back to `una` at a time-out (`SND.NXT`).
+    /// Next byte in sequence; a timeout resets it to `una` (`SND.NXT`).
     nxt: u64,
     /// Everything below has been sent.
     max: u64,
-    /// What had been sent at the last loss; 0 once a recovery has ended.
+    /// End of the data sent at the last loss; 0 after the end of a recovery.
     recover: u64,
     sacked: SackedRanges,
-    /// Holes below have been sent again.
+    /// Holes below have been retransmitted.
     repaired: u64,
     /// Segments in the network, as counted in fast recovery.
     pipe: i64,
@@ -38,25 +37,25 @@ pub(crate) struct CountedPipe {
     /// Bytes sent by limited transmit since the last new acknowledgement.
     limited: u32,
     in_recovery: bool,
-    /// The first segment is to be sent again.
+    /// Whether the first segment must be retransmitted.
     retransmit: bool,
-    /// A duplicate released one segment.
+    /// Whether a duplicate permits one segment.
     single: bool,
-    /// Nothing more leaves before the next acknowledgement.
+    /// Whether transmission waits for the next acknowledgement.
     waits: bool,
-    /// Duplicates tell nothing since a time-out.
+    /// Whether duplicates are ignored since a timeout.
     ignores_duplicates: bool,
 }
 
-/// What comes next.
+/// Next transmission.
 #[derive(Clone, Copy)]
 enum Next {
     /// A segment beyond the window, by limited transmit.
     Single,
-    /// A hole, from and to.
+    /// A hole, as beginning and end.
     Hole(u64, u64),
-    /// The segment in line.
-    InLine,
+    /// The next segment in sequence.
+    InSequence,
 }
 
 impl LossRecovery for CountedPipe {
@@ -70,10 +69,10 @@ impl LossRecovery for CountedPipe {
         if received.ack > self.una {
             return self.advance(received.ack, AckKind::Advance);
         }
-        if received.ack < self.una || self.ignores_duplicates || !self.note(received) {
+        if received.ack < self.una || self.ignores_duplicates || !self.record_sacks(received) {
             return AckOutcome::NONE;
         }
-        AckOutcome { what: self.on_duplicate(config), ..AckOutcome::NONE }
+        AckOutcome { kind: self.on_duplicate(config), ..AckOutcome::NONE }
     }
 
     fn on_timeout(&mut self, _at: TimerContext<'_>, _config: &Config) {
@@ -95,30 +94,30 @@ impl LossRecovery for CountedPipe {
         self.retransmit || self.single
     }
 
-    fn next(&mut self, stream: Stream, _at: TimerContext<'_>) -> Option<Sending> {
+    fn next(&mut self, stream: Stream, _at: TimerContext<'_>) -> Option<Transmission> {
         if self.retransmit {
             self.retransmit = false;
             let end = self.sacked.first().unwrap_or(self.max);
             let len = stream.segment(self.una).min(end - self.una);
             self.repaired = self.repaired.max(self.una + len);
-            return Some(Sending { seq: self.una, len, again: true });
+            return Some(Transmission { seq: self.una, len, is_retransmission: true });
         }
         let next = self.find_next(stream);
         self.single = false;
         let (seq, len) = match next? {
             Next::Hole(from, to) => (from, stream.segment(from).min(to - from)),
-            Next::Single | Next::InLine => (self.nxt, stream.segment(self.nxt)),
+            Next::Single | Next::InSequence => (self.nxt, stream.segment(self.nxt)),
         };
-        let again = seq < self.max;
+        let is_retransmission = seq < self.max;
         match next? {
-            Next::Single if !again => self.limited += len as u32,
+            Next::Single if !is_retransmission => self.limited += len as u32,
             Next::Hole(..) => self.repaired = seq + len,
-            Next::Single | Next::InLine => {}
+            Next::Single | Next::InSequence => {}
         }
         self.pipe += 1;
         self.nxt = self.nxt.max(seq + len);
         self.max = self.max.max(self.nxt);
-        Some(Sending { seq, len, again })
+        Some(Transmission { seq, len, is_retransmission })
     }
 
     fn una(&self) -> u64 {
@@ -143,22 +142,22 @@ impl LossRecovery for CountedPipe {
 }
 
 impl CountedPipe {
-    /// New data is acknowledged, and no recovery goes on after it.
-    fn advance(&mut self, ack: u64, what: AckKind) -> AckOutcome {
+    /// Processes an acknowledgement of new data outside or at the end of a recovery.
+    fn advance(&mut self, ack: u64, kind: AckKind) -> AckOutcome {
         self.forget();
         self.ignores_duplicates = false;
-        self.move_to(ack, what)
+        self.move_to(ack, kind)
     }
 
-    fn move_to(&mut self, ack: u64, what: AckKind) -> AckOutcome {
+    fn move_to(&mut self, ack: u64, kind: AckKind) -> AckOutcome {
         let acked = ack - self.una;
         self.una = ack;
         self.nxt = self.nxt.max(ack);
         self.limited = 0;
-        AckOutcome { acked, delivered: acked, what, ..AckOutcome::NONE }
+        AckOutcome { acked, delivered: acked, kind, ..AckOutcome::NONE }
     }
 
-    /// Forgets what duplicates and SACK reported, and what they asked for.
+    /// Clears the scoreboard, the duplicates and the transmissions that they requested.
     fn forget(&mut self) {
         self.sacked.clear();
         self.repaired = 0;
@@ -178,20 +177,20 @@ impl CountedPipe {
         if received.ack > self.una {
             let outcome = self.move_to(received.ack, AckKind::Partial);
             self.sacked.trim(self.una);
-            self.note(received);
-            // Both the segment that was lost and the one sent in its place have left the network.
+            self.record_sacks(received);
+            // Both the lost segment and its retransmission have left the network.
             self.pipe -= 2;
             self.waits = false;
             return outcome;
         }
-        let is_new = self.note(received);
+        let is_new = self.record_sacks(received);
         if !is_new && !received.bare {
             return AckOutcome::NONE;
         }
         self.dupacks += u32::from(is_new);
         self.pipe -= 1;
         self.waits = false;
-        AckOutcome { what: AckKind::Duplicate, ..AckOutcome::NONE }
+        AckOutcome { kind: AckKind::Duplicate, ..AckOutcome::NONE }
     }
 
     fn on_duplicate(&mut self, config: &Config) -> AckKind {
@@ -219,8 +218,8 @@ impl CountedPipe {
         AckKind::Loss
     }
 
-    /// Takes in blocks of SACK, except of what came twice; `true` if they tell of anything new.
-    fn note(&mut self, received: &ReceivedAck) -> bool {
+    /// Records SACK blocks, except those of duplicate data. Returns whether they report new data.
+    fn record_sacks(&mut self, received: &ReceivedAck) -> bool {
         let mut is_new = false;
         for (from, to) in received.sacks.ranges(received.ack) {
             is_new |= from > self.una && self.sacked.add(from, to.min(self.max));
@@ -234,7 +233,7 @@ impl CountedPipe {
         if self.single && self.nxt < up_to((congestion + u64::from(self.dupacks)).min(receiver)) {
             return Some(Next::Single);
         }
-        // A fraction of a segment must not stop the sender for good.
+        // A window below one segment must not block the sender forever.
         let window = congestion.max(1).min(receiver);
         let open = match self.in_recovery {
             true => !self.waits && self.pipe < congestion as i64,
@@ -247,7 +246,7 @@ impl CountedPipe {
             return (self.recover > 0 && from < up_to(receiver)).then_some(Next::Hole(from, to));
         }
         let bound = if self.in_recovery { receiver } else { window };
-        (self.nxt < up_to(bound)).then_some(Next::InLine)
+        (self.nxt < up_to(bound)).then_some(Next::InSequence)
     }
 }
 

@@ -1,53 +1,52 @@
 //! Loss recovery that counts duplicate acknowledgements: Tahoe, Reno and NewReno, without SACK.
 //!
-//! V. Jacobson, "Congestion Avoidance and Control", SIGCOMM 1988, with the fast retransmit of
-//! 4.3BSD-Tahoe; M. Allman, V. Paxson, E. Blanton, "TCP Congestion Control", RFC 5681, 2009, section 3.2
-//! (fast retransmit, fast recovery); T. Henderson, S. Floyd, A. Gurtov, Y. Nishida, "The NewReno
-//! Modification to TCP's Fast Recovery Algorithm", RFC 6582, 2012; M. Allman, H. Balakrishnan, S. Floyd,
-//! RFC 3042, 2001 (limited transmit). After a time-out everything from the oldest hole on is sent again,
-//! except what acknowledgements skip (go-back-N); Tahoe's fast retransmit does the same. NewReno counts
-//! the duplicates of a whole recovery together.
+//! V. Jacobson, "Congestion Avoidance and Control", SIGCOMM 1988, with the fast retransmit of 4.3BSD-Tahoe; M. Allman,
+//! V. Paxson, E. Blanton, "TCP Congestion Control", RFC 5681, 2009, section 3.2 (fast retransmit, fast recovery); T.
+//! Henderson, S. Floyd, A. Gurtov, Y. Nishida, "The NewReno Modification to TCP's Fast Recovery Algorithm", RFC 6582,
+//! 2012; M. Allman, H. Balakrishnan, S. Floyd, RFC 3042, 2001 (limited transmit). After a timeout, all data from the
+//! oldest hole on is retransmitted, except the data that acknowledgements skip (go-back-N); Tahoe's fast retransmit
+//! does the same. NewReno counts the duplicates of a complete recovery together.
 //!
-//! Ours, where the sources are silent: the window counts whole segments; a partial acknowledgement of
-//! less than a full segment leaves it alone. As in ns-2, a time-out of Tahoe does not forget the
-//! duplicates before it, and `max_burst` binds NewReno with every duplicate from the third on,
-//! except those whose segments `send_overhead` delays.
+//! aqmlab's choices where the sources are silent: the window counts whole segments; a partial acknowledgement of less
+//! than a full segment leaves the window unchanged. As in ns-2, a timeout of Tahoe keeps the number of duplicates
+//! before it, and `max_burst` limits NewReno's transmissions on every duplicate from the third on, except segments that
+//! `send_overhead` delays.
 
 use super::{
-    AckKind, AckOutcome, AnyRecovery, LossRecovery, ReceivedAck, Sending, Stream, TimerContext, Windows,
+    AckKind, AckOutcome, AnyRecovery, LossRecovery, ReceivedAck, Stream, TimerContext, Transmission, Windows,
 };
 use crate::config::Config;
 use crate::config::recovery::{FastRetransmitGuard, Inflation, LimitedTransmit, RecoveryKind};
 
 pub(super) const HAS_SACK: bool = false;
 
-/// The recovery of `tahoe`, `reno` and `newreno`.
+/// Creates the recovery of `tahoe`, `reno` and `newreno`.
 pub(super) fn new(_config: &Config) -> AnyRecovery {
     AnyRecovery::Counting(Counting::default())
 }
 
-/// What Tahoe, Reno and NewReno know of what was sent.
+/// State of Tahoe, Reno and NewReno.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Counting {
     /// Everything below is acknowledged (`SND.UNA`).
     una: u64,
-    /// The next byte in line; falls back to `una` at a time-out (`SND.NXT`).
+    /// Next byte in sequence; a timeout resets it to `una` (`SND.NXT`).
     nxt: u64,
     /// Everything below has been sent.
     max: u64,
-    /// What had been sent when the last loss was noticed (`recover`).
+    /// End of the data sent when the last loss was detected (`recover`).
     recover: u64,
-    /// Transmissions may go up to here.
+    /// Limit of transmissions.
     limit: u64,
     dupacks: u32,
-    /// Segments by which duplicate acknowledgements inflate the window, or did until new data was acknowledged.
+    /// Segments by which duplicate acknowledgements inflate the window; kept after an acknowledgement of new data.
     inflation: u32,
-    /// Segments by which partial acknowledgements took the window below that of the congestion control.
+    /// Segments by which partial acknowledgements have lowered the window below the congestion control's.
     deflation: u32,
     /// Bytes sent by limited transmit since the last new acknowledgement.
     limited: u32,
-    /// How far beyond `una` a duplicate lets transmissions go: below the threshold beside the window,
-    /// from there on at most.
+    /// Distance from `una` up to which a duplicate permits transmissions: below the threshold in addition to the
+    /// window, from the threshold on as a maximum.
     release: u32,
     in_recovery: bool,
     retransmit: bool,
@@ -65,7 +64,7 @@ impl LossRecovery for Counting {
         if received.ack != self.una || self.max == self.una || !received.bare {
             return AckOutcome::NONE;
         }
-        AckOutcome { what: self.on_duplicate(config), ..AckOutcome::NONE }
+        AckOutcome { kind: self.on_duplicate(config), ..AckOutcome::NONE }
     }
 
     fn on_timeout(&mut self, _at: TimerContext<'_>, config: &Config) {
@@ -85,7 +84,7 @@ impl LossRecovery for Counting {
     #[inline]
     fn set_windows(&mut self, windows: Windows, config: &Config) {
         let Windows { congestion, receiver, mss } = windows;
-        // A fraction of a segment must not stop the sender for good.
+        // A window below one segment must not block the sender forever.
         let window = congestion.max(1).min(receiver) * mss;
         self.limit =
             self.una + if self.dupacks == 0 { window } else { self.inflated(windows, window, config) };
@@ -101,23 +100,23 @@ impl LossRecovery for Counting {
     }
 
     #[inline]
-    fn next(&mut self, stream: Stream, _at: TimerContext<'_>) -> Option<Sending> {
+    fn next(&mut self, stream: Stream, _at: TimerContext<'_>) -> Option<Transmission> {
         if self.retransmit {
             self.retransmit = false;
             let len = stream.segment(self.una).min(self.max - self.una);
-            return Some(Sending { seq: self.una, len, again: true });
+            return Some(Transmission { seq: self.una, len, is_retransmission: true });
         }
         if self.nxt >= self.limit || self.nxt >= stream.limit() {
             return None;
         }
         let (seq, len) = (self.nxt, stream.segment(self.nxt));
-        let again = seq < self.max;
+        let is_retransmission = seq < self.max;
         self.nxt += len;
-        if !again && self.dupacks > 0 && !self.in_recovery {
+        if !is_retransmission && self.dupacks > 0 && !self.in_recovery {
             self.limited += len as u32;
         }
         self.max = self.max.max(self.nxt);
-        Some(Sending { seq, len, again })
+        Some(Transmission { seq, len, is_retransmission })
     }
 
     #[inline]
@@ -153,13 +152,13 @@ impl LossRecovery for Counting {
 }
 
 impl Counting {
-    /// Whether the windows allow another segment, if there is one to send.
+    /// Whether the windows permit another segment, if there is data to send.
     #[inline]
     pub fn may_send(&self) -> bool {
         self.retransmit || self.nxt < self.limit
     }
 
-    /// Takes in an acknowledgement of new data where there were no duplicates; none if it is another.
+    /// Processes an acknowledgement of new data without preceding duplicates; `None` for any other.
     #[inline(always)]
     pub fn on_expected_ack(&mut self, ack: u64) -> Option<AckOutcome> {
         let expected = self.dupacks == 0 && ack > self.una && ack <= self.max;
@@ -167,14 +166,14 @@ impl Counting {
     }
 
     #[inline(always)]
-    fn advance(&mut self, ack: u64, what: AckKind) -> AckOutcome {
+    fn advance(&mut self, ack: u64, kind: AckKind) -> AckOutcome {
         let acked = ack - self.una;
         self.una = ack;
         self.nxt = self.nxt.max(ack);
-        AckOutcome { acked, delivered: acked, what, ..AckOutcome::NONE }
+        AckOutcome { acked, delivered: acked, kind, ..AckOutcome::NONE }
     }
 
-    /// New data is acknowledged after duplicates.
+    /// Processes an acknowledgement of new data after duplicates.
     fn repair(&mut self, ack: u64, config: &Config) -> AckOutcome {
         self.limited = 0;
         if self.in_recovery && config.recovery.kind == RecoveryKind::NewReno && ack < self.recover {
@@ -184,7 +183,7 @@ impl Counting {
             self.throttle(config);
             return outcome;
         }
-        let what = match self.in_recovery {
+        let kind = match self.in_recovery {
             true => AckKind::Exit,
             false if self.inflation > 0 => AckKind::Opened,
             false => AckKind::Advance,
@@ -196,7 +195,7 @@ impl Counting {
         self.deflation = 0;
         self.in_recovery = false;
         self.retransmit = false;
-        self.advance(ack, what)
+        self.advance(ack, kind)
     }
 
     fn on_duplicate(&mut self, config: &Config) -> AckKind {
@@ -213,11 +212,11 @@ impl Counting {
             self.release = if may { self.within(1, config) } else { 0 };
             return AckKind::Duplicate;
         }
-        let mut what = AckKind::Duplicate;
+        let mut kind = AckKind::Duplicate;
         if self.dupacks == config.recovery.dupthresh
             && config.recovery.fast_retransmit_guard.allows(self.una, self.recover)
         {
-            what = AckKind::Loss;
+            kind = AckKind::Loss;
             self.recover = self.max;
             if config.recovery.kind == RecoveryKind::Tahoe {
                 self.nxt = self.una;
@@ -228,7 +227,7 @@ impl Counting {
             }
             if config.recovery.inflation == Inflation::InWindow {
                 self.release = self.within(0, config);
-                return what;
+                return kind;
             }
         } else if self.in_recovery
             || (config.recovery.inflation == Inflation::InWindow && self.dupacks > config.recovery.dupthresh)
@@ -236,11 +235,11 @@ impl Counting {
             self.inflation += 1;
         }
         self.throttle(config);
-        what
+        kind
     }
 
-    /// A partial acknowledgement of `acked` segments takes them out of the window and adds one back:
-    /// first from what duplicates added to it.
+    /// Removes the `acked` segments of a partial acknowledgement from the window and adds one segment, beginning with
+    /// the inflation.
     fn deflate(&mut self, acked: u32) {
         if acked == 0 {
             return;
@@ -253,7 +252,7 @@ impl Counting {
         }
     }
 
-    /// Sets how much this acknowledgement releases.
+    /// Limits the transmissions that this acknowledgement permits.
     fn throttle(&mut self, config: &Config) {
         let bound =
             config.recovery.kind == RecoveryKind::NewReno && config.connection.send_overhead.is_zero();
@@ -263,13 +262,13 @@ impl Counting {
         };
     }
 
-    /// Where `segments` more segments would end, beyond `una`.
+    /// Returns the end of `segments` more segments, relative to `una`.
     fn within(&self, segments: u64, config: &Config) -> u32 {
         let end = self.nxt - self.una + segments.saturating_mul(config.connection.mss.bytes());
         u32::try_from(end).unwrap_or(u32::MAX)
     }
 
-    /// What may be outstanding after duplicates.
+    /// Returns the limit of unacknowledged data after duplicates.
     fn inflated(&self, windows: Windows, window: u64, config: &Config) -> u64 {
         let Windows { congestion, receiver, mss } = windows;
         let release = u64::from(self.release);
@@ -282,8 +281,8 @@ impl Counting {
 }
 
 impl FastRetransmitGuard {
-    /// Whether duplicates of `una` may start a fast retransmit; `recover` is what had been sent at the
-    /// last loss.
+    /// Whether duplicates of `una` may trigger a fast retransmit; `recover` is the end of the data sent at the last
+    /// loss.
     pub(super) fn allows(self, una: u64, recover: u64) -> bool {
         match self {
             Self::None => true,

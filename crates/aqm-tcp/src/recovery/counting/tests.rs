@@ -1,4 +1,4 @@
-//! Recovery without SACK, driven by hand.
+//! Recovery without SACK, with manual events.
 
 use aqm_net::{Instant, Size};
 
@@ -11,7 +11,7 @@ const WINDOWS: Windows = Windows { congestion: 10, receiver: 100, mss: 1 };
 const ONE: Windows = Windows { congestion: 1, ..WINDOWS };
 const ENDLESS: Stream = Stream { end: u64::MAX / 2, fin: false, mss: 1 };
 
-/// A recovery with segments of one byte, what it runs on, and the windows it is told.
+/// A recovery with segments of one byte, and its context.
 struct Bench {
     recovery: Counting,
     tcp: CheckedConfig,
@@ -25,14 +25,14 @@ impl Bench {
         Self { recovery: Counting::default(), tcp, estimator }
     }
 
-    /// With a window of ten sent.
+    /// Creates a bench with a window of ten sent.
     fn filled(config: Config) -> Self {
         let mut bench = Self::new(config);
         assert_eq!(bench.send(WINDOWS), (0..10).collect::<Vec<u64>>());
         bench
     }
 
-    fn take_in(&mut self, ack: u64, bare: bool) -> AckOutcome {
+    fn receive(&mut self, ack: u64, bare: bool) -> AckOutcome {
         let at =
             TimerContext { now: Instant::START, estimator: &self.estimator, config: &self.tcp.config.rto };
         self.recovery.on_ack(
@@ -43,14 +43,14 @@ impl Bench {
     }
 
     fn ack(&mut self, ack: u64) -> AckKind {
-        self.take_in(ack, true).what
+        self.receive(ack, true).kind
     }
 
     fn duplicates(&mut self, count: usize) -> Vec<AckKind> {
         (0..count).map(|_| self.ack(self.recovery.una())).collect()
     }
 
-    /// Sends all it may; returns what.
+    /// Sends all permitted segments. Returns their numbers.
     fn send(&mut self, windows: Windows) -> Vec<u64> {
         self.recovery.set_windows(windows, &self.tcp.config);
         let at =
@@ -78,20 +78,20 @@ fn config(kind: RecoveryKind) -> Config {
 #[test]
 fn acknowledgements_of_the_past_and_of_the_unsent_are_stale() {
     let mut bench = Bench::filled(Config::default());
-    assert_eq!(bench.take_in(11, true), AckOutcome::NONE);
+    assert_eq!(bench.receive(11, true), AckOutcome::NONE);
     assert_eq!(
-        bench.take_in(10, true),
-        AckOutcome { acked: 10, delivered: 10, what: AckKind::Advance, ..AckOutcome::NONE }
+        bench.receive(10, true),
+        AckOutcome { acked: 10, delivered: 10, kind: AckKind::Advance, ..AckOutcome::NONE }
     );
-    assert_eq!(bench.take_in(9, true), AckOutcome::NONE);
-    assert_eq!(bench.take_in(10, true), AckOutcome::NONE, "nothing is outstanding");
+    assert_eq!(bench.receive(9, true), AckOutcome::NONE);
+    assert_eq!(bench.receive(10, true), AckOutcome::NONE, "nothing is outstanding");
 }
 
 #[test]
-fn what_carries_data_is_no_duplicate() {
+fn a_segment_with_data_is_not_a_duplicate() {
     let mut bench = Bench::filled(Config::default());
     for _ in 0..5 {
-        assert_eq!(bench.take_in(0, false), AckOutcome::NONE);
+        assert_eq!(bench.receive(0, false), AckOutcome::NONE);
     }
     assert_eq!(bench.recovery.dupacks(), 0);
 }
@@ -103,13 +103,13 @@ fn only_the_duplicate_at_the_threshold_shows_a_loss() {
             let config = with(config(recovery), |config| config.recovery.fast_retransmit_guard = guard);
             let outcome = Bench::filled(config).duplicates(9);
             assert_eq!(outcome[2], AckKind::Loss);
-            assert_eq!(outcome.iter().filter(|&&what| what == AckKind::Loss).count(), 1);
+            assert_eq!(outcome.iter().filter(|&&kind| kind == AckKind::Loss).count(), 1);
         }
     }
 }
 
 #[test]
-fn the_guard_decides_whether_duplicates_after_a_time_out_show_a_loss() {
+fn the_guard_decides_whether_duplicates_after_a_timeout_show_a_loss() {
     use FastRetransmitGuard::{AfterTimeout, None, Recover, RecoverOrFirst};
     for (guard, at_first, later) in [
         (None, true, true),
@@ -154,8 +154,8 @@ fn limited_transmit_sends_one_segment_a_duplicate() {
         bench.duplicates(1);
         assert_eq!(bench.recovery.is_urgent(&bench.tcp.config), !fresh.is_empty());
         assert_eq!(bench.send(WINDOWS), fresh);
-        assert_eq!(bench.send(WINDOWS), [0u64; 0], "and no more when it is asked again");
-        assert_eq!(bench.recovery.flight(), 10, "what it sends is not part of the flight size");
+        assert_eq!(bench.send(WINDOWS), [0u64; 0], "no further segment on a second call");
+        assert_eq!(bench.recovery.flight(), 10, "limited transmit is not part of the flight size");
         bench.time_out();
         assert_eq!(bench.send(ONE), [0]);
         bench.duplicates(1);
@@ -164,7 +164,7 @@ fn limited_transmit_sends_one_segment_a_duplicate() {
 }
 
 #[test]
-fn a_time_out_takes_back_a_retransmission_that_was_not_sent() {
+fn a_timeout_cancels_an_unsent_retransmission() {
     let mut bench = Bench::filled(Config::default());
     bench.duplicates(3);
     bench.time_out();
@@ -184,22 +184,22 @@ fn reno_ends_fast_recovery_with_the_next_new_acknowledgement() {
 }
 
 #[test]
-fn duplicates_open_the_window_itself_if_they_are_told_to_after_a_time_out_too() {
+fn duplicates_open_the_window_itself_with_in_window_inflation_also_after_a_timeout() {
     let tcp = with(config(RecoveryKind::Reno), |config| config.recovery.inflation = Inflation::InWindow);
     let mut bench = Bench::filled(tcp);
     assert_eq!(bench.duplicates(3)[2], AckKind::Loss);
-    assert_eq!(bench.send(Windows { congestion: 9, ..WINDOWS }), [0], "only what is missing");
+    assert_eq!(bench.send(Windows { congestion: 9, ..WINDOWS }), [0], "only the missing segment");
     bench.duplicates(1);
     assert_eq!(bench.send(Windows { congestion: 9, ..WINDOWS }), [10, 11, 12]);
     assert_eq!((bench.recovery.inflation(), bench.ack(4)), (4.0, AckKind::Exit));
     bench.time_out();
     assert_eq!((bench.recovery.inflation(), bench.send(ONE)), (0.0, vec![4]));
     bench.duplicates(3);
-    assert_eq!((bench.recovery.inflation(), bench.send(ONE)), (0.0, vec![]), "the guard holds");
+    assert_eq!((bench.recovery.inflation(), bench.send(ONE)), (0.0, vec![]), "the guard prevents a recovery");
     bench.duplicates(2);
     assert_eq!((bench.recovery.inflation(), bench.send(ONE)), (2.0, vec![5, 6]));
     assert_eq!((bench.ack(7), bench.recovery.inflation()), (AckKind::Opened, 2.0));
-    assert_eq!(bench.send(ONE), [7], "what stays of it is the window's");
+    assert_eq!(bench.send(ONE), [7], "the rest of the inflation is part of the window");
     bench.duplicates(1);
     assert_eq!((bench.recovery.inflation(), bench.ack(8)), (0.0, AckKind::Advance));
 }
@@ -209,7 +209,7 @@ fn tahoe_starts_again_from_the_hole() {
     let mut bench = Bench::filled(config(RecoveryKind::Tahoe));
     bench.ack(2);
     bench.duplicates(3);
-    assert!(!bench.recovery.is_urgent(&bench.tcp.config), "the window of one allows it");
+    assert!(!bench.recovery.is_urgent(&bench.tcp.config), "the window of one permits it");
     assert_eq!(bench.send(ONE), [2]);
     assert_eq!(bench.duplicates(5), [AckKind::Duplicate; 5]);
     assert_eq!(bench.send(ONE), [0u64; 0], "further duplicates do not inflate the window");
@@ -218,7 +218,7 @@ fn tahoe_starts_again_from_the_hole() {
 }
 
 #[test]
-fn newreno_mends_a_hole_with_every_partial_acknowledgement() {
+fn newreno_repairs_a_hole_with_every_partial_acknowledgement() {
     let mut bench = Bench::filled(config(RecoveryKind::NewReno));
     bench.duplicates(3);
     let half = Windows { congestion: 5, ..WINDOWS };
@@ -227,11 +227,11 @@ fn newreno_mends_a_hole_with_every_partial_acknowledgement() {
     assert_eq!(bench.send(half), [10, 11, 12], "the window of 5 is inflated by 8");
     assert_eq!((bench.ack(4), bench.recovery.deflation()), (AckKind::Partial, 0));
     assert!(bench.recovery.is_urgent(&bench.tcp.config));
-    assert_eq!(bench.send(half), [4, 13], "3 less: 4 to 13 are outstanding");
+    assert_eq!(bench.send(half), [4, 13], "minus 3: 4 to 13 are outstanding");
     assert_eq!((bench.ack(9), bench.recovery.deflation()), (AckKind::Partial, 0), "the inflation was 5");
-    assert_eq!(bench.send(half), [9, 14], "it is 1 now");
+    assert_eq!(bench.send(half), [9, 14], "the inflation is 1 now");
     assert_eq!(bench.duplicates(1), [AckKind::Duplicate]);
-    assert_eq!(bench.recovery.dupacks(), 9, "duplicates count on");
+    assert_eq!(bench.recovery.dupacks(), 9, "the count of duplicates continues");
     assert_eq!(bench.send(half), [15]);
     assert_eq!(bench.ack(10), AckKind::Exit);
     assert_eq!((bench.recovery.dupacks(), bench.recovery.deflation()), (0, 0));
@@ -265,7 +265,7 @@ fn in_newreno_s_recovery_an_acknowledgement_may_release_a_bounded_burst() {
         bench.duplicates(1);
         let wide = Windows { congestion: 13, ..WINDOWS };
         let sent = bench.send(wide).len() + bench.send(wide).len();
-        assert_eq!(sent, expected, "asking again releases no more");
+        assert_eq!(sent, expected, "a second call releases no more");
     }
 }
 
@@ -276,11 +276,11 @@ fn a_retransmission_ends_where_transmissions_did() {
     let (long, mut recovery) = (Windows { mss: 10, ..WINDOWS }, bench.recovery.clone());
     recovery.set_windows(long, &bench.tcp.config);
     let short = Stream { end: 4, fin: false, mss: 10 };
-    assert_eq!(recovery.next(short, at), Some(Sending { seq: 0, len: 4, again: false }));
+    assert_eq!(recovery.next(short, at), Some(Transmission { seq: 0, len: 4, is_retransmission: false }));
     assert!(!recovery.has_next(short) && recovery.has_next(Stream { fin: true, ..short }));
     bench.recovery = recovery;
     bench.duplicates(3);
     let at = TimerContext { now: Instant::START, estimator: &bench.estimator, config: &bench.tcp.config.rto };
     let more = Stream { end: 40, fin: true, mss: 10 };
-    assert_eq!(bench.recovery.next(more, at), Some(Sending { seq: 0, len: 4, again: true }));
+    assert_eq!(bench.recovery.next(more, at), Some(Transmission { seq: 0, len: 4, is_retransmission: true }));
 }

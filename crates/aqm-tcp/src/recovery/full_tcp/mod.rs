@@ -1,30 +1,32 @@
 //! Loss recovery with SACK of ns-2's two-way TCP: `Agent/TCP/FullTcp/Sack`.
 //!
 //! `tcp-full.cc` (`SackFullTcpAgent`), `tcp-full.h` and `rq.cc` of ns-2.35 with ns-2's defaults. Every acknowledgement
-//! that brings no data and no progress is a duplicate, whatever SACK tells. The third begins a recovery in which
-//! `pipe`, in bytes, says how much may leave; it begins as what is neither acknowledged nor SACKed. Holes below
-//! the highest SACKed byte are filled in order and once, also without a recovery while data is not acknowledged
-//! that had been sent before the last reduction: by a mark, a loss or a time-out. A time-out forgets what SACK
-//! reported, but neither `pipe` nor up to where holes were filled (so `sacks_at_timeout` has no say); three
-//! duplicates behind it send nothing, but close the window to growth until all before it is acknowledged.
+//! without data and without progress is a duplicate, independent of its SACK blocks. The third duplicate begins a
+//! recovery in which `pipe`, in bytes, limits transmission; its initial value is the data that is neither acknowledged
+//! nor SACKed. Holes below the highest SACKed byte are filled in order and once. This also happens outside of a
+//! recovery, while data sent before the last reduction (by a mark, a loss or a timeout) is unacknowledged. A timeout
+//! clears the SACK scoreboard, but neither `pipe` nor the position up to which holes were filled (so `sack.at_timeout`
+//! has no effect). Three duplicates after a timeout trigger no transmission, but the window does not grow until all
+//! data sent before is acknowledged.
 //!
-//! Ours, where the source is silent or odd: an acknowledgement that is due never pushes data into the network; holes
-//! are not looked for below what is acknowledged, which ns-2 may do after a window that the receiver's bounded.
+//! aqmlab's choices where the source is silent or irregular: a pending acknowledgement never triggers the transmission
+//! of data; holes are not searched below the acknowledged data, which ns-2 may do after the receiver's window was the
+//! limit.
 
 use super::sacked::SackedRanges;
-use super::{AckKind, AckOutcome, LossRecovery, ReceivedAck, Sending, Stream, TimerContext, Windows};
+use super::{AckKind, AckOutcome, LossRecovery, ReceivedAck, Stream, TimerContext, Transmission, Windows};
 use crate::config::Config;
 
-/// What the sender knows with `pipe = "ns-2-full"`.
+/// Sender's state with `pipe = "ns-2-full"`.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct FullTcp {
     /// Everything below is acknowledged (`highest_ack_`).
     una: u64,
-    /// The next byte in line; falls back to `una` at a time-out (`t_seqno_`).
+    /// Next byte in sequence; a timeout resets it to `una` (`t_seqno_`).
     nxt: u64,
     /// Everything below has been sent (`maxseq_`).
     max: u64,
-    /// What had been sent at the last reduction; 0 before the first (`recover_`).
+    /// End of the data sent at the last reduction; 0 before the first (`recover_`).
     recover: u64,
     sacked: SackedRanges,
     /// Holes below have been filled (`h_seqno_`).
@@ -33,17 +35,17 @@ pub(crate) struct FullTcp {
     pipe: i64,
     windows: Windows,
     dupacks: u32,
-    /// Whether acknowledgements take something out of `pipe` (`fastrecov_`).
+    /// Whether acknowledgements reduce `pipe` (`fastrecov_`).
     in_recovery: bool,
-    /// Whether `pipe` says how much may leave, and not the window (`pipectrl_`).
+    /// Whether `pipe` limits transmission instead of the window (`pipectrl_`).
     controls_pipe: bool,
-    /// Whether a mark was the last to reduce the window (`last_cwnd_action_`).
+    /// Whether the last reduction of the window was caused by a mark (`last_cwnd_action_`).
     marked: bool,
-    /// The first segment is to be sent again.
+    /// Whether the first segment must be retransmitted.
     retransmit: bool,
-    /// A time-out lets one segment leave, whatever `pipe` says.
+    /// Whether a timeout permits one segment regardless of `pipe`.
     forced: bool,
-    /// Nothing leaves before the next acknowledgement.
+    /// Whether transmission waits for the next acknowledgement.
     waits: bool,
 }
 
@@ -74,11 +76,11 @@ impl LossRecovery for FullTcp {
         }
         self.dupacks += 1;
         let reached = self.dupacks == config.recovery.dupthresh;
-        let what = if reached { self.on_threshold() } else { AckKind::Duplicate };
-        AckOutcome { what, ..AckOutcome::NONE }
+        let kind = if reached { self.on_threshold() } else { AckKind::Duplicate };
+        AckOutcome { kind, ..AckOutcome::NONE }
     }
 
-    /// `SackFullTcpAgent::timeout_action`, and `timeout`, which sends a segment by force.
+    /// `SackFullTcpAgent::timeout_action`, and `timeout`, which always sends a segment.
     fn on_timeout(&mut self, _at: TimerContext<'_>, _config: &Config) {
         self.sacked.clear();
         self.nxt = self.una;
@@ -90,8 +92,8 @@ impl LossRecovery for FullTcp {
         self.waits = false;
     }
 
-    /// `TcpAgent::ecn` sets `recover_` as a loss does.
-    fn on_mark(&mut self, _delivered: u64, _falls: bool) {
+    /// `TcpAgent::ecn` sets `recover_` like a loss.
+    fn on_mark(&mut self, _delivered: u64, _gradual: bool) {
         self.recover = self.max;
         self.marked = true;
     }
@@ -101,34 +103,34 @@ impl LossRecovery for FullTcp {
     }
 
     fn has_next(&self, stream: Stream) -> bool {
-        self.retransmit || self.allows(self.next_in_turn(), stream)
+        self.retransmit || self.allows(self.next_seq(), stream)
     }
 
     fn is_urgent(&self, _config: &Config) -> bool {
         self.retransmit || self.forced
     }
 
-    /// `send_much`, `foutput` and `sent`; a segment that `dupack_action` sends is not counted in `pipe`.
-    fn next(&mut self, stream: Stream, _at: TimerContext<'_>) -> Option<Sending> {
+    /// `send_much`, `foutput` and `sent`; a segment sent by `dupack_action` is not counted in `pipe`.
+    fn next(&mut self, stream: Stream, _at: TimerContext<'_>) -> Option<Transmission> {
         let retransmit = std::mem::take(&mut self.retransmit);
-        let seq = if retransmit { self.una } else { self.next_in_turn() };
+        let seq = if retransmit { self.una } else { self.next_seq() };
         if !retransmit && !self.allows(seq, stream) {
             return None;
         }
         let len = stream.segment(seq);
-        let (again, end) = (seq < self.max, seq + len);
+        let (is_retransmission, end) = (seq < self.max, seq + len);
         if retransmit {
             self.filled = end;
         } else {
             self.forced = false;
             self.pipe += len as i64;
-            // What is in line fills holes, too, if it is where these are looked for.
+            // The next segment in sequence also fills a hole if it is at the position of the search.
             let fills = seq != self.nxt || seq == self.filled;
             self.filled = if fills { self.filled.max(end) } else { self.filled };
             self.nxt = if seq == self.nxt { end } else { self.nxt };
         }
         self.max = self.max.max(end);
-        Some(Sending { seq, len, again })
+        Some(Transmission { seq, len, is_retransmission })
     }
 
     fn una(&self) -> u64 {
@@ -153,36 +155,36 @@ impl LossRecovery for FullTcp {
 }
 
 impl FullTcp {
-    /// New data is acknowledged (`newack`, `pack`, `pack_action` and `ack_action`).
+    /// Processes an acknowledgement of new data (`newack`, `pack`, `pack_action` and `ack_action`).
     fn advance(&mut self, ack: u64, mss: i64) -> AckOutcome {
         let acked = ack - self.una;
         self.una = ack;
         self.nxt = self.nxt.max(ack);
         self.filled = self.filled.max(ack);
         self.sacked.trim(ack);
-        let what = match self.in_recovery {
+        let kind = match self.in_recovery {
             true if ack < self.recover => AckKind::Partial,
             true => AckKind::Exit,
             false => AckKind::Advance,
         };
-        if what == AckKind::Partial {
-            // Both the segment that was lost and the one sent in its place have left the network.
+        if kind == AckKind::Partial {
+            // Both the lost segment and its retransmission have left the network.
             self.pipe -= mss;
         } else {
             self.in_recovery = false;
             self.controls_pipe = false;
             self.dupacks = 0;
         }
-        AckOutcome { acked, delivered: acked, what, ..AckOutcome::NONE }
+        AckOutcome { acked, delivered: acked, kind, ..AckOutcome::NONE }
     }
 
-    /// There are as many duplicates as mean a loss (`dupack_action`).
+    /// Processes the duplicate that reaches the threshold (`dupack_action`).
     fn on_threshold(&mut self) -> AckKind {
         self.in_recovery = true;
         self.pipe = (self.max - self.una) as i64 - self.sacked.bytes() as i64;
         let recovered = self.una > self.recover || self.recover == 0;
         if !recovered && !self.marked {
-            // The window was reduced for it already (`bug_fix_`).
+            // The window was already reduced for this loss (`bug_fix_`).
             self.waits = true;
             return AckKind::Duplicate;
         }
@@ -190,22 +192,22 @@ impl FullTcp {
         self.recover = self.max;
         self.controls_pipe = true;
         self.retransmit = true;
-        if recovered { AckKind::Loss } else { AckKind::LossBehindMark }
+        if recovered { AckKind::Loss } else { AckKind::LossAfterMark }
     }
 
-    /// What goes next if anything may (`nxt_tseq`).
-    fn next_in_turn(&self) -> u64 {
+    /// Returns the next sequence number to send, if the windows permit it (`nxt_tseq`).
+    fn next_seq(&self) -> u64 {
         let hole = if self.una < self.recover { self.sacked.hole(self.filled) } else { None };
         hole.map_or(self.nxt, |hole| hole.0)
     }
 
-    /// Whether a segment may leave that begins at `seq` (`send_allowed`).
+    /// Whether the segment that begins at `seq` may be sent (`send_allowed`).
     fn allows(&self, seq: u64, stream: Stream) -> bool {
         let Windows { congestion, receiver, mss } = self.windows;
         if self.waits || seq >= stream.limit() {
             return false;
         }
-        // A fraction of a segment must not stop the sender for good.
+        // A window below one segment must not block the sender forever.
         let window = congestion.max(1);
         if self.controls_pipe {
             let room = seq < self.una + receiver * mss && self.pipe < (window * mss) as i64;

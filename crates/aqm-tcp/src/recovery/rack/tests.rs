@@ -1,4 +1,4 @@
-//! RACK's decisions, segment by segment.
+//! RACK's decisions compared with a segment-by-segment computation.
 
 use proptest::prelude::*;
 
@@ -12,7 +12,7 @@ proptest! {
     })]
 
     #[test]
-    fn what_is_overtaken_is_lost_once_it_is_due_and_the_timer_waits_for_the_last(
+    fn an_overtaken_segment_is_lost_when_due_and_the_timer_waits_for_the_last(
         steps in proptest::collection::vec((0..4u8, 0..40u64, 0..30u64), 1..120),
         recovering: bool,
     ) {
@@ -20,7 +20,7 @@ proptest! {
         let config = Rto::default();
         let (estimator, mut now) = (Estimator::new(&config), Instant::from_nanos(1000));
         let (mut sent, mut rack) = (Sent::new(1), Rack::default());
-        for (step, which, passed) in steps {
+        for (step, offset, passed) in steps {
             now += Span::from_nanos(if passed < 10 { 0 } else { passed });
             let at = TimerContext { now, estimator: &estimator, config: &config };
             let mut arrival = Arrival::new(rack.credible(at));
@@ -33,23 +33,23 @@ proptest! {
                     }
                 }
                 2 => {
-                    let from = sent.una() + 1 + which;
+                    let from = sent.una() + 1 + offset;
                     sent.sack(from, from + 1, &mut arrival);
                 }
                 _ => {
-                    if which < 10 && sent.una() < sent.end() {
+                    if offset < 10 && sent.una() < sent.end() {
                         sent.acknowledge(sent.una() + 1, &mut arrival);
                     }
                 }
             }
             rack.on_arrival(&arrival, now);
-            let round = Round { recovering, dupthresh: 3 };
-            let patience = rack.patience(at, recovering || sent.sacked().segments >= 3);
-            let timer = rack.find_losses(&mut sent, at, round);
+            let status = RecoveryStatus { recovering, dupthresh: 3 };
+            let loss_delay = rack.loss_delay(at, recovering || sent.sacked().segments >= 3);
+            let timer = rack.find_losses(&mut sent, at, status);
             sent.check();
-            let doubted = sent.in_flight().filter(|&stamp| stamp < rack.latest);
-            let due: Vec<Instant> = doubted.map(|stamp| stamp.sent + patience).collect();
-            prop_assert!(due.iter().all(|&due| due > now), "none is overdue");
+            let overtaken = sent.in_flight().filter(|&stamp| stamp < rack.latest);
+            let due: Vec<Instant> = overtaken.map(|stamp| stamp.sent + loss_delay).collect();
+            prop_assert!(due.iter().all(|&due| due > now), "no segment is overdue");
             prop_assert_eq!(timer, due.into_iter().max().unwrap_or(Instant::NEVER));
         }
     }

@@ -1,4 +1,4 @@
-//! What an acknowledgement tells, and whether a recovery begins with it or ends.
+//! Processing of acknowledgements, and the beginning and end of recoveries.
 //!
 //! RFC 6675, sections 5 and 5.1; with RACK, RFC 8985, section 6.2.
 
@@ -7,25 +7,25 @@ use aqm_net::Instant;
 use super::undo::echoed_departure;
 use super::{Phase, Selective};
 use crate::config::Config;
-use crate::recovery::rack::Round;
-use crate::recovery::reduction::{Falling, Progress};
+use crate::recovery::rack::RecoveryStatus;
+use crate::recovery::reduction::{Progress, WindowReduction};
 use crate::recovery::sent::Arrival;
 use crate::recovery::{AckKind, AckOutcome, ReceivedAck, TimerContext};
 
-/// An acknowledgement that was taken in.
-struct Judged<'a> {
+/// An acknowledgement that the scoreboard has recorded.
+struct ProcessedAck<'a> {
     received: &'a ReceivedAck<'a>,
     arrival: &'a Arrival,
     acked: u64,
     /// Whether it ends a recovery.
     ends: bool,
-    /// Whether it takes a reduction back.
+    /// Whether it undoes a reduction.
     undone: bool,
 }
 
 impl Selective {
-    /// Takes in an acknowledgement of the next data that tells nothing else, where nothing is missing as far as is
-    /// known; none if it is another. It does what the long way does, only faster.
+    /// Processes an acknowledgement of the next data without other reports while no data is known to be missing; `None`
+    /// for any other. A fast path with the same result as `on_full_ack`.
     #[inline(always)]
     pub fn on_expected_ack(&mut self, received: &ReceivedAck, at: TimerContext<'_>) -> Option<AckOutcome> {
         let acked = received.ack.wrapping_sub(self.sent.una());
@@ -34,13 +34,15 @@ impl Selective {
             && self.sent.is_plain()
             && (1..=self.sent.end() - self.sent.una()).contains(&acked)
             && match &self.rack {
-                Some(rack) => self.sent.next_once(received.ack).is_some_and(|oldest| rack.is_settled(oldest)),
+                Some(rack) => {
+                    self.sent.next_if_sent_once(received.ack).is_some_and(|oldest| rack.is_settled(oldest))
+                }
                 None => self.sent.is_sent_once(),
             };
         if !expected {
             return None;
         }
-        self.probed = 0;
+        self.probe_flight = 0;
         self.dupacks = 0;
         self.limited = 0;
         let stamps = self.sent.acknowledge_plain(received.ack);
@@ -49,11 +51,11 @@ impl Selective {
             self.reschedule = true;
         }
         let newest = stamps.map_or(Instant::NEVER, |(_, newest)| newest.sent);
-        let sent = stamps.map_or(newest, |(first, _)| if self.first_timed { first.sent } else { newest });
-        Some(AckOutcome { acked, delivered: acked, sent, newest, what: AckKind::Advance, ..AckOutcome::NONE })
+        let sent = stamps.map_or(newest, |(first, _)| if self.samples_first { first.sent } else { newest });
+        Some(AckOutcome { acked, delivered: acked, sent, newest, kind: AckKind::Advance, ..AckOutcome::NONE })
     }
 
-    /// Something is missing, or may be found to be.
+    /// Processes an acknowledgement when data is missing, or may be found to be missing.
     #[inline(never)]
     pub(super) fn on_full_ack(
         &mut self,
@@ -68,9 +70,9 @@ impl Selective {
             self.dupacks = 0;
             self.limited = 0;
         }
-        let in_order = arrival.last.take();
-        let sacked = !received.sacks.is_empty() && self.take_in(received, &mut arrival);
-        arrival.last = in_order.or(arrival.last);
+        let in_order = arrival.highest_departure.take();
+        let sacked = !received.sacks.is_empty() && self.record_sacks(received, &mut arrival);
+        arrival.highest_departure = in_order.or(arrival.highest_departure);
         let delayed = self.is_delayed();
         let before = self.phase;
         let losses = self.sent.losses();
@@ -79,7 +81,7 @@ impl Selective {
             self.arrives_delayed(received, acked) | self.is_spurious(received, &arrival, sacked, acked);
         undone |= nothing_lost;
         if undone {
-            self.undoing.clear();
+            self.undo.clear();
             if self.phase == Phase::Loss || nothing_lost {
                 self.sent.lose_none();
                 if let Some(rack) = &mut self.rack {
@@ -87,32 +89,36 @@ impl Selective {
                 }
             }
             self.phase = Phase::Open;
-            self.falling = Falling::AtOnce;
+            self.reduction = WindowReduction::AtOnce;
         }
         let ends = acked > 0
             && match self.phase {
                 Phase::Open => false,
-                // What tells of the reduction has arrived.
+                // The segment with CWR has arrived.
                 Phase::Marked => self.sent.una() > self.recover,
                 Phase::Recovery | Phase::Loss => self.sent.una() >= self.recover,
             };
         if ends {
             self.phase = Phase::Open;
-            self.falling = Falling::AtOnce;
+            self.reduction = WindowReduction::AtOnce;
         }
         self.urgent &= !ends && self.sent.due().is_some();
         self.dupacks += u32::from(sacked && self.phase != Phase::Recovery);
-        // The oldest left after what SACK tells of: the time-out is to be counted from now.
+        // The oldest segment was sent after a SACKed segment: the timeout counts from now.
         let restarts = acked == 0 && arrival.first_sacked.is_some_and(|left| self.sent.oldest() > Some(left));
-        let rearms = self.scheduled && (acked > 0 || restarts);
+        let rearms = self.linux_timers && (acked > 0 || restarts);
         if let Some(rack) = self.rack.as_mut().filter(|_| rearms) {
             rack.probe.at = Instant::NEVER;
             rack.reordering_timer = Instant::NEVER;
         }
-        let lost = self.judge(&Judged { received, arrival: &arrival, acked, ends, undone }, at, config);
-        let what = match before {
+        let lost = self.detect_losses(
+            &ProcessedAck { received, arrival: &arrival, acked, ends, undone },
+            at,
+            config,
+        );
+        let kind = match before {
             _ if lost => AckKind::Loss,
-            Phase::Open | Phase::Marked if self.scheduled && self.probed > 0 => AckKind::Repaired,
+            Phase::Open | Phase::Marked if self.linux_timers && self.probe_flight > 0 => AckKind::Repaired,
             Phase::Recovery if ends || undone => AckKind::Exit,
             Phase::Recovery if acked > 0 => AckKind::Partial,
             _ if acked > 0 => AckKind::Advance,
@@ -120,10 +126,10 @@ impl Selective {
             _ => AckKind::Stale,
         };
         let marked = before == Phase::Marked && self.phase == Phase::Marked;
-        let falls = marked && matches!(what, AckKind::Advance | AckKind::Duplicate);
-        if falls || what == AckKind::Partial || (what == AckKind::Duplicate && before == Phase::Recovery) {
+        let falls = marked && matches!(kind, AckKind::Advance | AckKind::Duplicate);
+        if falls || kind == AckKind::Partial || (kind == AckKind::Duplicate && before == Phase::Recovery) {
             let safe = acked > 0 && self.sent.losses() == losses;
-            self.falling.on_ack(Progress { delivered: arrival.bytes, pipe: self.sent.pipe(), safe });
+            self.reduction.on_ack(Progress { delivered: arrival.bytes, pipe: self.sent.pipe(), safe });
         }
         let mut since = Instant::NEVER;
         if rearms && self.rack.is_some() {
@@ -132,13 +138,15 @@ impl Selective {
                 since = self.sent.oldest().unwrap_or(since);
             }
         }
-        let sent = if self.first_timed {
+        let sent = if self.samples_first {
             let echoed = || (acked > 0).then(|| echoed_departure(received.echo, at.now)).flatten();
-            arrival.first.filter(|_| !arrival.twice).or(arrival.first_sacked).or_else(echoed)
+            arrival.first.filter(|_| !arrival.has_retransmission).or(arrival.first_sacked).or_else(echoed)
         } else {
-            arrival.once.map(|stamp| stamp.sent)
+            arrival.newest_sent_once.map(|stamp| stamp.sent)
         };
-        let newest = arrival.once.filter(|_| !arrival.twice || arrival.first_sacked.is_some());
+        let newest = arrival
+            .newest_sent_once
+            .filter(|_| !arrival.has_retransmission || arrival.first_sacked.is_some());
         AckOutcome {
             acked,
             delivered: arrival.bytes,
@@ -147,19 +155,19 @@ impl Selective {
             undone,
             restarts,
             since,
-            what,
+            kind,
         }
     }
 
-    /// Whether another timer runs in place of that of the time-out, which then counts from when the oldest
-    /// segment left (Linux: `tcp_rearm_rto`).
+    /// Whether another timer is running in place of the retransmission timer, so that the timeout counts from the
+    /// departure of the oldest segment (Linux: `tcp_rearm_rto`).
     fn is_delayed(&self) -> bool {
-        let timer = self.rack.as_ref().filter(|_| self.scheduled);
+        let timer = self.rack.as_ref().filter(|_| self.linux_timers);
         timer.is_some_and(|rack| rack.probe.at.min(rack.reordering_timer) != Instant::NEVER)
     }
 
-    /// Takes in what SACK tells; whether any of it is new.
-    fn take_in(&mut self, received: &ReceivedAck, arrival: &mut Arrival) -> bool {
+    /// Records SACK blocks. Returns whether they report new data.
+    fn record_sacks(&mut self, received: &ReceivedAck, arrival: &mut Arrival) -> bool {
         let mut is_new = false;
         for (from, to) in received.sacks.ranges(received.ack) {
             is_new |= self.sent.sack(from, to, arrival);
@@ -167,22 +175,23 @@ impl Selective {
         is_new
     }
 
-    /// Looks for losses after an acknowledgement; whether a recovery begins.
+    /// Detects losses after an acknowledgement. Returns whether a recovery begins.
     #[inline]
-    fn judge(&mut self, judged: &Judged<'_>, at: TimerContext<'_>, config: &Config) -> bool {
-        self.probed = 0;
-        let underway = self.sent.resent_count();
+    fn detect_losses(&mut self, processed: &ProcessedAck<'_>, at: TimerContext<'_>, config: &Config) -> bool {
+        self.probe_flight = 0;
+        let resent_before = self.sent.resent_count();
         if let Some(rack) = &mut self.rack {
-            let Judged { received, arrival, acked, ends, undone } = *judged;
+            let ProcessedAck { received, arrival, acked, ends, undone } = *processed;
             rack.on_arrival(arrival, at.now);
-            rack.adapt(received, &self.sent, ends, self.scheduled);
+            rack.adapt(received, &self.sent, ends, self.linux_timers);
             let recovering = !self.phase.is_open();
-            let round = Round { recovering, dupthresh: config.recovery.dupthresh };
-            if !self.scheduled {
-                rack.reordering_timer = rack.find_losses(&mut self.sent, at, round);
+            let status = RecoveryStatus { recovering, dupthresh: config.recovery.dupthresh };
+            if !self.linux_timers {
+                rack.reordering_timer = rack.find_losses(&mut self.sent, at, status);
             } else if undone || arrival.newest.is_some() {
-                // One timer serves for all, and runs on if there is nothing to wait for (`tcp_rack_mark_lost`).
-                let timer = rack.find_losses(&mut self.sent, at, round);
+                // Both purposes share one timer, which keeps running if there is nothing to wait for
+                // (`tcp_rack_mark_lost`).
+                let timer = rack.find_losses(&mut self.sent, at, status);
                 if timer != Instant::NEVER {
                     rack.reordering_timer = timer;
                     rack.probe.at = Instant::NEVER;
@@ -190,26 +199,27 @@ impl Selective {
             }
             if acked > 0 {
                 rack.start(at);
-                self.reschedule |= !self.scheduled;
+                self.reschedule |= !self.linux_timers;
             }
             if rack.probe.on_ack(received, acked > 0) {
-                self.probed = rack.probe.flight;
+                self.probe_flight = rack.probe.flight;
             }
             self.miss_probe(at.now);
         } else {
             self.sent.lose_uncovered(config.recovery.dupthresh);
         }
-        let lost_again = self.sent.resent_count() < underway;
-        let begins = (self.probed > 0 && !self.scheduled) || self.begins(lost_again, config);
+        let lost_again = self.sent.resent_count() < resent_before;
+        let begins = (self.probe_flight > 0 && !self.linux_timers) || self.begins(lost_again, config);
         if begins {
-            self.enter(judged.arrival.bytes, at, config);
+            self.enter(processed.arrival.bytes, at, config);
         }
         begins
     }
 
-    /// Whether a recovery begins (RFC 6675, section 5, (1) and (2); section 5.1). With Linux's timers it does after a
-    /// time-out, too, once RACK finds a loss of what was sent since (`tcp_fastretrans_alert`: `FLAG_LOST_RETRANS`), and
-    /// after a recovery at once if a loss behind it is not repaired, though sent again (`tcp_time_to_recover`: `lost_out`).
+    /// Whether a recovery begins (RFC 6675, section 5, (1) and (2); section 5.1). With Linux's timers, a recovery also
+    /// begins after a timeout when RACK detects a loss of data sent since (`tcp_fastretrans_alert`:
+    /// `FLAG_LOST_RETRANS`), and immediately after a recovery if a later loss is not repaired although it was
+    /// retransmitted (`tcp_time_to_recover`: `lost_out`).
     #[inline]
     pub(super) fn begins(&mut self, lost_since: bool, config: &Config) -> bool {
         let first = self.sent.first();
@@ -217,27 +227,29 @@ impl Selective {
         match self.phase {
             Phase::Recovery => false,
             Phase::Open | Phase::Marked if self.sent.due().is_some() => true,
-            Phase::Open | Phase::Marked if self.scheduled && self.sent.has_lost() => true,
+            Phase::Open | Phase::Marked if self.linux_timers && self.sent.has_lost() => true,
             Phase::Open | Phase::Marked => {
-                let begins = counted && !self.sent.is_underway(first);
+                let begins = counted && !self.sent.is_sacked_or_resent(first);
                 if begins {
                     self.sent.lose(first);
                 }
                 begins
             }
-            Phase::Loss if self.rack.is_some() => self.scheduled && lost_since && self.sent.due().is_some(),
+            Phase::Loss if self.rack.is_some() => {
+                self.linux_timers && lost_since && self.sent.due().is_some()
+            }
             Phase::Loss => {
                 let guard = config.recovery.fast_retransmit_guard;
                 let begins = counted && guard.allows(self.sent.una(), self.recover);
                 if begins {
-                    self.sent.lose_again(first);
+                    self.sent.lose_retransmission(first);
                 }
                 begins
             }
         }
     }
 
-    /// Fast recovery begins; `arrived` bytes have just arrived.
+    /// Begins fast recovery after `arrived` bytes have arrived.
     pub(super) fn enter(&mut self, arrived: u64, at: TimerContext<'_>, config: &Config) {
         self.begin_undo(config);
         let first = self.sent.due();
@@ -245,11 +257,11 @@ impl Selective {
         self.phase = Phase::Recovery;
         self.recover = self.sent.end();
         self.urgent = first.is_some();
-        self.doubted = first.map_or(0, |number| number + 1);
-        self.rescue = self.sent.seq(self.doubted);
+        self.high_rxt = first.map_or(0, |number| number + 1);
+        self.rescue = self.sent.seq(self.high_rxt);
         self.entry = arrived;
         if !self.marked_before {
-            self.falling = Falling::AtOnce;
+            self.reduction = WindowReduction::AtOnce;
         }
         if let Some(rack) = &mut self.rack {
             rack.probe.cancel();

@@ -1,18 +1,17 @@
-//! Loss recovery with SACK: what is lost follows from what has arrived, by counting or by time.
+//! Loss recovery with SACK: losses are detected from arrivals, by counting or by time.
 //!
-//! E. Blanton, M. Allman, L. Wang, I. Jarvinen, M. Kojo, Y. Nishida, "A Conservative Loss Recovery Algorithm
-//! Based on Selective Acknowledgement (SACK) for TCP", RFC 6675, 2012; M. Mathis et al., RFC 2018, 1996,
-//! section 8 (what a time-out does to SACK); S. Floyd et al., RFC 2883, 2000 (D-SACK, which is never taken
-//! for new data). With RACK-TLP (RFC 8985, in `rack.rs`) time decides what is lost, and rules (3) and (4) of
-//! `NextSeg` give way to probes.
+//! E. Blanton, M. Allman, L. Wang, I. Jarvinen, M. Kojo, Y. Nishida, "A Conservative Loss Recovery Algorithm Based on
+//! Selective Acknowledgement (SACK) for TCP", RFC 6675, 2012; M. Mathis et al., RFC 2018, 1996, section 8 (effect of a
+//! timeout on SACK); S. Floyd et al., RFC 2883, 2000 (D-SACK, which never counts as new data). With RACK-TLP (RFC 8985,
+//! in `rack.rs`) losses are detected by time, and probes replace rules (3) and (4) of `NextSeg`.
 //!
-//! Ours, where the sources are silent: a segment is sent if `pipe` is below the window, so that it may
-//! overshoot by part of a segment, as without SACK. Recovery also begins with an acknowledgement that brings
-//! no SACK but moves on to a segment known to be lost; it does not begin for one whose retransmission is in
-//! flight already. After a time-out, what was sent before it is sent again in order as `pipe` allows, then
-//! new data; losses among that wait until all before is acknowledged. The rescue retransmission (rule (4))
-//! is for a tail without SACK: every hole before has its own. If a time-out finds the oldest segment SACKed,
-//! the receiver has discarded it, and what SACK reported is forgotten in any case.
+//! aqmlab's choices where the sources are silent: a segment is sent if `pipe` is below the window, so that `pipe` may
+//! exceed the window by part of a segment, as without SACK. Recovery also begins with an acknowledgement without SACK
+//! that advances to a segment known to be lost; it does not begin for a segment whose retransmission is in flight.
+//! After a timeout, the data sent before it is retransmitted in order as `pipe` permits, then new data is sent; losses
+//! among the new data wait until all data sent before the timeout is acknowledged. The rescue retransmission (rule (4))
+//! is for a tail without SACK, because every earlier hole has its own retransmission. If the oldest segment is SACKed
+//! at a timeout, the receiver has discarded it, and the scoreboard is always cleared.
 
 mod ack;
 mod next_seg;
@@ -23,85 +22,85 @@ use aqm_net::Instant;
 
 use super::counted_pipe::CountedPipe;
 use super::full_tcp::FullTcp;
-use super::rack::{Rack, Round};
-use super::reduction::{Descent, Falling, Progress};
+use super::rack::{Rack, RecoveryStatus};
+use super::reduction::{Progress, ReductionGoal, WindowReduction};
 use super::sent::{Number, Sent};
 use super::{
-    AckKind, AckOutcome, AnyRecovery, Apart, LossRecovery, ReceivedAck, Sending, Stream, TimerContext,
-    Windows,
+    AckKind, AckOutcome, AnyRecovery, BoxedRecovery, LossRecovery, ReceivedAck, Stream, TimerContext,
+    Transmission, Windows,
 };
 use crate::config::Config;
 use crate::config::recovery::{LimitedTransmit, PrrBound, PrrShare, RecoveryKind, Reduction, TimeoutLoses};
 use crate::config::rto::{RestartedBy, RttSamples};
 use crate::config::sack::{NextSeg, Pipe, SacksAtTimeout};
-use undo::Undoing;
+use undo::UndoState;
 
 pub(super) const HAS_SACK: bool = true;
 
-/// The recovery of `sack` and `rack`, and those of ns-2 where `sack` only counts what is in the network.
+/// Creates the recovery of `sack` and `rack`, or one of ns-2's if `sack` counts the data in the network.
 pub(super) fn new(config: &Config) -> AnyRecovery {
     match config.sack.pipe {
         Pipe::Counted if config.recovery.kind == RecoveryKind::Sack => {
             AnyRecovery::other(CountedPipe::default())
         }
         Pipe::Ns2Full if config.recovery.kind == RecoveryKind::Sack => AnyRecovery::other(FullTcp::default()),
-        _ => AnyRecovery::Apart(Apart::Selective(Box::new(Selective::new(config)))),
+        _ => AnyRecovery::Boxed(BoxedRecovery::Selective(Box::new(Selective::new(config)))),
     }
 }
 
-/// What a sender with SACK knows of its segments and of its recovery.
+/// State of a sender with SACK.
 #[derive(Clone, Debug)]
 pub(crate) struct Selective {
     sent: Sent,
-    /// Bytes that may be in the network.
+    /// Maximum bytes in the network.
     window: u64,
-    /// Where the receiver's window ends.
+    /// End of the receiver's window.
     receiver_end: u64,
     phase: Phase,
     dupacks: u32,
     /// Bytes sent by limited transmit since the last new acknowledgement.
     limited: u64,
-    /// What had been sent when the last loss was noticed (`RecoveryPoint`).
+    /// End of the data sent when the last loss was detected (`RecoveryPoint`).
     recover: u64,
-    /// The first retransmission of a recovery is to be sent, whatever the window.
+    /// Whether the first retransmission of a recovery must be sent regardless of the window.
     urgent: bool,
-    /// Where rule (3) goes on (`HighRxt`).
-    doubted: Number,
-    /// Rule (4) waits for this to be acknowledged (`RescueRxt`).
+    /// First segment that rule (3) considers (`HighRxt`).
+    high_rxt: Number,
+    /// Rule (4) waits until this byte is acknowledged (`RescueRxt`).
     rescue: u64,
-    falling: Falling,
-    /// What the acknowledgement brought that began the recovery.
+    reduction: WindowReduction,
+    /// Bytes delivered by the acknowledgement that began the recovery.
     entry: u64,
-    /// It began while the window came down behind a mark.
+    /// Whether the recovery began while a mark was reducing the window.
     marked_before: bool,
-    /// What was in flight when a probe left that repaired a loss, if that was the last to happen.
-    probed: u64,
+    /// Data in flight when a probe was sent that repaired a loss, if that was the last event; otherwise 0.
+    probe_flight: u64,
     rack: Option<Box<Rack>>,
     mss: u64,
-    reduction: (Reduction, PrrBound, PrrShare),
-    /// Whether round trips are those of the first segment that arrived.
-    first_timed: bool,
-    doubtful: NextSeg,
-    /// Whether the timer of the probe is set as Linux does.
-    scheduled: bool,
-    /// It is to be set anew before anything is sent, with what the acknowledgement told of the round trip.
+    reduction_rules: (Reduction, PrrBound, PrrShare),
+    /// Whether round trips are measured with the first segment that arrived.
+    samples_first: bool,
+    next_seg: NextSeg,
+    /// Whether the probe's timer follows Linux.
+    linux_timers: bool,
+    /// Whether the probe's timer must be reset before the next transmission, with the latest round-trip sample.
     reschedule: bool,
-    undoing: Undoing,
+    undo: UndoState,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Phase {
     Open,
-    /// The window comes down behind a mark; nothing is lost.
+    /// The window is decreasing after a mark; no data is lost.
     Marked,
     /// Fast recovery.
     Recovery,
-    /// After a time-out, until all that was sent before is acknowledged.
+    /// After a timeout, until all data sent before is acknowledged.
     Loss,
 }
 
 impl Phase {
-    /// Whether nothing is known to be lost.
+    /// Whether no data is known to be lost.
     #[inline]
     fn is_open(self) -> bool {
         matches!(self, Self::Open | Self::Marked)
@@ -120,20 +119,24 @@ impl Selective {
             limited: 0,
             recover: 0,
             urgent: false,
-            doubted: 0,
+            high_rxt: 0,
             rescue: 0,
-            falling: Falling::AtOnce,
+            reduction: WindowReduction::AtOnce,
             entry: 0,
             marked_before: false,
-            probed: 0,
+            probe_flight: 0,
             rack: (config.recovery.kind == RecoveryKind::Rack).then(Box::default),
             mss,
-            reduction: (config.recovery.reduction, config.recovery.prr_bound, config.recovery.prr_share),
-            first_timed: config.rto.samples == RttSamples::FirstSegment,
-            doubtful: config.sack.next_seg,
-            scheduled: config.rto.restarted_by == RestartedBy::OldestSegment,
+            reduction_rules: (
+                config.recovery.reduction,
+                config.recovery.prr_bound,
+                config.recovery.prr_share,
+            ),
+            samples_first: config.rto.samples == RttSamples::FirstSegment,
+            next_seg: config.sack.next_seg,
+            linux_timers: config.rto.restarted_by == RestartedBy::OldestSegment,
             reschedule: false,
-            undoing: Undoing::default(),
+            undo: UndoState::default(),
         }
     }
 }
@@ -163,46 +166,46 @@ impl LossRecovery for Selective {
         self.recover = self.sent.end();
         self.dupacks = 0;
         self.limited = 0;
-        self.probed = 0;
+        self.probe_flight = 0;
         self.urgent = false;
-        self.falling = Falling::AtOnce;
+        self.reduction = WindowReduction::AtOnce;
         if let Some(rack) = &mut self.rack {
             rack.on_timeout();
         }
     }
 
     fn on_timer(&mut self, at: TimerContext<'_>, config: &Config) -> AckOutcome {
-        let probes = at.now >= self.probe_timer();
+        let probe_due = at.now >= self.probe_timer();
         let Some(rack) = &mut self.rack else { return AckOutcome::NONE };
-        if self.scheduled {
-            rack.probe.at = if probes { Instant::NEVER } else { rack.probe.at };
-            rack.probe.due |= probes && !rack.probe.is_out();
+        if self.linux_timers {
+            rack.probe.at = if probe_due { Instant::NEVER } else { rack.probe.at };
+            rack.probe.due |= probe_due && !rack.probe.is_out();
         } else {
-            rack.probe.due |= probes;
+            rack.probe.due |= probe_due;
         }
         rack.probe.on_timer_start(at);
-        self.probed = 0;
+        self.probe_flight = 0;
         let since = match self.sent.oldest() {
-            Some(oldest) if self.scheduled && !rack.probe.due => oldest,
+            Some(oldest) if self.linux_timers && !rack.probe.due => oldest,
             _ => Instant::NEVER,
         };
         if at.now < rack.reordering_timer {
             return AckOutcome { since, ..AckOutcome::NONE };
         }
         let recovering = !self.phase.is_open();
-        let round = Round { recovering, dupthresh: config.recovery.dupthresh };
+        let status = RecoveryStatus { recovering, dupthresh: config.recovery.dupthresh };
         let losses = self.sent.losses();
-        let timer = rack.find_losses(&mut self.sent, at, round);
-        rack.reordering_timer = if self.scheduled { Instant::NEVER } else { timer };
+        let timer = rack.find_losses(&mut self.sent, at, status);
+        rack.reordering_timer = if self.linux_timers { Instant::NEVER } else { timer };
         if self.begins(self.sent.losses() > losses, config) {
-            // Linux counts a segment as delivered (`tcp_rack_reo_timeout`).
-            let delivered = if self.scheduled { self.mss } else { 0 };
+            // Linux counts one segment as delivered (`tcp_rack_reo_timeout`).
+            let delivered = if self.linux_timers { self.mss } else { 0 };
             self.enter(delivered, at, config);
-            return AckOutcome { what: AckKind::Loss, since, ..AckOutcome::NONE };
+            return AckOutcome { kind: AckKind::Loss, since, ..AckOutcome::NONE };
         }
-        if !self.scheduled {
-            self.falling.on_timer(self.sent.pipe());
-            self.window = self.falling.window().unwrap_or(self.window);
+        if !self.linux_timers {
+            self.reduction.on_timer(self.sent.pipe());
+            self.window = self.reduction.window().unwrap_or(self.window);
         }
         AckOutcome { since, ..AckOutcome::NONE }
     }
@@ -217,28 +220,28 @@ impl LossRecovery for Selective {
 
     fn on_reduction(&mut self, from: f64, to: f64) {
         let flight = self.sent.end() - self.sent.una();
-        let goes_on = std::mem::take(&mut self.marked_before);
+        let continues = std::mem::take(&mut self.marked_before);
         if !matches!(self.phase, Phase::Recovery | Phase::Marked) || flight == 0 {
             return;
         }
         let bytes = |segments: f64| (segments * self.mss as f64) as u64;
-        let descent = Descent { from: bytes(from), to: bytes(to), flight, mss: self.mss };
+        let goal = ReductionGoal { from: bytes(from), to: bytes(to), flight, mss: self.mss };
         let safe = self.phase == Phase::Marked;
         let entry = Progress { delivered: self.entry, pipe: self.sent.pipe(), safe };
-        if goes_on {
-            self.falling.on_ack(entry);
+        if continues {
+            self.reduction.on_ack(entry);
             return;
         }
-        let (reduction, bound, share) = self.reduction;
-        let descent = match share {
-            PrrShare::Flight => descent,
-            PrrShare::Window => Descent { flight: descent.from, ..descent },
+        let (reduction, bound, share) = self.reduction_rules;
+        let goal = match share {
+            PrrShare::Flight => goal,
+            PrrShare::Window => ReductionGoal { flight: goal.from, ..goal },
         };
-        self.falling = Falling::new(reduction, bound, descent, entry);
+        self.reduction = WindowReduction::new(reduction, bound, goal, entry);
     }
 
-    fn on_mark(&mut self, delivered: u64, falls: bool) {
-        if falls && self.phase == Phase::Open {
+    fn on_mark(&mut self, delivered: u64, gradual: bool) {
+        if gradual && self.phase == Phase::Open {
             self.phase = Phase::Marked;
             self.recover = self.sent.end();
             self.entry = delivered;
@@ -249,9 +252,9 @@ impl LossRecovery for Selective {
     fn set_windows(&mut self, windows: Windows, config: &Config) {
         let Windows { congestion, receiver, mss } = windows;
         self.receiver_end = self.sent.una() + receiver * mss;
-        self.window = self.falling.window().unwrap_or(congestion.max(1) * mss);
+        self.window = self.reduction.window().unwrap_or(congestion.max(1) * mss);
         if config.recovery.limited_transmit == LimitedTransmit::Off && self.phase == Phase::Open {
-            // What SACK covers leaves the network but makes no room.
+            // SACKed data leaves the network but makes no room.
             self.window = self.window.saturating_sub(self.sent.sacked().bytes);
         }
     }
@@ -261,22 +264,22 @@ impl LossRecovery for Selective {
     }
 
     fn is_urgent(&self, config: &Config) -> bool {
-        let probes = self.rack.as_ref().is_some_and(|rack| rack.probe.due);
+        let probe_due = self.rack.as_ref().is_some_and(|rack| rack.probe.due);
         let limited = self.phase == Phase::Open && (1..config.recovery.dupthresh).contains(&self.dupacks);
-        self.urgent || probes || limited
+        self.urgent || probe_due || limited
     }
 
     #[inline]
-    fn next(&mut self, stream: Stream, at: TimerContext<'_>) -> Option<Sending> {
-        if self.reschedule && !self.scheduled {
+    fn next(&mut self, stream: Stream, at: TimerContext<'_>) -> Option<Transmission> {
+        if self.reschedule && !self.linux_timers {
             self.reschedule = false;
             self.restart_probe(at);
         }
-        let probes = self.rack.as_ref().is_some_and(|rack| self.scheduled || rack.probe.due);
-        if self.phase != Phase::Open || probes {
+        let probe_due = self.rack.as_ref().is_some_and(|rack| self.linux_timers || rack.probe.due);
+        if self.phase != Phase::Open || probe_due {
             return self.next_chosen(stream, at);
         }
-        // What `choose` comes to without a loss in sight and no probe to send, only faster.
+        // Fast path with the same result as `choose` when no loss is known and no probe is due.
         if !self.has_room() {
             return None;
         }
@@ -305,20 +308,20 @@ impl LossRecovery for Selective {
     }
 
     fn flight(&self) -> u64 {
-        (self.sent.end() - self.sent.una() - self.limited).max(self.probed)
+        (self.sent.end() - self.sent.una() - self.limited).max(self.probe_flight)
     }
 
     fn dupacks(&self) -> u32 {
         self.dupacks
     }
 
-    fn keeps_times(&self) -> bool {
+    fn records_times(&self) -> bool {
         true
     }
 }
 
 impl Selective {
-    /// Whether `next` may have another segment, or something to set if it has not; it says so in doubt.
+    /// Whether `next` may return another segment or has state to update; errs on the side of `true`.
     #[inline]
     pub fn may_send(&self) -> bool {
         self.has_room()

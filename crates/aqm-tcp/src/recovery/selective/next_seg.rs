@@ -1,18 +1,18 @@
-//! What is sent next: `NextSeg` of RFC 6675, section 4, with the probes of RFC 8985, section 7, before it.
+//! Selection of the next transmission: `NextSeg` of RFC 6675, section 4, preceded by the probes of RFC 8985, section 7.
 
 use aqm_net::{Instant, Span};
 
 use super::{Phase, Selective};
 use crate::config::sack::NextSeg;
 use crate::recovery::sent::Number;
-use crate::recovery::{Sending, Stream, TimerContext};
+use crate::recovery::{Stream, TimerContext, Transmission};
 
-/// What is to be sent next.
+/// The next transmission.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Choice {
-    /// A segment that is lost (rule (1) of `NextSeg`).
+    /// A lost segment (rule (1) of `NextSeg`).
     Lost(Number),
-    /// New data of that many sequence numbers (rule (2)).
+    /// New data of this number of sequence numbers (rule (2)).
     New(u64),
     /// A segment that may be lost (rule (3)).
     NextSeg(Number),
@@ -23,18 +23,18 @@ pub(super) enum Choice {
 }
 
 impl Selective {
-    /// Sends what the rules choose.
+    /// Sends the selected segment.
     #[inline(never)]
-    pub(super) fn next_chosen(&mut self, stream: Stream, at: TimerContext<'_>) -> Option<Sending> {
+    pub(super) fn next_chosen(&mut self, stream: Stream, at: TimerContext<'_>) -> Option<Transmission> {
         if std::mem::take(&mut self.reschedule) {
-            if self.scheduled {
+            if self.linux_timers {
                 self.schedule_probe(at.rto(), at);
             } else {
                 self.restart_probe(at);
             }
         }
-        if self.undoing.wants_new_data() && self.sent.end() <= self.recover && self.fresh(stream).is_none() {
-            self.undoing.end_frto();
+        if self.undo.requires_new_data() && self.sent.end() <= self.recover && self.fresh(stream).is_none() {
+            self.undo.end_frto();
         }
         let choice = self.choose(stream)?;
         let sending = match choice {
@@ -45,27 +45,27 @@ impl Selective {
         };
         match choice {
             Choice::New(len) if self.phase == Phase::Open && self.dupacks > 0 => self.limited += len,
-            Choice::New(_) if self.scheduled && self.phase.is_open() => {
+            Choice::New(_) if self.linux_timers && self.phase.is_open() => {
                 let until = self.sent.oldest().map_or(at.now, |sent| sent + at.rto());
                 self.schedule_probe(if until > at.now { until.since(at.now) } else { Span::ZERO }, at);
             }
             Choice::New(_) => {}
             Choice::Lost(_) => self.urgent = false,
-            Choice::NextSeg(number) => self.doubted = number + 1,
-            Choice::Last(_) | Choice::NewProbe(_) => self.on_tail_sent(sending.again),
+            Choice::NextSeg(number) => self.high_rxt = number + 1,
+            Choice::Last(_) | Choice::NewProbe(_) => self.on_tail_sent(sending.is_retransmission),
         }
-        self.falling.on_sent(sending.len);
+        self.reduction.on_sent(sending.len);
         Some(sending)
     }
 
-    /// Whether less is in the network than the window allows.
+    /// Whether the data in the network is below the window.
     #[inline]
     pub(super) fn has_room(&self) -> bool {
         let pipe = self.sent.pipe();
         pipe < self.window || pipe == 0
     }
 
-    /// What is to be sent next, if anything (`NextSeg`).
+    /// Selects the next transmission (`NextSeg`).
     #[inline]
     pub(super) fn choose(&self, stream: Stream) -> Option<Choice> {
         if let Some(rack) = &self.rack
@@ -80,9 +80,9 @@ impl Selective {
         if !self.urgent && !self.has_room() {
             return None;
         }
-        if self.undoing.wants_new_data() && self.phase == Phase::Loss {
+        if self.undo.requires_new_data() && self.phase == Phase::Loss {
             let new = self.fresh(stream).map(Choice::New);
-            // What was sent before waits for the answer to what is new.
+            // Data sent before waits for the acknowledgement of new data.
             if new.is_some() || self.sent.end() > self.recover {
                 return new;
             }
@@ -99,7 +99,8 @@ impl Selective {
         }
     }
 
-    /// How many sequence numbers the next new segment takes, if there is one and the receiver takes it.
+    /// Returns the number of sequence numbers of the next new segment, if there is one and it is within the receiver's
+    /// window.
     #[inline]
     pub(super) fn fresh(&self, stream: Stream) -> Option<u64> {
         let seq = self.sent.end();
@@ -107,20 +108,20 @@ impl Selective {
         (len > 0 && seq + len.min(stream.mss) <= self.receiver_end).then_some(len)
     }
 
-    /// A segment that is not known to be lost (rules (3) and (4) of `NextSeg`).
+    /// Returns a segment that is not known to be lost (rules (3) and (4) of `NextSeg`).
     fn last_resort(&self) -> Option<Choice> {
-        if self.phase != Phase::Recovery || self.rack.is_some() || self.doubtful == NextSeg::LostOnly {
+        if self.phase != Phase::Recovery || self.rack.is_some() || self.next_seg == NextSeg::LostOnly {
             return None;
         }
-        if let Some(number) = self.sent.doubtful(self.doubted) {
+        if let Some(number) = self.sent.next_possibly_lost(self.high_rxt) {
             return Some(Choice::NextSeg(number));
         }
-        let last = self.sent.last().filter(|&last| !self.sent.is_underway(last))?;
+        let last = self.sent.last().filter(|&last| !self.sent.is_sacked_or_resent(last))?;
         (self.sent.una() > self.rescue).then_some(Choice::Last(last))
     }
 
     #[inline(always)]
-    pub(super) fn send(&mut self, len: u64, at: TimerContext<'_>) -> Sending {
+    pub(super) fn send(&mut self, len: u64, at: TimerContext<'_>) -> Transmission {
         let seq = self.sent.end();
         if let Some(rack) = &mut self.rack {
             if self.sent.len() == 0 {
@@ -129,22 +130,24 @@ impl Selective {
             rack.probe.on_new(at.now);
         }
         self.sent.send(len, at.now);
-        Sending { seq, len, again: false }
+        Transmission { seq, len, is_retransmission: false }
     }
 
-    fn resend(&mut self, number: Number, now: Instant) -> Sending {
-        self.undoing.on_resent(now);
+    fn resend(&mut self, number: Number, now: Instant) -> Transmission {
+        self.undo.on_resent(now);
         let (seq, len, stamp) = self.sent.resend(number, now);
         if let Some(rack) = &mut self.rack {
             rack.on_resent(number, stamp);
         }
-        Sending { seq, len, again: true }
+        Transmission { seq, len, is_retransmission: true }
     }
 
-    /// The rescue of a recovery or a probe was sent.
-    fn on_tail_sent(&mut self, again: bool) {
+    /// Records the transmission of a rescue retransmission or a probe.
+    fn on_tail_sent(&mut self, is_retransmission: bool) {
         match &mut self.rack {
-            Some(rack) => rack.probe.on_sent(self.sent.end(), self.sent.end() - self.sent.una(), again),
+            Some(rack) => {
+                rack.probe.on_sent(self.sent.end(), self.sent.end() - self.sent.una(), is_retransmission)
+            }
             None => self.rescue = self.recover,
         }
     }

@@ -1,4 +1,4 @@
-//! When a tail loss probe leaves, as far as the state of the recovery decides it.
+//! Timer of the tail loss probe, as far as it depends on the state of the recovery.
 //!
 //! RFC 8985, section 7.2, and Linux (`tcp_schedule_loss_probe`); the probe itself is in `rack.rs`.
 
@@ -8,11 +8,12 @@ use super::Selective;
 use crate::recovery::TimerContext;
 
 impl Selective {
-    /// When a probe leaves: not in a recovery, nor while SACK tells of holes (RFC 8985, section 7.2).
+    /// Returns the departure time of the next probe. No probe is sent in a recovery or while SACK reports holes (RFC
+    /// 8985, section 7.2).
     #[inline]
     pub(super) fn probe_timer(&self) -> Instant {
         match &self.rack {
-            Some(rack) if self.scheduled => rack.probe.at,
+            Some(rack) if self.linux_timers => rack.probe.at,
             Some(rack) if self.phase.is_open() && self.sent.len() > 0 && self.sent.sacked().segments == 0 => {
                 rack.probe.timer_at(self.sent.len() == 1)
             }
@@ -20,16 +21,17 @@ impl Selective {
         }
     }
 
-    /// A probe whose time ran out while another was in flight is not made up for (RFC 8985, section 7.3).
+    /// Drops a probe whose time passed while another probe was in flight (RFC 8985, section 7.3).
     #[inline]
     pub(super) fn miss_probe(&mut self, now: Instant) {
-        let missed = !self.scheduled && self.probe_timer() < now;
+        let missed = !self.linux_timers && self.probe_timer() < now;
         if let Some(rack) = self.rack.as_mut().filter(|_| missed) {
             rack.probe.since = Instant::NEVER;
         }
     }
 
-    /// Sets the timer of the probe again that an acknowledgement has just set: its sample of the round trip counts.
+    /// Resets the probe's timer that an acknowledgement has just set, so that it includes the acknowledgement's
+    /// round-trip sample.
     #[inline]
     pub(super) fn restart_probe(&mut self, at: TimerContext<'_>) {
         if let Some(rack) = self.rack.as_mut().filter(|rack| rack.probe.since == at.now) {
@@ -37,11 +39,11 @@ impl Selective {
         }
     }
 
-    /// Sets the timer of the probe, for the retransmission timer would run out after `time_out`.
-    pub(super) fn schedule_probe(&mut self, time_out: Span, at: TimerContext<'_>) {
+    /// Sets the probe's timer; the retransmission timer would expire after `timeout`.
+    pub(super) fn schedule_probe(&mut self, timeout: Span, at: TimerContext<'_>) {
         let open = self.phase.is_open() && self.sent.is_plain() && self.sent.len() > 0;
         if let Some(rack) = self.rack.as_mut().filter(|_| open) {
-            rack.probe.schedule(self.sent.len() == 1, time_out, at);
+            rack.probe.schedule(self.sent.len() == 1, timeout, at);
         }
     }
 }

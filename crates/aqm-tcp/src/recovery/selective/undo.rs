@@ -1,12 +1,12 @@
-//! Whether a reduction turns out to be needless: D-SACK tells that what was sent again had arrived, timestamps that
-//! an acknowledgement answers what was sent before, or F-RTO that a time-out was spurious.
+//! Detection of unnecessary reductions: D-SACK reports that retransmitted data had already arrived, timestamps show
+//! that an acknowledgement responds to an original transmission, or F-RTO shows that a timeout was spurious.
 //!
 //! E. Blanton, M. Allman, RFC 3708, 2004 (D-SACK), and R. Ludwig, M. Meyer, "The Eifel Detection Algorithm for TCP",
-//! RFC 3522, 2003 (timestamps), as Linux has them (`tcp_may_undo`, `tcp_packet_delayed`, `tcp_try_undo_partial`);
+//! RFC 3522, 2003 (timestamps), as implemented in Linux (`tcp_may_undo`, `tcp_packet_delayed`, `tcp_try_undo_partial`);
 //! P. Sarolahti, M. Kojo, K. Yamamoto, M. Hata, "Forward RTO-Recovery (F-RTO)", RFC 5682, 2009, section 3.1.
 //!
-//! Not as in Linux: while a retransmission is in flight, a partial acknowledgement that timestamps show to be of an
-//! original keeps Linux from sending again what else counts as lost.
+//! Difference from Linux: in Linux, while a retransmission is in flight, a partial acknowledgement that timestamps
+//! identify as that of an original prevents the retransmission of the other segments considered lost.
 
 use aqm_net::{Instant, Span};
 
@@ -17,66 +17,67 @@ use crate::recovery::ReceivedAck;
 use crate::recovery::rack::duplicate;
 use crate::recovery::sent::Arrival;
 
-/// What a sender remembers to take a reduction back.
+/// State for the undo of a reduction.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Undoing {
+pub(super) struct UndoState {
     retransmissions: Option<Retransmissions>,
-    /// The oldest byte not acknowledged at the last time-out.
+    /// Oldest unacknowledged byte at the last timeout.
     timed_out_at: Option<u64>,
     frto: FrtoStep,
 }
 
-/// The retransmissions since a reduction, which may yet turn out to be needless (Linux: `undo_marker`,
-/// `undo_retrans`, `retrans_stamp`).
+/// Retransmissions since a reduction, which may still turn out to be unnecessary (Linux: `undo_marker`, `undo_retrans`,
+/// `retrans_stamp`).
 #[derive(Clone, Copy, Debug)]
 struct Retransmissions {
     /// Everything below was acknowledged when the window was reduced.
     from: u64,
-    /// How many D-SACK has not reported; none if there was no retransmission.
+    /// Retransmissions that D-SACK has not reported; `None` if there was no retransmission.
     unanswered: Option<u64>,
-    /// When the first of them left.
+    /// Departure time of the first retransmission.
     first: Option<Instant>,
 }
 
 impl Retransmissions {
-    /// Whether the segment that an acknowledgement echoes left before the first of them.
-    fn are_younger_than(&self, echo: Instant) -> bool {
+    /// Whether the segment echoed by an acknowledgement was sent before the first retransmission.
+    fn were_sent_after(&self, echo: Instant) -> bool {
         echo != Instant::START && self.first.is_some_and(|first| ticks(echo) < ticks(first))
     }
 }
 
-/// When the segment left that an acknowledgement echoes at `now`, as far as the clock of timestamps tells; none if it
-/// does not. So a retransmission gives a sample of the round trip, too (`tcp_ack_update_rtt`).
+/// Returns the departure time of the segment that an acknowledgement echoes at `now`, in the resolution of the
+/// timestamp clock; `None` without an echo. This makes an acknowledged retransmission a round-trip sample
+/// (`tcp_ack_update_rtt`).
 pub(super) fn echoed_departure(echo: Instant, now: Instant) -> Option<Instant> {
     let round_trip = Span::from_millis(ticks(now).saturating_sub(ticks(echo)).max(1));
     (echo != Instant::START).then(|| Instant::from_nanos(now.nanos().saturating_sub(round_trip.nanos())))
 }
 
-/// A moment by the clock of timestamps, in milliseconds (Linux: `TCP_TS_HZ`).
+/// Returns a time in ticks of the timestamp clock, which are milliseconds (Linux: `TCP_TS_HZ`).
 fn ticks(moment: Instant) -> u64 {
     moment.nanos() / 1_000_000
 }
 
-/// How far F-RTO has got (RFC 5682, section 3.1).
+/// Step of F-RTO (RFC 5682, section 3.1).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum FrtoStep {
     #[default]
-    /// It is not looking for a spurious time-out.
+    /// No detection of a spurious timeout.
     Off,
-    /// The oldest segment is sent again, and the answer decides (step 1).
+    /// The oldest segment was retransmitted, and its acknowledgement decides (step 1).
     Waits,
-    /// New data goes first (step 2).
+    /// New data is sent first (step 2).
     NewDataFirst,
 }
 
-impl Undoing {
-    /// Nothing is left to take back.
+impl UndoState {
+    /// Ends all detection.
     pub fn clear(&mut self) {
         self.frto = FrtoStep::Off;
         self.retransmissions = None;
     }
 
-    /// A segment was sent again.
+    /// Records a retransmission.
     pub fn on_resent(&mut self, now: Instant) {
         if let Some(retransmissions) = &mut self.retransmissions {
             *retransmissions.unanswered.get_or_insert(0) += 1;
@@ -84,57 +85,57 @@ impl Undoing {
         }
     }
 
-    /// F-RTO looks no further.
+    /// Ends F-RTO.
     pub fn end_frto(&mut self) {
         self.frto = FrtoStep::Off;
     }
 
-    /// Whether F-RTO wants new data to go before what was sent already.
-    pub fn wants_new_data(&self) -> bool {
+    /// Whether F-RTO requires new data before retransmissions.
+    pub fn requires_new_data(&self) -> bool {
         self.frto == FrtoStep::NewDataFirst
     }
 }
 
 impl Selective {
-    /// The retransmission timer ran out.
+    /// Processes a timeout.
     pub(super) fn note_timeout(&mut self, config: &Config) {
-        let repeated = self.undoing.timed_out_at.replace(self.sent.una()) == Some(self.sent.una());
+        let repeated = self.undo.timed_out_at.replace(self.sent.una()) == Some(self.sent.una());
         if self.phase == Phase::Open || (self.phase == Phase::Loss && !repeated) {
             self.begin_undo(config);
         }
-        let looks = config.recovery.frto == Frto::On && (self.phase.is_open() || repeated);
-        self.undoing.frto = if looks { FrtoStep::Waits } else { FrtoStep::Off };
+        let is_enabled = config.recovery.frto == Frto::On && (self.phase.is_open() || repeated);
+        self.undo.frto = if is_enabled { FrtoStep::Waits } else { FrtoStep::Off };
     }
 
-    /// From now on a reduction may turn out to be needless.
+    /// Begins the detection for a new reduction.
     pub(super) fn begin_undo(&mut self, config: &Config) {
-        // Those that are in flight again may yet come twice (`tcp_init_undo`).
-        let underway = self.sent.resent_count();
-        let unanswered = (underway > 0).then_some(underway);
-        let first = self.undoing.retransmissions.and_then(|before| before.first.filter(|_| underway > 0));
-        self.undoing.retransmissions = (config.recovery.undo != Undo::Off).then(|| Retransmissions {
+        // Retransmissions that are in flight may still arrive as duplicates (`tcp_init_undo`).
+        let resent = self.sent.resent_count();
+        let unanswered = (resent > 0).then_some(resent);
+        let first = self.undo.retransmissions.and_then(|previous| previous.first.filter(|_| resent > 0));
+        self.undo.retransmissions = (config.recovery.undo != Undo::Off).then(|| Retransmissions {
             from: self.sent.una(),
             unanswered,
             first,
         });
     }
 
-    /// Whether what was sent again had arrived before, as an acknowledgement of `acked` new bytes tells.
+    /// Whether an acknowledgement of `acked` new bytes shows that all retransmitted data had already arrived.
     pub(super) fn is_undone(&mut self, received: &ReceivedAck, acked: u64) -> bool {
-        let Some(sent_again) = &mut self.undoing.retransmissions else { return false };
-        if let Some(unanswered) = &mut sent_again.unanswered
-            && duplicate(received).is_some_and(|end| end > sent_again.from)
+        let Some(retransmissions) = &mut self.undo.retransmissions else { return false };
+        if let Some(unanswered) = &mut retransmissions.unanswered
+            && duplicate(received).is_some_and(|end| end > retransmissions.from)
         {
             *unanswered = unanswered.saturating_sub(1);
         }
-        sent_again.unanswered == Some(0) && (self.phase != Phase::Loss || acked > 0)
+        retransmissions.unanswered == Some(0) && (self.phase != Phase::Loss || acked > 0)
     }
 
-    /// Whether timestamps tell that `acked` new bytes arrived as they were sent first.
+    /// Whether timestamps show that the `acked` new bytes arrived in their original transmission.
     pub(super) fn arrives_delayed(&self, received: &ReceivedAck, acked: u64) -> bool {
-        let Some(sent_again) = &self.undoing.retransmissions else { return false };
+        let Some(retransmissions) = &self.undo.retransmissions else { return false };
         acked > 0
-            && sent_again.are_younger_than(received.echo)
+            && retransmissions.were_sent_after(received.echo)
             && match self.phase {
                 Phase::Open | Phase::Marked => false,
                 Phase::Recovery => self.sent.una() >= self.recover || self.sent.resent_count() == 0,
@@ -142,7 +143,7 @@ impl Selective {
             }
     }
 
-    /// Whether F-RTO shows that a time-out was spurious; takes its next step if not.
+    /// Whether F-RTO shows that a timeout was spurious; otherwise performs its next step.
     pub(super) fn is_spurious(
         &mut self,
         received: &ReceivedAck,
@@ -150,21 +151,21 @@ impl Selective {
         sacked: bool,
         acked: u64,
     ) -> bool {
-        if self.phase != Phase::Loss || self.undoing.frto == FrtoStep::Off {
+        if self.phase != Phase::Loss || self.undo.frto == FrtoStep::Off {
             return false;
         }
-        self.undoing.frto = FrtoStep::Waits;
-        if arrival.lowest <= self.recover {
-            self.undoing.frto = FrtoStep::Off;
+        self.undo.frto = FrtoStep::Waits;
+        if arrival.lowest_sent_once <= self.recover {
+            self.undo.frto = FrtoStep::Off;
             return true;
         }
         if self.sent.end() > self.recover {
             let repeats = acked == 0 && received.bare && duplicate(received).is_none();
             if sacked || repeats {
-                self.undoing.frto = FrtoStep::Off;
+                self.undo.frto = FrtoStep::Off;
             }
         } else if acked > 0 && self.sent.una() < self.recover {
-            self.undoing.frto = FrtoStep::NewDataFirst;
+            self.undo.frto = FrtoStep::NewDataFirst;
         }
         false
     }

@@ -1,31 +1,31 @@
-//! What an acknowledgement shows to have arrived, in order and by SACK (`Update` of RFC 6675).
+//! Data that an acknowledgement reports as arrived, in order and by SACK (`Update` of RFC 6675).
 
 use aqm_net::Instant;
 
-use super::{AGAIN, EVER, LOST, SACKED, Segment, Sent, Stamp};
+use super::{EVER_RESENT, LOST, RESENT, SACKED, Segment, Sent, Stamp};
 
-/// What one acknowledgement shows to have arrived.
+/// Data that one acknowledgement reports as arrived.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Arrival {
     pub bytes: u64,
-    /// The newest of those sent only once.
-    pub once: Option<Stamp>,
-    /// The one that left last, of those sent again only if it left by `credible`.
+    /// Newest segment among those sent once.
+    pub newest_sent_once: Option<Stamp>,
+    /// Most recently sent segment; a retransmission counts only if it was sent at or before `credible`.
     pub newest: Option<Stamp>,
-    /// Where the highest of the same ends, and when it left; of what is acknowledged in order, if anything is, and
-    /// else of what SACK tells of.
-    pub last: Option<(u64, Instant)>,
-    /// When the first left that is acknowledged, had not arrived before, and was sent only once.
+    /// End and departure time of the highest of these segments; among the data acknowledged in order if there is any,
+    /// otherwise among the SACKed data.
+    pub highest_departure: Option<(u64, Instant)>,
+    /// Departure time of the first newly acknowledged segment that was sent once and not SACKed before.
     pub first: Option<Instant>,
-    /// When the first left that SACK tells of, if it was sent only once.
+    /// Departure time of the first newly SACKed segment that was sent once.
     pub first_sacked: Option<Instant>,
-    /// Whether anything is acknowledged that was sent again.
-    pub twice: bool,
-    /// A retransmission that left later than this cannot have been acknowledged yet; none can without.
+    /// Whether a retransmitted segment is acknowledged.
+    pub has_retransmission: bool,
+    /// Retransmissions sent after this time cannot have been acknowledged yet; with `None`, no retransmission can.
     credible: Option<Instant>,
-    /// Where the lowest of those ends that were sent only once.
-    pub lowest: u64,
-    /// Where the highest ends.
+    /// End of the lowest segment that was sent once.
+    pub lowest_sent_once: u64,
+    /// End of the highest segment.
     pub highest: u64,
 }
 
@@ -33,14 +33,14 @@ impl Arrival {
     pub fn new(credible: Option<Instant>) -> Self {
         Self {
             bytes: 0,
-            once: None,
+            newest_sent_once: None,
             newest: None,
-            last: None,
+            highest_departure: None,
             first: None,
             first_sacked: None,
-            twice: false,
+            has_retransmission: false,
             credible,
-            lowest: u64::MAX,
+            lowest_sent_once: u64::MAX,
             highest: 0,
         }
     }
@@ -50,42 +50,42 @@ impl Arrival {
         let stamp = segment.stamp();
         self.bytes += segment.len();
         self.highest = self.highest.max(stamp.end);
-        if !segment.is(EVER) {
-            self.lowest = self.lowest.min(stamp.end);
-            self.once = self.once.max(Some(stamp));
+        if !segment.is(EVER_RESENT) {
+            self.lowest_sent_once = self.lowest_sent_once.min(stamp.end);
+            self.newest_sent_once = self.newest_sent_once.max(Some(stamp));
         } else if Some(stamp.sent) > self.credible {
             return;
         }
         self.newest = self.newest.max(Some(stamp));
-        self.last = self.last.max(Some((stamp.end, stamp.sent)));
+        self.highest_departure = self.highest_departure.max(Some((stamp.end, stamp.sent)));
     }
 }
 
 impl Sent {
-    /// As `acknowledge`, if no more is known of any segment than that it was sent: when the first and the last
-    /// left that have arrived, and where they end.
+    /// Same as `acknowledge`, if no segment is SACKed, lost or in flight again. Returns the positions of the first and
+    /// the last segment that arrived.
     #[inline]
     pub fn acknowledge_plain(&mut self, ack: u64) -> Option<(Stamp, Stamp)> {
-        let mut left = None;
+        let mut arrived = None;
         while let Some(segment) = self.segments.front_mut() {
             if segment.end() > ack {
-                let gone = ack.saturating_sub(segment.seq);
-                segment.seq += gone;
-                segment.longer -= gone as u16;
+                let removed = ack.saturating_sub(segment.seq);
+                segment.seq += removed;
+                segment.len_minus_one -= removed as u16;
                 break;
             }
             let stamp = segment.stamp();
-            left = Some((left.map_or(stamp, |(first, _)| first), stamp));
-            self.repeated -= u64::from(segment.is(EVER));
+            arrived = Some((arrived.map_or(stamp, |(first, _)| first), stamp));
+            self.repeated -= u64::from(segment.is(EVER_RESENT));
             self.segments.pop_front();
             self.first += 1;
         }
         self.una = ack;
         self.edge = self.first;
-        left
+        arrived
     }
 
-    /// Everything below `ack` has arrived; it must not lie outside of what was sent.
+    /// Records that everything below `ack` has arrived; `ack` must be within the sent data.
     #[inline]
     pub fn acknowledge(&mut self, ack: u64, arrival: &mut Arrival) {
         self.take(ack, arrival);
@@ -96,12 +96,13 @@ impl Sent {
         }
         self.una = ack;
         self.edge = self.edge.max(self.first);
-        self.tidy();
+        self.refresh_due();
     }
 
-    /// SACK covers `[from, to)`. Returns whether any of that is new; what makes no sense is not.
+    /// Records that SACK covers `[from, to)`. Returns whether any of this data is new; an invalid range contains no new
+    /// data.
     pub fn sack(&mut self, from: u64, to: u64, arrival: &mut Arrival) -> bool {
-        // A block that reaches down to `una` contradicts the acknowledgement, or is a D-SACK.
+        // A block that begins at or below `una` contradicts the acknowledgement, or is a D-SACK.
         if from <= self.una || from >= to || to > self.end {
             return false;
         }
@@ -114,26 +115,26 @@ impl Sent {
                 break;
             }
             arrival.add(segment);
-            if !segment.is(EVER) {
+            if !segment.is(EVER_RESENT) {
                 arrival.first_sacked = arrival.first_sacked.or(Some(segment.sent));
             }
             let len = segment.len();
             self.lost -= if segment.is(LOST) { len } else { 0 };
-            self.again -= if segment.is(AGAIN) { len } else { 0 };
-            segment.state = segment.state & EVER | SACKED;
-            segment.place = 1;
+            self.resent_bytes -= if segment.is(RESENT) { len } else { 0 };
+            segment.state = segment.state & EVER_RESENT | SACKED;
+            segment.run_or_order = 1;
             self.sacked.add(len);
             self.highest_sacked = self.highest_sacked.max(segment.end());
             self.beyond += u64::from(self.first + at as u64 >= self.edge);
             is_new = true;
         }
         if is_new {
-            self.tidy();
+            self.refresh_due();
         }
         is_new
     }
 
-    /// All segments that end by `ack` have arrived.
+    /// Removes all segments that end at or before `ack`.
     #[inline]
     fn take(&mut self, ack: u64, arrival: &mut Arrival) {
         while let Some(segment) = self.segments.front()
@@ -150,13 +151,13 @@ impl Sent {
         }
     }
 
-    /// The first segment, of which more is known than that it was sent, has arrived.
+    /// Records the arrival of the first segment if it has flags.
     fn release(&mut self, arrival: &mut Arrival) {
         let segment = &self.segments[0];
         let len = segment.len();
-        arrival.twice |= segment.is(EVER);
-        self.repeated -= u64::from(segment.is(EVER));
-        if !segment.is(EVER | SACKED) {
+        arrival.has_retransmission |= segment.is(EVER_RESENT);
+        self.repeated -= u64::from(segment.is(EVER_RESENT));
+        if !segment.is(EVER_RESENT | SACKED) {
             arrival.first = arrival.first.or(Some(segment.sent));
         }
         if segment.is(SACKED) {
@@ -166,21 +167,21 @@ impl Sent {
         }
         arrival.add(segment);
         self.lost -= if segment.is(LOST) { len } else { 0 };
-        self.again -= if segment.is(AGAIN) { len } else { 0 };
+        self.resent_bytes -= if segment.is(RESENT) { len } else { 0 };
     }
 
-    /// The first segment has arrived in part.
+    /// Records the arrival of a part of the first segment.
     fn trim(&mut self, ack: u64, arrival: &mut Arrival) {
         let segment = &mut self.segments[0];
-        let gone = ack - segment.seq;
+        let removed = ack - segment.seq;
         segment.seq = ack;
-        segment.longer -= gone as u16;
+        segment.len_minus_one -= removed as u16;
         if segment.is(SACKED) {
-            self.sacked.bytes -= gone;
+            self.sacked.bytes -= removed;
             return;
         }
-        arrival.bytes += gone;
-        self.lost -= if segment.is(LOST) { gone } else { 0 };
-        self.again -= if segment.is(AGAIN) { gone } else { 0 };
+        arrival.bytes += removed;
+        self.lost -= if segment.is(LOST) { removed } else { 0 };
+        self.resent_bytes -= if segment.is(RESENT) { removed } else { 0 };
     }
 }

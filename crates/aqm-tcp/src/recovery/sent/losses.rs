@@ -1,16 +1,16 @@
-//! Which segments count as lost (`IsLost` of RFC 6675), and which only may be.
+//! Lost segments (`IsLost` of RFC 6675), and segments that may be lost.
 
 use std::cmp::Reverse;
 
 use aqm_net::Instant;
 
-use super::{AGAIN, Amount, EVER, LOST, Number, SACKED, Sent, Stamp};
+use super::{Amount, EVER_RESENT, LOST, Number, RESENT, SACKED, Sent, Stamp};
 
 impl Sent {
-    /// Finds losses as RFC 6675 does (`IsLost`).
+    /// Detects losses according to RFC 6675 (`IsLost`).
     #[inline]
     pub fn lose_uncovered(&mut self, dupthresh: u32) {
-        // With none SACKed beyond, none is lost.
+        // Without a SACKed segment beyond `edge`, no segment is lost.
         while self.beyond > 0 {
             if self.segments[(self.edge - self.first) as usize].is(SACKED) {
                 self.beyond -= 1;
@@ -23,8 +23,8 @@ impl Sent {
         }
     }
 
-    /// Finds losses among the segments sent once and `overtaken`, in the order of sending: those `is_late` holds for.
-    /// Returns the last of the others, which may be late yet.
+    /// Marks as lost the segments that were sent once, are `overtaken` and satisfy `is_late`, in order of transmission.
+    /// Returns the last other overtaken segment, which may become late.
     pub fn lose_late(
         &mut self,
         overtaken: impl Fn(Stamp) -> bool,
@@ -34,7 +34,7 @@ impl Sent {
             let segment = self.segments.get((self.edge - self.first) as usize)?;
             if segment.is(SACKED) {
                 self.beyond -= 1;
-            } else if !segment.is(LOST | EVER) {
+            } else if !segment.is(LOST | EVER_RESENT) {
                 let stamp = segment.stamp();
                 if !overtaken(stamp) {
                     return None;
@@ -51,7 +51,7 @@ impl Sent {
         loop {
             at = self.skip(at);
             let Some(segment) = self.segments.get(at) else { return last };
-            if !segment.is(LOST | EVER) {
+            if !segment.is(LOST | EVER_RESENT) {
                 if !overtaken(segment.stamp()) {
                     return last;
                 }
@@ -61,7 +61,7 @@ impl Sent {
         }
     }
 
-    /// A segment is lost, unless it was sent again or is known to be.
+    /// Marks a segment as lost unless it is already SACKed or lost.
     pub fn lose(&mut self, number: Number) {
         let segment = &mut self.segments[(number - self.first) as usize];
         if segment.is(LOST | SACKED) {
@@ -69,20 +69,20 @@ impl Sent {
         }
         segment.state |= LOST;
         self.lost += segment.len();
-        if !segment.is(AGAIN) {
+        if !segment.is(RESENT) {
             self.due.push(Reverse(number));
         }
         self.losses += 1;
     }
 
-    /// The retransmission of a segment is lost.
-    pub fn lose_again(&mut self, number: Number) {
+    /// Marks the retransmission of a segment as lost.
+    pub fn lose_retransmission(&mut self, number: Number) {
         let segment = &mut self.segments[(number - self.first) as usize];
         if !segment.is_resent() {
             return;
         }
-        self.again -= if segment.is(AGAIN) { segment.len() } else { 0 };
-        segment.state &= !AGAIN;
+        self.resent_bytes -= if segment.is(RESENT) { segment.len() } else { 0 };
+        segment.state &= !RESENT;
         if segment.is(LOST) {
             self.due.push(Reverse(number));
             self.losses += 1;
@@ -91,8 +91,8 @@ impl Sent {
         }
     }
 
-    /// All that has not arrived is lost; if `forget`, nothing has. What left after `since` is spared, unless it
-    /// is the oldest.
+    /// Marks all segments that have not arrived as lost; with `forget`, SACKed segments, too. Segments sent after
+    /// `since` are excluded, except the oldest.
     pub fn lose_all(&mut self, forget: bool, since: Option<Instant>) {
         if forget {
             self.sacked = Amount::default();
@@ -100,39 +100,39 @@ impl Sent {
         }
         self.beyond = 0;
         self.edge = self.first + self.segments.len() as u64;
-        (self.lost, self.again) = (0, 0);
+        (self.lost, self.resent_bytes) = (0, 0);
         let mut due = Vec::new();
-        let mut spared = false;
+        let mut has_excluded = false;
         for (number, segment) in (self.first..).zip(&mut self.segments) {
             if forget && segment.is(SACKED) {
                 segment.state &= !SACKED;
-                segment.place = 0;
+                segment.run_or_order = 0;
             }
             if segment.is(SACKED) {
                 continue;
             }
             if number > self.first && since.is_some_and(|since| segment.sent > since) {
                 self.lost += if segment.is(LOST) { segment.len() } else { 0 };
-                self.again += if segment.is(AGAIN) { segment.len() } else { 0 };
-                spared = true;
-                if segment.is(LOST) && !segment.is(AGAIN) {
+                self.resent_bytes += if segment.is(RESENT) { segment.len() } else { 0 };
+                has_excluded = true;
+                if segment.is(LOST) && !segment.is(RESENT) {
                     due.push(Reverse(number));
                 }
                 continue;
             }
-            segment.state = segment.state & EVER | LOST;
+            segment.state = segment.state & EVER_RESENT | LOST;
             self.lost += segment.len();
             due.push(Reverse(number));
         }
         self.losses += due.len() as u64;
         self.due = due.into();
-        if spared {
+        if has_excluded {
             self.edge = self.first;
             self.beyond = self.sacked.segments;
         }
     }
 
-    /// Nothing is lost after all.
+    /// Clears all losses.
     pub fn lose_none(&mut self) {
         for segment in &mut self.segments {
             segment.state &= !LOST;
@@ -143,19 +143,19 @@ impl Sent {
         self.beyond = self.sacked.segments;
     }
 
-    /// The first segment from `from` on that may be lost though too little SACKed data lies beyond it to
-    /// tell, and that is not in flight again.
-    pub fn doubtful(&self, from: Number) -> Option<Number> {
+    /// Returns the first segment from `from` on that may be lost, although too little SACKed data follows to decide,
+    /// and that is not in flight again.
+    pub fn next_possibly_lost(&self, from: Number) -> Option<Number> {
         let mut at = (from.max(self.edge).max(self.first) - self.first) as usize;
         loop {
             let segment = self.segments.get(at)?;
             if segment.end() > self.highest_sacked {
                 return None;
             }
-            if !segment.is(SACKED | AGAIN) {
+            if !segment.is(SACKED | RESENT) {
                 return Some(self.first + at as u64);
             }
-            at += if segment.is(SACKED) { segment.place as usize } else { 1 };
+            at += if segment.is(SACKED) { segment.run_or_order as usize } else { 1 };
         }
     }
 }

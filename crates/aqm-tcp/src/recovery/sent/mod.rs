@@ -1,13 +1,13 @@
-//! The segments that are sent and not acknowledged, and what SACK tells of each.
+//! Sent and unacknowledged segments, with the SACK state of each.
 //!
-//! E. Blanton et al., "A Conservative Loss Recovery Algorithm Based on Selective Acknowledgement (SACK) for
-//! TCP", RFC 6675, 2012, section 4: `Update`, `IsLost` and `SetPipe`, as bits of segments and sums that are
-//! kept up to date, so that no acknowledgement costs more in a large window than in a small one.
+//! E. Blanton et al., "A Conservative Loss Recovery Algorithm Based on Selective Acknowledgement (SACK) for TCP", RFC
+//! 6675, 2012, section 4: `Update`, `IsLost` and `SetPipe`, implemented with flags of segments and incremental sums, so
+//! that the cost of an acknowledgement does not depend on the size of the window.
 //!
-//! Ours, where the source is silent: `IsLost` counts segments where the RFC, which knows only bytes, counts
-//! separate ranges and full segments; `DupThresh` of either are never fewer of ours.
-//! A segment that SACK covers in part has not arrived. One that was sent again and is not known to be lost counts
-//! twice in `pipe`, as the RFC has it.
+//! aqmlab's choices where the source is silent: `IsLost` counts segments, where the RFC, which knows only bytes, counts
+//! separate ranges and full segments; `DupThresh` ranges or full segments are at least `DupThresh` of aqmlab's
+//! segments. A partly SACKed segment has not arrived. A retransmitted segment that is not known to be lost counts twice
+//! in `pipe`, as in the RFC.
 
 mod arrival;
 mod losses;
@@ -19,46 +19,46 @@ use aqm_net::Instant;
 
 pub(crate) use arrival::Arrival;
 
-/// SACK tells that it has arrived.
+/// SACK has reported the segment.
 const SACKED: u8 = 1;
-/// It is known to be lost.
+/// The segment is known to be lost.
 const LOST: u8 = 2;
-/// A retransmission of it is in flight.
-const AGAIN: u8 = 4;
-/// It was sent more than once.
-const EVER: u8 = 8;
+/// A retransmission of the segment is in flight.
+const RESENT: u8 = 4;
+/// The segment was sent more than once.
+const EVER_RESENT: u8 = 8;
 
-/// When a segment left, how many left before it at the same instant, and where it ends: the order of sending (RFC 8985,
-/// `RACK_sent_after`).
+/// Position in the order of transmission: departure time, number of segments sent before at the same instant, and end
+/// of the segment (RFC 8985, `RACK_sent_after`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Stamp {
     pub sent: Instant,
-    pub turn: u32,
+    pub order: u32,
     pub end: u64,
 }
 
 impl Stamp {
-    /// Before that of any segment.
-    pub const FIRST: Self = Self { sent: Instant::START, turn: 0, end: 0 };
+    /// Position before that of any segment.
+    pub const FIRST: Self = Self { sent: Instant::START, order: 0, end: 0 };
 }
 
-/// A segment, from when it is first sent until it is acknowledged.
+/// A segment, from its first transmission to its acknowledgement.
 #[derive(Clone, Debug)]
 struct Segment {
     seq: u64,
-    /// When it was sent last.
+    /// Time of the last transmission.
     sent: Instant,
-    /// If SACKed: how many segments from this one on are, at least. If not: how many were sent before it at the same
-    /// instant.
-    place: u32,
-    /// Its length in sequence numbers less one, so that 65536 fit.
-    longer: u16,
+    /// If SACKed: a lower bound of the number of consecutive SACKed segments from this one on. Otherwise: number of
+    /// segments sent before this one at the same instant.
+    run_or_order: u32,
+    /// Length in sequence numbers minus one, so that 65536 fits.
+    len_minus_one: u16,
     state: u8,
 }
 
 impl Segment {
     fn len(&self) -> u64 {
-        u64::from(self.longer) + 1
+        u64::from(self.len_minus_one) + 1
     }
 
     fn end(&self) -> u64 {
@@ -66,16 +66,16 @@ impl Segment {
     }
 
     fn stamp(&self) -> Stamp {
-        Stamp { sent: self.sent, turn: self.place, end: self.end() }
+        Stamp { sent: self.sent, order: self.run_or_order, end: self.end() }
     }
 
     fn is(&self, bits: u8) -> bool {
         self.state & bits != 0
     }
 
-    /// Whether it was sent again and may be in the network.
+    /// Whether the segment was retransmitted and may be in the network.
     fn is_resent(&self) -> bool {
-        self.is(EVER) && !self.is(SACKED) && (self.is(AGAIN) || !self.is(LOST))
+        self.is(EVER_RESENT) && !self.is(SACKED) && (self.is(RESENT) || !self.is(LOST))
     }
 }
 
@@ -98,33 +98,33 @@ impl Amount {
     }
 }
 
-/// A segment by its number: how many were sent before it.
+/// Number of a segment: the number of segments sent before it.
 pub(crate) type Number = u64;
 
-/// All segments from the oldest not acknowledged to the newest.
+/// All segments from the oldest unacknowledged one to the newest.
 #[derive(Clone, Debug)]
 pub(crate) struct Sent {
     segments: VecDeque<Segment>,
-    /// The number of the first of them.
+    /// Number of the first of these segments.
     first: Number,
     una: u64,
     end: u64,
     sacked: Amount,
     lost: u64,
-    again: u64,
-    /// Where the highest SACKed segment ends.
+    resent_bytes: u64,
+    /// End of the highest SACKed segment.
     highest_sacked: u64,
-    /// All before this one are SACKed, lost, or were sent again.
+    /// All segments before this one are SACKed, lost or retransmitted.
     edge: Number,
-    /// How many are SACKed from there on.
+    /// Number of SACKed segments from `edge` on.
     beyond: u64,
-    /// Those that are lost and not in flight again; the first of them is always up to date.
+    /// Lost segments that are not in flight again; the first one is always up to date.
     due: BinaryHeap<Reverse<Number>>,
-    /// How often a segment was found lost.
+    /// Number of times that a segment was detected as lost.
     losses: u64,
-    /// How many of the segments were sent more than once.
+    /// Number of these segments that were sent more than once.
     repeated: u64,
-    /// When a segment was sent last, and how many were before it at that instant.
+    /// Time of the last transmission, and number of segments sent before at this instant.
     latest: (Instant, u32),
     mss: u64,
 }
@@ -138,7 +138,7 @@ impl Sent {
             end: 0,
             sacked: Amount::default(),
             lost: 0,
-            again: 0,
+            resent_bytes: 0,
             highest_sacked: 0,
             edge: 0,
             beyond: 0,
@@ -150,114 +150,114 @@ impl Sent {
         }
     }
 
-    /// Everything below is acknowledged (`HighACK + 1`).
+    /// Returns the end of the acknowledged data (`HighACK + 1`).
     #[inline]
     pub fn una(&self) -> u64 {
         self.una
     }
 
-    /// Everything below has been sent (`HighData + 1`).
+    /// Returns the end of the sent data (`HighData + 1`).
     #[inline]
     pub fn end(&self) -> u64 {
         self.end
     }
 
-    /// What SACK covers.
+    /// Returns the amount of SACKed data.
     #[inline]
     pub fn sacked(&self) -> Amount {
         self.sacked
     }
 
-    /// How often a segment was found lost.
+    /// Returns the number of times that a segment was detected as lost.
     #[inline]
     pub fn losses(&self) -> u64 {
         self.losses
     }
 
-    /// Bytes in the network (`pipe`).
+    /// Returns the bytes in the network (`pipe`).
     #[inline]
     pub fn pipe(&self) -> u64 {
-        self.end - self.una + self.again - self.sacked.bytes - self.lost
+        self.end - self.una + self.resent_bytes - self.sacked.bytes - self.lost
     }
 
-    /// Whether no more is known of any segment than that it was sent.
+    /// Whether no segment is SACKed, lost or in flight again.
     #[inline]
     pub fn is_plain(&self) -> bool {
-        self.sacked.segments == 0 && self.lost == 0 && self.again == 0
+        self.sacked.segments == 0 && self.lost == 0 && self.resent_bytes == 0
     }
 
-    /// Whether none of the segments was sent more than once.
+    /// Whether every segment was sent once.
     #[inline]
     pub fn is_sent_once(&self) -> bool {
         self.repeated == 0
     }
 
-    /// The oldest, if `ack` acknowledges it and none was sent more than once.
+    /// Returns the oldest segment if `ack` acknowledges it and every segment was sent once.
     #[inline]
-    pub fn next_once(&self, ack: u64) -> Option<Stamp> {
+    pub fn next_if_sent_once(&self, ack: u64) -> Option<Stamp> {
         let oldest = self.segments.front()?.stamp();
         (self.is_sent_once() && oldest.end <= ack).then_some(oldest)
     }
 
-    /// How many segments are in flight again.
+    /// Returns the number of retransmissions in flight.
     pub fn resent_count(&self) -> u64 {
-        self.again.div_ceil(self.mss)
+        self.resent_bytes.div_ceil(self.mss)
     }
 
-    /// How many segments there are.
+    /// Returns the number of segments.
     #[inline]
     pub fn len(&self) -> usize {
         self.segments.len()
     }
 
-    /// The number of the oldest.
+    /// Returns the number of the oldest segment.
     #[inline]
     pub fn first(&self) -> Number {
         self.first
     }
 
-    /// The number of the newest, if there is one.
+    /// Returns the number of the newest segment, if there is one.
     pub fn last(&self) -> Option<Number> {
         (!self.segments.is_empty()).then(|| self.first + self.segments.len() as u64 - 1)
     }
 
-    /// Whether a segment is lost, in flight again or not.
+    /// Whether any segment is lost, including those that are in flight again.
     pub fn has_lost(&self) -> bool {
         self.lost > 0
     }
 
-    /// The first segment that is lost and not in flight again.
+    /// Returns the first lost segment that is not in flight again.
     #[inline]
     pub fn due(&self) -> Option<Number> {
         self.due.peek().map(|&Reverse(number)| number)
     }
 
-    /// Where a segment begins; the end of everything if it was not sent.
+    /// Returns the beginning of a segment, or the end of all data if it was not sent.
     pub fn seq(&self, number: Number) -> u64 {
         self.get(number).map_or(self.end, |segment| segment.seq)
     }
 
-    /// Whether SACK covers a segment.
+    /// Whether a segment is SACKed.
     pub fn is_sacked(&self, number: Number) -> bool {
         self.get(number).is_some_and(|segment| segment.is(SACKED))
     }
 
-    /// Whether SACK covers a segment or its retransmission is in flight.
-    pub fn is_underway(&self, number: Number) -> bool {
-        self.get(number).is_some_and(|segment| segment.is(SACKED | AGAIN))
+    /// Whether a segment is SACKed or its retransmission is in flight.
+    pub fn is_sacked_or_resent(&self, number: Number) -> bool {
+        self.get(number).is_some_and(|segment| segment.is(SACKED | RESENT))
     }
 
-    /// When the oldest left, for the last time.
+    /// Returns the time of the last transmission of the oldest segment.
     pub fn oldest(&self) -> Option<Instant> {
         self.segments.front().map(|segment| segment.sent)
     }
 
-    /// Whether a segment that was sent again at `stamp` may be in the network.
+    /// Whether a segment retransmitted at `stamp` may be in the network.
     pub fn is_resent(&self, number: Number, stamp: Stamp) -> bool {
         self.get(number).is_some_and(|segment| segment.is_resent() && segment.stamp() == stamp)
     }
 
-    /// Those that were sent again and may be in the network, and when they left.
+    /// Returns the retransmissions that may be in the network, with their positions in the order of transmission.
     pub fn resent(&self) -> impl Iterator<Item = (Number, Stamp)> {
         let numbered = (self.first..).zip(&self.segments);
         numbered.filter(|(_, segment)| segment.is_resent()).map(|(number, segment)| (number, segment.stamp()))
@@ -266,36 +266,36 @@ impl Sent {
     /// Adds a new segment of `len` sequence numbers.
     #[inline]
     pub fn send(&mut self, len: u64, now: Instant) {
-        let place = self.turn(now);
+        let run_or_order = self.next_order(now);
         self.segments.push_back(Segment {
             seq: self.end,
             sent: now,
-            place,
-            longer: (len - 1) as u16,
+            run_or_order,
+            len_minus_one: (len - 1) as u16,
             state: 0,
         });
         self.end += len;
     }
 
-    /// How many segments have been sent before at this instant.
+    /// Returns the number of segments sent before at this instant.
     #[inline]
-    fn turn(&mut self, now: Instant) -> u32 {
+    fn next_order(&mut self, now: Instant) -> u32 {
         self.latest = (now, if self.latest.0 == now { self.latest.1 + 1 } else { 0 });
         self.latest.1
     }
 
-    /// Sends a segment again: where it begins, how many sequence numbers it takes, and when it left.
+    /// Retransmits a segment. Returns its beginning, its number of sequence numbers and its position in the order.
     pub fn resend(&mut self, number: Number, now: Instant) -> (u64, u64, Stamp) {
-        let place = self.turn(now);
+        let run_or_order = self.next_order(now);
         let segment = &mut self.segments[(number - self.first) as usize];
-        if !segment.is(AGAIN) {
-            self.again += segment.len();
+        if !segment.is(RESENT) {
+            self.resent_bytes += segment.len();
         }
-        self.repeated += u64::from(!segment.is(EVER));
-        segment.state |= AGAIN | EVER;
-        (segment.sent, segment.place) = (now, place);
+        self.repeated += u64::from(!segment.is(EVER_RESENT));
+        segment.state |= RESENT | EVER_RESENT;
+        (segment.sent, segment.run_or_order) = (now, run_or_order);
         let sent = (segment.seq, segment.len(), segment.stamp());
-        self.tidy();
+        self.refresh_due();
         sent
     }
 
@@ -303,7 +303,7 @@ impl Sent {
         self.segments.get(number.checked_sub(self.first)? as usize)
     }
 
-    /// The position of the first segment that begins at `seq` or later.
+    /// Returns the index of the first segment that begins at or after `seq`.
     fn position(&self, seq: u64) -> usize {
         let Some(front) = self.segments.front() else { return 0 };
         // Most segments are full.
@@ -314,28 +314,28 @@ impl Sent {
         }
     }
 
-    /// The position of the first segment from `from` on that is not SACKed.
+    /// Returns the index of the first segment from `from` on that is not SACKed.
     fn skip(&mut self, from: usize) -> usize {
         let mut to = from;
         while let Some(segment) = self.segments.get(to)
             && segment.is(SACKED)
         {
-            to += segment.place as usize;
+            to += segment.run_or_order as usize;
         }
-        // The next walk from any of these takes one step.
+        // The next search from any of these segments takes one step.
         let mut at = from;
         while at < to {
             let segment = &mut self.segments[at];
-            at += std::mem::replace(&mut segment.place, (to - at) as u32) as usize;
+            at += std::mem::replace(&mut segment.run_or_order, (to - at) as u32) as usize;
         }
         to
     }
 
-    /// Keeps the first of those due up to date.
+    /// Removes outdated entries from the front of `due`.
     #[inline]
-    fn tidy(&mut self) {
+    fn refresh_due(&mut self) {
         while let Some(&Reverse(number)) = self.due.peek() {
-            if self.get(number).is_some_and(|segment| segment.state & !EVER == LOST) {
+            if self.get(number).is_some_and(|segment| segment.state & !EVER_RESENT == LOST) {
                 return;
             }
             self.due.pop();

@@ -1,44 +1,46 @@
-//! The record of what is sent, counted anew.
+//! Consistency of the incremental sums with a complete recount.
 
 use super::*;
 
 impl Sent {
-    /// When those left that may be in the network, sent once or again.
+    /// Returns the positions of all transmissions that may be in the network.
     pub fn in_flight(&self) -> impl Iterator<Item = Stamp> {
-        let there = |segment: &&Segment| !segment.is(SACKED) && (!segment.is(LOST) || segment.is(AGAIN));
-        self.segments.iter().filter(there).map(Segment::stamp)
+        let is_in_network =
+            |segment: &&Segment| !segment.is(SACKED) && (!segment.is(LOST) || segment.is(RESENT));
+        self.segments.iter().filter(is_in_network).map(Segment::stamp)
     }
 
-    /// Counts everything anew.
+    /// Recomputes all sums and compares them.
     pub fn check(&self) {
         let sum = |bits: u8| -> u64 {
             self.segments.iter().filter(|segment| segment.is(bits)).map(|segment| segment.len()).sum()
         };
         let count = |bits: u8| self.segments.iter().filter(|segment| segment.is(bits)).count() as u64;
         assert_eq!(self.sacked, Amount { segments: count(SACKED), bytes: sum(SACKED) });
-        assert_eq!((self.lost, self.again), (sum(LOST), sum(AGAIN)));
-        assert_eq!(self.repeated, count(EVER));
+        assert_eq!((self.lost, self.resent_bytes), (sum(LOST), sum(RESENT)));
+        assert_eq!(self.repeated, count(EVER_RESENT));
         let mut end = self.una;
         let mut in_network = 0;
         for (at, segment) in self.segments.iter().enumerate() {
             assert_eq!(segment.seq, end, "no gaps");
             end = segment.end();
-            assert!(!segment.is(SACKED) || !segment.is(LOST | AGAIN));
-            assert!(!segment.is(AGAIN) || segment.is(EVER));
+            assert!(!segment.is(SACKED) || !segment.is(LOST | RESENT));
+            assert!(!segment.is(RESENT) || segment.is(EVER_RESENT));
             if segment.is(SACKED) {
-                assert!(segment.place > 0);
-                let skipped = self.segments.range(at..at + segment.place as usize);
+                assert!(segment.run_or_order > 0);
+                let skipped = self.segments.range(at..at + segment.run_or_order as usize);
                 assert!(skipped.into_iter().all(|segment| segment.is(SACKED)));
             }
             // `SetPipe`, (a) and (b).
             if !segment.is(SACKED) {
-                in_network += segment.len() * (u64::from(!segment.is(LOST)) + u64::from(segment.is(AGAIN)));
+                in_network += segment.len() * (u64::from(!segment.is(LOST)) + u64::from(segment.is(RESENT)));
             }
         }
         assert_eq!((end, self.pipe()), (self.end, in_network));
         let beyond = (self.first..).zip(&self.segments).filter(|(number, _)| *number >= self.edge);
         assert_eq!(self.beyond, beyond.filter(|(_, segment)| segment.is(SACKED)).count() as u64);
-        let due = (self.first..).zip(&self.segments).find(|(_, segment)| segment.state & !EVER == LOST);
+        let due =
+            (self.first..).zip(&self.segments).find(|(_, segment)| segment.state & !EVER_RESENT == LOST);
         assert_eq!(self.due(), due.map(|(number, _)| number));
     }
 }
@@ -58,13 +60,13 @@ fn sack(sent: &mut Sent, from: u64, to: u64) -> u64 {
     arrival.bytes / MSS
 }
 
-/// Which segments are lost, bit by bit.
+/// Returns for each segment whether it is lost.
 fn lost(sent: &Sent) -> Vec<bool> {
     sent.segments.iter().map(|segment| segment.is(LOST)).collect()
 }
 
 #[test]
-fn each_segment_arrives_once_however_often_it_is_reported() {
+fn each_segment_arrives_once_even_if_reported_repeatedly() {
     let mut sent = filled(20);
     assert_eq!(
         [(3, 6), (9, 12), (3, 6), (2, 13), (2, 13)].map(|(from, to)| sack(&mut sent, from, to)),
@@ -78,7 +80,7 @@ fn each_segment_arrives_once_however_often_it_is_reported() {
 }
 
 #[test]
-fn what_is_lost_is_what_counting_segment_by_segment_finds() {
+fn losses_agree_with_counting_segment_by_segment() {
     for dupthresh in 1..5 {
         let mut state: u64 = 1;
         let mut sent = filled(60);
@@ -117,12 +119,12 @@ fn the_number_of_a_fin_does_not_make_three_segments_of_two() {
 }
 
 #[test]
-fn a_block_reported_again_and_again_costs_a_step() {
+fn a_block_reported_repeatedly_costs_one_step() {
     let mut sent = filled(10_000);
     for to in 2..10_000 {
         sack_only(&mut sent, 1, to);
     }
-    assert!(sent.skip(1) == 9999 && sent.segments[1].place == 9998, "one step over all");
+    assert!(sent.skip(1) == 9999 && sent.segments[1].run_or_order == 9998, "one step skips all");
 }
 
 fn sack_only(sent: &mut Sent, from: u64, to: u64) {

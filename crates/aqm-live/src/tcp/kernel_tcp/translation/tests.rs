@@ -14,7 +14,7 @@ fn read(table: Value) -> Config {
 }
 
 fn linux(changes: Value) -> Config {
-    read(aqm_tcp::lay_over(&json!({ "profile": "linux-6" }), changes))
+    read(aqm_tcp::overlay(&json!({ "profile": "linux-6" }), changes))
 }
 
 /// What is refused, a line each.

@@ -1,4 +1,4 @@
-//! Loss recovery with SACK against a path that loses, delays and duplicates as a small generator says.
+//! Loss recovery with SACK over a path with random losses, delays and duplicates.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -23,14 +23,14 @@ fn draw(state: &mut u64, below: u64) -> u64 {
 const UNIT: u64 = 10;
 const RECEIVER: u64 = 60;
 
-/// What arrived, number by number.
+/// Arrived sequence numbers, one by one.
 #[derive(Default)]
 struct Naive {
     has: Vec<bool>,
 }
 
 impl Naive {
-    /// Takes a segment; the acknowledgement and its blocks, the newest first.
+    /// Records a segment. Returns the acknowledgement and its blocks, the newest first.
     fn take(&mut self, seq: u64, len: u64) -> (u64, Vec<(u64, u64)>) {
         let (from, to) = (seq as usize, (seq + len) as usize);
         self.has.resize(self.has.len().max(to), false);
@@ -86,14 +86,14 @@ impl Path {
     }
 }
 
-/// A sender's half around the recovery: a window that moves as Reno's, and a timer.
+/// A sender around the recovery: a window that changes like Reno's, and a timer.
 struct Run {
-    hand: Hand,
+    driver: Driver,
     path: Path,
     receiver: Naive,
     cwnd: f64,
     timer: Instant,
-    /// What SACK reported, number by number.
+    /// Sequence numbers reported by SACK, one by one.
     reported: Vec<bool>,
     writes: Vec<u64>,
 }
@@ -101,76 +101,76 @@ struct Run {
 impl Run {
     fn step(&mut self) -> bool {
         let arrival = self.path.events.peek().map_or(u64::MAX, |&Reverse((at, _))| at);
-        let next = arrival.min(self.timer.nanos()).min(self.hand.recovery.timer().nanos());
+        let next = arrival.min(self.timer.nanos()).min(self.driver.recovery.timer().nanos());
         if next == u64::MAX {
             return false;
         }
-        self.hand.now = Instant::from_nanos(next);
+        self.driver.now = Instant::from_nanos(next);
         if arrival == next {
             let Some(Reverse((_, id))) = self.path.events.pop() else { return false };
             match &self.path.stored[id] {
                 &Event::Data(seq, len) => {
                     let (ack, runs) = self.receiver.take(seq, len);
-                    self.path.enter(self.hand.now, || Event::Ack(ack, runs.clone()));
+                    self.path.enter(self.driver.now, || Event::Ack(ack, runs.clone()));
                 }
                 Event::Ack(ack, runs) => self.apply(*ack, &runs.clone()),
             }
-        } else if self.hand.recovery.timer().nanos() == next {
-            let outcome = self.hand.run_timer();
-            self.timer = self.hand.now + self.hand.estimator.rto(&self.hand.config.rto);
+        } else if self.driver.recovery.timer().nanos() == next {
+            let outcome = self.driver.run_timer();
+            self.timer = self.driver.now + self.driver.estimator.rto(&self.driver.config.rto);
             self.on_outcome(outcome);
         } else {
             self.cwnd = 1.0;
-            self.hand.time_out();
-            if !self.hand.recovery.sent.is_sacked(self.hand.recovery.sent.first())
-                && self.hand.recovery.sent.sacked().segments == 0
+            self.driver.time_out();
+            if !self.driver.recovery.sent.is_sacked(self.driver.recovery.sent.first())
+                && self.driver.recovery.sent.sacked().segments == 0
             {
                 self.reported.fill(false);
             }
-            self.hand.estimator.back_off(&self.hand.config.rto);
-            self.timer = self.hand.now + self.hand.estimator.rto(&self.hand.config.rto);
+            self.driver.estimator.back_off(&self.driver.config.rto);
+            self.timer = self.driver.now + self.driver.estimator.rto(&self.driver.config.rto);
         }
         self.transmit();
         true
     }
 
     fn apply(&mut self, ack: u64, runs: &[(u64, u64)]) {
-        let una = self.hand.recovery.una();
+        let una = self.driver.recovery.una();
         let before: Vec<bool> = self.reported.clone();
         for &(from, to) in runs.iter().filter(|&&(from, _)| from > una.max(ack)) {
             self.reported[from as usize..to as usize].fill(true);
         }
         let brings = self.reported != before;
-        let outcome = self.hand.ack_bytes(ack, runs);
+        let outcome = self.driver.ack_bytes(ack, runs);
         assert_eq!(outcome.acked, ack.saturating_sub(una));
-        // Any acknowledgement shows what time has lost (RFC 8985, section 6.2).
-        let found = outcome.what == AckKind::Loss && self.hand.recovery.rack.is_some();
+        // Any acknowledgement may reveal a loss by time (RFC 8985, section 6.2).
+        let found = outcome.kind == AckKind::Loss && self.driver.recovery.rack.is_some();
         let is_new = outcome.acked > 0 || brings;
         assert!(if is_new {
-            outcome.what != AckKind::Stale
+            outcome.kind != AckKind::Stale
         } else {
-            outcome.what == AckKind::Stale || found
+            outcome.kind == AckKind::Stale || found
         });
-        assert!(outcome.sent == Instant::NEVER || outcome.sent < self.hand.now);
+        assert!(outcome.sent == Instant::NEVER || outcome.sent < self.driver.now);
         if outcome.acked > 0 {
             if outcome.sent != Instant::NEVER {
-                self.hand.estimator.sample(outcome.sent, self.hand.now, &self.hand.config.rto);
+                self.driver.estimator.sample(outcome.sent, self.driver.now, &self.driver.config.rto);
             }
-            self.timer = self.hand.now + self.hand.estimator.rto(&self.hand.config.rto);
+            self.timer = self.driver.now + self.driver.estimator.rto(&self.driver.config.rto);
         }
         self.on_outcome(outcome);
-        if self.hand.recovery.una() == self.hand.recovery.sent() {
+        if self.driver.recovery.una() == self.driver.recovery.sent() {
             self.timer = Instant::NEVER;
         }
     }
 
     fn on_outcome(&mut self, outcome: AckOutcome) {
-        match outcome.what {
+        match outcome.kind {
             AckKind::Advance => self.cwnd += outcome.acked as f64 / UNIT as f64 / self.cwnd,
             AckKind::Loss => {
                 let from = self.cwnd;
-                self.cwnd = (self.hand.recovery.flight() as f64 / UNIT as f64 / 2.0).max(2.0);
-                self.hand.recovery.on_reduction(from, self.cwnd);
+                self.cwnd = (self.driver.recovery.flight() as f64 / UNIT as f64 / 2.0).max(2.0);
+                self.driver.recovery.on_reduction(from, self.cwnd);
             }
             _ => {}
         }
@@ -180,35 +180,35 @@ impl Run {
         if draw(&mut self.path.state, 3) == 0
             && let Some(bytes) = self.writes.pop()
         {
-            self.hand.stream.end += bytes;
+            self.driver.stream.end += bytes;
         }
-        self.hand.stream.fin = self.writes.is_empty();
+        self.driver.stream.fin = self.writes.is_empty();
         let windows = Windows { congestion: self.cwnd as u64, receiver: RECEIVER, mss: UNIT };
-        self.hand.recovery.set_windows(windows, &self.hand.config);
+        self.driver.recovery.set_windows(windows, &self.driver.config);
         loop {
-            let recovery = &self.hand.recovery;
-            let (pipe, urgent) = (recovery.outstanding(), recovery.is_urgent(&self.hand.config));
+            let recovery = &self.driver.recovery;
+            let (pipe, urgent) = (recovery.outstanding(), recovery.is_urgent(&self.driver.config));
             let (window, sent) = (recovery.window, recovery.sent());
-            let wanted = recovery.has_next(self.hand.stream);
-            let sending = self.hand.poll();
-            assert_eq!(wanted, sending.is_some());
-            let Some(Sending { seq, len, again }) = sending else { break };
-            self.hand.recovery.sent.check();
+            let has_next = recovery.has_next(self.driver.stream);
+            let sending = self.driver.poll();
+            assert_eq!(has_next, sending.is_some());
+            let Some(Transmission { seq, len, is_retransmission }) = sending else { break };
+            self.driver.recovery.sent.check();
             let end = seq + len;
-            assert!(len > 0 && len <= UNIT + 1 && end <= self.hand.stream.limit());
+            assert!(len > 0 && len <= UNIT + 1 && end <= self.driver.stream.limit());
             assert!(pipe < window || pipe == 0 || urgent, "the congestion window");
-            assert!(end <= self.hand.recovery.una() + RECEIVER * UNIT + 1, "the receiver's window");
+            assert!(end <= self.driver.recovery.una() + RECEIVER * UNIT + 1, "the receiver's window");
             self.reported.resize(self.reported.len().max(end as usize), false);
             assert!(
                 !self.reported[seq as usize..end as usize].iter().all(|&reported| reported),
                 "SACKed data"
             );
-            assert_eq!(again, end <= sent);
-            assert!(seq >= self.hand.recovery.una());
+            assert_eq!(is_retransmission, end <= sent);
+            assert!(seq >= self.driver.recovery.una());
             if self.timer == Instant::NEVER {
-                self.timer = self.hand.now + self.hand.estimator.rto(&self.hand.config.rto);
+                self.timer = self.driver.now + self.driver.estimator.rto(&self.driver.config.rto);
             }
-            self.path.enter(self.hand.now, || Event::Data(seq, len));
+            self.path.enter(self.driver.now, || Event::Data(seq, len));
         }
     }
 }
@@ -249,26 +249,26 @@ proptest! {
         (state, loss, jitter) in (any::<u64>(), 0..40u64, 0..40u64),
         writes in proptest::collection::vec(1..400u64, 1..12),
     ) {
-        let mut hand = Hand::new(0, config);
-        hand.config.connection.mss = Size::from_bytes(UNIT);
-        hand.recovery = Selective::new(&hand.config);
-        hand.stream.mss = UNIT;
+        let mut driver = Driver::new(0, config);
+        driver.config.connection.mss = Size::from_bytes(UNIT);
+        driver.recovery = Selective::new(&driver.config);
+        driver.stream.mss = UNIT;
         let total: u64 = writes.iter().sum();
         let path = Path { state, loss, jitter, events: BinaryHeap::new(), stored: Vec::new() };
         let mut run = Run {
-            hand, path, receiver: Naive::default(), cwnd: 10.0, timer: Instant::NEVER, reported: Vec::new(), writes,
+            driver, path, receiver: Naive::default(), cwnd: 10.0, timer: Instant::NEVER, reported: Vec::new(), writes,
         };
         for _ in 0..100 {
-            // The first writes come by chance, too.
+            // The first writes are at random times, too.
             run.transmit();
         }
         let mut steps = 0;
         while run.step() {
             steps += 1;
-            prop_assert!(steps < 100_000, "it goes on for ever");
+            prop_assert!(steps < 100_000, "the run does not end");
         }
         prop_assert_eq!(run.receiver.ack() as u64, total + 1);
-        prop_assert_eq!(run.hand.recovery.una(), total + 1);
-        prop_assert_eq!(run.hand.recovery.outstanding(), 0);
+        prop_assert_eq!(run.driver.recovery.una(), total + 1);
+        prop_assert_eq!(run.driver.recovery.outstanding(), 0);
     }
 }

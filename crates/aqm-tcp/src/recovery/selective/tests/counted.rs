@@ -1,4 +1,4 @@
-//! Losses found by counting (RFC 6675), rule by rule: hence its length.
+//! Loss detection by counting (RFC 6675), rule by rule; therefore the file is long.
 
 use super::*;
 use crate::config::recovery::{FastRetransmitGuard, LimitedTransmit, PrrBound, RecoveryKind, Reduction};
@@ -8,148 +8,152 @@ fn sack() -> Config {
     with(Config::default(), |config| config.recovery.kind = RecoveryKind::Sack)
 }
 
-/// Ten segments of which the first is lost.
-fn first_lost() -> Hand {
-    let mut hand = Hand::filled(10, sack());
-    assert_eq!(hand.ack(0, &[(1, 4)]).what, AckKind::Loss);
-    assert_eq!(hand.send(), [0]);
-    hand
+/// Creates a driver of ten segments, the first of which is lost.
+fn first_lost() -> Driver {
+    let mut driver = Driver::filled(10, sack());
+    assert_eq!(driver.ack(0, &[(1, 4)]).kind, AckKind::Loss);
+    assert_eq!(driver.send(), [0]);
+    driver
 }
 
 #[test]
 fn the_third_segment_beyond_shows_a_loss() {
-    let mut hand = Hand::filled(10, sack());
-    let outcome = [(1, 2), (1, 3), (1, 4)].map(|range| (hand.ack(0, &[range]).what, hand.pipe()));
+    let mut driver = Driver::filled(10, sack());
+    let outcome = [(1, 2), (1, 3), (1, 4)].map(|range| (driver.ack(0, &[range]).kind, driver.pipe()));
     assert_eq!(outcome, [(AckKind::Duplicate, 9), (AckKind::Duplicate, 8), (AckKind::Loss, 6)]);
-    assert_eq!(hand.send(), [0], "and only of the first");
+    assert_eq!(driver.send(), [0], "only the first segment is lost");
 }
 
 #[test]
 fn one_acknowledgement_can_show_a_loss() {
-    let mut hand = Hand::filled(10, sack());
-    assert_eq!(hand.ack(0, &[(3, 6)]).what, AckKind::Loss);
-    assert_eq!(hand.recovery.dupacks(), 1);
-    assert_eq!(hand.send(), [0, 1, 2]);
+    let mut driver = Driver::filled(10, sack());
+    assert_eq!(driver.ack(0, &[(3, 6)]).kind, AckKind::Loss);
+    assert_eq!(driver.recovery.dupacks(), 1);
+    assert_eq!(driver.send(), [0, 1, 2]);
 }
 
 #[test]
 fn three_pieces_of_a_segment_beyond_show_a_loss() {
-    let mut hand = Hand::new(1, sack());
+    let mut driver = Driver::new(1, sack());
     for _ in 0..5 {
-        hand.next();
-        hand.stream.end += 10;
+        driver.next();
+        driver.stream.end += 10;
     }
-    let outcome = [1010, 1020, 1030].map(|to| hand.ack_bytes(0, &[(1000, to)]).what);
+    let outcome = [1010, 1020, 1030].map(|to| driver.ack_bytes(0, &[(1000, to)]).kind);
     assert_eq!(outcome, [AckKind::Duplicate, AckKind::Duplicate, AckKind::Loss]);
-    hand.write(5);
-    assert_eq!(hand.next().map(|sending| (sending.seq, sending.again)), Some((0, true)));
+    driver.write(5);
+    assert_eq!(driver.next().map(|sending| (sending.seq, sending.is_retransmission)), Some((0, true)));
 }
 
 #[test]
-fn what_is_sent_next_follows_the_rules() {
-    let mut hand = Hand::filled(100, sack());
-    hand.write(100);
-    hand.window = 100;
-    assert_eq!(hand.send(), NOTHING, "the window is full");
-    hand.ack(0, &[(1, 2)]);
-    assert_eq!(hand.send(), [100], "limited transmit");
-    hand.ack(0, &[(1, 3)]);
-    assert_eq!(hand.send(), [101], "limited transmit");
-    assert_eq!(hand.ack(0, &[(1, 4)]).what, AckKind::Loss);
-    assert_eq!(hand.next().map(|sending| sending.seq), Some(0), "the head");
-    assert_eq!(hand.send(), [102]);
+fn the_next_transmission_follows_the_rules() {
+    let mut driver = Driver::filled(100, sack());
+    driver.write(100);
+    driver.window = 100;
+    assert_eq!(driver.send(), NOTHING, "the window is full");
+    driver.ack(0, &[(1, 2)]);
+    assert_eq!(driver.send(), [100], "limited transmit");
+    driver.ack(0, &[(1, 3)]);
+    assert_eq!(driver.send(), [101], "limited transmit");
+    assert_eq!(driver.ack(0, &[(1, 4)]).kind, AckKind::Loss);
+    assert_eq!(driver.next().map(|sending| sending.seq), Some(0), "the head");
+    assert_eq!(driver.send(), [102]);
     for (range, new) in [(5, 103), (6, 104), (8, 105), (9, 106)].map(|(to, new)| ((to - 1, to), new)) {
-        assert_eq!(hand.ack(0, &[range]).what, AckKind::Duplicate);
-        assert_eq!(hand.send(), [new]);
+        assert_eq!(driver.ack(0, &[range]).kind, AckKind::Duplicate);
+        assert_eq!(driver.send(), [new]);
     }
-    assert_eq!(hand.recovery.dupacks(), 3, "in recovery none is counted");
-    assert_eq!(hand.ack(6, &[(9, 10), (7, 9)]).what, AckKind::Partial);
-    assert_eq!(hand.next(), Some(Sending { seq: 6 * MSS, len: MSS, again: true }), "the new head at once");
-    assert_eq!(hand.next().map(|sending| sending.seq), Some(107 * MSS), "then new data");
+    assert_eq!(driver.recovery.dupacks(), 3, "in recovery duplicates are not counted");
+    assert_eq!(driver.ack(6, &[(9, 10), (7, 9)]).kind, AckKind::Partial);
+    assert_eq!(
+        driver.next(),
+        Some(Transmission { seq: 6 * MSS, len: MSS, is_retransmission: true }),
+        "the new head at once"
+    );
+    assert_eq!(driver.next().map(|sending| sending.seq), Some(107 * MSS), "then new data");
 }
 
 #[test]
 fn retransmissions_in_flight_are_counted_until_they_arrive() {
-    let mut hand = Hand::filled(10, sack());
-    hand.window = 4;
-    hand.ack(0, &[(5, 8)]);
-    assert_eq!(hand.pipe(), 2, "the last two");
-    assert_eq!(hand.send(), [0, 1]);
-    assert_eq!(hand.pipe(), 4);
-    hand.ack(0, &[(1, 2), (5, 8)]);
-    assert_eq!(hand.pipe(), 3, "SACKed");
-    hand.ack(2, &[(5, 8)]);
-    assert_eq!(hand.pipe(), 2, "and not counted twice when acknowledged");
-    assert_eq!(hand.send(), [2, 3]);
-    assert_eq!(hand.ack(10, &[]).what, AckKind::Exit);
-    assert_eq!(hand.pipe(), 0);
+    let mut driver = Driver::filled(10, sack());
+    driver.window = 4;
+    driver.ack(0, &[(5, 8)]);
+    assert_eq!(driver.pipe(), 2, "the last two");
+    assert_eq!(driver.send(), [0, 1]);
+    assert_eq!(driver.pipe(), 4);
+    driver.ack(0, &[(1, 2), (5, 8)]);
+    assert_eq!(driver.pipe(), 3, "SACKed");
+    driver.ack(2, &[(5, 8)]);
+    assert_eq!(driver.pipe(), 2, "and not counted twice when acknowledged");
+    assert_eq!(driver.send(), [2, 3]);
+    assert_eq!(driver.ack(10, &[]).kind, AckKind::Exit);
+    assert_eq!(driver.pipe(), 0);
 }
 
 #[test]
-fn a_hole_is_sent_again_once() {
-    let mut hand = first_lost();
+fn a_hole_is_retransmitted_once() {
+    let mut driver = first_lost();
     for to in 5..=10 {
-        hand.ack(0, &[(1, to)]);
-        assert_eq!(hand.send(), NOTHING);
+        driver.ack(0, &[(1, to)]);
+        assert_eq!(driver.send(), NOTHING);
     }
 }
 
 #[test]
 fn a_recovery_ends_when_all_is_acknowledged_that_was_sent_before_it() {
-    let mut hand = first_lost();
-    hand.write(5);
-    assert_eq!(hand.send(), [10, 11, 12, 13, 14]);
-    assert_eq!(hand.ack(8, &[]).what, AckKind::Partial);
-    assert_eq!(hand.ack(10, &[]).what, AckKind::Exit);
-    assert_eq!(hand.ack(11, &[]).what, AckKind::Advance);
+    let mut driver = first_lost();
+    driver.write(5);
+    assert_eq!(driver.send(), [10, 11, 12, 13, 14]);
+    assert_eq!(driver.ack(8, &[]).kind, AckKind::Partial);
+    assert_eq!(driver.ack(10, &[]).kind, AckKind::Exit);
+    assert_eq!(driver.ack(11, &[]).kind, AckKind::Advance);
 }
 
 #[test]
 fn a_hole_repaired_already_does_not_begin_another_recovery() {
-    let mut hand = first_lost();
-    hand.write(6);
-    assert_eq!(hand.send(), [10, 11, 12, 13, 14, 15]);
-    hand.ack(0, &[(12, 15), (1, 10)]);
-    assert_eq!(hand.send(), [10, 11], "new data of the recovery is lost, too");
-    assert_eq!(hand.ack(10, &[(12, 15)]).what, AckKind::Exit);
-    assert_eq!(hand.ack(10, &[(12, 16)]).what, AckKind::Duplicate);
-    hand.write(4);
-    hand.send();
+    let mut driver = first_lost();
+    driver.write(6);
+    assert_eq!(driver.send(), [10, 11, 12, 13, 14, 15]);
+    driver.ack(0, &[(12, 15), (1, 10)]);
+    assert_eq!(driver.send(), [10, 11], "new data of the recovery is lost, too");
+    assert_eq!(driver.ack(10, &[(12, 15)]).kind, AckKind::Exit);
+    assert_eq!(driver.ack(10, &[(12, 16)]).kind, AckKind::Duplicate);
+    driver.write(4);
+    driver.send();
     for to in 17..=20 {
-        assert_eq!(hand.ack(10, &[(12, to)]).what, AckKind::Duplicate);
+        assert_eq!(driver.ack(10, &[(12, to)]).kind, AckKind::Duplicate);
     }
-    assert_eq!(hand.send(), NOTHING);
+    assert_eq!(driver.send(), NOTHING);
 }
 
 #[test]
 fn a_hole_that_was_not_repaired_begins_another_recovery_when_the_first_ends() {
-    let mut hand = first_lost();
-    hand.window = 1;
-    hand.write(6);
-    hand.window = 100;
-    hand.send();
-    hand.window = 1;
-    hand.ack(0, &[(11, 14), (1, 10)]);
-    let outcome = hand.ack(10, &[(11, 14)]);
-    assert_eq!((outcome.what, outcome.acked), (AckKind::Loss, 10 * MSS));
-    assert_eq!(hand.send(), [10]);
+    let mut driver = first_lost();
+    driver.window = 1;
+    driver.write(6);
+    driver.window = 100;
+    driver.send();
+    driver.window = 1;
+    driver.ack(0, &[(11, 14), (1, 10)]);
+    let outcome = driver.ack(10, &[(11, 14)]);
+    assert_eq!((outcome.kind, outcome.acked), (AckKind::Loss, 10 * MSS));
+    assert_eq!(driver.send(), [10]);
 }
 
 #[test]
 fn a_tail_is_rescued_once_a_recovery() {
-    let mut hand = Hand::filled(10, sack());
-    // 0 and everything from 5 on is lost.
-    hand.ack(0, &[(1, 5)]);
-    assert_eq!(hand.send(), [0]);
-    assert_eq!(hand.ack(5, &[]).what, AckKind::Partial);
-    assert_eq!(hand.send(), [9]);
-    let outcome = hand.ack(5, &[(9, 10)]);
-    assert_eq!(outcome.what, AckKind::Duplicate);
-    assert_eq!(hand.send(), [5, 6, 7, 8], "not known to be lost, but there is nothing else to send");
-    hand.write(1);
-    assert_eq!(hand.send(), [10]);
-    assert_eq!(hand.ack(9, &[]).what, AckKind::Partial);
-    assert_eq!(hand.send(), NOTHING);
+    let mut driver = Driver::filled(10, sack());
+    // 0 and all segments from 5 on are lost.
+    driver.ack(0, &[(1, 5)]);
+    assert_eq!(driver.send(), [0]);
+    assert_eq!(driver.ack(5, &[]).kind, AckKind::Partial);
+    assert_eq!(driver.send(), [9]);
+    let outcome = driver.ack(5, &[(9, 10)]);
+    assert_eq!(outcome.kind, AckKind::Duplicate);
+    assert_eq!(driver.send(), [5, 6, 7, 8], "not known to be lost, but no other data remains");
+    driver.write(1);
+    assert_eq!(driver.send(), [10]);
+    assert_eq!(driver.ack(9, &[]).kind, AckKind::Partial);
+    assert_eq!(driver.send(), NOTHING);
 }
 
 #[test]
@@ -159,84 +163,86 @@ fn prr_sends_a_segment_more_if_an_acknowledgement_shows_no_further_loss() {
         config.recovery.prr_bound = PrrBound::SafeAck;
     });
     let opened = [(1, vec![]), (1, vec![(6, 9)])].map(|(ack, ranges)| {
-        let mut hand = Hand::filled(12, config.clone());
-        hand.ack(0, &[(2, 5)]);
-        hand.recovery.on_reduction(12.0, 11.0);
-        assert_eq!(hand.send(), [0, 1]);
+        let mut driver = Driver::filled(12, config.clone());
+        driver.ack(0, &[(2, 5)]);
+        driver.recovery.on_reduction(12.0, 11.0);
+        assert_eq!(driver.send(), [0, 1]);
         let delivered = ack + ranges.iter().map(|(from, to)| to - from).sum::<u64>();
-        hand.ack(ack, &ranges);
+        driver.ack(ack, &ranges);
         // Three were delivered at entry, and two sent.
-        hand.recovery.window - hand.recovery.outstanding() - (delivered + 1) * MSS
+        driver.recovery.window - driver.recovery.outstanding() - (delivered + 1) * MSS
     });
     assert_eq!(opened, [MSS, 0]);
 }
 
 #[test]
-fn data_that_came_twice_is_no_duplicate_acknowledgement() {
-    let mut hand = Hand::filled(10, sack());
-    hand.ack(5, &[]);
+fn d_sack_is_not_a_duplicate_acknowledgement() {
+    let mut driver = Driver::filled(10, sack());
+    driver.ack(5, &[]);
     for _ in 0..5 {
-        assert_eq!(hand.ack(5, &[(2, 3)]), AckOutcome::NONE);
+        assert_eq!(driver.ack(5, &[(2, 3)]), AckOutcome::NONE);
     }
-    hand.ack(5, &[(7, 9)]);
+    driver.ack(5, &[(7, 9)]);
     for _ in 0..5 {
-        assert_eq!(hand.ack(5, &[(7, 8), (7, 9)]), AckOutcome::NONE, "inside of the second block");
+        assert_eq!(driver.ack(5, &[(7, 8), (7, 9)]), AckOutcome::NONE, "within the second block");
     }
-    assert_eq!((hand.recovery.dupacks(), hand.pipe()), (1, 3));
+    assert_eq!((driver.recovery.dupacks(), driver.pipe()), (1, 3));
 }
 
 #[test]
 fn blocks_that_make_no_sense_are_ignored() {
-    let mut hand = Hand::filled(10, sack());
-    hand.ack(4, &[]);
+    let mut driver = Driver::filled(10, sack());
+    driver.ack(4, &[]);
     for range in [(3, 6), (4, 6), (2, 2), (6, 6), (8, 11), (12, 14)] {
-        assert_eq!(hand.ack(4, &[range]), AckOutcome::NONE, "{range:?}");
+        assert_eq!(driver.ack(4, &[range]), AckOutcome::NONE, "{range:?}");
     }
-    assert_eq!(hand.ack(11, &[(5, 6)]), AckOutcome::NONE, "an acknowledgement of what was never sent");
-    assert_eq!(hand.pipe(), 6);
-    assert_eq!(hand.ack_bytes(4000, &[(5500, 6500)]), AckOutcome::NONE, "no segment is covered");
-    assert_eq!(hand.ack(3, &[(6, 7)]).what, AckKind::Duplicate, "old, but with new SACK");
+    assert_eq!(driver.ack(11, &[(5, 6)]), AckOutcome::NONE, "an acknowledgement of data that was never sent");
+    assert_eq!(driver.pipe(), 6);
+    assert_eq!(driver.ack_bytes(4000, &[(5500, 6500)]), AckOutcome::NONE, "no segment is covered");
+    assert_eq!(driver.ack(3, &[(6, 7)]).kind, AckKind::Duplicate, "old, but with new SACK");
 }
 
 #[test]
 fn an_acknowledgement_may_end_within_a_segment() {
-    let mut hand = Hand::filled(10, sack());
-    assert_eq!(hand.ack_bytes(1500, &[(3000, 6000)]).acked, 1500);
-    assert_eq!(hand.recovery.outstanding(), 4000);
-    let sent: Vec<_> = std::iter::from_fn(|| hand.next()).map(|sending| (sending.seq, sending.len)).collect();
+    let mut driver = Driver::filled(10, sack());
+    assert_eq!(driver.ack_bytes(1500, &[(3000, 6000)]).acked, 1500);
+    assert_eq!(driver.recovery.outstanding(), 4000);
+    let sent: Vec<_> =
+        std::iter::from_fn(|| driver.next()).map(|sending| (sending.seq, sending.len)).collect();
     assert_eq!(sent, [(1500, 500), (2000, 1000)]);
-    assert_eq!(hand.recovery.outstanding(), 5500);
-    assert_eq!(hand.ack_bytes(1700, &[]).acked, 200);
-    assert_eq!(hand.recovery.outstanding(), 5300);
-    assert_eq!(hand.ack_bytes(3500, &[]).what, AckKind::Partial);
-    assert_eq!(hand.recovery.outstanding(), 4000);
-    assert_eq!(hand.ack(10, &[]).acked, 6500);
-    assert_eq!(hand.recovery.outstanding(), 0);
+    assert_eq!(driver.recovery.outstanding(), 5500);
+    assert_eq!(driver.ack_bytes(1700, &[]).acked, 200);
+    assert_eq!(driver.recovery.outstanding(), 5300);
+    assert_eq!(driver.ack_bytes(3500, &[]).kind, AckKind::Partial);
+    assert_eq!(driver.recovery.outstanding(), 4000);
+    assert_eq!(driver.ack(10, &[]).acked, 6500);
+    assert_eq!(driver.recovery.outstanding(), 0);
 }
 
 #[test]
 fn without_losses_an_acknowledgement_may_end_within_a_segment_too() {
-    let mut hand = Hand::filled(3, sack());
-    assert_eq!(hand.ack_bytes(1500, &[]).what, AckKind::Advance);
-    hand.time_out();
-    assert_eq!(hand.next(), Some(Sending { seq: 1500, len: 500, again: true }));
+    let mut driver = Driver::filled(3, sack());
+    assert_eq!(driver.ack_bytes(1500, &[]).kind, AckKind::Advance);
+    driver.time_out();
+    assert_eq!(driver.next(), Some(Transmission { seq: 1500, len: 500, is_retransmission: true }));
 }
 
 #[test]
-fn pieces_and_a_fin_are_sent_again_as_they_were_sent() {
-    let mut hand = Hand::new(0, sack());
+fn small_segments_and_a_fin_are_retransmitted_unchanged() {
+    let mut driver = Driver::new(0, sack());
     for end in [300, 1400, 1500] {
-        hand.stream.end = end;
-        hand.send();
+        driver.stream.end = end;
+        driver.send();
     }
-    hand.stream.fin = true;
-    hand.send();
-    hand.ack_bytes(300, &[]);
-    hand.time_out();
-    let sent: Vec<_> = std::iter::from_fn(|| hand.next()).map(|sending| (sending.seq, sending.len)).collect();
+    driver.stream.fin = true;
+    driver.send();
+    driver.ack_bytes(300, &[]);
+    driver.time_out();
+    let sent: Vec<_> =
+        std::iter::from_fn(|| driver.next()).map(|sending| (sending.seq, sending.len)).collect();
     assert_eq!(sent, [(300, 1000), (1300, 100), (1400, 100), (1500, 1)]);
-    assert_eq!(hand.ack_bytes(1501, &[]).acked, 1201);
-    assert_eq!(hand.next(), None, "there is no segment without length");
+    assert_eq!(driver.ack_bytes(1501, &[]).acked, 1201);
+    assert_eq!(driver.next(), None, "there is no segment without length");
 }
 
 #[test]
@@ -248,228 +254,229 @@ fn limited_transmit_is_not_part_of_the_flight_size() {
             config.recovery.kind = kind;
             config.recovery.limited_transmit = limited_transmit;
         });
-        let mut hand = Hand::filled(10, config);
-        assert!(!hand.recovery.is_urgent(&hand.config));
-        hand.advance(100);
-        hand.sample(100);
-        hand.window = 10;
-        hand.write(10);
-        hand.ack(0, &[(1, 2)]);
-        let mut sent = hand.send();
-        hand.ack(0, &[(1, 3)]);
-        assert!(hand.recovery.is_urgent(&hand.config));
-        sent.extend(hand.send());
+        let mut driver = Driver::filled(10, config);
+        assert!(!driver.recovery.is_urgent(&driver.config));
+        driver.advance(100);
+        driver.sample(100);
+        driver.window = 10;
+        driver.write(10);
+        driver.ack(0, &[(1, 2)]);
+        let mut sent = driver.send();
+        driver.ack(0, &[(1, 3)]);
+        assert!(driver.recovery.is_urgent(&driver.config));
+        sent.extend(driver.send());
         assert_eq!(sent, new);
-        assert_eq!(hand.recovery.flight(), 10 * MSS);
-        assert_eq!(hand.ack(0, &[(1, 4)]).what, AckKind::Loss);
-        assert_eq!(hand.recovery.flight(), 10 * MSS, "nor of what a loss halves");
+        assert_eq!(driver.recovery.flight(), 10 * MSS);
+        assert_eq!(driver.ack(0, &[(1, 4)]).kind, AckKind::Loss);
+        assert_eq!(driver.recovery.flight(), 10 * MSS, "nor of the basis of a reduction");
     }
 }
 
 #[test]
-fn a_time_out_forgets_the_duplicates_before_it_and_limited_transmit() {
-    let mut hand = Hand::filled(10, sack());
-    hand.window = 10;
-    hand.write(10);
-    hand.ack(0, &[(1, 3)]);
-    assert_eq!((hand.recovery.dupacks(), hand.send()), (1, vec![10, 11]));
-    hand.time_out();
-    assert_eq!((hand.recovery.dupacks(), hand.recovery.flight()), (0, 12 * MSS));
+fn a_timeout_resets_duplicates_and_limited_transmit() {
+    let mut driver = Driver::filled(10, sack());
+    driver.window = 10;
+    driver.write(10);
+    driver.ack(0, &[(1, 3)]);
+    assert_eq!((driver.recovery.dupacks(), driver.send()), (1, vec![10, 11]));
+    driver.time_out();
+    assert_eq!((driver.recovery.dupacks(), driver.recovery.flight()), (0, 12 * MSS));
 }
 
 #[test]
-fn the_first_retransmission_leaves_whatever_the_window_though_more_duplicates_come_before() {
-    let mut hand = Hand::filled(10, sack());
-    hand.window = 1;
-    assert_eq!(hand.ack(0, &[(1, 4)]).what, AckKind::Loss);
-    hand.ack(0, &[(1, 5)]);
-    assert_eq!(hand.send(), [0]);
+fn the_first_retransmission_is_independent_of_the_window_and_of_further_duplicates() {
+    let mut driver = Driver::filled(10, sack());
+    driver.window = 1;
+    assert_eq!(driver.ack(0, &[(1, 4)]).kind, AckKind::Loss);
+    driver.ack(0, &[(1, 5)]);
+    assert_eq!(driver.send(), [0]);
 }
 
 #[test]
-fn after_a_recovery_or_a_time_out_prr_bounds_the_window_no_more() {
+fn after_a_recovery_or_a_timeout_prr_no_longer_limits_the_window() {
     for times_out in [false, true] {
-        let mut hand = Hand::filled(12, with(sack(), |config| config.recovery.reduction = Reduction::Prr));
-        hand.ack(0, &[(1, 4)]);
-        hand.recovery.on_reduction(12.0, 6.0);
-        assert_eq!(hand.send(), [0]);
-        hand.write(20);
-        hand.window = 9;
+        let mut driver =
+            Driver::filled(12, with(sack(), |config| config.recovery.reduction = Reduction::Prr));
+        driver.ack(0, &[(1, 4)]);
+        driver.recovery.on_reduction(12.0, 6.0);
+        assert_eq!(driver.send(), [0]);
+        driver.write(20);
+        driver.window = 9;
         if times_out {
-            hand.time_out();
+            driver.time_out();
         } else {
-            hand.ack(12, &[]);
+            driver.ack(12, &[]);
         }
-        assert_eq!(hand.send().len(), 9);
+        assert_eq!(driver.send().len(), 9);
     }
 }
 
 #[test]
 fn the_receivers_window_bounds_new_data() {
-    let mut hand = Hand::new(20, sack());
+    let mut driver = Driver::new(20, sack());
     let windows = Windows { congestion: 100, receiver: 5, mss: MSS };
-    let at = TimerContext { now: hand.now, estimator: &hand.estimator, config: &hand.config.rto };
-    hand.recovery.set_windows(windows, &hand.config);
-    let sent = std::iter::from_fn(|| hand.recovery.next(hand.stream, at)).count();
+    let at = TimerContext { now: driver.now, estimator: &driver.estimator, config: &driver.config.rto };
+    driver.recovery.set_windows(windows, &driver.config);
+    let sent = std::iter::from_fn(|| driver.recovery.next(driver.stream, at)).count();
     assert_eq!(sent, 5);
 }
 
 #[test]
-fn after_a_time_out_only_holes_are_sent_again_unless_sack_is_forgotten() {
-    for (sacks_at_timeout, again) in [
+fn after_a_timeout_only_holes_are_retransmitted_unless_the_scoreboard_is_cleared() {
+    for (sacks_at_timeout, retransmissions) in [
         (SacksAtTimeout::Kept, vec![0, 1, 4, 7, 8, 9]),
         (SacksAtTimeout::Forgotten, vec![0, 1, 2, 3, 4, 5, 6, 7, 8, 9]),
     ] {
-        let mut hand = Hand::filled(10, with(sack(), |config| config.sack.at_timeout = sacks_at_timeout));
-        hand.ack(0, &[(5, 7), (2, 4)]);
-        hand.send();
-        hand.time_out();
-        assert_eq!(hand.pipe(), 0);
-        hand.window = 1;
-        assert_eq!(hand.send(), [0], "one segment after a time-out");
-        hand.window = 2;
-        hand.ack(1, &[(5, 7), (2, 4)]);
-        assert_eq!(hand.send().first(), Some(&1));
-        hand.window = 100;
-        hand.time_out();
-        hand.write(1);
+        let mut driver = Driver::filled(10, with(sack(), |config| config.sack.at_timeout = sacks_at_timeout));
+        driver.ack(0, &[(5, 7), (2, 4)]);
+        driver.send();
+        driver.time_out();
+        assert_eq!(driver.pipe(), 0);
+        driver.window = 1;
+        assert_eq!(driver.send(), [0], "one segment after a timeout");
+        driver.window = 2;
+        driver.ack(1, &[(5, 7), (2, 4)]);
+        assert_eq!(driver.send().first(), Some(&1));
+        driver.window = 100;
+        driver.time_out();
+        driver.write(1);
         let mut sent = vec![0];
-        sent.extend(hand.send());
-        let mut expected = again;
+        sent.extend(driver.send());
+        let mut expected = retransmissions;
         expected.push(10);
         assert_eq!(sent, expected, "{sacks_at_timeout:?}");
     }
 }
 
 #[test]
-fn a_receiver_that_discarded_what_it_sacked_gets_it_again() {
-    let mut hand = Hand::filled(6, sack());
-    hand.ack(0, &[(1, 3)]);
-    assert_eq!(hand.ack(1, &[]).what, AckKind::Advance);
-    hand.time_out();
-    assert_eq!(hand.send(), [1, 2, 3, 4, 5]);
+fn data_sacked_and_then_discarded_is_retransmitted() {
+    let mut driver = Driver::filled(6, sack());
+    driver.ack(0, &[(1, 3)]);
+    assert_eq!(driver.ack(1, &[]).kind, AckKind::Advance);
+    driver.time_out();
+    assert_eq!(driver.send(), [1, 2, 3, 4, 5]);
 }
 
 #[test]
-fn no_recovery_begins_after_a_time_out_unless_the_guard_allows() {
+fn no_recovery_begins_after_a_timeout_unless_the_guard_allows() {
     use FastRetransmitGuard::{None, Recover, RecoverOrFirst};
     for (guard, at_first, later) in
         [(None, true, true), (Recover, false, false), (RecoverOrFirst, true, false)]
     {
         for (una, expected) in [(0, at_first), (5, later)] {
-            let mut hand =
-                Hand::filled(20, with(sack(), |config| config.recovery.fast_retransmit_guard = guard));
-            hand.ack(una, &[]);
-            hand.time_out();
-            assert_eq!(hand.send().len() as u64, 20 - una);
+            let mut driver =
+                Driver::filled(20, with(sack(), |config| config.recovery.fast_retransmit_guard = guard));
+            driver.ack(una, &[]);
+            driver.time_out();
+            assert_eq!(driver.send().len() as u64, 20 - una);
             let mut lost = false;
             for to in una + 2..una + 6 {
-                lost |= hand.ack(una, &[(una + 1, to)]).what == AckKind::Loss;
+                lost |= driver.ack(una, &[(una + 1, to)]).kind == AckKind::Loss;
             }
             assert_eq!(lost, expected, "{guard:?} with {una} acknowledged");
-            assert_eq!(hand.send(), if expected { vec![una] } else { vec![] });
+            assert_eq!(driver.send(), if expected { vec![una] } else { vec![] });
         }
     }
 }
 
 #[test]
-fn losses_of_new_data_after_a_time_out_begin_a_recovery_when_the_old_data_is_acknowledged() {
-    let mut hand = Hand::filled(4, sack());
-    hand.time_out();
-    hand.write(6);
-    assert_eq!(hand.send(), [0, 1, 2, 3, 4, 5, 6, 7, 8, 9]);
-    assert_eq!(hand.ack(3, &[(5, 9)]).what, AckKind::Advance);
-    assert_eq!(hand.send(), NOTHING);
-    assert_eq!(hand.ack(4, &[(5, 10)]).what, AckKind::Loss);
-    assert_eq!(hand.send(), [4]);
+fn losses_of_new_data_after_a_timeout_begin_a_recovery_when_the_old_data_is_acknowledged() {
+    let mut driver = Driver::filled(4, sack());
+    driver.time_out();
+    driver.write(6);
+    assert_eq!(driver.send(), [0, 1, 2, 3, 4, 5, 6, 7, 8, 9]);
+    assert_eq!(driver.ack(3, &[(5, 9)]).kind, AckKind::Advance);
+    assert_eq!(driver.send(), NOTHING);
+    assert_eq!(driver.ack(4, &[(5, 10)]).kind, AckKind::Loss);
+    assert_eq!(driver.send(), [4]);
 }
 
 #[test]
-fn a_lost_retransmission_holds_a_place_until_the_time_out() {
-    let mut hand = first_lost();
-    hand.window = 3;
-    hand.ack(0, &[(1, 10)]);
-    assert_eq!((hand.pipe(), hand.send()), (1, vec![]));
-    hand.write(5);
-    assert_eq!(hand.send(), [10, 11]);
-    hand.ack(0, &[(1, 12)]);
-    assert_eq!(hand.send(), [12, 13], "the rest of the window is used");
-    hand.time_out();
-    assert_eq!(hand.send(), [0, 12, 13]);
+fn a_lost_retransmission_occupies_the_pipe_until_the_timeout() {
+    let mut driver = first_lost();
+    driver.window = 3;
+    driver.ack(0, &[(1, 10)]);
+    assert_eq!((driver.pipe(), driver.send()), (1, vec![]));
+    driver.write(5);
+    assert_eq!(driver.send(), [10, 11]);
+    driver.ack(0, &[(1, 12)]);
+    assert_eq!(driver.send(), [12, 13], "the rest of the window is used");
+    driver.time_out();
+    assert_eq!(driver.send(), [0, 12, 13]);
 }
 
 #[test]
-fn a_time_out_takes_back_a_retransmission_that_was_not_sent() {
-    let mut hand = Hand::filled(10, sack());
-    hand.ack(0, &[(4, 7)]);
-    assert!(hand.recovery.is_urgent(&hand.config));
-    hand.time_out();
-    assert!(!hand.recovery.is_urgent(&hand.config));
-    hand.window = 1;
-    assert_eq!(hand.send(), [0]);
+fn a_timeout_cancels_an_unsent_retransmission() {
+    let mut driver = Driver::filled(10, sack());
+    driver.ack(0, &[(4, 7)]);
+    assert!(driver.recovery.is_urgent(&driver.config));
+    driver.time_out();
+    assert!(!driver.recovery.is_urgent(&driver.config));
+    driver.window = 1;
+    assert_eq!(driver.send(), [0]);
 }
 
 #[test]
 fn a_retransmission_not_sent_yet_is_not_sent_once_its_segment_arrives() {
-    let mut hand = Hand::filled(10, sack());
-    hand.window = 1;
-    hand.ack(0, &[(2, 5)]);
-    hand.ack(2, &[(2, 5)]);
-    assert_eq!(hand.send(), NOTHING);
-    assert!(!hand.recovery.is_urgent(&hand.config));
+    let mut driver = Driver::filled(10, sack());
+    driver.window = 1;
+    driver.ack(0, &[(2, 5)]);
+    driver.ack(2, &[(2, 5)]);
+    assert_eq!(driver.send(), NOTHING);
+    assert!(!driver.recovery.is_urgent(&driver.config));
 }
 
 #[test]
 fn the_newest_arrival_that_was_sent_once_is_timed() {
-    let mut hand = Hand::new(0, sack());
+    let mut driver = Driver::new(0, sack());
     for _ in 0..10 {
-        hand.write(1);
-        hand.send();
-        hand.advance(1);
+        driver.write(1);
+        driver.send();
+        driver.advance(1);
     }
     let millis = |outcome: AckOutcome| outcome.sent.nanos() / 1_000_000;
-    assert_eq!(millis(hand.ack(2, &[])), 1);
-    assert_eq!(millis(hand.ack(2, &[(3, 7)])), 6);
-    assert_eq!(hand.send(), [2]);
-    assert_eq!(hand.ack(3, &[(3, 7)]).sent, Instant::NEVER, "sent twice");
-    assert_eq!(millis(hand.ack(9, &[])), 8);
+    assert_eq!(millis(driver.ack(2, &[])), 1);
+    assert_eq!(millis(driver.ack(2, &[(3, 7)])), 6);
+    assert_eq!(driver.send(), [2]);
+    assert_eq!(driver.ack(3, &[(3, 7)]).sent, Instant::NEVER, "sent twice");
+    assert_eq!(millis(driver.ack(9, &[])), 8);
 }
 
 #[test]
-fn prr_lets_half_as_much_go_as_arrives() {
-    let mut hand = Hand::filled(20, with(sack(), |config| config.recovery.reduction = Reduction::Prr));
-    hand.write(20);
-    assert_eq!(hand.ack(0, &[(1, 4)]).what, AckKind::Loss);
-    hand.window = 10;
-    hand.recovery.on_reduction(20.0, 10.0);
-    let mut sent = hand.send();
+fn prr_sends_half_of_the_arriving_data() {
+    let mut driver = Driver::filled(20, with(sack(), |config| config.recovery.reduction = Reduction::Prr));
+    driver.write(20);
+    assert_eq!(driver.ack(0, &[(1, 4)]).kind, AckKind::Loss);
+    driver.window = 10;
+    driver.recovery.on_reduction(20.0, 10.0);
+    let mut sent = driver.send();
     for to in 5..=20 {
-        hand.ack(0, &[(1, to)]);
-        let now = hand.send();
+        driver.ack(0, &[(1, to)]);
+        let now = driver.send();
         assert!(now.len() <= 1, "no burst");
         sent.extend(now);
     }
     assert_eq!(sent, [0, 20, 21, 22, 23, 24, 25, 26, 27, 28]);
-    assert_eq!(hand.pipe(), 10);
-    assert_eq!(hand.ack(21, &[]).what, AckKind::Exit);
-    assert_eq!(hand.send(), [29, 30], "then the congestion window holds");
+    assert_eq!(driver.pipe(), 10);
+    assert_eq!(driver.ack(21, &[]).kind, AckKind::Exit);
+    assert_eq!(driver.send(), [29, 30], "then the congestion window limits");
 }
 
 #[test]
-fn rate_halving_lets_one_go_with_every_second_acknowledgement() {
-    let mut hand =
-        Hand::filled(20, with(sack(), |config| config.recovery.reduction = Reduction::RateHalving));
-    hand.write(20);
-    hand.ack(0, &[(1, 4)]);
-    hand.window = 10;
-    hand.recovery.on_reduction(20.0, 10.0);
-    assert_eq!(hand.send(), [0]);
-    // After the first retransmission 17 are in flight, a segment more than before it.
+fn rate_halving_sends_a_segment_with_every_second_acknowledgement() {
+    let mut driver =
+        Driver::filled(20, with(sack(), |config| config.recovery.reduction = Reduction::RateHalving));
+    driver.write(20);
+    driver.ack(0, &[(1, 4)]);
+    driver.window = 10;
+    driver.recovery.on_reduction(20.0, 10.0);
+    assert_eq!(driver.send(), [0]);
+    // After the first retransmission 17 are in flight, one segment more than before it.
     let mut sent = Vec::new();
     for to in 5..=20 {
-        hand.ack(0, &[(1, to)]);
-        sent.push(hand.send().len());
+        driver.ack(0, &[(1, to)]);
+        sent.push(driver.send().len());
     }
     assert_eq!(sent, [0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 1, 1]);
-    assert_eq!(hand.pipe(), 10);
+    assert_eq!(driver.pipe(), 10);
 }

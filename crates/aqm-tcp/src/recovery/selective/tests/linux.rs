@@ -1,4 +1,4 @@
-//! What Linux does otherwise than the RFCs.
+//! Differences of Linux from the RFCs.
 
 use super::*;
 use crate::config::recovery::{PrrBound, PrrShare, RecoveryKind, Reduction, TimeoutLoses, Undo};
@@ -14,14 +14,14 @@ fn sack() -> Config {
 }
 
 #[test]
-fn what_may_be_lost_waits_until_it_is_known_to_be() {
+fn a_possibly_lost_segment_waits_until_it_is_known_to_be_lost() {
     let again = |next_seg| {
-        let mut hand = Hand::filled(8, with(sack(), |config| config.sack.next_seg = next_seg));
-        hand.window = 20;
-        hand.ack(1, &[(2, 5), (6, 7)]);
-        hand.send()
+        let mut driver = Driver::filled(8, with(sack(), |config| config.sack.next_seg = next_seg));
+        driver.window = 20;
+        driver.ack(1, &[(2, 5), (6, 7)]);
+        driver.send()
     };
-    assert_eq!(again(NextSeg::AllRules), [1, 5], "the last lies beyond all that came");
+    assert_eq!(again(NextSeg::AllRules), [1, 5], "the last is beyond all arrivals");
     assert_eq!(again(NextSeg::LostOnly), [1]);
 }
 
@@ -33,64 +33,64 @@ fn prr_may_divide_by_the_window_before_it_fell() {
             config.recovery.prr_bound = PrrBound::SafeAck;
             config.recovery.prr_share = prr_share;
         });
-        let mut hand = Hand::filled(12, config);
-        hand.write(8);
-        hand.ack(0, &[(1, 4)]);
-        hand.recovery.on_reduction(8.0, 4.0);
-        let first = hand.send().len();
+        let mut driver = Driver::filled(12, config);
+        driver.write(8);
+        driver.ack(0, &[(1, 4)]);
+        driver.recovery.on_reduction(8.0, 4.0);
+        let first = driver.send().len();
         for last in 4..8 {
-            hand.ack(0, &[(1, last + 1)]);
+            driver.ack(0, &[(1, last + 1)]);
         }
-        (first, hand.send().len())
+        (first, driver.send().len())
     };
-    // 3, then 7 have arrived: 1 and 3 of 12 were to leave, or 2 and 4 of 8.
+    // 3, then 7 have arrived: of 12, 1 and 3 should be sent; of 8, 2 and 4.
     assert_eq!((sends(PrrShare::Flight), sends(PrrShare::Window)), ((1, 2), (2, 2)));
 }
 
 #[test]
-fn a_round_trip_is_that_of_the_first_segment_and_of_none_sent_again() {
-    let mut hand = Hand::new(1, with(sack(), |config| config.rto.samples = RttSamples::FirstSegment));
+fn a_round_trip_is_that_of_the_first_segment_and_of_no_retransmission() {
+    let mut driver = Driver::new(1, with(sack(), |config| config.rto.samples = RttSamples::FirstSegment));
     for _ in 0..7 {
-        hand.send();
-        hand.write(1);
-        hand.advance(10);
+        driver.send();
+        driver.write(1);
+        driver.advance(10);
     }
     let left = |outcome: AckOutcome| {
         [outcome.sent, outcome.newest].map(|at| (at != Instant::NEVER).then(|| at.nanos() / 1_000_000))
     };
-    assert_eq!(left(hand.ack(2, &[])), [Some(0), Some(10)], "the newest is told, too");
-    assert_eq!(left(hand.ack(2, &[(3, 6)])), [Some(30), Some(50)]);
-    hand.send();
-    assert_eq!(left(hand.ack(7, &[])), [None, None], "2 was sent again, and 6 comes with it");
+    assert_eq!(left(driver.ack(2, &[])), [Some(0), Some(10)], "the newest is reported, too");
+    assert_eq!(left(driver.ack(2, &[(3, 6)])), [Some(30), Some(50)]);
+    driver.send();
+    assert_eq!(left(driver.ack(7, &[])), [None, None], "2 was retransmitted, and 6 is acknowledged with it");
 }
 
 #[test]
-fn sack_of_what_left_before_the_oldest_restarts_the_timer() {
-    let mut hand = Hand::filled(8, sack());
-    assert!(!hand.ack(0, &[(1, 2)]).restarts, "the oldest left with it");
-    hand.advance(10);
-    assert!(!hand.ack(0, &[(1, 4)]).restarts);
-    assert_eq!(hand.send(), [0]);
-    assert!(hand.ack(0, &[(1, 5)]).restarts, "0 left after it");
-    assert!(!hand.ack(5, &[]).restarts, "new data does so anyway");
+fn sack_of_data_sent_before_the_oldest_segment_restarts_the_timer() {
+    let mut driver = Driver::filled(8, sack());
+    assert!(!driver.ack(0, &[(1, 2)]).restarts, "the oldest was sent with it");
+    driver.advance(10);
+    assert!(!driver.ack(0, &[(1, 4)]).restarts);
+    assert_eq!(driver.send(), [0]);
+    assert!(driver.ack(0, &[(1, 5)]).restarts, "0 was sent after it");
+    assert!(!driver.ack(5, &[]).restarts, "new data always restarts it");
 }
 
 #[test]
-fn a_time_out_may_spare_what_left_within_the_last_round_trip() {
+fn a_timeout_may_exclude_data_sent_within_the_last_round_trip() {
     let lost = |timeout_loses| {
-        let mut hand = Hand::new(1, with(rack(), |config| config.recovery.timeout_loses = timeout_loses));
-        hand.send();
-        hand.advance(100);
-        hand.sample(100);
-        hand.ack(1, &[]);
-        hand.write(3);
-        hand.send();
-        hand.advance(500);
-        hand.write(2);
-        hand.send();
-        hand.advance(50);
-        hand.time_out();
-        hand.pipe()
+        let mut driver = Driver::new(1, with(rack(), |config| config.recovery.timeout_loses = timeout_loses));
+        driver.send();
+        driver.advance(100);
+        driver.sample(100);
+        driver.ack(1, &[]);
+        driver.write(3);
+        driver.send();
+        driver.advance(500);
+        driver.write(2);
+        driver.send();
+        driver.advance(50);
+        driver.time_out();
+        driver.pipe()
     };
     assert_eq!((lost(TimeoutLoses::All), lost(TimeoutLoses::Late)), (0, 2));
 }
@@ -98,32 +98,33 @@ fn a_time_out_may_spare_what_left_within_the_last_round_trip() {
 #[test]
 fn a_probe_that_repaired_a_loss_leaves_nothing_to_repair() {
     let config = with(rack(), |config| config.rto.restarted_by = RestartedBy::OldestSegment);
-    let mut hand = Hand::new(4, config);
-    hand.send();
-    hand.advance(100);
-    hand.sample(100);
-    hand.ack(2, &[]);
-    hand.send();
-    hand.run_timer();
-    assert_eq!(hand.send(), [3], "the probe");
-    hand.advance(100);
-    hand.ack(3, &[]);
-    hand.write(1);
-    assert_eq!(hand.send(), [4]);
-    hand.advance(100);
-    assert_eq!(hand.ack(5, &[]).what, AckKind::Repaired);
+    let mut driver = Driver::new(4, config);
+    driver.send();
+    driver.advance(100);
+    driver.sample(100);
+    driver.ack(2, &[]);
+    driver.send();
+    driver.run_timer();
+    assert_eq!(driver.send(), [3], "the probe");
+    driver.advance(100);
+    driver.ack(3, &[]);
+    driver.write(1);
+    assert_eq!(driver.send(), [4]);
+    driver.advance(100);
+    assert_eq!(driver.ack(5, &[]).kind, AckKind::Repaired);
 }
 
-/// Linux's timers, with a round trip of 100 ms and `sent` segments on their way since 100 ms.
-fn probing(sent: u64) -> Hand {
-    let mut hand = Hand::new(1, with(rack(), |config| config.rto.restarted_by = RestartedBy::OldestSegment));
-    hand.send();
-    hand.advance(100);
-    hand.sample(100);
-    hand.ack(1, &[]);
-    hand.write(sent);
-    assert_eq!(hand.send().len() as u64, sent);
-    hand
+/// Creates a driver with Linux's timers, a round trip of 100 ms and `sent` segments in flight since 100 ms.
+fn probing(sent: u64) -> Driver {
+    let mut driver =
+        Driver::new(1, with(rack(), |config| config.rto.restarted_by = RestartedBy::OldestSegment));
+    driver.send();
+    driver.advance(100);
+    driver.sample(100);
+    driver.ack(1, &[]);
+    driver.write(sent);
+    assert_eq!(driver.send().len() as u64, sent);
+    driver
 }
 
 fn millis(instant: Instant) -> Option<u64> {
@@ -131,178 +132,183 @@ fn millis(instant: Instant) -> Option<u64> {
 }
 
 #[test]
-fn the_timer_of_a_probe_is_set_when_new_data_leaves_but_not_beyond_the_time_out_of_the_oldest() {
-    // `tcp_schedule_loss_probe`: twice the round trip and 2 ms, for a single segment 200 ms. The time-out is a second.
-    let mut hand = probing(1);
-    assert_eq!(millis(hand.recovery.timer()), Some(100 + 400));
+fn the_timer_of_a_probe_is_set_by_new_data_and_limited_by_the_timeout_of_the_oldest_segment() {
+    // `tcp_schedule_loss_probe`: twice the round trip and 2 ms, for a single segment 200 ms. The timeout is a second.
+    let mut driver = probing(1);
+    assert_eq!(millis(driver.recovery.timer()), Some(100 + 400));
     for (now, runs_out) in [(150, 352), (200, 402), (450, 652), (950, 1100)] {
-        hand.advance(now - millis(hand.now).unwrap());
-        hand.write(1);
-        hand.send();
-        assert_eq!(millis(hand.recovery.timer()), Some(runs_out), "written at {now} ms");
+        driver.advance(now - millis(driver.now).unwrap());
+        driver.write(1);
+        driver.send();
+        assert_eq!(millis(driver.recovery.timer()), Some(runs_out), "written at {now} ms");
     }
 }
 
 #[test]
 fn there_is_one_probe_until_it_is_answered() {
-    let mut hand = probing(2);
-    hand.window = 2;
-    hand.write(1);
-    assert_eq!(hand.send(), NOTHING);
-    assert_eq!(hand.run_timer(), AckOutcome::NONE);
-    assert_eq!((hand.send(), hand.recovery.timer()), (vec![3], Instant::NEVER), "whatever the window");
-    hand.window = 4;
-    hand.write(1);
-    assert_eq!(hand.send(), [4]);
-    hand.run_timer();
-    assert_eq!((hand.send(), hand.recovery.timer()), (vec![], Instant::NEVER));
+    let mut driver = probing(2);
+    driver.window = 2;
+    driver.write(1);
+    assert_eq!(driver.send(), NOTHING);
+    assert_eq!(driver.run_timer(), AckOutcome::NONE);
+    assert_eq!(
+        (driver.send(), driver.recovery.timer()),
+        (vec![3], Instant::NEVER),
+        "regardless of the window"
+    );
+    driver.window = 4;
+    driver.write(1);
+    assert_eq!(driver.send(), [4]);
+    driver.run_timer();
+    assert_eq!((driver.send(), driver.recovery.timer()), (vec![], Instant::NEVER));
 }
 
 #[test]
-fn the_time_out_counts_from_when_the_oldest_left_if_another_timer_ran() {
-    // `tcp_rearm_rto`: the timer of a probe or of reordering is running when the acknowledgement comes.
-    let mut hand = probing(4);
-    hand.advance(100);
-    assert_eq!(millis(hand.ack(2, &[(3, 4)]).since), Some(100), "that of a probe ran");
-    assert_eq!(millis(hand.recovery.timer()), Some(225), "a quarter of the round trip, for reordering");
-    assert_eq!(millis(hand.run_timer().since), Some(100), "and that ran out");
+fn the_timeout_counts_from_the_departure_of_the_oldest_segment_if_another_timer_was_running() {
+    // `tcp_rearm_rto`: the timer of a probe or of reordering is running when the acknowledgement arrives.
+    let mut driver = probing(4);
+    driver.advance(100);
+    assert_eq!(millis(driver.ack(2, &[(3, 4)]).since), Some(100), "a probe's timer was running");
+    assert_eq!(millis(driver.recovery.timer()), Some(225), "a quarter of the round trip, for reordering");
+    assert_eq!(millis(driver.run_timer().since), Some(100), "this timer expired");
 
-    let mut hand = probing(4);
-    hand.advance(100);
-    assert_eq!(millis(hand.ack(2, &[]).since), None, "a probe is to follow");
-    assert_eq!(millis(hand.recovery.timer()), None);
-    hand.send();
-    assert_eq!(millis(hand.recovery.timer()), Some(402), "once it is known what is sent");
+    let mut driver = probing(4);
+    driver.advance(100);
+    assert_eq!(millis(driver.ack(2, &[]).since), None, "a probe may follow");
+    assert_eq!(millis(driver.recovery.timer()), None);
+    driver.send();
+    assert_eq!(millis(driver.recovery.timer()), Some(402), "after the next transmission is known");
 
-    let mut hand = probing(4);
-    hand.time_out();
-    hand.window = 2;
-    assert_eq!(hand.send(), [1, 2]);
-    hand.advance(100);
-    assert_eq!(millis(hand.ack(2, &[(3, 4)]).since), None, "no other ran");
+    let mut driver = probing(4);
+    driver.time_out();
+    driver.window = 2;
+    assert_eq!(driver.send(), [1, 2]);
+    driver.advance(100);
+    assert_eq!(millis(driver.ack(2, &[(3, 4)]).since), None, "no other timer was running");
 }
 
 #[test]
-fn a_retransmission_that_a_time_out_spares_may_still_be_found_lost() {
-    let mut hand = Hand::new(1, with(rack(), |config| config.recovery.timeout_loses = TimeoutLoses::Late));
-    hand.send();
-    hand.advance(100);
-    hand.sample(100);
-    hand.ack(1, &[]);
-    hand.write(8);
-    hand.send();
-    hand.advance(100);
-    hand.ack(1, &[(3, 6)]);
-    hand.window = 6;
-    assert_eq!(hand.send(), [1, 2]);
-    hand.advance(50);
-    hand.time_out();
-    hand.window = hand.pipe() + 1;
-    assert_eq!((hand.window, hand.send()), (2, vec![1]), "2 left within the last round trip");
-    hand.advance(100);
-    hand.ack(2, &[(3, 6)]);
-    assert_eq!((hand.pipe(), hand.send()), (0, vec![2, 6]), "1 has overtaken it");
+fn a_retransmission_excluded_by_a_timeout_may_still_be_lost() {
+    let mut driver =
+        Driver::new(1, with(rack(), |config| config.recovery.timeout_loses = TimeoutLoses::Late));
+    driver.send();
+    driver.advance(100);
+    driver.sample(100);
+    driver.ack(1, &[]);
+    driver.write(8);
+    driver.send();
+    driver.advance(100);
+    driver.ack(1, &[(3, 6)]);
+    driver.window = 6;
+    assert_eq!(driver.send(), [1, 2]);
+    driver.advance(50);
+    driver.time_out();
+    driver.window = driver.pipe() + 1;
+    assert_eq!((driver.window, driver.send()), (2, vec![1]), "2 was sent within the last round trip");
+    driver.advance(100);
+    driver.ack(2, &[(3, 6)]);
+    assert_eq!((driver.pipe(), driver.send()), (0, vec![2, 6]), "1 has overtaken it");
 }
 
 #[test]
-fn a_loss_of_what_was_sent_since_a_time_out_begins_a_recovery() {
+fn a_loss_of_data_sent_since_a_timeout_begins_a_recovery() {
     // `tcp_fastretrans_alert`: `FLAG_LOST_RETRANS` in `TCP_CA_Loss`.
-    let mut hand = probing(4);
-    hand.time_out();
-    hand.window = 2;
-    assert_eq!(hand.send(), [1, 2]);
-    hand.advance(100);
-    assert_eq!(hand.ack(1, &[(2, 3)]).what, AckKind::Loss);
-    assert_eq!(hand.send(), [1, 3]);
+    let mut driver = probing(4);
+    driver.time_out();
+    driver.window = 2;
+    assert_eq!(driver.send(), [1, 2]);
+    driver.advance(100);
+    assert_eq!(driver.ack(1, &[(2, 3)]).kind, AckKind::Loss);
+    assert_eq!(driver.send(), [1, 3]);
 }
 
 #[test]
 fn one_timer_serves_for_probes_and_for_reordering_and_runs_on_without_need() {
     // `inet_csk_reset_xmit_timer` in `tcp_rack_mark_lost`: only if there is something to wait for.
-    let mut hand = probing(4);
-    hand.advance(100);
-    hand.ack(1, &[(2, 3)]);
-    assert_eq!(millis(hand.recovery.timer()), Some(100 + 100 + 25), "that of the probe runs no more");
-    hand.advance(10);
-    hand.ack(1, &[(2, 3)]);
-    assert_eq!(millis(hand.recovery.timer()), Some(225), "the same told again");
-    hand.ack(3, &[]);
-    hand.send();
-    assert_eq!(millis(hand.recovery.timer()), Some(210 + 202), "an acknowledgement of new data sets it anew");
+    let mut driver = probing(4);
+    driver.advance(100);
+    driver.ack(1, &[(2, 3)]);
+    assert_eq!(millis(driver.recovery.timer()), Some(100 + 100 + 25), "the probe's timer has stopped");
+    driver.advance(10);
+    driver.ack(1, &[(2, 3)]);
+    assert_eq!(millis(driver.recovery.timer()), Some(225), "the same report again");
+    driver.ack(3, &[]);
+    driver.send();
+    assert_eq!(millis(driver.recovery.timer()), Some(210 + 202), "an acknowledgement of new data resets it");
 }
 
 #[test]
-fn what_the_timer_finds_lost_in_a_recovery_makes_room() {
-    // `tcp_rack_reo_timeout`: `snd_cwnd` stays, and less is in flight.
+fn losses_detected_by_the_timer_in_a_recovery_make_room() {
+    // `tcp_rack_reo_timeout`: `snd_cwnd` is constant, and less is in flight.
     let config = with(rack(), |config| {
         config.rto.restarted_by = RestartedBy::OldestSegment;
         config.recovery.reduction = Reduction::Prr;
     });
-    let mut hand = Hand::new(1, config);
-    hand.send();
-    hand.advance(100);
-    hand.sample(100);
-    hand.ack(1, &[]);
-    hand.write(20);
-    hand.send();
-    hand.advance(100);
-    hand.ack(1, &[(2, 3)]);
-    hand.ack(3, &[(4, 5)]);
-    assert_eq!(hand.run_timer().what, AckKind::Loss);
-    hand.recovery.on_reduction(20.0, 10.0);
-    assert_eq!(hand.send(), [3]);
-    hand.write(10);
-    hand.ack(3, &[(4, 5), (18, 20)]);
-    hand.send();
-    let pipe = hand.pipe();
-    hand.run_timer();
-    let lost = pipe - hand.pipe();
+    let mut driver = Driver::new(1, config);
+    driver.send();
+    driver.advance(100);
+    driver.sample(100);
+    driver.ack(1, &[]);
+    driver.write(20);
+    driver.send();
+    driver.advance(100);
+    driver.ack(1, &[(2, 3)]);
+    driver.ack(3, &[(4, 5)]);
+    assert_eq!(driver.run_timer().kind, AckKind::Loss);
+    driver.recovery.on_reduction(20.0, 10.0);
+    assert_eq!(driver.send(), [3]);
+    driver.write(10);
+    driver.ack(3, &[(4, 5), (18, 20)]);
+    driver.send();
+    let pipe = driver.pipe();
+    driver.run_timer();
+    let lost = pipe - driver.pipe();
     assert!(lost > 2);
-    assert_eq!(hand.send().len() as u64, lost);
+    assert_eq!(driver.send().len() as u64, lost);
 }
 
 #[test]
-fn data_that_came_twice_makes_patient_only_once_reordering_is_seen() {
+fn d_sack_widens_the_reordering_window_only_after_reordering() {
     // `tcp_dsack_seen`: `reord_seen`, and not `FLAG_DSACK_TLP`.
-    let mut hand = probing(4);
-    hand.advance(100);
-    hand.ack(1, &[(0, 1), (2, 3)]);
-    assert_eq!(millis(hand.recovery.timer()), Some(100 + 100 + 25));
-    hand.ack(3, &[]);
-    hand.ack(3, &[(0, 1), (4, 5)]);
-    assert_eq!(millis(hand.recovery.timer()), Some(100 + 100 + 50));
+    let mut driver = probing(4);
+    driver.advance(100);
+    driver.ack(1, &[(0, 1), (2, 3)]);
+    assert_eq!(millis(driver.recovery.timer()), Some(100 + 100 + 25));
+    driver.ack(3, &[]);
+    driver.ack(3, &[(0, 1), (4, 5)]);
+    assert_eq!(millis(driver.recovery.timer()), Some(100 + 100 + 50));
 }
 
 #[test]
-fn what_is_in_flight_again_when_a_recovery_begins_may_come_twice_before_it_is_taken_back() {
+fn retransmissions_in_flight_at_the_begin_of_a_recovery_count_for_its_undo() {
     // `tcp_init_undo`: `undo_retrans` starts with `retrans_out`.
-    let mut hand = probing(3);
-    hand.config.recovery.undo = Undo::Dsack;
-    hand.run_timer();
-    assert_eq!(hand.send(), [3], "the probe");
-    hand.advance(100);
-    assert_eq!(hand.ack(1, &[(3, 4)]).what, AckKind::Loss);
-    assert_eq!(hand.send(), [1, 2]);
-    assert!(!hand.ack(3, &[(1, 2), (3, 4)]).undone);
-    assert!(hand.ack(4, &[(2, 3)]).undone, "that of the probe has arrived by itself");
+    let mut driver = probing(3);
+    driver.config.recovery.undo = Undo::Dsack;
+    driver.run_timer();
+    assert_eq!(driver.send(), [3], "the probe");
+    driver.advance(100);
+    assert_eq!(driver.ack(1, &[(3, 4)]).kind, AckKind::Loss);
+    assert_eq!(driver.send(), [1, 2]);
+    assert!(!driver.ack(3, &[(1, 2), (3, 4)]).undone);
+    assert!(driver.ack(4, &[(2, 3)]).undone, "the probe's segment has arrived itself");
 }
 
-/// `tcp_time_to_recover`: `lost_out` counts what was sent again, too.
+/// `tcp_time_to_recover`: `lost_out` includes retransmitted segments.
 #[test]
-fn a_loss_behind_a_recovery_begins_another_though_it_was_sent_again_meanwhile() {
+fn a_loss_after_a_recovery_begins_another_although_it_was_retransmitted() {
     for (restarted_by, next) in
         [(RestartedBy::OldestSegment, AckKind::Loss), (RestartedBy::Recovery, AckKind::Exit)]
     {
-        let mut hand = Hand::filled(8, with(rack(), |config| config.rto.restarted_by = restarted_by));
-        hand.advance(100);
-        hand.sample(100);
-        hand.ack(0, &[(1, 5)]);
-        hand.write(8);
-        assert_eq!(hand.send(), [0, 8, 9, 10, 11, 12, 13, 14, 15]);
-        hand.advance(100);
-        hand.ack(0, &[(1, 8), (9, 13)]);
-        assert_eq!(hand.send(), [0, 8], "the first is sent a third time");
-        hand.advance(50);
-        assert_eq!(hand.ack(8, &[(9, 13)]).what, next, "{restarted_by:?}");
+        let mut driver = Driver::filled(8, with(rack(), |config| config.rto.restarted_by = restarted_by));
+        driver.advance(100);
+        driver.sample(100);
+        driver.ack(0, &[(1, 5)]);
+        driver.write(8);
+        assert_eq!(driver.send(), [0, 8, 9, 10, 11, 12, 13, 14, 15]);
+        driver.advance(100);
+        driver.ack(0, &[(1, 8), (9, 13)]);
+        assert_eq!(driver.send(), [0, 8], "the first is sent a third time");
+        driver.advance(50);
+        assert_eq!(driver.ack(8, &[(9, 13)]).kind, next, "{restarted_by:?}");
     }
 }

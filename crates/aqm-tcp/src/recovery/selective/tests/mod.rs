@@ -1,4 +1,4 @@
-//! Loss recovery with SACK, driven by hand and by chance.
+//! Loss recovery with SACK, with manual and random events.
 
 mod chance;
 mod counted;
@@ -11,7 +11,7 @@ use aqm_net::{Instant, Size, Span};
 use super::Selective;
 use crate::config::Config;
 use crate::recovery::{
-    AckKind, AckOutcome, LossRecovery, ReceivedAck, Sending, Stream, TimerContext, Windows,
+    AckKind, AckOutcome, LossRecovery, ReceivedAck, Stream, TimerContext, Transmission, Windows,
 };
 use crate::rtt::Estimator;
 use crate::segment::Sacks;
@@ -24,19 +24,19 @@ fn with(mut config: Config, change: impl FnOnce(&mut Config)) -> Config {
     config
 }
 
-/// A recovery and what its sender would know, moved by hand. Segments are counted from 0.
-struct Hand {
+/// A recovery and the state of its sender, with manual events. Segments are counted from 0.
+struct Driver {
     recovery: Selective,
     config: Config,
     estimator: Estimator,
     stream: Stream,
     now: Instant,
-    /// The window, in segments; a loss leaves it alone.
+    /// The window, in segments; a loss does not change it.
     window: u64,
 }
 
-impl Hand {
-    /// Of `segments` full segments, with a window that never limits.
+impl Driver {
+    /// Creates a driver of `segments` full segments, with a window that never limits.
     fn new(segments: u64, config: Config) -> Self {
         let config = with(config, |config| config.connection.mss = Size::from_bytes(MSS));
         Self {
@@ -49,14 +49,14 @@ impl Hand {
         }
     }
 
-    /// All of them sent at once.
+    /// Creates a driver with all segments sent.
     fn filled(segments: u64, config: Config) -> Self {
-        let mut hand = Self::new(segments, config);
-        assert_eq!(hand.send().len() as u64, segments);
-        hand
+        let mut driver = Self::new(segments, config);
+        assert_eq!(driver.send().len() as u64, segments);
+        driver
     }
 
-    /// The application writes more.
+    /// Adds data written by the application.
     fn write(&mut self, segments: u64) {
         self.stream.end += segments * MSS;
     }
@@ -70,17 +70,17 @@ impl Hand {
         self.recovery.set_windows(windows, &self.config);
     }
 
-    fn next(&mut self) -> Option<Sending> {
+    fn next(&mut self) -> Option<Transmission> {
         self.open();
-        let wanted = self.recovery.has_next(self.stream);
+        let has_next = self.recovery.has_next(self.stream);
         let sending = self.poll();
-        assert_eq!(wanted, sending.is_some());
+        assert_eq!(has_next, sending.is_some());
         self.recovery.sent.check();
         sending
     }
 
-    /// The next segment to send; the short way does what the long way does.
-    fn poll(&mut self) -> Option<Sending> {
+    /// Returns the next segment to send, and checks that the fast path has the same result as the complete one.
+    fn poll(&mut self) -> Option<Transmission> {
         let at = TimerContext { now: self.now, estimator: &self.estimator, config: &self.config.rto };
         let mut other = self.recovery.clone();
         let may_send = self.recovery.may_send();
@@ -91,12 +91,12 @@ impl Hand {
         sending
     }
 
-    /// Sends all it may; the numbers of the segments.
+    /// Sends all permitted segments. Returns their numbers.
     fn send(&mut self) -> Vec<u64> {
         std::iter::from_fn(|| self.next()).map(|sending| sending.seq / MSS).collect()
     }
 
-    /// An acknowledgement of whole segments, and ranges `[from, to)` of them.
+    /// Processes an acknowledgement of whole segments, and of ranges `[from, to)` of segments.
     fn ack(&mut self, ack: u64, ranges: &[(u64, u64)]) -> AckOutcome {
         let ranges: Vec<_> = ranges.iter().map(|&(from, to)| (from * MSS, to * MSS)).collect();
         self.ack_bytes(ack * MSS, &ranges)
@@ -116,7 +116,7 @@ impl Hand {
         let mut other = self.recovery.clone();
         let outcome = self.recovery.on_ack(&received, at, &self.config);
         if ack <= self.recovery.sent() {
-            // The short way, if it was taken, does what the long way does.
+            // The fast path, if it applied, has the same result as the complete one.
             assert_eq!(outcome, other.on_full_ack(&received, at, &self.config));
             assert_eq!(format!("{:?}", self.recovery), format!("{other:?}"));
         }
@@ -136,10 +136,10 @@ impl Hand {
         self.recovery.sent.check();
     }
 
-    /// The clock moves to when the recovery's timer runs out.
+    /// Moves the clock to the expiry of the recovery's timer.
     fn run_timer(&mut self) -> AckOutcome {
         self.now = self.recovery.timer();
-        assert_ne!(self.now, Instant::NEVER, "no timer runs");
+        assert_ne!(self.now, Instant::NEVER, "no timer is running");
         let at = TimerContext { now: self.now, estimator: &self.estimator, config: &self.config.rto };
         let outcome = self.recovery.on_timer(at, &self.config);
         self.recovery.sent.check();

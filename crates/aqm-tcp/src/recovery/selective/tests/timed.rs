@@ -1,4 +1,4 @@
-//! Losses found by time, and probes (RFC 8985).
+//! Loss detection by time, and probes (RFC 8985).
 
 use super::*;
 use crate::config::recovery::{RecoveryKind, Reduction};
@@ -8,19 +8,19 @@ fn rack() -> Config {
 }
 
 /// Segments 0 to 9, sent a millisecond apart from 100 ms on; the round trip is 100 ms.
-fn spaced() -> Hand {
-    let mut hand = Hand::new(1, rack());
-    hand.send();
-    hand.advance(100);
-    hand.sample(100);
-    hand.ack(1, &[]);
+fn spaced() -> Driver {
+    let mut driver = Driver::new(1, rack());
+    driver.send();
+    driver.advance(100);
+    driver.sample(100);
+    driver.ack(1, &[]);
     for _ in 0..10 {
-        hand.write(1);
-        hand.send();
-        hand.advance(1);
+        driver.write(1);
+        driver.send();
+        driver.advance(1);
     }
-    hand.advance(90);
-    hand
+    driver.advance(90);
+    driver
 }
 
 fn millis(instant: Instant) -> u64 {
@@ -29,436 +29,444 @@ fn millis(instant: Instant) -> u64 {
 
 #[test]
 fn a_segment_counts_as_lost_a_quarter_of_a_round_trip_after_a_later_one_arrived() {
-    let mut hand = spaced();
-    hand.advance(1);
-    // Segment 1 left at 100 ms, the next a millisecond later and arrives at 201 ms.
-    assert_eq!(hand.ack(1, &[(2, 3)]).what, AckKind::Duplicate);
-    assert_eq!(millis(hand.recovery.timer()), 100 + 100 + 25);
-    let outcome = hand.run_timer();
-    assert_eq!((outcome.what, outcome.acked), (AckKind::Loss, 0));
-    assert_eq!(hand.send(), [1]);
+    let mut driver = spaced();
+    driver.advance(1);
+    // Segment 1 was sent at 100 ms; the next was sent a millisecond later and arrives at 201 ms.
+    assert_eq!(driver.ack(1, &[(2, 3)]).kind, AckKind::Duplicate);
+    assert_eq!(millis(driver.recovery.timer()), 100 + 100 + 25);
+    let outcome = driver.run_timer();
+    assert_eq!((outcome.kind, outcome.acked), (AckKind::Loss, 0));
+    assert_eq!(driver.send(), [1]);
 }
 
 #[test]
 fn three_segments_beyond_show_a_loss_at_once_until_reordering_is_seen() {
-    let mut hand = spaced();
-    hand.advance(3);
-    assert_eq!(hand.ack(1, &[(2, 5)]).what, AckKind::Loss);
+    let mut driver = spaced();
+    driver.advance(3);
+    assert_eq!(driver.ack(1, &[(2, 5)]).kind, AckKind::Loss);
 
-    let mut hand = spaced();
-    hand.advance(1);
-    hand.ack(1, &[(2, 3)]);
-    assert_eq!(hand.ack(3, &[]).what, AckKind::Advance, "1 was only late");
-    hand.advance(3);
-    assert_eq!(hand.ack(3, &[(4, 7)]).what, AckKind::Duplicate);
-    assert_eq!(hand.run_timer().what, AckKind::Loss);
+    let mut driver = spaced();
+    driver.advance(1);
+    driver.ack(1, &[(2, 3)]);
+    assert_eq!(driver.ack(3, &[]).kind, AckKind::Advance, "1 was only late");
+    driver.advance(3);
+    assert_eq!(driver.ack(3, &[(4, 7)]).kind, AckKind::Duplicate);
+    assert_eq!(driver.run_timer().kind, AckKind::Loss);
 }
 
 #[test]
-fn data_that_came_twice_makes_patient() {
-    let mut hand = spaced();
-    hand.advance(1);
-    hand.ack(1, &[(0, 1), (2, 3)]);
-    assert_eq!(millis(hand.recovery.timer()), 100 + 100 + 50);
+fn d_sack_widens_the_reordering_window() {
+    let mut driver = spaced();
+    driver.advance(1);
+    driver.ack(1, &[(0, 1), (2, 3)]);
+    assert_eq!(millis(driver.recovery.timer()), 100 + 100 + 50);
 }
 
 #[test]
-fn data_that_came_twice_counts_once_a_round_and_a_round_trip_is_patience_enough() {
-    let mut hand = spaced();
-    hand.advance(1);
+fn d_sack_counts_once_per_round_and_the_reordering_window_is_at_most_a_round_trip() {
+    let mut driver = spaced();
+    driver.advance(1);
     for expected in [50, 50] {
-        hand.ack(1, &[(0, 1), (2, 3)]);
-        assert_eq!(millis(hand.recovery.timer()), 100 + 100 + expected);
+        driver.ack(1, &[(0, 1), (2, 3)]);
+        assert_eq!(millis(driver.recovery.timer()), 100 + 100 + expected);
     }
     let mut seen = 1;
     for _ in 0..6 {
-        // Each round ends when all is acknowledged that was sent before the last.
-        let all = hand.recovery.sent() / MSS;
-        hand.advance(100);
-        hand.ack(all, &[]);
-        hand.write(2);
-        hand.send();
-        hand.advance(100);
-        hand.sample(100);
-        hand.ack(all, &[(0, 1), (all + 1, all + 2)]);
+        // Each round ends when all data sent before the last one is acknowledged.
+        let all = driver.recovery.sent() / MSS;
+        driver.advance(100);
+        driver.ack(all, &[]);
+        driver.write(2);
+        driver.send();
+        driver.advance(100);
+        driver.sample(100);
+        driver.ack(all, &[(0, 1), (all + 1, all + 2)]);
         seen += 1;
-        let left = hand.now.nanos() / 1_000_000 - 100;
-        let patience = (25 * (seen + 1)).min(100);
-        assert_eq!(millis(hand.recovery.timer()), left + 100 + patience);
+        let left = driver.now.nanos() / 1_000_000 - 100;
+        let window = (25 * (seen + 1)).min(100);
+        assert_eq!(millis(driver.recovery.timer()), left + 100 + window);
     }
 }
 
 #[test]
-fn sixteen_recoveries_forget_what_came_twice() {
-    let mut hand = Hand::new(1, rack());
-    hand.send();
-    hand.advance(100);
-    hand.sample(100);
-    hand.ack(1, &[]);
-    let mut patience = Vec::new();
+fn sixteen_recoveries_reset_the_reordering_window() {
+    let mut driver = Driver::new(1, rack());
+    driver.send();
+    driver.advance(100);
+    driver.sample(100);
+    driver.ack(1, &[]);
+    let mut window = Vec::new();
     for round in 0..18 {
-        let all = hand.recovery.sent() / MSS;
-        hand.write(2);
-        hand.send();
-        hand.advance(100);
+        let all = driver.recovery.sent() / MSS;
+        driver.write(2);
+        driver.send();
+        driver.advance(100);
         let twice = if round == 0 { vec![(0, 1), (all + 1, all + 2)] } else { vec![(all + 1, all + 2)] };
-        hand.ack(all, &twice);
-        patience.push(millis(hand.recovery.timer()) - millis(hand.now));
-        assert_eq!(hand.run_timer().what, AckKind::Loss);
-        hand.send();
-        hand.advance(100);
-        assert_eq!(hand.ack(all + 2, &[]).what, AckKind::Exit);
+        driver.ack(all, &twice);
+        window.push(millis(driver.recovery.timer()) - millis(driver.now));
+        assert_eq!(driver.run_timer().kind, AckKind::Loss);
+        driver.send();
+        driver.advance(100);
+        assert_eq!(driver.ack(all + 2, &[]).kind, AckKind::Exit);
     }
-    assert_eq!((patience[0], patience[15], patience[16], patience[17]), (50, 50, 25, 25));
+    assert_eq!((window[0], window[15], window[16], window[17]), (50, 50, 25, 25));
 }
 
 #[test]
-fn acknowledgements_outside_a_recovery_forget_nothing() {
-    let mut hand = spaced();
-    hand.ack(2, &[(1, 2)]);
+fn acknowledgements_outside_a_recovery_do_not_reset_the_reordering_window() {
+    let mut driver = spaced();
+    driver.ack(2, &[(1, 2)]);
     for _ in 0..20 {
-        hand.write(1);
-        hand.send();
-        hand.advance(100);
-        hand.ack(hand.recovery.sent() / MSS, &[]);
+        driver.write(1);
+        driver.send();
+        driver.advance(100);
+        driver.ack(driver.recovery.sent() / MSS, &[]);
     }
-    let all = hand.recovery.sent() / MSS;
-    hand.write(2);
-    hand.send();
-    hand.advance(100);
-    hand.ack(all, &[(all + 1, all + 2)]);
-    assert_eq!(millis(hand.recovery.timer()) - millis(hand.now), 50, "half a round trip and not a quarter");
+    let all = driver.recovery.sent() / MSS;
+    driver.write(2);
+    driver.send();
+    driver.advance(100);
+    driver.ack(all, &[(all + 1, all + 2)]);
+    assert_eq!(
+        millis(driver.recovery.timer()) - millis(driver.now),
+        50,
+        "half a round trip and not a quarter"
+    );
 }
 
 #[test]
 fn an_acknowledgement_faster_than_any_round_trip_is_not_that_of_a_retransmission() {
-    let mut hand = spaced();
-    hand.advance(3);
-    hand.ack(1, &[(2, 5)]);
-    assert_eq!(hand.send(), [1]);
-    hand.advance(10);
-    assert_eq!(hand.ack(2, &[(2, 5)]).what, AckKind::Partial);
-    assert_eq!(hand.pipe(), 6, "nothing that left before the retransmission counts as lost");
+    let mut driver = spaced();
+    driver.advance(3);
+    driver.ack(1, &[(2, 5)]);
+    assert_eq!(driver.send(), [1]);
+    driver.advance(10);
+    assert_eq!(driver.ack(2, &[(2, 5)]).kind, AckKind::Partial);
+    assert_eq!(driver.pipe(), 6, "data sent before the retransmission is not considered lost");
 }
 
 #[test]
-fn the_timer_of_reordering_waits_for_the_last_segment_in_doubt() {
+fn the_reordering_timer_waits_for_the_last_possibly_lost_segment() {
     // RFC 8985, 6.2, step 5: "timeout = max(remaining, timeout)".
-    let mut hand = spaced();
-    hand.advance(3);
-    hand.ack(1, &[(4, 5)]);
-    assert_eq!(millis(hand.recovery.timer()), 102 + 100 + 25, "3 left at 102 ms, 1 at 100 ms");
-    assert_eq!(hand.run_timer().what, AckKind::Loss);
-    assert_eq!(hand.send(), [1, 2, 3]);
+    let mut driver = spaced();
+    driver.advance(3);
+    driver.ack(1, &[(4, 5)]);
+    assert_eq!(millis(driver.recovery.timer()), 102 + 100 + 25, "3 was sent at 102 ms, 1 at 100 ms");
+    assert_eq!(driver.run_timer().kind, AckKind::Loss);
+    assert_eq!(driver.send(), [1, 2, 3]);
 }
 
 #[test]
-fn any_acknowledgement_shows_what_is_lost_by_now() {
-    // RFC 8985, 6.2: losses are looked for "upon receiving an ACK".
-    let mut hand = spaced();
-    hand.advance(3);
-    hand.ack(1, &[(4, 5)]);
-    hand.advance(23);
-    assert_eq!(hand.ack(1, &[(4, 5)]).what, AckKind::Loss, "226 ms have come");
-    assert_eq!(hand.send(), [1, 2]);
-    assert_eq!(millis(hand.recovery.timer()), 102 + 100 + 25);
+fn any_acknowledgement_detects_losses_by_time() {
+    // RFC 8985, 6.2: losses are detected "upon receiving an ACK".
+    let mut driver = spaced();
+    driver.advance(3);
+    driver.ack(1, &[(4, 5)]);
+    driver.advance(23);
+    assert_eq!(driver.ack(1, &[(4, 5)]).kind, AckKind::Loss, "226 ms have passed");
+    assert_eq!(driver.send(), [1, 2]);
+    assert_eq!(millis(driver.recovery.timer()), 102 + 100 + 25);
 }
 
 #[test]
-fn the_timer_of_reordering_waits_for_the_last_retransmission_in_doubt() {
-    let mut hand = spaced();
-    // Reordering is seen: 1 comes after 2.
-    hand.advance(1);
-    hand.ack(1, &[(2, 3)]);
-    hand.ack(3, &[]);
-    hand.advance(8);
-    hand.ack(3, &[(10, 11)]);
-    assert_eq!(hand.run_timer().what, AckKind::Loss);
-    let sent_at = millis(hand.now);
-    hand.window = hand.pipe() + 1;
-    assert_eq!(hand.send(), [3]);
-    hand.advance(5);
-    hand.window += 1;
-    assert_eq!(hand.send(), [4]);
-    hand.advance(1);
-    hand.window += 1;
-    hand.write(1);
-    assert_eq!(hand.send(), [5]);
-    hand.advance(100);
-    hand.ack(3, &[(5, 6), (10, 11)]);
-    assert_eq!(millis(hand.recovery.timer()), sent_at + 5 + 100 + 25);
+fn the_reordering_timer_waits_for_the_last_possibly_lost_retransmission() {
+    let mut driver = spaced();
+    // Reordering is observed: 1 arrives after 2.
+    driver.advance(1);
+    driver.ack(1, &[(2, 3)]);
+    driver.ack(3, &[]);
+    driver.advance(8);
+    driver.ack(3, &[(10, 11)]);
+    assert_eq!(driver.run_timer().kind, AckKind::Loss);
+    let sent_at = millis(driver.now);
+    driver.window = driver.pipe() + 1;
+    assert_eq!(driver.send(), [3]);
+    driver.advance(5);
+    driver.window += 1;
+    assert_eq!(driver.send(), [4]);
+    driver.advance(1);
+    driver.window += 1;
+    driver.write(1);
+    assert_eq!(driver.send(), [5]);
+    driver.advance(100);
+    driver.ack(3, &[(5, 6), (10, 11)]);
+    assert_eq!(millis(driver.recovery.timer()), sent_at + 5 + 100 + 25);
 }
 
 #[test]
-fn of_what_left_at_the_same_instant_the_order_of_sending_counts() {
-    // RFC 8985, 6.2, `RACK_sent_after`, where sequence numbers stand for that order.
+fn simultaneous_segments_are_ordered_by_transmission() {
+    // RFC 8985, 6.2, `RACK_sent_after`, where sequence numbers represent this order.
     let in_recovery = || {
-        let mut hand = spaced();
-        hand.advance(3);
-        hand.ack(1, &[(2, 5)]);
-        hand.write(3);
-        assert_eq!(hand.send(), [1, 11, 12, 13]);
-        hand.advance(100);
-        hand
+        let mut driver = spaced();
+        driver.advance(3);
+        driver.ack(1, &[(2, 5)]);
+        driver.write(3);
+        assert_eq!(driver.send(), [1, 11, 12, 13]);
+        driver.advance(100);
+        driver
     };
-    let mut hand = in_recovery();
-    assert_eq!(hand.ack(1, &[(2, 12)]).what, AckKind::Duplicate);
-    assert_eq!(hand.send(), [1], "11 left after its retransmission");
+    let mut driver = in_recovery();
+    assert_eq!(driver.ack(1, &[(2, 12)]).kind, AckKind::Duplicate);
+    assert_eq!(driver.send(), [1], "11 was sent after its retransmission");
 
-    let mut hand = in_recovery();
-    assert_eq!(hand.ack(11, &[]).what, AckKind::Exit);
-    assert_eq!(hand.pipe(), 3, "the retransmission overtakes nothing");
+    let mut driver = in_recovery();
+    assert_eq!(driver.ack(11, &[]).kind, AckKind::Exit);
+    assert_eq!(driver.pipe(), 3, "the retransmission overtakes nothing");
 
-    let mut hand = spaced();
-    hand.write(1);
-    hand.advance(3);
-    assert_eq!(hand.send(), [11]);
-    hand.ack(1, &[(2, 5)]);
-    assert_eq!(hand.send(), [1]);
-    hand.advance(100);
-    hand.ack(1, &[(2, 12)]);
-    assert_eq!(hand.send(), NOTHING, "11 left before its retransmission");
+    let mut driver = spaced();
+    driver.write(1);
+    driver.advance(3);
+    assert_eq!(driver.send(), [11]);
+    driver.ack(1, &[(2, 5)]);
+    assert_eq!(driver.send(), [1]);
+    driver.advance(100);
+    driver.ack(1, &[(2, 12)]);
+    assert_eq!(driver.send(), NOTHING, "11 was sent before its retransmission");
 }
 
 #[test]
 fn the_round_trip_is_that_of_the_last_segment_delivered_in_order() {
-    // RFC 8985, 6.2, step 2, goes through the segments that are newly acknowledged one by one.
-    let mut hand = spaced();
-    hand.advance(3);
-    hand.ack(1, &[(2, 5)]);
-    assert_eq!(hand.send(), [1]);
-    hand.advance(100);
-    // 1 was sent again 100 ms ago, 8 left 196 ms ago: the acknowledgements of 5 to 8 are lost.
-    hand.ack(9, &[]);
-    hand.write(2);
-    hand.send();
-    hand.advance(100);
-    hand.ack(9, &[(10, 11)]);
-    assert_eq!(hand.send(), [9], "the round trip is 100 ms");
+    // RFC 8985, 6.2, step 2, processes the newly acknowledged segments one by one.
+    let mut driver = spaced();
+    driver.advance(3);
+    driver.ack(1, &[(2, 5)]);
+    assert_eq!(driver.send(), [1]);
+    driver.advance(100);
+    // 1 was retransmitted 100 ms ago, 8 was sent 196 ms ago: the acknowledgements of 5 to 8 are lost.
+    driver.ack(9, &[]);
+    driver.write(2);
+    driver.send();
+    driver.advance(100);
+    driver.ack(9, &[(10, 11)]);
+    assert_eq!(driver.send(), [9], "the round trip is 100 ms");
 }
 
 #[test]
-fn what_the_timer_finds_lost_in_a_recovery_makes_no_room_for_a_burst() {
+fn losses_detected_by_the_timer_in_a_recovery_make_no_room_for_a_burst() {
     let config = with(rack(), |config| config.recovery.reduction = Reduction::Prr);
-    let mut hand = Hand::new(1, config);
-    hand.send();
-    hand.advance(100);
-    hand.sample(100);
-    hand.ack(1, &[]);
-    hand.write(20);
-    hand.send();
-    // Reordering is seen, so losses are found by the timer.
-    hand.advance(100);
-    hand.ack(1, &[(2, 3)]);
-    hand.ack(3, &[(4, 5)]);
-    assert_eq!(hand.run_timer().what, AckKind::Loss);
-    hand.recovery.on_reduction(20.0, 10.0);
-    assert_eq!(hand.send(), [3], "one for the loss");
-    hand.write(10);
-    hand.ack(3, &[(4, 5), (18, 20)]);
-    let pipe = hand.pipe();
-    assert_eq!(hand.send().len(), 1);
-    while hand.recovery.timer() != Instant::NEVER {
-        hand.run_timer();
+    let mut driver = Driver::new(1, config);
+    driver.send();
+    driver.advance(100);
+    driver.sample(100);
+    driver.ack(1, &[]);
+    driver.write(20);
+    driver.send();
+    // Reordering was observed, so that the timer detects losses.
+    driver.advance(100);
+    driver.ack(1, &[(2, 3)]);
+    driver.ack(3, &[(4, 5)]);
+    assert_eq!(driver.run_timer().kind, AckKind::Loss);
+    driver.recovery.on_reduction(20.0, 10.0);
+    assert_eq!(driver.send(), [3], "one segment for the loss");
+    driver.write(10);
+    driver.ack(3, &[(4, 5), (18, 20)]);
+    let pipe = driver.pipe();
+    assert_eq!(driver.send().len(), 1);
+    while driver.recovery.timer() != Instant::NEVER {
+        driver.run_timer();
     }
-    assert!(hand.pipe() < pipe, "more is lost");
-    assert!(hand.send().len() <= 2);
+    assert!(driver.pipe() < pipe, "more is lost");
+    assert!(driver.send().len() <= 2);
 }
 
 #[test]
-fn a_lost_retransmission_is_found_and_sent_again() {
-    let mut hand = spaced();
-    hand.advance(3);
-    hand.ack(1, &[(2, 5)]);
-    assert_eq!(hand.send(), [1]);
-    hand.write(1);
-    hand.advance(1);
-    assert_eq!(hand.send(), [11]);
-    hand.advance(99);
-    assert_eq!(hand.ack(1, &[(2, 11)]).what, AckKind::Duplicate);
-    assert_eq!(hand.send(), NOTHING, "nothing arrived that was sent later");
-    hand.advance(1);
-    assert_eq!(hand.ack(1, &[(2, 12)]).what, AckKind::Duplicate, "still the same recovery");
-    assert_eq!(hand.send(), [1]);
-    assert_eq!(hand.ack(12, &[]).what, AckKind::Exit);
-    assert_eq!(hand.pipe(), 0);
+fn a_lost_retransmission_is_detected_and_repeated() {
+    let mut driver = spaced();
+    driver.advance(3);
+    driver.ack(1, &[(2, 5)]);
+    assert_eq!(driver.send(), [1]);
+    driver.write(1);
+    driver.advance(1);
+    assert_eq!(driver.send(), [11]);
+    driver.advance(99);
+    assert_eq!(driver.ack(1, &[(2, 11)]).kind, AckKind::Duplicate);
+    assert_eq!(driver.send(), NOTHING, "no later segment has arrived");
+    driver.advance(1);
+    assert_eq!(driver.ack(1, &[(2, 12)]).kind, AckKind::Duplicate, "still the same recovery");
+    assert_eq!(driver.send(), [1]);
+    assert_eq!(driver.ack(12, &[]).kind, AckKind::Exit);
+    assert_eq!(driver.pipe(), 0);
 }
 
 #[test]
-fn a_lost_retransmission_after_a_time_out_is_found() {
-    let mut hand = spaced();
-    hand.time_out();
-    hand.window = 2;
-    assert_eq!(hand.send(), [1, 2]);
-    hand.advance(110);
-    hand.ack(1, &[(2, 3)]);
-    assert_eq!(hand.send(), [1, 3]);
+fn a_lost_retransmission_after_a_timeout_is_found() {
+    let mut driver = spaced();
+    driver.time_out();
+    driver.window = 2;
+    assert_eq!(driver.send(), [1, 2]);
+    driver.advance(110);
+    driver.ack(1, &[(2, 3)]);
+    assert_eq!(driver.send(), [1, 3]);
 }
 
 #[test]
-fn a_lost_tail_is_probed_for_with_its_last_segment() {
-    let mut hand = spaced();
-    hand.advance(3);
-    hand.ack(8, &[]);
-    // 8, 9 and 10 are lost; the acknowledgement came at 203 ms.
-    assert_eq!(hand.send(), NOTHING);
-    let sent_at = millis(hand.now);
-    assert_eq!(millis(hand.recovery.timer()), sent_at + 200);
-    assert_eq!(hand.run_timer().what, AckKind::Stale);
-    assert!(hand.recovery.is_urgent(&hand.config));
-    hand.window = 1;
-    assert_eq!(hand.send(), [10], "whatever the window");
-    assert_eq!(hand.recovery.timer(), Instant::NEVER, "one probe at a time");
-    hand.advance(100);
-    assert_eq!(hand.ack(8, &[(10, 11)]).what, AckKind::Loss);
-    hand.window = 10;
-    assert_eq!(hand.send(), [8, 9]);
-    hand.write(1);
-    hand.send();
-    assert_eq!(hand.ack(12, &[]).what, AckKind::Exit, "the loss was reacted to");
+fn a_lost_tail_is_probed_with_its_last_segment() {
+    let mut driver = spaced();
+    driver.advance(3);
+    driver.ack(8, &[]);
+    // 8, 9 and 10 are lost; the acknowledgement arrived at 203 ms.
+    assert_eq!(driver.send(), NOTHING);
+    let sent_at = millis(driver.now);
+    assert_eq!(millis(driver.recovery.timer()), sent_at + 200);
+    assert_eq!(driver.run_timer().kind, AckKind::Stale);
+    assert!(driver.recovery.is_urgent(&driver.config));
+    driver.window = 1;
+    assert_eq!(driver.send(), [10], "regardless of the window");
+    assert_eq!(driver.recovery.timer(), Instant::NEVER, "one probe at a time");
+    driver.advance(100);
+    assert_eq!(driver.ack(8, &[(10, 11)]).kind, AckKind::Loss);
+    driver.window = 10;
+    assert_eq!(driver.send(), [8, 9]);
+    driver.write(1);
+    driver.send();
+    assert_eq!(driver.ack(12, &[]).kind, AckKind::Exit, "the loss has been processed");
 }
 
 #[test]
 fn new_data_serves_as_a_probe() {
-    let mut hand = spaced();
-    hand.window = 1;
-    hand.write(1);
-    assert_eq!(hand.send(), NOTHING);
-    hand.run_timer();
-    assert_eq!(hand.send(), [11]);
-    assert_eq!(hand.ack(12, &[]).what, AckKind::Advance);
-    hand.write(1);
-    hand.send();
-    assert_ne!(hand.recovery.timer(), Instant::NEVER, "it was answered: another may follow");
+    let mut driver = spaced();
+    driver.window = 1;
+    driver.write(1);
+    assert_eq!(driver.send(), NOTHING);
+    driver.run_timer();
+    assert_eq!(driver.send(), [11]);
+    assert_eq!(driver.ack(12, &[]).kind, AckKind::Advance);
+    driver.write(1);
+    driver.send();
+    assert_ne!(driver.recovery.timer(), Instant::NEVER, "the probe was acknowledged: another may follow");
 }
 
 #[test]
-fn a_loss_that_a_probe_repaired_reduces_what_was_in_flight() {
-    let mut hand = spaced();
-    hand.advance(9);
-    hand.ack(10, &[]);
-    hand.run_timer();
-    assert_eq!(hand.send(), [10]);
-    hand.advance(100);
-    assert_eq!(hand.ack(11, &[]).what, AckKind::Advance, "it may have been the segment itself");
-    hand.write(2);
-    assert_eq!(hand.send(), [11, 12]);
-    hand.advance(100);
-    assert_eq!(hand.ack(12, &[]).what, AckKind::Loss);
-    assert_eq!(hand.recovery.flight(), MSS);
-    hand.recovery.on_reduction(10.0, 5.0);
-    assert_eq!(hand.send(), NOTHING, "nothing is to be sent again");
-    assert_eq!(hand.ack(13, &[]).what, AckKind::Exit);
+fn a_loss_repaired_by_a_probe_reduces_the_data_in_flight() {
+    let mut driver = spaced();
+    driver.advance(9);
+    driver.ack(10, &[]);
+    driver.run_timer();
+    assert_eq!(driver.send(), [10]);
+    driver.advance(100);
+    assert_eq!(
+        driver.ack(11, &[]).kind,
+        AckKind::Advance,
+        "it may be the acknowledgement of the original segment"
+    );
+    driver.write(2);
+    assert_eq!(driver.send(), [11, 12]);
+    driver.advance(100);
+    assert_eq!(driver.ack(12, &[]).kind, AckKind::Loss);
+    assert_eq!(driver.recovery.flight(), MSS);
+    driver.recovery.on_reduction(10.0, 5.0);
+    assert_eq!(driver.send(), NOTHING, "no retransmission is needed");
+    assert_eq!(driver.ack(13, &[]).kind, AckKind::Exit);
 }
 
 #[test]
-fn a_probe_that_came_twice_repaired_nothing() {
-    let mut hand = spaced();
-    hand.advance(9);
-    hand.ack(10, &[]);
-    hand.run_timer();
-    hand.send();
-    hand.ack(11, &[]);
-    assert_eq!(hand.ack(11, &[(10, 11)]), AckOutcome::NONE);
-    hand.write(1);
-    hand.send();
-    assert_eq!(hand.ack(12, &[]).what, AckKind::Advance);
+fn a_probe_that_arrived_twice_repaired_nothing() {
+    let mut driver = spaced();
+    driver.advance(9);
+    driver.ack(10, &[]);
+    driver.run_timer();
+    driver.send();
+    driver.ack(11, &[]);
+    assert_eq!(driver.ack(11, &[(10, 11)]), AckOutcome::NONE);
+    driver.write(1);
+    driver.send();
+    assert_eq!(driver.ack(12, &[]).kind, AckKind::Advance);
 }
 
 #[test]
 fn a_probe_waits_longer_for_a_single_segment_but_not_beyond_the_timer() {
-    let mut hand = spaced();
-    hand.advance(9);
-    hand.ack(10, &[]);
-    let sent_at = millis(hand.now);
-    assert_eq!(millis(hand.recovery.timer()), sent_at + 2 * 100 + 200);
+    let mut driver = spaced();
+    driver.advance(9);
+    driver.ack(10, &[]);
+    let sent_at = millis(driver.now);
+    assert_eq!(millis(driver.recovery.timer()), sent_at + 2 * 100 + 200);
 }
 
 #[test]
 fn a_probe_needs_a_round_trip_measured_since_the_last_one() {
     // RFC 8985, 7.3: "the sender has obtained an RTT measurement since the last loss probe transmission or, if the
     // sender has not yet sent any loss probes on this connection, since the start of the connection".
-    let mut hand = Hand::new(1, rack());
-    hand.send();
-    assert_eq!(hand.recovery.timer(), Instant::NEVER, "not even the handshake was timed");
+    let mut driver = Driver::new(1, rack());
+    driver.send();
+    assert_eq!(driver.recovery.timer(), Instant::NEVER, "not even the handshake was measured");
 
-    let mut hand = spaced();
-    hand.advance(9);
-    hand.ack(10, &[]);
-    hand.run_timer();
-    assert_eq!(hand.send(), [10]);
-    hand.advance(100);
-    hand.ack(11, &[]);
-    hand.ack(11, &[]);
-    hand.write(1);
-    hand.send();
-    assert_eq!(hand.recovery.timer(), Instant::NEVER, "10 was sent twice: it measures nothing");
-    hand.advance(100);
-    hand.ack(12, &[]);
-    hand.write(1);
-    hand.send();
-    assert_ne!(hand.recovery.timer(), Instant::NEVER);
+    let mut driver = spaced();
+    driver.advance(9);
+    driver.ack(10, &[]);
+    driver.run_timer();
+    assert_eq!(driver.send(), [10]);
+    driver.advance(100);
+    driver.ack(11, &[]);
+    driver.ack(11, &[]);
+    driver.write(1);
+    driver.send();
+    assert_eq!(driver.recovery.timer(), Instant::NEVER, "10 was sent twice and is not a sample");
+    driver.advance(100);
+    driver.ack(12, &[]);
+    driver.write(1);
+    driver.send();
+    assert_ne!(driver.recovery.timer(), Instant::NEVER);
 }
 
 #[test]
-fn a_probe_waits_for_twice_the_round_trip_that_the_acknowledgement_has_told() {
-    // RFC 8985, 7.2: `PTO = 2 * SRTT`, when the acknowledgement has come.
-    let mut hand = spaced();
-    hand.advance(9);
-    hand.ack(8, &[]);
-    hand.sample(180);
-    hand.send();
-    assert_eq!(millis(hand.recovery.timer()) - millis(hand.now), 2 * 110);
+fn a_probe_waits_for_twice_the_round_trip_including_the_latest_sample() {
+    // RFC 8985, 7.2: `PTO = 2 * SRTT`, when the acknowledgement has arrived.
+    let mut driver = spaced();
+    driver.advance(9);
+    driver.ack(8, &[]);
+    driver.sample(180);
+    driver.send();
+    assert_eq!(millis(driver.recovery.timer()) - millis(driver.now), 2 * 110);
 }
 
 #[test]
-fn an_acknowledgement_takes_back_a_probe_that_was_not_sent() {
-    let mut hand = spaced();
-    hand.run_timer();
-    hand.ack(5, &[]);
-    assert_eq!(hand.send(), NOTHING);
+fn an_acknowledgement_cancels_an_unsent_probe() {
+    let mut driver = spaced();
+    driver.run_timer();
+    driver.ack(5, &[]);
+    assert_eq!(driver.send(), NOTHING);
 }
 
 #[test]
-fn an_acknowledgement_of_nothing_new_does_not_take_a_probe_back() {
-    let mut hand = spaced();
-    hand.run_timer();
-    assert_eq!(hand.ack(1, &[]), AckOutcome::NONE);
-    assert_eq!(hand.send(), [10]);
+fn an_acknowledgement_without_new_data_does_not_cancel_a_probe() {
+    let mut driver = spaced();
+    driver.run_timer();
+    assert_eq!(driver.ack(1, &[]), AckOutcome::NONE);
+    assert_eq!(driver.send(), [10]);
 }
 
 #[test]
-fn new_data_puts_a_probe_off() {
+fn new_data_delays_a_probe() {
     // RFC 8985, 7.2: the time counts from "transmitting new data" or from its acknowledgement.
-    let mut hand = spaced();
-    hand.ack(5, &[]);
-    let before = millis(hand.recovery.timer());
-    hand.advance(30);
-    assert_eq!(millis(hand.recovery.timer()), before);
-    hand.write(1);
-    hand.send();
-    assert_eq!(millis(hand.recovery.timer()), before + 30);
+    let mut driver = spaced();
+    driver.ack(5, &[]);
+    let before = millis(driver.recovery.timer());
+    driver.advance(30);
+    assert_eq!(millis(driver.recovery.timer()), before);
+    driver.write(1);
+    driver.send();
+    assert_eq!(millis(driver.recovery.timer()), before + 30);
 }
 
 #[test]
-fn a_time_out_stops_the_timers_of_reordering_and_probes() {
-    let mut hand = spaced();
-    hand.time_out();
-    assert_eq!(hand.recovery.timer(), Instant::NEVER, "a probe was to leave");
-    let mut hand = spaced();
-    hand.advance(1);
-    hand.ack(1, &[(2, 3)]);
-    assert_ne!(hand.recovery.timer(), Instant::NEVER, "segment 1 may be lost");
-    hand.time_out();
-    assert_eq!(hand.recovery.timer(), Instant::NEVER);
+fn a_timeout_stops_the_timers_of_reordering_and_probes() {
+    let mut driver = spaced();
+    driver.time_out();
+    assert_eq!(driver.recovery.timer(), Instant::NEVER, "a probe was planned");
+    let mut driver = spaced();
+    driver.advance(1);
+    driver.ack(1, &[(2, 3)]);
+    assert_ne!(driver.recovery.timer(), Instant::NEVER, "segment 1 may be lost");
+    driver.time_out();
+    assert_eq!(driver.recovery.timer(), Instant::NEVER);
 }
 
 #[test]
 fn there_is_no_probe_while_holes_are_known() {
-    let mut hand = spaced();
-    hand.advance(1);
-    hand.ack(1, &[(2, 3)]);
-    assert_eq!(hand.run_timer().what, AckKind::Loss);
-    hand.send();
-    assert_eq!(hand.recovery.timer(), Instant::NEVER);
+    let mut driver = spaced();
+    driver.advance(1);
+    driver.ack(1, &[(2, 3)]);
+    assert_eq!(driver.run_timer().kind, AckKind::Loss);
+    driver.send();
+    assert_eq!(driver.recovery.timer(), Instant::NEVER);
 }

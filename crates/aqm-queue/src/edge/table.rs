@@ -6,7 +6,7 @@
 
 use aqm_net::{ConfigError, Instant};
 
-use crate::hash_index::{HashIndex, MOST, NONE};
+use crate::hash_index::{HashIndex, MAX_ENTRIES, NONE};
 
 /// What entries are found by.
 pub trait Key: Copy + Eq {
@@ -54,8 +54,8 @@ impl<V: Default, K: Key> Table<V, K> {
     /// # Errors
     /// If the bound is no bound, at the place `max_flows`.
     pub fn new(max_flows: u32) -> Result<Self, ConfigError> {
-        if !(1..=MOST).contains(&max_flows) {
-            let problem = format!("must be between 1 and {MOST}, is {max_flows}");
+        if !(1..=MAX_ENTRIES).contains(&max_flows) {
+            let problem = format!("must be between 1 and {MAX_ENTRIES}, is {max_flows}");
             return Err(ConfigError::at("max_flows", problem));
         }
         Ok(Self {
@@ -304,9 +304,9 @@ mod tests {
 
     #[test]
     fn a_bound_that_is_none_is_refused() {
-        for max in [0, MOST + 1, u32::MAX] {
+        for max in [0, MAX_ENTRIES + 1, u32::MAX] {
             assert_eq!(Table::<u32>::new(max).err().unwrap().place, "max_flows");
         }
-        assert!(Table::<u32>::new(MOST).is_ok());
+        assert!(Table::<u32>::new(MAX_ENTRIES).is_ok());
     }
 }

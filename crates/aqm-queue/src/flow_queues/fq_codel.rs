@@ -38,7 +38,7 @@ use aqm_net::{
 use serde_json::{Value, json};
 
 use crate::codel::core::{Codel, Control, Nanos, Settings, Source, Ticks, Time};
-use crate::flow_queues::lists::{FlowQueues, MOST_FLOWS};
+use crate::flow_queues::lists::{FlowQueues, MAX_FLOWS};
 use crate::start::Start;
 use crate::{Build, Context, Describe, Gauge, Label, QueueDiscipline, Reason, Report, TestCases};
 
@@ -134,8 +134,8 @@ impl Build for Config {
         let is_valid = !self.limit.in_bytes() && self.limit.count() > 0;
         errors.check(is_valid, "limit", "must be at least 1p (in packets; memory_limit limits bytes)");
         errors.check(self.memory_limit.bytes() > 0, "memory_limit", "must be at least 1B");
-        let problem = format_args!("must be from 1 to {MOST_FLOWS}");
-        errors.check((1..=MOST_FLOWS).contains(&self.flows), "flows", problem);
+        let problem = format_args!("must be from 1 to {MAX_FLOWS}");
+        errors.check((1..=MAX_FLOWS).contains(&self.flows), "flows", problem);
         let [least, most] = QUANTA;
         let least = if self.profile == Profile::Linux { least } else { 1 };
         let problem = format_args!("must be from {least}B to {most}B (got {})", self.quantum);

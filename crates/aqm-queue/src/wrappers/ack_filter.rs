@@ -2,12 +2,12 @@
 //!
 //! T. Høiland-Jørgensen, D. Täht, J. Morton, "Piece of CAKE: A Comprehensive Queue Management Solution for Home
 //! Gateways", IEEE LANMAN 2018, section IV: where a line carries the data of a connection quickly one way and its
-//! acknowledgements slowly the other, most of these are needless. Which ones: `ack_filter_rules.rs`, after Linux
+//! acknowledgements slowly the other, most of these are redundant. Which ones: `ack_filter_rules.rs`, after Linux
 //! 6.1's CAKE.
 //!
 //! CAKE looks through the queue of a flow, which is its own. This filter knows nothing of the queue behind it. The
 //! latest acknowledgement takes the place of the one before it, that one the place of the one before, and so on
-//! to the place of the needless one, which is dropped. So acknowledgements keep their order, and the queue does
+//! to the place of the redundant one, which is dropped. So acknowledgements keep their order, and the queue does
 //! not notice: it holds a packet less than was offered to it, and none that it held is dropped.
 //!
 //! How it differs from its sources, and what it does where they are silent, stands in the documentation of
@@ -17,7 +17,7 @@ use aqm_net::{ConfigError, Packet, Rate, choices};
 use serde_json::{Value, json};
 
 use crate::hash_index::HashIndex;
-use crate::wrappers::ack_filter_rules::needless;
+use crate::wrappers::ack_filter_rules::redundant;
 use crate::wrappers::wrapper::{Inside, Wrapper, wrapper};
 use crate::{Acknowledgement, Context, Observer, Reason};
 
@@ -145,7 +145,7 @@ impl AckFilter {
         self.free.push(number);
     }
 
-    /// Puts `packet`, which says `newest`, into the place of one of the `run` that it makes needless, all later ones
+    /// Puts `packet`, which says `newest`, into the place of one of the `run` that it makes redundant, all later ones
     /// move up, and returns what has lost its place; `None` if there is no such one.
     fn take_place(
         &self,
@@ -158,8 +158,8 @@ impl AckFilter {
         let is_other = |place: &u32| !is_alike(inside.packet(*place), &packet);
         let first = places.iter().rposition(is_other).map_or(0, |other| other + 1);
         let alike = (first..places.len()).map(|at| (at, observer.acknowledgement(inside.packet(places[at]))));
-        let at = needless(alike, newest, self.aggressive)?;
-        // From the last place to the needless one's, each packet moves up.
+        let at = redundant(alike, newest, self.aggressive)?;
+        // From the last place to the redundant one's, each packet moves up.
         Some(places[at..].iter().rev().fold(packet, |later, place| inside.exchange(*place, later)))
     }
 }
@@ -188,9 +188,9 @@ impl Wrapper for AckFilter {
         };
         let number = run.unwrap_or_else(|| self.begin(packet.flow));
         let run = self.runs[number as usize];
-        if let Some(needless) = self.take_place(&run, (packet, &newest), inside, cx.observer) {
+        if let Some(redundant) = self.take_place(&run, (packet, &newest), inside, cx.observer) {
             self.ack_drops += 1;
-            return cx.drop(needless, Reason::AckFilter);
+            return cx.drop(redundant, Reason::AckFilter);
         }
         if run.len == MOST {
             let oldest = run.places[0];

@@ -1,4 +1,4 @@
-//! The rules of an ACK filter, without a queue: which acknowledgement that waits a newer one makes needless.
+//! The rules of an ACK filter, without a queue: which acknowledgement that waits a newer one makes redundant.
 //!
 //! T. Høiland-Jørgensen, D. Täht, J. Morton, "Piece of CAKE: A Comprehensive Queue Management Solution for Home
 //! Gateways", IEEE LANMAN 2018, and Linux 6.1's `net/sched/sch_cake.c` (`cake_ack_filter`), which
@@ -17,10 +17,10 @@
 
 use crate::Acknowledgement;
 
-/// Which of the packets that wait in one queue the `newest` makes needless. They are shown as the queue holds them,
+/// Which of the packets that wait in one queue the `newest` makes redundant. They are shown as the queue holds them,
 /// the oldest first, without the newest: something to find each by, and what it acknowledges if it is of the
 /// connection of the newest (`None` for any other packet). `aggressive` says whether the only one that waits may go.
-pub fn needless<H>(
+pub fn redundant<H>(
     waiting: impl IntoIterator<Item = (H, Option<Acknowledgement>)>,
     newest: &Acknowledgement,
     aggressive: bool,
@@ -98,7 +98,7 @@ mod tests {
 
     /// The place of the one that goes among `waiting`, all of one connection.
     fn goes(waiting: &[Acknowledgement], newest: Acknowledgement, aggressive: bool) -> Option<usize> {
-        needless(waiting.iter().map(|&one| Some(one)).enumerate(), &newest, aggressive)
+        redundant(waiting.iter().map(|&one| Some(one)).enumerate(), &newest, aggressive)
     }
 
     #[test]
@@ -119,7 +119,7 @@ mod tests {
         let newest = ack(9);
         let among = |others: &[usize]| {
             let packet = |place| (place, (!others.contains(&place)).then(|| ack(1)));
-            needless((0..others.len() + 1).map(packet), &newest, true)
+            redundant((0..others.len() + 1).map(packet), &newest, true)
         };
         assert_eq!(among(&[0, 1]), Some(2), "packets of other connections before it do not matter");
         assert_eq!(among(&[1]), None, "one of another connection stands between");

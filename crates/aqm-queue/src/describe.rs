@@ -60,7 +60,7 @@ pub trait Describe {
 
     /// The workloads that the parameters name, each with the path of the parameter.
     fn names_traffic(&self) -> Vec<(String, &str)> {
-        let within = |(at, name): (String, _), place: &str| (format!("{place}.{at}"), name);
+        let within = |(at, name): (String, _), path: &str| (format!("{path}.{at}"), name);
         of_inner(self.inner(Rate::default()), |config, _| config.names_traffic(), within)
     }
 
@@ -106,7 +106,7 @@ pub trait TestCases {
 /// A discipline inside another one, as configured by the outer discipline's parameters.
 pub struct Inner<'a> {
     /// The path of its parameters, such as `classes.web.queue`.
-    pub place: String,
+    pub path: String,
     /// Its parameters.
     pub config: &'a Config,
     /// The link rate for which it is built.
@@ -134,8 +134,8 @@ fn of_inner<'a, T>(
     ask: impl Fn(&'a Config, Rate) -> Vec<T>,
     within: impl Fn(T, &str) -> T,
 ) -> Vec<T> {
-    let told = |Inner { place, config, rate }| {
-        ask(config, rate).into_iter().map(|one| within(one, &place)).collect::<Vec<T>>()
+    let told = |Inner { path, config, rate }| {
+        ask(config, rate).into_iter().map(|one| within(one, &path)).collect::<Vec<T>>()
     };
     inside.into_iter().flat_map(told).collect()
 }
@@ -159,8 +159,8 @@ impl Derived {
     }
 
     /// This value with `path`, the place of its discipline in the outer one, in front of its name.
-    pub(crate) fn within(mut self, place: &str) -> Self {
-        self.name = format!("{place}.{}", self.name);
+    pub(crate) fn within(mut self, path: &str) -> Self {
+        self.name = format!("{path}.{}", self.name);
         self
     }
 }

@@ -242,7 +242,8 @@ impl Describe for Config {
     fn warnings(&self, rate: Rate) -> Vec<ConfigError> {
         let too_fast = self.bandwidth.filter(|&bandwidth| bandwidth > rate && !self.autorate_ingress);
         let warning = too_fast.map(|bandwidth| {
-            let problem = format!("exceeds the link rate of {rate} (got {bandwidth}); the shaper has no effect");
+            let problem =
+                format!("exceeds the link rate of {rate} (got {bandwidth}); the shaper has no effect");
             ConfigError::at("bandwidth", problem)
         });
         warning.into_iter().collect()

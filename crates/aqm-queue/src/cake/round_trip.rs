@@ -43,12 +43,17 @@ mod tests {
     #[test]
     fn a_round_trip_is_a_time_or_a_keyword() {
         let read = |text: &str| RoundTrip::read(json!(text)).map(|RoundTrip(span)| span.to_string());
-        for (keyword, time) in [("datacentre", "100us"), ("lan", "1ms"), ("internet", "100ms"), ("70ms", "70ms")]
+        for (keyword, time) in
+            [("datacentre", "100us"), ("lan", "1ms"), ("internet", "100ms"), ("70ms", "70ms")]
         {
             assert_eq!(read(keyword).unwrap(), time);
         }
         assert_eq!(read("interplanetary").unwrap(), "1000s");
         assert!(read("martian").is_err());
-        assert_eq!(json!(RoundTrip::read(json!("metro")).unwrap()), json!("10ms"), "the keyword is stored as a time");
+        assert_eq!(
+            json!(RoundTrip::read(json!("metro")).unwrap()),
+            json!("10ms"),
+            "the keyword is stored as a time"
+        );
     }
 }

@@ -233,7 +233,10 @@ mod tests {
             for bytes in [40, 64, 1514, 65_535] {
                 let exact = f64::from(bytes) * 8e9 / bps as f64;
                 let time = pace.time_for(bytes) as f64;
-                assert!((time - exact).abs() < 1.0 + exact * 1e-6, "{bytes} at {bps}: {time} (expected {exact})");
+                assert!(
+                    (time - exact).abs() < 1.0 + exact * 1e-6,
+                    "{bytes} at {bps}: {time} (expected {exact})"
+                );
             }
         }
         assert!(Pace::of(0).is_unlimited() && !Pace::of(1).is_unlimited());

@@ -211,7 +211,8 @@ impl Tin {
                 self.uncount_bulk(queue);
             }
             let [source, destination] = host_hashes;
-            self.queues[index(queue)].hosts = [self.sources.index(source), self.destinations.index(destination)];
+            self.queues[index(queue)].hosts =
+                [self.sources.index(source), self.destinations.index(destination)];
             if is_bulk {
                 self.count_bulk(queue);
             }

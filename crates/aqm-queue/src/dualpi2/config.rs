@@ -81,8 +81,7 @@ impl Config {
         errors.check(has_rtt, "rtt_max", "must be above 0");
         let problem = format_args!("must be at least {MIN_TUPDATE}");
         errors.check(!has_rtt || self.tupdate() >= MIN_TUPDATE, "tupdate", problem);
-        for (name, gain) in [("alpha", self.alpha()), ("beta", self.beta())].into_iter().filter(|_| has_rtt)
-        {
+        for (name, gain) in [("alpha", self.alpha()), ("beta", self.beta())].into_iter().filter(|_| has_rtt) {
             let problem = format_args!("must be above 0 (got {gain})");
             errors.check(gain > 0.0 && gain.is_finite(), name, problem);
             let problem = format_args!("must be from 1/256 to 8388607 in Linux's profile (got {gain})");
@@ -116,7 +115,8 @@ impl Config {
         let in_packets = !self.limit(rate).in_bytes();
         let sets_memory_limit = self.is_linux() && self.memory_limit.is_none() && in_packets;
         let sets_min_backlog = self.is_linux() && self.min_backlog.is_none();
-        let has_effect = !in_packets || sets_memory_limit || sets_min_backlog || self.scheduler == Conditional::Wrr;
+        let has_effect =
+            !in_packets || sets_memory_limit || sets_min_backlog || self.scheduler == Conditional::Wrr;
         errors.check_effect(has_effect, self, &["mtu"], "if no omitted parameter is derived from it");
         let is_round_robin = self.scheduler == Conditional::Wrr;
         errors.check_effect(!is_round_robin, self, &["tshift"], "with the scheduler `wrr`");
@@ -211,7 +211,11 @@ impl Config {
     /// A gain derived from `rtt_max`, the product of `factor` and `base`. In `tc`, the factor is a 32-bit float, and
     /// the gain is truncated to a multiple of 1/256 Hz.
     fn gain_by_rtt(&self, factor: f64, base: f64) -> f64 {
-        if self.is_linux() { libm::floor(f64::from(factor as f32) * base * 256.0) / 256.0 } else { factor * base }
+        if self.is_linux() {
+            libm::floor(f64::from(factor as f32) * base * 256.0) / 256.0
+        } else {
+            factor * base
+        }
     }
 
     fn gains(&self) -> Gains {
@@ -469,7 +473,7 @@ mod tests {
             let errors = read(table.clone()).check(LINE).unwrap_err();
             let all: Vec<_> = errors.iter().collect();
             assert_eq!(all.len(), 1, "{table}: {all:?}");
-            assert!(all[0].name == name && all[0].problem.contains(problem), "{table}: {}", all[0]);
+            assert!(all[0].place == name && all[0].problem.contains(problem), "{table}: {}", all[0]);
         }
         assert!(
             read(json!({"profile": "rfc", "c_protection": 0.0625, "coupling": 1.64})).check(LINE).is_ok()

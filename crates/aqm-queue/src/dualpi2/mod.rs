@@ -9,8 +9,7 @@
 //!
 //! | | RFC 9332, appendix A | Linux |
 //! | --- | --- | --- |
-//! | buffer (`limit`, `memory_limit`) | 250 ms of bytes, and an MTU must fit | 10,000 packets, or twice an MTU for each
-//! |
+//! | buffer (`limit`, `memory_limit`) | 250 ms of bytes, an MTU must fit | 10,000 packets, or twice an MTU for each |
 //! | update (`tupdate`) | `min(target, RTT_max / 3)`, 15 ms | 16 ms |
 //! | parameters derived from `rtt_max` | `tupdate`, `alpha`, `beta` | also `target`, a sixth of it |
 //! | arithmetic of `p'` | real numbers | 32 bits, gains rounded to 1/256 Hz |
@@ -32,9 +31,9 @@
 //! Differences from the sources, and choices where the sources are silent, are listed in the documentation of
 //! [`Config`], which the reference prints.
 
+mod config;
 mod controller;
 mod scheduler;
-mod config;
 mod signal;
 
 use std::ops::ControlFlow;
@@ -45,9 +44,9 @@ use serde_json::{Value, json};
 use crate::qdisc::truesize::truesize;
 use crate::start::Start;
 use crate::{Build, Context, Derived, Describe, Fifo, Gauge, QueueDiscipline, Reason, Report, TestCases};
-use controller::Controller;
-use scheduler::{Scheduler, QueueClass};
 use config::Rules;
+use controller::Controller;
+use scheduler::{QueueClass, Scheduler};
 use signal::{Chooser, MarkDecision};
 
 parameters! {
@@ -271,7 +270,8 @@ impl QueueDiscipline for DualPi2 {
             self.statistics.overlimits += 1;
             return cx.drop(packet, Reason::Overmemory);
         }
-        let class = if packet.ecn as u8 & self.rules.ecn_mask == 0 { QueueClass::Classic } else { QueueClass::L4s };
+        let class =
+            if packet.ecn as u8 & self.rules.ecn_mask == 0 { QueueClass::Classic } else { QueueClass::L4s };
         if self.rules.drop_early && !self.accept_arrival(class, &mut packet, cx) {
             return cx.drop(packet, Reason::Early);
         }
@@ -372,7 +372,10 @@ impl DualPi2 {
     /// The arrival times of the head packets, the L4S queue first.
     #[inline]
     fn heads(&self) -> [Option<Instant>; 2] {
-        [self.l4s.front().map(|(_, (arrival, _))| *arrival), self.classic.front().map(|(_, arrival)| *arrival)]
+        [
+            self.l4s.front().map(|(_, (arrival, _))| *arrival),
+            self.classic.front().map(|(_, arrival)| *arrival),
+        ]
     }
 
     /// The waiting times of the head packets; zero for an empty queue.

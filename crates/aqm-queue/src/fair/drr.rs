@@ -19,7 +19,8 @@ scheduler! {
     /// sizes.
     pub struct Config {
         /// Quantum: bytes that a flow of weight 1 may send per turn.
-        pub quantum: Size = Size::from_bytes(1500), "Shreedhar & Varghese 1996: the largest packet; aqmlab's choice: Ethernet's";
+        pub quantum: Size = Size::from_bytes(1500),
+            "Shreedhar & Varghese 1996: the largest packet; aqmlab's choice: Ethernet's";
     }
 }
 

@@ -52,7 +52,8 @@ impl<K: Copy + Ord> Heap<K> {
     /// Removes `flow` if it is in the heap.
     #[inline(never)]
     pub fn remove(&mut self, flow: u32) {
-        let Some(&position) = self.positions.get(flow as usize).filter(|position| **position != ABSENT) else {
+        let Some(&position) = self.positions.get(flow as usize).filter(|position| **position != ABSENT)
+        else {
             return;
         };
         self.positions[flow as usize] = ABSENT;

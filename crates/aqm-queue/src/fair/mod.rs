@@ -32,7 +32,7 @@ use crate::start::Start;
 use crate::{Config, Context, Gauge, Label, QueueDiscipline, Reason, Report};
 use child::Children;
 use classifier::Classifier;
-use flows::{Flows, Dequeued};
+use flows::{Dequeued, Flows};
 use order::{Head, Loss, Order};
 use shared_buffer::{DropFrom, SharedBuffer};
 use tags::Unit;
@@ -95,7 +95,7 @@ macro_rules! scheduler {
         impl $crate::Describe for Config {
             fn inner(&self, rate: ::aqm_net::Rate) -> Vec<$crate::Inner<'_>> {
                 let child = self.child.as_deref();
-                child.map(|config| $crate::Inner { place: "child".to_owned(), config, rate }).into_iter().collect()
+                child.map(|config| $crate::Inner { path: "child".to_owned(), config, rate }).into_iter().collect()
             }
 
             fn wants_classes(&self) -> bool {
@@ -182,10 +182,15 @@ impl Common<'_> {
         let classifier = errors.take(Classifier::new(self.buckets, self.perturb));
         let children = errors.take(self.child.map(|child| Children::new(child, rate)).transpose());
         let can_drop = self.child.is_none() || self.drop != DropFrom::LongestTail;
-        let problem = "must not be \"longest-tail\" with a child, because a child is dequeued at the front only";
+        let problem =
+            "must not be \"longest-tail\" with a child, because a child is dequeued at the front only";
         errors.check(can_drop, "drop", problem);
         let can_rehash = self.child.is_none() || self.perturb.is_none();
-        errors.check(can_rehash, "perturb", "must be omitted with a child, because a child's packets cannot move to other buckets");
+        errors.check(
+            can_rehash,
+            "perturb",
+            "must be omitted with a child, because a child's packets cannot move to other buckets",
+        );
         let order = unit.and_then(|unit| errors.take(order(unit)));
         let ((order, classifier), children) = errors.finish_some(order.zip(classifier).zip(children))?;
         Ok(Box::new(Fair {

@@ -314,7 +314,8 @@ mod tests {
 
     #[test]
     fn the_unserved_part_of_a_dropped_packet_leaves_the_fluid() {
-        let finish = |fluid: &Reference, flow| fluid.is_backlogged(flow).then(|| fluid.flows[flow as usize].finish);
+        let finish =
+            |fluid: &Reference, flow| fluid.is_backlogged(flow).then(|| fluid.flows[flow as usize].finish);
         let mut fluid = reference();
         fluid.flows[0].weight = 2;
         for _ in 0..3 {

@@ -381,7 +381,8 @@ mod tests {
 
     #[test]
     fn in_linux_overload_drops_count_for_codel() {
-        let (mut linux, mut rfc) = (SingleFlow::<Ticks>::new(Profile::Linux), SingleFlow::<Nanos>::new(Profile::Rfc));
+        let (mut linux, mut rfc) =
+            (SingleFlow::<Ticks>::new(Profile::Linux), SingleFlow::<Nanos>::new(Profile::Rfc));
         linux.offer(2000, 101);
         rfc.offer(2000, 101);
         assert_eq!((linux.fates.counts.overflow, linux.count()), (51, 51));

@@ -383,7 +383,8 @@ impl Report for Sfq {
             return Value::Null;
         }
         let Counts { prob, forced } = self.counts;
-        let picked = [prob, forced].iter().map(|count| count.mark + count.mark_head + count.drop).sum::<u64>();
+        let picked =
+            [prob, forced].iter().map(|count| count.mark + count.mark_head + count.drop).sum::<u64>();
         // `tc` prints the counters of RED among the options.
         let options = json!({
             "prob_mark": prob.mark, "prob_mark_head": prob.mark_head, "prob_drop": prob.drop,
@@ -460,7 +461,8 @@ impl Sfq {
             longest => self.lengths.first(longest),
         };
         let slot = slot.expect("the queue is not empty");
-        let removed = if self.headdrop { self.packets.take_front(slot) } else { self.packets.take_back(slot) };
+        let removed =
+            if self.headdrop { self.packets.take_front(slot) } else { self.packets.take_back(slot) };
         self.on_removed(slot);
         cx.drop(removed.packet, Reason::Overflow);
     }

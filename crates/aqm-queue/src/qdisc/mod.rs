@@ -1,13 +1,14 @@
-//! What Linux's `tc -s -j qdisc show` prints of a discipline: JSON with the names and units of iproute2 6.1.
+//! The output of Linux's `tc -s -j qdisc show` for a discipline: JSON with the names and units of iproute2 6.1.
 //!
-//! An object for the discipline of a line, and one for each discipline inside that the kernel shows, too, such as
-//! those of HTB's leaves. What all have in common stands beside what `tc` prints of their kind, in one object. What
-//! left a queue counts as sent.
+//! The output contains an object for the discipline of a link and one for each inner discipline that the kernel also
+//! shows, such as those of HTB's leaves. Each object contains the fields common to all disciplines and the fields that
+//! `tc` prints for the kind. Departed packets count as sent.
 //!
-//! Ours, where the kernel has no answer:
-//! - A discipline that it does not have is shown with our name for its kind, and without options.
-//! - Disciplines are numbered as they are found, the root `1:`, and classes in the order of their names, from 1.
-//! - A queue that a scenario leaves out is not shown, nor are those of flows.
+//! aqmlab's choices where the kernel has no equivalent:
+//! - A discipline that the kernel does not have is shown with aqmlab's kind and without options.
+//! - Disciplines are numbered in the order of output, with `1:` for the root. Classes are numbered from 1 in the order
+//!   of their names.
+//! - Default queues that a scenario does not name, and the queues of flows, are not shown.
 
 pub(crate) mod truesize;
 
@@ -16,34 +17,34 @@ use serde_json::{Value, json};
 
 use crate::{ClassCounters, Config, Counters, QueueDiscipline};
 
-/// A discipline inside another that the kernel shows as one of its own.
+/// An inner discipline that the kernel shows as a discipline of its own.
 pub struct InnerQdisc<'a> {
-    /// Where its parameters stand, such as `classes.web.queue`.
-    pub place: &'a str,
-    /// The number of the class that it belongs to.
+    /// The path of its parameters, such as `classes.web.queue`.
+    pub path: &'a str,
+    /// The number of its class.
     pub class: u32,
     /// The discipline.
     pub queue: &'a dyn QueueDiscipline,
-    /// What went through it.
+    /// The counters of its packets.
     pub counters: ClassCounters,
 }
 
-/// The discipline of a line, with its parameters and with what went through it.
+/// The discipline of a link, with its parameters and counters.
 pub struct Root<'a> {
-    /// The name of the line.
+    /// The name of the link.
     pub device: &'a str,
-    /// The parameters that the discipline was built with.
+    /// The parameters with which the discipline was built.
     pub config: &'a Config,
-    /// The rate that it was built for.
+    /// The rate for which the discipline was built.
     pub rate: Rate,
     /// The discipline.
     pub queue: &'a dyn QueueDiscipline,
-    /// What went through it.
+    /// The counters of its packets.
     pub counters: &'a Counters,
 }
 
 impl Root<'_> {
-    /// The objects of the discipline and of those inside, at `now`.
+    /// The objects of the discipline and of its inner disciplines, at `now`.
     pub fn shown(&self, now: Instant) -> Vec<Value> {
         let Self { device, config, rate, queue, counters } = *self;
         let sent =
@@ -54,7 +55,7 @@ impl Root<'_> {
     }
 }
 
-/// What every discipline counts.
+/// The counters of every discipline.
 #[derive(Clone, Copy)]
 struct Sent {
     packets: u64,
@@ -62,7 +63,7 @@ struct Sent {
     drops: u64,
 }
 
-/// What is shown so far.
+/// The objects created so far.
 struct List<'a> {
     device: &'a str,
     now: Instant,
@@ -70,8 +71,8 @@ struct List<'a> {
 }
 
 impl List<'_> {
-    /// Shows a discipline, which was built from a configuration for a rate and stands in the class `parent`, or at
-    /// the root; and those inside.
+    /// Adds the object of a discipline, which was built from a configuration for a rate and is in the class `parent` or
+    /// at the root, and the objects of its inner disciplines.
     fn show(
         &mut self,
         (config, rate): (&Config, Rate),
@@ -82,42 +83,43 @@ impl List<'_> {
         let handle = format!("{:x}:", self.shown.len() + 1);
         let mut options = config.tc_options(rate).unwrap_or_else(|| json!({"kind": config.kind()}));
         let kind = options.as_object_mut().and_then(|options| options.remove("kind"));
-        let mut one = json!({"kind": kind, "handle": handle, "dev": self.device});
+        let mut object = json!({"kind": kind, "handle": handle, "dev": self.device});
         match parent {
-            Some(parent) => one["parent"] = json!(parent),
-            // A device has its root twice.
-            None => (one["root"], one["refcnt"]) = (json!(true), json!(2)),
+            Some(parent) => object["parent"] = json!(parent),
+            // The kernel counts two references to the root of a device.
+            None => (object["root"], object["refcnt"]) = (json!(true), json!(2)),
         }
         let Backlog { packets, bytes } = queue.backlog();
         let counted = json!({
             "options": options, "bytes": sent.bytes, "packets": sent.packets, "drops": sent.drops, "overlimits": 0,
             "requeues": 0, "backlog": bytes, "qlen": packets,
         });
-        extend(&mut one, counted);
-        extend(&mut one, queue.tc_statistics(self.now));
-        self.shown.push(one);
+        extend(&mut object, counted);
+        extend(&mut object, queue.tc_statistics(self.now));
+        self.shown.push(object);
         let inner = config.inner(rate);
-        queue.inner_qdiscs(self.now, &mut |found| {
-            let Some(named) = inner.iter().find(|inner| inner.place == found.place) else { return };
-            let ClassCounters { departures, departed_bytes, drops, .. } = found.counters;
+        queue.inner_qdiscs(self.now, &mut |qdisc| {
+            let Some(configured) = inner.iter().find(|inner| inner.path == qdisc.path) else { return };
+            let ClassCounters { departures, departed_bytes, drops, .. } = qdisc.counters;
             let sent = Sent { packets: departures, bytes: departed_bytes, drops };
-            let class = format!("{handle}{:x}", found.class);
-            self.show((named.config, named.rate), found.queue, sent, Some(class));
+            let class = format!("{handle}{:x}", qdisc.class);
+            self.show((configured.config, configured.rate), qdisc.queue, sent, Some(class));
         });
     }
 }
 
-/// Puts what `more` has, if it is a table, into the table `one`; tables and lists that both have, likewise.
-fn extend(one: &mut Value, more: Value) {
-    match (one, more) {
-        (Value::Object(one), Value::Object(more)) => {
-            more.into_iter().for_each(|(name, value)| extend(one.entry(name).or_insert(Value::Null), value));
+/// Merges the table `more` into the table `object`, including nested tables and lists of equal length.
+fn extend(object: &mut Value, more: Value) {
+    match (object, more) {
+        (Value::Object(object), Value::Object(more)) => {
+            more.into_iter()
+                .for_each(|(name, value)| extend(object.entry(name).or_insert(Value::Null), value));
         }
-        (Value::Array(one), Value::Array(more)) if one.len() == more.len() => {
-            one.iter_mut().zip(more).for_each(|(one, more)| extend(one, more));
+        (Value::Array(object), Value::Array(more)) if object.len() == more.len() => {
+            object.iter_mut().zip(more).for_each(|(object, more)| extend(object, more));
         }
         (_, Value::Null) => {}
-        (one, more) => *one = more,
+        (object, more) => *object = more,
     }
 }
 
@@ -129,7 +131,7 @@ mod tests {
     use crate::testing::Ignore;
     use crate::{Label, Port, Protocol, Ties};
 
-    /// What is shown of a line of 10 Mb/s to which 30 packets of two labels came at once, after two milliseconds.
+    /// The output for a 10 Mb/s link two milliseconds after 30 packets of two labels arrived at once.
     fn shown(table: Value) -> Vec<Value> {
         let rate = Rate::from_bps(10_000_000);
         let config = Config::read(table).unwrap();
@@ -162,31 +164,31 @@ mod tests {
     }
 
     #[test]
-    fn a_queue_that_the_kernel_has_not_keeps_its_name_and_has_no_options() {
+    fn a_queue_unknown_to_the_kernel_has_its_aqmlab_name_and_no_options() {
         let shown = shown(json!({"kind": "pi"}));
         let part = |name: &str| &shown[0][name];
         assert_eq!((part("kind"), part("options"), part("qlen")), (&json!("pi"), &json!({}), &json!(27)));
     }
 
     #[test]
-    fn what_is_inside_of_stages_is_shown_below_them() {
+    fn queues_inside_wrappers_are_shown_as_their_children() {
         let shown = shown(json!({"kind": "policer", "rate": "1Mbps", "burst": "25kB", "queue": {
             "kind": "ce-threshold", "threshold": "0s", "queue": {"kind": "drop-tail", "limit": "10p"},
         }}));
-        let part = |name: &str| shown.iter().map(|one| one[name].clone()).collect::<Vec<_>>();
+        let part = |name: &str| shown.iter().map(|object| object[name].clone()).collect::<Vec<_>>();
         assert_eq!(part("kind"), [json!("policer"), json!("ce-threshold"), json!("pfifo")]);
         assert_eq!(part("handle"), [json!("1:"), json!("2:"), json!("3:")]);
         assert_eq!(part("parent"), [json!(null), json!("1:1"), json!("2:1")]);
         assert_eq!(part("packets"), [json!(3), json!(3), json!(3)]);
         assert_eq!(part("bytes"), [json!(3000), json!(3000), json!(3000)]);
-        // 5 find no tokens, and 14 of the others no room.
+        // 5 packets find no tokens, and 14 of the others find no room in the queue.
         assert_eq!(part("drops"), [json!(19), json!(14), json!(14)]);
         assert_eq!(part("overlimits"), [json!(5), json!(0), json!(0)]);
         assert_eq!(part("ce_mark"), [json!(null), json!(0), json!(null)]);
     }
 
     #[test]
-    fn htb_has_numbers_for_its_classes_and_the_queues_of_its_leaves() {
+    fn htb_classes_and_the_queues_of_leaves_are_numbered() {
         let leaf = |name: &str, queue: Value| json!({"rate": "5Mbps", "match": {"traffic": [name]}, "queue": queue, "parent": "all"});
         let shown = shown(json!({"kind": "htb", "default": "bulk", "classes": {
             "all": {"rate": "10Mbps"},
@@ -194,7 +196,7 @@ mod tests {
             "web": leaf("web", json!({"kind": "drr"})),
             "xbox": {"rate": "1Mbps", "parent": "all"},
         }}));
-        let part = |name: &str| shown.iter().map(|one| one[name].clone()).collect::<Vec<_>>();
+        let part = |name: &str| shown.iter().map(|object| object[name].clone()).collect::<Vec<_>>();
         assert_eq!(part("kind"), [json!("htb"), json!("bfifo"), json!("drr")]);
         let options = json!({"r2q": 10, "default": "0x2", "direct_packets_stat": 0, "direct_qlen": 1000});
         assert_eq!(part("options"), [options, json!({"limit": 20000}), json!({})]);

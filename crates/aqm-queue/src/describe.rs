@@ -34,18 +34,18 @@ pub trait Describe {
     }
 
     /// Whether the discipline treats classes differently, so that packets must be classified before they arrive.
-    fn wants_classes(&self) -> bool {
-        any_inner(self, |config| config.wants_classes())
+    fn needs_classes(&self) -> bool {
+        any_inner(self, |config| config.needs_classes())
     }
 
     /// Whether the discipline reads the congestion windows of senders, so that packets must carry them.
-    fn wants_windows(&self) -> bool {
-        any_inner(self, |config| config.wants_windows())
+    fn needs_windows(&self) -> bool {
+        any_inner(self, |config| config.needs_windows())
     }
 
     /// Whether the discipline reads the source and destination hosts of packets, so that packets must carry them.
-    fn wants_hosts(&self) -> bool {
-        any_inner(self, |config| config.wants_hosts())
+    fn needs_hosts(&self) -> bool {
+        any_inner(self, |config| config.needs_hosts())
     }
 
     /// Whether the discipline may hold packets back although the link is free.
@@ -59,9 +59,9 @@ pub trait Describe {
     }
 
     /// The workloads that the parameters name, each with the path of the parameter.
-    fn names_traffic(&self) -> Vec<(String, &str)> {
+    fn traffic_names(&self) -> Vec<(String, &str)> {
         let within = |(at, name): (String, _), path: &str| (format!("{path}.{at}"), name);
-        of_inner(self.inner(Rate::default()), |config, _| config.names_traffic(), within)
+        of_inner(self.inner(Rate::default()), |config, _| config.traffic_names(), within)
     }
 
     /// The values that the discipline computes from the parameters and the link rate: thresholds and weights that the
@@ -98,7 +98,7 @@ pub trait TestCases {
     }
 
     /// The maximum backlog, if the parameter `limit` does not determine it.
-    fn holds_at_most(&self) -> Option<Length> {
+    fn max_backlog(&self) -> Option<Length> {
         None
     }
 }
@@ -131,13 +131,13 @@ pub(crate) fn warnings_inside(outer: &(impl Describe + ?Sized), rate: Rate) -> V
 /// Collects a list from each inner discipline, and adds the discipline's path to each entry.
 fn of_inner<'a, T>(
     inside: Vec<Inner<'a>>,
-    ask: impl Fn(&'a Config, Rate) -> Vec<T>,
+    collect: impl Fn(&'a Config, Rate) -> Vec<T>,
     within: impl Fn(T, &str) -> T,
 ) -> Vec<T> {
-    let told = |Inner { path, config, rate }| {
-        ask(config, rate).into_iter().map(|one| within(one, &path)).collect::<Vec<T>>()
+    let of_one = |Inner { path, config, rate }| {
+        collect(config, rate).into_iter().map(|entry| within(entry, &path)).collect::<Vec<T>>()
     };
-    inside.into_iter().flat_map(told).collect()
+    inside.into_iter().flat_map(of_one).collect()
 }
 
 /// A value that a discipline derives from its parameters.

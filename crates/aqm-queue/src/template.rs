@@ -11,7 +11,7 @@ parameters! {
     ///
     /// Where the source is silent:
     ///
-    /// A packet is checked when it leaves the queue, so that it is dropped only if the link is ready to send it.
+    /// - A packet is checked when it leaves the queue, so that it is dropped only when the link is ready for it.
     pub struct Config {
         /// Maximum backlog, without the packet in transmission.
         pub limit: Length = Length::Packets(1000), "aqmlab's choice: as `codel`";

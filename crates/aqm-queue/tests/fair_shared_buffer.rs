@@ -297,7 +297,7 @@ fn all_that_makes_no_sense_is_told_at_once() {
 
 #[test]
 fn a_scheduler_wants_classes_if_weights_or_its_child_do() {
-    let wants = |table: Value| Config::read(table).unwrap().wants_classes();
+    let wants = |table: Value| Config::read(table).unwrap().needs_classes();
     for kind in KINDS {
         assert!(!wants(json!({"kind": kind})));
         assert!(wants(json!({"kind": kind, "weights": [1, 2]})));

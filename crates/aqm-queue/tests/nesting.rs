@@ -117,7 +117,7 @@ fn every_queue_may_stand_in_every_place_unless_it_holds_back_where_that_cannot_b
 
 #[test]
 fn what_a_queue_wants_of_packets_is_wanted_wherever_it_stands() {
-    let wants = |config: &Config| [config.wants_classes(), config.wants_windows(), config.wants_hosts()];
+    let wants = |config: &Config| [config.needs_classes(), config.needs_windows(), config.needs_hosts()];
     for config in Config::every().into_iter().filter(|config| !config.holds_back()) {
         for place in Place::all() {
             let outer = wants(&read(place.with(config.to_value())));

@@ -41,7 +41,7 @@ choices! {
 
 impl FlowMode {
     /// Whether the mode reads hosts.
-    pub fn wants_hosts(self) -> bool {
+    pub fn needs_hosts(self) -> bool {
         !matches!(self, Self::FlowBlind | Self::Flows)
     }
 

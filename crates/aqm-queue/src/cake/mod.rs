@@ -206,8 +206,8 @@ impl Build for Config {
 }
 
 impl Describe for Config {
-    fn wants_hosts(&self) -> bool {
-        self.flows.wants_hosts()
+    fn needs_hosts(&self) -> bool {
+        self.flows.needs_hosts()
     }
 
     fn holds_back(&self) -> bool {

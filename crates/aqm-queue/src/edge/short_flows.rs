@@ -33,7 +33,8 @@ parameters! {
         /// Initial number of packets of every flow that are short (`L_t`).
         pub threshold: u32 = 20, "aqmlab's choice: the paper is silent";
         /// The rule by which the threshold changes.
-        pub threshold_rule: ThresholdRule = ThresholdRule::Steered, "Guo & Matta 2001: dynamic; the rule is aqmlab's choice";
+        pub threshold_rule: ThresholdRule = ThresholdRule::Steered,
+            "Guo & Matta 2001: dynamic; the rule is aqmlab's choice";
         /// Target number of active short flows per active long flow (`SLR`).
         pub short_to_long: f64 = 3.0, "Guo & Matta 2001, table III";
         /// Silence after which a flow is forgotten (`T_u`). `none`: never.

@@ -31,7 +31,7 @@ impl Config {
     fn order(&self, _unit: Unit, _rate: Rate) -> Result<Drr, ConfigError> {
         let quantum = self.quantum.bytes();
         if !(1..=MAX_QUANTUM).contains(&quantum) {
-            return Err(ConfigError::at("quantum", format!("must be from 1B to 1GB, not {}", self.quantum)));
+            return Err(ConfigError::at("quantum", format!("must be from 1B to 1GB (got {})", self.quantum)));
         }
         Ok(Drr { quantum, turns: Ring::default(), has_quantum: false })
     }

@@ -124,7 +124,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn the_search_finds_the_first_flow_with_the_longest_queue(steps in prop::collection::vec((0_u32..9, 0_u64..9), 1..300)) {
+        fn the_search_finds_the_first_of_the_longest_queues(steps in prop::collection::vec((0_u32..9, 0_u64..9), 1..300)) {
             for unit in [Length::Packets(1), Length::Bytes(1)] {
                 let (mut longest, mut flows) = (Longest::<First>::new(unit), idle(9));
                 for &(flow, change) in &steps {

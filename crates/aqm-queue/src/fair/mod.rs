@@ -98,8 +98,8 @@ macro_rules! scheduler {
                 child.map(|config| $crate::Inner { path: "child".to_owned(), config, rate }).into_iter().collect()
             }
 
-            fn wants_classes(&self) -> bool {
-                !self.weights.is_empty() || self.child.as_ref().is_some_and(|child| child.wants_classes())
+            fn needs_classes(&self) -> bool {
+                !self.weights.is_empty() || self.child.as_ref().is_some_and(|child| child.needs_classes())
             }
         }
 

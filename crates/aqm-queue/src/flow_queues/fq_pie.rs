@@ -84,10 +84,10 @@ parameters! {
         pub mtu: Size = Size::from_bytes(1514), "Linux on Ethernet";
         /// Kernel ticks per second (`CONFIG_HZ`). `tupdate` is rounded up to whole ticks, and the kernel's timer wheel
         /// adds one, so that 15 ms become 16 ms with 1000, 20 ms with 250 and 30 ms with 100; 0 for an exact `tupdate`.
-        pub hz: u32 = 1000, "ours: that of the recorded runs";
+        pub hz: u32 = 1000, "aqmlab's choice: that of the recorded runs";
         /// State of the timer at the start of a run: running for a long time (`settled`), or started with the run
         /// (`fresh`), so that the first update follows after half a second.
-        pub start: Start = Start::Settled, "ours";
+        pub start: Start = Start::Settled, "aqmlab's choice";
     }
 }
 
@@ -138,10 +138,10 @@ impl Build for Config {
         errors.check(!self.limit.in_bytes(), "limit", "must be in packets");
         let problem = format_args!("must be from 1 to {MAX_FLOWS}");
         errors.check((1..=MAX_FLOWS).contains(&self.flows), "flows", problem);
-        let problem = format_args!("must be from 1B to {MAX_QUANTUM}B, not {}", self.quantum);
+        let problem = format_args!("must be from 1B to {MAX_QUANTUM}B (got {})", self.quantum);
         errors.check((1..=MAX_QUANTUM).contains(&self.quantum.bytes()), "quantum", problem);
         errors.check(self.memory_limit.bytes() > 0, "memory_limit", "must be at least 1B");
-        let problem = format_args!("must be from 1 to 99, not {}", self.ecn_prob);
+        let problem = format_args!("must be from 1 to 99 (got {})", self.ecn_prob);
         errors.check((1..100).contains(&self.ecn_prob), "ecn_prob", problem);
         errors.check_effect(self.ecn, self, &["ecn_prob"], "without ecn");
         errors.take(self.pie().check());

@@ -89,7 +89,7 @@ parameters! {
         pub harddrop: bool = false, "tc-sfq";
         /// With `perturb`, the state of the timer at the start of a run: running for a long time (`settled`), or
         /// started with the run (`fresh`).
-        pub start: Start = Start::Settled, "ours";
+        pub start: Start = Start::Settled, "aqmlab's choice";
     }
 }
 
@@ -139,14 +139,14 @@ impl Build for Config {
         let mut errors = ErrorCollector::default();
         let is_valid = self.limit.is_none_or(|limit| !limit.in_bytes() && limit.count() > 1);
         errors.check(is_valid, "limit", "must be at least 2p, in packets");
-        let problem = format_args!("must be from 1 to {MAX_DEPTH}, not {}", self.depth);
+        let problem = format_args!("must be from 1 to {MAX_DEPTH} (got {})", self.depth);
         errors.check((1..=MAX_DEPTH).contains(&self.depth), "depth", problem);
-        let problem = format_args!("must be from 1 to {MAX_FLOWS}, not {}", self.flows);
+        let problem = format_args!("must be from 1 to {MAX_FLOWS} (got {})", self.flows);
         errors.check((1..=MAX_FLOWS).contains(&self.flows), "flows", problem);
-        let problem = format_args!("must be a power of two up to {MAX_BUCKETS}, not {}", self.divisor);
+        let problem = format_args!("must be a power of two up to {MAX_BUCKETS} (got {})", self.divisor);
         let is_valid = self.divisor.is_power_of_two() && self.divisor <= MAX_BUCKETS;
         errors.check(is_valid, "divisor", problem);
-        let problem = format_args!("must be from 1B to {}B, not {}", QUANTA.end(), self.quantum);
+        let problem = format_args!("must be from 1B to {}B (got {})", QUANTA.end(), self.quantum);
         errors.check(QUANTA.contains(&self.quantum.bytes()), "quantum", problem);
         errors.check_effect(self.depth > 1, self, &["quantum"], "with depth = 1");
         errors.check(self.perturb.is_none_or(|every| !every.is_zero()), "perturb", "must be more than 0s");
@@ -229,7 +229,7 @@ impl TestCases for Config {
         true
     }
 
-    fn holds_at_most(&self) -> Option<Length> {
+    fn max_backlog(&self) -> Option<Length> {
         Some(Length::Packets(self.effective().0))
     }
 

@@ -171,7 +171,7 @@ impl Describe for Config {
         if self.classes.is_empty() { link } else { link.min(Rate::from_bps(ceilings)) }
     }
 
-    fn names_traffic(&self) -> Vec<(String, &str)> {
+    fn traffic_names(&self) -> Vec<(String, &str)> {
         let mut workloads = Vec::new();
         for (name, class) in &self.classes {
             let traffic = class.r#match.0.iter().flat_map(|filter| &filter.traffic);

@@ -263,7 +263,7 @@ pub(super) fn warnings(config: &Config, link: Rate) -> Vec<ConfigError> {
             let sum: u64 = children.map(|other| other.rate.bps()).sum();
             if sum > node.ceil.bps() {
                 let problem = format!(
-                    "the rates of the child classes add up to {}, more than the ceil of {}; together they will exceed the ceil",
+                    "the rates of the child classes add up to {}, more than the ceil of {}, which they will exceed",
                     Rate::from_bps(sum),
                     node.ceil
                 );
@@ -278,7 +278,7 @@ pub(super) fn warnings(config: &Config, link: Rate) -> Vec<ConfigError> {
                     node,
                     "quantum",
                     format!(
-                        "{given} is less than a packet, so that borrowing classes share the link by packets, not by bytes"
+                        "{given} is less than a packet: borrowing classes share the link by packets, not bytes"
                     ),
                 );
             }

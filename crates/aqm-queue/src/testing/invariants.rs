@@ -14,7 +14,7 @@
 //!   far.
 //!
 //! By convention, some parameters have the same meaning in every discipline, and the invariants read them from the
-//! configuration: `limit` (unless [`crate::TestCases::holds_at_most`] returns another limit; one packet more if
+//! configuration: `limit` (unless [`crate::TestCases::max_backlog`] returns another limit; one packet more if
 //! `admits` or `kernel` selects Linux 2.4), `ecn` (marks are allowed unless it is `"off"` or false; CAKE has no such
 //! parameter and marks), `ce_threshold` (marks are allowed if it is set) and `min_th` (the unit of averages; without
 //! it, the unit of `limit`). The name of a gauge of one class ends with the class's number: `average_0`. A violated
@@ -112,7 +112,7 @@ impl Limit {
         let parameters = config.to_value();
         let is = |name, word| setting(&parameters, name).is_some_and(|value| *value == word);
         Self {
-            length: config.holds_at_most().or(length(&parameters, "limit")),
+            length: config.max_backlog().or(length(&parameters, "limit")),
             allows_one_more: is("admits", "until-beyond") || is("kernel", "2.4"),
         }
     }
@@ -507,7 +507,7 @@ mod tests {
     caught! {
         an_unreported_loss_is_caught: LosesPackets, false, NotEct, "reported backlog is wrong";
         a_packet_that_overtakes_is_caught: SendsTheNewestFirst, false, NotEct, "first queued packet";
-        a_queue_beyond_its_limit_is_caught: KeepsTooMany, false, NotEct, "4 packets are queued, more than the limit of 3";
+        a_queue_beyond_its_limit_is_caught: KeepsTooMany, false, NotEct, "more than the limit of 3";
         a_queue_beyond_its_limit_inside_another_is_caught: KeepsTooManyInside, false, NotEct, "limit of 3 at child";
         a_silent_queue_is_caught: SendsNothing, false, NotEct, "although packets are queued";
         a_mark_on_a_packet_without_ecn_is_caught: MarksWhatCannotBe, true, NotEct, "cannot be marked";

@@ -27,11 +27,13 @@ wrapper! {
         /// Token rate. If omitted, the link rate.
         pub rate: Option<Rate> = None, "aqmlab's choice";
         /// Size of the bucket: bytes that may pass at once after an idle time; at least the largest packet.
-        pub burst: Size = Size::from_bytes(15_000), "aqmlab's choice: ten Ethernet packets; RFC 2697 recommends one or more";
+        pub burst: Size = Size::from_bytes(15_000),
+            "aqmlab's choice: ten Ethernet packets; RFC 2697 recommends one or more";
         /// Rate at which a burst may pass. If omitted, a burst passes at once.
         pub peak: Option<Rate> = None, "RFC 2698: `PIR`; Linux: `peakrate`";
         /// Size of the bucket of `peak`: bytes that may pass at once.
-        pub peak_burst: Size = Size::from_bytes(1600), "aqmlab's choice: about one packet; RFC 2698: `PBS`; Linux: `mtu`";
+        pub peak_burst: Size = Size::from_bytes(1600),
+            "aqmlab's choice: about one packet; RFC 2698: `PBS`; Linux: `mtu`";
     }
 }
 

@@ -75,7 +75,7 @@ parameters! {
     ///   not.
     pub struct Config {
         /// The kernel version of fq.
-        pub kernel: Kernel = Kernel::Linux61, "ours: as `linux-red`";
+        pub kernel: Kernel = Kernel::Linux61, "aqmlab's choice: as `linux-red`";
         /// Maximum backlog in packets of all flows together (since Linux 6.7, of each band), without the packet in
         /// transmission.
         pub limit: Length = Length::Packets(10_000), "tc-fq";
@@ -154,12 +154,12 @@ impl Build for Config {
         let low_rate = bytes_per_second(self.low_rate_threshold);
         let problem = format_args!("must be at most {}bps", u64::from(u32::MAX) * 8);
         errors.check(u32::try_from(low_rate).is_ok(), "low_rate_threshold", problem);
-        let problem = format_args!("must be from 1B to {}B, not {}", QUANTA.end(), self.quantum);
+        let problem = format_args!("must be from 1B to {}B (got {})", QUANTA.end(), self.quantum);
         errors.check(QUANTA.contains(&self.quantum.bytes()), "quantum", problem);
         let problem = format_args!("must be at most {}B", INITIAL_QUANTA.end());
         errors.check(INITIAL_QUANTA.contains(&self.initial_quantum.bytes()), "initial_quantum", problem);
         if let Some(rate) = self.maxrate {
-            let problem = format_args!("must be from 8bps to {}bps, not {rate}", RATES.end() * 8);
+            let problem = format_args!("must be from 8bps to {}bps (got {rate})", RATES.end() * 8);
             errors.check(RATES.contains(&bytes_per_second(rate)), "maxrate", problem);
         }
         errors.check_effect(self.pacing, self, &["maxrate"], "without pacing");
@@ -173,7 +173,7 @@ impl Build for Config {
         let is_low = self.maxrate.is_some_and(|rate| bytes_per_second(rate) <= low_rate);
         errors.check_effect(!is_low, self, &["quantum"], "with maxrate up to low_rate_threshold");
         errors.check_effect(self.orphans, self, &["orphan_mask"], "without orphans");
-        let problem = format_args!("must be from 2 to {MAX_BUCKETS}, not {}", self.buckets);
+        let problem = format_args!("must be from 2 to {MAX_BUCKETS} (got {})", self.buckets);
         errors.check((2..=MAX_BUCKETS).contains(&self.buckets), "buckets", problem);
         errors.finish(())?;
         let pace = self.maxrate.map(bytes_per_second).map(|rate| Pace { rate, is_low: rate <= low_rate });
@@ -224,7 +224,7 @@ impl Describe for Config {
 }
 
 impl TestCases for Config {
-    fn holds_at_most(&self) -> Option<Length> {
+    fn max_backlog(&self) -> Option<Length> {
         let backlog_of_bands =
             Length::Packets(self.limit.count().saturating_mul(BANDS as u64).saturating_add(FAST_PATH));
         (self.kernel == Kernel::Linux618).then_some(backlog_of_bands)

@@ -1,4 +1,4 @@
-//! What is shown of disciplines beside what `tc -s qdisc show` has printed of Linux's, in recorded runs.
+//! The reports of disciplines compared with the output of Linux's `tc -s qdisc show` in recorded runs.
 
 use aqm_net::{Instant, Packet, Rate, Streams};
 use aqm_queue::qdisc::Root;
@@ -6,8 +6,7 @@ use aqm_queue::testing::Ignore;
 use aqm_queue::{Config, Port, Ties};
 use serde_json::{Value, json};
 
-/// What is shown in the end of HTB at 10 Mb/s with this queue, through which 4000 packets of 1014 B went, one every
-/// 640 us.
+/// The report at the end of a run of HTB at 10 Mb/s with this queue and 4000 packets of 1014 B, one every 640 us.
 fn shown(queue: Value) -> Vec<Value> {
     let class = json!({"rate": "10Mbps", "burst": "1600B", "cburst": "1600B", "queue": queue});
     let config = Config::read(json!({"kind": "htb", "classes": {"all": class}})).unwrap();
@@ -24,13 +23,13 @@ fn shown(queue: Value) -> Vec<Value> {
     Root { device: "r1", config: &config, rate, queue, counters: &counters }.shown(now)
 }
 
-/// The numbers of these names.
+/// The values of these fields.
 fn numbers<const N: usize>(shown: &Value, names: [&str; N]) -> [u64; N] {
     names.map(|name| shown[name].as_u64().unwrap_or_else(|| panic!("{name} in {shown}")))
 }
 
 #[test]
-fn a_fifo_below_htb_counts_as_the_kernels() {
+fn a_fifo_below_htb_counts_like_the_kernel() {
     let [htb, pfifo]: [Value; 2] = shown(json!({"kind": "drop-tail", "limit": "225p"})).try_into().unwrap();
     // The kernel: `qdisc htb 1: root refcnt 2 r2q 10 default 0x1 direct_packets_stat 0 direct_qlen 1000  Sent 3429746
     // bytes 3387 pkt (dropped 620, overlimits 3380 requeues 0)`, of which 7 packets are the kernel's own.
@@ -42,14 +41,14 @@ fn a_fifo_below_htb_counts_as_the_kernels() {
 }
 
 #[test]
-fn red_below_htb_counts_as_the_kernels() {
+fn red_below_htb_counts_like_the_kernel() {
     let red = json!({
         "kind": "linux-red", "limit": "225kB", "min": "30kB", "max": "90kB", "avpkt": "1000B", "burst": 52,
         "probability": 0.1,
     });
     let [htb, red]: [Value; 2] = shown(red).try_into().unwrap();
     // The kernel: `Sent 3291932 bytes 3252 pkt (dropped 755, overlimits 755 requeues 0)`, `marked 0 early 755 pdrop 0
-    // other 0`; its random numbers are others.
+    // other 0`, with other random numbers.
     let [packets, drops, overlimits, early] = numbers(&red, ["packets", "drops", "overlimits", "early"]);
     assert_eq!(packets + drops, 4000);
     assert!((735..=775).contains(&drops), "{drops}");

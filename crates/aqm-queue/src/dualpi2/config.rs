@@ -460,11 +460,11 @@ mod tests {
             (json!({"beta": -1.0}), "beta", "above 0"),
             (json!({"coupling": 1.5}), "coupling", "whole number"),
             (json!({"profile": "rfc", "coupling": 0.0}), "coupling", "above 0"),
-            (json!({"step_thresh": "1ms", "range": "1ms"}), "step_thresh", "another threshold"),
+            (json!({"step_thresh": "1ms", "range": "1ms"}), "step_thresh", "second threshold"),
             (
                 json!({"step_thresh": "1ms", "step_thresh_packets": 4}),
                 "step_thresh_packets",
-                "another threshold",
+                "second threshold",
             ),
             (json!({"c_protection": 1.1}), "c_protection", "from 0 to 1"),
             (json!({"c_protection": 0.0625}), "c_protection", "whole percent"),

@@ -31,7 +31,7 @@ use crate::{Build, Context, Derived, Describe, Gauge, QueueDiscipline, Reason, R
 parameters! {
     /// FQ-PIE: hashed queues take turns, newly active queues are served first, and each queue has its own PIE.
     ///
-    /// The model is Linux.
+    /// The algorithm is that of Linux.
     ///
     /// Differences from Linux:
     ///

@@ -41,7 +41,7 @@ use crate::{Build, Context, Derived, Describe, Gauge, QueueDiscipline, Reason, R
 parameters! {
     /// SFQ: hashed queues take turns, and the longest queue loses a packet when the limit is exceeded.
     ///
-    /// The model is Linux. With `redflowlimit`, each queue has its own RED.
+    /// The algorithm is that of Linux. With `redflowlimit`, each queue has its own RED.
     ///
     /// Differences from Linux:
     ///

@@ -51,8 +51,8 @@ use scheduler::{FAST_PATH, Fq, Pace};
 parameters! {
     /// The kernel's fq: flows take turns, newly active flows are served first, and each flow is paced if it has a rate.
     ///
-    /// The model is Linux on a sender's link. aqmlab's senders set no pacing rates and no departure times, so a flow is
-    /// paced by `maxrate` alone.
+    /// The algorithm is that of Linux on a sender's link. aqmlab's senders set no pacing rates and no departure times,
+    /// so a flow is paced by `maxrate` alone.
     ///
     /// Differences from Linux:
     ///

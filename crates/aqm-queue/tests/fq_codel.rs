@@ -266,7 +266,7 @@ fn invalid_parameters_are_rejected_and_suspicious_ones_reported() {
         Config::read(table).unwrap()
     };
     let wrong = |change| config(change).build(Rate::from_bps(1)).err().unwrap().to_string();
-    assert!(wrong(json!({"limit": "15MB"})).contains("limit: must be at least 1p, and in packets"));
+    assert!(wrong(json!({"limit": "15MB"})).contains("limit: must be at least 1p (in packets"));
     assert!(wrong(json!({"flows": 0})).contains("flows: must be from 1 to 65536"));
     assert!(wrong(json!({"quantum": "255B"})).contains("quantum: must be from 256B"));
     assert!(config(json!({"quantum": "255B", "profile": "rfc"})).build(Rate::from_bps(1)).is_ok());

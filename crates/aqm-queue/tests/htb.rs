@@ -222,7 +222,7 @@ fn an_invalid_tree_is_rejected_with_path_and_reason() {
             .starts_with("classes.a.queue.max_p:")
     );
     let inner = json!({"a": {"rate": "1Mbps", "parent": "l"}, "l": {"rate": "1Mbps", "priority": 2}});
-    assert!(of(inner).starts_with("classes.l.priority: belongs to a leaf"));
+    assert!(of(inner).starts_with("classes.l.priority: is allowed only in leaves"));
     let fair = json!({"kind": "drr", "child": {"kind": "htb"}});
     assert!(error(fair).starts_with("child.kind: must be work-conserving"));
 }
@@ -279,13 +279,14 @@ fn the_warnings_of_the_kernel_are_reported() {
         warnings(changed).join("; ")
     };
     assert!(
-        with("a", "quantum", Value::Null).starts_with("classes.a.quantum: rate over r2q is 875B, so 1kB")
+        with("a", "quantum", Value::Null)
+            .starts_with("classes.a.quantum: rate divided by r2q is 875B, so that 1kB")
     );
     assert!(with("a", "quantum", json!("500B")).starts_with("classes.a.quantum: 500B is less than a packet"));
-    assert!(with("a", "ceil", json!("1Mbps")).starts_with("classes.a.ceil: is above that of its parent"));
+    assert!(with("a", "ceil", json!("1Mbps")).starts_with("classes.a.ceil: exceeds the ceil of its parent"));
     assert!(
         with("b", "rate", json!("100kbps"))
-            .contains("classes.link.ceil: the classes below have rates of 170kbps")
+            .contains("classes.link.ceil: the rates of the child classes add up to 170kbps")
     );
     assert!(warnings(json!({"a": {"rate": "2Gbps"}})).join("").contains("exceeds the link rate of 1Gbps"));
 }

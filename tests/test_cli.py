@@ -361,5 +361,5 @@ def test_a_doubtful_tree_of_classes_is_warned_about_and_runs(cli: Cli, tmp_path:
     )
     done = cli("run", str(scenario))
     assert done.returncode == 0
-    assert "bottleneck.queue.classes.all.rate: is above that of the line, 1Mbps" in done.stderr
+    assert "bottleneck.queue.classes.all.rate: exceeds the link rate of 1Mbps" in done.stderr
     assert "class all: " in done.stdout

@@ -184,7 +184,7 @@ pub fn run(plan: &Plan, options: &Options, watch: &Watch) -> Result<Run, Failure
     let [round_trip, packet_time] = emulation.scales(MTU as u64 + plan.link_header().bytes());
     let end = emulation.end();
     let (prepared, delays) = load::prepare(plan, &lab)?;
-    let hints = if plan.wants_windows() { Hints::of(&lab)? } else { Hints::none() };
+    let hints = if plan.needs_windows() { Hints::of(&lab)? } else { Hints::none() };
     let senders = Senders::of(plan, &lab, hints.in_packets())?;
     let watched_controls = Controls::watch(plan, &lab)?;
     // Before the router has its priority, which the thread that writes would have, too.

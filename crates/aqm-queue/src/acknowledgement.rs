@@ -1,17 +1,17 @@
-//! What an ACK filter sees of a packet of TCP that acknowledges.
+//! The headers of a TCP acknowledgement, as an ACK filter reads them.
 
-/// The header of a packet of TCP with the flag ACK and without SYN.
+/// The header of a TCP packet with ACK and without SYN.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Acknowledgement {
-    /// Whether the packet says nothing else: no data, and no flag but ACK and those of ECN.
+    /// Whether the packet carries nothing but the acknowledgement: no data, and no flag except ACK and the ECN flags.
     pub bare: bool,
-    /// The next byte that is expected, counted from the beginning of the connection.
+    /// The next expected byte, counted from the start of the connection.
     pub number: u64,
-    /// The blocks of SACK, each from its first byte to the one after its last, in the order of the header; those
-    /// behind the last are empty.
+    /// The SACK blocks in the order of the header, each as its first byte and the byte after its last one. Unused
+    /// entries are empty.
     pub sacked: [[u64; 2]; 4],
-    /// Whether it echoes a mark (ECE, RFC 3168).
+    /// Whether the packet has the flag ECE (RFC 3168), which echoes a congestion mark.
     pub ece: bool,
-    /// Whether it says that the window was reduced (CWR).
+    /// Whether the packet has the flag CWR, which reports that the window was reduced.
     pub cwr: bool,
 }

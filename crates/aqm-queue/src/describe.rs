@@ -1,50 +1,51 @@
-//! What the parameters of a discipline build, and what they tell of it without a run.
+//! The parameters of a discipline: what they build, and what they determine without a run.
 
 use aqm_net::{ConfigError, ConfigErrors, Length, Rate};
 use serde_json::Value;
 
 use crate::{Config, QueueDiscipline};
 
-/// The parameters of a discipline: they build the running discipline.
+/// The parameters of a discipline, from which the running discipline is built.
 ///
-/// What else there is to know of the parameters is in [`Describe`] and [`TestCases`], whose methods all have defaults.
+/// All other facts about the parameters are in [`Describe`] and [`TestCases`], whose methods all have defaults.
 pub trait Build: Describe + TestCases {
-    /// Checks all parameters and makes the running discipline for a link of this rate.
+    /// Checks all parameters and builds the running discipline for a link of this rate.
     ///
     /// # Errors
-    /// Every field that is wrong, and what is allowed.
+    /// Every wrong field, with what is allowed.
     fn build(&self, rate: Rate) -> Result<Box<dyn QueueDiscipline>, ConfigErrors>;
 }
 
-/// What the parameters of a discipline tell without a run. A discipline overrides what differs from the defaults.
+/// Facts that the parameters determine without a run. A discipline overrides the methods where it differs from the
+/// defaults.
 pub trait Describe {
-    /// The drop function: the probability of dropping a packet at this `average` queue (in the unit of the
-    /// thresholds), before drops are spaced; `relative_window` is the window of the packet's sender over the
-    /// average window, and `class` the packet's class. `None` if the discipline has no such function, or its
-    /// parameters are wrong; that of a queue that adapts is the one it begins with.
+    /// The drop function: the probability of dropping a packet at this `average` queue length (in the unit of the
+    /// thresholds), before drops are spaced out. `relative_window` is the window of the packet's sender divided by the
+    /// average window, and `class` is the packet's class. `None` if the discipline has no drop function, or if its
+    /// parameters are wrong. A queue that adapts its function returns the initial one.
     fn drop_curve(&self, _average: f64, _relative_window: f64, _class: u8) -> Option<f64> {
         None
     }
 
-    /// The disciplines inside that the parameters name. What these need and choose is added to what the discipline
-    /// itself needs and chooses, unless it overrides the method.
+    /// The inner disciplines in the parameters. By default the requirements and derived values of the inner disciplines
+    /// are added to those of the outer discipline.
     fn inner(&self, _rate: Rate) -> Vec<Inner<'_>> {
         Vec::new()
     }
 
     /// Whether the discipline treats classes differently, so that packets must be classified before they arrive.
-    fn wants_classes(&self) -> bool {
-        any_inner(self, |config| config.wants_classes())
+    fn needs_classes(&self) -> bool {
+        any_inner(self, |config| config.needs_classes())
     }
 
     /// Whether the discipline reads the congestion windows of senders, so that packets must carry them.
-    fn wants_windows(&self) -> bool {
-        any_inner(self, |config| config.wants_windows())
+    fn needs_windows(&self) -> bool {
+        any_inner(self, |config| config.needs_windows())
     }
 
     /// Whether the discipline reads the source and destination hosts of packets, so that packets must carry them.
-    fn wants_hosts(&self) -> bool {
-        any_inner(self, |config| config.wants_hosts())
+    fn needs_hosts(&self) -> bool {
+        any_inner(self, |config| config.needs_hosts())
     }
 
     /// Whether the discipline may hold packets back although the link is free.
@@ -52,19 +53,19 @@ pub trait Describe {
         false
     }
 
-    /// The maximum rate at which packets leave a link of this rate: that of a shaper, if it is lower.
+    /// The maximum rate at which packets leave a link of this rate. A shaper returns its own rate if it is lower.
     fn outlet(&self, link: Rate) -> Rate {
         link
     }
 
     /// The workloads that the parameters name, each with the path of the parameter.
-    fn names_traffic(&self) -> Vec<(String, &str)> {
-        let within = |(at, name): (String, _), place: &str| (format!("{place}.{at}"), name);
-        of_inner(self.inner(Rate::default()), |config, _| config.names_traffic(), within)
+    fn traffic_names(&self) -> Vec<(String, &str)> {
+        let within = |(at, name): (String, _), path: &str| (format!("{path}.{at}"), name);
+        of_inner(self.inner(Rate::default()), |config, _| config.traffic_names(), within)
     }
 
-    /// The values that the discipline computes from the parameters and the rate of the link: thresholds and weights
-    /// that a scenario leaves out. The parameters have been checked.
+    /// The values that the discipline computes from the parameters and the link rate: thresholds and weights that the
+    /// scenario does not set. The parameters have been checked.
     fn derived(&self, rate: Rate) -> Vec<Derived> {
         derived_inside(self, rate)
     }
@@ -75,17 +76,17 @@ pub trait Describe {
         None
     }
 
-    /// Values that are allowed but suspicious on a link of this rate: the path of each, and the reason. The parameters
-    /// have been checked.
+    /// Values that are allowed but suspicious on a link of this rate: the path of each value, and the reason. The
+    /// parameters have been checked.
     fn warnings(&self, rate: Rate) -> Vec<ConfigError> {
         warnings_inside(self, rate)
     }
 }
 
-/// What tests and benchmarks know of a discipline.
+/// Information on a discipline for tests and benchmarks.
 pub trait TestCases {
-    /// Tables of parameters, laid over the defaults, that are hardest for the algorithm: small queues, quick averages,
-    /// every branch. The invariants are checked with each of them.
+    /// Parameters, as changes to the defaults, with which the algorithm is hardest to get right: small queues, fast
+    /// averages, every branch. The invariants are checked with each of these tables.
     fn corners(&self) -> Vec<Value> {
         Vec::new()
     }
@@ -96,53 +97,54 @@ pub trait TestCases {
         false
     }
 
-    /// The maximum backlog, if the parameter `limit` does not say it.
-    fn holds_at_most(&self) -> Option<Length> {
+    /// The maximum backlog, if the parameter `limit` does not determine it.
+    fn max_backlog(&self) -> Option<Length> {
         None
     }
 }
 
-/// A discipline inside another, as the parameters of the other have it.
+/// A discipline inside another one, as configured by the outer discipline's parameters.
 pub struct Inner<'a> {
-    /// Where its parameters stand, such as `classes.web.queue`.
-    pub place: String,
+    /// The path of its parameters, such as `classes.web.queue`.
+    pub path: String,
     /// Its parameters.
     pub config: &'a Config,
-    /// The rate of the line that it is built for.
+    /// The link rate for which it is built.
     pub rate: Rate,
 }
 
 fn any_inner(outer: &(impl Describe + ?Sized), holds: impl Fn(&Config) -> bool) -> bool {
-    // Which disciplines are inside does not depend on the line.
+    // The choice of inner disciplines does not depend on the rate of the link.
     outer.inner(Rate::default()).iter().any(|inner| holds(inner.config))
 }
 
-/// What the disciplines inside of `outer` choose by themselves.
+/// The derived values of the disciplines inside `outer`.
 pub(crate) fn derived_inside(outer: &(impl Describe + ?Sized), rate: Rate) -> Vec<Derived> {
     of_inner(outer.inner(rate), |config, rate| config.derived(rate), Derived::within)
 }
 
-/// What is suspicious in the disciplines inside of `outer`.
+/// The warnings of the disciplines inside `outer`.
 pub(crate) fn warnings_inside(outer: &(impl Describe + ?Sized), rate: Rate) -> Vec<ConfigError> {
     of_inner(outer.inner(rate), |config, rate| config.warnings(rate), ConfigError::within)
 }
 
-/// What the disciplines inside tell, each with its place.
+/// Collects a list from each inner discipline, and adds the discipline's path to each entry.
 fn of_inner<'a, T>(
     inside: Vec<Inner<'a>>,
-    ask: impl Fn(&'a Config, Rate) -> Vec<T>,
+    collect: impl Fn(&'a Config, Rate) -> Vec<T>,
     within: impl Fn(T, &str) -> T,
 ) -> Vec<T> {
-    let told = |Inner { place, config, rate }| {
-        ask(config, rate).into_iter().map(|one| within(one, &place)).collect::<Vec<T>>()
+    let of_one = |Inner { path, config, rate }| {
+        collect(config, rate).into_iter().map(|entry| within(entry, &path)).collect::<Vec<T>>()
     };
-    inside.into_iter().flat_map(told).collect()
+    inside.into_iter().flat_map(of_one).collect()
 }
 
-/// A value that a discipline has chosen by itself.
+/// A value that a discipline derives from its parameters.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Derived {
-    /// The parameter that it stands for, such as `min_th`; of an inner discipline with its place before it.
+    /// The parameter whose value this is, such as `min_th`; for an inner discipline, with the discipline's path in
+    /// front.
     pub name: String,
     /// The value.
     pub value: f64,
@@ -156,9 +158,9 @@ impl Derived {
         Self { name: name.to_owned(), value, unit }
     }
 
-    /// The same seen from outside: its discipline stands at `place`.
-    pub(crate) fn within(mut self, place: &str) -> Self {
-        self.name = format!("{place}.{}", self.name);
+    /// This value with `path`, the place of its discipline in the outer one, in front of its name.
+    pub(crate) fn within(mut self, path: &str) -> Self {
+        self.name = format!("{path}.{}", self.name);
         self
     }
 }

@@ -1,7 +1,7 @@
-//! Drop Tail: first in, first out, refuse what does not fit.
+//! Drop Tail: first in, first out; packets that do not fit are dropped.
 //!
-//! The limit counts what waits; the packet on the line is not in the queue. (ns-2's DropTail counts
-//! it, so its `limit_ 225` is `224p` here.)
+//! The limit does not count the packet in transmission. (ns-2's DropTail counts it, so that ns-2's `limit_ 225` is
+//! `224p` here.)
 
 use aqm_net::{Backlog, ConfigError, ConfigErrors, Length, Packet, Rate, parameters};
 use serde_json::{Value, json};
@@ -12,9 +12,9 @@ use crate::{Build, Context, Describe, Fifo, QueueDiscipline, Reason, Report, Tes
 parameters! {
     /// Drop Tail: first in, first out; a packet that does not fit is dropped.
     pub struct Config {
-        /// The most that may wait; the packet on the line is not counted.
+        /// Maximum backlog, without the packet in transmission.
         pub limit: Length = Length::Packets(225), "SHRED talk, slide 17 (buffer of RED)";
-        /// Which packets find room.
+        /// The rule by which packets are admitted.
         pub admits: Admission = Admission::WhatFits, "Linux since 2.6, ns-3";
     }
 }
@@ -22,7 +22,7 @@ parameters! {
 impl Build for Config {
     fn build(&self, _rate: Rate) -> Result<Box<dyn QueueDiscipline>, ConfigErrors> {
         ConfigError::unless(self.limit.count() > 0, "limit", "must be at least 1p or 1B")?;
-        Ok(Box::new(DropTail { fifo: Fifo::new(self.limit).admitting(self.admits) }))
+        Ok(Box::new(DropTail { fifo: Fifo::new(self.limit).with_admission(self.admits) }))
     }
 }
 

@@ -1,24 +1,24 @@
-//! The buffer of a discipline with one queue: first in, first out, with a limit. Fair queueing has a slab of
-//! its own (`fair/flows.rs`).
+//! The buffer of a discipline with one queue: first in, first out, with a limit. Fair queueing has its own packet store
+//! (`fair/flows.rs`).
 
 use std::collections::VecDeque;
 
 use aqm_net::{Backlog, Length, Packet, choices};
 
 choices! {
-    /// Which packets a buffer admits.
+    /// The rule by which a buffer admits packets.
     pub enum Admission {
-        /// Those that fit: no more than the limit ever waits, and a small packet may find room where a big one
-        /// does not.
+        /// A packet is admitted if it fits. The backlog never exceeds the limit, and a small packet may fit where a
+        /// large one does not.
         WhatFits = "what-fits",
-        /// All while no more than the limit waits, as Linux 2.4's `bfifo` and `pfifo`: one packet more than
-        /// the limit may wait, and beyond it there is no room for any.
+        /// A packet is admitted while the backlog does not exceed the limit, as in `bfifo` and `pfifo` of Linux 2.4.
+        /// The backlog may exceed the limit by one packet, and then no packet is admitted.
         UntilBeyond = "until-beyond",
     }
 }
 
-/// Packets in order of arrival, at most `limit` of them (or of their bytes); beside each an `S`, what a discipline
-/// noted when the packet came, such as the moment.
+/// Packets in order of arrival, limited to `limit` packets (or bytes). Each packet has a stamp of type `S`, for example
+/// its arrival time.
 #[derive(Clone, Debug)]
 pub struct Fifo<S = ()> {
     waiting: VecDeque<(Packet, S)>,
@@ -28,36 +28,36 @@ pub struct Fifo<S = ()> {
 }
 
 impl<S> Fifo<S> {
-    /// An empty buffer that admits what fits.
+    /// An empty buffer that admits the packets that fit.
     pub fn new(limit: Length) -> Self {
         Self { waiting: VecDeque::new(), bytes: 0, limit, admission: Admission::WhatFits }
     }
 
-    /// The same with another rule.
-    pub(crate) fn admitting(self, admission: Admission) -> Self {
+    /// Changes the rule of admission.
+    pub(crate) fn with_admission(self, admission: Admission) -> Self {
         Self { admission, ..self }
     }
 
-    /// Whether `packet` still fits.
+    /// Whether `packet` fits.
     pub fn has_room_for(&self, packet: &Packet) -> bool {
-        let more = match self.admission {
+        let added = match self.admission {
             Admission::WhatFits => Backlog { packets: 1, bytes: packet.bytes.into() },
             Admission::UntilBeyond => Backlog::default(),
         };
         match self.limit {
-            Length::Packets(limit) => self.waiting.len() as u64 + more.packets <= limit,
-            Length::Bytes(limit) => self.bytes + more.bytes <= limit,
+            Length::Packets(limit) => self.waiting.len() as u64 + added.packets <= limit,
+            Length::Bytes(limit) => self.bytes + added.bytes <= limit,
         }
     }
 
-    /// Appends `packet` and what is noted of it; whether it fits is the caller's decision.
+    /// Appends `packet` with its stamp. The caller checks whether the packet fits.
     #[inline]
     pub fn push_with(&mut self, packet: Packet, stamp: S) {
         self.bytes += u64::from(packet.bytes);
         self.waiting.push_back((packet, stamp));
     }
 
-    /// Takes the oldest packet and what was noted of it.
+    /// Removes the oldest packet and returns it with its stamp.
     #[inline]
     pub fn pop_with(&mut self) -> Option<(Packet, S)> {
         let oldest = self.waiting.pop_front()?;
@@ -65,24 +65,24 @@ impl<S> Fifo<S> {
         Some(oldest)
     }
 
-    /// The oldest packet and what was noted of it.
+    /// The oldest packet, with its stamp.
     pub fn front(&self) -> Option<&(Packet, S)> {
         self.waiting.front()
     }
 
-    /// What waits.
+    /// The backlog, in packets and bytes.
     pub fn backlog(&self) -> Backlog {
         Backlog { packets: self.waiting.len() as u64, bytes: self.bytes }
     }
 }
 
 impl Fifo {
-    /// Appends `packet`; whether it fits is the caller's decision.
+    /// Appends `packet`. The caller checks whether the packet fits.
     pub fn push(&mut self, packet: Packet) {
         self.push_with(packet, ());
     }
 
-    /// Takes the oldest packet.
+    /// Removes and returns the oldest packet.
     pub fn pop(&mut self) -> Option<Packet> {
         self.pop_with().map(|(packet, ())| packet)
     }
@@ -106,7 +106,7 @@ mod tests {
     #[test]
     fn a_buffer_of_linux_2_4_fills_beyond_its_limit_and_then_admits_nothing() {
         for (limit, most) in [(Length::Bytes(1000), 2), (Length::Packets(1), 2)] {
-            let mut fifo: Fifo = Fifo::new(limit).admitting(Admission::UntilBeyond);
+            let mut fifo: Fifo = Fifo::new(limit).with_admission(Admission::UntilBeyond);
             let packet = Packet { bytes: 1000, ..Packet::default() };
             while fifo.has_room_for(&packet) {
                 fifo.push(packet);

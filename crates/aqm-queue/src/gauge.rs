@@ -1,16 +1,16 @@
-//! What a discipline or an edge shows of its state.
+//! Values that a discipline or an edge reports about its state.
 
 use aqm_net::Length;
 
-/// A value worth plotting, at the time of the call.
+/// A value worth plotting, valid at the time of the call.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Gauge {
-    /// What it is, such as `average` or `probability`: one word, the same in every call.
+    /// The name of the value, such as `average` or `probability`: one word, the same in every call.
     pub name: &'static str,
     /// Its unit, such as `packets`, `bytes`, `segments`, `flows` or `s`; `None` for a number without one, such as a
     /// probability.
     pub unit: Option<&'static str>,
-    /// How much it is.
+    /// The value itself.
     pub value: f64,
 }
 
@@ -20,12 +20,12 @@ impl Gauge {
         Self { name, unit: None, value }
     }
 
-    /// A value in some unit.
+    /// A value with a unit.
     pub const fn new(name: &'static str, value: f64, unit: &'static str) -> Self {
         Self { name, unit: Some(unit), value }
     }
 
-    /// A length of a queue in the unit of another, such as that of the thresholds.
+    /// A queue length in the unit of `like`, for example the unit of the thresholds.
     pub const fn length(name: &'static str, value: f64, like: Length) -> Self {
         Self::new(name, value, if like.in_bytes() { "bytes" } else { "packets" })
     }

@@ -1,36 +1,36 @@
-//! From keys to small numbers: where in a slab the entry of a key lies.
+//! A hash table from keys to small numbers: the index of a key's entry in a slab.
 //!
 //! Open addressing with linear probing and multiplicative hashing: D. E. Knuth, "The Art of
 //! Computer Programming", volume 3, section 6.4, algorithms L and R (deletion without tombstones).
 //!
-//! Ours: a slot holds 32 bits of the key's hash beside the entry's number, so a probe meets a
-//! wrong entry about once in four thousand million times, and growing does not look at the entries
-//! at all. Keys stay with the entries. The hash is fixed, so that runs repeat; keys that an adversary
-//! may choose must be hashed with a secret first.
+//! aqmlab's choice: a slot contains 32 bits of the key's hash next to the entry's number. A lookup therefore compares
+//! with a wrong entry about once in four thousand million times, and the table grows without access to the entries,
+//! which store the keys. The hash is fixed, so that runs are reproducible. Keys that an adversary may choose must be
+//! hashed with a secret first.
 
-/// The numbers of entries, found by key. At most 2^30 entries.
+/// Entry numbers, found by key. At most 2^30 entries.
 #[derive(Clone)]
 pub(crate) struct HashIndex {
-    /// A power of two of them, at most half in use.
+    /// The slots: a power of two, at most half of them in use.
     slots: Vec<Slot>,
-    /// How far a tag is shifted to give its home among the slots.
+    /// Number of bits by which a tag is shifted right to get its home slot.
     shift: u32,
     len: u32,
 }
 
-/// Where an entry is found: its number, and part of its key's hash.
+/// A slot: the number of an entry, and part of its key's hash.
 #[derive(Clone, Copy)]
 struct Slot {
     tag: u32,
     entry: u32,
 }
 
-/// The number of no entry.
+/// The entry number of an empty slot.
 pub(crate) const NONE: u32 = u32::MAX;
-/// The most entries an index may have: half the slots that 32 bits of hash can tell apart.
-pub(crate) const MOST: u32 = 1 << 30;
+/// Maximum number of entries: half the slots that 32 bits of hash can distinguish.
+pub(crate) const MAX_ENTRIES: u32 = 1 << 30;
 const EMPTY: Slot = Slot { tag: 0, entry: NONE };
-/// How many slots an index begins with.
+/// Initial number of slots.
 pub(crate) const FIRST_SLOTS: usize = 16;
 
 impl HashIndex {
@@ -39,18 +39,18 @@ impl HashIndex {
         Self { slots: vec![EMPTY; FIRST_SLOTS], shift: shift(FIRST_SLOTS), len: 0 }
     }
 
-    /// How many entries there are.
+    /// Number of entries.
     pub const fn len(&self) -> u32 {
         self.len
     }
 
-    /// How many slots there are.
+    /// Number of slots.
     #[cfg(test)]
     pub fn slots(&self) -> usize {
         self.slots.len()
     }
 
-    /// The entry of `key`; `has_key` says of an entry whether it has this key.
+    /// Returns the entry of `key`. `has_key` returns whether an entry has this key.
     pub fn find(&self, key: u64, has_key: impl Fn(u32) -> bool) -> Option<u32> {
         let tag = tag(key);
         let mut at = self.home(tag);
@@ -66,7 +66,7 @@ impl HashIndex {
         }
     }
 
-    /// Notes that `entry` is that of `key`, which has none.
+    /// Adds `entry` for `key`, which must not be in the table.
     pub fn insert(&mut self, key: u64, entry: u32) {
         if (self.len as usize + 1) * 2 > self.slots.len() {
             self.grow();
@@ -75,13 +75,13 @@ impl HashIndex {
         self.len += 1;
     }
 
-    /// Forgets `entry`, which is that of `key`.
+    /// Removes `entry`, which must be the entry of `key`.
     pub fn remove(&mut self, key: u64, entry: u32) {
         let mut hole = self.home(tag(key));
         while self.slots[hole].entry != entry {
             hole = self.after(hole);
         }
-        // Whatever follows moves up unless that would put it before its home.
+        // The following slots move up, except where a slot would move in front of its home.
         let mask = self.slots.len() - 1;
         let mut at = self.after(hole);
         while self.slots[at].entry != NONE {
@@ -104,7 +104,7 @@ impl HashIndex {
         (slot + 1) & (self.slots.len() - 1)
     }
 
-    /// Puts `slot` into the first empty place from its home on.
+    /// Puts `slot` into the first empty position from its home on.
     fn place(&mut self, slot: Slot) {
         let mut at = self.home(slot.tag);
         while self.slots[at].entry != NONE {
@@ -124,7 +124,7 @@ impl HashIndex {
     }
 }
 
-/// The upper half of the key times 2^64 over the golden ratio: neighbouring keys go far apart.
+/// The upper half of the key times 2^64 divided by the golden ratio, which scatters neighbouring keys.
 const fn tag(key: u64) -> u32 {
     (key.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32) as u32
 }
@@ -137,16 +137,17 @@ const fn shift(slots: usize) -> u32 {
 pub(crate) mod tests {
     use super::*;
 
-    /// A key whose hash is `high` above and anything below: keys of one `high` have one tag.
+    /// A key whose hash has the upper half `high` and the lower half `low`. Keys with the same `high` have the same
+    /// tag.
     pub(crate) fn key_with_tag(high: u32, low: u32) -> u64 {
-        // Newton's iteration doubles the right bits of the inverse modulo 2^64.
+        // Each Newton step doubles the number of correct bits of the inverse modulo 2^64.
         let factor = 0x9e37_79b9_7f4a_7c15_u64;
         let inverse = (0..6).fold(factor, |x, _| x.wrapping_mul(2_u64.wrapping_sub(factor.wrapping_mul(x))));
         (u64::from(high) << 32 | u64::from(low)).wrapping_mul(inverse)
     }
 
     #[test]
-    fn keys_made_for_a_tag_have_it() {
+    fn keys_built_for_a_tag_have_this_tag() {
         for (high, low) in [(0, 1), (7, 0), (u32::MAX, 3)] {
             assert_eq!(tag(key_with_tag(high, low)), high);
         }

@@ -1,8 +1,7 @@
-//! Queue disciplines, and the [`Port`] that serves one: what a router does with packets that wait
-//! for a line. Nothing here knows TCP, a simulator or a clock: time, randomness and whoever wants
-//! to know of drops and marks come in as arguments.
+//! Queue disciplines, and the [`Port`] that serves them at a link. The crate knows neither TCP nor a simulator nor a
+//! clock: time, random numbers and the observer of drops and marks are arguments of every call.
 //!
-//! A discipline is one file with a `Config`, and one line in `registry.rs`.
+//! Each discipline is one file with a `Config`, and one line in `registry.rs`.
 
 mod acknowledgement;
 mod avq;

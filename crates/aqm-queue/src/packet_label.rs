@@ -1,7 +1,8 @@
-//! What the headers of a packet say beside its size: what a classifier may look at.
+//! The headers of a packet, apart from its size, that a classifier may read.
 //!
-//! A [`Packet`](aqm_net::Packet) carries the number of its label only. Whoever makes packets gives the
-//! numbers, from 0, and tells disciplines what they mean; so a classifier compares headers once for each label.
+//! A [`Packet`](aqm_net::Packet) carries only the number of its label. The creator of packets assigns the numbers,
+//! starting at 0, and announces the meaning of each number to the disciplines, so that a classifier compares headers
+//! only once per label.
 
 use aqm_net::choices;
 
@@ -15,14 +16,14 @@ choices! {
     }
 }
 
-/// What packets of one kind have in common.
+/// The headers common to all packets with one label.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Label {
-    /// The workload that they belong to, in either direction; empty if that is not known.
+    /// The workload to which the packets belong, in either direction; empty if unknown.
     pub traffic: String,
-    /// Their protocol.
+    /// The packets' protocol.
     pub protocol: Protocol,
-    /// The port where their data goes; 0 if that is not known.
+    /// The destination port of the data; 0 if unknown.
     pub port: u16,
     /// Differentiated-services code point (RFC 2474), 0 to 63.
     pub dscp: u8,

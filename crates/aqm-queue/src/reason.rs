@@ -1,33 +1,33 @@
-//! Why packets are dropped or marked.
+//! Reasons for drops and marks.
 
-/// Why a packet was dropped or marked.
+/// The reason why a packet was dropped or marked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reason {
-    /// No room was left (the kernel's `drop_overlimit`).
+    /// The queue was full (the kernel's `drop_overlimit`).
     Overflow,
-    /// Chance chose it before the buffer was full.
+    /// The packet was chosen at random before the queue was full.
     Early,
-    /// The algorithm leaves no choice, such as RED above `max_th`.
+    /// The algorithm drops or marks every packet, for example RED above `max_th`.
     Forced,
-    /// It waited too long, as CoDel and its kin judge it.
+    /// The packet's sojourn time was too long, by the rule of CoDel and its relatives.
     Sojourn,
-    /// A threshold that only marks was passed (the kernel's `ce_mark`, `step_mark`).
+    /// A marking threshold was exceeded (the kernel's `ce_mark`, `step_mark`).
     CeThreshold,
-    /// What waits takes too much memory (the kernel's `drop_overmemory`).
+    /// The queued packets use too much memory (the kernel's `drop_overmemory`).
     Overmemory,
-    /// Its flow has no room left (the kernel's `flows_plimit`).
+    /// The flow's own limit was reached (the kernel's `flows_plimit`).
     FlowLimit,
-    /// It is to leave too far in the future (the kernel's `horizon_drops`).
+    /// The packet's departure time is too far in the future (the kernel's `horizon_drops`).
     Horizon,
-    /// It is of the same flow as a packet that was drawn from the queue (the kernel's `matched`).
+    /// The packet belongs to the same flow as a packet drawn at random from the queue (the kernel's `matched`).
     Matched,
-    /// Its flow does not respond to congestion (BLUE's probability of a flow, SFB's `penaltydrop`).
+    /// The flow does not respond to congestion (BLUE's per-flow probability, SFB's `penaltydrop`).
     Unresponsive,
-    /// A later acknowledgement says all it says (the kernel's `ack_drops`).
+    /// A later acknowledgement makes the packet redundant (the kernel's `ack_drops`).
     AckFilter,
-    /// A policer found it beyond the rate.
+    /// The packet exceeded the rate of a policer.
     Policed,
-    /// The line lost it.
+    /// The packet was lost on the link.
     LineLoss,
 }
 

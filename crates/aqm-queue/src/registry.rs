@@ -1,4 +1,4 @@
-//! The registry of queue disciplines: the name of each, and the file that has it.
+//! The registry of queue disciplines: the name and the module of each.
 
 use aqm_net::registry::Entry;
 use aqm_net::{ConfigErrors, Rate, registry};
@@ -62,10 +62,10 @@ registry! {
 }
 
 impl Config {
-    /// Every discipline as it comes, and with the parameters that are hardest for it ([`Build::corners`]).
+    /// Every discipline with its defaults, and with each of its hardest sets of parameters ([`TestCases::corners`]).
     ///
     /// # Panics
-    /// If a corner is no table of parameters of its discipline.
+    /// Panics if an entry of `corners` is not a valid table of parameters of its discipline.
     pub fn corners() -> Vec<Self> {
         let mut all = Self::every();
         for config in Self::every() {
@@ -88,12 +88,12 @@ pub fn catalog() -> Vec<Entry> {
     entries.map(|(entry, config)| Entry { tc: tc(&config), ..entry }).collect()
 }
 
-/// The drop function of the discipline that the table `queue` describes, for drawing it: the probability at each
-/// of `averages` for a packet of this `class` whose window is `relative_window` times the average one. `None` where
-/// the discipline has no such function; see [`Build::drop_curve`].
+/// The drop function of the queue discipline described by the table `queue`, for plots: the drop probability at each of
+/// `averages` for a packet of this `class` whose window is `relative_window` times the average window. `None` where the
+/// discipline has no drop function; see [`Describe::drop_curve`].
 ///
 /// # Errors
-/// If the table is no queue discipline, or its parameters are wrong.
+/// If the table is not a valid queue discipline, or its parameters are wrong.
 pub fn drop_curve(
     queue: Value,
     averages: &[f64],

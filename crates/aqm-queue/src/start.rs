@@ -1,15 +1,15 @@
-//! The state in which a queue begins a run: long in service, or just created.
+//! The state in which a queue begins a run: in service for a long time, or just created.
 //!
-//! A simulation begins at time zero, but the router that it stands for has been switched on for days. Where that makes
-//! a difference, the discipline has the parameter `start`, and its documentation says what `settled` sets:
-//! - *settled*: the queue has served traffic of every kind for hours and has then been idle until idle time changes
-//!   nothing more, 16 intervals in CoDel's family. Averages and probabilities are at rest, every flow queue has been
-//!   used, and timers run at a phase that the run's seed draws.
-//! - *fresh*: the queue was created as the run begins.
+//! A simulation begins at time zero, but the simulated router has been running for days. Where this makes a difference,
+//! the discipline has the parameter `start`, and its documentation describes what the value `settled` sets:
+//! - *settled*: the queue has served traffic of every kind for hours. It has then been idle for so long that more idle
+//!   time would change nothing (16 intervals in CoDel's family). Averages and probabilities are at rest, every flow
+//!   queue has been used, and timers run at a phase drawn from the run's seed.
+//! - *fresh*: the queue is created when the run begins.
 //!
-//! A discipline without the parameter behaves alike in both. What is the same in every run is set as the discipline is
-//! built. What chance decides is drawn as the run begins, in [`QueueDiscipline::on_start`], from a stream that nothing
-//! else draws from: so arrivals and the queue's own draws do not depend on `start`.
+//! A discipline without the parameter behaves the same in either case. State that is equal in all runs is set when the
+//! discipline is built. Random state is drawn when the run begins, in [`QueueDiscipline::on_start`], from a random
+//! stream with no other use, so that arrivals and the queue's own random numbers do not depend on `start`.
 //!
 //! [`QueueDiscipline::on_start`]: crate::QueueDiscipline::on_start
 
@@ -18,23 +18,23 @@ use aqm_net::{Instant, Rng, Span, choices};
 choices! {
     /// The state in which a queue begins a run.
     pub enum Start {
-        /// Long in service, and idle until idle time changes nothing more: probabilities are at rest, every flow queue
-        /// has been used, timers run at a phase drawn from the seed.
+        /// In service for a long time, and idle until more idle time changes nothing: probabilities are at rest, every
+        /// flow queue has been used, and timers run at a phase drawn from the seed.
         Settled = "settled",
-        /// Created as the run begins.
+        /// Created when the run begins.
         Fresh = "fresh",
     }
 }
 
 impl Start {
-    /// Whether the queue has been in service for long.
+    /// Whether the queue has been in service for a long time.
     pub(crate) fn is_settled(self) -> bool {
         self == Self::Settled
     }
 }
 
-/// When a timer that has been running for long with this `period` runs out first in the run: at any moment of the first
-/// period alike. `period` is not zero.
+/// The first expiry of a timer that has been running with this `period` for a long time, uniform over the first period.
+/// `period` must not be zero.
 pub(crate) fn first_instant(period: Span, chance: &mut Rng) -> Instant {
     Instant::START + Span::from_nanos(1 + chance.below(period.nanos()))
 }

@@ -1,4 +1,4 @@
-//! My queue: drops packets that have waited longer than a limit, and everything that does not fit.
+//! My queue: drops packets that do not fit, and packets that have waited longer than a limit.
 //!
 //! Source: name the paper, RFC or program here, with its year.
 
@@ -7,16 +7,16 @@ use aqm_net::{Backlog, ConfigErrors, ErrorCollector, Instant, Length, Packet, Ra
 use crate::{Build, Context, Describe, Fifo, Gauge, QueueDiscipline, Reason, Report, TestCases};
 
 parameters! {
-    /// My queue: packets that have waited longer than a limit are dropped as they leave.
+    /// My queue: packets that have waited longer than a limit are dropped when they leave the queue.
     ///
     /// Where the source is silent:
     ///
-    /// - Packets are judged as they leave, so that a packet is dropped only when the line could have sent it.
+    /// - A packet is checked when it leaves the queue, so that it is dropped only when the link is ready for it.
     pub struct Config {
-        /// The most that may wait; the packet on the line is not counted.
-        pub limit: Length = Length::Packets(1000), "ours: as `codel`";
-        /// The longest time that a packet may wait.
-        pub max_delay: Span = Span::from_millis(100), "ours: about the longest round trip";
+        /// Maximum backlog, without the packet in transmission.
+        pub limit: Length = Length::Packets(1000), "aqmlab's choice: as `codel`";
+        /// Maximum time in the queue.
+        pub max_delay: Span = Span::from_millis(100), "aqmlab's choice: about the longest round-trip time";
     }
 }
 
@@ -38,11 +38,11 @@ impl Describe for Config {}
 
 impl TestCases for Config {}
 
-/// The running discipline; each run takes a clone of what `build` made.
+/// The running discipline. Each run uses a clone of the one that `build` returned.
 #[derive(Clone)]
 struct MyQueue {
     max_delay: Span,
-    /// The packets, each with the moment of its arrival.
+    /// The queued packets, each with its arrival time.
     fifo: Fifo<Instant>,
     last_sojourn_time: Span,
 }

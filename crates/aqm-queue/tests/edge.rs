@@ -1,4 +1,4 @@
-//! The edge that counts packets does what its rules say, told plainly and slowly.
+//! The packet-counting edge compared with a plain and slow implementation of its rules.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use aqm_queue::edge::{Config, Edge, LONG, SHORT};
 use proptest::prelude::*;
 use serde_json::json;
 
-/// The rules with their parameters, times in milliseconds.
+/// The rules with their parameters, with times in milliseconds.
 #[derive(Clone, Debug)]
 struct Rules {
     threshold_rule: &'static str,
@@ -47,9 +47,9 @@ fn rules() -> impl Strategy<Value = Rules> {
     )
 }
 
-/// An edge that looks at every millisecond.
+/// An edge that evaluates its rules every millisecond.
 struct Plain {
-    /// Count and millisecond of the last packet.
+    /// The count of each flow, and the millisecond of its last packet.
     flows: BTreeMap<u32, (u32, u64)>,
     threshold: u32,
     rules: Rules,
@@ -72,7 +72,7 @@ impl Plain {
         counts.sort_unstable();
         let (ratio, all) = (self.rules.short_to_long, counts.len() as f64);
         let short = counts.iter().filter(|count| **count <= self.threshold).count() as f64;
-        let wanted = match self.rules.threshold_rule {
+        let threshold = match self.rules.threshold_rule {
             "static" => return,
             "steered" if short == all || short / (all - short) > ratio => self.threshold / 2,
             "steered" => self.threshold + STEP,
@@ -81,7 +81,7 @@ impl Plain {
                 counts[(1..=counts.len()).find(|n| is_enough(*n)).unwrap() - 1]
             }
         };
-        self.threshold = wanted.clamp(1, MAX);
+        self.threshold = threshold.clamp(1, MAX);
     }
 
     fn class(&mut self, flow: u32, ms: u64) -> u8 {
@@ -92,12 +92,12 @@ impl Plain {
 }
 
 fn gauges(edge: &dyn Edge) -> BTreeMap<&'static str, f64> {
-    let mut found = BTreeMap::new();
-    edge.gauges(&mut |gauge| _ = found.insert(gauge.name, gauge.value));
-    found
+    let mut gauges = BTreeMap::new();
+    edge.gauges(&mut |gauge| _ = gauges.insert(gauge.name, gauge.value));
+    gauges
 }
 
-/// A flow, and a pause in milliseconds before its packet: none, short, or of many periods.
+/// Flows, each with a pause in milliseconds before its packet: none, short, or many periods.
 fn arrivals() -> impl Strategy<Value = Vec<(u32, u64)>> {
     let pause = prop_oneof![5 => Just(0), 10 => 0_u64..10, 2 => 0_u64..2000];
     prop::collection::vec((0_u32..30, pause), 1..300)

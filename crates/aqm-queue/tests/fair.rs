@@ -1,17 +1,17 @@
-//! The published bounds of fair queueing, against arrivals and sizes that try to break them.
+//! The published bounds of fair queueing, tested with arrivals and packet sizes chosen to violate them.
 
 use crate::line::{Arrival, Event, FLOWS, LARGEST, MAX, NANOS_PER_BYTE, WEIGHTS, drive, scheduler, try_all};
 use aqm_net::Instant;
 use serde_json::{Value, json};
 
-/// Every weight divides it.
+/// Every weight divides this number.
 const UNIT: u64 = 12;
 
-/// The most that flow `i` got more than flow `j`, or the other way round, in any interval in which both
-/// had packets waiting throughout; `worth` says what a packet of a flow counts.
+/// The largest difference between the service of flows `i` and `j` in any interval in which both were continuously
+/// backlogged. `worth` is the normalised size of a flow's packet.
 fn unfairness(events: &[Event], i: usize, j: usize, worth: impl Fn(usize, u64) -> u64) -> u64 {
     let mut waiting = [0_u64; FLOWS];
-    // The difference so far, and its extremes, since both have had packets.
+    // The current difference and its extremes since both flows became backlogged.
     let mut lead: Option<(i64, i64, i64)> = None;
     let mut most = 0;
     for event in events {
@@ -39,7 +39,8 @@ fn unfairness(events: &[Event], i: usize, j: usize, worth: impl Fn(usize, u64) -
     most
 }
 
-/// No pair of flows is treated worse than `bound`, in units of `worth`, with room for all and without.
+/// Checks that the unfairness of every pair of flows is at most `bound`, in units of `worth`, with and without
+/// overflow.
 fn fair(
     kind: &str,
     change: &Value,
@@ -60,9 +61,11 @@ fn fair(
         try_all(|arrivals| {
             let events = drive(&config, arrivals);
             for (i, j) in (0..FLOWS).flat_map(|i| (0..i).map(move |j| (i, j))) {
-                let (found, allowed) = (unfairness(&events, i, j, worth), bound(i, j));
-                if found > allowed {
-                    return Err(format!("{kind} {room}: flows {i} and {j} differ by {found} > {allowed}"));
+                let (unfairness, allowed) = (unfairness(&events, i, j, worth), bound(i, j));
+                if unfairness > allowed {
+                    return Err(format!(
+                        "{kind} {room}: flows {i} and {j} differ by {unfairness} > {allowed}"
+                    ));
                 }
             }
             Ok(())
@@ -70,7 +73,7 @@ fn fair(
     })
 }
 
-/// Bytes over weight.
+/// Bytes divided by the flow's weight.
 fn normalised(flow: usize, bytes: u64) -> u64 {
     bytes * (UNIT / WEIGHTS[flow])
 }
@@ -103,7 +106,7 @@ fn backlogged_flows_stay_within_one_turn_under_rr() {
 
 #[test]
 fn the_bounds_can_be_broken() {
-    // Round robin is not fair in bytes, a queue in order of arrival not at all, DRR less than tags.
+    // Round robin is not fair in bytes, FIFO is not fair at all, and DRR is less fair than tags.
     assert!(fair("rr", &json!({}), normalised, tag_bound).is_err());
     assert!(fair("drr", &json!({"quantum": "9kB"}), normalised, tag_bound).is_err());
     let blind = json!({"weights": [1]});
@@ -114,14 +117,14 @@ fn the_bounds_can_be_broken() {
     assert!(fair("rr", &json!({}), |flow, _| UNIT / WEIGHTS[flow], |_, _| UNIT - 3).is_err());
 }
 
-/// Goyal, Vin & Cheng 1996, theorem 4, on a line of constant rate with all of it given away: a packet has
-/// left by its expected arrival, one largest packet of each other flow, and itself.
+/// Goyal, Vin & Cheng 1996, theorem 4, on a fully allocated link of constant rate: a packet departs at the latest after
+/// its expected arrival plus the largest packet of each other flow and itself.
 #[test]
-fn start_tags_keep_the_promise_of_delay() {
+fn start_tags_respect_the_delay_bound() {
     let all: u64 = WEIGHTS.iter().sum();
     for kind in ["stfq", "pfq"] {
         let property = |arrivals: &[Arrival]| {
-            // In parts of a microsecond that every rate divides.
+            // In fractions of a microsecond into which every rate divides.
             let mut expected = [0_u64; FLOWS];
             let due: Vec<u64> = arrivals
                 .iter()
@@ -145,8 +148,8 @@ fn start_tags_keep_the_promise_of_delay() {
     }
 }
 
-/// D. Stiliadis, A. Varma, "Latency-Rate Servers", 1998, table I: a flow that becomes backlogged is
-/// served at its rate after at most (3F - 2Q) / C, F being the sum of the quanta.
+/// D. Stiliadis, A. Varma, "Latency-Rate Servers", 1998, table I: a flow that becomes backlogged is served at its rate
+/// after at most (3F - 2Q) / C, where F is the sum of the quanta.
 #[test]
 fn drr_serves_a_flow_at_its_rate_after_its_latency() {
     let frame = MAX * WEIGHTS.iter().sum::<u64>();
@@ -169,7 +172,7 @@ fn drr_serves_a_flow_at_its_rate_after_its_latency() {
                 }
                 Event::Depart { flow, bytes, end, .. } => {
                     let quantum = MAX * WEIGHTS[flow];
-                    // Just before the last bit of this packet only those before it have been served.
+                    // Just before the last bit of this packet, only the previous packets have been served.
                     let elapsed = end.nanos() / NANOS_PER_BYTE - since[flow];
                     let owed = elapsed.saturating_sub(3 * frame - 2 * quantum) * quantum / frame;
                     if served[flow] < owed {
@@ -178,7 +181,7 @@ fn drr_serves_a_flow_at_its_rate_after_its_latency() {
                     served[flow] += bytes;
                     waiting[flow] -= 1;
                 }
-                Event::Drop { .. } => unreachable!("there is room for all"),
+                Event::Drop { .. } => unreachable!("the buffer is large enough"),
             }
         }
         Ok(())
@@ -187,14 +190,14 @@ fn drr_serves_a_flow_at_its_rate_after_its_latency() {
 }
 
 #[test]
-fn greedy_and_modest_flows_get_what_water_filling_gives() {
-    // Flow 1 wants an eighth of the line and flow 3 a sixteenth; 0 and 2 want all of it.
+fn greedy_and_modest_flows_get_their_max_min_fair_shares() {
+    // Flow 1 demands an eighth of the link and flow 3 a sixteenth; flows 0 and 2 demand the whole link.
     let demand = [1.5, 0.125, 1.5, 0.0625];
     for kind in ["drr", "rr", "stfq", "scfq", "wfq", "pfq"] {
         for (limit, drop) in [("60p", "longest-front"), ("60kB", "longest-tail"), ("60p", "random-long")] {
             let mut all = Vec::new();
-            for (flow, wanted) in demand.iter().enumerate() {
-                let gap = (1000.0 / wanted) as u64 * NANOS_PER_BYTE;
+            for (flow, share) in demand.iter().enumerate() {
+                let gap = (1000.0 / share) as u64 * NANOS_PER_BYTE;
                 let times = (0..20_000_000 * NANOS_PER_BYTE / gap).map(|k| k * gap + flow as u64 * 7919);
                 all.extend(times.map(|at| Arrival { at: Instant::from_nanos(at), flow, bytes: 1000 }));
             }
@@ -216,7 +219,7 @@ fn greedy_and_modest_flows_get_what_water_filling_gives() {
 }
 
 #[test]
-fn flows_that_send_less_than_their_share_lose_nothing_to_one_that_floods() {
+fn flows_below_their_share_lose_no_packets_to_a_flooding_flow() {
     for kind in ["drr", "rr", "stfq", "scfq", "wfq", "pfq"] {
         for drop in ["longest-front", "longest-tail", "random-long"] {
             let flood = (0..4000).map(|k| (k * 250, 0));
@@ -240,10 +243,10 @@ fn flows_that_send_less_than_their_share_lose_nothing_to_one_that_floods() {
 }
 
 #[test]
-fn a_flow_that_has_lost_much_gets_its_share_when_another_comes() {
+fn a_flow_with_many_drops_gets_its_share_when_another_becomes_active() {
     for kind in ["drr", "rr", "stfq", "scfq", "wfq", "pfq"] {
         for drop in ["longest-front", "longest-tail", "random-long"] {
-            // Flow 0 floods at four times the line from the start, flow 1 joins it after 0.4 s.
+            // Flow 0 floods at four times the link rate from the start, and flow 1 joins after 0.4 s.
             let flood = |flow: usize, from: u64| (from..4000).map(move |k| (k * 250 + flow as u64, flow));
             let mut all: Vec<Arrival> = flood(0, 0)
                 .chain(flood(1, 1600))

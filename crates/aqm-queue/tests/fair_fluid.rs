@@ -1,15 +1,15 @@
-//! `wfq` against the fluid that it follows, computed step by step.
+//! `wfq` compared with its fluid reference, computed step by step.
 
-#[allow(dead_code, reason = "the tests of bounds look at more")]
+#[allow(dead_code, reason = "the tests of bounds use more of the module")]
 use std::collections::VecDeque;
 
 use crate::line::{Arrival, Event, FLOWS, MAX, NANOS_PER_BYTE, WEIGHTS, drive, scheduler, try_all};
 use serde_json::json;
 
-/// Generalized processor sharing, step by step: when each packet is finished, in microseconds.
+/// Generalized processor sharing, step by step: the finish time of each packet, in microseconds.
 fn fluid(arrivals: &[Arrival]) -> Vec<f64> {
     let mut finished = vec![f64::NAN; arrivals.len()];
-    // The packets of each flow, and what is left of each.
+    // The packets of each flow, and the unserved bytes of each packet.
     let mut queues: [VecDeque<(usize, f64)>; FLOWS] = Default::default();
     let (mut now, mut next) = (0.0, 0);
     loop {
@@ -30,7 +30,7 @@ fn fluid(arrivals: &[Arrival]) -> Vec<f64> {
         now = until;
         match first {
             Some((at, flow)) if at <= arrival => {
-                let (id, _) = queues[flow].pop_front().expect("the flow is busy");
+                let (id, _) = queues[flow].pop_front().expect("the flow is backlogged");
                 finished[id] = now;
             }
             _ => {
@@ -41,7 +41,7 @@ fn fluid(arrivals: &[Arrival]) -> Vec<f64> {
     }
 }
 
-/// A rounding, in microseconds: more than errors add up to, less than any difference that matters.
+/// A tolerance in microseconds: more than the sum of rounding errors, and less than any relevant difference.
 const ROUNDING: f64 = 1e-6;
 
 /// Parekh & Gallager 1993, theorem 1.
@@ -63,7 +63,7 @@ fn wfq_finishes_a_packet_at_most_a_largest_packet_after_the_fluid() {
 }
 
 #[test]
-fn wfq_sends_what_the_fluid_would_finish_first_if_nothing_more_came() {
+fn wfq_sends_the_packet_that_the_fluid_would_finish_first_without_further_arrivals() {
     let property = |arrivals: &[Arrival]| {
         let (mut arrived, mut sent) = (0, vec![false; arrivals.len()]);
         let mut fluid_so_far = Vec::new();
@@ -84,7 +84,7 @@ fn wfq_sends_what_the_fluid_would_finish_first_if_nothing_more_came() {
                         return Err(format!("{id} is sent before {other}: {fluid_so_far:?}"));
                     }
                 }
-                Event::Drop { .. } => unreachable!("there is room for all"),
+                Event::Drop { .. } => unreachable!("the buffer is large enough"),
             }
         }
         Ok(())

@@ -1,5 +1,4 @@
-//! Fair queueing: whose packet is dropped, what a flow is, who goes first, and what each flow's own
-//! discipline sees.
+//! Fair queueing: choice of the victim, classification of flows, order of service, and each flow's own discipline.
 
 use aqm_net::{Ecn, Packet, Span};
 use aqm_queue::Config;
@@ -13,7 +12,7 @@ fn of(flow: u32, bytes: u16) -> Packet {
     Packet { flow, ..packet(bytes) }
 }
 
-/// The scheduler `kind` with these parameters, and these packets in it; ids count from zero.
+/// The scheduler `kind` with these parameters, filled with these packets. Ids count from zero.
 fn filled(mut table: Value, kind: &str, packets: &[(u32, u16)]) -> Driver {
     table["kind"] = json!(kind);
     let mut driver = Driver::new(table, 1);
@@ -23,7 +22,7 @@ fn filled(mut table: Value, kind: &str, packets: &[(u32, u16)]) -> Driver {
     driver
 }
 
-/// The ids that are left, in the order in which they were sent, by flow.
+/// The ids of the remaining packets, in order of departure, with their flows.
 fn rest(driver: &mut Driver) -> Vec<(u32, u32)> {
     let mut left: Vec<(u32, u32)> =
         std::iter::from_fn(|| driver.take()).map(|packet| (packet.flow, packet.id)).collect();
@@ -32,8 +31,8 @@ fn rest(driver: &mut Driver) -> Vec<(u32, u32)> {
 }
 
 #[test]
-fn the_longest_queue_pays_from_the_end_that_was_asked_for() {
-    // Flow 1 has most packets, flow 2 most bytes; flow 3 comes when all is full.
+fn the_longest_queue_loses_a_packet_at_the_configured_end() {
+    // Flow 1 has the most packets, and flow 2 the most bytes. Flow 3 arrives when the buffer is full.
     let packets = [(1, 100), (2, 900), (1, 100), (1, 100), (2, 900), (3, 100)];
     for kind in KINDS {
         let left = |table| rest(&mut filled(table, kind, &packets));
@@ -49,7 +48,7 @@ fn the_longest_queue_pays_from_the_end_that_was_asked_for() {
 }
 
 #[test]
-fn of_queues_as_long_that_of_the_packet_that_came_pays() {
+fn of_equally_long_queues_that_of_the_arriving_packet_loses_a_packet() {
     for (drop, victim) in [("longest-front", 1), ("longest-tail", 4)] {
         let packets = [(1, 100), (2, 100), (1, 100), (3, 100), (2, 100)];
         let mut driver = filled(json!({"limit": "4p", "drop": drop}), "drr", &packets);
@@ -58,7 +57,7 @@ fn of_queues_as_long_that_of_the_packet_that_came_pays() {
 }
 
 #[test]
-fn a_packet_larger_than_the_whole_buffer_pushes_nobody_out_but_itself() {
+fn a_packet_larger_than_the_buffer_displaces_no_other_packet() {
     for drop in ["tail", "longest-tail", "longest-front"] {
         let table = json!({"limit": "1000B", "drop": drop});
         let mut driver = filled(table, "drr", &[(1, 400), (2, 400), (3, 1001)]);
@@ -67,13 +66,13 @@ fn a_packet_larger_than_the_whole_buffer_pushes_nobody_out_but_itself() {
 }
 
 proptest! {
-    /// Suter et al. 1998: nobody below an equal share of the buffer loses anything.
+    /// Suter et al. 1998: flows below an equal share of the buffer lose no packets.
     #[test]
     fn a_flow_within_its_share_loses_nothing(
         packets in prop::collection::vec((0_u32..6, 1_u16..1500, any::<bool>()), 1..200),
         bytes in any::<bool>(), drop in 0..3_usize, kind in 0..6_usize,
     ) {
-        // A random one of the long queues is found by packets.
+        // A random victim among the long queues is selected by packets.
         let drop = ["longest-front", "longest-tail", "random-long"][drop];
         let in_bytes = bytes && drop != "random-long";
         let limit = if in_bytes { 9000 } else { 12 };
@@ -90,7 +89,7 @@ proptest! {
             for lost in std::mem::take(&mut driver.fates).dropped_packets() {
                 let flows = held.iter().filter(|held| **held > 0).count() as u64;
                 let held = &mut held[lost.flow as usize];
-                prop_assert!(*held * flows >= limit, "one of {flows} flows held {held} of {limit}");
+                prop_assert!(*held * flows >= limit, "one of {flows} flows had {held} of {limit}");
                 *held -= size(lost);
             }
         }
@@ -98,15 +97,15 @@ proptest! {
 }
 
 #[test]
-fn a_random_long_queue_pays_and_all_long_ones_do() {
+fn a_random_long_queue_loses_a_packet_and_all_long_ones_are_chosen() {
     let mut driver = filled(json!({"limit": "30p", "drop": "random-long"}), "drr", &[]);
-    // Flows 0 to 2 are long, of different lengths; 3 to 8 have one packet each.
+    // Flows 0 to 2 have long queues of different lengths; flows 3 to 8 have one packet each.
     for flow in (0..9).chain([0; 4]).chain([1; 7]).chain([2; 10]) {
         assert!(!driver.offer(of(flow, 100)));
     }
     let mut lost = [0; 9];
     for k in 0..300 {
-        // Each long flow comes back as often as it pays, so lengths stay.
+        // Each long flow sends a packet for each of its drops, so that the lengths are constant.
         driver.offer(of(if k == 0 { 0 } else { driver.fates.told[k - 1].packet.flow }, 100));
         lost[driver.fates.told[k].packet.flow as usize] += 1;
     }
@@ -115,7 +114,7 @@ fn a_random_long_queue_pays_and_all_long_ones_do() {
 }
 
 #[test]
-fn active_flows_are_those_with_a_packet_that_waits() {
+fn active_flows_are_those_with_a_queued_packet() {
     for kind in KINDS {
         let mut driver = filled(json!({"limit": "9p"}), kind, &[(1, 500), (1, 500), (7, 500), (9, 500)]);
         let mut seen = vec![driver.gauge("active_flows")];
@@ -137,23 +136,23 @@ fn flows_in_one_bucket_share_its_turn() {
             }
             (0..100).map(|_| driver.take().unwrap().flow).collect::<Vec<_>>()
         };
-        let arrived: Vec<u32> = (0..100).map(|k| k % 10).collect();
-        assert_eq!(sent_of(json!(1)), arrived, "{kind}: one bucket is one queue");
+        let arrivals: Vec<u32> = (0..100).map(|k| k % 10).collect();
+        assert_eq!(sent_of(json!(1)), arrivals, "{kind}: one bucket is one queue");
         let turns = sent_of(Value::Null);
         assert!(turns.chunks(10).all(|round| (0..10).all(|flow| round.contains(&flow))), "{kind}");
         let driver = |buckets| {
             let packets: Vec<(u32, u16)> = (0..100).map(|flow| (flow, 100)).collect();
             filled(json!({"limit": "200p", "buckets": buckets}), kind, &packets).gauge("active_flows")
         };
-        // 64 buckets, 100 flows: 64 (1 - (63/64)^100) = 50.7 in use, give or take 3.
+        // 64 buckets, 100 flows: 64 (1 - (63/64)^100) = 50.7 in use, with a tolerance of 3.
         assert!((40.0..62.0).contains(&driver(64)), "{kind}: {}", driver(64));
         assert_eq!(driver(1), 1.0, "{kind}");
     }
 }
 
 #[test]
-fn a_new_salt_parts_flows_that_collide_and_nothing_overtakes() {
-    // The watched discipline checks order; a colliding pair is parted within a few salts.
+fn a_new_salt_separates_colliding_flows_and_no_packet_overtakes_another() {
+    // The invariant checks cover the order. A colliding pair is separated within a few salts.
     let mut driver = filled(json!({"limit": "999p", "buckets": 2, "perturb": "10ms"}), "drr", &[]);
     let mut parted = 0;
     for turn in 0..40 {
@@ -176,24 +175,24 @@ fn a_new_salt_parts_flows_that_collide_and_nothing_overtakes() {
 }
 
 #[test]
-fn a_flow_with_nothing_waiting_goes_before_all_others_under_pfq_unless_it_sends_too_fast() {
+fn a_newly_active_flow_is_served_first_under_pfq_unless_it_sends_too_fast() {
     let greedy: Vec<(u32, u16)> = (0..40).map(|k| (k % 4, 1000)).collect();
     let mut driver = filled(json!({"limit": "99p"}), "pfq", &greedy);
     for _ in 0..8 {
         driver.take();
     }
-    // Two new flows come; each goes first, in the order in which they came, one packet each.
+    // Two new flows become active. Each is served first, in order of arrival, with one packet each.
     for flow in [10, 10, 11] {
         driver.offer(of(flow, 1000));
     }
     let flows: Vec<u32> = (0..2).map(|_| driver.take().unwrap().flow).collect();
     assert_eq!(flows, [10, 11]);
-    // Flow 11 comes back at once: it must wait for a round of the others.
+    // Flow 11 becomes active again at once. It must wait for a round of the others.
     driver.offer(of(11, 1000));
     let next: Vec<u32> = (0..6).map(|_| driver.take().unwrap().flow).collect();
     assert_eq!(next.iter().filter(|flow| **flow == 11).count(), 1, "{next:?}");
     assert_ne!(next[0], 11);
-    // A packet in each round, and it always goes first.
+    // The flow sends one packet per round, which is always served first.
     for _ in 0..3 {
         for _ in 0..6 {
             driver.take();
@@ -237,7 +236,7 @@ fn a_child_marks_the_flow_that_fills_its_queue_and_no_other() {
 
 #[test]
 fn a_child_is_remembered_while_its_flow_is_idle() {
-    // Every third packet of each flow is lost, though no queue ever holds two.
+    // Every third packet of each flow is dropped, although no queue ever contains two packets.
     let child = json!({"kind": "drop-nth", "packets": [3, 6, 9]});
     let mut driver = Driver::new(json!({"kind": "drr", "limit": "9p", "child": child}), 1);
     let mut lost = Vec::new();
@@ -254,14 +253,14 @@ fn a_child_is_remembered_while_its_flow_is_idle() {
     assert_eq!(lost, [(1, 3), (2, 3), (1, 6), (2, 6), (1, 9), (2, 9)]);
 }
 
-/// Where the parameters of a scheduler are wrong.
-fn wrong_places(table: Value) -> Vec<String> {
+/// The paths of the errors in a scheduler's parameters.
+fn error_paths(table: Value) -> Vec<String> {
     let errors = Config::read(table).unwrap().build(aqm_net::Rate::from_bps(1000)).err();
     errors.into_iter().flatten().map(|error| error.place).collect()
 }
 
 #[test]
-fn what_makes_no_sense_is_refused_by_name() {
+fn invalid_parameters_are_rejected_by_name() {
     let red = json!({"kind": "red", "max_th": "3p"});
     let refused = [
         (json!({"limit": "0p"}), "limit"),
@@ -278,26 +277,26 @@ fn what_makes_no_sense_is_refused_by_name() {
         for (table, place) in &refused {
             let mut table = table.clone();
             table["kind"] = json!(kind);
-            assert_eq!(wrong_places(table), [*place]);
+            assert_eq!(error_paths(table), [*place]);
         }
     }
     for quantum in ["0B", "2GB"] {
-        assert_eq!(wrong_places(json!({"kind": "drr", "quantum": quantum})), ["quantum"]);
+        assert_eq!(error_paths(json!({"kind": "drr", "quantum": quantum})), ["quantum"]);
     }
     let unknown = Config::read(json!({"kind": "drr", "child": {"kind": "purple"}})).unwrap_err();
     assert!(unknown.to_string().starts_with("child.kind: unknown kind `purple`; allowed: "), "{unknown}");
 }
 
 #[test]
-fn all_that_makes_no_sense_is_told_at_once() {
+fn all_errors_are_reported_at_once() {
     let child = json!({"kind": "red", "weight": 0.0});
     let wrong = json!({"kind": "drr", "limit": "0p", "buckets": 0, "child": child, "quantum": "0B"});
-    assert_eq!(wrong_places(wrong), ["limit", "buckets", "child.weight", "quantum"]);
+    assert_eq!(error_paths(wrong), ["limit", "buckets", "child.weight", "quantum"]);
 }
 
 #[test]
-fn a_scheduler_wants_classes_if_weights_or_its_child_do() {
-    let wants = |table: Value| Config::read(table).unwrap().wants_classes();
+fn a_scheduler_needs_classes_if_weights_or_its_child_do() {
+    let wants = |table: Value| Config::read(table).unwrap().needs_classes();
     for kind in KINDS {
         assert!(!wants(json!({"kind": kind})));
         assert!(wants(json!({"kind": kind, "weights": [1, 2]})));
@@ -307,7 +306,7 @@ fn a_scheduler_wants_classes_if_weights_or_its_child_do() {
 }
 
 #[test]
-fn a_child_is_written_as_it_is_read() {
+fn a_child_is_written_in_the_form_in_which_it_is_read() {
     let table = json!({"kind": "drr", "child": {"kind": "red", "min_th": "3p"}});
     let config = Config::read(table).unwrap();
     assert_eq!(config.to_value()["child"]["min_th"], "3p");

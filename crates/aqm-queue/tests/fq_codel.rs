@@ -1,4 +1,5 @@
-//! FQ-CoDel: the drops and turns of ns-3 one by one, what its tests expect, and what is Linux's own.
+//! FQ-CoDel: the drops and departures of ns-3 packet by packet, the expectations of ns-3's tests, and the properties of
+//! Linux.
 
 use aqm_net::{Ecn, Instant, Packet, Rate};
 use aqm_queue::testing::{Driver, packet};
@@ -9,7 +10,7 @@ fn at_us(micros: u64) -> Instant {
     Instant::from_nanos(micros * 1000)
 }
 
-/// As it was created, and with a seed that gives a queue of its own to each of the flows 0 to 4.
+/// In the initial state, with a seed for which each of the flows 0 to 4 has its own queue.
 fn fq_codel(change: Value) -> Driver {
     let mut table = json!({"kind": "fq-codel"});
     table.as_object_mut().into_iter().zip(change.as_object()).for_each(|(t, c)| t.extend(c.clone()));
@@ -23,7 +24,7 @@ fn statistic(driver: &Driver, name: &str) -> u64 {
     driver.queue.tc_statistics(driver.now)[name].as_u64().unwrap_or(0)
 }
 
-/// How many packets of `flow` were dropped and marked.
+/// The numbers of packets of `flow` that were dropped and marked.
 fn fates_of(driver: &Driver, flow: u32) -> (usize, usize) {
     let of = |is_mark| {
         driver.fates.told.iter().filter(|fate| fate.packet.flow == flow && fate.is_mark == is_mark).count()
@@ -31,7 +32,7 @@ fn fates_of(driver: &Driver, flow: u32) -> (usize, usize) {
     (of(false), of(true))
 }
 
-/// So many packets of one kind: the first at `from`, then one every `every` microseconds.
+/// A stream of `count` packets of one kind: the first at `from`, then one every `every` microseconds.
 struct Stream {
     like: Packet,
     from: u64,
@@ -45,8 +46,8 @@ impl Stream {
     }
 }
 
-/// Offers the packets of all streams and takes one every `gap` microseconds, 50 us later, until `until`; what was sent.
-/// A packet's `cwnd` is its number in its stream.
+/// Offers the packets of all streams and dequeues one every `gap` microseconds, 50 us later, until `until`. Returns the
+/// sent packets. A packet's `cwnd` is its number in its stream.
 fn run(driver: &mut Driver, streams: &[Stream], gap: u64, until: u64) -> Vec<Packet> {
     let mut all: Vec<(u64, Option<Packet>)> =
         (1..).map(|call| (50 + call * gap, None)).take_while(|(micros, _)| *micros < until).collect();
@@ -78,7 +79,7 @@ fn drops(driver: &Driver, count: usize) -> Vec<String> {
 }
 
 #[test]
-fn linux_serves_and_drops_what_ns_3_does_one_by_one() {
+fn linux_serves_and_drops_the_same_packets_as_ns_3() {
     let text = include_str!("vectors/fq_codel_ns3.csv");
     let row = text.lines().filter(|line| !line.starts_with('#')).nth(1).unwrap();
     let cells: Vec<&str> = row.split(',').collect();
@@ -101,15 +102,15 @@ fn linux_serves_and_drops_what_ns_3_does_one_by_one() {
     let expected: Vec<&str> = cells[7].split(' ').collect();
     assert_eq!(drops(&linux, expected.len()), expected);
 
-    // RFC 8289 has other roots, so other drops, and the same turns.
+    // RFC 8289 uses exact inverse square roots, which cause other drops and the same order of service.
     let mut rfc = fq_codel(json!({"ecn": false, "profile": "rfc"}));
     assert_eq!(served(&run(&mut rfc, &streams(), 1200, 2_000_000)), cells[6]);
     assert_eq!(drops(&rfc, 3), ["108.05:d51", "210.05:d101", "279.65:d136"]);
 }
 
-/// ns-3's queue drops one packet from the longest queue, and of two as long from the one that it made first.
+/// ns-3's queue drops one packet from the longest queue; of two queues of equal length, from the one created first.
 #[test]
-fn without_codel_the_longest_queue_loses_the_packets_that_it_loses_in_ns_3() {
+fn without_codel_the_longest_queue_loses_the_same_packets_as_in_ns_3() {
     let mut driver = fq_codel(json!({
         "target": "100s", "interval": "100s", "limit": "20p", "quantum": "1000B", "drop_batch": 1,
     }));
@@ -129,20 +130,24 @@ fn the_fattest_loses_half_of_its_bytes_at_once_but_no_more_than_a_batch() {
     let mut driver = fq_codel(json!({"limit": "4p"}));
     [0, 0, 0, 1].iter().for_each(|flow| assert!(!driver.offer(Packet { flow: *flow, ..packet(120) })));
     assert!(driver.offer(Packet { flow: 1, ..packet(120) }));
-    assert_eq!((fates_of(&driver, 0).0, driver.fates.counts.overflow), (2, 2), "its oldest two");
+    assert_eq!(
+        (fates_of(&driver, 0).0, driver.fates.counts.overflow),
+        (2, 2),
+        "the flow's two oldest packets"
+    );
     assert_eq!([0, 1].map(|k| driver.fates.told[k].packet.id), [0, 1]);
 
     for (batch, lost) in [(64, 50), (20, 20), (1, 1)] {
         let mut driver = fq_codel(json!({"limit": "100p", "drop_batch": batch}));
         (0..100).for_each(|_| assert!(!driver.offer(packet(1000))));
-        // The one that comes is larger, but not the largest queue.
+        // The new packet is larger than the others, but its queue is not the largest.
         assert!(driver.offer(Packet { flow: 1, ..packet(1514) }));
         assert_eq!(fates_of(&driver, 0).0, lost);
     }
 }
 
 #[test]
-fn memory_runs_out_before_the_limit_and_is_told_as_such() {
+fn the_memory_limit_is_reached_first_and_is_the_drop_reason() {
     let mut driver = fq_codel(json!({"memory_limit": "23040B"}));
     (0..10).for_each(|_| assert!(!driver.offer(packet(1514))));
     assert_eq!(driver.gauge("memory_used"), 23_040.0);
@@ -152,22 +157,23 @@ fn memory_runs_out_before_the_limit_and_is_told_as_such() {
     assert_eq!(counters, [5, 5, 5 * 2304 + 768]);
 }
 
-/// Twenty packets of 120 B of each of five flows at once; the first three can be marked.
+/// Twenty packets of 120 B of each of five flows at once; the first three flows are ECN-capable.
 fn five_flows(change: Value) -> Driver {
     let mut driver = fq_codel(change);
     for flow in 0..5 {
         let ecn = if flow < 3 { Ecn::Ect0 } else { Ecn::NotEct };
         (0..20).for_each(|_| assert!(!driver.offer(Packet { flow, ecn, ..packet(120) })));
     }
-    assert_eq!(statistic(&driver, "new_flow_count"), 5, "each flow has its queue");
+    assert_eq!(statistic(&driver, "new_flow_count"), 5, "each flow has its own queue");
     driver
 }
 
-/// ns-3 compares with what waits of the flow itself, as RFC 8289 says, and drops four by the roots of Linux: due 100,
-/// 150 and 206 ms after the first, of which two are made up for at 220 ms. By the RFC's roots 171 ms comes in place
-/// of both, and at the next call twelve packets of the flow are left, 1440 B. In Linux all that waits counts.
+/// ns-3 compares with the backlog of the flow itself, as RFC 8289 specifies, and drops four packets at times computed
+/// with Linux's roots: 100, 150 and 206 ms after the first, of which two are executed at 220 ms. With the RFC's exact
+/// roots, 171 ms replaces both, and at the next call twelve packets of the flow are left, 1440 B. Linux counts the
+/// backlog of all flows.
 #[test]
-fn marks_and_drops_of_a_flow_end_where_too_little_waits() {
+fn marks_and_drops_of_a_flow_end_at_a_small_backlog() {
     let of_five = |profile| {
         let mut driver = five_flows(json!({"profile": profile}));
         for call in 1..=60 {
@@ -181,7 +187,7 @@ fn marks_and_drops_of_a_flow_end_where_too_little_waits() {
 }
 
 #[test]
-fn the_threshold_marks_what_waited_for_longer_as_ns_3_expects() {
+fn the_threshold_marks_packets_that_waited_longer_as_in_ns_3() {
     for profile in ["rfc", "linux"] {
         let mut driver = five_flows(json!({"profile": profile, "ce_threshold": "2ms"}));
         for call in 1..=60 {
@@ -195,7 +201,7 @@ fn the_threshold_marks_what_waited_for_longer_as_ns_3_expects() {
 }
 
 #[test]
-fn only_packets_of_l4s_are_marked_for_the_threshold_if_it_selects_them() {
+fn only_l4s_packets_are_marked_if_the_selector_is_l4s() {
     let selected = json!({"ce_threshold": "2ms", "ce_threshold_selector": 1, "ce_threshold_mask": 3});
     let mut driver = fq_codel(selected);
     let stream =
@@ -205,9 +211,9 @@ fn only_packets_of_l4s_are_marked_for_the_threshold_if_it_selects_them() {
     assert!(marks.clone().count() > 30 && marks.clone().all(|fate| fate.packet.flow == 0));
 }
 
-/// A single packet of flow 1 waits at any time, and always too long.
+/// At any time a single packet of flow 1 is queued, and always for too long.
 #[test]
-fn the_only_packet_of_a_flow_is_dropped_in_linux_if_others_wait() {
+fn the_only_packet_of_a_flow_is_dropped_in_linux_if_other_flows_are_backlogged() {
     let lost = |profile| {
         let mut driver = fq_codel(json!({"profile": profile, "quantum": "1514B"}));
         (0..600).for_each(|_| assert!(!driver.offer(packet(1514))));
@@ -229,7 +235,7 @@ fn the_only_packet_of_a_flow_is_dropped_in_linux_if_others_wait() {
 }
 
 #[test]
-fn tc_tells_options_and_statistics_by_its_own_names() {
+fn options_and_statistics_have_the_names_of_tc() {
     let config =
         Config::read(json!({"kind": "fq-codel", "ce_threshold": "1ms", "ce_threshold_mask": 3})).unwrap();
     assert_eq!(
@@ -253,14 +259,14 @@ fn tc_tells_options_and_statistics_by_its_own_names() {
 }
 
 #[test]
-fn what_cannot_work_is_refused_and_what_is_doubtful_is_told() {
+fn invalid_parameters_are_rejected_and_suspicious_ones_reported() {
     let config = |change: Value| {
         let mut table = json!({"kind": "fq-codel"});
         table.as_object_mut().into_iter().zip(change.as_object()).for_each(|(t, c)| t.extend(c.clone()));
         Config::read(table).unwrap()
     };
     let wrong = |change| config(change).build(Rate::from_bps(1)).err().unwrap().to_string();
-    assert!(wrong(json!({"limit": "15MB"})).contains("limit: must be at least 1p, and in packets"));
+    assert!(wrong(json!({"limit": "15MB"})).contains("limit: must be at least 1p (in packets"));
     assert!(wrong(json!({"flows": 0})).contains("flows: must be from 1 to 65536"));
     assert!(wrong(json!({"quantum": "255B"})).contains("quantum: must be from 256B"));
     assert!(config(json!({"quantum": "255B", "profile": "rfc"})).build(Rate::from_bps(1)).is_ok());

@@ -1,4 +1,4 @@
-//! FQ-PIE: whose turn it is, who is dropped, and that each parameter does something.
+//! FQ-PIE: order of service, drops, and the effect of each parameter.
 
 use aqm_net::{Instant, Packet, Rate};
 use aqm_queue::testing::{Driver, packet};
@@ -19,8 +19,8 @@ fn of(flow: u32, bytes: u16) -> Packet {
 }
 
 #[test]
-fn a_full_queue_refuses_what_arrives() {
-    // ns-3 drops two from the head of the longer flow instead, as FQ-CoDel.
+fn a_full_queue_drops_arriving_packets() {
+    // ns-3 drops two packets from the head of the longer flow instead, as in FQ-CoDel.
     let mut driver = Driver::new(fq_pie(&json!({"limit": "4p"})), 1);
     assert!((0..3).all(|_| !driver.offer(of(1, 120))));
     assert!(!driver.offer(of(2, 120)));
@@ -33,7 +33,7 @@ fn a_full_queue_refuses_what_arrives() {
 
 #[test]
 fn flows_take_turns_as_in_ns_3() {
-    // A quantum of 90 bytes and packets of 120, of ns-3's suite.
+    // A quantum of 90 bytes and packets of 120, from ns-3's test suite.
     let mut driver = Driver::new(fq_pie(&json!({"quantum": "90B"})), 1);
     driver.offer(of(1, 120));
     let mut order = vec![driver.take().unwrap().flow];
@@ -50,8 +50,8 @@ fn flows_take_turns_as_in_ns_3() {
 }
 
 #[test]
-fn only_the_flow_whose_packets_wait_is_dropped() {
-    // One flow sends twice what the line takes, the other a tenth.
+fn only_the_backlogged_flow_is_dropped() {
+    // One flow sends twice the link rate, and the other a tenth.
     let mut driver = Driver::new(fq_pie(&json!({})), 1);
     let mut drops = [0, 0];
     for k in 0..40_000_u64 {
@@ -66,7 +66,7 @@ fn only_the_flow_whose_packets_wait_is_dropped() {
 }
 
 #[test]
-fn memory_beyond_the_limit_is_counted_and_nothing_else() {
+fn memory_above_the_limit_is_only_counted() {
     let run = |memory: &str| {
         let mut driver = Driver::new(fq_pie(&json!({"memory_limit": memory})), 1);
         (0..30).for_each(|_| {
@@ -74,12 +74,12 @@ fn memory_beyond_the_limit_is_counted_and_nothing_else() {
         });
         (driver.fates.told.len(), driver.queue.tc_statistics(driver.now)["overmemory"].clone())
     };
-    // 2304 bytes each; 23040 bytes and those of the one that arrives are exceeded by the 13th.
+    // 2304 bytes each. The 13th packet exceeds 23040 bytes plus the memory of the arriving packet.
     assert_eq!(run("23040B"), (0, json!(18)));
     assert_eq!(run("32MB"), (0, json!(0)));
 }
 
-/// All that a run of five flows shows.
+/// All reports of a run with five flows.
 fn shown(table: Value) -> String {
     let mut driver = Driver::at_rate(table, Rate::from_bps(10_000_000), 5);
     let mut sent = Vec::new();
@@ -96,8 +96,8 @@ fn shown(table: Value) -> String {
 }
 
 #[test]
-fn every_parameter_does_something() {
-    // ns-3's once ignored its attributes.
+fn every_parameter_has_an_effect() {
+    // ns-3's implementation once ignored its attributes.
     let base = fq_pie(&json!({"ecn": true}));
     let expected = shown(base.clone());
     for more in [
@@ -125,7 +125,7 @@ fn every_parameter_does_something() {
 }
 
 #[test]
-fn defaults_and_what_tc_shows_of_them_are_the_kernels() {
+fn defaults_and_their_tc_options_are_those_of_the_kernel() {
     let options = |more: &Value| {
         let config = Config::read(with(json!({"kind": "fq-pie"}), more)).unwrap();
         config.tc_options(Rate::from_bps(1_000_000)).unwrap()
@@ -150,7 +150,7 @@ fn defaults_and_what_tc_shows_of_them_are_the_kernels() {
 }
 
 #[test]
-fn what_cannot_be_is_refused() {
+fn invalid_parameters_are_rejected() {
     for more in [
         json!({"limit": "10kB"}),
         json!({"flows": 0}),

@@ -1,4 +1,4 @@
-//! HTB on a line much faster than its classes: what each class gets, at least and at most.
+//! HTB on a link much faster than its classes: the minimum and maximum rates of each class.
 
 use aqm_link::{Port, Ties};
 use aqm_net::{Instant, Packet, Rate, Span, Streams};
@@ -10,10 +10,10 @@ use serde_json::{Value, json};
 
 const LINE: Rate = Rate::from_bps(1_000_000_000);
 
-/// What left: when, of which flow, how many bytes.
+/// Departures: time, flow, size in bytes.
 type Sent = Vec<(Instant, u32, u64)>;
 
-/// Classes of these names; the packets of flow k carry a label of the k-th name as workload.
+/// A port with classes of these names. The packets of flow k have a label with the k-th name as workload.
 fn port(names: &[&str], table: Value) -> Port {
     let mut queue = invariants::watched(&Config::read(table).unwrap(), LINE).unwrap();
     for (number, name) in names.iter().enumerate() {
@@ -28,7 +28,7 @@ fn packet(id: u32, flow: u32, bytes: u16) -> Packet {
     Packet { id, flow, bytes, label: flow as u16, ..Packet::default() }
 }
 
-/// So many packets of each flow at the beginning, of these bytes; what leaves until then.
+/// Offers all packets of each flow at the beginning, with these sizes, and returns the departures until then.
 fn backlog(port: &mut Port, flows: &[(u32, u16)], until: Instant) -> Sent {
     let mut sent = Vec::new();
     let mut id = 0;
@@ -71,16 +71,17 @@ fn seconds(seconds: u64) -> Instant {
 }
 
 #[test]
-fn a_burst_goes_at_once_and_then_one_packet_at_a_time() {
+fn a_burst_is_sent_at_once_and_then_one_packet_at_a_time() {
     let table = json!({"kind": "htb", "classes": {"all": class("140kbps", json!({}))}});
     let sent = backlog(&mut port(&["x"], table), &[(5, 1514)], seconds(10));
     let millis: Vec<u64> = sent.iter().map(|(at, ..)| at.nanos() / 1_000_000).collect();
-    // A bucket of 1600 B pays for the first and, in debt afterwards, the second; then 86.5 ms for each.
+    // A bucket of 1600 B pays for the first packet and, going into debt, for the second. Each further packet takes 86.5
+    // ms.
     assert_eq!(millis, [0, 0, 81, 168, 254]);
 }
 
 #[test]
-fn what_one_leaves_the_other_borrows_up_to_its_ceil() {
+fn unused_bandwidth_is_borrowed_up_to_the_ceil() {
     let classes = json!({
         "link": class("1Mbps", json!({"queue": null})),
         "a": leaf("a", "200kbps", "1Mbps", 0),
@@ -92,14 +93,14 @@ fn what_one_leaves_the_other_borrows_up_to_its_ceil() {
     assert!((rate(&alone, 0) - 1000.0).abs() < 2.0, "{}", rate(&alone, 0));
     let capped = backlog(&mut port(&["a", "b"], table.clone()), &[(0, 1), (9000, 1000)], seconds(40));
     assert!((rate(&capped, 1) - 600.0).abs() < 2.0, "{}", rate(&capped, 1));
-    // Half a megabit is left over; quanta are equal, so are the halves of it.
+    // Half a megabit is left over. The quanta are equal, so each class gets half of it.
     let both = backlog(&mut port(&["a", "b"], table), &[(9000, 1000), (9000, 1000)], seconds(40));
     assert!((rate(&both, 0) - 450.0).abs() < 2.0, "{}", rate(&both, 0));
     assert!((rate(&both, 1) - 550.0).abs() < 2.0, "{}", rate(&both, 1));
 }
 
 #[test]
-fn the_lower_priority_number_borrows_first_but_takes_nobodys_own_rate() {
+fn the_lower_priority_number_borrows_first_but_does_not_reduce_guaranteed_rates() {
     let classes = json!({
         "link": class("1Mbps", json!({"queue": null})),
         "a": leaf("a", "100kbps", "1Mbps", 1),
@@ -130,9 +131,9 @@ fn borrowers_share_by_their_quanta() {
 }
 
 #[test]
-fn a_class_counts_what_came_left_was_borrowed_and_was_dropped() {
-    // One packet leaves at once, three wait and six find no room. Two leave with the bursts of 1600 bytes, 8 us apart;
-    // the others borrow, at 3.2 ms and 11.2 ms.
+fn a_class_counts_arrivals_departures_borrowed_bytes_and_drops() {
+    // One packet leaves at once, three are queued and six are dropped. Two leave with the bursts of 1600 bytes, 8 us
+    // apart, and the others borrow, at 3.2 ms and 11.2 ms.
     let web = json!({
         "rate": "100kbps", "ceil": "1Mbps", "parent": "link", "match": {"traffic": ["web"]},
         "queue": {"kind": "drop-tail", "limit": "3p"},
@@ -142,8 +143,8 @@ fn a_class_counts_what_came_left_was_borrowed_and_was_dropped() {
     let sent = backlog(&mut port, &[(10, 1000)], seconds(1));
     let leaving: Vec<u64> = sent.iter().map(|(at, ..)| at.nanos() / 1000).collect();
     assert_eq!(leaving, [0, 8, 3200, 11_200]);
-    let mut counted = Vec::new();
-    port.discipline().classes(seconds(1), &mut |name, counters| counted.push((name.to_owned(), counters)));
+    let mut counters = Vec::new();
+    port.discipline().classes(seconds(1), &mut |name, count| counters.push((name.to_owned(), count)));
     let web = ClassCounters {
         arrivals: 10,
         departures: 4,
@@ -152,11 +153,11 @@ fn a_class_counts_what_came_left_was_borrowed_and_was_dropped() {
         drops: 6,
         packet_nanos: 3 * 8000 + 2 * 3_192_000 + 8_000_000,
     };
-    assert_eq!(counted, [("rest".to_owned(), ClassCounters::default()), ("web".to_owned(), web)]);
+    assert_eq!(counters, [("rest".to_owned(), ClassCounters::default()), ("web".to_owned(), web)]);
 }
 
 #[test]
-fn packets_go_to_the_class_that_matches_and_else_to_the_default() {
+fn packets_are_assigned_to_the_matching_class_or_the_default() {
     let matching = |filter: Value| class("100kbps", json!({"match": filter}));
     let classes = json!({
         "voice": matching(json!([{"dscp": [46]}, {"traffic": ["phone"], "protocol": "udp"}])),
@@ -173,18 +174,18 @@ fn packets_go_to_the_class_that_matches_and_else_to_the_default() {
             port.accept(packet(id, 0, 1000), Instant::START, &mut Ignore, |left| ends.push(left.start));
         }
         port.serve(seconds(100), &mut Ignore, |left| ends.push(left.start));
-        // Twelve packets take ten times as long at a tenth of the rate.
+        // At a tenth of the rate, twelve packets take ten times as long.
         if ends[11] > Instant::START + Span::from_millis(400) { "slow" } else { "rest" }
     };
     assert_eq!(class_of("x", Protocol::Tcp, 0, 46), "slow");
     assert_eq!(class_of("phone", Protocol::Udp, 5060, 0), "slow");
-    assert_eq!(class_of("phone", Protocol::Tcp, 5060, 0), "rest", "both must hold of one filter");
+    assert_eq!(class_of("phone", Protocol::Tcp, 5060, 0), "rest", "one filter must match in both fields");
     assert_eq!(class_of("x", Protocol::Tcp, 443, 0), "slow");
     assert_eq!(class_of("x", Protocol::Udp, 443, 0), "rest");
 }
 
 #[test]
-fn a_wrong_tree_is_refused_with_the_place_and_the_remedy() {
+fn an_invalid_tree_is_rejected_with_path_and_reason() {
     let error = |table: Value| Config::read(table).unwrap().build(LINE).err().unwrap().to_string();
     let of = |classes: Value| error(json!({"kind": "htb", "classes": classes}));
     assert!(of(json!({"a": {}})).starts_with("classes.a.rate: is missing"));
@@ -195,23 +196,25 @@ fn a_wrong_tree_is_refused_with_the_place_and_the_remedy() {
     assert!(
         of(json!({"a": {"rate": "2Mbps", "ceil": "1Mbps"}})).starts_with("classes.a.ceil: must be at least")
     );
-    assert!(of(json!({"a": {"rate": "2Mbps", "parent": "b"}})).contains("no class is named `b`; there is a"));
+    assert!(
+        of(json!({"a": {"rate": "2Mbps", "parent": "b"}})).contains("no class is named `b`; available: a")
+    );
     assert!(of(json!({"a": {"rate": "1Mbps"}, "b": {"rate": "1Mbps"}})).starts_with("default: is missing"));
     let two = json!({"a": {"rate": "1Mbps", "parent": "l"}, "l": {"rate": "1Mbps"}});
     for wrong in ["x", "l"] {
         let found = error(json!({"kind": "htb", "default": wrong, "classes": two}));
-        assert!(found.starts_with(&format!("default: no leaf is named `{wrong}`; there is a")), "{found}");
+        assert!(found.starts_with(&format!("default: no leaf is named `{wrong}`; available: a")), "{found}");
     }
     let ring = json!({"a": {"rate": "1Mbps", "parent": "b"}, "b": {"rate": "1Mbps", "parent": "a"}});
-    assert!(of(ring).contains("must not lead back"));
+    assert!(of(ring).contains("must not form a cycle"));
     let mut chain = json!({"c0": {"rate": "1Mbps"}});
     for k in 1..8 {
         chain[format!("c{k}")] = json!({"rate": "1Mbps", "parent": format!("c{}", k - 1)});
     }
     assert!(Config::read(json!({"kind": "htb", "classes": chain})).unwrap().build(LINE).is_ok());
     chain["c8"] = json!({"rate": "1Mbps", "parent": "c7"});
-    assert!(of(chain).contains("more than 7 classes deep"));
-    assert!(of(json!({"a": {"rate": "1Mbps", "priority": 8}})).contains("must be 0 to 7"));
+    assert!(of(chain).contains("more than 7 classes above a leaf"));
+    assert!(of(json!({"a": {"rate": "1Mbps", "priority": 8}})).contains("must be from 0 to 7"));
     assert!(
         of(json!({"a": {"rate": "1Mbps", "queue": {"kind": "htb"}}})).starts_with("classes.a.queue.kind:")
     );
@@ -220,13 +223,13 @@ fn a_wrong_tree_is_refused_with_the_place_and_the_remedy() {
             .starts_with("classes.a.queue.max_p:")
     );
     let inner = json!({"a": {"rate": "1Mbps", "parent": "l"}, "l": {"rate": "1Mbps", "priority": 2}});
-    assert!(of(inner).starts_with("classes.l.priority: belongs to a leaf"));
+    assert!(of(inner).starts_with("classes.l.priority: is allowed only in leaves"));
     let fair = json!({"kind": "drr", "child": {"kind": "htb"}});
-    assert!(error(fair).starts_with("child.kind: must send whenever it is asked"));
+    assert!(error(fair).starts_with("child.kind: must be work-conserving"));
 }
 
 #[test]
-fn all_that_is_wrong_in_a_tree_is_told_at_once() {
+fn all_errors_of_a_tree_are_reported_at_once() {
     let places = |table: Value| {
         let errors = Config::read(table).unwrap().build(LINE).err().unwrap();
         errors.into_iter().map(|error| error.place).collect::<Vec<_>>()
@@ -259,7 +262,7 @@ fn all_that_is_wrong_in_a_tree_is_told_at_once() {
 }
 
 #[test]
-fn what_the_kernel_warns_about_is_warned_about() {
+fn the_warnings_of_the_kernel_are_reported() {
     let warnings = |classes: Value| {
         let config = Config::read(json!({"kind": "htb", "default": "a", "classes": classes})).unwrap();
         config.build(LINE).unwrap();
@@ -277,18 +280,19 @@ fn what_the_kernel_warns_about_is_warned_about() {
         warnings(changed).join("; ")
     };
     assert!(
-        with("a", "quantum", Value::Null).starts_with("classes.a.quantum: rate over r2q is 875B, so 1kB")
+        with("a", "quantum", Value::Null)
+            .starts_with("classes.a.quantum: rate divided by r2q is 875B, so that 1kB")
     );
     assert!(with("a", "quantum", json!("500B")).starts_with("classes.a.quantum: 500B is less than a packet"));
-    assert!(with("a", "ceil", json!("1Mbps")).starts_with("classes.a.ceil: is above that of its parent"));
+    assert!(with("a", "ceil", json!("1Mbps")).starts_with("classes.a.ceil: exceeds the ceil of its parent"));
     assert!(
         with("b", "rate", json!("100kbps"))
-            .contains("classes.link.ceil: the classes below have rates of 170kbps")
+            .contains("classes.link.ceil: the rates of the child classes add up to 170kbps")
     );
-    assert!(warnings(json!({"a": {"rate": "2Gbps"}})).join("").contains("above that of the line, 1Gbps"));
+    assert!(warnings(json!({"a": {"rate": "2Gbps"}})).join("").contains("exceeds the link rate of 1Gbps"));
 }
 
-/// A packet of a flow, some time after the one before.
+/// A packet of a flow, some time after the previous packet.
 fn arrivals() -> impl Strategy<Value = Vec<(u32, u16, u64)>> {
     let one =
         (0_u32..3, 40_u16..=1500, prop_oneof![4 => Just(0_u64), 2 => 0_u64..8_000, 1 => 0_u64..400_000]);
@@ -314,10 +318,10 @@ fn three(hysteresis: bool) -> Value {
 
 fn drive(arrivals: &[(u32, u16, u64)], hysteresis: bool) -> (Sent, Vec<(Instant, u32, u64)>) {
     let mut port = port(&["a", "b", "c"], three(hysteresis));
-    let (mut sent, mut came, mut now) = (Vec::new(), Vec::new(), Instant::START);
+    let (mut sent, mut arrivals_seen, mut now) = (Vec::new(), Vec::new(), Instant::START);
     for (id, &(flow, bytes, gap_us)) in arrivals.iter().enumerate() {
         now += Span::from_nanos(gap_us * 1000);
-        came.push((now, flow, u64::from(bytes)));
+        arrivals_seen.push((now, flow, u64::from(bytes)));
         port.accept(packet(id as u32, flow, bytes), now, &mut Ignore, |left| {
             sent.push((left.start, left.packet.flow, u64::from(left.packet.bytes)));
         });
@@ -325,10 +329,10 @@ fn drive(arrivals: &[(u32, u16, u64)], hysteresis: bool) -> (Sent, Vec<(Instant,
     port.serve(now + Span::from_millis(600_000), &mut Ignore, |left| {
         sent.push((left.start, left.packet.flow, u64::from(left.packet.bytes)));
     });
-    (sent, came)
+    (sent, arrivals_seen)
 }
 
-/// Largest excess, in bytes, of what was sent over `bps` in any interval between two departures.
+/// The largest excess, in bytes, of the sent bytes over `bps` in any interval between two departures.
 fn excess(sent: &[(Instant, u64)], bps: u64) -> f64 {
     let (mut most, mut least_before, mut sum) = (0.0_f64, f64::INFINITY, 0.0);
     for &(at, bytes) in sent {
@@ -347,7 +351,7 @@ fn no_class_exceeds_its_ceil_by_more_than_a_burst_and_a_packet() {
         let rng = TestRng::deterministic_rng(RngAlgorithm::ChaCha);
         let outcome = TestRunner::new_with_rng(settings, rng).run(&arrivals(), |arrivals| {
             let (sent, _) = drive(&arrivals, hysteresis);
-            // With hysteresis a class sends on until it is a burst in debt.
+            // With hysteresis, a class continues to send until its debt is a burst.
             let allowed = 1600.0 + 1500.0 + if hysteresis { 1600.0 } else { 0.0 };
             for flow in 0..3 {
                 let own: Vec<_> =
@@ -355,7 +359,7 @@ fn no_class_exceeds_its_ceil_by_more_than_a_burst_and_a_packet() {
                 let over = excess(&own, RATES[flow as usize].1);
                 prop_assert!(over <= allowed + 1.0, "class {flow} is {over} B over its ceil");
             }
-            // The rates of the leaves add up to less than the ceil of the link, so it holds for the link: each
+            // The rates of the leaves add up to less than the ceil of the link, so the bound applies to the link. Each
             // leaf may overdraw it once more with its own tokens.
             let all: Vec<_> = sent.iter().map(|&(at, _, bytes)| (at, bytes)).collect();
             let over = excess(&all, CEIL);
@@ -367,18 +371,20 @@ fn no_class_exceeds_its_ceil_by_more_than_a_burst_and_a_packet() {
 }
 
 #[test]
-fn a_class_with_packets_waiting_gets_its_rate() {
+fn a_backlogged_class_gets_its_rate() {
     let settings = Settings { cases: 60, failure_persistence: None, ..Settings::default() };
     let rng = TestRng::deterministic_rng(RngAlgorithm::ChaCha);
     let outcome = TestRunner::new_with_rng(settings, rng).run(&arrivals(), |arrivals| {
-        let (sent, came) = drive(&arrivals, false);
+        let (sent, arrivals_seen) = drive(&arrivals, false);
         for flow in 0..3_u32 {
-            // Served no later than by a line of the class's rate that begins a packet late.
+            // Service is not later than on a link of the class's rate that starts one packet late.
             let rate = RATES[flow as usize].0 as f64 / 8.0;
             let mut free_at = 0.0_f64;
             let left = sent.iter().filter(|(_, of, _)| *of == flow);
-            for ((came, _, bytes), (at, ..)) in came.iter().filter(|(_, of, _)| *of == flow).zip(left) {
-                let start = free_at.max(came.seconds());
+            for ((arrivals_seen, _, bytes), (at, ..)) in
+                arrivals_seen.iter().filter(|(_, of, _)| *of == flow).zip(left)
+            {
+                let start = free_at.max(arrivals_seen.seconds());
                 free_at = start + *bytes as f64 / rate;
                 let late = at.seconds() - start;
                 prop_assert!(late <= 1500.0 / rate + 1e-4, "class {flow}: {late} s late");
@@ -390,7 +396,7 @@ fn a_class_with_packets_waiting_gets_its_rate() {
 }
 
 #[test]
-fn a_port_that_holds_packets_back_says_how_long_and_needs_few_calls() {
+fn a_port_with_a_shaper_reports_the_next_departure_and_needs_few_calls() {
     let mut port = port(&["a", "b", "c"], three(false));
     let mut ends = Vec::new();
     for id in 0..20 {

@@ -1,4 +1,4 @@
-//! Every discipline, as it comes and in its corners, keeps the invariants, whatever arrives.
+//! Every discipline, with its defaults and its hardest parameters, satisfies the invariants for random arrivals.
 
 use aqm_link::{Departure, Port, Ties};
 use aqm_net::{Ecn, Instant, Packet, Rate, Span, Streams};
@@ -7,7 +7,7 @@ use aqm_queue::{Config, Label, Protocol, invariants};
 use proptest::prelude::*;
 use proptest::test_runner::{Config as Settings, RngAlgorithm, TestRng, TestRunner};
 
-/// Some packets alike, and a pause.
+/// Some equal packets, and a pause.
 #[derive(Clone, Debug)]
 struct Burst {
     packets: u32,
@@ -18,7 +18,7 @@ struct Burst {
 
 fn bursts() -> impl Strategy<Value = Vec<Burst>> {
     let ecn = prop_oneof![Just(Ecn::NotEct), Just(Ecn::Ect0), Just(Ecn::Ect1), Just(Ecn::Ce)];
-    // Classes beyond those of any member, too.
+    // Including classes unknown to all disciplines.
     let packet =
         (0_u32..4, 1_u16..1500, 0_u16..40, ecn, 0_u8..12).prop_map(|(flow, bytes, cwnd, ecn, class)| {
             Packet { flow, bytes, cwnd, ecn, class, label: flow as u16, ..Packet::default() }
@@ -29,7 +29,7 @@ fn bursts() -> impl Strategy<Value = Vec<Burst>> {
     prop::collection::vec(burst, 1..24)
 }
 
-/// What became of the packets, in the order in which it did.
+/// The fates of the packets, in order.
 #[derive(Debug, Default, PartialEq)]
 struct Outcome {
     fates: Fates,
@@ -53,7 +53,7 @@ fn drive(member: &Config, bursts: &[Burst], seed: u64) -> Outcome {
             assert_eq!(
                 counters.arrivals,
                 counters.drops + counters.departures + port.discipline().backlog().packets,
-                "every packet is waiting, sent or dropped"
+                "every packet is queued, sent or dropped"
             );
             id += 1;
             now += Span::from_nanos(burst.gap_us * 1000);
@@ -61,12 +61,12 @@ fn drive(member: &Config, bursts: &[Burst], seed: u64) -> Outcome {
         now += Span::from_nanos(burst.pause_us * 1000);
     }
     port.serve(now + Span::from_millis(3_600_000), &mut fates, |departure| sent.push(departure));
-    assert_eq!(port.discipline().backlog().packets, 0, "in the end everything is sent");
+    assert_eq!(port.discipline().backlog().packets, 0, "at the end, all packets have been sent");
     Outcome { fates, sent }
 }
 
 #[test]
-fn every_member_keeps_the_invariants_and_the_same_seed_brings_the_same_fate() {
+fn every_discipline_satisfies_the_invariants_and_the_same_seed_yields_the_same_fates() {
     for member in Config::corners() {
         let settings = Settings { cases: 24, failure_persistence: None, ..Settings::default() };
         let rng = TestRng::deterministic_rng(RngAlgorithm::ChaCha);
@@ -77,7 +77,8 @@ fn every_member_keeps_the_invariants_and_the_same_seed_brings_the_same_fate() {
                 Ok(())
             });
         assert!(outcome.is_ok(), "{member:?}: {}", outcome.unwrap_err());
-        // Invariants mean nothing if nothing happens. Whoever marks may drop only what cannot be marked.
+        // The invariants are meaningful only if there are drops. A discipline that marks drops only packets that are
+        // not ECN-capable.
         let drops = [Ecn::Ect0, Ecn::NotEct].map(|ecn| {
             let like = Packet { bytes: 1000, ecn, cwnd: 9, ..Packet::default() };
             let flood = [Burst { packets: 1500, like, gap_us: 400, pause_us: 0 }];
@@ -88,11 +89,11 @@ fn every_member_keeps_the_invariants_and_the_same_seed_brings_the_same_fate() {
 }
 
 #[test]
-fn a_member_that_may_mark_marks_packets_that_can_be_marked() {
-    // The first class: the last one's average may move with the others only.
+fn a_discipline_that_may_mark_marks_ecn_capable_packets() {
+    // The first class: the last class's average may depend on the others.
     let like = Packet { bytes: 1000, class: 1, ..Packet::default() };
     for member in Config::corners() {
-        // There are members that mark one of them only.
+        // Some disciplines mark only one of the code points.
         let marks = [Ecn::Ect0, Ecn::Ect1].map(|ecn| {
             let flood = [Burst { packets: 3000, like: Packet { ecn, ..like }, gap_us: 700, pause_us: 0 }];
             drive(&member, &flood, 1).fates.counts.marks

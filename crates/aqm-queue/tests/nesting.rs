@@ -1,4 +1,4 @@
-//! Every queue stands wherever a queue may: in a class of HTB, as that of each flow, behind each wrapper.
+//! Every queue works in every position of another one: in a class of HTB, as the queue of each flow, in each wrapper.
 
 use aqm_link::{Port, Ties};
 use aqm_net::{Ecn, Instant, Packet, Rate, Span, Streams};
@@ -9,22 +9,22 @@ use serde_json::{Value, json};
 
 const LINE: Rate = Rate::from_bps(10_000_000);
 
-/// Where a queue may stand.
+/// The position of a queue inside another one.
 #[derive(Clone, Copy, Debug, PartialEq)]
-enum Place {
+enum Position {
     /// In the only class of HTB.
     Leaf,
-    /// In each flow's own queue, at this parameter of this scheduler.
+    /// As each flow's queue, at this parameter of this scheduler.
     Flow(&'static str, &'static str),
-    /// Behind this wrapper, at this parameter.
+    /// In this wrapper, at this parameter.
     Wrapper(&'static str, &'static str),
 }
 
-impl Place {
-    /// Every place that there is: whatever has a parameter for a queue.
+impl Position {
+    /// All positions: all disciplines with a parameter for a queue.
     fn all() -> Vec<Self> {
         let of = |kind: &'static str, parameter: &'static str| {
-            if Config::every().iter().any(|one| one.kind() == kind && one.has_flow_queues()) {
+            if Config::every().iter().any(|config| config.kind() == kind && config.has_flow_queues()) {
                 Self::Flow(kind, parameter)
             } else {
                 Self::Wrapper(kind, parameter)
@@ -37,12 +37,12 @@ impl Place {
         [Self::Leaf].into_iter().chain(open).collect()
     }
 
-    /// The table of whoever has the place, with this queue in it.
+    /// The table of the outer discipline with this queue in it.
     fn with(self, queue: Value) -> Value {
         match self {
             Self::Leaf => json!({"kind": "htb", "classes": {"all": {"rate": "8Mbps", "queue": queue}}}),
             Self::Flow(kind, parameter) => json!({"kind": kind, parameter: queue}),
-            // Their own decisions are not looked at.
+            // The outer discipline's own decisions are not tested.
             Self::Wrapper("ce-threshold", parameter) => {
                 json!({"kind": "ce-threshold", "threshold": "9999p", parameter: queue})
             }
@@ -53,7 +53,7 @@ impl Place {
         }
     }
 
-    /// Where the parameters of the queue stand.
+    /// The path of the queue's parameters.
     fn path(self) -> String {
         match self {
             Self::Leaf => "classes.all.queue".to_owned(),
@@ -61,8 +61,8 @@ impl Place {
         }
     }
 
-    /// Whether it must send whenever it is asked.
-    fn needs_a_packet(self) -> bool {
+    /// Whether the queue must be work-conserving.
+    fn needs_work_conserving(self) -> bool {
         !matches!(self, Self::Wrapper(..))
     }
 }
@@ -80,7 +80,7 @@ fn port(config: &Config) -> Port {
     Port::new(queue, LINE, Streams::new(1).named("queue", 0), Ties::DepartureFirst)
 }
 
-/// Lets packets of four flows and two labels arrive at twice the rate of the line; returns when the last one did.
+/// Offers packets of four flows and two labels at twice the link rate. Returns the time of the last arrival.
 fn flood(port: &mut Port, packets: u32, fates: &mut Fates) -> Instant {
     let mut now = Instant::START;
     for id in 0..packets {
@@ -93,16 +93,19 @@ fn flood(port: &mut Port, packets: u32, fates: &mut Fates) -> Instant {
 }
 
 #[test]
-fn every_queue_may_stand_in_every_place_unless_it_holds_back_where_that_cannot_be() {
-    let places = Place::all();
-    assert!(places.len() >= 10 && places.contains(&Place::Wrapper("policer", "queue")), "{places:?}");
-    assert!(places.contains(&Place::Flow("drr", "child")));
+fn every_queue_works_in_every_position_except_shapers_where_not_allowed() {
+    let positions = Position::all();
+    assert!(
+        positions.len() >= 10 && positions.contains(&Position::Wrapper("policer", "queue")),
+        "{positions:?}"
+    );
+    assert!(positions.contains(&Position::Flow("drr", "child")));
     for config in Config::every() {
-        for place in &places {
-            let outer = read(place.with(config.to_value()));
-            if config.holds_back() && place.needs_a_packet() {
+        for position in &positions {
+            let outer = read(position.with(config.to_value()));
+            if config.holds_back() && position.needs_work_conserving() {
                 let errors = outer.build(LINE).err().unwrap();
-                assert_eq!(errors.first().place, format!("{}.kind", place.path()));
+                assert_eq!(errors.first().place, format!("{}.kind", position.path()));
                 continue;
             }
             let mut port = port(&outer);
@@ -117,47 +120,48 @@ fn every_queue_may_stand_in_every_place_unless_it_holds_back_where_that_cannot_b
 }
 
 #[test]
-fn what_a_queue_wants_of_packets_is_wanted_wherever_it_stands() {
-    let wants = |config: &Config| [config.wants_classes(), config.wants_windows(), config.wants_hosts()];
+fn the_needs_of_a_queue_are_those_of_the_outer_discipline_in_every_position() {
+    let needs = |config: &Config| [config.needs_classes(), config.needs_windows(), config.needs_hosts()];
     for config in Config::every().into_iter().filter(|config| !config.holds_back()) {
-        for place in Place::all() {
-            let outer = wants(&read(place.with(config.to_value())));
-            let without = wants(&read(place.with(json!({"kind": "drop-tail"}))));
-            let expected = [0, 1, 2].map(|one| wants(&config)[one] || without[one]);
-            assert_eq!(outer, expected, "{} in {place:?}", config.kind());
+        for position in Position::all() {
+            let outer = needs(&read(position.with(config.to_value())));
+            let without = needs(&read(position.with(json!({"kind": "drop-tail"}))));
+            let expected = [0, 1, 2].map(|kind| needs(&config)[kind] || without[kind]);
+            assert_eq!(outer, expected, "{} in {position:?}", config.kind());
         }
     }
 }
 
 #[test]
-fn what_is_wrong_in_a_queue_is_told_with_its_place() {
-    for place in Place::all() {
-        let errors = read(place.with(json!({"kind": "drop-tail", "limit": "0p"}))).build(LINE).err().unwrap();
-        assert_eq!(errors.first().place, format!("{}.limit", place.path()));
+fn errors_of_an_inner_queue_are_reported_with_its_path() {
+    for position in Position::all() {
+        let errors =
+            read(position.with(json!({"kind": "drop-tail", "limit": "0p"}))).build(LINE).err().unwrap();
+        assert_eq!(errors.first().place, format!("{}.limit", position.path()));
     }
 }
 
 #[test]
-fn headers_are_known_wherever_a_queue_stands() {
-    // Expedited forwarding is marked at once, others not.
+fn headers_are_known_in_every_position() {
+    // Packets with expedited forwarding are marked at once, and others are not.
     let queue = json!({
         "kind": "codel", "ce_threshold": "0s", "ce_threshold_selector": 46 << 2, "ce_threshold_mask": 0xfc,
     });
-    for place in Place::all() {
+    for position in Position::all() {
         let mut fates = Fates::default();
-        let mut port = port(&read(place.with(queue.clone())));
+        let mut port = port(&read(position.with(queue.clone())));
         flood(&mut port, 60, &mut fates);
         let marked: Vec<u16> = fates.marked_packets().map(|packet| packet.label).collect();
-        assert!(marked.len() > 5 && marked.iter().all(|label| *label == 0), "{place:?}: {marked:?}");
-        assert!(fates.told.iter().all(|fate| fate.why == Reason::CeThreshold), "{place:?}");
+        assert!(marked.len() > 5 && marked.iter().all(|label| *label == 0), "{position:?}: {marked:?}");
+        assert!(fates.told.iter().all(|fate| fate.why == Reason::CeThreshold), "{position:?}");
     }
 }
 
 #[test]
-fn tc_shows_what_stands_in_a_class_or_behind_a_stage_below_it() {
+fn tc_shows_inner_queues_of_classes_and_wrappers_as_children() {
     for config in Config::every() {
-        for place in Place::all() {
-            let outer = read(place.with(config.to_value()));
+        for position in Position::all() {
+            let outer = read(position.with(config.to_value()));
             if outer.build(LINE).is_err() {
                 continue;
             }
@@ -172,12 +176,12 @@ fn tc_shows_what_stands_in_a_class_or_behind_a_stage_below_it() {
                 counters: &counters,
             };
             let shown = root.shown(now);
-            let name = format!("{} in {place:?}: {shown:?}", config.kind());
-            if matches!(place, Place::Flow(..)) {
+            let name = format!("{} in {position:?}: {shown:?}", config.kind());
+            if matches!(position, Position::Flow(..)) {
                 assert_eq!(shown.len(), 1, "{name}");
                 continue;
             }
-            let rate = if place == Place::Leaf { Rate::from_bps(8_000_000) } else { LINE };
+            let rate = if position == Position::Leaf { Rate::from_bps(8_000_000) } else { LINE };
             let kind =
                 config.tc_options(rate).map_or(json!(config.kind()), |options| options["kind"].clone());
             let part = |name: &str| shown[1][name].clone();
@@ -211,7 +215,7 @@ fn a_chain_of_queues_has_handles_and_parents_in_turn() {
     let root =
         Root { device: "line", config: &config, rate: LINE, queue: queue.as_ref(), counters: &counters };
     let shown = root.shown(Instant::START);
-    let part = |name: &str| shown.iter().map(|one| one[name].clone()).collect::<Vec<_>>();
+    let part = |name: &str| shown.iter().map(|object| object[name].clone()).collect::<Vec<_>>();
     let kinds = ["htb", "ce-threshold", "policer", "ack-filter", "codel", "red"];
     assert_eq!(part("kind"), kinds.map(|kind| json!(kind)));
     assert_eq!(part("handle"), ["1:", "2:", "3:", "4:", "5:", "6:"].map(|handle| json!(handle)));

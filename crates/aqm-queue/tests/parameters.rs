@@ -1,8 +1,10 @@
-//! Every parameter of every queue does something, in each setting that accepts another value of it: packets meet other
-//! fates, or gauges or statistics show something else. Where it can do nothing, other values are refused.
+//! Every parameter of every queue has an effect, in each setting that accepts another value of it: packets have other
+//! fates, or gauges or statistics have other values. Where a parameter cannot have an effect, other values are
+//! rejected.
 //!
-//! Values to try are those of the queue's corners and what can be made of one value: its half, the other words of a
-//! choice. `bases` has settings in which some parameters matter, `IDLE` the parameters that matter elsewhere.
+//! The values tried are those of the queue's test cases and those derived from one value, such as its half or the other
+//! keywords of a choice. `bases` contains settings in which some parameters matter, and `IDLE` lists the parameters
+//! that matter elsewhere.
 
 use std::collections::BTreeMap;
 
@@ -14,40 +16,40 @@ use serde_json::{Value, json};
 
 const LINE: Rate = Rate::from_bps(10_000_000);
 
-/// A parameter that is accepted and changes nothing here.
+/// A parameter that is accepted but has no effect in some settings.
 struct Exception {
     names: &'static [&'static str],
-    /// In which settings.
+    /// The settings without effect.
     holds: fn(&Value) -> bool,
     reason: &'static str,
 }
 
-/// Those that have nothing to act on in any traffic, and those that these 5000 packets do not call upon.
+/// Parameters without effect in any traffic, and parameters that these 5000 packets do not exercise.
 const EXCEPTIONS: [Exception; 22] = [
     Exception {
         names: &["stab.overhead", "stab.mpu", "stab.linklayer"],
         holds: |table| table["queue"].is_null() || table["queue"]["kind"] == "red",
-        reason: "the queue inside counts packets",
+        reason: "the inner queue counts packets",
     },
     Exception {
         names: &["fq.pacing"],
         holds: |_| true,
-        reason: "without `maxrate` nothing is paced, and with it pacing must be on: `tc` shows it",
+        reason: "without `maxrate` nothing is paced, and with `maxrate` pacing must be on; `tc` shows the parameter",
     },
     Exception {
         names: &["sfq.redflowlimit"],
         holds: |table| !table["min"].is_null() && !table["max"].is_null(),
-        reason: "it gives each queue a RED, whose thresholds are given",
+        reason: "the parameter enables RED, whose thresholds are set explicitly",
     },
     Exception {
         names: &["red.ecn", "rio.ecn"],
         holds: |table| !table["mark_p"].is_null(),
-        reason: "`mark_p` says when a packet is marked; `ecn` only has to be on",
+        reason: "`mark_p` determines when a packet is marked, and `ecn` only has to be on",
     },
     Exception {
         names: &["pie.derandomise", "pie.cap_adjustment"],
         holds: |table| table["profile"] == "linux",
-        reason: "the one value that is accepted is that of Linux",
+        reason: "only Linux's value is accepted",
     },
     Exception {
         names: &[
@@ -64,38 +66,38 @@ const EXCEPTIONS: [Exception; 22] = [
             "rem.ecn",
             "rem.scale_by_size",
         ],
-        holds: as_it_comes,
-        reason: "as it comes averages and probabilities move too slowly, and queues are too long, for so few packets",
+        holds: has_defaults,
+        reason: "with the defaults, averages and probabilities change too slowly, and queues are too long, for so few packets",
     },
     Exception {
         names: &["blue.start", "cake.start", "cobalt.start", "fq-codel.start", "sfb.start"],
         holds: |_| true,
-        reason: "the first packets must meet the state that it sets: `start.rs` has such packets for each queue",
+        reason: "the first packets must find the state that `start` sets, as tested in `start.rs` for each queue",
     },
     Exception {
         names: &["blue.increment", "blue.decrement", "blue.idle_repeats", "blue.ecn"],
         holds: |table| table["freeze_time"] == "1s",
-        reason: "the line was idle in the second before each loss, and that idle moment was an update",
+        reason: "the line was idle in the second before each loss, and an update was made at that time",
     },
     Exception {
         names: &["avq.alpha", "avq.gamma", "avq.limit"],
         holds: |table| table["initial_capacity"] == 0.0,
-        reason: "the virtual capacity begins at 0 and stays there, so every packet is dropped",
+        reason: "the virtual capacity is always 0, so every packet is dropped",
     },
     Exception {
         names: &["fq-codel.drop_batch"],
         holds: |table| table["limit"] == "10240p",
-        reason: "so many packets never wait",
+        reason: "the limit is never reached",
     },
     Exception {
         names: &["sfb.penalty_rate", "sfb.penalty_burst", "sfb.db"],
         holds: |table| table["increment"].as_f64() < Some(0.1),
-        reason: "no flow gets to the probability 1",
+        reason: "no flow reaches the probability 1",
     },
     Exception {
         names: &["sfb.db"],
         holds: |table| table["rehash"] == "600s",
-        reason: "no flow is at the probability 1 in the last minute before the bins change",
+        reason: "no flow has the probability 1 in the last minute before the bins change",
     },
     Exception {
         names: &["adaptive-red.target_low", "adaptive-red.top", "adaptive-red.bounds"],
@@ -105,17 +107,17 @@ const EXCEPTIONS: [Exception; 22] = [
     Exception {
         names: &["rio.spare_short_queue"],
         holds: |table| table["coupling"] != "decoupled",
-        reason: "an average of several classes is seldom above `min_th` while one packet waits",
+        reason: "an average of several classes is seldom above `min_th` while one packet is queued",
     },
     Exception {
         names: &["blue.freeze"],
         holds: |table| table["freeze"] == "shared",
-        reason: "the line never idles so soon after a loss",
+        reason: "the link is never idle so soon after a loss",
     },
     Exception {
         names: &["avq.limit", "avq.gamma", "avq.alpha"],
         holds: |table| table["virtual_limit"] == "1B",
-        reason: "a virtual queue of one byte has room for nothing",
+        reason: "a virtual queue of one byte admits no packet",
     },
     Exception {
         names: &["cobalt.interval", "cobalt.ecn", "pie.ecn", "pie.bytemode", "pie.mtu"],
@@ -125,39 +127,39 @@ const EXCEPTIONS: [Exception; 22] = [
     Exception {
         names: &["pie.cap_adjustment"],
         holds: |table| table["profile"] == "rfc",
-        reason: "the probability never rises so fast from 10 % on",
+        reason: "above 10 %, the probability never rises so fast",
     },
     Exception {
         names: &["dualpi2.coupling", "dualpi2.drop_overload", "dualpi2.drop_early"],
         holds: |table| table["memory_limit"] == "3kB" || table["limit"] == "9p" || table["limit"] == "5001B",
-        reason: "the buffer is full before the probability is at its bound",
+        reason: "the buffer is full before the probability reaches its bound",
     },
     Exception {
         names: &["choke.limit"],
         holds: |table| table["max"] == "6p" && table["burst"] == 3,
-        reason: "the average follows so quickly that no more than `max` ever wait",
+        reason: "the average follows so quickly that at most `max` packets are queued",
     },
     Exception {
         names: &["drr.drop", "rr.drop", "stfq.drop", "scfq.drop", "wfq.drop", "pfq.drop"],
         holds: |table| table["child"]["limit"] == "9p",
-        reason: "the disciplines inside are full before the buffer is",
+        reason: "the inner disciplines are full before the buffer is",
     },
     Exception {
         names: &["fq.initial_quantum", "fq.refill_delay", "fq.buckets"],
         holds: |table| table["maxrate"] == "400kbps" || table["maxrate"] == "8kbps",
-        reason: "every packet rests longer than others wait for their turn",
+        reason: "the pause after every packet is longer than a round of the other flows",
     },
 ];
 
-/// What a rule of HTB's says of classes that lend, in settings where none does.
+/// The reason for rules on classes that lend, in settings without such classes.
 const OF_LENDERS: [&str; 3] = ["htb.classes.priority", "htb.classes.quantum", "htb.r2q"];
 
-/// Whether a setting has every parameter at its default.
-fn as_it_comes(table: &Value) -> bool {
-    Config::every().iter().any(|one| one.to_value() == *table)
+/// Whether all parameters have their defaults.
+fn has_defaults(table: &Value) -> bool {
+    Config::every().iter().any(|config| config.to_value() == *table)
 }
 
-/// Whether a class of HTB may have more than its rate.
+/// Whether a class of HTB may exceed its rate.
 fn lends(table: &Value) -> bool {
     let mut classes = table["classes"].as_object().into_iter().flatten();
     classes.any(|(_, class)| !class["ceil"].is_null() || !class["parent"].is_null())
@@ -169,7 +171,7 @@ impl Exception {
     }
 }
 
-/// Further settings from which parameters are changed.
+/// Further settings in which parameters are changed.
 fn bases() -> Vec<Value> {
     let htb = |default: &str| {
         let classes = json!({"slow": {"rate": "2Mbps"}, "fast": {"rate": "7Mbps"}});
@@ -179,7 +181,7 @@ fn bases() -> Vec<Value> {
     all.map(|table| Config::read(table).unwrap().to_value()).to_vec()
 }
 
-/// All that happened, in one number.
+/// A digest of all events.
 #[derive(Default)]
 struct Digest(u64);
 
@@ -190,8 +192,8 @@ impl Digest {
         }
     }
 
-    fn add_departure(&mut self, one: &Departure) {
-        self.add(&[one.packet.id.into(), one.packet.ecn as u64, one.start.nanos()]);
+    fn add_departure(&mut self, departure: &Departure) {
+        self.add(&[departure.packet.id.into(), departure.packet.ecn as u64, departure.start.nanos()]);
     }
 
     fn add_gauges(&mut self, queue: &dyn QueueDiscipline) {
@@ -211,7 +213,7 @@ impl Observer for Digest {
         self.add(&[packet.id.into(), 100 + u64::from(why.code()), now.nanos()]);
     }
 
-    /// Small packets of odd flows are bare acknowledgements; the number is the window.
+    /// Small packets of odd flows are bare acknowledgements. The number is the window.
     fn acknowledgement(&self, packet: &Packet) -> Option<Acknowledgement> {
         (packet.bytes < 100 && packet.flow % 2 == 1).then(|| Acknowledgement {
             bare: true,
@@ -221,8 +223,8 @@ impl Observer for Digest {
     }
 }
 
-/// What happens to packets of many kinds, in idle times and floods; `None` if there is no such queue. The phases of
-/// timers are drawn from `seed`.
+/// The digest for packets of many kinds, with idle times and floods; `None` if the table is not a valid queue. The
+/// phases of timers are drawn from `seed`.
 pub(crate) fn outcome(table: &Value, seed: u64) -> Option<u64> {
     let mut queue = Config::read(table.clone()).ok()?.build(LINE).ok()?;
     queue.on_start(&mut Streams::new(seed).named("queue-start", 0));
@@ -245,7 +247,7 @@ pub(crate) fn outcome(table: &Value, seed: u64) -> Option<u64> {
             flows = [1, 3, 8, 8, 400][rng.below(5) as usize];
             let pause = [0, 0, 1, 20, 1000, 700_000][rng.below(6) as usize];
             if id == 0 {
-                // A flood as the run begins: some parameters are about the start.
+                // A flood at the start of the run, because some parameters concern the start.
                 load = 6.0;
             } else {
                 now += Span::from_millis(pause);
@@ -265,12 +267,12 @@ pub(crate) fn outcome(table: &Value, seed: u64) -> Option<u64> {
             ..Packet::default()
         };
         now += Span::from_nanos((900.0 * 800.0 * 2.0 * rng.uniform() / load) as u64);
-        port.accept(packet, now, &mut digest, |one| sent.add_departure(&one));
+        port.accept(packet, now, &mut digest, |departure| sent.add_departure(&departure));
         if id % 10 == 0 {
             digest.add_gauges(port.discipline());
         }
     }
-    port.serve(now + Span::from_millis(60_000), &mut digest, |one| sent.add_departure(&one));
+    port.serve(now + Span::from_millis(60_000), &mut digest, |departure| sent.add_departure(&departure));
     digest.add_gauges(port.discipline());
     let statistics = port.discipline().tc_statistics(now + Span::from_millis(60_000)).to_string();
     statistics.bytes().for_each(|byte| digest.add(&[byte.into()]));
@@ -278,7 +280,7 @@ pub(crate) fn outcome(table: &Value, seed: u64) -> Option<u64> {
     Some(digest.0)
 }
 
-/// The places in a table where the parameter at `path` stands; of lists and of tables by name all.
+/// The paths in a table at which the parameter at `path` occurs, including all entries of lists and of tables by name.
 fn places(table: &Value, path: &[&Field]) -> Vec<String> {
     let mut places = vec![String::new()];
     for (depth, field) in path.iter().enumerate() {
@@ -287,8 +289,8 @@ fn places(table: &Value, path: &[&Field]) -> Vec<String> {
             let keys = |place: String| -> Vec<String> {
                 match table.pointer(&place) {
                     Some(Value::Array(list)) => (0..list.len()).map(|k| format!("{place}/{k}")).collect(),
-                    Some(Value::Object(one)) if field.schema.several == Some(Several::ByName) => {
-                        one.keys().map(|key| format!("{place}/{key}")).collect()
+                    Some(Value::Object(object)) if field.schema.several == Some(Several::ByName) => {
+                        object.keys().map(|key| format!("{place}/{key}")).collect()
                     }
                     _ => vec![place],
                 }
@@ -299,7 +301,7 @@ fn places(table: &Value, path: &[&Field]) -> Vec<String> {
     places
 }
 
-/// Other values than this one.
+/// Values other than this one.
 fn others(value: &Value, field: &Field) -> Vec<Value> {
     const FACTORS: [f64; 9] = [0.5, 2.0, 0.0, 0.9, 0.1, 0.01, 10.0, 100.0, 0.001];
     let schema = &field.schema;
@@ -326,7 +328,7 @@ fn others(value: &Value, field: &Field) -> Vec<Value> {
                 Ok(number) => {
                     let scaled = |factor: f64| {
                         let number = number * factor;
-                        // Packets and bytes are whole.
+                        // Numbers of packets and bytes are whole.
                         [json!(format!("{number}{unit}")), json!(format!("{number:.0}{unit}"))]
                     };
                     FACTORS.into_iter().flat_map(scaled).collect()
@@ -339,7 +341,7 @@ fn others(value: &Value, field: &Field) -> Vec<Value> {
     }
 }
 
-/// Values of this type, as there is none to begin with.
+/// Values of this type, if there is no initial value.
 fn some(schema: &Schema) -> Vec<Value> {
     match schema.r#type {
         "true or false" => vec![json!(true), json!(false)],
@@ -354,7 +356,7 @@ fn some(schema: &Schema) -> Vec<Value> {
     }
 }
 
-/// All parameters of a table, with those of tables inside.
+/// All parameters of a table, including those of nested tables.
 fn paths<'a>(fields: &'a [Field], above: &[&'a Field], found: &mut Vec<Vec<&'a Field>>) {
     for field in fields {
         let path: Vec<&Field> = above.iter().copied().chain([field]).collect();
@@ -366,7 +368,7 @@ fn paths<'a>(fields: &'a [Field], above: &[&'a Field], found: &mut Vec<Vec<&'a F
     }
 }
 
-/// What a parameter does at one place of a setting.
+/// The effect of a parameter at one path of a setting.
 #[derive(PartialEq)]
 enum Effect {
     Changes,
@@ -375,8 +377,8 @@ enum Effect {
     None,
 }
 
-/// What the parameter at `path` does at each of its places in the setting `base`; `known` are values to try beside
-/// those that are made of its own.
+/// The effects of the parameter at `path` at each of its occurrences in the setting `base`. `known` are values to try
+/// in addition to those derived from its own value.
 fn effects(
     base: &Value,
     path: &[&Field],
@@ -397,7 +399,7 @@ fn effects(
             table.pointer_mut(&place).into_iter().for_each(|value| *value = other.clone());
             match outcome(&table) {
                 None => {}
-                one if one == own => effect = Effect::None,
+                digest if digest == own => effect = Effect::None,
                 _ => return Effect::Changes,
             }
         }
@@ -406,7 +408,7 @@ fn effects(
     places(base, path).into_iter().map(effect_at).collect()
 }
 
-/// The parameters that change nothing in a setting, by name and setting.
+/// The parameters without effect in a setting, by name and setting.
 fn without_effect(
     entry: &Entry,
     bases: &[&Value],
@@ -428,15 +430,15 @@ fn without_effect(
         let is_silent = |found: &Vec<Effect>| found.contains(&Effect::None) && !changes(found);
         let silent = effects.iter().zip(bases).filter(|(found, _)| is_silent(found));
         without.extend(silent.map(|(_, base)| (name.clone(), (*base).clone())));
-        let is_known = EXCEPTIONS.iter().any(|one| one.names.contains(&name.as_str()));
+        let is_known = EXCEPTIONS.iter().any(|exception| exception.names.contains(&name.as_str()));
         assert!(effects.iter().any(changes) || is_known, "{name} does nothing anywhere");
     }
     without
 }
 
-/// ns-3!706: FQ-PIE did not heed its parameters.
+/// ns-3!706: FQ-PIE ignored its parameters.
 #[test]
-fn every_parameter_changes_something_wherever_another_value_is_accepted() {
+fn every_parameter_has_an_effect_where_another_value_is_accepted() {
     let settings: Vec<Value> = Config::corners().iter().map(Config::to_value).chain(bases()).collect();
     let mut outcomes: BTreeMap<String, Option<u64>> = BTreeMap::new();
     let mut outcome = |table: &Value| *outcomes.entry(table.to_string()).or_insert_with(|| outcome(table, 1));
@@ -448,7 +450,7 @@ fn every_parameter_changes_something_wherever_another_value_is_accepted() {
         without.filter(|(name, table)| !OF_LENDERS.contains(&name.as_str()) || lends(table)).collect();
     let unknown: Vec<_> = without
         .iter()
-        .filter(|(name, table)| !EXCEPTIONS.iter().any(|one| one.covers(name, table)))
+        .filter(|(name, table)| !EXCEPTIONS.iter().any(|exception| exception.covers(name, table)))
         .collect();
     assert!(unknown.is_empty(), "refuse the parameter in these settings, or say why not: {unknown:#?}");
     for Exception { names, holds, reason } in &EXCEPTIONS {

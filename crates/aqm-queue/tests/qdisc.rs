@@ -1,4 +1,4 @@
-//! What is shown of disciplines beside what `tc -s qdisc show` has printed of Linux's, in recorded runs.
+//! The reports of disciplines compared with the output of Linux's `tc -s qdisc show` in recorded runs.
 
 use aqm_link::{Port, Ties};
 use aqm_net::{Instant, Packet, Rate, Streams};
@@ -7,8 +7,7 @@ use aqm_queue::qdisc::Root;
 use aqm_queue::testing::Ignore;
 use serde_json::{Value, json};
 
-/// What is shown in the end of HTB at 10 Mb/s with this queue, through which 4000 packets of 1014 B went, one every
-/// 640 us.
+/// The report at the end of a run of HTB at 10 Mb/s with this queue and 4000 packets of 1014 B, one every 640 us.
 fn shown(queue: Value) -> Vec<Value> {
     let class = json!({"rate": "10Mbps", "burst": "1600B", "cburst": "1600B", "queue": queue});
     let config = Config::read(json!({"kind": "htb", "classes": {"all": class}})).unwrap();
@@ -25,13 +24,13 @@ fn shown(queue: Value) -> Vec<Value> {
     Root { device: "r1", config: &config, rate, queue, counters: &counters }.shown(now)
 }
 
-/// The numbers of these names.
+/// The values of these fields.
 fn numbers<const N: usize>(shown: &Value, names: [&str; N]) -> [u64; N] {
     names.map(|name| shown[name].as_u64().unwrap_or_else(|| panic!("{name} in {shown}")))
 }
 
 #[test]
-fn a_fifo_below_htb_counts_as_the_kernels() {
+fn a_fifo_below_htb_counts_like_the_kernel() {
     let [htb, pfifo]: [Value; 2] = shown(json!({"kind": "drop-tail", "limit": "225p"})).try_into().unwrap();
     // The kernel: `qdisc htb 1: root refcnt 2 r2q 10 default 0x1 direct_packets_stat 0 direct_qlen 1000  Sent 3429746
     // bytes 3387 pkt (dropped 620, overlimits 3380 requeues 0)`, of which 7 packets are the kernel's own.
@@ -43,14 +42,14 @@ fn a_fifo_below_htb_counts_as_the_kernels() {
 }
 
 #[test]
-fn red_below_htb_counts_as_the_kernels() {
+fn red_below_htb_counts_like_the_kernel() {
     let red = json!({
         "kind": "linux-red", "limit": "225kB", "min": "30kB", "max": "90kB", "avpkt": "1000B", "burst": 52,
         "probability": 0.1,
     });
     let [htb, red]: [Value; 2] = shown(red).try_into().unwrap();
     // The kernel: `Sent 3291932 bytes 3252 pkt (dropped 755, overlimits 755 requeues 0)`, `marked 0 early 755 pdrop 0
-    // other 0`; its random numbers are others.
+    // other 0`, with other random numbers.
     let [packets, drops, overlimits, early] = numbers(&red, ["packets", "drops", "overlimits", "early"]);
     assert_eq!(packets + drops, 4000);
     assert!((735..=775).contains(&drops), "{drops}");
@@ -76,7 +75,7 @@ mod shown {
     use aqm_queue::{Config, Label, Protocol};
     use serde_json::{Value, json};
 
-    /// What is shown of a line of 10 Mb/s to which 30 packets of two labels came at once, after two milliseconds.
+    /// The output for a 10 Mb/s link two milliseconds after 30 packets of two labels arrived at once.
     fn shown(table: Value) -> Vec<Value> {
         let rate = Rate::from_bps(10_000_000);
         let config = Config::read(table).unwrap();
@@ -109,31 +108,31 @@ mod shown {
     }
 
     #[test]
-    fn a_queue_that_the_kernel_has_not_keeps_its_name_and_has_no_options() {
+    fn a_queue_unknown_to_the_kernel_has_its_aqmlab_name_and_no_options() {
         let shown = shown(json!({"kind": "pi"}));
         let part = |name: &str| &shown[0][name];
         assert_eq!((part("kind"), part("options"), part("qlen")), (&json!("pi"), &json!({}), &json!(27)));
     }
 
     #[test]
-    fn what_is_inside_of_stages_is_shown_below_them() {
+    fn queues_inside_wrappers_are_shown_as_their_children() {
         let shown = shown(json!({"kind": "policer", "rate": "1Mbps", "burst": "25kB", "queue": {
             "kind": "ce-threshold", "threshold": "0s", "queue": {"kind": "drop-tail", "limit": "10p"},
         }}));
-        let part = |name: &str| shown.iter().map(|one| one[name].clone()).collect::<Vec<_>>();
+        let part = |name: &str| shown.iter().map(|object| object[name].clone()).collect::<Vec<_>>();
         assert_eq!(part("kind"), [json!("policer"), json!("ce-threshold"), json!("pfifo")]);
         assert_eq!(part("handle"), [json!("1:"), json!("2:"), json!("3:")]);
         assert_eq!(part("parent"), [json!(null), json!("1:1"), json!("2:1")]);
         assert_eq!(part("packets"), [json!(3), json!(3), json!(3)]);
         assert_eq!(part("bytes"), [json!(3000), json!(3000), json!(3000)]);
-        // 5 find no tokens, and 14 of the others no room.
+        // 5 packets find no tokens, and 14 of the others find no room in the queue.
         assert_eq!(part("drops"), [json!(19), json!(14), json!(14)]);
         assert_eq!(part("overlimits"), [json!(5), json!(0), json!(0)]);
         assert_eq!(part("ce_mark"), [json!(null), json!(0), json!(null)]);
     }
 
     #[test]
-    fn htb_has_numbers_for_its_classes_and_the_queues_of_its_leaves() {
+    fn htb_classes_and_the_queues_of_leaves_are_numbered() {
         let leaf = |name: &str, queue: Value| json!({"rate": "5Mbps", "match": {"traffic": [name]}, "queue": queue, "parent": "all"});
         let shown = shown(json!({"kind": "htb", "default": "bulk", "classes": {
             "all": {"rate": "10Mbps"},
@@ -141,7 +140,7 @@ mod shown {
             "web": leaf("web", json!({"kind": "drr"})),
             "xbox": {"rate": "1Mbps", "parent": "all"},
         }}));
-        let part = |name: &str| shown.iter().map(|one| one[name].clone()).collect::<Vec<_>>();
+        let part = |name: &str| shown.iter().map(|object| object[name].clone()).collect::<Vec<_>>();
         assert_eq!(part("kind"), [json!("htb"), json!("bfifo"), json!("drr")]);
         let options = json!({"r2q": 10, "default": "0x2", "direct_packets_stat": 0, "direct_qlen": 1000});
         assert_eq!(part("options"), [options, json!({"limit": 20000}), json!({})]);

@@ -1,11 +1,12 @@
-//! Every discipline, as it comes, in its corners and inside of others, takes random steps and keeps the invariants.
+//! Every discipline, with its defaults, with its hardest parameters and inside other disciplines, executes random steps
+//! and satisfies the invariants.
 //!
-//! Packets of one byte and of 65,535, of one flow and of thousands, with every code point of ECN and many labels, hosts
-//! and classes; acknowledgements; a line whose rate changes; bursts, floods, idle times and instants that meet. Ids are
-//! used again as soon as they are free.
+//! The steps include packets of one byte and of 65,535 bytes, of one flow and of thousands of flows, with all ECN code
+//! points and many labels, hosts and classes; acknowledgements; a link whose rate changes; bursts, floods, idle times
+//! and simultaneous events. Ids are reused as soon as they are free.
 //!
-//! `AQM_FUZZ_CASES` sets the number of steps, ten for each; then the seed is a fresh one, or that of `AQM_FUZZ_SEED`. A
-//! failure names its seed.
+//! `AQM_FUZZ_CASES` sets the number of steps (ten per case), and then the seed is random or that of `AQM_FUZZ_SEED`. A
+//! failure prints its seed.
 
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -16,14 +17,14 @@ use aqm_queue::{
 };
 use serde_json::{Value, json};
 
-/// Steps in a run of the tests.
+/// Number of steps in a test run.
 const STEPS: u64 = 3000;
 const SEED: u64 = 11;
-/// The line that disciplines are built for.
+/// The link for which disciplines are built.
 const LINE: Rate = Rate::from_bps(10_000_000);
 const LABELS: u16 = 40;
 
-/// What packets carry, by id, and what became of them.
+/// The acknowledgements of packets by id, and a digest of the fates.
 #[derive(Clone, Default)]
 struct Payloads {
     acknowledgements: Vec<Option<Acknowledgement>>,
@@ -31,7 +32,7 @@ struct Payloads {
     drops: u64,
     marks: u64,
     sent: u64,
-    /// All that was told, in one number.
+    /// A digest of all fates.
     digest: u64,
 }
 
@@ -46,15 +47,15 @@ impl Payloads {
         id
     }
 
-    fn tell(&mut self, packet: &Packet, what: u64, now: Instant) {
-        let told = [u64::from(packet.id), u64::from(packet.flow), what, now.nanos()];
-        for word in told {
+    fn record(&mut self, packet: &Packet, what: u64, now: Instant) {
+        let event = [u64::from(packet.id), u64::from(packet.flow), what, now.nanos()];
+        for word in event {
             self.digest = (self.digest ^ word).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(23);
         }
     }
 
     fn leave(&mut self, packet: &Packet, now: Instant) {
-        self.tell(packet, 1000, now);
+        self.record(packet, 1000, now);
         self.sent += 1;
         self.free.push(packet.id);
     }
@@ -62,13 +63,13 @@ impl Payloads {
 
 impl Observer for Payloads {
     fn dropped(&mut self, packet: &Packet, why: Reason, now: Instant) {
-        self.tell(packet, u64::from(why.code()), now);
+        self.record(packet, u64::from(why.code()), now);
         self.drops += 1;
         self.free.push(packet.id);
     }
 
     fn marked(&mut self, packet: &Packet, why: Reason, now: Instant) {
-        self.tell(packet, 100 + u64::from(why.code()), now);
+        self.record(packet, 100 + u64::from(why.code()), now);
         self.marks += 1;
     }
 
@@ -77,7 +78,7 @@ impl Observer for Payloads {
     }
 }
 
-/// A discipline, a line whose rate changes, and whoever sends.
+/// A discipline, a link whose rate changes, and a source of packets.
 #[derive(Clone)]
 struct Walk {
     queue: Box<dyn QueueDiscipline>,
@@ -86,7 +87,7 @@ struct Walk {
     payloads: Payloads,
     now: Instant,
     line: Rate,
-    /// When the line is free; nothing waits, or waits for longer, if `idle`.
+    /// The time at which the link becomes free. If `idle`, the queue is empty or delays its packets further.
     free_at: Instant,
     idle: bool,
     flows: u64,
@@ -129,7 +130,7 @@ impl Walk {
                 self.change();
             }
             self.advance();
-            // Some arrive at one instant.
+            // Some packets arrive at the same instant.
             let count = if self.rng.below(20) == 0 { self.rng.below(40) } else { 1 };
             for _ in 0..count {
                 self.arrive();
@@ -137,7 +138,7 @@ impl Walk {
         }
     }
 
-    /// Another rate, another load, other flows.
+    /// Changes the rate, the load and the flows.
     fn change(&mut self) {
         let decades = 4.7 * self.rng.uniform();
         self.line = Rate::from_bps((200_000.0 * libm::pow(10.0, decades)) as u64);
@@ -145,7 +146,7 @@ impl Walk {
         self.flows = [1, 4, 60, 5000][self.rng.below(4) as usize];
     }
 
-    /// Time passes, and the line sends.
+    /// Advances the time, and the link sends.
     fn advance(&mut self) {
         let full_packet = self.line.pace().time_for(1000).nanos() as f64;
         let gap = match self.rng.below(1000) {
@@ -159,7 +160,7 @@ impl Walk {
 
     fn arrive(&mut self) {
         let flow = self.rng.below(self.flows) as u32;
-        // The other direction of their connections is elsewhere.
+        // The other direction of the connections does not pass through this queue.
         let acknowledges = flow % 4 == 3;
         let bytes = match self.rng.below(40) {
             0 => 1,
@@ -171,7 +172,7 @@ impl Walk {
         };
         let carried = (bytes < 100).then(|| self.acknowledgement());
         let id = self.payloads.add(carried);
-        // What a queue may sort by is the same for all packets of a flow.
+        // Fields by which a queue may sort are equal for all packets of a flow.
         let packet = Packet {
             id,
             flow,
@@ -204,7 +205,7 @@ impl Walk {
         }
     }
 
-    /// Sends all that is due by `until`.
+    /// Sends all packets due by `until`.
     fn serve(&mut self, until: Instant) {
         while !self.idle && self.free_at <= until {
             self.now = self.free_at;
@@ -227,52 +228,53 @@ impl Walk {
         act(self.queue.as_mut(), &mut cx)
     }
 
-    /// Checks that nothing is left once nobody sends, and what is told beside.
+    /// Checks that the queue becomes empty without arrivals, and checks the statistics.
     fn finish(mut self) -> Payloads {
         self.serve(self.now + Span::from_millis(100_000_000));
-        assert_eq!(self.queue.backlog().packets, 0, "in the end everything is sent");
+        assert_eq!(self.queue.backlog().packets, 0, "at the end, all packets have been sent");
         assert_eq!(self.arrivals, self.payloads.sent + self.payloads.drops);
         assert_eq!(self.payloads.free.len(), self.payloads.acknowledgements.len(), "every id is free again");
         let statistics = self.queue.tc_statistics(self.now);
-        assert!(statistics.is_null() || is_told(&statistics), "{statistics}");
+        assert!(statistics.is_null() || is_finite(&statistics), "{statistics}");
         self.payloads
     }
 }
 
-/// Whether a statistic is something: JSON has nothing for a number that is not finite.
-fn is_told(value: &Value) -> bool {
+/// Whether a statistic is a finite number: JSON represents other numbers as null.
+fn is_finite(value: &Value) -> bool {
     match value {
         Value::Null => false,
-        Value::Array(list) => list.iter().all(is_told),
-        Value::Object(table) => table.values().all(is_told),
+        Value::Array(list) => list.iter().all(is_finite),
+        Value::Object(table) => table.values().all(is_finite),
         _ => true,
     }
 }
 
-/// Walks; at nine tenths of the way a clone goes on beside the original, and both have the same fate.
+/// Executes the steps. After nine tenths of them, a clone continues next to the original, and both must have the same
+/// fates.
 fn walk(config: &Config, steps: u64, seed: u64) -> Payloads {
-    let mut walk = Walk::new(invariants::watched(config, LINE).expect("it is right"), seed);
+    let mut walk = Walk::new(invariants::watched(config, LINE).expect("the configuration is valid"), seed);
     walk.steps(steps * 9 / 10);
     let mut clone = walk.clone();
     walk.steps(steps / 10);
     clone.steps(steps / 10);
     let (original, clone) = (walk.finish(), clone.finish());
-    assert_eq!(original.digest, clone.digest, "a clone is like what it was made of");
+    assert_eq!(original.digest, clone.digest, "a clone behaves like its original");
     original
 }
 
-/// How many steps, from which seed.
-#[expect(clippy::disallowed_methods, reason = "how many steps, from which seed, is said from outside")]
-fn asked() -> (u64, u64) {
+/// The number of steps and the seed.
+#[expect(clippy::disallowed_methods, reason = "the environment sets the number of steps and the seed")]
+fn steps_and_seed() -> (u64, u64) {
     let number = |name: &str| std::env::var(name).ok().map(|text| text.parse::<u64>().expect("a number"));
-    let wanted = number("AQM_FUZZ_CASES");
+    let cases = number("AQM_FUZZ_CASES");
     let fresh = || RandomState::new().build_hasher().finish();
-    let seed = number("AQM_FUZZ_SEED").unwrap_or_else(|| if wanted.is_some() { fresh() } else { SEED });
-    (wanted.map_or(STEPS, |cases| 10 * cases), seed)
+    let seed = number("AQM_FUZZ_SEED").unwrap_or_else(|| if cases.is_some() { fresh() } else { SEED });
+    (cases.map_or(STEPS, |cases| 10 * cases), seed)
 }
 
 fn walk_all(configs: &[Config]) {
-    let (steps, seed) = asked();
+    let (steps, seed) = steps_and_seed();
     let [mut drops, mut marks] = [0, 0];
     for config in configs {
         let fates = catch_unwind(AssertUnwindSafe(|| walk(config, steps, seed))).unwrap_or_else(|why| {
@@ -283,24 +285,25 @@ fn walk_all(configs: &[Config]) {
         marks += u64::from(fates.marks > 0);
     }
     println!("{} walks of {steps} steps, seed {seed}: {drops} with drops, {marks} with marks", configs.len());
-    assert!(drops as usize > configs.len() * 9 / 10, "invariants mean nothing if nothing happens");
+    assert!(drops as usize > configs.len() * 9 / 10, "the invariants are meaningful only if there are drops");
 }
 
-/// A discipline inside each of those that take any, in turn: as the queue of a wrapper, of each flow, of a class.
-fn inside_of_others() -> Vec<Config> {
-    let mut places = vec![("htb", None)];
+/// One discipline inside each discipline that accepts any, in turn: as the queue of a wrapper, of each flow, of a
+/// class.
+fn inside_others() -> Vec<Config> {
+    let mut parents = vec![("htb", None)];
     for entry in Config::catalog() {
         let inner = entry.parameters.iter().find(|field| field.schema.family == Some("queues"));
-        places.extend(inner.map(|field| (entry.name, Some(field.name))));
+        parents.extend(inner.map(|field| (entry.name, Some(field.name))));
     }
     let inside = |(number, member): (usize, &Config)| {
         let inner = member.to_value();
-        // Not all may stand everywhere.
-        (0..places.len()).find_map(|next| {
-            let (kind, place) = places[(number + next) % places.len()];
+        // Some disciplines are not allowed in every parameter.
+        (0..parents.len()).find_map(|next| {
+            let (kind, parameter) = parents[(number + next) % parents.len()];
             let mut table = json!({"kind": kind});
-            match place {
-                Some(place) => table[place] = inner.clone(),
+            match parameter {
+                Some(parameter) => table[parameter] = inner.clone(),
                 None => table["classes"] = json!({"all": {"rate": "6Mbps", "queue": inner}}),
             }
             Config::read(table).ok().filter(|config| config.build(LINE).is_ok())
@@ -310,13 +313,13 @@ fn inside_of_others() -> Vec<Config> {
 }
 
 #[test]
-fn every_member_keeps_the_invariants_on_a_random_walk() {
+fn every_discipline_satisfies_the_invariants_on_a_random_walk() {
     walk_all(&Config::corners());
 }
 
 #[test]
-fn every_member_keeps_the_invariants_inside_another() {
-    let all = inside_of_others();
-    assert_eq!(all.len(), Config::corners().len(), "each finds a place");
+fn every_discipline_satisfies_the_invariants_inside_another() {
+    let all = inside_others();
+    assert_eq!(all.len(), Config::corners().len(), "each discipline is inside another one");
     walk_all(&all);
 }

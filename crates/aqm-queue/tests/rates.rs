@@ -1,5 +1,5 @@
-//! From the slowest rates that may be asked for to 400 Gb/s nothing overflows, nothing is divided by nought, and no
-//! clock goes back: ns-3#258, whose token bucket did both.
+//! From the slowest allowed rates to 400 Gb/s, there is no overflow, no division by zero, and no clock that goes
+//! backwards: ns-3#258, whose token bucket had the last two problems.
 
 use aqm_net::{Ecn, Instant, Packet, Quantity, Rate, Span, Streams};
 use aqm_queue::testing::Ignore;
@@ -25,7 +25,7 @@ fn rate(bps: u64) -> String {
 }
 
 #[test]
-fn a_bit_a_second_is_refused_with_what_is_allowed() {
+fn a_bit_per_second_is_rejected_with_the_allowed_range() {
     for field in [json!({"kind": "cake", "bandwidth": "1bps"}), json!({"kind": "policer", "rate": "1bps"})] {
         let error = Config::read(field).unwrap_err().to_string();
         assert!(error.contains("must be between 16bps and 10Tbps"), "{error}");
@@ -33,7 +33,7 @@ fn a_bit_a_second_is_refused_with_what_is_allowed() {
     assert_eq!(Rate::parse("16bps"), Ok(Rate::LEAST));
 }
 
-/// When so many packets of a size leave a queue that always has more, on a line that takes no time.
+/// The departure times of `count` packets of a size from a queue that is always backlogged, on an infinitely fast link.
 fn departures(table: Value, bytes: u16, count: usize) -> Vec<Instant> {
     let config = Config::read(table).unwrap();
     let mut queue = invariants::watched(&config, Rate::from_bps(400_000_000_000)).unwrap();
@@ -58,16 +58,16 @@ fn departures(table: Value, bytes: u16, count: usize) -> Vec<Instant> {
     sent
 }
 
-/// A shaper at so many bits per second; the rate that it then has, and the longest time that it holds a packet back.
+/// A shaper at this bit rate. Returns the effective rate, and the longest time that the shaper delays a packet.
 type Shaper = fn(u64) -> Option<(Value, f64, f64)>;
 
 const SHAPERS: [Shaper; 3] = [
-    // A bucket remembers a debt of a minute at most, as the kernel's.
+    // A bucket remembers a debt of at most a minute, as in the kernel.
     |bps| {
         let class = json!({"rate": rate(bps), "burst": "1600B", "cburst": "1600B", "quantum": "1500B"});
         Some((json!({"kind": "htb", "classes": {"all": class}}), bps as f64, 60.0))
     },
-    // The kernel's slowest is 64 bytes per second.
+    // The kernel's slowest rate is 64 bytes per second.
     |bps| {
         let rtt = "4294s";
         Some((
@@ -76,7 +76,7 @@ const SHAPERS: [Shaper; 3] = [
             f64::INFINITY,
         ))
     },
-    // Longer than a second no packet of `fq` rests; its rates have 32 bits.
+    // No packet of `fq` pauses for longer than a second, and its rates have 32 bits.
     |bps| {
         let is_rate = bps / 8 < u64::from(u32::MAX);
         let mut table =
@@ -89,7 +89,7 @@ const SHAPERS: [Shaper; 3] = [
 ];
 
 #[test]
-fn a_shaper_has_the_rate_that_it_is_told_whatever_it_is() {
+fn a_shaper_enforces_any_configured_rate() {
     for (bps, bytes) in RATES.iter().flat_map(|&bps| [1_u16, 64, 1500, u16::MAX].map(|bytes| (bps, bytes))) {
         for (table, rate, longest) in SHAPERS.iter().filter_map(|shaper| shaper(bps)) {
             let count = 300;
@@ -98,7 +98,7 @@ fn a_shaper_has_the_rate_that_it_is_told_whatever_it_is() {
             let spacing = (f64::from(bytes) * 8.0 / rate).min(longest);
             let took = sent[count - 1].since(sent[0]).nanos() as f64 / 1e9;
             let expected = spacing * (count - 1) as f64;
-            // A burst, and a nanosecond for each packet.
+            // A burst, and a nanosecond per packet.
             let burst = (1600.0 + f64::from(bytes)) * 8.0 / rate + 1e-9 * count as f64;
             assert!(
                 (took - expected).abs() <= burst + expected * 0.001,
@@ -109,7 +109,7 @@ fn a_shaper_has_the_rate_that_it_is_told_whatever_it_is() {
 }
 
 #[test]
-fn a_policer_lets_pass_its_rate_and_a_burst_whatever_it_is() {
+fn a_policer_passes_its_rate_and_a_burst_at_any_rate() {
     for bps in RATES {
         let table = json!({"kind": "policer", "rate": rate(bps), "burst": "3000B", "peak": rate(2 * bps)});
         let mut queue = Config::read(table).unwrap().build(Rate::from_bps(400_000_000_000)).unwrap();
@@ -127,10 +127,10 @@ fn a_policer_lets_pass_its_rate_and_a_burst_whatever_it_is() {
     }
 }
 
-/// The longest time between arrivals: a packet takes minutes at the slowest rates.
+/// The longest time between arrivals. At the slowest rates, a packet takes minutes.
 const LONGEST: Span = Span::from_millis(1_000_000);
 
-/// Packets at half and at twice the rate of the line.
+/// Packets at half and at twice the link rate.
 fn walk(config: &Config, line: Rate) {
     let Ok(mut queue) = invariants::watched(config, line) else { return };
     for number in 0..4 {
@@ -152,7 +152,7 @@ fn walk(config: &Config, line: Rate) {
                 Some(packet) => free_at + pace.time_for(packet.bytes.into()).max(Span::from_nanos(1)),
                 None => match queue.next_ready() {
                     Some(at) => {
-                        assert!(at > free_at, "the clock stands still");
+                        assert!(at > free_at, "the clock does not advance");
                         at
                     }
                     None => break,
@@ -176,11 +176,11 @@ fn walk(config: &Config, line: Rate) {
 }
 
 #[test]
-fn every_queue_stands_lines_of_every_rate() {
+fn every_queue_works_at_every_link_rate() {
     for config in Config::every() {
         RATES.iter().for_each(|&bps| walk(&config, Rate::from_bps(bps)));
     }
-    // There are controllers that make up for every ten microseconds of the days that a packet takes at 16 bps.
+    // Some controllers execute an update for every ten microseconds of the days that a packet takes at 16 bps.
     for (config, bps) in
         Config::corners().iter().flat_map(|config| RATES[3..].iter().map(move |&bps| (config, bps)))
     {

@@ -394,7 +394,7 @@ fn the_drop_functions_of_rio_ps_are_those_of_the_study() {
 #[test]
 fn rio_and_gred_want_classes_and_red_does_not() {
     let wanting: Vec<String> =
-        Config::every().iter().filter(|one| one.wants_classes()).map(|one| one.kind().to_owned()).collect();
+        Config::every().iter().filter(|one| one.needs_classes()).map(|one| one.kind().to_owned()).collect();
     assert_eq!(wanting, ["gred", "rio", "rio-ps"]);
 }
 

@@ -1,4 +1,4 @@
-//! SFQ: whose turn it is, who is dropped, what a new hash does, RED in each queue, and the kernel's recorded drops.
+//! SFQ: order of service, drops, changes of the hash, RED in each queue, and drops recorded with the kernel.
 
 use aqm_link::{Port, Ties};
 use aqm_net::{Ecn, Instant, Packet, Rate, Streams};
@@ -11,7 +11,7 @@ fn with(mut table: Value, more: &Value) -> Value {
     table
 }
 
-/// SFQ with so many buckets that flows do not share one.
+/// An SFQ with so many buckets that flows do not share any.
 fn sfq(more: &Value) -> Driver {
     Driver::new(with(json!({"kind": "sfq", "divisor": 65536}), more), 1)
 }
@@ -27,7 +27,7 @@ fn offer(driver: &mut Driver, flows: &[u32]) {
     });
 }
 
-/// Takes all that waits: flows and numbers, in order.
+/// Dequeues all packets. Returns flows and numbers, in order.
 fn drain(driver: &mut Driver) -> Vec<(u32, u32)> {
     std::iter::from_fn(|| driver.take()).map(|packet| (packet.flow, packet.id)).collect()
 }
@@ -36,16 +36,16 @@ fn flows(sent: &[(u32, u32)]) -> Vec<u32> {
     sent.iter().map(|(flow, _)| *flow).collect()
 }
 
-/// The drops so far: the packets' numbers, and why.
+/// The drops so far: packet numbers and reasons.
 fn drops(driver: &Driver) -> Vec<(u32, Reason)> {
     driver.fates.told.iter().filter(|fate| !fate.is_mark).map(|fate| (fate.packet.id, fate.why)).collect()
 }
 
 #[test]
-fn a_queue_sends_until_its_credit_is_spent_and_a_new_one_waits_for_its_turn() {
+fn a_queue_sends_until_its_deficit_is_used_and_a_new_queue_waits_for_its_turn() {
     let mut driver = sfq(&json!({"quantum": "1500B"}));
     offer(&mut driver, &[1, 1, 1, 1, 1, 2, 2, 2]);
-    // 1500 B of credit are two packets, then one, as half a packet is owed.
+    // A deficit of 1500 B allows two packets and then one, because half a packet is owed.
     let mut sent = vec![driver.take().unwrap().flow];
     offer(&mut driver, &[3, 3, 3]);
     sent.extend(flows(&drain(&mut driver)));
@@ -53,12 +53,12 @@ fn a_queue_sends_until_its_credit_is_spent_and_a_new_one_waits_for_its_turn() {
 }
 
 #[test]
-fn flows_get_equal_shares_of_the_bytes_whatever_they_send() {
+fn flows_get_equal_shares_of_the_bytes_for_any_packet_sizes() {
     let mut driver = sfq(&json!({}));
     let (mut bytes, sizes) = ([0_u64; 3], [1500, 700, 90]);
     for k in 0..60_000_u64 {
         driver.now = Instant::from_nanos(k * 10_000);
-        // Each sends 12 Mb/s, the second twice as many bytes as the first.
+        // Each flow sends 12 Mb/s; the packets of the second are twice as large as those of the first.
         let flow = [0, 1, 1, 1, 1, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2][k as usize % 19];
         driver.offer(of(flow, sizes[flow as usize]));
         if k % 50 == 0 {
@@ -79,27 +79,28 @@ fn the_longest_queue_loses_its_newest_packet_or_its_oldest() {
 }
 
 #[test]
-fn of_equally_long_queues_the_one_loses_whose_length_changed_last() {
+fn of_equally_long_queues_the_last_changed_one_loses_a_packet() {
     let mut driver = sfq(&json!({"limit": "6p"}));
     offer(&mut driver, &[1, 1, 2, 2, 3, 3, 4]);
     assert_eq!(drops(&driver), [(5, Reason::Overflow)]);
-    // The third has one now; of the others the second was the last to change, then the fifth joins.
+    // The third queue has one packet now. Of the others, the second changed last, and then the fifth joins.
     offer(&mut driver, &[5, 5]);
     assert_eq!(drops(&driver)[1..], [(3, Reason::Overflow), (8, Reason::Overflow)]);
 }
 
 #[test]
-fn where_all_that_may_wait_are_of_different_flows_a_further_flow_is_refused() {
+fn a_further_flow_is_rejected_if_all_queued_packets_are_of_different_flows() {
     let mut driver = sfq(&json!({"limit": "3p"}));
     offer(&mut driver, &[1, 2, 3, 4, 2]);
     assert_eq!(drops(&driver), [(3, Reason::Overflow), (4, Reason::Overflow)]);
     assert_eq!(flows(&drain(&mut driver)), [1, 2, 3]);
 }
 
-/// `sfq_change` cuts the queues to a limit that it is told; as it comes there are 128 queues and room for 127 packets.
+/// `sfq_change` reduces the number of queues to a configured limit. By default there are 128 queues and space for 127
+/// packets.
 #[test]
-fn without_a_limit_a_further_flow_takes_the_place_of_the_first_of_the_round() {
-    // With this seed no two of the flows share a bucket.
+fn without_a_limit_a_further_flow_replaces_the_head_of_the_round() {
+    // With this seed, no two of the flows share a bucket.
     let mut driver = Driver::new(json!({"kind": "sfq", "divisor": 65536}), 2);
     let many: Vec<u32> = (0..128).collect();
     offer(&mut driver, &many);
@@ -111,7 +112,7 @@ fn without_a_limit_a_further_flow_takes_the_place_of_the_first_of_the_round() {
 }
 
 #[test]
-fn a_queue_of_its_depth_refuses_what_arrives_or_drops_its_oldest() {
+fn a_full_queue_drops_the_arriving_or_the_oldest_packet() {
     for (headdrop, dropped, left) in [(false, 2, [0, 1]), (true, 0, [1, 2])] {
         let mut driver = sfq(&json!({"depth": 2, "headdrop": headdrop}));
         offer(&mut driver, &[1, 1, 1]);
@@ -121,11 +122,11 @@ fn a_queue_of_its_depth_refuses_what_arrives_or_drops_its_oldest() {
 }
 
 #[test]
-fn a_flow_for_which_no_queue_is_left_is_refused() {
+fn a_flow_without_a_free_queue_is_rejected() {
     let mut driver = sfq(&json!({"flows": 2}));
     offer(&mut driver, &[1, 2, 3, 1]);
     assert_eq!(drops(&driver), [(2, Reason::Overflow)]);
-    // The third gets a queue as soon as another is empty.
+    // The third flow gets a queue as soon as another queue is empty.
     assert_eq!(flows(&[driver.take().map(|packet| (packet.flow, 0)).unwrap()]), [1]);
     driver.take();
     driver.take();
@@ -133,7 +134,7 @@ fn a_flow_for_which_no_queue_is_left_is_refused() {
     assert_eq!(drops(&driver)[1..], [(6, Reason::Overflow)]);
 }
 
-/// Two flows that share one of four buckets, with SFQ at a fixed seed.
+/// Two flows that share one of four buckets, in an SFQ with a fixed seed.
 fn sharing(more: &Value) -> (Driver, [u32; 2]) {
     let table = with(json!({"kind": "sfq", "divisor": 4}), more);
     for flow in 2..100 {
@@ -143,34 +144,34 @@ fn sharing(more: &Value) -> (Driver, [u32; 2]) {
             return (Driver::new(table, 1), [1, flow]);
         }
     }
-    panic!("some two share a bucket")
+    panic!("two of the flows must share a bucket")
 }
 
 #[test]
 fn flows_that_share_a_bucket_share_a_queue_until_the_hash_changes() {
-    let (mut driver, [one, other]) = sharing(&json!({"perturb": "1s", "quantum": "1000B"}));
-    offer(&mut driver, &[one, one, one, other, other, other]);
+    let (mut driver, [first, second]) = sharing(&json!({"perturb": "1s", "quantum": "1000B"}));
+    offer(&mut driver, &[first, first, first, second, second, second]);
     assert_eq!((driver.gauge("flows"), driver.gauge("cur_depth")), (1.0, 6.0));
-    // Sooner or later a hash separates them; what waits keeps its order within its flow.
+    // Eventually a hash separates the flows. Queued packets keep their order within each flow.
     for second in 1..50 {
         driver.now = Instant::from_nanos(second * 1_000_000_000);
-        offer(&mut driver, &[one]);
+        offer(&mut driver, &[first]);
         if driver.gauge("flows") == 2.0 {
             break;
         }
     }
     let sent = flows(&drain(&mut driver));
-    let starts_apart = sent[..6] == [one, other, one, other, one, other];
-    assert!(starts_apart || sent[..6] == [other, one, other, one, other, one], "{sent:?}");
+    let starts_apart = sent[..6] == [first, second, first, second, first, second];
+    assert!(starts_apart || sent[..6] == [second, first, second, first, second, first], "{sent:?}");
     assert!(driver.fates.told.is_empty());
 }
 
 #[test]
-fn without_perturb_the_hash_stays() {
-    let (mut driver, [one, other]) = sharing(&json!({}));
-    for second in 0..200 {
-        driver.now = Instant::from_nanos(second * 1_000_000_000);
-        offer(&mut driver, &[one, other]);
+fn without_perturb_the_hash_does_not_change() {
+    let (mut driver, [first, second]) = sharing(&json!({}));
+    for seconds in 0..200 {
+        driver.now = Instant::from_nanos(seconds * 1_000_000_000);
+        offer(&mut driver, &[first, second]);
         assert_eq!(driver.gauge("flows"), 1.0);
         driver.take();
         driver.take();
@@ -178,8 +179,8 @@ fn without_perturb_the_hash_stays() {
 }
 
 #[test]
-fn a_new_hash_drops_what_finds_a_full_queue() {
-    // Three packets of each of eight flows; some two will share a queue for five.
+fn a_hash_change_drops_packets_that_find_a_full_queue() {
+    // Three packets of each of eight flows. Some flows will share a queue of five packets.
     let mut driver = Driver::new(json!({"kind": "sfq", "divisor": 16, "depth": 5, "perturb": "10ms"}), 3);
     for flow in 0..8 {
         offer(&mut driver, &[flow; 3]);
@@ -203,7 +204,7 @@ fn red(more: &Value) -> Driver {
     sfq(&with(base, more))
 }
 
-/// Offers more of two flows than is taken, and little of a third; returns the drops by flow.
+/// Offers more packets of two flows than are dequeued, and few of a third. Returns the drops by flow.
 fn overload(driver: &mut Driver) -> [usize; 3] {
     for k in 0..6000_u64 {
         driver.now = Instant::from_nanos(k * 100_000);
@@ -224,12 +225,12 @@ fn each_queue_has_a_red_of_its_own() {
     assert!(first > second && second > 300 && third == 0, "{first} {second} {third}");
     let counts = driver.fates.counts;
     assert!(counts.early > 0 && counts.forced > 0 && counts.marks == 0, "{counts:?}");
-    let told = driver.queue.tc_statistics(driver.now);
+    let statistics = driver.queue.tc_statistics(driver.now);
     // `sfq_print_opt` prints the counters among the options.
-    let red = &told["options"];
+    let red = &statistics["options"];
     assert_eq!((&red["prob_drop"], &red["forced_drop"]), (&json!(counts.early), &json!(counts.forced)));
-    assert_eq!(told["overlimits"], json!(counts.early + counts.forced));
-    // Without it only `depth` ends a queue.
+    assert_eq!(statistics["overlimits"], json!(counts.early + counts.forced));
+    // Without RED, only `depth` limits a queue.
     let mut plain = sfq(&json!({"limit": "500p"}));
     overload(&mut plain);
     assert_eq!(plain.fates.counts.other, plain.fates.counts.drops());
@@ -237,15 +238,15 @@ fn each_queue_has_a_red_of_its_own() {
 }
 
 #[test]
-fn marks_take_the_place_of_drops_and_harddrop_takes_them_back() {
+fn marks_replace_drops_except_with_harddrop() {
     let run = |more: &Value| {
         let mut driver = red(more);
         overload(&mut driver);
-        let told = driver.queue.tc_statistics(driver.now);
+        let statistics = driver.queue.tc_statistics(driver.now);
         let names = ["prob_mark", "prob_mark_head", "forced_mark", "forced_mark_head"];
-        let all_marked = |driver: &Driver| driver.fates.marked_packets().all(|one| one.ecn == Ecn::Ce);
+        let all_marked = |driver: &Driver| driver.fates.marked_packets().all(|packet| packet.ecn == Ecn::Ce);
         assert!(all_marked(&driver));
-        names.map(|name| told["options"][name].as_u64().unwrap())
+        names.map(|name| statistics["options"][name].as_u64().unwrap())
     };
     let [chance, head, forced, forced_head] = run(&json!({"ecn": true}));
     assert!(chance > 0 && forced > 0 && [head, forced_head] == [0, 0]);
@@ -264,7 +265,8 @@ fn with_headdrop_red_marks_or_drops_the_oldest() {
         driver.offer(like(ecn));
     }
     let fates: Vec<_> = driver.fates.told.iter().map(|fate| (fate.packet.id, fate.is_mark)).collect();
-    // The oldest is marked, and not again; then it leaves, and the next oldest are dropped for those that arrive.
+    // The oldest packet is marked, and not again. Then it departs, and the next oldest packets are dropped in favour of
+    // arriving ones.
     assert_eq!(fates, [(0, true)]);
     assert_eq!(driver.take().map(|packet| packet.ecn), Some(Ecn::Ce));
     let count = driver.queue.backlog().packets;
@@ -274,7 +276,7 @@ fn with_headdrop_red_marks_or_drops_the_oldest() {
 }
 
 #[test]
-fn the_red_of_a_queue_begins_anew_when_it_was_empty() {
+fn the_red_of_a_queue_is_reset_when_the_queue_was_empty() {
     let mut driver = red(&json!({}));
     for flow in [1; 60] {
         driver.offer(of(flow, 1000));
@@ -283,13 +285,17 @@ fn the_red_of_a_queue_begins_anew_when_it_was_empty() {
     drain(&mut driver);
     let before = driver.fates.counts.drops();
     offer(&mut driver, &[1; 12]);
-    assert_eq!(driver.fates.counts.drops(), before, "an average of 60 packets would drop all of them");
+    assert_eq!(
+        driver.fates.counts.drops(),
+        before,
+        "an average of 60 packets would cause drops of all packets"
+    );
 }
 
 #[test]
-fn three_flows_lose_the_packets_that_they_lose_in_the_kernel() {
-    // At three moments the kernel sent packets of its own through the queue: as long as its packets were late from then
-    // on (100, 85 and 155 bytes). The record has no more of them.
+fn three_flows_lose_the_same_packets_as_in_the_kernel() {
+    // At three times the kernel sent its own packets through the queue (100, 85 and 155 bytes), which made its other
+    // packets late from then on. The record contains no further packets of this kind.
     let own = [(1_310_080_900, 100), (1_790_706_500, 90), (2_814_458_500, 150)];
     let loads = [(0, 1_000_000, 1014), (137_000, 1_600_000, 1214), (333_000, 20_000_000, 214)];
     let rows: Vec<Vec<&str>> = include_str!("vectors/sfq_linux.csv")
@@ -327,7 +333,7 @@ fn three_flows_lose_the_packets_that_they_lose_in_the_kernel() {
     }
 }
 
-/// All that a run of nine flows shows.
+/// All reports of a run with nine flows.
 fn shown(table: Value) -> String {
     let mut driver = Driver::at_rate(table, Rate::from_bps(10_000_000), 5);
     let mut sent = Vec::new();
@@ -345,7 +351,7 @@ fn shown(table: Value) -> String {
 }
 
 #[test]
-fn every_parameter_does_something() {
+fn every_parameter_has_an_effect() {
     let base = json!({
         "kind": "sfq", "redflowlimit": "60kB", "burst": 12, "probability": 0.1, "ecn": true,
     });
@@ -372,7 +378,7 @@ fn every_parameter_does_something() {
 }
 
 #[test]
-fn defaults_and_what_tc_shows_of_them_are_the_kernels() {
+fn defaults_and_their_tc_options_are_those_of_the_kernel() {
     let config = |more: &Value| Config::read(with(json!({"kind": "sfq"}), more)).unwrap();
     let options = |more: &Value| config(more).tc_options(Rate::from_bps(1_000_000)).unwrap();
     // The kernel: `limit 127p quantum 1514b depth 127 divisor 1024`; `flows 128` with `tc -d` only.
@@ -386,7 +392,7 @@ fn defaults_and_what_tc_shows_of_them_are_the_kernels() {
     assert_eq!((part("ewma"), part("headdrop"), part("ecn")), (&json!(3), &json!(true), &json!(true)));
     let derived = |more: &Value| -> Vec<(String, f64)> {
         let derived = config(more).derived(Rate::from_bps(1_000_000));
-        derived.into_iter().map(|one| (one.name, one.value)).collect()
+        derived.into_iter().map(|value| (value.name, value.value)).collect()
     };
     assert_eq!(derived(&json!({})), [("limit".to_owned(), 127.0)]);
     assert_eq!(derived(&json!({"limit": "127p"})), [("flows".to_owned(), 127.0)]);
@@ -395,7 +401,7 @@ fn defaults_and_what_tc_shows_of_them_are_the_kernels() {
 }
 
 #[test]
-fn what_cannot_be_is_refused() {
+fn invalid_parameters_are_rejected() {
     for more in [
         json!({"limit": "10kB"}),
         json!({"limit": "1p"}),

@@ -1,4 +1,4 @@
-//! The state in which queues begin a run: what `settled` and `fresh` change, and what chance has a say in.
+//! The state in which queues begin a run: the effects of `settled` and `fresh`, and of the random phases.
 
 use std::collections::BTreeSet;
 
@@ -10,9 +10,9 @@ use serde_json::{Value, json};
 
 use crate::parameters::outcome;
 
-/// Disciplines of which a settled one differs from a fresh one whatever chance draws.
+/// Disciplines whose settled and fresh states always differ.
 const STATES: [&str; 7] = ["adaptive-red", "avq", "blue", "cake", "cobalt", "fq-codel", "linux-red"];
-/// Disciplines with a timer, whose phase is drawn.
+/// Disciplines with a timer, whose phase is random.
 const TIMERS: [&str; 18] = [
     "adaptive-red",
     "docsis-pie",
@@ -34,7 +34,7 @@ const TIMERS: [&str; 18] = [
     "wfq",
 ];
 
-/// The table with this `start`, if it may have it.
+/// The table with this `start`, if the discipline accepts it.
 fn with(table: &Value, start: &str) -> Option<Value> {
     let mut table = table.clone();
     let own =
@@ -50,30 +50,30 @@ fn with(table: &Value, start: &str) -> Option<Value> {
 }
 
 #[test]
-fn start_changes_what_it_says_and_chance_only_the_phases_of_timers() {
+fn start_has_the_documented_effects_and_only_timer_phases_are_random() {
     let (mut states, mut timers, mut have) = (BTreeSet::new(), BTreeSet::new(), BTreeSet::new());
     for config in Config::corners() {
         let table = config.to_value();
         let (Some(settled), fresh) = (with(&table, "settled"), with(&table, "fresh")) else { continue };
         have.insert(config.kind());
         let Some(fresh) = fresh else { continue };
-        let [one, other] = [1, 2].map(|seed| outcome(&settled, seed));
+        let [first, second] = [1, 2].map(|seed| outcome(&settled, seed));
         assert_eq!(outcome(&fresh, 1), outcome(&fresh, 2), "chance has no say in {fresh}");
-        if one != other {
+        if first != second {
             timers.insert(config.kind());
         }
-        if one != outcome(&fresh, 1) {
+        if first != outcome(&fresh, 1) {
             states.insert(config.kind());
         }
     }
     assert_eq!(timers, BTreeSet::from(TIMERS));
     let any: BTreeSet<&str> = STATES.into_iter().chain(TIMERS).collect();
-    assert_eq!(have, any, "only these have the parameter");
+    assert_eq!(have, any, "exactly these disciplines have the parameter");
     assert_eq!(states, any, "settled differs from fresh");
 }
 
 #[test]
-fn where_it_has_no_effect_it_is_refused() {
+fn start_is_rejected_where_it_has_no_effect() {
     for (table, place) in [
         (json!({"kind": "fq-codel", "profile": "rfc", "start": "fresh"}), "start"),
         (json!({"kind": "fq-codel", "age": "60min"}), "age"),
@@ -90,7 +90,7 @@ fn where_it_has_no_effect_it_is_refused() {
 }
 
 #[test]
-fn a_discipline_passes_the_start_on_to_those_inside() {
+fn a_discipline_passes_the_start_on_to_inner_disciplines() {
     let pie = json!({"kind": "pie", "target": "1ms", "max_burst": "0ms", "alpha": 2.0, "beta": 2.0});
     for around in [
         json!({"kind": "htb", "classes": {"all": {"rate": "9Mbps", "queue": pie}}, "default": "all"}),
@@ -102,7 +102,7 @@ fn a_discipline_passes_the_start_on_to_those_inside() {
     }
 }
 
-/// How many of a burst of ten packets are dropped, in each of three bursts of one flow, a minute apart.
+/// The numbers of drops in three bursts of ten packets of one flow, a minute apart.
 fn drops_of_bursts(table: Value) -> Vec<u64> {
     let mut queue = Driver::new(table, 1);
     let mut drops = Vec::new();
@@ -122,32 +122,32 @@ fn drops_of_bursts(table: Value) -> Vec<u64> {
 }
 
 #[test]
-fn the_first_burst_of_a_fresh_queue_of_cake_loses_a_packet_and_no_other_does() {
+fn only_the_first_burst_of_a_fresh_queue_of_cake_loses_a_packet() {
     for kind in ["cake", "cobalt"] {
         assert_eq!(drops_of_bursts(json!({"kind": kind, "start": "fresh"})), [1, 0, 0], "{kind}");
         assert_eq!(drops_of_bursts(json!({"kind": kind})), [0, 0, 0], "{kind}");
     }
 }
 
-/// `sch_cake.c`: with nothing waiting `cake_dequeue` returns before it looks at any flow.
+/// `sch_cake.c`: if the queue is empty, `cake_dequeue` returns before it visits any flow.
 #[test]
 fn cobalt_of_linux_is_the_only_flow_of_cake() {
     let fates = |table: Value| {
         let rate = Rate::from_bps(1_000_000_000);
         let mut queue = Driver::at_rate(table, rate, 1);
         let mut gaps = Streams::new(5).named("gaps", 0);
-        let mut told = Vec::new();
+        let mut sent = Vec::new();
         for _ in 0..20_000 {
-            // The queue grows, shrinks and is empty at times.
+            // The queue grows, shrinks and is sometimes empty.
             let gap = [10, 300, 900, 4000][gaps.below(4) as usize];
             queue.now += Span::from_nanos(gap * 1000);
             if gaps.chance(0.52) && queue.queue.backlog().packets < 500 {
                 queue.offer(if gaps.chance(0.3) { ect(1000) } else { packet(1000) });
             } else {
-                told.push(queue.take().map(|packet| packet.id));
+                sent.push(queue.take().map(|packet| packet.id));
             }
         }
-        (told, queue.fates.told)
+        (sent, queue.fates.told)
     };
     for start in ["settled", "fresh"] {
         let cake = json!({"kind": "cake", "diffserv": "besteffort", "flows": "flowblind", "start": start});
@@ -158,7 +158,7 @@ fn cobalt_of_linux_is_the_only_flow_of_cake() {
 }
 
 #[test]
-fn the_blue_of_an_only_flow_remembers_for_good_in_linux_and_forgets_in_ns3() {
+fn the_blue_of_an_only_flow_never_decays_in_linux_and_decays_in_ns3() {
     let after_a_pause = |profile: &str| {
         let mut queue = Driver::new(json!({"kind": "cobalt", "profile": profile, "limit": "5p"}), 1);
         for k in 0..400 {
@@ -179,8 +179,8 @@ fn the_blue_of_an_only_flow_remembers_for_good_in_linux_and_forgets_in_ns3() {
     assert!(full > 0.5 && later == 0.0, "{full} {later}");
 }
 
-/// A flood of one flow that a batch of drops makes room for, as the clock of the kernel reads `age`: how many packets
-/// are dropped at the worst instant.
+/// Floods a queue with one flow so that batches of packets are dropped because of overload, while the kernel's clock
+/// reads `age`. Returns the largest number of packets dropped at one instant.
 fn most_drops_at_once(more: Value) -> usize {
     let mut table = json!({"kind": "fq-codel", "limit": "100p", "ecn": false});
     table.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
@@ -189,8 +189,8 @@ fn most_drops_at_once(more: Value) -> usize {
     let mut port = Port::new(queue, rate, Streams::new(1).named("queue", 0), Ties::DepartureFirst);
     let mut fates = aqm_queue::testing::Fates::default();
     for id in 0..3000_u64 {
-        let one = Packet { id: id as u32, ..packet(1000) };
-        port.accept(one, Instant::from_nanos(id * 400_000), &mut fates, |_| {});
+        let first = Packet { id: id as u32, ..packet(1000) };
+        port.accept(first, Instant::from_nanos(id * 400_000), &mut fates, |_| {});
     }
     let codel = fates.told.iter().filter(|fate| fate.why == aqm_queue::Reason::Sojourn);
     let mut by_instant = std::collections::BTreeMap::new();
@@ -199,8 +199,8 @@ fn most_drops_at_once(more: Value) -> usize {
 }
 
 #[test]
-fn what_the_clock_reads_changes_a_fresh_fq_codel_at_half_of_all_times_and_a_settled_one_never() {
-    // The clock goes round in 2^42 ns; ages in the middle of 64 equal parts.
+fn the_clock_affects_a_fresh_fq_codel_at_half_of_all_values_and_a_settled_one_never() {
+    // The clock wraps around after 2^42 ns. The ages are in the middle of 64 equal intervals.
     let ages = (0..64_u64).map(|part| (2 * part + 1) << 35);
     let fresh: Vec<usize> =
         ages.map(|age| most_drops_at_once(json!({"start": "fresh", "age": format!("{age}ns")}))).collect();
@@ -208,5 +208,5 @@ fn what_the_clock_reads_changes_a_fresh_fq_codel_at_half_of_all_times_and_a_sett
     assert_eq!(many, 32, "{fresh:?}");
     assert!(fresh[..32].iter().all(|&drops| drops < 5) && fresh[32..].iter().all(|&drops| drops > 20));
     assert!(most_drops_at_once(json!({})) < 5);
-    assert!(most_drops_at_once(json!({"start": "fresh"})) > 20, "right after the start of the machine");
+    assert!(most_drops_at_once(json!({"start": "fresh"})) > 20, "shortly after the machine's boot");
 }

@@ -1,4 +1,4 @@
-//! Numbers that others measured or printed; where they come from is at the top of each file.
+//! Numbers measured or published by others. The source is stated at the top of each file.
 
 use aqm_link::{Port, Ties};
 use aqm_net::{Instant, Length, Packet, Rate, Streams};
@@ -53,7 +53,7 @@ fn estimate(values: &[f64]) -> (f64, f64) {
 }
 
 #[test]
-fn a_burst_meets_the_fates_it_meets_in_ns3() {
+fn a_burst_has_the_same_fates_as_in_ns3() {
     for row in Table::read(include_str!("vectors/red_burst_ns3.csv")).rows() {
         let packets = |column| Length::Packets(row.number(column) as u64).to_string();
         let table = json!({
@@ -81,7 +81,7 @@ fn a_burst_meets_the_fates_it_meets_in_ns3() {
     }
 }
 
-/// The mean of `ours` is that of the column `name`, given the standard errors of both.
+/// Checks that the mean of `ours` agrees with the column `name`, within the standard errors of both.
 fn agree(row: &Row<'_>, name: &str, theirs_se: f64, ours: Vec<f64>) {
     let ((mean, se), theirs) = (estimate(&ours), row.number(name));
     let bound = 4.0 * (se * se + theirs_se * theirs_se).sqrt();
@@ -89,7 +89,7 @@ fn agree(row: &Row<'_>, name: &str, theirs_se: f64, ours: Vec<f64>) {
 }
 
 #[test]
-fn adaptive_red_meets_the_fates_it_meets_in_ns3() {
+fn adaptive_red_has_the_same_fates_as_in_ns3() {
     for row in Table::read(include_str!("vectors/adaptive_red_burst_ns3.csv")).rows() {
         let mut red = json!({"limit": "300p", "mean_packet": "500B", "gentle": true, "spacing": "wait"});
         let given = |name: &&str| !row.text(name).is_empty();
@@ -139,14 +139,14 @@ fn eight_of_nine_leave_in_order() {
     assert_eq!(driver.take(), None);
 }
 
-/// A RED in front of a line of 1 Mb/s.
+/// A RED queue at a 1 Mb/s link.
 fn port(table: Value, seed: u64, ties: Ties) -> Port {
     let rate = Rate::from_bps(1_000_000);
     let queue = invariants::watched(&Config::read(table).unwrap(), rate).unwrap();
     Port::new(queue, rate, Streams::new(seed).named("queue", 0), ties)
 }
 
-/// When a source of 1000-byte packets at a constant rate sends, from `from` up to `until`.
+/// The send times of a constant-rate source of 1000-byte packets, from `from` to `until`.
 fn constant(from: f64, until: f64, bps: f64) -> impl Iterator<Item = f64> {
     let mut time = from;
     std::iter::from_fn(move || {
@@ -161,9 +161,9 @@ fn at(seconds: f64) -> Instant {
 }
 
 #[test]
-fn the_average_follows_that_of_ns2_digit_by_digit() {
+fn the_average_equals_that_of_ns2_digit_by_digit() {
     let reference = Table::read(include_str!("vectors/red_average_ns2.csv"));
-    // Thresholds above any average of this run, as the reference has them.
+    // The thresholds exceed any average of this run, as in the reference.
     let table = json!({
         "kind": "red", "min_th": "49p", "max_th": "3000p", "weight": 0.002, "limit": "50p", "mean_packet": "1000B",
     });
@@ -176,7 +176,7 @@ fn the_average_follows_that_of_ns2_digit_by_digit() {
     let (mut arrivals, mut previous, mut compared) = (0, 0.0, 0);
     let mut rows = reference.rows();
     for time in sent {
-        // A millisecond of way, and 8 us on a line of 1 Gb/s.
+        // A millisecond of propagation delay, and 8 us on a 1 Gb/s link.
         let now = at(time + 0.001_008);
         port.accept(Packet { id: arrivals, ..packet(1000) }, now, &mut fates, |_| {});
         arrivals += 1;
@@ -201,7 +201,7 @@ fn the_average_follows_that_of_ns2_digit_by_digit() {
     assert_eq!((arrivals, compared, fates.counts.overflow, fates.told.len()), (1777, 1771, 213, 213));
 }
 
-/// Drop fraction and time average of the queue under constant overload, from 20 s on.
+/// The drop fraction and the time average of the queue under constant overload, from 20 s on.
 fn overload(table: Value, bps: f64, seed: u64, ties: Ties) -> (f64, f64) {
     let (end, mut before) = (at(220.01), None);
     let mut port = port(table, seed, ties);
@@ -222,14 +222,14 @@ fn overload(table: Value, bps: f64, seed: u64, ties: Ties) -> (f64, f64) {
 }
 
 #[test]
-fn constant_overload_meets_the_drops_and_the_queue_of_ns2() {
+fn constant_overload_has_the_drops_and_the_queue_of_ns2() {
     for row in Table::read(include_str!("vectors/red_overload_ns2.csv")).rows() {
         let table = json!({
             "kind": "red", "min_th": "5p", "max_th": "15p", "max_p": 0.1, "weight": 0.002, "limit": "50p",
             "mean_packet": "1000B", "gentle": row.flag("gentle"), "spacing": row.text("spacing"),
         });
-        // At these rates one arrival in six (or 21, or 51) meets a departure to the nanosecond. In
-        // ns-2 rounding settles who comes first, so its queue lies between our two rules.
+        // At these rates, one arrival in six (or 21, or 51) coincides with a departure to the nanosecond. In ns-2,
+        // rounding determines the order, so its queue length lies between those of our two tie rules.
         let measure = |ties| {
             let runs = (0..8).map(|seed| overload(table.clone(), row.number("overload") * 1e6, seed, ties));
             let (fractions, queues): (Vec<f64>, Vec<f64>) = runs.unzip();
@@ -248,7 +248,7 @@ fn constant_overload_meets_the_drops_and_the_queue_of_ns2() {
 }
 
 #[test]
-fn shred_moves_reds_line_as_its_formulas_say() {
+fn shred_shifts_reds_drop_function_by_its_formulas() {
     let shred = Config::read(json!({"kind": "shred", "floor": "none"})).unwrap();
     let red = Config::read(json!({"kind": "red"})).unwrap();
     for row in Table::read(include_str!("vectors/shred_curve.csv")).rows() {
@@ -269,6 +269,10 @@ fn shred_moves_reds_line_as_its_formulas_say() {
             assert_eq!(p(47.3), red.drop_curve(47.3, 5.0, 0).unwrap(), "RED ignores the window");
         }
     }
-    assert_eq!(shred.drop_curve(89.9, 11.0, 0), Some(1.0), "beyond r = 1 / max_p the line is cut at 1");
+    assert_eq!(
+        shred.drop_curve(89.9, 11.0, 0),
+        Some(1.0),
+        "beyond r = 1 / max_p the drop function is limited to 1"
+    );
     assert_eq!(shred.drop_curve(50.0, f64::NAN, 0), None);
 }

@@ -1,4 +1,4 @@
-//! Wrappers before and behind a queue, against recorded runs of Linux.
+//! Wrappers before and after a queue, compared with recorded runs of Linux.
 
 use aqm_link::{Port, Ties};
 use aqm_net::{Ecn, Instant, Packet, Rate, Streams};
@@ -6,8 +6,8 @@ use aqm_queue::testing::Fates;
 use aqm_queue::{Config, Reason};
 use serde_json::json;
 
-/// The sequence numbers of packets marked, by flow, when these flows send their 1014 B packets at `start`, so many, a
-/// gap apart (in nanoseconds) through HTB at 10 Mb/s with a queue that marks beyond 5 ms.
+/// The sequence numbers of marked packets by flow. The flows send 1014 B packets, given by start, number and gap (in
+/// nanoseconds), through HTB at 10 Mb/s with a queue that marks above 5 ms.
 fn marked(flows: &[[u64; 3]]) -> Vec<Vec<u32>> {
     let queue =
         json!({"kind": "ce-threshold", "threshold": "5ms", "queue": {"kind": "drop-tail", "limit": "1000p"}});
@@ -23,7 +23,7 @@ fn marked(flows: &[[u64; 3]]) -> Vec<Vec<u32>> {
     arrivals.sort_unstable();
     let (mut fates, mut sent) = (Fates::default(), 0);
     for (at, flow, number) in arrivals {
-        // An id says both.
+        // An id contains flow and number.
         let packet =
             Packet { id: flow << 16 | number, flow, bytes: 1014, ecn: Ecn::Ect0, ..Packet::default() };
         port.accept(packet, Instant::from_nanos(at), &mut fates, |_| sent += 1);
@@ -40,8 +40,8 @@ fn marked(flows: &[[u64; 3]]) -> Vec<Vec<u32>> {
 
 #[test]
 fn the_threshold_of_linuxs_codel_marks_the_same_packets() {
-    // Linux 6.1, `codel target 20ms ce_threshold 5ms` below HTB at 10 Mb/s: whatever CoDel itself would mark has
-    // waited for longer than 5 ms. Flows of 1000 B of IP and 14 B of Ethernet.
+    // Linux 6.1, `codel target 20ms ce_threshold 5ms` below HTB at 10 Mb/s: all packets that CoDel itself would mark
+    // have waited longer than 5 ms. Flows of 1000 B of IP and 14 B of Ethernet.
     let overload = marked(&[[0, 4000, 640_000]]);
     assert_eq!(overload[0].len(), 3963);
     assert_eq!(overload[0][..4], [37, 38, 39, 40]);
@@ -50,5 +50,5 @@ fn the_threshold_of_linuxs_codel_marks_the_same_packets() {
         marked(&[[0, 4000, 1_000_000], burst(500_137_000), burst(1_500_137_000), burst(2_500_137_000)]);
     assert_eq!(bursts.iter().map(Vec::len).collect::<Vec<_>>(), [921, 72, 72, 72]);
     assert_eq!(bursts[0][..4], [504, 505, 506, 507]);
-    assert!(bursts[1..].iter().all(|one| one[..4] == [8, 9, 10, 11]));
+    assert!(bursts[1..].iter().all(|burst| burst[..4] == [8, 9, 10, 11]));
 }

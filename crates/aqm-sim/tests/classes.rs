@@ -79,7 +79,7 @@ fn a_class_for_traffic_that_is_not_there_is_refused_and_doubtful_trees_are_warne
     value["bottleneck"]["rate"] = json!("500kbps");
     let warnings = Plan::of_value(value, BTreeMap::new()).unwrap().warnings();
     let [warning] = &warnings[..] else { panic!("{warnings:?}") };
-    assert!(warning.starts_with("bottleneck.queue.classes.uplink.rate: is above that of the line, 500kbps"));
+    assert!(warning.starts_with("bottleneck.queue.classes.uplink.rate: exceeds the link rate of 500kbps"));
 }
 
 #[test]

@@ -170,7 +170,7 @@ impl Build for Config {
 impl Describe for Config {
     fn inner(&self, rate: Rate) -> Vec<Inner<'_>> {
         let queue = self.queue.as_deref();
-        queue.map(|config| Inner { place: "queue".to_owned(), config, rate }).into_iter().collect()
+        queue.map(|config| Inner { path: "queue".to_owned(), config, rate }).into_iter().collect()
     }
 
     fn holds_back(&self) -> bool {
@@ -546,7 +546,7 @@ impl Wrapper for Sfb {
         }
     }
 
-    fn on_gone(&mut self, _place: u32, note: Note) {
+    fn on_removed(&mut self, _place: u32, note: Note) {
         self.leave(note);
     }
 

@@ -1,16 +1,17 @@
-//! What the line before an ingress can carry, from the times between packets (`autorate-ingress`).
+//! The estimated capacity of the link upstream of an ingress, from the times between packets (`autorate-ingress`).
 //!
-//! Packets that come in bursts tell nothing: so the average time between packets follows longer times quickly
-//! (a quarter) and shorter ones slowly (1/256). A window ends with a packet that came later than this average after
-//! the one before it. The bytes of a window over its length are a sample of the rate, and the estimate follows
-//! higher samples quickly, lower ones slowly. The shaper gets 15/16 of it.
+//! Packets within bursts contain no information on the capacity. The average time between packets therefore follows
+//! longer times quickly (with a weight of a quarter) and shorter ones slowly (1/256). A window ends with a packet whose
+//! distance to the previous packet exceeds this average. The bytes of a window divided by its duration are a sample of
+//! the rate. The estimate follows higher samples quickly and lower samples slowly. The shaper rate is 15/16 of the
+//! estimate.
 //!
-//! As in the kernel: the rate is set anew with each window. It was to wait for 250 ms, but the moment when it was last
-//! set is noted nowhere.
+//! As in the kernel, the rate is set after each window. A minimum of 250 ms between changes was intended, but the
+//! kernel never stores the time of the last change.
 //!
-//! Ours: the clock of the machine has been running for an hour when a run begins.
+//! aqmlab's choice: the machine's clock has been running for an hour when a run begins.
 
-/// Nanoseconds.
+/// In nanoseconds.
 const HOUR: i64 = 3_600_000_000_000;
 const SECOND: u64 = 1_000_000_000;
 
@@ -26,36 +27,37 @@ pub(super) struct Capacity {
 }
 
 impl Capacity {
-    /// What is estimated before the first packet: the rate that was set, in bytes per second.
+    /// Creates an estimator whose initial estimate is the configured rate, in bytes per second.
     pub fn new(rate: u64) -> Self {
         Self { last_packet: -HOUR, window_begin: -HOUR, packet_interval: 0, window_bytes: 0, estimate: rate }
     }
 
-    /// In bytes per second.
+    /// The estimate, in bytes per second.
     pub fn estimate(&self) -> u64 {
         self.estimate
     }
 
-    /// Packets came at `now`, and so many bytes more wait than before. The rate of the shaper, if it is to be set.
+    /// Records packets that arrive at `now` and increase the backlog by `bytes`. Returns the new shaper rate if it
+    /// changes.
     pub fn on_arrival(&mut self, bytes: i64, now: i64) -> Option<u64> {
         self.window_bytes = self.window_bytes.wrapping_add_signed(bytes);
         let interval = ((now - self.last_packet) as u64).min(SECOND);
-        let quick = if interval > self.packet_interval { 2 } else { 8 };
-        self.packet_interval = average(self.packet_interval, interval, quick);
+        let shift = if interval > self.packet_interval { 2 } else { 8 };
+        self.packet_interval = average(self.packet_interval, interval, shift);
         self.last_packet = now;
         if interval <= self.packet_interval {
             return None;
         }
         let window = (now - self.window_begin) as u64;
         let sample = self.window_bytes.wrapping_mul(SECOND) / window;
-        let quick = if sample > self.estimate { 2 } else { 8 };
-        self.estimate = average(self.estimate, sample, quick);
+        let shift = if sample > self.estimate { 2 } else { 8 };
+        self.estimate = average(self.estimate, sample, shift);
         (self.window_bytes, self.window_begin) = (0, now);
         Some((self.estimate * 15) >> 4)
     }
 }
 
-/// The kernel's average that moves by a power of two (`cake_ewma`).
+/// The kernel's exponential average with a weight that is a power of two (`cake_ewma`).
 pub(super) fn average(before: u64, sample: u64, shift: u32) -> u64 {
     before - (before >> shift) + (sample >> shift)
 }
@@ -65,8 +67,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn steady_packets_tell_the_rate_of_their_line() {
-        // 1250 bytes each millisecond, 10 Mb/s, now and then a little late.
+    fn steady_packets_yield_the_rate_of_their_link() {
+        // 1250 bytes each millisecond, 10 Mb/s, sometimes slightly late.
         let mut capacity = Capacity::new(0);
         let mut set = Vec::new();
         for k in 0..20_000_i64 {
@@ -80,7 +82,7 @@ mod tests {
     }
 
     #[test]
-    fn a_burst_does_not_count_as_a_fast_line() {
+    fn a_burst_does_not_appear_as_a_fast_link() {
         // Eight packets at once every 8 ms.
         let mut capacity = Capacity::new(0);
         for k in 0..20_000_i64 {

@@ -1,40 +1,40 @@
-//! CAKE's tins: which packets are in which, and what each may have.
+//! CAKE's tins: the assignment of packets to tins, and the share of each tin.
 //!
-//! A tin is a class of Differentiated Services, and has a rate up to which it goes before those of lower priority.
-//! Beyond, tins share what is left. Tables and shares are those of Linux 6.1; its names of code points are those of
-//! RFC 2474, RFC 2597, RFC 3246, RFC 5865 and RFC 8622, and of RFC 1349 for what is older.
+//! A tin is a class of Differentiated Services. Up to its rate, a tin is served before tins of lower priority, and
+//! beyond its rate it shares the remaining capacity. The tables and shares are those of Linux 6.1. The names of code
+//! points are from RFC 2474, RFC 2597, RFC 3246, RFC 5865 and RFC 8622, and from RFC 1349 for older ones.
 
 use aqm_net::choices;
 
 choices! {
-    /// How many tins there are, and for which packets.
+    /// Number of tins, and their packets.
     pub enum Diffserv {
-        /// One for all.
+        /// One tin for all packets.
         BestEffort = "besteffort",
-        /// Bulk, best effort, voice.
+        /// Three tins: bulk, best effort, voice.
         Diffserv3 = "diffserv3",
-        /// Bulk, best effort, video, voice.
+        /// Four tins: bulk, best effort, video, voice.
         Diffserv4 = "diffserv4",
-        /// Eight, of which those with a higher priority may have less.
+        /// Eight tins; the higher a tin's priority, the smaller its share.
         Diffserv8 = "diffserv8",
-        /// Eight, by the three bits of IP's old precedence.
+        /// Eight tins, selected by the three bits of the old IP precedence.
         Precedence = "precedence",
     }
 }
 
-/// What a tin may have.
+/// The share of a tin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Share {
-    /// Up to which rate it goes first, in bytes per second; 0 if there is no limit.
+    /// The rate up to which the tin has priority, in bytes per second; 0 if no rate is set.
     pub rate: u64,
-    /// What it sends in its turn where there is no limit, in bytes (`tin_quantum`).
+    /// The tin's quantum in bytes if no rate is set (`tin_quantum`).
     pub quantum: u16,
 }
 
-/// Lower effort (RFC 8622), and class selector 1, which was used for it before.
+/// Lower effort (RFC 8622), and class selector 1, its predecessor.
 const LE: u8 = 1;
 const CS1: u8 = 8;
-/// The bits of RFC 1349 that ask for throughput and for little delay.
+/// The bits of RFC 1349 that request throughput and low delay.
 const THROUGHPUT: u8 = 2;
 const LOW_DELAY: u8 = 4;
 /// Voice: admitted (RFC 5865) and expedited forwarding (RFC 3246).
@@ -45,7 +45,7 @@ impl Diffserv {
     /// The tin of packets with this code point.
     pub fn tin(self, dscp: u8) -> u8 {
         let class = dscp >> 3;
-        // Assured forwarding: the class in the upper three bits, the precedence of drops in the next two.
+        // Assured forwarding: the class is in the upper three bits, and the drop precedence in the next two.
         let assured = (1..=4).contains(&class) && matches!(dscp & 7, 2 | 4 | 6);
         let is_selector = dscp & 7 == 0;
         match self {
@@ -78,7 +78,7 @@ impl Diffserv {
         }
     }
 
-    /// What the tins may have of a `rate` in bytes per second, 0 for unlimited.
+    /// The shares of the tins at a `rate` in bytes per second, 0 for unlimited.
     pub(super) fn shares(self, rate: u64) -> Vec<Share> {
         let parts =
             |logs: &[u32]| logs.iter().map(|log| Share { rate: rate >> log, quantum: 1024 >> log }).collect();
@@ -98,7 +98,7 @@ impl Diffserv {
         }
     }
 
-    /// The tins in the order in which they are shown, that of their priorities.
+    /// The tins in order of priority, in which they are listed.
     pub fn order(self) -> &'static [usize] {
         match self {
             Self::BestEffort => &[0],
@@ -114,8 +114,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_code_point_is_in_the_tin_that_the_kernel_puts_it_into() {
-        // A row for each eight code points.
+    fn every_code_point_is_in_the_kernels_tin() {
+        // One row per eight code points.
         let tables = [
             (Diffserv::BestEffort, ["00000000"; 8]),
             (
@@ -149,15 +149,15 @@ mod tests {
         ];
         for (diffserv, rows) in tables {
             for (row, dscp) in (0_u8..8).flat_map(|row| (0..8).map(move |column| (row, row * 8 + column))) {
-                let told = rows[usize::from(row)].as_bytes()[usize::from(dscp % 8)] - b'0';
-                assert_eq!(diffserv.tin(dscp), told, "{diffserv:?} {dscp}");
-                assert!(usize::from(told) < diffserv.order().len());
+                let expected = rows[usize::from(row)].as_bytes()[usize::from(dscp % 8)] - b'0';
+                assert_eq!(diffserv.tin(dscp), expected, "{diffserv:?} {dscp}");
+                assert!(usize::from(expected) < diffserv.order().len());
             }
         }
     }
 
     #[test]
-    fn tins_share_the_rate_as_the_kernel_says() {
+    fn tins_share_the_rate_as_in_the_kernel() {
         let shares = |diffserv: Diffserv| -> Vec<(u64, u16)> {
             diffserv.shares(1_250_000).iter().map(|share| (share.rate, share.quantum)).collect()
         };

@@ -1,55 +1,58 @@
-//! Whom CAKE is fair to: which packets share a queue, and by how much a queue counts less because its hosts have many.
+//! CAKE's isolation of flows and hosts: the assignment of packets to queues, and the reduction of a queue's quantum by
+//! the number of its hosts' bulk flows.
 //!
-//! - A hash of what the mode names puts a packet into one of 1024 queues of its tin. The hash only names a set of
-//!   eight of them: if its own queue is another's, the packet gets one of the seven beside it, and only if all eight
-//!   are in use it shares one. So with 100 flows hardly any two meet, where plain hashing lets 5 in 100 do.
+//! - A hash of the fields named by the mode puts a packet into one of 1024 queues of its tin. The hash determines only
+//!   a set of eight queues: if the packet's own queue is reserved for another flow, the packet gets one of the seven
+//!   neighbouring queues, and shares a queue only if all eight are in use. With 100 flows, collisions are therefore
+//!   very rare, whereas plain hashing makes 5 in 100 flows collide.
 //! - The dual and triple modes count the bulk flows of each host, by source, by destination or both. A flow's quantum
-//!   is divided by the larger count, so hosts share the line, and within a host its flows do.
+//!   is divided by the larger count, so that hosts share the link equally, and the flows of a host share the host's
+//!   part.
 //!
-//! Ours: a host is a number that packets carry; 0, unknown, is a host, too. The hash is the finaliser of SplitMix64
-//! over the number and a salt that is drawn from the queue's own stream as the first packet arrives; the kernel's
-//! salt is drawn when the machine starts.
+//! aqmlab's choices: a host is a number that packets carry; 0 (unknown) is also a host. The hash is the finaliser of
+//! SplitMix64, applied to the number and a salt drawn from the queue's own random stream when the first packet arrives.
+//! The kernel draws its salt when the machine boots.
 
 use aqm_net::{Packet, Rng, choices};
 
 use crate::fair::classifier::mix;
 
 choices! {
-    /// Which packets share a queue, and between whom queues are fair.
+    /// Packets that share a queue, and the entities between which the queues are fair.
     pub enum FlowMode {
-        /// All share one.
+        /// All packets share one queue.
         FlowBlind = "flowblind",
-        /// Those from one host.
+        /// One queue per source host.
         SrcHost = "srchost",
-        /// Those to one host.
+        /// One queue per destination host.
         DstHost = "dsthost",
-        /// Those between two hosts, in either direction.
+        /// One queue per pair of hosts, in either direction.
         Hosts = "hosts",
-        /// Those of a flow.
+        /// One queue per flow.
         Flows = "flows",
-        /// Those of a flow; fair between sources first.
+        /// One queue per flow; fair between source hosts first.
         DualSrcHost = "dual-srchost",
-        /// Those of a flow; fair between destinations first.
+        /// One queue per flow; fair between destination hosts first.
         DualDstHost = "dual-dsthost",
-        /// Those of a flow; fair between sources and between destinations first.
+        /// One queue per flow; fair between source hosts and between destination hosts first.
         TripleIsolate = "triple-isolate",
     }
 }
 
 impl FlowMode {
-    /// Whether it looks at hosts at all.
-    pub fn wants_hosts(self) -> bool {
+    /// Whether the mode reads hosts.
+    pub fn needs_hosts(self) -> bool {
         !matches!(self, Self::FlowBlind | Self::Flows)
     }
 
-    /// Whether it counts the bulk flows of sources, and of destinations.
+    /// Whether the mode counts the bulk flows of sources, and of destinations.
     pub(super) fn counts(self) -> [bool; 2] {
         let triple = self == Self::TripleIsolate;
         [triple || self == Self::DualSrcHost, triple || self == Self::DualDstHost]
     }
 }
 
-/// Makes hashes of packets.
+/// Computes the hashes of packets.
 #[derive(Clone)]
 pub(super) struct Hasher {
     mode: FlowMode,
@@ -62,7 +65,7 @@ impl Hasher {
         Self { mode, salt: None }
     }
 
-    /// The hash of what shares a queue with this packet.
+    /// The hash that determines the packet's queue.
     #[inline]
     pub fn flow(&mut self, packet: &Packet, rng: &mut Rng) -> u32 {
         let salt = *self.salt.get_or_insert_with(|| rng.bits());
@@ -75,7 +78,7 @@ impl Hasher {
         }
     }
 
-    /// The hashes of the hosts that the packet comes from and goes to.
+    /// The hashes of the packet's source and destination hosts.
     pub fn hosts(&self, packet: &Packet) -> [u32; 2] {
         [packet.source, packet.destination].map(|number| host(number, self.salt.unwrap_or(0)))
     }
@@ -89,11 +92,11 @@ fn host(number: u16, salt: u64) -> u32 {
     hash(u64::from(number) << 32 | 1, salt)
 }
 
-/// How many queues a tin has, and how many of them are a set.
+/// Number of queues per tin, and number of queues per set.
 pub(super) const QUEUES: u32 = 1024;
 const WAYS: u32 = 8;
 
-/// The places of the set of a `hash`, its own first.
+/// The indices of the set of a `hash`, its own index first.
 #[inline]
 pub(super) fn set(hash: u32) -> impl Iterator<Item = u32> {
     let own = hash % QUEUES;
@@ -101,10 +104,10 @@ pub(super) fn set(hash: u32) -> impl Iterator<Item = u32> {
     (0..WAYS).map(move |way| first + (own + way) % WAYS)
 }
 
-/// The sources or the destinations of a tin's packets, with the bulk flows of each.
+/// The sources or the destinations of a tin's packets, with the number of bulk flows of each.
 #[derive(Clone)]
 pub(super) struct Hosts {
-    /// `None` if they are not counted.
+    /// `None` if bulk flows are not counted.
     hosts: Option<Box<[Host; QUEUES as usize]>>,
 }
 
@@ -115,48 +118,48 @@ struct Host {
 }
 
 impl Hosts {
-    /// None yet; if they are not `counted`, all are one without flows.
+    /// Creates an empty table. If flows are not `counted`, all hosts share one entry without flows.
     pub fn new(counted: bool) -> Self {
         Self { hosts: counted.then(|| Box::new([Host::default(); QUEUES as usize])) }
     }
 
-    /// The place of the host with this `hash`; of those in its set that have no bulk flow it may take one that another
-    /// had. If there is none, its flows count for the other host, too.
-    pub fn place(&mut self, hash: u32) -> u16 {
+    /// The index of the host with this `hash`. An unknown host takes over an entry of its set without bulk flows. If
+    /// there is none, the flows of both hosts are counted together.
+    pub fn index(&mut self, hash: u32) -> u16 {
         let Some(hosts) = &mut self.hosts else { return 0 };
-        let known = set(hash).find(|&place| hosts[place as usize].tag == hash);
-        let place = known
-            .or_else(|| set(hash).find(|&place| hosts[place as usize].bulk_flows == 0))
+        let known = set(hash).find(|&index| hosts[index as usize].tag == hash);
+        let index = known
+            .or_else(|| set(hash).find(|&index| hosts[index as usize].bulk_flows == 0))
             .unwrap_or(hash % QUEUES);
-        hosts[place as usize].tag = hash;
-        place as u16
+        hosts[index as usize].tag = hash;
+        index as u16
     }
 
     #[inline]
-    fn host(&mut self, place: u16) -> Option<&mut Host> {
-        self.hosts.as_mut().map(|hosts| &mut hosts[usize::from(place) % QUEUES as usize])
+    fn host(&mut self, index: u16) -> Option<&mut Host> {
+        self.hosts.as_mut().map(|hosts| &mut hosts[usize::from(index) % QUEUES as usize])
     }
 
-    /// A flow of the host at `place` has become bulk.
+    /// Counts a flow of the host at `index` that has become bulk.
     #[inline]
-    pub fn count(&mut self, place: u16) {
-        if let Some(host) = self.host(place) {
+    pub fn count(&mut self, index: u16) {
+        if let Some(host) = self.host(index) {
             host.bulk_flows = (host.bulk_flows + 1).min(QUEUES as u16);
         }
     }
 
-    /// A flow of the host at `place` is no longer bulk.
+    /// Counts a flow of the host at `index` that is no longer bulk.
     #[inline]
-    pub fn uncount(&mut self, place: u16) {
-        if let Some(host) = self.host(place) {
+    pub fn uncount(&mut self, index: u16) {
+        if let Some(host) = self.host(index) {
             host.bulk_flows = host.bulk_flows.saturating_sub(1);
         }
     }
 
-    /// The bulk flows of the host at `place`.
+    /// The number of bulk flows of the host at `index`.
     #[inline]
-    pub fn bulk_flows(&self, place: u16) -> u16 {
-        self.hosts.as_ref().map_or(0, |hosts| hosts[usize::from(place) % QUEUES as usize].bulk_flows)
+    pub fn bulk_flows(&self, index: u16) -> u16 {
+        self.hosts.as_ref().map_or(0, |hosts| hosts[usize::from(index) % QUEUES as usize].bulk_flows)
     }
 }
 
@@ -165,11 +168,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_set_has_eight_neighbours_and_begins_with_its_own() {
+    fn a_set_has_eight_neighbours_and_begins_with_the_own_index() {
         for hash in [0, 5, 7, 8, 1023, 1024 + 13, u32::MAX] {
-            let places: Vec<u32> = set(hash).collect();
-            assert_eq!(places[0], hash % 1024);
-            let mut sorted = places.clone();
+            let indices: Vec<u32> = set(hash).collect();
+            assert_eq!(indices[0], hash % 1024);
+            let mut sorted = indices.clone();
             sorted.sort_unstable();
             let first = hash % 1024 / 8 * 8;
             assert_eq!(sorted, (first..first + 8).collect::<Vec<_>>());
@@ -177,25 +180,25 @@ mod tests {
     }
 
     #[test]
-    fn a_host_keeps_its_place_while_it_has_bulk_flows() {
+    fn a_host_keeps_its_index_while_it_has_bulk_flows() {
         let mut hosts = Hosts::new(true);
         // Nine hosts of one set.
         let hash = |host: u32| 3 + host * 1024;
-        let places: Vec<u16> = (1..9).map(|host| hosts.place(hash(host))).collect();
-        assert_eq!(places, [3; 8], "a place without flows is the next one's, too");
+        let indices: Vec<u16> = (1..9).map(|host| hosts.index(hash(host))).collect();
+        assert_eq!(indices, [3; 8], "an entry without flows is reused for the next host");
         let mut hosts = Hosts::new(true);
-        let places: Vec<u16> = (1..9)
+        let indices: Vec<u16> = (1..9)
             .map(|host| {
-                let place = hosts.place(hash(host));
-                hosts.count(place);
-                place
+                let index = hosts.index(hash(host));
+                hosts.count(index);
+                index
             })
             .collect();
-        assert_eq!(places, [3, 4, 5, 6, 7, 0, 1, 2]);
-        assert_eq!(hosts.place(hash(4)), 6, "it is known");
-        assert_eq!(hosts.place(hash(9)), 3, "all have flows");
+        assert_eq!(indices, [3, 4, 5, 6, 7, 0, 1, 2]);
+        assert_eq!(hosts.index(hash(4)), 6, "the host is known");
+        assert_eq!(hosts.index(hash(9)), 3, "all hosts have flows");
         hosts.uncount(5);
-        assert_eq!(hosts.place(hash(1)), 5, "its own was taken from it");
+        assert_eq!(hosts.index(hash(1)), 5, "another host has taken its entry");
     }
 
     #[test]
@@ -211,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn a_mode_hashes_what_it_names() {
+    fn a_mode_hashes_the_fields_in_its_name() {
         let mut rng = aqm_net::Streams::new(1).named("queue", 0);
         let packet = |flow, source, destination| Packet { flow, source, destination, ..Packet::default() };
         let like = packet(1, 1, 2);

@@ -1,34 +1,41 @@
-//! CAKE: a shaper, tins for classes of service, fairness between hosts and flows, and COBALT for each flow, in one.
+//! CAKE: a shaper, tins for service classes, fairness between hosts and flows, and COBALT for each flow, in one
+//! discipline.
 //!
 //! T. Høiland-Jørgensen, D. Täht, J. Morton, "Piece of CAKE: A Comprehensive Queue Management Solution for Home
-//! Gateways", IEEE LANMAN 2018; `tc-cake(8)`; Linux 6.1's `net/sched/sch_cake.c` as its last stable releases have it,
-//! which the code follows decision by decision and in the kernel's integers:
-//! - `shaper`: when the next packet may go, and how large it is on the line behind.
-//! - `diffserv`: its tin, by its code point. With a rate, the tin of the highest priority goes that has not had its
-//!   share; if all have, the one whose time comes first. Without one, tins take turns by deficit.
-//! - `isolation`: its queue, by a hash into sets of eight; how many bulk flows its hosts have.
-//! - `tin`: whose turn it is. Sparse queues go first; a quantum shrinks with the bulk flows of the hosts.
-//! - `cobalt_core.rs`: whether it is dropped or marked when it is taken. The last packet of a queue never is dropped.
-//! - `longest`: memory is limited, and beyond it the oldest packet of the longest queue goes, by bytes.
-//! - `ack_filter_rules.rs`: which acknowledgement of its queue a packet makes needless as it comes.
+//! Gateways", IEEE LANMAN 2018; `tc-cake(8)`; Linux 6.1's `net/sched/sch_cake.c` in its last stable releases. The code
+//! follows the kernel decision by decision and uses the kernel's integer arithmetic. The modules:
+//! - `shaper`: the time at which the next packet may be sent, and the packet's size on the downstream link.
+//! - `diffserv`: the packet's tin, selected by code point. If a rate is set, the tin with the highest priority among
+//!   those below their share is served; if all tins are at their share, the tin that is due first. Without a rate, tins
+//!   take turns by deficit.
+//! - `isolation`: the packet's queue, selected by a hash into sets of eight queues; the number of bulk flows of the
+//!   packet's hosts.
+//! - `tin`: the order of service within a tin. Sparse queues are served first, and a queue's quantum is divided by the
+//!   number of its hosts' bulk flows.
+//! - `codel/cobalt_core.rs`: the decision to drop or mark a packet at dequeue. The last packet of a queue is never
+//!   dropped.
+//! - `longest`: the memory limit. If it is exceeded, the oldest packet of the longest queue (in bytes) is dropped.
+//! - `wrappers/ack_filter_rules.rs`: the acknowledgement in the queue that a new packet makes redundant.
 //! - `capacity`: an estimate of the rate, for a shaper at an ingress.
 //!
-//! Memory is counted as in `truesize.rs`, a packet of 1514 bytes as 2304: the kernel counts what it allocates for a
-//! packet, 1.5 to 12 times its bytes, and without it a limit meant for small packets would hold too many.
+//! Memory is counted as in `qdisc/truesize.rs`, where a packet of 1514 bytes counts as 2304. The kernel counts the
+//! memory allocated for a packet, which is 1.5 to 12 times its size; with the packet's size alone, a limit intended for
+//! small packets would admit too many.
 //!
-//! As in the kernel, and worth knowing:
-//! - The first drop of a queue that was never used comes without the interval (`cobalt_core.rs`). So a burst of ten
-//!   packets, which CoDel lets pass, loses one. This happens once in each queue: a CAKE that has been in service for
-//!   hours does it no more. What `start` sets is just this: the root of each queue, of all tins, as after a use
-//!   (`settled`), or none (`fresh`). All else that outlasts an idle time has no effect on packets, or is the same in
-//!   both: which flow had a queue, averages of delays, `autorate_ingress`, whose estimate begins with `bandwidth`.
-//! - Without `bandwidth` no rate is known: `target` stays that of `rtt` on slow lines.
-//! - Packets are counted as sent (`sent_packets`, `sent_bytes`) when they come.
-//! - What cannot be told apart by its hash shares a queue for good: hashes have 32 bits.
-//! - A flow that shared a queue gets the next one of its set that is free, while packets of it still wait in the old
-//!   one: they may be overtaken.
+//! Noteworthy properties, as in the kernel:
+//! - The first drop in a queue that was never used occurs without waiting for the interval (`codel/cobalt_core.rs`). A
+//!   burst of ten packets, which CoDel would let pass, therefore loses one packet. This happens once in each queue, and
+//!   no longer in a CAKE that has been in service for hours. `start` sets only this state, the inverse square root of
+//!   each queue of all tins: as after a use (`settled`), or unset (`fresh`). All other state that survives an idle time
+//!   has no effect on packets or is equal in both cases: the assignment of queues to flows, the averages of delays, and
+//!   `autorate_ingress`, whose estimate starts at `bandwidth`.
+//! - Without `bandwidth`, the rate is unknown, so that `target` remains that of `rtt` on slow links.
+//! - Packets are counted as sent (`sent_packets`, `sent_bytes`) when they arrive.
+//! - Flows with equal hashes always share a queue; hashes have 32 bits.
+//! - A flow that shared a queue is assigned the next free queue of its set while some of its packets are still in the
+//!   old queue, so that those packets may be overtaken.
 //!
-//! How it differs from its sources, and what it does where they are silent, stands in the documentation of
+//! Differences from the sources, and choices where the sources are silent, are listed in the documentation of
 //! [`Config`], which the reference prints.
 
 mod capacity;
@@ -50,7 +57,7 @@ use crate::codel::cobalt_core::Judged;
 use crate::fair::flows::Flows;
 use crate::qdisc::truesize::truesize;
 use crate::start::Start;
-use crate::wrappers::ack_filter_rules::needless;
+use crate::wrappers::ack_filter_rules::redundant;
 use crate::{Build, Context, Derived, Describe, Gauge, Label, QueueDiscipline, Reason, Report, TestCases};
 use capacity::Capacity;
 use diffserv::Diffserv;
@@ -61,87 +68,88 @@ use shaper::{Cells, Framing, NO_SIZES, Shaper};
 use tin::{Rates, Tin};
 
 parameters! {
-    /// CAKE: a shaper, classes of service, fairness between hosts and between flows, and an AQM for each flow.
+    /// CAKE: a shaper, service classes, fairness between hosts and between flows, and an AQM for each flow.
     ///
     /// Differences from Linux:
     ///
-    /// - A packet that is to be marked and to be dropped by BLUE is dropped, and not counted as marked.
-    /// - Of a device there are `mtu` and `hdr_offset`. Filters of `tc`, firewall marks (`fwmark`), NAT (`nat`) and the
-    ///   splitting of segments (`split-gso`) do not exist.
-    /// - `wash` does not exist: it clears the code point for nobody, because everything behind a queue knows packets by
-    ///   their labels.
-    /// - Hosts are the numbers that packets carry. The hash of a flow is over its number and a salt from the random
-    ///   stream of the queue.
-    /// - What a packet takes of memory is counted as the kernel counts a packet that is copied into memory of its own:
-    ///   2304 bytes for a full packet of Ethernet (`truesize`). Drivers differ.
-    /// - The acknowledgement filter looks at no timestamps.
-    /// - Later kernels differ: 6.13 has roots of `count` that are right to the last place; since 6.14 BLUE is not asked
-    ///   about a packet that CoDel drops, and the heap of the longest queues is built from another place on, so that
-    ///   queues of one length may come in another order; 7.0 has `cake_mq`, which shares a rate among the queues of a
-    ///   device. Linux before 6.1.110 counted the flows of hosts wrongly where two flows shared a queue.
+    /// - A packet that CoDel marks and BLUE drops is dropped, and is not counted as marked.
+    /// - The parameters `mtu` and `hdr_offset` represent the network device. `tc` filters, firewall marks (`fwmark`),
+    ///   NAT (`nat`) and the splitting of segments (`split-gso`) are not supported.
+    /// - `wash` is not supported. It would have no effect, because everything downstream of a queue identifies packets
+    ///   by their labels, not by the code point.
+    /// - Hosts are the numbers that packets carry. A flow's hash is computed from its number and a salt drawn from the
+    ///   queue's random stream.
+    /// - A packet's memory is counted as the kernel counts a packet that is copied into memory of its own: 2304 bytes
+    ///   for a full Ethernet packet (`truesize`). Drivers differ.
+    /// - The acknowledgement filter ignores timestamps.
+    /// - Later kernels differ. In 6.13, the inverse square roots of `count` are exact to the last digit. Since 6.14,
+    ///   BLUE does not decide on packets that CoDel drops, and the heap of the longest queues is built from another
+    ///   position, so that queues of equal length may have another order. 7.0 has `cake_mq`, which shares a rate among
+    ///   the queues of a device. Linux before 6.1.110 counted the flows of hosts incorrectly where two flows shared a
+    ///   queue.
     pub struct Config {
-        /// The rate to shape to, somewhat less than that of the line. Left out: unlimited, the line itself.
+        /// Shaper rate, slightly less than the link rate. If omitted, the shaper is off.
         pub bandwidth: Option<Rate> = None, "tc-cake: `unlimited`";
-        /// Whether the rate follows an estimate of what arrives, beginning with `bandwidth`.
+        /// Whether the shaper rate follows an estimate of the arrival rate, starting at `bandwidth`.
         pub autorate_ingress: bool = false, "tc-cake";
-        /// The classes of service.
+        /// Service classes (tins).
         pub diffserv: Diffserv = Diffserv::Diffserv3, "tc-cake";
-        /// Which packets share a queue, and between whom queues are fair.
+        /// Packets that share a queue, and the entities between which the queues are fair.
         pub flows: FlowMode = FlowMode::TripleIsolate, "tc-cake";
-        /// Whether it stands behind the line that it shapes, at the ingress of a host: what is dropped has been sent,
-        /// too, and senders are told earlier.
+        /// Whether CAKE is downstream of the bottleneck link, at the ingress of a host. Dropped packets are then
+        /// charged like sent packets, because they have crossed the link, and drops signal congestion earlier.
         pub ingress: bool = false, "tc-cake: `egress`";
-        /// Which acknowledgements go for later ones of their queue.
+        /// Which acknowledgements are dropped in favour of later ones in their queue.
         pub ack_filter: AckFilter = AckFilter::Disabled, "tc-cake: `no-ack-filter`";
-        /// A typical round trip: the interval of COBALT, whose target is a twentieth of it. Beside times it may be one of
-        /// tc's words: `datacentre` (100us), `lan` (1ms), `metro` (10ms), `regional` (30ms), `internet` (100ms), `oceanic`
-        /// (300ms), `satellite` (1s), `interplanetary` (1000s).
+        /// Typical round-trip time: the interval of COBALT, whose target is a twentieth of it. Allowed values are a
+        /// time or one of tc's keywords: `datacentre` (100us), `lan` (1ms), `metro` (10ms), `regional` (30ms),
+        /// `internet` (100ms), `oceanic` (300ms), `satellite` (1s), `interplanetary` (1000s).
         pub rtt: RoundTrip = RoundTrip(Span::from_millis(100)), "tc-cake: `internet`";
-        /// What the line adds to each packet of IP, -64 to 256 bytes. Left out: nothing, and a packet counts with all
-        /// its bytes (`raw`).
+        /// Bytes that the link adds to each IP packet, -64 to 256. If omitted, nothing is added, and a packet counts
+        /// with its full size (`raw`).
         pub overhead: Option<i64> = None, "tc-cake: `raw`";
-        /// The least size on the line, at most 256B.
+        /// Minimum size of a packet on the link, at most 256B.
         pub mpu: Size = Size::from_bytes(0), "tc-cake";
-        /// How the line frames what it sends.
+        /// Link-layer framing.
         pub atm: Cells = Cells::None, "tc-cake";
-        /// The most memory that may be used. Left out: what `bandwidth` sends in four times `rtt`, but at least 4194304B;
-        /// and never more than 10240 packets of `mtu` have.
+        /// Maximum memory used by queued packets. If omitted, the bytes sent at `bandwidth` during four times `rtt`,
+        /// but at least 4194304B and at most 10240 packets of size `mtu`.
         pub memlimit: Option<Size> = None, "Linux 6.1";
-        /// The size of a full packet, headers included: what `target` makes room for on slow lines.
+        /// Size of a full packet, including headers, by which `target` is increased on slow links.
         pub mtu: Size = Size::from_bytes(1514), "Ethernet";
-        /// The bytes of a packet's size that lie below IP, which `overhead` takes the place of.
+        /// Bytes below the IP header that are part of a packet's size; `overhead` replaces them.
         pub hdr_offset: u32 = 14, "Ethernet";
-        /// Whether each flow queue has dropped before (`settled`), or none was ever used: then the first drop in each comes
-        /// without the interval.
-        pub start: Start = Start::Settled, "ours";
+        /// State of the flow queues at the start of a run: each queue has dropped packets before (`settled`), or no
+        /// queue was ever used (`fresh`), so that the first drop in each queue occurs without waiting for the interval.
+        pub start: Start = Start::Settled, "aqmlab's choice";
     }
 }
 
 choices! {
-    /// When an acknowledgement goes for a later one.
+    /// The condition under which an acknowledgement is dropped in favour of a later one.
     pub enum AckFilter {
         /// Never.
         Disabled = "disabled",
-        /// If another one that would do still waits (tc's `ack-filter`).
+        /// If another acknowledgement with the same effect remains in the queue (tc's `ack-filter`).
         Conservative = "conservative",
-        /// Whenever a later one says all it says.
+        /// If a later acknowledgement makes it redundant.
         Aggressive = "aggressive",
     }
 }
 
-/// The most bytes that a size in 32 bits tells of.
-const MOST_BYTES: u64 = u32::MAX as u64;
-/// The most packets, by which memory is limited whatever else is said (`sch->limit`).
-const MOST_PACKETS: u64 = 10_240;
+/// The largest number of bytes in a 32-bit size.
+const MAX_BYTES: u64 = u32::MAX as u64;
+/// The maximum number of packets, which limits memory regardless of the parameters (`sch->limit`).
+const MAX_PACKETS: u64 = 10_240;
 
 impl Config {
-    /// `rtt` in microseconds, as the kernel is told, and the target that `tc` makes of it.
+    /// `rtt` in microseconds, as passed to the kernel, and the target that `tc` derives from it.
     fn interval_and_target_us(&self) -> (u64, u64) {
         let interval = (self.rtt.0.nanos() / 1000).max(1);
         (interval, (interval / 20).max(1))
     }
 
-    /// What the tins have of this rate, in bytes per second.
+    /// The values of the tins that depend on this rate, in bytes per second.
     fn rates(&self, rate: u64) -> impl Iterator<Item = Rates> {
         let (interval, target) = self.interval_and_target_us();
         let mtu = self.mtu.bytes() as u32;
@@ -149,20 +157,20 @@ impl Config {
         shares.map(move |share| Rates::new(share, mtu, target * 1000, interval * 1000))
     }
 
-    /// The most memory at this rate.
+    /// The memory limit at this rate.
     fn memory_limit(&self, rate: u64) -> u64 {
         let (interval, _) = self.interval_and_target_us();
-        let by_packets = MOST_PACKETS * self.mtu.bytes();
+        let by_packets = MAX_PACKETS * self.mtu.bytes();
         let own = self.memlimit.map(Size::bytes);
         let by_rate = || match rate {
-            0 => MOST_BYTES,
-            // Products wrap in the kernel, too; the lower 32 bits of the quotient are compared.
-            rate => ((rate.wrapping_mul(interval) / 250_000) & MOST_BYTES).max(4 << 20),
+            0 => MAX_BYTES,
+            // Products wrap around in the kernel, too. The lower 32 bits of the quotient are compared.
+            rate => ((rate.wrapping_mul(interval) / 250_000) & MAX_BYTES).max(4 << 20),
         };
         own.unwrap_or_else(by_rate).min(by_packets.max(own.unwrap_or(0)))
     }
 
-    /// In bytes per second; 0 for unlimited.
+    /// The rate in bytes per second; 0 for unlimited.
     fn rate(&self) -> u64 {
         self.bandwidth.map_or(0, |bandwidth| bandwidth.bps() / 8)
     }
@@ -178,19 +186,19 @@ impl Build for Config {
         let least = Rate::from_bps(8);
         let is_rate = self.bandwidth.is_none_or(|bandwidth| bandwidth >= least);
         errors.check(is_rate, "bandwidth", format_args!("must be at least {least}"));
-        let is_time = (1..=MOST_BYTES).contains(&(self.rtt.0.nanos() / 1000));
+        let is_time = (1..=MAX_BYTES).contains(&(self.rtt.0.nanos() / 1000));
         errors.check(is_time, "rtt", "must be from 1us to 4294s");
         let is_overhead = self.overhead.is_none_or(|overhead| (-64..=256).contains(&overhead));
         errors.check(is_overhead, "overhead", "must be from -64 to 256");
         errors.check(self.mpu.bytes() <= 256, "mpu", "must be at most 256B");
-        let memory = |size: u64| (1..=MOST_BYTES).contains(&size);
+        let memory = |size: u64| (1..=MAX_BYTES).contains(&size);
         let is_memory = self.memlimit.is_none_or(|limit| memory(limit.bytes()));
         errors.check(is_memory, "memlimit", "must be from 1B to 4294967295B");
         let is_mtu = (64..=u64::from(u16::MAX)).contains(&self.mtu.bytes());
         errors.check(is_mtu, "mtu", "must be from 64B to 65535B");
         errors.check(self.hdr_offset <= 256, "hdr_offset", "must be at most 256");
-        let makes_room = self.is_shaped() || self.memlimit.is_none();
-        errors.check_effect(makes_room, self, &["mtu"], "without bandwidth where memlimit is given");
+        let uses_mtu = self.is_shaped() || self.memlimit.is_none();
+        errors.check_effect(uses_mtu, self, &["mtu"], "without bandwidth if memlimit is set");
         errors.check_effect(self.overhead.is_some(), self, &["hdr_offset"], "without overhead");
         errors.finish(())?;
         Ok(Box::new(Cake::new(self)))
@@ -198,18 +206,18 @@ impl Build for Config {
 }
 
 impl Describe for Config {
-    fn wants_hosts(&self) -> bool {
-        self.flows.wants_hosts()
+    fn needs_hosts(&self) -> bool {
+        self.flows.needs_hosts()
     }
 
     fn holds_back(&self) -> bool {
         self.is_shaped()
     }
 
-    fn outlet(&self, line: Rate) -> Rate {
+    fn outlet(&self, link: Rate) -> Rate {
         match self.bandwidth {
-            Some(bandwidth) if !self.autorate_ingress => line.min(bandwidth),
-            _ => line,
+            Some(bandwidth) if !self.autorate_ingress => link.min(bandwidth),
+            _ => link,
         }
     }
 
@@ -218,26 +226,27 @@ impl Describe for Config {
         let rates: Vec<Rates> = self.rates(self.rate()).collect();
         for (place, &tin) in self.diffserv.order().iter().enumerate() {
             let Rates { share, times, flow_quantum, .. } = rates[tin];
-            let mut tell = |name: &str, value: f64, unit| {
+            let mut add = |name: &str, value: f64, unit| {
                 derived.push(Derived::new(&format!("tins.{place}.{name}"), value, unit));
             };
             if share.rate > 0 {
-                tell("threshold_rate", share.rate as f64 * 8.0, "bps");
+                add("threshold_rate", share.rate as f64 * 8.0, "bps");
             }
-            tell("target", Span::from_nanos(times.target).seconds(), "s");
-            tell("interval", Span::from_nanos(times.interval).seconds(), "s");
-            tell("flow_quantum", flow_quantum.into(), "bytes");
+            add("target", Span::from_nanos(times.target).seconds(), "s");
+            add("interval", Span::from_nanos(times.interval).seconds(), "s");
+            add("flow_quantum", flow_quantum.into(), "bytes");
         }
         derived
     }
 
     fn warnings(&self, rate: Rate) -> Vec<ConfigError> {
         let too_fast = self.bandwidth.filter(|&bandwidth| bandwidth > rate && !self.autorate_ingress);
-        let told = too_fast.map(|bandwidth| {
-            let problem = format!("{bandwidth} is more than the line has, {rate}: the shaper never acts");
+        let warning = too_fast.map(|bandwidth| {
+            let problem =
+                format!("exceeds the link rate of {rate} (got {bandwidth}); the shaper has no effect");
             ConfigError::at("bandwidth", problem)
         });
-        told.into_iter().collect()
+        warning.into_iter().collect()
     }
 
     fn tc_options(&self, _rate: Rate) -> Option<Value> {
@@ -264,27 +273,27 @@ impl TestCases for Config {
     }
 }
 
-/// The most tins, all of which the heap of the longest queue knows.
-const MOST_TINS: u32 = 8;
+/// The maximum number of tins. The heap of the longest queue always contains all of them.
+const MAX_TINS: u32 = 8;
 
-/// How long a queue is, in bytes; those of tins that do not exist are empty.
+/// The length of a queue in bytes; 0 for the queues of unused tins.
 #[inline]
 fn lengths(packets: &Flows<Stamp>) -> impl Fn(u32) -> u64 {
     |number| if number < packets.numbers() { packets.of(number).bytes } else { 0 }
 }
 
-/// What is noted of a packet as it comes.
+/// The data recorded when a packet arrives.
 #[derive(Clone, Copy)]
 struct Stamp {
-    came: Instant,
-    takes: Takes,
+    arrival: Instant,
+    cost: PacketCost,
 }
 
-/// What a packet of some size takes, in bytes.
+/// The cost of a packet of some size, in bytes.
 #[derive(Clone, Copy)]
-struct Takes {
-    /// Of the line behind.
-    line: u32,
+struct PacketCost {
+    /// Bytes on the downstream link.
+    link: u32,
     memory: u32,
 }
 
@@ -293,28 +302,28 @@ struct Takes {
 struct Cake {
     config: Config,
     tins: Vec<Tin>,
-    /// The packets of all queues; queue `q` of tin `t` has the number `t * QUEUES + q`.
+    /// The packets of all queues. Queue `q` of tin `t` has the number `t * QUEUES + q`.
     packets: Flows<Stamp>,
     hasher: Hasher,
-    /// By label, and of packets without one; the place of the tin in `tins`.
+    /// The index in `tins` of each label's tin, and of the tin for packets without a label.
     tin_of_label: Vec<u8>,
-    tin_of_others: u8,
+    default_tin: u8,
     shaper: Shaper,
     framing: Framing,
-    /// The size of the last packet, and what it takes; no size at first.
-    last_size: (u32, Takes),
+    /// The size of the last packet, with its cost; initially an impossible size.
+    last_size: (u32, PacketCost),
     capacity: Capacity,
     longest: Longest,
     memory: u64,
     memory_limit: u64,
-    /// The most that was used (`buffer_max_used`).
+    /// Maximum memory used so far (`buffer_max_used`).
     memory_used: u64,
     /// The tin that was served last.
     current: usize,
-    /// Until when all that waits is held back, if the last call found it so.
+    /// The end of the shaper's delay, if the last call found all packets delayed.
     held_until: i64,
     overlimits: u64,
-    /// Packets dropped because memory was full.
+    /// Packets dropped because of the memory limit.
     drop_overlimit: u64,
 }
 
@@ -330,7 +339,7 @@ impl Cake {
             packets: Flows::numbered(count * QUEUES),
             hasher: Hasher::new(config.flows),
             tin_of_label: Vec::new(),
-            tin_of_others: config.diffserv.tin(0),
+            default_tin: config.diffserv.tin(0),
             framing: Framing {
                 hdr_offset: config.hdr_offset,
                 overhead: config.overhead,
@@ -340,9 +349,9 @@ impl Cake {
                 adjusted_size: NO_SIZES,
                 average_offset: 0,
             },
-            last_size: (u32::MAX, Takes { line: 0, memory: 0 }),
+            last_size: (u32::MAX, PacketCost { link: 0, memory: 0 }),
             capacity: Capacity::new(rate),
-            longest: Longest::new(QUEUES, MOST_TINS),
+            longest: Longest::new(QUEUES, MAX_TINS),
             memory: 0,
             memory_limit: config.memory_limit(rate),
             memory_used: 0,
@@ -354,7 +363,7 @@ impl Cake {
         }
     }
 
-    /// Makes this the rate, in bytes per second.
+    /// Sets the shaper rate, in bytes per second.
     #[cold]
     fn set_rate(&mut self, rate: u64) {
         for (tin, rates) in self.tins.iter_mut().zip(self.config.rates(rate)) {
@@ -364,38 +373,39 @@ impl Cake {
         self.memory_limit = self.config.memory_limit(rate);
     }
 
-    /// What a packet of this size takes.
+    /// The cost of a packet of this size.
     #[inline]
-    fn takes(&mut self, bytes: u16) -> Takes {
+    fn cost(&mut self, bytes: u16) -> PacketCost {
         if self.last_size.0 != u32::from(bytes) {
-            let takes = Takes { line: self.framing.adjusted(bytes), memory: truesize(bytes) as u32 };
-            self.last_size = (bytes.into(), takes);
+            let cost = PacketCost { link: self.framing.adjusted(bytes), memory: truesize(bytes) as u32 };
+            self.last_size = (bytes.into(), cost);
         }
         self.last_size.1
     }
 
-    /// Drops what the packet that is to join the queue `number` makes needless; how many bytes that are.
+    /// Drops the acknowledgement that becomes redundant when `packet` joins the queue `number`. Returns its size in
+    /// bytes, or 0.
     #[inline(never)]
     fn filter_acks(&mut self, tin: usize, number: u32, packet: &Packet, cx: &mut Context<'_>) -> u16 {
         let aggressive = self.config.ack_filter == AckFilter::Aggressive;
         let Some(newest) = cx.observer.acknowledgement(packet) else { return 0 };
         let connection = |packet: &Packet| (packet.flow, packet.source, packet.destination);
         let waiting = self.packets.packets(number).map(|(older, stamp)| {
-            let is_of_it = connection(older) == connection(packet);
-            let told = is_of_it.then(|| cx.observer.acknowledgement(older)).flatten();
-            ((older.id, stamp.takes), told)
+            let is_same_connection = connection(older) == connection(packet);
+            let acknowledgement = is_same_connection.then(|| cx.observer.acknowledgement(older)).flatten();
+            ((older.id, stamp.cost), acknowledgement)
         });
-        let Some((id, takes)) = needless(waiting, &newest, aggressive) else { return 0 };
-        let needless = self.packets.take_id(number, id).packet;
-        self.memory -= u64::from(takes.memory);
+        let Some((id, cost)) = redundant(waiting, &newest, aggressive) else { return 0 };
+        let redundant = self.packets.take_id(number, id).packet;
+        self.memory -= u64::from(cost.memory);
         let tin = &mut self.tins[tin];
-        tin.backlog_bytes -= u64::from(needless.bytes);
+        tin.backlog_bytes -= u64::from(redundant.bytes);
         tin.counters.ack_drops += 1;
         if self.config.ingress {
-            tin.charge(&mut self.shaper, takes.line, cx.now.nanos() as i64, true);
+            tin.charge(&mut self.shaper, cost.link, cx.now.nanos() as i64, true);
         }
-        cx.drop(needless, Reason::AckFilter);
-        needless.bytes
+        cx.drop(redundant, Reason::AckFilter);
+        redundant.bytes
     }
 
     /// Drops the oldest packet of the longest queue.
@@ -404,29 +414,29 @@ impl Cake {
         let now = cx.now.nanos() as i64;
         let number = self.longest.find(lengths(&self.packets));
         if self.packets.of(number).packets == 0 {
-            return self.longest.on_mistake();
+            return self.longest.on_wrong_result();
         }
         let (tin, queue) = ((number / QUEUES) as usize, number % QUEUES);
-        let (packet, Stamp { takes, .. }) = self.packets.take_front_stamped(number);
-        self.memory -= u64::from(takes.memory);
+        let (packet, Stamp { cost, .. }) = self.packets.take_front_stamped(number);
+        self.memory -= u64::from(cost.memory);
         self.drop_overlimit += 1;
         let tin = &mut self.tins[tin];
         tin.backlog_bytes -= u64::from(packet.bytes);
         tin.on_overflow(queue, now);
         if self.config.ingress {
-            tin.charge(&mut self.shaper, takes.line, now, true);
+            tin.charge(&mut self.shaper, cost.link, now, true);
         }
         self.longest.on_longest_shrunk(lengths(&self.packets));
         cx.drop(packet, Reason::Overmemory);
     }
 
-    /// Moves on to the tin that is served next; `false` if none has anything.
+    /// Selects the next tin to serve; `false` if all tins are empty.
     #[inline]
     fn choose_tin(&mut self, now: i64) -> bool {
         if self.shaper.pace.is_unlimited() { self.choose_by_deficit() } else { self.choose_by_time(now) }
     }
 
-    /// The highest of the tins that have not had their share, or the one that will be first to have one.
+    /// Selects the tin with the highest priority among those below their share, or else the tin that is due first.
     #[inline]
     fn choose_by_time(&mut self, now: i64) -> bool {
         let mut best = None;
@@ -440,7 +450,7 @@ impl Cake {
         best.is_some()
     }
 
-    /// Tins in turn, as long as their credit lasts.
+    /// Selects tins in turn while their deficit is not negative.
     #[inline]
     fn choose_by_deficit(&mut self) -> bool {
         let (mut place, mut rounds, mut is_empty) = (self.current, 0, true);
@@ -467,8 +477,8 @@ impl Cake {
         }
     }
 
-    /// The next packet of the current tin; `None` if a queue, or all, turned out to be empty. Decaying queues are looked
-    /// at first if `decaying_first`, once.
+    /// The next packet of the current tin; `None` if a queue, or the tin, is found empty. If `decaying_first`, the
+    /// first call visits decaying queues first.
     #[inline]
     fn serve(&mut self, decaying_first: &mut bool, cx: &mut Context<'_>) -> Option<Packet> {
         let now = cx.now.nanos() as i64;
@@ -478,30 +488,30 @@ impl Cake {
         'turn: loop {
             let queue = tin.turn(std::mem::take(decaying_first))?;
             let number = first + queue;
-            let mut waits = packets.of(number).packets > 0;
-            if !tin.has_credit(queue, waits, cx.rng) {
+            let mut is_backlogged = packets.of(number).packets > 0;
+            if !tin.has_deficit(queue, is_backlogged, cx.rng) {
                 continue;
             }
-            while waits {
-                let (mut packet, Stamp { came, takes }) = packets.take_front_stamped(number);
-                waits = packets.of(number).packets > 0;
-                *memory -= u64::from(takes.memory);
+            while is_backlogged {
+                let (mut packet, Stamp { arrival, cost }) = packets.take_front_stamped(number);
+                is_backlogged = packets.of(number).packets > 0;
+                *memory -= u64::from(cost.memory);
                 tin.backlog_bytes -= u64::from(packet.bytes);
-                longest.on_taken(number, lengths(packets));
-                let delay = cx.now.since(came).nanos();
-                let judged = Judged {
+                longest.on_removed(number, lengths(packets));
+                let delay = cx.now.since(arrival).nanos();
+                let packet_state = Judged {
                     sojourn: delay,
                     can_be_marked: packet.ecn.can_be_marked(),
                     bulk_flows: if *ingress { tin.flows.bulk } else { 0 },
                 };
-                let verdict = tin.judge(queue, judged, now, cx.rng);
+                let verdict = tin.judge(queue, packet_state, now, cx.rng);
                 match verdict.drops {
-                    Some(why) if waits => {
+                    Some(why) if is_backlogged => {
                         tin.counters.drops += 1;
                         cx.drop(packet, why);
                         if *ingress {
-                            tin.charge(shaper, takes.line, now, true);
-                            tin.take_credit(queue, takes.line);
+                            tin.charge(shaper, cost.link, now, true);
+                            tin.charge_queue(queue, cost.link);
                             continue 'turn;
                         }
                     }
@@ -511,8 +521,8 @@ impl Cake {
                             cx.mark(&mut packet, Reason::Sojourn);
                         }
                         tin.delays.add(delay);
-                        tin.charge(shaper, takes.line, now, false);
-                        tin.take_credit(queue, takes.line);
+                        tin.charge(shaper, cost.link, now, false);
+                        tin.charge_queue(queue, cost.link);
                         longest.on_departure();
                         return Some(packet);
                     }
@@ -528,7 +538,7 @@ impl QueueDiscipline for Cake {
     fn enqueue(&mut self, packet: Packet, cx: &mut Context<'_>) {
         let now = cx.now.nanos() as i64;
         let label = self.tin_of_label.get(usize::from(packet.label));
-        let place = usize::from(*label.unwrap_or(&self.tin_of_others));
+        let place = usize::from(*label.unwrap_or(&self.default_tin));
         let flow = self.hasher.flow(&packet, cx.rng);
         let tin = &mut self.tins[place];
         let is_blind = self.config.flows == FlowMode::FlowBlind;
@@ -541,19 +551,19 @@ impl QueueDiscipline for Cake {
             }
         }
         tin.counters.max_bytes = tin.counters.max_bytes.max(packet.bytes);
-        let takes = self.takes(packet.bytes);
+        let cost = self.cost(packet.bytes);
         self.framing.count_offset();
-        let filters = self.config.ack_filter != AckFilter::Disabled;
-        let gone = if filters { self.filter_acks(place, number, &packet, cx) } else { 0 };
-        self.packets.push(number, packet, Stamp { came: cx.now, takes });
-        self.memory += u64::from(takes.memory);
+        let has_filter = self.config.ack_filter != AckFilter::Disabled;
+        let removed_bytes = if has_filter { self.filter_acks(place, number, &packet, cx) } else { 0 };
+        self.packets.push(number, packet, Stamp { arrival: cx.now, cost });
+        self.memory += u64::from(cost.memory);
         let tin = &mut self.tins[place];
         tin.backlog_bytes += u64::from(packet.bytes);
         tin.counters.packets += 1;
         tin.counters.bytes += u64::from(packet.bytes);
         self.longest.on_arrival(number, lengths(&self.packets));
         if self.config.autorate_ingress {
-            let bytes = i64::from(packet.bytes) - i64::from(gone);
+            let bytes = i64::from(packet.bytes) - i64::from(removed_bytes);
             if let Some(rate) = self.capacity.on_arrival(bytes, now) {
                 self.set_rate(rate);
             }
@@ -595,7 +605,7 @@ impl QueueDiscipline for Cake {
     fn on_label(&mut self, number: u16, label: &Label) {
         let number = usize::from(number);
         if self.tin_of_label.len() <= number {
-            self.tin_of_label.resize(number + 1, self.tin_of_others);
+            self.tin_of_label.resize(number + 1, self.default_tin);
         }
         self.tin_of_label[number] = self.config.diffserv.tin(label.dscp);
     }

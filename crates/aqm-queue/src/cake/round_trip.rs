@@ -1,13 +1,13 @@
-//! The round trip that CAKE is tuned to: a time, or one of the words that `tc` has for one (iproute2's `q_cake.c`).
+//! The round-trip time to which CAKE is tuned: a time, or one of `tc`'s keywords (iproute2's `q_cake.c`).
 //!
-//! For `interplanetary` the manual of `tc` says 3600 s, its code 1000 s, which is what counts here.
+//! For `interplanetary`, `tc`'s manual states 3600 s and its code 1000 s. aqmlab uses 1000 s.
 
 use aqm_net::{ConfigErrors, Parameter, Schema, Span};
 use serde::Serialize;
 use serde_json::Value;
 
-/// Words for round trips, in microseconds.
-const WORDS: [(&str, u64); 8] = [
+/// Keywords for round-trip times, in microseconds.
+const KEYWORDS: [(&str, u64); 8] = [
     ("datacentre", 100),
     ("lan", 1000),
     ("metro", 10_000),
@@ -18,7 +18,7 @@ const WORDS: [(&str, u64); 8] = [
     ("interplanetary", 1_000_000_000),
 ];
 
-/// A round trip.
+/// A round-trip time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(transparent)]
 pub struct RoundTrip(pub Span);
@@ -29,8 +29,8 @@ impl Parameter for RoundTrip {
     }
 
     fn read(value: Value) -> Result<Self, ConfigErrors> {
-        let word = WORDS.iter().find(|(word, _)| value == *word);
-        word.map_or_else(|| Span::read(value), |(_, micros)| Ok(Span::from_nanos(micros * 1000))).map(Self)
+        let keyword = KEYWORDS.iter().find(|(keyword, _)| value == *keyword);
+        keyword.map_or_else(|| Span::read(value), |(_, micros)| Ok(Span::from_nanos(micros * 1000))).map(Self)
     }
 }
 
@@ -41,14 +41,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_round_trip_is_a_time_or_a_word() {
+    fn a_round_trip_is_a_time_or_a_keyword() {
         let read = |text: &str| RoundTrip::read(json!(text)).map(|RoundTrip(span)| span.to_string());
-        for (word, time) in [("datacentre", "100us"), ("lan", "1ms"), ("internet", "100ms"), ("70ms", "70ms")]
+        for (keyword, time) in
+            [("datacentre", "100us"), ("lan", "1ms"), ("internet", "100ms"), ("70ms", "70ms")]
         {
-            assert_eq!(read(word).unwrap(), time);
+            assert_eq!(read(keyword).unwrap(), time);
         }
         assert_eq!(read("interplanetary").unwrap(), "1000s");
         assert!(read("martian").is_err());
-        assert_eq!(json!(RoundTrip::read(json!("metro")).unwrap()), json!("10ms"), "it is kept as a time");
+        assert_eq!(
+            json!(RoundTrip::read(json!("metro")).unwrap()),
+            json!("10ms"),
+            "the keyword is stored as a time"
+        );
     }
 }

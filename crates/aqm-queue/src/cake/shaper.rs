@@ -1,74 +1,75 @@
-//! CAKE's shaper: how large a packet is on the line behind, and when the next may go.
+//! CAKE's shaper: the size of packets on the downstream link, and the time at which the next packet may be sent.
 //!
-//! The shaper runs in deficit: a packet goes as soon as the one before it would have left a line of the shaper's
-//! rate, and there is no bucket, so no burst. While nothing waits its clock stands still, so nothing is saved up.
-//! At an ingress what is dropped has come over the line behind, too, and is charged like what is sent. So that a flood
-//! of drops cannot stop the rest, a second clock, which only knows what is sent and is one and a half times as
-//! slow, may let a packet go earlier.
+//! The shaper works in deficit mode: a packet is sent as soon as the previous packet would have left a link of the
+//! shaper's rate. There is no token bucket and therefore no burst. While the queue is empty, the clock does not
+//! accumulate time. At an ingress, dropped packets have crossed the link, too, and are charged like sent packets. A
+//! second clock, which counts only sent packets and is one and a half times as slow, may release packets earlier, so
+//! that many drops cannot block the other packets.
 //!
-//! A line may send more than a packet's bytes: `overhead` on each, at least `mpu`; ATM sends 48 bytes in cells of 53,
-//! PTM a byte more for each 64 or part of it (Linux's estimate: VDSL2 codes 64 bytes as 65).
+//! A link may send more bytes than the packet's size: `overhead` per packet, and at least `mpu` bytes. ATM sends 48
+//! bytes in cells of 53. PTM adds one byte per 64 bytes or part of 64 (Linux's approximation; VDSL2 codes 64 bytes as
+//! 65).
 
 use aqm_net::choices;
 
 choices! {
-    /// How a line frames what it sends.
+    /// The framing of packets on a link.
     pub enum Cells {
-        /// As it is.
+        /// No cells.
         None = "noatm",
-        /// In cells of ATM, 48 bytes in 53, as ADSL does.
+        /// ATM cells with 48 bytes of data in 53, as on ADSL.
         Atm = "atm",
-        /// As PTM, a byte for each 64, as VDSL2 does.
+        /// PTM with one byte added per 64 bytes, as on VDSL2.
         Ptm = "ptm",
     }
 }
 
-/// What a line adds to packets, and the sizes it has met.
+/// The bytes that a link adds to packets, and the range of sizes observed.
 #[derive(Clone)]
 pub(super) struct Framing {
-    /// The bytes of a packet's size that lie below IP; they are not counted if `overhead` says what is.
+    /// Bytes below the IP header that are part of a packet's size; excluded if `overhead` is set.
     pub hdr_offset: u32,
     pub overhead: Option<i64>,
     pub mpu: u32,
     pub atm: Cells,
-    /// The least and the most bytes without and with what is added (`netlen`, `adjlen`), in 16 bits.
+    /// The minimum and maximum sizes without and with the added bytes (`netlen`, `adjlen`), in 16 bits.
     pub network_size: [u16; 2],
     pub adjusted_size: [u16; 2],
     /// The average of `hdr_offset`, in units of 2^-16.
     pub average_offset: u32,
 }
 
-/// The least and the most of no sizes at all.
+/// The minimum and maximum before the first packet.
 pub(super) const NO_SIZES: [u16; 2] = [u16::MAX, 0];
 
 impl Framing {
-    /// A packet has come.
+    /// Updates the average offset at an arrival.
     #[inline]
     pub fn count_offset(&mut self) {
         self.average_offset -= self.average_offset >> 8;
         self.average_offset += (self.hdr_offset << 16) >> 8;
     }
 
-    /// The bytes that a packet of this size takes on the line.
+    /// The bytes that a packet of this size uses on the link.
     pub fn adjusted(&mut self, bytes: u16) -> u32 {
         let network = match self.overhead {
             Some(_) => u32::from(bytes).saturating_sub(self.hdr_offset),
             None => u32::from(bytes),
         };
-        note(&mut self.network_size, network);
+        update_range(&mut self.network_size, network);
         let length = network.saturating_add_signed(self.overhead.unwrap_or(0) as i32).max(self.mpu);
         let framed = match self.atm {
             Cells::None => length,
             Cells::Atm => length.div_ceil(48) * 53,
             Cells::Ptm => length + length.div_ceil(64),
         };
-        note(&mut self.adjusted_size, framed);
+        update_range(&mut self.adjusted_size, framed);
         framed
     }
 }
 
-fn note([least, most]: &mut [u16; 2], size: u32) {
-    // The kernel compares whole numbers and keeps their lower 16 bits.
+fn update_range([least, most]: &mut [u16; 2], size: u32) {
+    // The kernel compares full integers and stores their lower 16 bits.
     if u32::from(*most) < size {
         *most = size as u16;
     }
@@ -77,23 +78,23 @@ fn note([least, most]: &mut [u16; 2], size: u32) {
     }
 }
 
-/// How long a byte takes: the kernel's fixed-point number, of at most 34 bits. None at all if the rate is not limited.
+/// The time per byte: the kernel's fixed-point number of at most 34 bits. Zero if the rate is unlimited.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Pace {
     per_byte: u64,
     shift: u32,
 }
 
-/// The slowest rate, so that even a mistake ends.
-const SLOWEST: u64 = 64;
+/// The lowest rate, so that even an erroneous rate terminates.
+const MIN_RATE: u64 = 64;
 
 impl Pace {
-    /// That of a rate in bytes per second; 0 for unlimited.
+    /// The pace of a rate in bytes per second; 0 for unlimited.
     pub fn of(rate: u64) -> Self {
         if rate == 0 {
             return Self::default();
         }
-        let (mut per_byte, mut shift) = ((1_000_000_000 << 34) / rate.max(SLOWEST), 34);
+        let (mut per_byte, mut shift) = ((1_000_000_000 << 34) / rate.max(MIN_RATE), 34);
         while per_byte >> 34 > 0 {
             per_byte >>= 1;
             shift -= 1;
@@ -105,7 +106,7 @@ impl Pace {
         self.per_byte == 0
     }
 
-    /// How long so many bytes take, in nanoseconds.
+    /// The transmission time of this number of bytes, in nanoseconds.
     pub fn time_for(self, bytes: u32) -> i64 {
         ((u64::from(bytes) * self.per_byte) >> self.shift) as i64
     }
@@ -115,9 +116,9 @@ impl Pace {
 #[derive(Clone)]
 pub(super) struct Shaper {
     pub pace: Pace,
-    /// When the next packet may go (`time_next_packet`).
+    /// The time at which the next packet may be sent (`time_next_packet`).
     next: i64,
-    /// When it may go at the latest (`failsafe_next_packet`).
+    /// The time at which the next packet may be sent at the latest (`failsafe_next_packet`).
     failsafe: i64,
 }
 
@@ -126,13 +127,14 @@ impl Shaper {
         Self { pace, next: 0, failsafe: 0 }
     }
 
-    /// Until when everything is held back, if it is.
+    /// The time until which all packets are delayed, if they are.
     pub fn held_until(&self, now: i64) -> Option<i64> {
         let until = self.next.min(self.failsafe);
         (until > now).then_some(until)
     }
 
-    /// A packet came, and nothing waited: time that has passed unused is lost. Whether it is held back.
+    /// Resets the clocks at an arrival at an empty queue, because unused time is lost. Returns whether the packet is
+    /// delayed.
     pub fn on_first(&mut self, now: i64) -> bool {
         if self.next < now {
             (self.next, self.failsafe) = (now, now);
@@ -140,7 +142,7 @@ impl Shaper {
         self.held_until(now).is_some()
     }
 
-    /// So many bytes have gone over the line, or were dropped behind it.
+    /// Charges bytes that were sent over the link, or dropped after it.
     pub fn charge(&mut self, bytes: u32, dropped: bool) {
         let time = self.pace.time_for(bytes);
         self.next += time;
@@ -150,17 +152,17 @@ impl Shaper {
     }
 }
 
-/// The clock of a tin, which says whether the tin has had the rate it may have first (`time_next_packet`).
+/// The clock of a tin, which indicates whether the tin has used its guaranteed rate (`time_next_packet`).
 #[derive(Clone, Copy, Default)]
 pub(super) struct TinClock(pub i64);
 
 impl TinClock {
-    /// A packet came, and nothing of the tin waited.
+    /// Resets the clock at an arrival at an empty tin.
     pub fn on_first(&mut self, now: i64) {
         self.0 = self.0.max(now);
     }
 
-    /// Bytes of the tin that take `time` at its rate have gone.
+    /// Charges bytes of the tin that were sent and that need `time` at the tin's rate.
     pub fn charge(&mut self, time: i64, now: i64) {
         if self.0 < now {
             self.0 += time;
@@ -189,12 +191,12 @@ mod tests {
     }
 
     #[test]
-    fn cells_of_atm_carry_48_bytes_in_53() {
+    fn atm_cells_carry_48_bytes_in_53() {
         for bytes in 1..3000_u16 {
             let cells = (0..).find(|cells| cells * 48 >= u32::from(bytes)).unwrap();
             assert_eq!(framing(None, 0, Cells::Atm).adjusted(bytes), cells * 53);
         }
-        // tc-cake's `pppoe-vcmux`: 32 bytes on each packet of IP.
+        // tc-cake's `pppoe-vcmux`: 32 bytes per IP packet.
         assert_eq!(framing(Some(32), 0, Cells::Atm).adjusted(1514), 32 * 53, "1532 bytes");
         assert_eq!(framing(Some(32), 0, Cells::Atm).adjusted(14 + 48 - 32), 53);
         assert_eq!(framing(Some(32), 0, Cells::Atm).adjusted(14 + 49 - 32), 106);
@@ -207,16 +209,16 @@ mod tests {
     }
 
     #[test]
-    fn without_an_overhead_the_size_is_taken_as_it_is() {
+    fn without_an_overhead_the_size_is_unchanged() {
         assert_eq!(framing(None, 0, Cells::None).adjusted(1514), 1514);
         assert_eq!(framing(Some(0), 0, Cells::None).adjusted(1514), 1500);
         assert_eq!(framing(Some(-20), 0, Cells::None).adjusted(1514), 1480);
-        assert_eq!(framing(Some(38), 84, Cells::None).adjusted(42), 84, "the least frame of Ethernet");
+        assert_eq!(framing(Some(38), 84, Cells::None).adjusted(42), 84, "the minimum Ethernet frame");
         assert_eq!(framing(Some(-64), 0, Cells::None).adjusted(20), 0);
     }
 
     #[test]
-    fn the_sizes_met_are_noted() {
+    fn the_range_of_sizes_is_recorded() {
         let mut framing = framing(Some(18), 64, Cells::None);
         assert_eq!([54, 1514, 600].map(|bytes| framing.adjusted(bytes)), [64, 1518, 604]);
         assert_eq!((framing.network_size, framing.adjusted_size), ([40, 1500], [64, 1518]));
@@ -225,28 +227,31 @@ mod tests {
     }
 
     #[test]
-    fn bytes_take_their_time_to_a_nanosecond() {
+    fn transmission_times_are_accurate_to_a_nanosecond() {
         for bps in [16_000, 2_000_000, 10_000_000, 123_456_789, 1_000_000_000, 40_000_000_000_u64] {
             let pace = Pace::of(bps / 8);
             for bytes in [40, 64, 1514, 65_535] {
                 let exact = f64::from(bytes) * 8e9 / bps as f64;
                 let time = pace.time_for(bytes) as f64;
-                assert!((time - exact).abs() < 1.0 + exact * 1e-6, "{bytes} at {bps}: {time}, not {exact}");
+                assert!(
+                    (time - exact).abs() < 1.0 + exact * 1e-6,
+                    "{bytes} at {bps}: {time} (expected {exact})"
+                );
             }
         }
         assert!(Pace::of(0).is_unlimited() && !Pace::of(1).is_unlimited());
     }
 
     #[test]
-    fn a_second_clock_lets_packets_go_where_drops_have_been_charged() {
+    fn a_second_clock_releases_packets_after_charged_drops() {
         let mut shaper = Shaper::new(Pace::of(1000));
         assert!(!shaper.on_first(0));
         shaper.charge(100, false);
         assert_eq!(shaper.held_until(0), Some(100_000_000));
         shaper.charge(900, true);
-        assert_eq!(shaper.held_until(0), Some(150_000_000), "not for the second that the drop takes");
+        assert_eq!(shaper.held_until(0), Some(150_000_000), "not for the one second of the drop");
         assert!(!shaper.on_first(150_000_000));
-        assert!(!shaper.on_first(2_000_000_000), "nothing is saved up");
+        assert!(!shaper.on_first(2_000_000_000), "unused time does not accumulate");
         assert_eq!(shaper.held_until(2_000_000_000), None);
     }
 }

@@ -1,7 +1,7 @@
-//! What CAKE shows: gauges, and what `tc -s -j qdisc show` has of it (iproute2 6.1, `tc/q_cake.c`).
+//! CAKE's reports: gauges, and the output of `tc -s -j qdisc show` (iproute2 6.1, `tc/q_cake.c`).
 //!
-//! Tins are shown in the order of their priorities, and gauges of a tin have its place in it at their end: of
-//! `diffserv3` 0 is bulk, 1 best effort, 2 voice.
+//! Tins are listed in order of priority. The name of a tin's gauge ends with the tin's rank in this order: for
+//! `diffserv3`, 0 is bulk, 1 best effort and 2 voice.
 
 use aqm_net::Span;
 use serde_json::{Value, json};
@@ -90,10 +90,10 @@ fn tin(tin: &Tin) -> Value {
 }
 
 fn in_order(cake: &Cake) -> impl Iterator<Item = &Tin> {
-    cake.config.diffserv.order().iter().map(|&place| &cake.tins[place])
+    cake.config.diffserv.order().iter().map(|&tin| &cake.tins[tin])
 }
 
-/// By the place of a tin.
+/// Names of the gauges, by the rank of a tin.
 const AVG_DELAY: [&str; 8] = [
     "avg_delay_0",
     "avg_delay_1",
@@ -105,7 +105,7 @@ const AVG_DELAY: [&str; 8] = [
     "avg_delay_7",
 ];
 
-/// What is worth plotting.
+/// The values worth plotting.
 pub(super) fn gauges(cake: &Cake, show: &mut dyn FnMut(Gauge)) {
     let sum =
         |count: fn(&FlowCounts) -> u32| f64::from(cake.tins.iter().map(|tin| count(&tin.flows)).sum::<u32>());

@@ -1,12 +1,12 @@
-//! A tin of CAKE: its queues, whose turn it is, and what it has done.
+//! A tin of CAKE: its queues, their order of service, and its counters.
 //!
-//! DRR++ with a third list. A queue that gets a packet and is in no list is *sparse* and joins the new ones, with a
-//! quantum of credit. Once the credit is used it is *bulk*, if a packet of it still waits, and takes turns with the
-//! old ones. A queue that was found empty stays for as long as its COBALT remembers anything, in the list of *decaying*
-//! ones: the first of them is looked at once in each search, so that COBALT forgets in time. A decaying queue that
-//! gets a packet is sparse again.
+//! DRR++ with a third list. A queue that gets a packet while it is in no list is *sparse*, joins the list of new queues
+//! and gets one quantum. A queue that has used its quantum and is not empty becomes *bulk* and takes turns in the list
+//! of old queues. A queue that is found empty moves to the list of *decaying* queues until its COBALT returns to its
+//! initial state. Each search visits the head of this list once, so that COBALT decays in time. A decaying queue that
+//! gets a packet becomes sparse again.
 //!
-//! A sparse queue that has used its credit and is empty waits among the old ones, but counts as sparse still
+//! A sparse queue that has used its quantum and is empty waits in the list of old queues, but still counts as sparse
 //! ([`Set::SparseWait`]).
 
 use aqm_net::Rng;
@@ -19,10 +19,10 @@ use crate::codel::cobalt_core::{Cobalt, Judged, Times, Verdict};
 use crate::fair::ring::Ring;
 use crate::start::Start;
 
-/// What a queue counts as.
+/// The state of a queue.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Set {
-    /// It is in no list.
+    /// The queue is in no list.
     #[default]
     None,
     Sparse,
@@ -31,19 +31,19 @@ pub(super) enum Set {
     Decaying,
 }
 
-/// A queue of a tin; its packets lie with those of all.
+/// A queue of a tin. Its packets are stored together with those of all queues.
 #[derive(Clone, Copy)]
 pub(super) struct Queue {
     pub cobalt: Cobalt,
     pub deficit: i32,
-    /// The hash of the packets that it is reserved for.
+    /// The hash of the packets for which the queue is reserved.
     tag: u32,
-    /// The places of the hosts that these come from and go to.
+    /// The table indices of the flow's source and destination hosts.
     hosts: [u16; 2],
     set: Set,
 }
 
-/// What tins count as `tc` shows it.
+/// The counters of a tin, as printed by `tc`.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Counters {
     pub packets: u64,
@@ -57,11 +57,11 @@ pub(super) struct Counters {
     pub max_bytes: u16,
 }
 
-/// Moving averages of the time in queue, in nanoseconds.
+/// Moving averages of the sojourn time, in nanoseconds.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Delays {
     pub average: u64,
-    /// Quick to rise, slow to fall, and the other way round.
+    /// `peak` rises fast and falls slowly, and `base` does the opposite.
     pub peak: u64,
     pub base: u64,
 }
@@ -75,7 +75,7 @@ impl Delays {
     }
 }
 
-/// Queues by what they count as.
+/// Numbers of queues by state.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct FlowCounts {
     pub sparse: u32,
@@ -84,7 +84,7 @@ pub(super) struct FlowCounts {
     pub unresponsive: u32,
 }
 
-/// What follows from a rate.
+/// Values that depend on the rate.
 #[derive(Clone, Copy)]
 pub(super) struct Rates {
     pub share: Share,
@@ -94,7 +94,7 @@ pub(super) struct Rates {
 }
 
 impl Rates {
-    /// Those of a tin with this `share`, where a packet of full size has `mtu` bytes.
+    /// The values of a tin with this `share`, if a full packet has `mtu` bytes.
     pub fn new(share: Share, mtu: u32, target: u64, interval: u64) -> Self {
         let pace = Pace::of(share.rate);
         let mtu_time = pace.time_for(mtu) as u64;
@@ -103,9 +103,9 @@ impl Rates {
     }
 }
 
-/// The place of a queue; that it is one needs no check.
+/// The index of a queue, without a bounds check.
 #[inline]
-fn at(queue: u32) -> usize {
+fn index(queue: u32) -> usize {
     (queue % QUEUES) as usize
 }
 
@@ -113,7 +113,7 @@ fn at(queue: u32) -> usize {
 pub(super) struct Tin {
     pub rates: Rates,
     pub clock: TinClock,
-    /// Its credit among the tins where no rate is set.
+    /// The tin's deficit, used if no rate is set.
     pub deficit: i32,
     pub counters: Counters,
     pub delays: Delays,
@@ -128,7 +128,7 @@ pub(super) struct Tin {
 }
 
 impl Tin {
-    /// An empty tin that counts the bulk flows of sources, and of destinations, or not.
+    /// Creates an empty tin. `counts`: whether the bulk flows of sources, and of destinations, are counted.
     pub fn new(rates: Rates, counts: [bool; 2], start: Start) -> Self {
         let cobalt = if start.is_settled() { Cobalt::SETTLED } else { Cobalt::UNUSED };
         let queue = Queue { cobalt, deficit: 0, tag: 0, hosts: [0; 2], set: Set::None };
@@ -150,27 +150,27 @@ impl Tin {
         }
     }
 
-    /// Whether a queue may have a packet.
+    /// Whether any queue may have a packet.
     #[inline]
     pub fn has_flows(&self) -> bool {
         self.flows.sparse + self.flows.bulk > 0
     }
 
-    /// What becomes of a packet of `queue`.
+    /// The decision on a packet of `queue`.
     #[inline]
     pub fn judge(&mut self, queue: u32, packet: Judged, now: i64, rng: &mut Rng) -> Verdict {
-        self.queues[at(queue)].cobalt.judge(&self.rates.times, now, packet, || (rng.bits() >> 32) as u32)
+        self.queues[index(queue)].cobalt.judge(&self.rates.times, now, packet, || (rng.bits() >> 32) as u32)
     }
 
-    /// Bytes of `queue` have gone, or were dropped behind the line.
+    /// Charges `queue` for bytes that were sent, or dropped after the link.
     #[inline]
-    pub fn take_credit(&mut self, queue: u32, bytes: u32) {
-        // Where a rate is set nobody gives a tin credit, nor asks for it.
+    pub fn charge_queue(&mut self, queue: u32, bytes: u32) {
+        // If a rate is set, the tin's deficit is neither increased nor read.
         self.deficit = self.deficit.wrapping_sub(bytes as i32);
-        self.queues[at(queue)].deficit -= bytes as i32;
+        self.queues[index(queue)].deficit -= bytes as i32;
     }
 
-    /// Charges them to the clock of the tin and to those of the `shaper`.
+    /// Charges the bytes to the tin's clock and to the clocks of the `shaper`.
     #[inline]
     pub fn charge(&mut self, shaper: &mut Shaper, bytes: u32, now: i64, dropped: bool) {
         if !shaper.pace.is_unlimited() {
@@ -179,21 +179,21 @@ impl Tin {
         }
     }
 
-    /// The queue of packets with this hash, which come from and go to hosts with those.
+    /// The queue of packets with this flow hash and these hashes of their source and destination hosts.
     #[inline]
     pub fn queue_of(&mut self, flow: u32, host_hashes: impl FnOnce() -> [u32; 2]) -> u32 {
         let own = flow % QUEUES;
-        let queue = &self.queues[at(own)];
+        let queue = &self.queues[index(own)];
         if queue.tag == flow && queue.set != Set::None { own } else { self.reserve(flow, host_hashes()) }
     }
 
-    /// The same where its first choice is not simply there.
+    /// Reserves a queue if the first choice is not already reserved for this flow.
     #[inline(never)]
     fn reserve(&mut self, flow: u32, host_hashes: [u32; 2]) -> u32 {
         let own = flow % QUEUES;
-        let is_idle = |tin: &Self, queue: u32| tin.queues[at(queue)].set == Set::None;
-        let reserved = set(flow).find(|&queue| self.queues[at(queue)].tag == flow);
-        let (queue, is_anew) = if let Some(queue) = reserved {
+        let is_idle = |tin: &Self, queue: u32| tin.queues[index(queue)].set == Set::None;
+        let reserved = set(flow).find(|&queue| self.queues[index(queue)].tag == flow);
+        let (queue, is_new) = if let Some(queue) = reserved {
             self.counters.way_indirect_hits += u64::from(queue != own);
             (queue, is_idle(self, queue))
         } else if let Some(queue) = set(flow).find(|&queue| is_idle(self, queue)) {
@@ -203,15 +203,16 @@ impl Tin {
             self.counters.way_collisions += 1;
             (own, true)
         };
-        self.queues[at(queue)].tag = flow;
-        if is_anew {
-            // A bulk flow that others join counts for the host of the last of them.
-            let is_bulk = self.queues[at(queue)].set == Set::Bulk;
+        self.queues[index(queue)].tag = flow;
+        if is_new {
+            // A bulk queue shared by several flows counts for the host of the flow that joined last.
+            let is_bulk = self.queues[index(queue)].set == Set::Bulk;
             if is_bulk {
                 self.uncount_bulk(queue);
             }
             let [source, destination] = host_hashes;
-            self.queues[at(queue)].hosts = [self.sources.place(source), self.destinations.place(destination)];
+            self.queues[index(queue)].hosts =
+                [self.sources.index(source), self.destinations.index(destination)];
             if is_bulk {
                 self.count_bulk(queue);
             }
@@ -221,33 +222,33 @@ impl Tin {
 
     #[inline]
     fn count_bulk(&mut self, queue: u32) {
-        let [source, destination] = self.queues[at(queue)].hosts;
+        let [source, destination] = self.queues[index(queue)].hosts;
         self.sources.count(source);
         self.destinations.count(destination);
     }
 
     #[inline]
     fn uncount_bulk(&mut self, queue: u32) {
-        let [source, destination] = self.queues[at(queue)].hosts;
+        let [source, destination] = self.queues[index(queue)].hosts;
         self.sources.uncount(source);
         self.destinations.uncount(destination);
     }
 
-    /// The credit that `queue` gets for a turn: a whole quantum over the bulk flows of the host that has most of them,
-    /// rounded by chance.
+    /// The quantum of `queue`: a full quantum divided by the number of bulk flows of the host with more of them,
+    /// rounded up or down at random.
     #[inline]
     fn quantum(&self, queue: u32, rng: &mut Rng) -> i32 {
-        let [source, destination] = self.queues[at(queue)].hosts;
+        let [source, destination] = self.queues[index(queue)].hosts;
         let load = self.sources.bulk_flows(source).max(self.destinations.bulk_flows(destination)).max(1);
         let part = if load == 1 { 65_535 } else { 65_535 / u32::from(load) };
         let chance = (rng.bits() >> 48) as u32;
         ((u32::from(self.rates.flow_quantum) * part + chance) >> 16) as i32
     }
 
-    /// A packet has come to `queue`.
+    /// Updates the state of `queue` after the arrival of a packet.
     #[inline]
     pub fn on_arrival(&mut self, queue: u32, rng: &mut Rng) {
-        match self.queues[at(queue)].set {
+        match self.queues[index(queue)].set {
             before @ (Set::None | Set::Decaying) => {
                 if before == Set::Decaying {
                     self.flows.decaying -= 1;
@@ -256,7 +257,7 @@ impl Tin {
                 self.new.push_back(queue, ());
                 self.flows.sparse += 1;
                 let deficit = self.quantum(queue, rng);
-                let queue = &mut self.queues[at(queue)];
+                let queue = &mut self.queues[index(queue)];
                 (queue.set, queue.deficit) = (Set::Sparse, deficit);
             }
             Set::SparseWait => {
@@ -270,10 +271,10 @@ impl Tin {
     fn become_bulk(&mut self, queue: u32) {
         self.flows.bulk += 1;
         self.count_bulk(queue);
-        self.queues[at(queue)].set = Set::Bulk;
+        self.queues[index(queue)].set = Set::Bulk;
     }
 
-    /// The queue whose turn it is; a decaying one only if they are `first`, or there is no other.
+    /// The queue to serve next. Decaying queues come first if `first`, and last otherwise.
     #[inline]
     pub fn turn(&self, first: bool) -> Option<u32> {
         let decaying = || self.decaying.front();
@@ -281,23 +282,23 @@ impl Tin {
         if first { decaying().or_else(others) } else { others().or_else(decaying) }
     }
 
-    /// Whether `queue`, whose turn it is, has credit. If not, it gets some and waits for its next turn; `waits` says
-    /// whether a packet of it does.
+    /// Whether `queue`, which is to be served, has a positive deficit. If not, the queue gets a quantum and waits for
+    /// its next turn. `is_backlogged`: whether the queue has a packet.
     #[inline]
-    pub fn has_credit(&mut self, queue: u32, waits: bool, rng: &mut Rng) -> bool {
-        let Queue { deficit, set, .. } = self.queues[at(queue)];
+    pub fn has_deficit(&mut self, queue: u32, is_backlogged: bool, rng: &mut Rng) -> bool {
+        let Queue { deficit, set, .. } = self.queues[index(queue)];
         if deficit > 0 {
             return true;
         }
         if set == Set::Sparse {
-            if waits {
+            if is_backlogged {
                 self.flows.sparse -= 1;
                 self.become_bulk(queue);
             } else {
-                self.queues[at(queue)].set = Set::SparseWait;
+                self.queues[index(queue)].set = Set::SparseWait;
             }
         }
-        self.queues[at(queue)].deficit += self.quantum(queue, rng);
+        self.queues[index(queue)].deficit += self.quantum(queue, rng);
         if self.old.front() == Some(queue) {
             self.old.rotate();
         } else {
@@ -307,9 +308,9 @@ impl Tin {
         false
     }
 
-    /// `queue`, whose turn it is, has no packet.
+    /// Updates the state of `queue`, which is to be served but is empty.
     pub fn on_empty(&mut self, queue: u32, now: i64) {
-        let entry = &mut self.queues[at(queue)];
+        let entry = &mut self.queues[index(queue)];
         if entry.cobalt.on_empty(&self.rates.times, now) {
             self.flows.unresponsive -= 1;
         }
@@ -330,7 +331,7 @@ impl Tin {
         }
     }
 
-    /// Takes `queue` out of the list where queues of this `set` are.
+    /// Removes `queue` from the list for queues in state `set`.
     fn leave_list(&mut self, queue: u32, set: Set) {
         match set {
             Set::None => {}
@@ -339,12 +340,12 @@ impl Tin {
             Set::Decaying => self.decaying.remove(queue),
         }
         let lists = [&self.new, &self.old, &self.decaying];
-        debug_assert!(lists.iter().all(|list| !list.contains(queue)), "it was in another list");
+        debug_assert!(lists.iter().all(|list| !list.contains(queue)), "the queue is in another list");
     }
 
-    /// A packet of `queue` was dropped because the buffer was full.
+    /// Updates the counters after a packet of `queue` was dropped because the memory limit was exceeded.
     pub fn on_overflow(&mut self, queue: u32, now: i64) {
-        let is_new = self.queues[at(queue)].cobalt.on_overflow(&self.rates.times, now);
+        let is_new = self.queues[index(queue)].cobalt.on_overflow(&self.rates.times, now);
         self.flows.unresponsive += u32::from(is_new);
         self.counters.drops += 1;
     }
@@ -368,20 +369,21 @@ mod tests {
         tin.queue_of(flow, || [flow % 7, flow % 5])
     }
 
-    /// The description, in sets without an order: a flow keeps its queue while it is in use, and gets one that is not
-    /// in use, its own first and then those behind it; or its own, with others, if there is none.
+    /// The specification, with sets in place of lists: a flow keeps its queue while the queue is in use. Otherwise the
+    /// flow gets a queue that is not in use, its own first and then the following ones, or its own queue shared with
+    /// other flows if all are in use.
     #[test]
-    fn queues_are_given_as_the_description_says() {
+    fn queues_are_assigned_as_specified() {
         let mut rng = Streams::new(1).named("sets", 0);
         let mut tin = tin([true, true]);
-        // By queue: the flow that had it last, and whether it is in use.
+        // For each queue, the flow that had it last, and whether the queue is in use.
         let mut model: BTreeMap<u32, (u32, bool)> = BTreeMap::new();
         let [mut indirect, mut misses, mut collisions] = [0, 0, 0];
         for _ in 0..200_000 {
-            // Flows of four sets, about 16 for each.
+            // Flows of four sets, about 16 per set.
             let flow = rng.below(32) as u32 + 1024 * rng.below(2) as u32 + 1;
             if rng.below(3) == 0 {
-                // A queue in use runs empty; at rest, since its COBALT has done nothing.
+                // A queue in use becomes empty. Its COBALT is at rest because it has done nothing.
                 let in_use: Vec<u32> =
                     model.iter().filter(|(_, one)| one.1).map(|(&queue, _)| queue).collect();
                 if !in_use.is_empty() {
@@ -421,24 +423,24 @@ mod tests {
         assert!(collisions > 1000 && misses > 1000, "{found:?}");
     }
 
-    /// Whatever happens, the count of a host is that of the bulk queues whose last packet was its.
+    /// The count of a host always equals the number of bulk queues whose last packet was from or to that host.
     #[test]
-    fn bulk_flows_of_hosts_are_counted_right_even_where_flows_share_queues() {
+    fn bulk_flows_of_hosts_are_counted_correctly_even_if_flows_share_queues() {
         let mut rng = Streams::new(2).named("hosts", 0);
         let mut tin = tin([true, true]);
-        let mut waits: BTreeMap<u32, bool> = BTreeMap::new();
+        let mut is_backlogged: BTreeMap<u32, bool> = BTreeMap::new();
         for step in 0..100_000 {
             if rng.below(2) == 0 {
                 let queue = queue_of(&mut tin, rng.below(40) as u32 + 1024 * rng.below(3) as u32);
                 tin.on_arrival(queue, &mut rng);
-                waits.insert(queue, true);
+                is_backlogged.insert(queue, true);
             } else if let Some(queue) = tin.turn(step % 2 == 0) {
-                let has = waits.get(&queue).copied().unwrap_or(false);
-                if tin.has_credit(queue, has, &mut rng) {
+                let has = is_backlogged.get(&queue).copied().unwrap_or(false);
+                if tin.has_deficit(queue, has, &mut rng) {
                     if has && rng.below(4) > 0 {
-                        tin.take_credit(queue, rng.below(3000) as u32);
-                        let goes = rng.below(2) == 0;
-                        waits.insert(queue, goes);
+                        tin.charge_queue(queue, rng.below(3000) as u32);
+                        let remains = rng.below(2) == 0;
+                        is_backlogged.insert(queue, remains);
                     } else if !has {
                         tin.on_empty(queue, 0);
                     }
@@ -471,9 +473,9 @@ mod tests {
             }
         }
         assert!(tin.counters.way_collisions > 100, "{}", tin.counters.way_collisions);
-        // All leave.
+        // All queues become empty.
         while let Some(queue) = tin.turn(false) {
-            if tin.has_credit(queue, false, &mut rng) {
+            if tin.has_deficit(queue, false, &mut rng) {
                 tin.on_empty(queue, i64::MAX);
             }
         }
@@ -484,7 +486,7 @@ mod tests {
     }
 
     #[test]
-    fn a_quantum_is_divided_by_the_flows_of_the_busier_host_and_rounded_by_chance() {
+    fn a_quantum_is_divided_by_the_flows_of_the_busier_host_and_rounded_at_random() {
         let mut rng = Streams::new(3).named("quantum", 0);
         let mut tin = tin([true, true]);
         let queue = queue_of(&mut tin, 1);
@@ -492,7 +494,7 @@ mod tests {
             (0..20_000).map(|_| f64::from(tin.quantum(queue, rng))).sum::<f64>() / 20_000.0
         };
         assert!((mean(&tin, &mut rng) - 1514.0).abs() < 0.05);
-        let [source, destination] = tin.queues[at(queue)].hosts;
+        let [source, destination] = tin.queues[index(queue)].hosts;
         (0..3).for_each(|_| tin.sources.count(source));
         (0..11).for_each(|_| tin.destinations.count(destination));
         assert!((mean(&tin, &mut rng) - 1514.0 / 11.0).abs() < 0.05, "{}", mean(&tin, &mut rng));
@@ -503,13 +505,13 @@ mod tests {
         let mut tin = tin([false, false]);
         (0..40_000).for_each(|_| {
             tin.queues[7].deficit = 0;
-            tin.take_credit(7, 65_535);
+            tin.charge_queue(7, 65_535);
         });
         assert_eq!(tin.deficit, (-40_000_i64 * 65_535) as i32);
     }
 
     #[test]
-    fn delays_rise_and_fall_at_their_own_pace() {
+    fn average_peak_and_base_delays_have_different_time_constants() {
         let mut delays = Delays::default();
         (0..10).for_each(|_| delays.add(1 << 20));
         assert!(delays.peak > 900_000 && delays.average < 50_000 && delays.base < 50_000);
@@ -519,7 +521,7 @@ mod tests {
     }
 
     #[test]
-    fn a_rate_makes_turns_and_patience() {
+    fn quanta_and_targets_depend_on_the_rate() {
         let rates = |rate| Rates::new(Share { rate, quantum: 1 }, 1514, 5_000_000, 100_000_000);
         assert_eq!(
             [0, 1000, 1_250_000, 5_000_000, 125_000_000].map(|rate| rates(rate).flow_quantum),

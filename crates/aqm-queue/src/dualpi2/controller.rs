@@ -1,25 +1,25 @@
-//! The PI controller behind both queues: it moves one base probability `p'` (the kernel's `pi2_prob`) so that the
-//! queue delay comes to a target. The Classic queue is signalled with `p'^2`, the L4S queue with `k p'`.
+//! The PI controller of both queues. It changes one base probability `p'` (the kernel's `pi2_prob`) so that the
+//! queueing delay reaches a target. The Classic queue is signalled with `p'^2`, and the L4S queue with `k p'`.
 
 use aqm_net::{Instant, Rng, Span};
 
 use crate::start::first_instant;
 
-/// What 32 bits hold at most: the kernel's probability of one (`MAX_PROB`).
+/// The largest 32-bit number: the kernel's representation of probability one (`MAX_PROB`).
 pub(super) const MAX_PROB: u32 = u32::MAX;
 
-/// In which numbers the controller computes.
+/// The arithmetic of the controller.
 #[derive(Clone, Debug)]
 pub(super) enum Gains {
-    /// The RFC's: real numbers. What a second of delay beyond the target, and a second of delay more than at the
-    /// update before, add to `p'`.
+    /// The RFC's: real numbers. Increases of `p'` per second of delay above the target, and per second by which the
+    /// delay has grown since the last update.
     Real {
         /// `alpha`.
         alpha: f64,
         /// `beta`.
         beta: f64,
     },
-    /// The kernel's: `p'` in units of 2^-32; what 64 ns of delay add to it.
+    /// The kernel's: `p'` in units of 2^-32. Increases per 64 ns of delay.
     Fixed {
         /// `alpha`.
         alpha: u32,
@@ -29,39 +29,39 @@ pub(super) enum Gains {
 }
 
 impl Gains {
-    /// The kernel's form of gains in Hz that were given in units of 1/256.
+    /// The kernel's form of gains in units of 1/256 Hz.
     pub fn fixed(alpha_256: u32, beta_256: u32) -> Self {
         let scaled = |param: u32| (u64::from(param) * u64::from(MAX_PROB) / 4 / 1_000_000_000) as u32;
         Self::Fixed { alpha: scaled(alpha_256), beta: scaled(beta_256) }
     }
 
-    /// The gains in units of 1/256 Hz as the kernel tells them back, which is less by roundings.
-    pub fn told_back(self) -> Option<[u32; 2]> {
+    /// The gains in units of 1/256 Hz as the kernel returns them, slightly smaller because of rounding.
+    pub fn tc_gains(self) -> Option<[u32; 2]> {
         let Self::Fixed { alpha, beta } = self else { return None };
         Some([alpha, beta].map(|gain| (u64::from(gain) * 4_000_000_000 / u64::from(MAX_PROB)) as u32))
     }
 }
 
-/// The base probability, and all that follows from it, computed once an update.
+/// The base probability and the values derived from it, computed once per update.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Base {
     /// `p'`, from 0 to 1.
     pub p: f64,
     /// `p'` in units of 2^-32.
     pub prob: u32,
-    /// `p_C`, of the Classic queue: `p'^2`.
+    /// `p_C`, for the Classic queue: `p'^2`.
     pub classic: f64,
-    /// `p_CL`, of the L4S queue: `k p'`, which may exceed 1.
+    /// `p_CL`, for the L4S queue: `k p'`, which may exceed 1.
     pub coupled: f64,
     /// `p_CL` in units of 2^-32.
     pub coupled_prob: u64,
-    /// Whether `p_CL` can rise no further, so that the L4S queue drops.
+    /// Whether `p_CL` cannot rise any further, so that the L4S queue drops packets.
     pub saturates: bool,
-    /// Whether `p_C` is so high that the Classic queue drops whatever the packet says.
+    /// Whether `p_C` is so high that the Classic queue drops packets regardless of their ECN bits.
     pub disables_ecn: bool,
 }
 
-/// The controller; it knows no queue.
+/// The controller. It does not depend on the queues.
 #[derive(Clone, Debug)]
 pub(super) struct Controller {
     pub gains: Gains,
@@ -69,52 +69,52 @@ pub(super) struct Controller {
     pub tupdate: Span,
     /// `k`.
     pub coupling: f64,
-    /// Whether persistent overload is met with drops. If not, `p'` is capped where `p_CL` is 1.
+    /// Whether the queues drop packets in persistent overload. If not, `p'` is capped where `p_CL` is 1.
     pub drops_on_overload: bool,
     pub base: Base,
-    /// The next update.
+    /// The time of the next update.
     due: Instant,
-    /// The delay at the update before.
+    /// The delay at the last update.
     previous: Span,
 }
 
 impl Controller {
-    /// At rest; the first update is one `tupdate` after the start.
+    /// Creates a controller in its initial state. The first update is one `tupdate` after the start.
     pub fn new(gains: Gains, target: Span, tupdate: Span, coupling: f64, drops_on_overload: bool) -> Self {
         let due = Instant::START + tupdate;
         let (base, previous) = (Base::default(), Span::ZERO);
         Self { gains, target, tupdate, coupling, drops_on_overload, base, due, previous }
     }
 
-    /// The timer has been running for long: its first instant is drawn from one `tupdate`.
+    /// Draws the phase of a timer that has been running for a long time: the first instant is uniform over one
+    /// `tupdate`.
     pub fn draw_phase(&mut self, chance: &mut Rng) {
         self.due = first_instant(self.tupdate, chance);
     }
 
-    /// Whether there is an update to make.
+    /// Whether an update is due.
     #[inline]
     pub fn is_due(&self, now: Instant) -> bool {
         now >= self.due
     }
 
-    /// Makes the updates up to `now`; since the last call the older of the packets at the heads of the queues came
-    /// at `oldest`.
+    /// Executes the updates up to `now`. `oldest` is the arrival time of the older head packet since the last call.
     pub fn catch_up(&mut self, oldest: Option<Instant>, now: Instant) {
         while self.due <= now {
             if oldest.is_none() && self.previous.is_zero() && self.base.prob == 0 && self.base.p == 0.0 {
-                // Nothing will move for as long as nothing waits.
+                // Nothing changes while the queues are empty.
                 self.due = self.due + after(now.since(self.due), self.tupdate);
                 break;
             }
-            let delay = oldest.map_or(Span::ZERO, |came| self.due.since(came));
-            self.base = self.derive(self.moved(delay));
+            let delay = oldest.map_or(Span::ZERO, |arrival| self.due.since(arrival));
+            self.base = self.derive(self.updated(delay));
             self.previous = delay;
             self.due += self.tupdate;
         }
     }
 
-    /// `p'` after an update that finds this `delay`, in both forms.
-    fn moved(&self, delay: Span) -> (f64, u32) {
+    /// `p'` after an update with this `delay`, in both forms.
+    fn updated(&self, delay: Span) -> (f64, u32) {
         let (delay, previous, target) = (delay.nanos(), self.previous.nanos(), self.target.nanos());
         match self.gains {
             Gains::Real { alpha, beta } => {
@@ -133,14 +133,14 @@ impl Controller {
         }
     }
 
-    /// What follows from `p'`.
+    /// The values derived from `p'`.
     fn derive(&self, (p, prob): (f64, u32)) -> Base {
         let (classic, coupled) = (p * p, self.coupling * p);
         let (coupled_prob, saturates, disables_ecn) = match self.gains {
             Gains::Real { .. } => {
-                let most = (1.0 / (self.coupling * self.coupling)).min(1.0);
+                let max = (1.0 / (self.coupling * self.coupling)).min(1.0);
                 let coupled_prob = (coupled * f64::from(MAX_PROB)) as u64;
-                (coupled_prob, coupled >= 1.0, classic >= most)
+                (coupled_prob, coupled >= 1.0, classic >= max)
             }
             Gains::Fixed { .. } => {
                 let coupled_prob = u64::from(prob) * self.coupling as u64;
@@ -161,24 +161,24 @@ impl Controller {
     }
 }
 
-/// The least multiple of `period` that exceeds `passed`.
+/// The smallest multiple of `period` that exceeds `passed`.
 fn after(passed: Span, period: Span) -> Span {
     period.saturating_mul(passed.nanos() / period.nanos() + 1)
 }
 
-/// The kernel's update: products in 64 bits, their sum in units of 2^-32 in 32 bits, and what runs over at either end
-/// is seen by its sign only.
+/// The kernel's update: products in 64 bits, and their sum in units of 2^-32 in 32 bits. Overflow at either end is
+/// detected by the sign only.
 fn fixed_step(prob: u32, [delay, target, previous]: [u64; 3], [alpha, beta]: [u32; 2]) -> u32 {
     let product = |more: u64, less: u64, gain: u32| {
         (more as i64).wrapping_sub(less as i64).wrapping_mul(i64::from(gain))
     };
     let delta = product(delay, target, alpha).wrapping_add(product(delay, previous, beta));
     if delta > 0 {
-        let moved = prob.wrapping_add((delta as u64 / 64) as u32);
-        if moved < prob { MAX_PROB } else { moved }
+        let updated = prob.wrapping_add((delta as u64 / 64) as u32);
+        if updated < prob { MAX_PROB } else { updated }
     } else {
-        let moved = prob.wrapping_sub((delta.wrapping_neg() as u64 / 64) as u32);
-        if moved > prob { 0 } else { moved }
+        let updated = prob.wrapping_sub((delta.wrapping_neg() as u64 / 64) as u32);
+        if updated > prob { 0 } else { updated }
     }
 }
 
@@ -190,9 +190,9 @@ mod tests {
         Controller::new(gains, Span::from_millis(15), Span::from_millis(16), coupling, drops_on_overload)
     }
 
-    /// The base probabilities after updates that find these delays.
+    /// The base probabilities after updates with these delays.
     fn path(controller: &mut Controller, delays: &[u64]) -> Vec<f64> {
-        // Far enough from the start that any delay is possible.
+        // Late enough that any delay is possible.
         controller.due = Instant::from_nanos(100_000_000_000);
         let update = |delay: &u64| {
             let due = controller.due;
@@ -207,9 +207,9 @@ mod tests {
     const MS: u64 = 1_000_000;
 
     #[test]
-    fn at_its_target_the_probability_stays_and_a_millisecond_beyond_it_adds_what_the_gains_say() {
+    fn the_probability_is_constant_at_the_target_and_a_millisecond_above_it_adds_the_gains() {
         for gains in [Gains::Real { alpha: 0.16, beta: 3.2 }, Gains::fixed(41, 819)] {
-            // The kernel's gains are rounded: by 0.05 % and 0.07 %.
+            // The kernel's gains are rounded by 0.05 % and 0.07 %.
             let near = if matches!(gains, Gains::Real { .. }) { 1e-12 } else { 3e-6 };
             let mut pi = controller(gains, 2.0, true);
             let p = path(&mut pi, &[20 * MS, 15 * MS, 15 * MS, 15 * MS, 16 * MS, 16 * MS, 16 * MS]);
@@ -233,10 +233,10 @@ mod tests {
     }
 
     #[test]
-    fn the_probability_ends_at_nought_and_at_one_or_where_the_coupled_one_is_one() {
+    fn the_probability_is_limited_to_0_and_1_or_to_a_coupled_probability_of_1() {
         for gains in [Gains::Real { alpha: 0.16, beta: 3.2 }, Gains::fixed(41, 819)] {
             let mut pi = controller(gains.clone(), 2.0, true);
-            // In steps that the kernel's 32 bits hold.
+            // In steps that fit into the kernel's 32 bits.
             let p = path(&mut pi, &[250 * MS, 500 * MS, 300 * MS, 100 * MS, 0]);
             assert_eq!((p[1], p[4]), (1.0, 0.0), "{p:?}");
             assert!(!pi.base.saturates && !pi.base.disables_ecn);
@@ -260,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn an_idle_time_is_made_up_for_update_by_update() {
+    fn the_updates_of_an_idle_time_are_executed_later() {
         for gains in [Gains::Real { alpha: 0.16, beta: 3.2 }, Gains::fixed(41, 819)] {
             let (mut often, mut seldom) =
                 (controller(gains.clone(), 2.0, true), controller(gains, 2.0, true));
@@ -280,15 +280,15 @@ mod tests {
     }
 
     #[test]
-    fn the_kernels_gains_are_told_back_as_tc_shows_them() {
+    fn the_kernels_gains_are_returned_as_tc_prints_them() {
         // 0.156250 and 3.195312 in `tc qdisc show`.
-        assert_eq!(Gains::fixed(41, 819).told_back(), Some([40, 818]));
+        assert_eq!(Gains::fixed(41, 819).tc_gains(), Some([40, 818]));
     }
 
     #[test]
-    fn a_sum_beyond_32_bits_is_taken_for_what_is_left_of_it() {
-        // 16 s of delay less 15 ms at 44: 2^32 * 2.56, and the rest, 0.56, is what arrives; a comment in the
-        // kernel says that delays beyond some seconds overflow.
+    fn a_sum_of_more_than_32_bits_is_truncated() {
+        // 16 s of delay minus 15 ms at a gain of 44 yields 2^32 * 2.56, of which only the fraction 0.56 remains. A
+        // comment in the kernel states that delays of more than some seconds overflow.
         let prob = fixed_step(0, [16_000 * MS, 15 * MS, 16_000 * MS], [44, 879]);
         assert_eq!(prob, ((15_985 * MS * 44 / 64) & u64::from(MAX_PROB)) as u32);
         assert_eq!(fixed_step(7, [0, 15 * MS, 0], [44, 879]), 0);

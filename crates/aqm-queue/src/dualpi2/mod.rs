@@ -1,38 +1,39 @@
-//! DualPI2: a queue for L4S, a queue for everyone else, and one controller that couples what both are told.
+//! DualPI2: a queue for L4S traffic, a queue for all other traffic, and one controller that couples the congestion
+//! signals of both.
 //!
 //! K. De Schepper, B. Briscoe, G. White, RFC 9332, "Dual-Queue Coupled Active Queue Management (AQM) for Low Latency,
 //! Low Loss, and Scalable Throughput (L4S)", January 2023, appendix A, both passes; and `sch_dualpi2` of Linux 6.17
-//! (2025, `net/sched/sch_dualpi2.c`; tc: `q_dualpi2.c` of iproute2 6.18), after PI2 of K. De Schepper et al.,
-//! CoNEXT 2016. `profile` chooses between the two; where they differ, a parameter of its own says how, so that each
-//! difference may be tried alone:
+//! (2025, `net/sched/sch_dualpi2.c`; tc: `q_dualpi2.c` of iproute2 6.18), based on PI2 of K. De Schepper et al., CoNEXT
+//! 2016. `profile` selects one of the two. Each difference between them also has its own parameter, so that it can be
+//! tested alone:
 //!
 //! | | RFC 9332, appendix A | Linux |
 //! | --- | --- | --- |
-//! | room (`limit`, `memory_limit`) | 250 ms of bytes, and an MTU must fit | 10,000 packets, or twice an MTU for each |
+//! | buffer (`limit`, `memory_limit`) | 250 ms of bytes, an MTU must fit | 10,000 packets, or twice an MTU for each |
 //! | update (`tupdate`) | `min(target, RTT_max / 3)`, 15 ms | 16 ms |
-//! | `rtt_max` sets, where left out | `tupdate`, `alpha`, `beta` | also `target`, to a sixth of it |
+//! | parameters derived from `rtt_max` | `tupdate`, `alpha`, `beta` | also `target`, a sixth of it |
 //! | arithmetic of `p'` | real numbers | 32 bits, gains rounded to 1/256 Hz |
-//! | who is chosen (`marking`) | in turn (`recur`) | by chance; twice for a square |
+//! | choice of packets (`marking`) | in turn (`recur`) | random; twice for a square |
 //! | native AQM of the L4S queue | ramp from 800 to 1200 us | step at 1 ms (`step_thresh`) |
-//! | ... not for short queues | one packet left behind (`th_len`) | off; by what an arrival finds (`min_qlen_step`) |
-//! | small backlogs (`min_backlog`) | no exception | below 2 MTU the controller is silent |
-//! | Classic share of the line (`c_protection`) | 1/16 | 10 % |
+//! | short queues exempt | one packet left behind (`th_len`) | off; by the backlog on arrival (`min_qlen_step`) |
+//! | small backlogs (`min_backlog`) | no exception | below 2 MTU the controller is inactive |
+//! | Classic share of the link (`c_protection`) | 1/16 | 10 % |
 //!
-//! Alike in both: packets whose ECN bits are ECT(1) or CE go to the L4S queue (`ecn_mask`); every `tupdate`
-//! `p' += alpha (q - target) + beta (q - q_old)`, `q` being the time that the older of both heads has waited; Classic
-//! packets are chosen with `p_C = p'^2`, and dropped unless ECN-capable; L4S packets are marked with `p_CL = k p'` or
-//! what the native AQM says, the greater of both. If `p_CL` reaches 1 (`p_C` then is `p_Cmax`, 1/k^2), what `p_C`
-//! chooses is dropped in both queues whatever its ECN bits say, and the rest of the L4S queue is marked; without
-//! `drop_overload` `p'` is capped there instead. All this at departure; with `drop_early` the kernel's controller
-//! decides at arrival. The scheduler is a round robin by bytes, whose credit moves only while both queues wait, or
-//! the RFC's time-shifted FIFO.
+//! Both have in common: packets whose ECN bits are ECT(1) or CE enter the L4S queue (`ecn_mask`). Every `tupdate`, `p'
+//! += alpha (q - target) + beta (q - q_old)`, where `q` is the longer waiting time of the two head packets. Classic
+//! packets are chosen with `p_C = p'^2`, and dropped unless they are ECN-capable. L4S packets are marked with the
+//! larger of `p_CL = k p'` and the probability of the native AQM. If `p_CL` reaches 1 (`p_C` is then `p_Cmax`, 1/k^2),
+//! packets chosen with `p_C` are dropped in both queues regardless of their ECN bits, and the other packets of the L4S
+//! queue are marked. Without `drop_overload`, `p'` is capped at this value instead. All decisions are made at
+//! departure; with `drop_early`, the kernel's controller decides at arrival. The scheduler is a round robin by bytes,
+//! whose credit changes only while both queues are backlogged, or the RFC's time-shifted FIFO.
 //!
-//! How it differs from its sources, and what it does where they are silent, stands in the documentation of
+//! Differences from the sources, and choices where the sources are silent, are listed in the documentation of
 //! [`Config`], which the reference prints.
 
+mod config;
 mod controller;
 mod scheduler;
-mod settled;
 mod signal;
 
 use std::ops::ControlFlow;
@@ -43,133 +44,141 @@ use serde_json::{Value, json};
 use crate::qdisc::truesize::truesize;
 use crate::start::Start;
 use crate::{Build, Context, Derived, Describe, Fifo, Gauge, QueueDiscipline, Reason, Report, TestCases};
+use config::Rules;
 use controller::Controller;
-use scheduler::{Scheduler, Which};
-use settled::Rules;
-use signal::{Chooser, Wish};
+use scheduler::{QueueClass, Scheduler};
+use signal::{Chooser, MarkDecision};
 
 parameters! {
-    /// DualPI2: two queues behind one coupled controller, of which the one for L4S has hardly any delay.
+    /// DualPI2: two queues with one coupled controller, of which the L4S queue has almost no delay.
     ///
     /// Differences from Linux and RFC 9332:
     ///
-    /// - Packets are classified by ECN bits only, not by filters or priorities, and there is no GSO to split.
-    /// - The RFC has no pseudocode for round robin. Its text describes that of the kernel, and so it is here.
-    /// - Figure 2 of the RFC gives gains of 0.15 and 3 Hz for an update each 15 ms; the text gives, and calls verified,
-    ///   0.16 and 3.2 Hz. The text is followed unless `rtt_max` is set.
-    /// - In the pseudocode `lq.count` serves three probabilities; in overload it would grow beyond one for ever and
-    ///   drop more than `p_C` says. Each has a count of its own, and in overload the rest is marked without one.
-    /// - `lq.len()` and `lq.time()` are read as they are written, after the packet has left: how much it leaves behind,
-    ///   and how long it waited.
-    /// - A packet larger than `mtu` needs room for itself.
-    /// - `tc` cuts gains off after 1/256 Hz, so `alpha 0.16` comes to less than the default of the kernel, 41/256. Here
-    ///   gains that are given are rounded, and those that follow from `rtt_max` are cut off.
-    /// - An update that meets an arrival or a departure comes first. Updates are `tupdate` apart; the timer of the
-    ///   kernel adds its own lateness.
-    /// - The reference of the kernel is 6.18; older ones than 6.17 have no DualPI2.
+    /// - Packets are classified by ECN bits only, not by filters or priorities. GSO packets do not occur.
+    /// - The RFC has no pseudocode for round robin. aqmlab implements the kernel's round robin, which matches the RFC's
+    ///   text.
+    /// - Figure 2 of the RFC contains gains of 0.15 and 3 Hz for an update interval of 15 ms. The text contains 0.16
+    ///   and 3.2 Hz and calls them verified. aqmlab follows the text unless `rtt_max` is set.
+    /// - In the pseudocode, `lq.count` serves three probabilities. In overload it would grow beyond one without limit,
+    ///   and drop more packets than `p_C` implies. In aqmlab, each probability has its own count, and in overload the
+    ///   other packets are marked without a count.
+    /// - `lq.len()` and `lq.time()` are evaluated as written, after the packet has left: the number of packets behind
+    ///   it, and its waiting time.
+    /// - A packet larger than `mtu` must itself fit into the buffer.
+    /// - `tc` truncates gains to multiples of 1/256 Hz, so that `alpha 0.16` becomes less than the kernel's default of
+    ///   41/256. In aqmlab, gains set in the scenario are rounded, and gains derived from `rtt_max` are truncated.
+    /// - An update at the same time as an arrival or a departure is executed first. Updates are exactly `tupdate`
+    ///   apart, whereas the kernel's timer adds its own delays.
+    /// - The reference kernel is 6.18. Kernels before 6.17 have no DualPI2.
     pub struct Config {
-        /// Whose rules: what is left out below is as there.
-        pub profile: Profile = Profile::Linux, "ours: the kernel's";
-        /// The most that may wait in both queues together; in bytes, a whole `mtu` must find room. Left out: the
-        /// profile's, 10,000 packets, or (RFC) the bytes that the line sends in 250 ms.
+        /// Implementation whose rules and defaults apply to all parameters that are not set.
+        pub profile: Profile = Profile::Linux, "aqmlab's choice: the kernel's";
+        /// Maximum backlog of both queues together. In bytes, a whole `mtu` must fit. If omitted, 10,000 packets, or
+        /// with the profile `rfc` the bytes sent in 250 ms at the link rate.
         pub limit: Option<Length> = None, "Linux 6.17; RFC 9332, figure 2";
-        /// The most memory that may be taken, by the kernel's count (`truesize`). Left out: in Linux's profile
-        /// twice `mtu` for each packet of `limit`; else no such limit.
+        /// Maximum memory used, as the kernel counts it (`truesize`). If omitted, twice `mtu` for each packet of
+        /// `limit` with the profile `linux`, and otherwise unlimited.
         pub memory_limit: Option<Size> = None, "Linux 6.17";
-        /// The largest packet on the line, headers included (the kernel's `psched_mtu`).
+        /// Largest packet on the link, including headers (the kernel's `psched_mtu`).
         pub mtu: Size = Size::from_bytes(1514), "Ethernet";
-        /// Which packets go to the L4S queue.
+        /// Packets that enter the L4S queue.
         pub ecn_mask: EcnMask = EcnMask::L4sEct, "Linux 6.17; RFC 9332, figure 3";
-        /// The queue delay that the controller aims at. Left out: 15 ms; in Linux's profile, where `rtt_max` is given, a
-        /// sixth of that, and a value here is what tc calls `typical_rtt`.
+        /// Target queueing delay of the controller. If omitted, 15 ms; with the profile `linux` and `rtt_max`, a sixth
+        /// of `rtt_max`. tc calls this parameter `typical_rtt` if `rtt_max` is set.
         pub target: Option<Span> = None, "Linux 6.17; RFC 9332, figure 2";
-        /// The longest round-trip time to be stable with: `tupdate`, `alpha` and `beta`, where left out, follow from
-        /// it by figure 2 of the RFC. In Linux's profile this is tc's `max_rtt`, in whole microseconds: `target`, where
-        /// left out, follows from it, too. Left out: each has the default of its own.
+        /// Longest round-trip time for which the controller is stable. `tupdate`, `alpha` and `beta` are derived from
+        /// it by figure 2 of the RFC unless they are set. With the profile `linux`, this is tc's `max_rtt`, in whole
+        /// microseconds, and `target` is derived from it, too. If omitted, each of these parameters has its own
+        /// default.
         pub rtt_max: Option<Span> = None, "RFC 9332, figure 2; iproute2, q_dualpi2.c";
-        /// Time from update to update of the probability. Left out: the profile's, 16 ms, or (RFC) `target`, but at
+        /// Interval between updates of the probability. If omitted, 16 ms, or with the profile `rfc` `target`, but at
         /// most a third of `rtt_max`.
         pub tupdate: Option<Span> = None, "Linux 6.17; RFC 9332, figure 2";
-        /// Integral gain in Hz: what an update adds to the probability for a second of delay beyond `target`. Left
-        /// out: 0.16, or by `rtt_max`.
+        /// Integral gain in Hz: increase of the probability per update and per second of delay above `target`. If
+        /// omitted, 0.16, or derived from `rtt_max`.
         pub alpha: Option<f64> = None, "Linux 6.17; RFC 9332, appendix A.1";
-        /// Proportional gain in Hz: what it adds for a second of delay more than at the update before. Left out:
-        /// 3.2, or by `rtt_max`.
+        /// Proportional gain in Hz: increase of the probability per update and per second by which the delay has grown
+        /// since the last update. If omitted, 3.2, or derived from `rtt_max`.
         pub beta: Option<f64> = None, "Linux 6.17; RFC 9332, appendix A.1";
-        /// How many times the base probability L4S packets are marked with (`k`); a whole number in Linux's profile.
+        /// Coupling factor `k`: the marking probability of L4S packets divided by the base probability; a whole number
+        /// with the profile `linux`.
         pub coupling: f64 = 2.0, "Linux 6.17; RFC 9332, figure 2";
-        /// How packets are chosen. Left out: the profile's, `random`, or (RFC) `recur`.
+        /// Method by which packets are chosen. If omitted, `random`, or with the profile `rfc` `recur`.
         pub marking: Option<Marking> = None, "Linux 6.17; RFC 9332, figure 4";
-        /// The backlog of both queues below which the controller marks and drops nothing. Left out: the profile's,
-        /// twice `mtu`, or (RFC) none.
+        /// Backlog of both queues below which the controller marks and drops nothing. If omitted, twice `mtu`, or with
+        /// the profile `rfc` none.
         pub min_backlog: Option<Size> = None, "Linux 6.17";
-        /// The delay beyond which the L4S queue marks all. Left out: 1 ms in Linux's profile, unless another
-        /// threshold is given.
+        /// Queueing delay above which all packets of the L4S queue are marked. If omitted, 1 ms with the profile
+        /// `linux`, unless another threshold is set.
         pub step_thresh: Option<Span> = None, "Linux 6.17";
-        /// The same in packets: marked is what leaves more of them behind.
+        /// The same threshold in packets: a packet is marked if it leaves more than this many packets behind.
         pub step_thresh_packets: Option<u64> = None, "Linux 6.17: off";
-        /// The delay from which the L4S queue marks some, on a ramp (`minTh`). Left out: 800 us in the RFC's
-        /// profile or where `range` is given, unless there is a step.
+        /// Queueing delay at which the ramp of marking probabilities in the L4S queue begins (`minTh`). If omitted, 800
+        /// us with the profile `rfc` or if `range` is set, unless there is a step.
         pub min_th: Option<Span> = None, "RFC 9332, figure 2";
-        /// How far the ramp goes until all are marked. Left out: 400 us, as `min_th`.
+        /// Width of the ramp, after which all packets are marked. If omitted, 400 us, under the same conditions as
+        /// `min_th`.
         pub range: Option<Span> = None, "RFC 9332, figure 2";
-        /// The native AQM of the L4S queue spares packets that found fewer than so many waiting there.
+        /// The native AQM of the L4S queue does not mark packets that found fewer than this many packets in the queue
+        /// on arrival.
         pub min_qlen_step: u64 = 0, "Linux 6.17";
-        /// It spares packets that leave at most so many behind (`Th_len`). Left out: the profile's, off, or (RFC) 1.
+        /// The native AQM does not mark packets that leave at most this many packets behind (`Th_len`). If omitted,
+        /// off, or with the profile `rfc` 1.
         pub th_len: Option<u64> = None, "RFC 9332, figure 2";
-        /// Which queue sends next.
+        /// Scheduler of the two queues.
         pub scheduler: Conditional = Conditional::Wrr, "Linux 6.17; RFC 9332, appendix A.2";
-        /// The share of the line that is the Classic queue's while both wait, by round robin. Left out: the
-        /// profile's, 0.1, or (RFC) 1/16.
+        /// Share of the link for the Classic queue while both queues are backlogged, with round robin. If omitted, 0.1,
+        /// or with the profile `rfc` 1/16.
         pub c_protection: Option<f64> = None, "Linux 6.17; RFC 9332, section 4.2.2";
-        /// How much longer than an L4S packet a Classic one waits at most, with the time-shifted FIFO.
+        /// Maximum time by which a Classic packet waits longer than an L4S packet, with the time-shifted FIFO.
         pub tshift: Span = Span::from_millis(50), "RFC 9332, appendix A.2";
-        /// Whether persistent overload is met with drops in both queues. If not, the probability is capped and the
-        /// queues grow to `limit`.
+        /// Whether both queues drop packets in persistent overload. If not, the probability is capped and the queues
+        /// grow to `limit`.
         pub drop_overload: bool = true, "Linux 6.17; RFC 9332, appendix A.2";
-        /// Whether the controller decides on arrival instead of at departure; Linux's profile only.
+        /// Whether the controller decides at arrival instead of at departure; only with the profile `linux`.
         pub drop_early: bool = false, "Linux 6.17";
-        /// Whether the timer has been running for long as a run begins (`settled`), or starts with the run.
-        pub start: Start = Start::Settled, "ours";
+        /// State of the timer at the start of a run: running for a long time (`config`), or started with the run
+        /// (`fresh`).
+        pub start: Start = Start::Settled, "aqmlab's choice";
     }
 }
 
 choices! {
-    /// Whose DualPI2.
+    /// Implementations of DualPI2.
     pub enum Profile {
         /// The kernel's, Linux 6.17.
         Linux = "linux",
-        /// The pseudo-code of RFC 9332, appendix A.
+        /// The pseudocode of RFC 9332, appendix A.
         Rfc = "rfc",
     }
 }
 
 choices! {
-    /// Packets that the L4S queue takes.
+    /// Packets that enter the L4S queue.
     pub enum EcnMask {
         /// ECT(1) and CE.
         L4sEct = "l4s-ect",
-        /// All that are ECN-capable.
+        /// All ECN-capable packets.
         AnyEct = "any-ect",
     }
 }
 
 choices! {
-    /// How a probability becomes a choice.
+    /// The method of choosing packets with a probability.
     pub enum Marking {
-        /// By chance, each packet by itself.
+        /// At random, independently for each packet.
         Random = "random",
-        /// Evenly: one in `1/p`.
+        /// Evenly: one packet in `1/p`.
         Recur = "recur",
     }
 }
 
 choices! {
-    /// How the L4S queue comes first without starving the other.
+    /// The priority of the L4S queue, with protection of the Classic queue against starvation.
     pub enum Conditional {
         /// Weighted round robin by bytes.
         Wrr = "wrr",
-        /// The packet that came first, if a Classic one had come `tshift` later.
+        /// FIFO order, as if Classic packets had arrived `tshift` later.
         TimeShiftedFifo = "time-shifted-fifo",
     }
 }
@@ -184,7 +193,7 @@ impl Build for Config {
             controller: self.controller(),
             chooser: self.chooser(),
             scheduler: self.scheduler(),
-            tally: Tally::default(),
+            statistics: Statistics::default(),
             start: self.start,
             now: Instant::START,
         }))
@@ -193,17 +202,17 @@ impl Build for Config {
 
 impl Describe for Config {
     fn derived(&self, rate: Rate) -> Vec<Derived> {
-        self.left_out(rate)
+        self.derived_parameters(rate)
     }
 
     fn tc_options(&self, rate: Rate) -> Option<Value> {
-        self.is_kernels().then(|| self.told(rate))
+        self.is_kernels().then(|| self.kernel_options(rate))
     }
 }
 
 impl TestCases for Config {
     fn corners(&self) -> Vec<Value> {
-        settled::corners()
+        config::corners()
     }
 }
 
@@ -211,22 +220,22 @@ impl TestCases for Config {
 #[derive(Clone)]
 struct DualPi2 {
     rules: Rules,
-    /// Beside each packet the moment it came, and whether the native AQM may look at it.
+    /// The packets, each with its arrival time and whether the native AQM may mark it.
     l4s: Fifo<(Instant, bool)>,
-    /// Beside each packet the moment it came.
+    /// The packets, each with its arrival time.
     classic: Fifo<Instant>,
     controller: Controller,
     chooser: Chooser,
     scheduler: Scheduler,
-    tally: Tally,
+    statistics: Statistics,
     start: Start,
-    /// The last call.
+    /// The time of the last call.
     now: Instant,
 }
 
-/// What the kernel counts.
+/// The counters of the kernel.
 #[derive(Clone, Default)]
-struct Tally {
+struct Statistics {
     packets_in_c: u64,
     packets_in_l: u64,
     maxq: u64,
@@ -253,29 +262,30 @@ impl QueueDiscipline for DualPi2 {
             Length::Bytes(limit) => bytes + self.rules.mtu.max(packet.bytes.into()) <= limit,
         };
         if !has_room {
-            self.tally.overlimits += 1;
+            self.statistics.overlimits += 1;
             return cx.drop(packet, Reason::Overflow);
         }
-        let memory = self.tally.memory_used + truesize(packet.bytes);
+        let memory = self.statistics.memory_used + truesize(packet.bytes);
         if memory > self.rules.memory_limit {
-            self.tally.overlimits += 1;
+            self.statistics.overlimits += 1;
             return cx.drop(packet, Reason::Overmemory);
         }
-        let which = if packet.ecn as u8 & self.rules.ecn_mask == 0 { Which::Classic } else { Which::L4s };
-        if self.rules.drop_early && !self.lets_in(which, &mut packet, cx) {
+        let class =
+            if packet.ecn as u8 & self.rules.ecn_mask == 0 { QueueClass::Classic } else { QueueClass::L4s };
+        if self.rules.drop_early && !self.accept_arrival(class, &mut packet, cx) {
             return cx.drop(packet, Reason::Early);
         }
-        self.tally.maxq = self.tally.maxq.max(packets);
-        self.tally.memory_used = memory;
-        self.tally.max_memory_used = self.tally.max_memory_used.max(memory);
-        match which {
-            Which::L4s => {
-                self.tally.packets_in_l += 1;
-                let is_judged = self.l4s.backlog().packets >= self.rules.min_qlen_step;
-                self.l4s.push_with(packet, (cx.now, is_judged));
+        self.statistics.maxq = self.statistics.maxq.max(packets);
+        self.statistics.memory_used = memory;
+        self.statistics.max_memory_used = self.statistics.max_memory_used.max(memory);
+        match class {
+            QueueClass::L4s => {
+                self.statistics.packets_in_l += 1;
+                let may_mark = self.l4s.backlog().packets >= self.rules.min_qlen_step;
+                self.l4s.push_with(packet, (cx.now, may_mark));
             }
-            Which::Classic => {
-                self.tally.packets_in_c += 1;
+            QueueClass::Classic => {
+                self.statistics.packets_in_c += 1;
                 self.classic.push_with(packet, cx.now);
             }
         }
@@ -284,8 +294,8 @@ impl QueueDiscipline for DualPi2 {
     fn dequeue(&mut self, cx: &mut Context<'_>) -> Option<Packet> {
         self.catch_up(cx.now);
         match self.try_next(cx) {
-            ControlFlow::Break(found) => found,
-            ControlFlow::Continue(()) => self.after_a_drop(cx),
+            ControlFlow::Break(packet) => packet,
+            ControlFlow::Continue(()) => self.dequeue_after_drop(cx),
         }
     }
 
@@ -309,7 +319,7 @@ impl Report for DualPi2 {
             return Value::Null;
         }
         let [l4s, classic] = self.delays(now).map(|delay| delay.nanos() / 1000);
-        let Tally { packets_in_c, packets_in_l, maxq, ecn_mark, step_marks, .. } = self.tally;
+        let Statistics { packets_in_c, packets_in_l, maxq, ecn_mark, step_marks, .. } = self.statistics;
         json!({
             "prob": self.controller.base.p,
             "delay-c": classic,
@@ -320,56 +330,60 @@ impl Report for DualPi2 {
             "ecn-mark": ecn_mark,
             "step-mark": step_marks,
             "credit": self.scheduler.credit() as i64,
-            "memory-used": self.tally.memory_used,
-            "max-memory-used": self.tally.max_memory_used,
+            "memory-used": self.statistics.memory_used,
+            "max-memory-used": self.statistics.max_memory_used,
             "memory-limit": self.rules.memory_limit,
-            "overlimits": self.tally.overlimits,
+            "overlimits": self.statistics.overlimits,
         })
     }
 }
 
 impl DualPi2 {
-    /// The next packet, if it is not dropped; `None` if nothing waits.
+    /// Removes the next packet and returns it unless it is dropped; `None` if both queues are empty.
     #[inline(always)]
     fn try_next(&mut self, cx: &mut Context<'_>) -> ControlFlow<Option<Packet>> {
         let [l4s, classic] = self.heads();
-        let taken = self.scheduler.pick(l4s, classic).and_then(|which| Some((which, self.take(which)?)));
-        let Some((which, (mut packet, native))) = taken else { return ControlFlow::Break(None) };
-        self.tally.memory_used -= truesize(packet.bytes);
+        let dequeued = self.scheduler.pick(l4s, classic).and_then(|class| Some((class, self.take(class)?)));
+        let Some((class, (mut packet, native))) = dequeued else { return ControlFlow::Break(None) };
+        self.statistics.memory_used -= truesize(packet.bytes);
         if self.rules.drop_early {
             self.mark_natively(&mut packet, native, cx);
-        } else if !self.lets_pass(which, &mut packet, native, cx) {
+        } else if !self.accept(class, &mut packet, native, cx) {
             cx.drop(packet, Reason::Early);
             return ControlFlow::Continue(());
         }
         if l4s.is_some() && classic.is_some() {
-            self.scheduler.sent(which, packet.bytes);
+            self.scheduler.sent(class, packet.bytes);
         }
         ControlFlow::Break(Some(packet))
     }
 
-    /// The next packet after one that was dropped. A loop of its own: mostly the first packet is the one.
+    /// Returns the next packet after a drop. This loop is a separate function because the first packet is rarely
+    /// dropped.
     #[inline(never)]
-    fn after_a_drop(&mut self, cx: &mut Context<'_>) -> Option<Packet> {
+    fn dequeue_after_drop(&mut self, cx: &mut Context<'_>) -> Option<Packet> {
         loop {
-            if let ControlFlow::Break(found) = self.try_next(cx) {
-                return found;
+            if let ControlFlow::Break(packet) = self.try_next(cx) {
+                return packet;
             }
         }
     }
 
-    /// When the packets at the heads of the queues came, the L4S one first.
+    /// The arrival times of the head packets, the L4S queue first.
     #[inline]
     fn heads(&self) -> [Option<Instant>; 2] {
-        [self.l4s.front().map(|(_, (came, _))| *came), self.classic.front().map(|(_, came)| *came)]
+        [
+            self.l4s.front().map(|(_, (arrival, _))| *arrival),
+            self.classic.front().map(|(_, arrival)| *arrival),
+        ]
     }
 
-    /// How long they have waited; nought where nothing waits.
+    /// The waiting times of the head packets; zero for an empty queue.
     fn delays(&self, now: Instant) -> [Span; 2] {
-        self.heads().map(|head| head.map_or(Span::ZERO, |came| now.since(came)))
+        self.heads().map(|head| head.map_or(Span::ZERO, |arrival| now.since(arrival)))
     }
 
-    /// Makes the updates up to `now`.
+    /// Executes the updates up to `now`.
     #[inline]
     fn catch_up(&mut self, now: Instant) {
         self.now = now;
@@ -384,71 +398,73 @@ impl DualPi2 {
         self.controller.catch_up(oldest, now);
     }
 
-    /// Takes the packet at the head of a queue, and what the native AQM makes of it.
+    /// Removes the head packet of a queue. Returns it with the marking probability of the native AQM.
     #[inline]
-    fn take(&mut self, which: Which) -> Option<(Packet, f64)> {
-        if which == Which::Classic {
+    fn take(&mut self, class: QueueClass) -> Option<(Packet, f64)> {
+        if class == QueueClass::Classic {
             return self.classic.pop_with().map(|(packet, _)| (packet, 0.0));
         }
-        let (packet, (came, is_judged)) = self.l4s.pop_with()?;
+        let (packet, (arrival, may_mark)) = self.l4s.pop_with()?;
         let behind = self.l4s.backlog().packets;
-        let is_spared = !is_judged || self.rules.th_len.is_some_and(|spared| behind <= spared);
+        let is_exempt = !may_mark || self.rules.th_len.is_some_and(|max_behind| behind <= max_behind);
         let native =
-            if is_spared { 0.0 } else { self.rules.native.probability(self.now.since(came), behind) };
+            if is_exempt { 0.0 } else { self.rules.native.probability(self.now.since(arrival), behind) };
         Some((packet, native))
     }
 
-    /// As [`lets_pass`](Self::lets_pass), of a packet that arrives.
+    /// Applies [`accept`](Self::accept) to an arriving packet.
     #[inline(never)]
-    fn lets_in(&mut self, which: Which, packet: &mut Packet, cx: &mut Context<'_>) -> bool {
-        self.lets_pass(which, packet, 0.0, cx)
+    fn accept_arrival(&mut self, class: QueueClass, packet: &mut Packet, cx: &mut Context<'_>) -> bool {
+        self.accept(class, packet, 0.0, cx)
     }
 
-    /// Whether a packet of this queue may go on, marked or not, with what the controller and the native AQM say.
+    /// Decides, with the probabilities of the controller and the native AQM, whether a packet of this queue is sent,
+    /// and marks it if necessary.
     #[inline(always)]
-    fn lets_pass(&mut self, which: Which, packet: &mut Packet, native: f64, cx: &mut Context<'_>) -> bool {
-        let counts = self.backlog().bytes >= self.rules.min_backlog;
+    fn accept(&mut self, class: QueueClass, packet: &mut Packet, native: f64, cx: &mut Context<'_>) -> bool {
+        let is_active = self.backlog().bytes >= self.rules.min_backlog;
         let base = &self.controller.base;
-        if which == Which::Classic {
-            if !counts || !self.chooser.classic(base, cx.rng) {
+        if class == QueueClass::Classic {
+            if !is_active || !self.chooser.classic(base, cx.rng) {
                 return true;
             }
             let is_marked = !base.disables_ecn && packet.ecn.can_be_marked();
             if is_marked {
-                self.mark(packet, Wish { coupled: true, native: false }, cx);
+                self.mark(packet, MarkDecision { coupled: true, native: false }, cx);
             }
             return is_marked;
         }
-        let wish = if counts && base.saturates {
+        let decision = if is_active && base.saturates {
             if self.chooser.saturated(base, cx.rng) {
                 return false;
             }
-            Wish { coupled: true, native: native >= 1.0 }
+            MarkDecision { coupled: true, native: native >= 1.0 }
         } else {
-            self.chooser.l4s(counts.then_some(base), native, cx.rng)
+            self.chooser.l4s(is_active.then_some(base), native, cx.rng)
         };
-        self.mark(packet, wish, cx);
+        self.mark(packet, decision, cx);
         true
     }
 
-    /// Marks a packet about which the controller was asked when it came.
+    /// Marks a packet on which the controller has already decided at arrival.
     #[inline(never)]
     fn mark_natively(&mut self, packet: &mut Packet, native: f64, cx: &mut Context<'_>) {
         if native > 0.0 {
-            let wish = self.chooser.l4s(None, native, cx.rng);
-            self.mark(packet, wish, cx);
+            let decision = self.chooser.l4s(None, native, cx.rng);
+            self.mark(packet, decision, cx);
         }
     }
 
-    /// Marks `packet` if one of the two wishes it. The kernel counts both, and what was marked already.
-    fn mark(&mut self, packet: &mut Packet, wish: Wish, cx: &mut Context<'_>) {
-        if wish.coupled {
-            self.tally.ecn_mark += 1;
+    /// Marks `packet` according to `decision`. As in the kernel, both kinds of mark are counted, even if the packet is
+    /// already marked.
+    fn mark(&mut self, packet: &mut Packet, decision: MarkDecision, cx: &mut Context<'_>) {
+        if decision.coupled {
+            self.statistics.ecn_mark += 1;
             cx.mark(packet, Reason::Early);
         }
-        if wish.native {
-            self.tally.ecn_mark += 1;
-            self.tally.step_marks += 1;
+        if decision.native {
+            self.statistics.ecn_mark += 1;
+            self.statistics.step_marks += 1;
             cx.mark(packet, Reason::CeThreshold);
         }
     }

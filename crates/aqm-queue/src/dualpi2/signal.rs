@@ -1,20 +1,20 @@
-//! Whom the probabilities hit: by chance, as in the kernel, or in turn, as the RFC prefers. And the native AQM of the
-//! L4S queue, which looks at nothing but that queue.
+//! The choice of packets to signal, at random as in the kernel, or in turn as the RFC prefers; and the native AQM of
+//! the L4S queue, which depends only on that queue.
 
 use aqm_net::{Rng, Span};
 
 use super::controller::{Base, MAX_PROB};
 
-/// How packets are chosen.
+/// The method by which packets are chosen.
 #[derive(Clone, Debug)]
 pub(super) enum Chooser {
-    /// By 32 random bits, at most as large as the probability; twice for a square.
+    /// A packet is chosen if 32 random bits are at most the probability; two draws for a square.
     Random,
-    /// By adding up probabilities: a packet is chosen when the sum exceeds one (`recur`).
+    /// A packet is chosen when the sum of the probabilities exceeds one (`recur`).
     InTurn(Counts),
 }
 
-/// The sums of probabilities less the packets chosen (`q.count`).
+/// The sums of probabilities minus the number of chosen packets (`q.count`).
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Counts {
     classic: f64,
@@ -39,17 +39,17 @@ fn roll(rng: &mut Rng) -> u32 {
     (rng.bits() >> 32) as u32
 }
 
-/// Who wants a packet of the L4S queue marked.
+/// The reasons to mark a packet of the L4S queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Wish {
-    /// The probability that is coupled across from the controller.
+pub(super) struct MarkDecision {
+    /// The coupled probability of the controller.
     pub coupled: bool,
     /// The native AQM.
     pub native: bool,
 }
 
 impl Chooser {
-    /// The sums are those of a queue that has been in service for long.
+    /// Draws the sums of a queue that has been in service for a long time.
     pub fn draw_sums(&mut self, chance: &mut Rng) {
         if let Self::InTurn(counts) = self {
             let mut draw = || chance.uniform_positive();
@@ -57,7 +57,7 @@ impl Chooser {
         }
     }
 
-    /// Whether `p_C` chooses a packet of the Classic queue.
+    /// Whether a packet of the Classic queue is chosen with `p_C`.
     #[inline]
     pub fn classic(&mut self, base: &Base, rng: &mut Rng) -> bool {
         match self {
@@ -66,7 +66,7 @@ impl Chooser {
         }
     }
 
-    /// Whether `p_C` chooses a packet of a saturated L4S queue to be dropped.
+    /// Whether a packet of a saturated L4S queue is chosen with `p_C` to be dropped.
     pub fn saturated(&mut self, base: &Base, rng: &mut Rng) -> bool {
         match self {
             Self::Random => squared(base, rng),
@@ -74,26 +74,26 @@ impl Chooser {
         }
     }
 
-    /// Whether a packet of the L4S queue is chosen to be marked: with the greater of the coupled and the `native`
-    /// probability. `None` as a base: the coupled one does not count.
+    /// Chooses whether to mark a packet of the L4S queue, with the larger of the coupled and the `native` probability.
+    /// If `base` is `None`, the coupled probability is not used.
     #[inline]
-    pub fn l4s(&mut self, base: Option<&Base>, native: f64, rng: &mut Rng) -> Wish {
+    pub fn l4s(&mut self, base: Option<&Base>, native: f64, rng: &mut Rng) -> MarkDecision {
         match self {
             Self::Random => {
                 let coupled = base.map(|base| base.coupled_prob);
                 let (native_prob, is_certain) = (native * f64::from(MAX_PROB), native >= 1.0);
                 if coupled.is_none() && (native == 0.0 || is_certain) {
-                    return Wish { coupled: false, native: is_certain };
+                    return MarkDecision { coupled: false, native: is_certain };
                 }
                 let drawn = roll(rng);
                 let coupled = coupled.is_some_and(|prob| u64::from(drawn) <= prob);
-                Wish { coupled, native: native > 0.0 && f64::from(drawn) <= native_prob }
+                MarkDecision { coupled, native: native > 0.0 && f64::from(drawn) <= native_prob }
             }
             Self::InTurn(counts) => {
                 let coupled = base.map_or(0.0, |base| base.coupled);
                 let is_chosen = recur(&mut counts.l4s, coupled.max(native).min(1.0));
                 let is_native = native > coupled;
-                Wish { coupled: is_chosen && !is_native, native: is_chosen && is_native }
+                MarkDecision { coupled: is_chosen && !is_native, native: is_chosen && is_native }
             }
         }
     }
@@ -108,21 +108,21 @@ fn squared(base: &Base, rng: &mut Rng) -> bool {
 /// The native AQM of the L4S queue.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Native {
-    /// All that waited longer.
+    /// Marks packets that waited longer than this.
     Step(Span),
-    /// All that leave more packets behind.
+    /// Marks packets that leave more than this many packets behind.
     StepInPackets(u64),
-    /// From none at `min_th` to all from `max_th` on.
+    /// Marks with a probability from 0 at `min_th` to 1 at `max_th`.
     Ramp {
-        /// Where it begins.
+        /// The start of the ramp.
         min_th: Span,
-        /// Where it ends.
+        /// The end of the ramp.
         max_th: Span,
     },
 }
 
 impl Native {
-    /// The marking probability of a packet that waited so long and leaves so many behind.
+    /// The marking probability of a packet that waited for this time and leaves this many packets behind.
     #[inline]
     pub fn probability(self, waited: Span, behind: u64) -> f64 {
         match self {
@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn recur_chooses_one_in_so_many_exactly() {
+    fn recur_chooses_packets_at_exact_intervals() {
         let mut count = 0.0;
         let chosen: Vec<u32> = (0..4000).filter(|_| recur(&mut count, 1.0 / 64.0)).collect();
         assert!(chosen.windows(2).all(|pair| pair[1] - pair[0] == 64));
@@ -178,9 +178,9 @@ mod tests {
     }
 
     #[test]
-    fn a_saturated_queue_drops_the_square_and_no_more_by_either_way() {
-        // With one count for marks and drops, which the pseudo-code has, 47 % would be dropped at a base of 0.6:
-        // what is added beyond one for marks would be spent on drops.
+    fn a_saturated_queue_drops_exactly_the_square_with_either_method() {
+        // With one count for marks and drops, as in the pseudocode, 47 % would be dropped at a base probability of 0.6,
+        // because the excess of the count over one from marks would cause drops.
         for mut chooser in [Chooser::Random, Chooser::InTurn(Counts::default())] {
             let (base, mut rng) = (base(0.6), rng());
             let drops: u32 = (0..400_000).map(|_| u32::from(chooser.saturated(&base, &mut rng))).sum();
@@ -189,15 +189,15 @@ mod tests {
     }
 
     #[test]
-    fn the_greater_probability_counts_and_is_named() {
+    fn the_larger_probability_applies_and_is_named() {
         for mut chooser in [Chooser::Random, Chooser::InTurn(Counts::default())] {
             let mut rng = rng();
             for (p, native, share) in [(0.1, 0.6, 0.6), (0.3, 0.1, 0.6), (0.3, 1.0, 1.0), (0.0, 0.0, 0.0)] {
                 let base = base(p);
                 let marks: u32 = (0..100_000)
                     .map(|_| {
-                        let wish = chooser.l4s(Some(&base), native, &mut rng);
-                        u32::from(wish.coupled || wish.native)
+                        let decision = chooser.l4s(Some(&base), native, &mut rng);
+                        u32::from(decision.coupled || decision.native)
                     })
                     .sum();
                 assert!((f64::from(marks) / 1e5 - share).abs() < 0.006, "{p} {native}: {marks}");
@@ -208,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn the_ramp_begins_beyond_its_lower_end_and_is_full_at_its_upper_one() {
+    fn the_ramp_starts_above_its_lower_end_and_reaches_one_at_its_upper_end() {
         let us = |micros: u64| Span::from_nanos(micros * 1000);
         let ramp = Native::Ramp { min_th: us(800), max_th: us(1200) };
         let at = |micros| ramp.probability(us(micros), 9);
@@ -216,7 +216,7 @@ mod tests {
             [at(0), at(800), at(900), at(1000), at(1199), at(1200), at(9000)],
             [0.0, 0.0, 0.25, 0.5, 0.9975, 1.0, 1.0]
         );
-        // Without a width it is a step, which the RFC places at its threshold and the kernel beyond it.
+        // Without a width, the ramp is a step. The RFC includes the threshold, and the kernel excludes it.
         let edge = Native::Ramp { min_th: us(1000), max_th: us(1000) };
         assert_eq!([edge.probability(us(999), 9), edge.probability(us(1000), 9)], [0.0, 1.0]);
         let step = Native::Step(us(1000));

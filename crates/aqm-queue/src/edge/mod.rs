@@ -1,12 +1,12 @@
-//! The edge of a network: tells short flows from long ones and writes into each packet which it
-//! is, so that a queue further in can treat the two apart and keep no state of its own.
+//! The edge of a network: classifies flows as short or long and writes the class into each packet, so that a queue in
+//! the core can treat the classes differently without per-flow state.
 //!
-//! The division of labour, a counter per flow at the edge and one mark per packet in the core, is
-//! that of L. Guo and I. Matta, "The War Between Mice and Elephants", ICNP 2001.
+//! The division into a counter per flow at the edge and a mark per packet in the core follows L. Guo and I. Matta, "The
+//! War Between Mice and Elephants", ICNP 2001.
 //!
-//! An edge says the [`Packet::class`] of a packet as it passes, and does nothing else to it: it
-//! cannot reorder. A flow is named by [`Packet::flow`]; where packets carry a 5-tuple instead, a
-//! [`Table`] from its hash to a number maps the one to the other.
+//! An edge sets the [`Packet::class`] of each packet that passes, and changes nothing else. It cannot reorder packets.
+//! A flow is identified by [`Packet::flow`]. If packets carry a 5-tuple instead, a [`Table`] maps the 5-tuple's hash to
+//! a number.
 
 mod sfd;
 mod short_flows;
@@ -19,9 +19,9 @@ use crate::Gauge;
 
 pub use table::{Key, Table};
 
-/// The class of a packet of a flow that is short so far.
+/// The class of a packet of a flow that is still short.
 pub const SHORT: u8 = 1;
-/// The class of a packet of a flow that has turned out long.
+/// The class of a packet of a flow that has become long.
 pub const LONG: u8 = 2;
 
 registry! {
@@ -38,28 +38,28 @@ impl Default for Config {
     }
 }
 
-/// What every edge's `Config` can do.
+/// The interface of every edge's `Config`.
 pub trait Build {
-    /// Checks all parameters and makes the running edge; `rng` is its own random stream.
+    /// Checks all parameters and builds the running edge. `rng` is the edge's own random stream.
     ///
     /// # Errors
-    /// Every field that is wrong, and what is allowed.
+    /// Every wrong field, with what is allowed.
     fn build(&self, rng: Rng) -> Result<Box<dyn Edge>, ConfigErrors>;
 }
 
-/// Where packets enter a network and are told short or long.
+/// The point at which packets enter a network and are classified as short or long.
 ///
-/// Calls come in the order of time. What an edge does at moments of its own, such as forgetting
-/// flows, it catches up with on the next call, moment by moment.
+/// Calls are in order of time. Timed actions, such as the expiry of flows, are executed at the next call, in order.
 pub trait Edge: DynClone + Send + Sync {
     /// The class of a packet that passes at `now`: [`SHORT`] or [`LONG`].
     fn classify(&mut self, packet: &Packet, now: Instant) -> u8;
 
-    /// Does what is due by `now`, without a packet: before the gauges are read, say.
+    /// Executes the actions due by `now` without a packet, for example before the gauges are read.
     fn catch_up(&mut self, now: Instant);
 
-    /// Shows the values worth plotting, as of the last call, each with a name of its own: the `flows` that it
-    /// remembers, the `threshold` between short and long, and the flows `evicted` for want of room so far.
+    /// Reports the values worth plotting at the time of the last call, each with a unique name: the number of
+    /// remembered `flows`, the `threshold` between short and long, and the number of flows `evicted` so far because the
+    /// table was full.
     fn gauges(&self, show: &mut dyn FnMut(Gauge));
 }
 
@@ -72,7 +72,7 @@ mod tests {
 
     use super::*;
 
-    /// Every member as it comes, and each choice that has a branch of its own.
+    /// Every edge with its defaults, and each option with a branch of its own.
     fn members() -> Vec<Config> {
         let variants = [
             json!({"kind": "short-flows", "threshold_rule": "static", "max_flows": 3}),
@@ -88,10 +88,10 @@ mod tests {
     fn gauge(edge: &dyn Edge, name: &str) -> f64 {
         let mut found = None;
         edge.gauges(&mut |shown| found = found.or((shown.name == name).then_some(shown.value)));
-        found.unwrap_or_else(|| panic!("no gauge {name}"))
+        found.unwrap_or_else(|| panic!("there is no gauge {name}"))
     }
 
-    /// The classes that `edge` gives; flows of one packet and flows of many, and pauses.
+    /// The classes that `edge` assigns to packets of flows with one packet and with many packets, with pauses.
     fn classes(edge: &mut dyn Edge) -> Vec<u8> {
         let mut rng = Streams::new(5).named("arrivals", 0);
         let mut now = Instant::START;
@@ -108,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn every_packet_is_told_short_or_long() {
+    fn every_packet_is_classified_as_short_or_long() {
         for config in members() {
             let mut edge = config.build(Streams::new(1).named("edge", 0)).unwrap();
             assert!(classes(&mut *edge).iter().all(|class| [SHORT, LONG].contains(class)), "{config:?}");
@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn the_same_seed_gives_the_same_marks() {
+    fn the_same_seed_yields_the_same_marks() {
         for config in members() {
             let run = || classes(&mut *config.build(Streams::new(1).named("edge", 0)).unwrap());
             assert_eq!(run(), run(), "{config:?}");
@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn a_flood_of_new_flows_meets_a_bound() {
+    fn the_number_of_remembered_flows_is_bounded() {
         for kind in Config::NAMES {
             let config = Config::read(json!({"kind": kind, "max_flows": 1000, "expiry": "1000s"})).unwrap();
             let mut edge = config.build(Streams::new(1).named("edge", 0)).unwrap();
@@ -146,13 +146,13 @@ mod tests {
         }
     }
 
-    fn wrong_places(config: &Config) -> Vec<String> {
+    fn error_paths(config: &Config) -> Vec<String> {
         let errors = config.build(Streams::new(1).named("edge", 0)).err();
         errors.into_iter().flatten().map(|error| error.place).collect()
     }
 
     #[test]
-    fn what_makes_no_sense_is_refused_by_name() {
+    fn invalid_parameters_are_rejected_by_name() {
         let refused = [
             ("short-flows", "max_flows", json!(0)),
             ("short-flows", "max_flows", json!(u32::MAX)),
@@ -171,12 +171,16 @@ mod tests {
         ];
         for (kind, place, value) in refused {
             let config = Config::read(json!({"kind": kind, place: value})).unwrap();
-            assert_eq!(wrong_places(&config), [place], "{config:?}");
+            assert_eq!(error_paths(&config), [place], "{config:?}");
         }
         let wrong =
             json!({"kind": "short-flows", "step": 0, "max_flows": 0, "min_threshold": 1001, "expiry": "0s"});
-        let places = wrong_places(&Config::read(wrong).unwrap());
-        assert_eq!(places, ["expiry", "step", "min_threshold", "max_flows"], "all are told at once");
+        let paths = error_paths(&Config::read(wrong).unwrap());
+        assert_eq!(
+            paths,
+            ["expiry", "step", "min_threshold", "max_flows"],
+            "all errors are reported at once"
+        );
         let fixed =
             Config::read(json!({"kind": "short-flows", "threshold_rule": "static", "threshold": 0})).unwrap();
         assert!(fixed.build(Streams::new(1).named("edge", 0)).is_ok());

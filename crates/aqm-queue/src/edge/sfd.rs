@@ -1,19 +1,18 @@
-//! SFD, "short flow differentiating": marks the first bytes of every flow short, and penalises
-//! what comes beyond.
+//! SFD, "short flow differentiating": classifies the first bytes of every flow as short, and penalises packets beyond
+//! them.
 //!
-//! X. Chen and J. Heidemann, "Preferential Treatment for Short Flows to Reduce Web Latency",
-//! Computer Networks 41(6), 2003, as it stands in ns-2 (DiffServ module, policy `SFD`): a counter
-//! of bytes per flow id, a fixed threshold, entries that expire after 5 s, and three ways of
-//! penalising packets beyond the threshold.
+//! X. Chen and J. Heidemann, "Preferential Treatment for Short Flows to Reduce Web Latency", Computer Networks 41(6),
+//! 2003, as implemented in ns-2 (DiffServ module, policy `SFD`): a byte counter per flow id, a fixed threshold, entries
+//! that expire after 5 s, and three methods of penalising packets beyond the threshold.
 //!
-//! Ours:
-//! - The packet that crosses the threshold is beyond it, as in ns-2, whose counter includes it.
-//! - A flow silent for longer than `expiry` is new when it comes back. ns-2 removes an old entry
-//!   only when its search for another flow happens to pass it, so a flow that comes back before
-//!   that goes on counting.
-//! - ns-2's comment says that its third way penalises 4 of 5 packets; its code penalises 5 of 6.
-//!   Both are here by name.
-//! - Memory is bounded: with `max_flows` remembered, the flow unseen for longest makes room.
+//! aqmlab's choices:
+//! - The packet that crosses the threshold counts as beyond it, as in ns-2, whose counter includes this packet.
+//! - A flow that was silent for longer than `expiry` is new when it sends again. ns-2 removes an old entry only when
+//!   its search for another flow passes the entry, so that a flow that returns earlier continues its count.
+//! - The comment in ns-2 states that its third method penalises 4 of 5 packets, but its code penalises 5 of 6. aqmlab
+//!   implements both under different names.
+//! - Memory is bounded: when `max_flows` flows are remembered, a new flow replaces the flow that has been silent
+//!   longest.
 
 use aqm_net::{ConfigErrors, ErrorCollector, Instant, Packet, Rng, Size, Span, choices, parameters};
 
@@ -21,30 +20,31 @@ use super::{Build, Edge, LONG, SHORT, Table};
 use crate::Gauge;
 
 parameters! {
-    /// SFD, ns-2's byte counter: packets are short until their flow has sent `threshold` bytes;
-    /// of those beyond, `penalty` says which are long.
+    /// SFD, ns-2's byte counter: packets are short until their flow has sent `threshold` bytes. `penalty` determines
+    /// which of the following packets are long.
     pub struct Config {
-        /// A packet is short if its flow has sent at most this, the packet included.
-        pub threshold: Size = Size::from_bytes(5000), "ours: ten packets of 500 bytes; ns-2 has no default";
+        /// A packet is short if its flow has sent at most this many bytes, including the packet.
+        pub threshold: Size = Size::from_bytes(5000),
+            "aqmlab's choice: ten packets of 500 bytes; ns-2 has no default";
         /// Which packets beyond the threshold are long.
         pub penalty: Penalty = Penalty::Every, "ns-2, `downgrade2` = 0";
-        /// A flow silent for longer than this is forgotten.
+        /// A flow is forgotten after it has been silent for longer than this.
         pub expiry: Span = Span::from_millis(5000), "ns-2, `FLOW_TIME_OUT`";
-        /// The most flows remembered; beyond, the one unseen for longest is forgotten.
-        pub max_flows: u32 = 1_000_000, "ours; ns-2 has no bound";
+        /// Maximum number of remembered flows. A new flow replaces the flow that has been silent longest.
+        pub max_flows: u32 = 1_000_000, "aqmlab's choice; ns-2 has no bound";
     }
 }
 
 choices! {
     /// Which packets beyond the threshold are long.
     pub enum Penalty {
-        /// Each of them; ns-2's `downgrade2` = 0.
+        /// All packets; ns-2's `downgrade2` = 0.
         Every = "every",
-        /// Each with probability 1 - `threshold` / bytes the flow has sent; ns-2's `downgrade2` = 1.
+        /// Each packet with probability 1 - `threshold` / bytes sent by the flow; ns-2's `downgrade2` = 1.
         Random = "random",
-        /// Five, then one is spared: what ns-2 does for `downgrade2` = 2.
+        /// Five of six packets: the behaviour of ns-2's code for `downgrade2` = 2.
         FiveOfSix = "five-of-six",
-        /// Four, then one is spared: what ns-2 says it does for `downgrade2` = 2.
+        /// Four of five packets: the behaviour stated in ns-2's comment for `downgrade2` = 2.
         FourOfFive = "four-of-five",
     }
 }
@@ -66,11 +66,11 @@ pub struct Sfd {
     rng: Rng,
 }
 
-/// What is remembered of a flow.
+/// The state of a flow.
 #[derive(Clone, Default)]
 struct Sent {
     bytes: u64,
-    /// Packets penalised since one was spared.
+    /// Packets penalised since the last packet that was not.
     penalised: u32,
 }
 
@@ -102,7 +102,7 @@ impl Edge for Sfd {
 }
 
 impl Sent {
-    /// Penalises `run` packets, then spares one.
+    /// Penalises `run` packets and then exempts one.
     fn is_penalised(&mut self, run: u32) -> bool {
         let is_penalised = self.penalised < run;
         self.penalised = if is_penalised { self.penalised + 1 } else { 0 };
@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_bytes_are_short_and_the_ways_to_penalise_are_those_of_ns2() {
+    fn the_first_bytes_are_short_and_the_penalties_are_those_of_ns2() {
         assert_eq!(marks_with(Penalty::Every), "SSSSSSSSSSLLLLLLLLLLLLLL");
         assert_eq!(marks_with(Penalty::FiveOfSix), "SSSSSSSSSSLLLLLSLLLLLSLL");
         assert_eq!(marks_with(Penalty::FourOfFive), "SSSSSSSSSSLLLLSLLLLSLLLL");
@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn at_random_a_flow_is_spared_less_the_more_it_has_sent() {
+    fn the_random_penalty_grows_with_the_bytes_sent() {
         let config = Config { penalty: Penalty::Random, ..Config::default() };
         let (flows, count) = (2000, 100);
         let mut spared = [0_u32; 100];
@@ -163,12 +163,12 @@ mod tests {
             let theory = (10.0 / f64::from(sent)).min(1.0);
             let error = (theory * (1.0 - theory) / f64::from(flows)).sqrt();
             let found = f64::from(spared[sent as usize - 1]) / f64::from(flows);
-            assert!((found - theory).abs() <= 4.0 * error, "packet {sent}: {found}, not {theory}");
+            assert!((found - theory).abs() <= 4.0 * error, "packet {sent}: {found} (expected {theory})");
         }
     }
 
     #[test]
-    fn five_seconds_of_silence_are_remembered_and_more_are_not() {
+    fn a_flow_is_remembered_for_five_seconds_of_silence_and_no_longer() {
         let mut edge = edge(&Config::default());
         let seconds = |s: f64| Instant::START + Span::from_seconds(s);
         assert_eq!(marks(&mut *edge, 5000, seconds(0.0), 2), "SL");

@@ -1,24 +1,25 @@
-//! Short flows told by their packets: the first `L_t` packets of every flow are short, and `L_t`
-//! follows the traffic.
+//! Classification of short flows by packet count: the first `L_t` packets of every flow are short, and `L_t` adapts to
+//! the traffic.
 //!
-//! L. Guo and I. Matta, "The War Between Mice and Elephants", ICNP 2001: a softly kept counter of
-//! packets per flow, a threshold `L_t`, static or steered by the ratio of active short flows to
-//! active long ones (`SLR`), a period `T_u` that finds dead flows, a period `T_c` that moves the
-//! threshold. Table III: SLR about 3, T_u = 1 s, T_c = 10 s.
+//! L. Guo and I. Matta, "The War Between Mice and Elephants", ICNP 2001: a soft-state packet counter per flow; a
+//! threshold `L_t`, static or controlled by the ratio of active short flows to active long flows (`SLR`); a period
+//! `T_u` after which inactive flows are removed; and a period `T_c` between changes of the threshold. Table III: SLR
+//! about 3, T_u = 1 s, T_c = 10 s.
 //!
-//! Ours, where the paper is silent:
-//! - The first value of the threshold, its bounds, and how it moves: `steered` halves it when
-//!   shorts are too many and adds `step` when they are too few; `quantile` sets it at once where
-//!   the counts of the active flows split as SLR asks.
-//! - Dead flows are found at the multiples of T_u: an entry goes if the whole period since the last
-//!   scan passed without it, so after T_u to 2 T_u of silence. This is how we read "every T_u";
-//!   `purge = "at-age"` forgets each flow after exactly T_u instead.
-//! - The threshold moves at the multiples of T_c, after the dead flows of that moment have gone. An
-//!   entry is short if its count is at most the threshold of before.
-//! - No active flow at all says nothing about shorts and longs: the threshold stays.
-//! - What falls due at an instant is done before a packet of that instant is counted.
-//! - Every packet counts, retransmissions included: an edge cannot tell them.
-//! - Memory is bounded: with `max_flows` remembered, the flow unseen for longest makes room.
+//! aqmlab's choices where the paper is silent:
+//! - The initial value of the threshold, its bounds, and the rule by which it changes: `steered` halves the threshold
+//!   if there are too many short flows and adds `step` if there are too few. `quantile` sets the threshold directly to
+//!   the value that splits the counts of the active flows by SLR.
+//! - Inactive flows are removed at multiples of T_u: an entry is removed if the flow sent nothing in the whole period
+//!   since the last scan, so after T_u to 2 T_u of silence. This is aqmlab's interpretation of "every T_u". `purge =
+//!   "at-age"` removes each flow after exactly T_u instead.
+//! - The threshold changes at multiples of T_c, after the inactive flows of this instant have been removed. An entry is
+//!   short if its count is at most the previous threshold.
+//! - If no flow is active, the ratio is undefined and the threshold does not change.
+//! - Actions due at an instant are executed before a packet of the same instant is counted.
+//! - Every packet is counted, including retransmissions, because an edge cannot recognise them.
+//! - Memory is bounded: when `max_flows` flows are remembered, a new flow replaces the flow that has been silent
+//!   longest.
 
 use aqm_net::{ConfigError, ConfigErrors, ErrorCollector, Instant, Packet, Rng, Span, choices, parameters};
 
@@ -26,76 +27,77 @@ use super::{Build, Edge, LONG, SHORT, Table};
 use crate::Gauge;
 
 parameters! {
-    /// A counter of packets per flow: the first `threshold` packets of every flow are short, and
-    /// the threshold follows a wanted ratio of short to long flows.
+    /// A packet counter per flow: the first `threshold` packets of every flow are short, and the threshold is
+    /// controlled towards a target ratio of short to long flows.
     pub struct Config {
-        /// How many packets of every flow are short (`L_t`), at the start.
-        pub threshold: u32 = 20, "ours: the paper is silent";
-        /// How the threshold moves.
-        pub threshold_rule: ThresholdRule = ThresholdRule::Steered, "Guo & Matta 2001: dynamic; the rule is ours";
-        /// The wanted number of active short flows for each active long one (`SLR`).
+        /// Initial number of packets of every flow that are short (`L_t`).
+        pub threshold: u32 = 20, "aqmlab's choice: the paper is silent";
+        /// The rule by which the threshold changes.
+        pub threshold_rule: ThresholdRule = ThresholdRule::Steered,
+            "Guo & Matta 2001: dynamic; the rule is aqmlab's choice";
+        /// Target number of active short flows per active long flow (`SLR`).
         pub short_to_long: f64 = 3.0, "Guo & Matta 2001, table III";
-        /// The silence after which a flow is forgotten (`T_u`). `none`: never.
+        /// Silence after which a flow is forgotten (`T_u`). `none`: never.
         pub expiry: Option<Span> = Some(Span::from_millis(1000)), "Guo & Matta 2001, table III";
-        /// When silent flows are found.
-        pub purge: Purge = Purge::AtScans, "Guo & Matta 2001, as we read it";
-        /// How often the threshold moves (`T_c`).
+        /// When silent flows are removed.
+        pub purge: Purge = Purge::AtScans, "Guo & Matta 2001, as aqmlab interprets it";
+        /// Interval between changes of the threshold (`T_c`).
         pub update: Span = Span::from_millis(10_000), "Guo & Matta 2001, table III";
-        /// What `steered` adds to the threshold when short flows are too few.
-        pub step: u32 = 5, "ours: the paper is silent";
-        /// The threshold never falls below this.
-        pub min_threshold: u32 = 1, "ours: the paper is silent";
-        /// The threshold never rises above this.
-        pub max_threshold: u32 = 1000, "ours: the paper is silent";
-        /// The most flows remembered; beyond, the one unseen for longest is forgotten.
-        pub max_flows: u32 = 1_000_000, "ours: the paper is silent";
+        /// Increase of the threshold by `steered` if there are too few short flows.
+        pub step: u32 = 5, "aqmlab's choice: the paper is silent";
+        /// Lower bound of the threshold.
+        pub min_threshold: u32 = 1, "aqmlab's choice: the paper is silent";
+        /// Upper bound of the threshold.
+        pub max_threshold: u32 = 1000, "aqmlab's choice: the paper is silent";
+        /// Maximum number of remembered flows. A new flow replaces the flow that has been silent longest.
+        pub max_flows: u32 = 1_000_000, "aqmlab's choice: the paper is silent";
     }
 }
 
 choices! {
-    /// How the threshold moves.
+    /// The rule by which the threshold changes.
     pub enum ThresholdRule {
-        /// It stays.
+        /// The threshold is constant.
         Static = "static",
-        /// It halves when there are more than `short_to_long` short flows for each long one, or no
-        /// long one at all; else it grows by `step`.
+        /// The threshold is halved if there are more than `short_to_long` short flows per long flow, or no long flow.
+        /// Otherwise it increases by `step`.
         Steered = "steered",
-        /// It becomes the count of packets that SLR / (SLR + 1) of the active flows do not exceed.
+        /// The threshold becomes the smallest packet count that is not exceeded by SLR / (SLR + 1) of the active flows.
         Quantile = "quantile",
     }
 }
 
 choices! {
-    /// When silent flows are found.
+    /// When silent flows are removed.
     pub enum Purge {
-        /// At the multiples of `expiry`: flows unseen since the last one.
+        /// At multiples of `expiry`: flows that sent nothing since the last multiple.
         AtScans = "at-scans",
         /// As soon as a flow has been silent for longer than `expiry`.
         AtAge = "at-age",
     }
 }
 
-/// Shorter periods would make an edge that slept for long wake for longer.
-const SHORTEST_PERIOD: Span = Span::from_millis(1);
+/// The shortest period allowed. After a long pause, shorter periods would make the next call slow.
+const MIN_PERIOD: Span = Span::from_millis(1);
 
 impl Build for Config {
     fn build(&self, _rng: Rng) -> Result<Box<dyn Edge>, ConfigErrors> {
         let mut errors = ErrorCollector::default();
-        for (place, period) in [("expiry", self.expiry), ("update", Some(self.update))] {
-            let problem = format_args!("must be at least {SHORTEST_PERIOD}");
-            errors.check(period.is_none_or(|period| period >= SHORTEST_PERIOD), place, problem);
+        for (name, period) in [("expiry", self.expiry), ("update", Some(self.update))] {
+            let problem = format_args!("must be at least {MIN_PERIOD}");
+            errors.check(period.is_none_or(|period| period >= MIN_PERIOD), name, problem);
         }
         let ratio = self.short_to_long;
-        let problem = format_args!("must be above 0, at most 1e9, is {ratio}");
+        let problem = format_args!("must be above 0 and at most 1e9 (got {ratio})");
         errors.check(ratio > 0.0 && ratio <= 1e9, "short_to_long", problem);
         errors.check(self.step > 0, "step", "must be at least 1");
         let (min, max) = (self.min_threshold, self.max_threshold);
         let problem = format_args!("must be at most max_threshold, {max}");
         errors.check(min <= max, "min_threshold", problem);
-        // Without bounds nothing can be said of what is between them.
-        let is_free = min > max || self.threshold_rule == ThresholdRule::Static;
-        let problem = format_args!("must be between min_threshold, {min}, and max_threshold, {max}");
-        errors.check(is_free || (min..=max).contains(&self.threshold), "threshold", problem);
+        // Without valid bounds, the threshold cannot be checked against them.
+        let is_unchecked = min > max || self.threshold_rule == ThresholdRule::Static;
+        let problem = format_args!("must be from min_threshold, {min}, to max_threshold, {max}");
+        errors.check(is_unchecked || (min..=max).contains(&self.threshold), "threshold", problem);
         let edge = errors.take(ShortFlows::new(self));
         Ok(Box::new(errors.finish_some(edge)?))
     }
@@ -106,11 +108,11 @@ impl Build for Config {
 pub struct ShortFlows {
     config: Config,
     threshold: u32,
-    /// Packets of each flow that is active.
+    /// Packets of each active flow.
     counts: Table<u32>,
     next_scan: Instant,
     next_update: Instant,
-    /// Room for the quantile's work.
+    /// Buffer for the computation of the quantile.
     sorted: Vec<u32>,
 }
 
@@ -126,8 +128,8 @@ impl Edge for ShortFlows {
         while self.next_scan.min(self.next_update) <= now {
             let due = self.next_scan.min(self.next_update);
             if self.counts.is_empty() || due == Instant::NEVER {
-                // Nothing happens to an empty table, however often.
-                (self.next_scan, self.next_update) = self.moments_after(now);
+                // An empty table does not change, so all periods up to now are skipped.
+                (self.next_scan, self.next_update) = self.due_after(now);
                 break;
             }
             if let Some(expiry) = self.config.expiry
@@ -136,9 +138,9 @@ impl Edge for ShortFlows {
                 self.counts.expire_before(due.earlier_by(expiry));
             }
             if due == self.next_update {
-                self.threshold = self.moved_threshold();
+                self.threshold = self.new_threshold();
             }
-            (self.next_scan, self.next_update) = self.moments_after(due);
+            (self.next_scan, self.next_update) = self.due_after(due);
         }
         if let (Some(expiry), Purge::AtAge) = (self.config.expiry, self.config.purge) {
             self.counts.expire_before(now.earlier_by(expiry));
@@ -162,24 +164,24 @@ impl ShortFlows {
             next_update: Instant::NEVER,
             sorted: Vec::new(),
         };
-        (edge.next_scan, edge.next_update) = edge.moments_after(Instant::START);
+        (edge.next_scan, edge.next_update) = edge.due_after(Instant::START);
         Ok(edge)
     }
 
-    /// When the next scan and the next update are due.
-    fn moments_after(&self, now: Instant) -> (Instant, Instant) {
+    /// The times of the next scan and the next update.
+    fn due_after(&self, now: Instant) -> (Instant, Instant) {
         let scan = self.config.expiry.filter(|_| self.config.purge == Purge::AtScans);
         let update = (self.config.threshold_rule != ThresholdRule::Static).then_some(self.config.update);
         let next = |period: Option<Span>| period.map_or(Instant::NEVER, |period| now.next_multiple(period));
         (next(scan), next(update))
     }
 
-    /// Where the rule puts the threshold, given the flows that are active now.
-    fn moved_threshold(&mut self) -> u32 {
+    /// The threshold according to the rule, for the flows that are active now.
+    fn new_threshold(&mut self) -> u32 {
         if self.counts.is_empty() {
             return self.threshold;
         }
-        let wanted = match self.config.threshold_rule {
+        let threshold = match self.config.threshold_rule {
             ThresholdRule::Static => return self.threshold,
             ThresholdRule::Steered => self.steered(),
             ThresholdRule::Quantile => {
@@ -188,7 +190,7 @@ impl ShortFlows {
                 quantile(&mut self.sorted, self.config.short_to_long)
             }
         };
-        wanted.clamp(self.config.min_threshold, self.config.max_threshold)
+        threshold.clamp(self.config.min_threshold, self.config.max_threshold)
     }
 
     fn steered(&self) -> u32 {
@@ -202,7 +204,7 @@ impl ShortFlows {
     }
 }
 
-/// The least of `counts` that at least `ratio` / (`ratio` + 1) of them do not exceed.
+/// The smallest of `counts` that is not exceeded by at least `ratio` / (`ratio` + 1) of them.
 fn quantile(counts: &mut [u32], ratio: f64) -> u32 {
     let rank = libm::ceil(counts.len() as f64 * ratio / (ratio + 1.0)) as usize;
     *counts.select_nth_unstable(rank.clamp(1, counts.len()) - 1).1
@@ -228,7 +230,7 @@ mod tests {
         edge.classify(&Packet { flow, ..Packet::default() }, now)
     }
 
-    /// Lets `count` packets of `flow` pass at `now`.
+    /// Sends `count` packets of `flow` at `now`.
     fn send(edge: &mut ShortFlows, flow: u32, count: u32, now: Instant) {
         (0..count).for_each(|_| _ = class(edge, flow, now));
     }
@@ -263,45 +265,45 @@ mod tests {
     }
 
     #[test]
-    fn a_flow_silent_for_longer_than_the_expiry_comes_back_as_short() {
+    fn a_flow_silent_for_longer_than_the_expiry_is_short_again() {
         let mut at_age = edge(&Config { purge: Purge::AtAge, ..fixed(1) });
         let marks = [0, 1, 1001, 2002, 2003].map(|ms| class(&mut at_age, 7, millis(ms)));
-        assert_eq!(marks, [SHORT, LONG, LONG, SHORT, LONG], "only 1001 ms are longer than 1 s");
-        // Seen at 100 ms, it is found silent at the scan of 2 s, not yet at that of 1 s.
+        assert_eq!(marks, [SHORT, LONG, LONG, SHORT, LONG], "only 1001 ms exceed 1 s");
+        // The flow was last seen at 100 ms. The scan at 2 s removes it, and the scan at 1 s does not.
         let mut at_scans = edge(&fixed(1));
         let marks = [99, 100, 1999, 2100, 4000].map(|ms| class(&mut at_scans, 7, millis(ms)));
         assert_eq!(marks, [SHORT, LONG, LONG, LONG, SHORT]);
     }
 
     #[test]
-    fn the_steered_threshold_halves_when_shorts_are_many_and_grows_when_they_are_few() {
+    fn the_steered_threshold_halves_with_too_many_short_flows_and_grows_with_too_few() {
         let config = Config { expiry: None, short_to_long: 3.0, ..Config::default() };
         let mut edge = edge(&config);
         let moved = |edge: &mut ShortFlows, seconds: u64| {
             edge.catch_up(millis(seconds * 1000));
             edge.threshold
         };
-        // Four flows of 3, 3, 3 and 30 packets: three shorts for one long is as wanted.
+        // Four flows of 3, 3, 3 and 30 packets: three short flows per long flow is the target ratio.
         (0..3).for_each(|flow| send(&mut edge, flow, 3, millis(0)));
         send(&mut edge, 3, 30, millis(0));
         assert_eq!(moved(&mut edge, 9), 20, "before the first update");
-        assert_eq!(moved(&mut edge, 10), 25, "3 / 1 is not above 3");
-        // A fourth short: 4 / 1 is too many, until the threshold is below 3.
+        assert_eq!(moved(&mut edge, 10), 25, "a ratio of 3 does not exceed 3");
+        // A fourth short flow: the ratio of 4 is too high until the threshold is below 3.
         send(&mut edge, 4, 3, millis(10_001));
         assert_eq!([20, 30, 40, 50].map(|s| moved(&mut edge, s)), [12, 6, 3, 1]);
-        assert_eq!(moved(&mut edge, 60), 6, "none short of five");
+        assert_eq!(moved(&mut edge, 60), 6, "none of the five flows is short");
         assert_eq!(moved(&mut edge, 70), 3);
-        // All short: halves down to the least there may be.
+        // All flows are short, so the threshold is halved down to its lower bound.
         let mut edge = self::edge(&config);
         send(&mut edge, 1, 1, millis(0));
         assert_eq!(moved(&mut edge, 1000), 1);
-        // All long: grows up to the most there may be.
+        // All flows are long, so the threshold grows up to its upper bound.
         send(&mut edge, 1, 5000, millis(1_000_001));
         assert_eq!([1010, 1020, 3000, 9000].map(|s| moved(&mut edge, s)), [6, 11, 1000, 1000]);
     }
 
     #[test]
-    fn the_quantile_threshold_leaves_as_many_short_as_asked_for() {
+    fn the_quantile_threshold_yields_the_target_ratio() {
         let config = Config { expiry: None, threshold_rule: ThresholdRule::Quantile, ..Config::default() };
         let mut edge = edge(&config);
         (1..=8).for_each(|flow| send(&mut edge, flow, flow * 10, millis(0)));
@@ -314,12 +316,12 @@ mod tests {
     }
 
     #[test]
-    fn a_threshold_without_flows_to_judge_stays() {
+    fn the_threshold_is_constant_without_active_flows() {
         for threshold_rule in [ThresholdRule::Steered, ThresholdRule::Quantile] {
             let mut edge = edge(&Config { threshold_rule, ..Config::default() });
             edge.catch_up(millis(100_000));
             assert_eq!(edge.threshold, 20);
-            // The flow is dead at the update of 110 s, which falls together with a scan.
+            // The flow is inactive at the update of 110 s, which coincides with a scan.
             send(&mut edge, 1, 50, millis(108_500));
             edge.catch_up(millis(200_000));
             assert_eq!((edge.threshold, edge.counts.len()), (20, 0), "{threshold_rule:?}");
@@ -327,7 +329,7 @@ mod tests {
     }
 
     #[test]
-    fn a_sleep_of_a_century_ends_at_once() {
+    fn a_pause_of_a_century_is_skipped_at_once() {
         let century = Instant::from_nanos(3_200_000_000_000_000_000);
         for now in [century, Instant::NEVER] {
             for purge in [Purge::AtScans, Purge::AtAge] {
@@ -341,10 +343,14 @@ mod tests {
     }
 
     #[test]
-    fn without_room_the_flow_unseen_for_longest_starts_anew() {
+    fn in_a_full_table_the_longest_silent_flow_is_replaced() {
         let mut edge = edge(&Config { max_flows: 2, ..fixed(1) });
         let marks = [1, 2, 1, 3, 1, 2].map(|flow| class(&mut edge, flow, millis(0)));
-        assert_eq!(marks, [SHORT, SHORT, LONG, SHORT, LONG, SHORT], "2 went for 3, and 3 for 2");
+        assert_eq!(
+            marks,
+            [SHORT, SHORT, LONG, SHORT, LONG, SHORT],
+            "flow 3 replaced flow 2, and flow 2 replaced flow 3"
+        );
         assert_eq!(edge.counts.evicted(), 2);
     }
 }

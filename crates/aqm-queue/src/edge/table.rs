@@ -1,16 +1,16 @@
-//! Soft state: something remembered for each flow, until the flow has been silent for long or room
-//! runs short.
+//! Soft state: a value per flow, stored until the flow has been silent for a long time or the table is full.
 //!
-//! Ours: the entries lie in a slab, strung on a list in the order of last use. So expiry and
-//! eviction look at one end of the list only and cost O(1) for each entry they remove.
+//! aqmlab's choice: the entries are stored in a slab and linked in the order of last use. Expiry and eviction therefore
+//! read only one end of the list, and cost O(1) per removed entry.
 
 use aqm_net::{ConfigError, Instant};
 
-use crate::hash_index::{HashIndex, MOST, NONE};
+use crate::hash_index::{HashIndex, MAX_ENTRIES, NONE};
 
-/// What entries are found by.
+/// The key of an entry.
 pub trait Key: Copy + Eq {
-    /// The same for equal keys, and spread over all 64 bits or their lowest.
+    /// A hash that is equal for equal keys, and whose entropy is spread over all 64 bits or concentrated in the lowest
+    /// bits.
     fn hash(self) -> u64;
 }
 
@@ -20,15 +20,14 @@ impl Key for u64 {
     }
 }
 
-/// A `V` for each key, from its first use until it expires or is evicted.
+/// A value of type `V` per key, from the first use of the key until it expires or is evicted.
 ///
-/// Moments come in the order of time. Memory grows with use, up to what the bound needs, and is
-/// kept.
+/// The times of the calls must not decrease. Memory grows with use up to the bound, and is not released.
 #[derive(Clone)]
 pub struct Table<V, K = u64> {
     index: HashIndex,
     entries: Vec<Entry<V, K>>,
-    /// The first of a chain of entries not in use.
+    /// The head of the list of unused entries.
     unused: u32,
     oldest: u32,
     newest: u32,
@@ -39,23 +38,23 @@ pub struct Table<V, K = u64> {
 struct Entry<V, K> {
     key: K,
     last_used: Instant,
-    /// Its neighbours in the order of last use; `older` is `UNUSED` if the entry is not in use.
+    /// The neighbours in the order of last use; `older` is `UNUSED` if the entry is not in use.
     older: u32,
     newer: u32,
     value: V,
 }
 
-/// Where an entry's older neighbour would stand, if it is not in use.
+/// The value of `older` in an unused entry.
 const UNUSED: u32 = u32::MAX - 1;
 
 impl<V: Default, K: Key> Table<V, K> {
-    /// An empty table that never holds more than `max_flows` entries.
+    /// Creates an empty table with at most `max_flows` entries.
     ///
     /// # Errors
-    /// If the bound is no bound, at the place `max_flows`.
+    /// If `max_flows` is 0 or too large; the error has the path `max_flows`.
     pub fn new(max_flows: u32) -> Result<Self, ConfigError> {
-        if !(1..=MOST).contains(&max_flows) {
-            let problem = format!("must be between 1 and {MOST}, is {max_flows}");
+        if !(1..=MAX_ENTRIES).contains(&max_flows) {
+            let problem = format!("must be from 1 to {MAX_ENTRIES} (got {max_flows})");
             return Err(ConfigError::at("max_flows", problem));
         }
         Ok(Self {
@@ -69,28 +68,28 @@ impl<V: Default, K: Key> Table<V, K> {
         })
     }
 
-    /// How many entries there are.
+    /// Number of entries.
     pub const fn len(&self) -> u32 {
         self.index.len()
     }
 
-    /// Whether nothing is remembered.
+    /// Whether the table is empty.
     pub const fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// How many entries were removed for want of room so far.
+    /// Number of entries evicted so far because the table was full.
     pub const fn evicted(&self) -> u64 {
         self.evicted
     }
 
-    /// The key unused for longest, and when it was used last.
+    /// The key that has been unused longest, and the time of its last use.
     pub fn oldest(&self) -> Option<(K, Instant)> {
         self.entries.get(self.oldest as usize).map(|entry| (entry.key, entry.last_used))
     }
 
-    /// The value of `key`, which is used at `now`. A new key has the default value; if there is no
-    /// room for it, the key unused for longest is evicted.
+    /// Returns the value of `key`, which is used at `now`. A new key has the default value. If the table is full, the
+    /// key that has been unused longest is evicted.
     pub fn touch(&mut self, key: K, now: Instant) -> &mut V {
         let index = match self.find(key) {
             Some(index) => {
@@ -104,12 +103,13 @@ impl<V: Default, K: Key> Table<V, K> {
         &mut entry.value
     }
 
-    /// Whether `key` is remembered.
+    /// Whether the table contains `key`.
     pub fn contains(&self, key: K) -> bool {
         self.find(key).is_some()
     }
 
-    /// Forgets the key unused for longest, if it was last used before `horizon`: when that was, and its value.
+    /// Removes the key that has been unused longest if it was last used before `horizon`, and returns the time of its
+    /// last use and its value.
     pub fn take_before(&mut self, horizon: Instant) -> Option<(Instant, V)> {
         let (_, last_used) = self.oldest().filter(|(_, last_used)| *last_used < horizon)?;
         let index = self.oldest;
@@ -117,12 +117,12 @@ impl<V: Default, K: Key> Table<V, K> {
         Some((last_used, std::mem::take(&mut self.entries[index as usize].value)))
     }
 
-    /// Forgets every key that was last used before `horizon`.
+    /// Removes every key that was last used before `horizon`.
     pub fn expire_before(&mut self, horizon: Instant) {
         while self.take_before(horizon).is_some() {}
     }
 
-    /// The values in use, in an order that means nothing: the slab's, which reads memory in a row.
+    /// The values in use, in the order of the slab, which is arbitrary but fast to read.
     pub fn values(&self) -> impl Iterator<Item = &V> {
         self.entries.iter().filter(|entry| entry.older != UNUSED).map(|entry| &entry.value)
     }
@@ -201,7 +201,7 @@ mod tests {
     use crate::hash_index::FIRST_SLOTS;
     use crate::hash_index::tests::key_with_tag;
 
-    /// What the table must do, told plainly: value, last use and turn of use for each key.
+    /// The specification of the table: value, last use and order of use of each key.
     #[derive(Default)]
     struct Model {
         entries: BTreeMap<u64, (u32, Instant, u64)>,
@@ -237,7 +237,7 @@ mod tests {
         let key = prop_oneof![
             3 => 0_u64..40,
             1 => any::<u64>(),
-            // Keys of one tag, and tags that share their home at both ends of the slots.
+            // Keys with equal tags, and tags with equal home slots at both ends of the table.
             3 => (prop_oneof![0_u32..3, u32::MAX - 2..=u32::MAX], 0_u32..4)
                 .prop_map(|(high, low)| key_with_tag(high, low)),
         ];
@@ -247,7 +247,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn the_table_does_what_a_plain_model_does(steps in steps(), max in 1_u32..60) {
+        fn the_table_behaves_like_a_plain_model(steps in steps(), max in 1_u32..60) {
             let (mut table, mut model) = (Table::<u32>::new(max).unwrap(), Model::default());
             let mut now = Instant::from_nanos(1000);
             for step in steps {
@@ -277,18 +277,22 @@ mod tests {
     }
 
     #[test]
-    fn the_key_unused_for_longest_goes_first() {
+    fn the_longest_unused_key_is_removed_first() {
         let mut table = Table::<u32>::new(3).unwrap();
         for (at, key) in [(0, 1), (1, 2), (2, 3), (3, 1), (4, 4), (5, 5)] {
             *table.touch(key, Instant::from_nanos(at)) += 1;
         }
         assert_eq!((table.len(), table.evicted()), (3, 2));
         assert_eq!(table.oldest(), Some((1, Instant::from_nanos(3))));
-        assert_eq!(*table.touch(1, Instant::from_nanos(6)), 2, "2 and 3 went, 1 stayed");
+        assert_eq!(
+            *table.touch(1, Instant::from_nanos(6)),
+            2,
+            "keys 2 and 3 were removed, and key 1 was not"
+        );
         assert_eq!([1, 2].map(|key| table.contains(key)), [true, false]);
         let [before, at] = [5, 4].map(Instant::from_nanos);
         assert_eq!(table.take_before(at), None);
-        assert_eq!(table.take_before(before), Some((at, 1)), "the entry of 4");
+        assert_eq!(table.take_before(before), Some((at, 1)), "the entry used at 4");
     }
 
     #[test]
@@ -303,10 +307,10 @@ mod tests {
     }
 
     #[test]
-    fn a_bound_that_is_none_is_refused() {
-        for max in [0, MOST + 1, u32::MAX] {
+    fn an_invalid_bound_is_rejected() {
+        for max in [0, MAX_ENTRIES + 1, u32::MAX] {
             assert_eq!(Table::<u32>::new(max).err().unwrap().place, "max_flows");
         }
-        assert!(Table::<u32>::new(MOST).is_ok());
+        assert!(Table::<u32>::new(MAX_ENTRIES).is_ok());
     }
 }

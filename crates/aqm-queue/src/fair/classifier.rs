@@ -1,17 +1,18 @@
-//! Which packets belong to one flow: those of one flow number, or those that a hash puts into one bucket.
+//! The assignment of packets to flows: by flow number, or by a hash into buckets.
 //!
-//! Buckets, and hashing anew from time to time so that no two flows collide for ever, are those of
-//! P. E. McKenney, "Stochastic Fairness Queueing", INFOCOM 1990.
+//! Buckets, and periodic changes of the hash so that no two flows collide permanently, are from P. E. McKenney,
+//! "Stochastic Fairness Queueing", INFOCOM 1990.
 //!
-//! Ours: the hash is the finaliser of SplitMix64 (Steele, Lea, Flood 2014) over the flow's number and a
-//! salt drawn from the queue's own stream, so collisions differ from seed to seed. With a new salt
-//! what waits moves to its new bucket, flow by flow and in order, so nothing overtakes.
+//! aqmlab's choices: the hash is the finaliser of SplitMix64 (Steele, Lea, Flood 2014), applied to the flow number and
+//! a salt drawn from the queue's own random stream, so that collisions differ between seeds. When the salt changes, the
+//! queued packets move to their new buckets, flow by flow and in order, so that no packet overtakes another packet of
+//! its flow.
 
 use aqm_net::{ConfigError, ConfigErrors, ErrorCollector, Instant, Packet, Rng, Span};
 
 use crate::start::first_instant;
 
-/// Tells to which flow a packet belongs.
+/// Assigns packets to flows.
 #[derive(Clone)]
 pub(crate) struct Classifier {
     buckets: Option<u32>,
@@ -19,33 +20,34 @@ pub(crate) struct Classifier {
     /// `None` until the first packet arrives.
     salt: Option<u64>,
     next_salt: Instant,
-    /// When the timer of `perturb` runs out first, or when it started.
+    /// The first expiry of the `perturb` timer, or its start.
     phase: Instant,
 }
 
 impl Classifier {
-    /// By flow, or by bucket if there are any; the salt is drawn anew every `perturb`.
+    /// Classifies by flow, or by bucket if `buckets` is set. The salt is drawn anew every `perturb`.
     pub fn new(buckets: Option<u32>, perturb: Option<Span>) -> Result<Self, ConfigErrors> {
         let mut errors = ErrorCollector::default();
-        let remedy = "must be at least 1; leave it out for one queue a flow";
+        let remedy = "must be at least 1; omit it for one queue per flow";
         errors.check(buckets != Some(0), "buckets", remedy);
         let has_effect = perturb.is_none() || buckets.is_some();
         if !has_effect {
             errors.add(ConfigError::without_effect("perturb", "without buckets"));
         }
-        let passes = !has_effect || perturb.is_none_or(|perturb| !perturb.is_zero());
-        errors.check(passes, "perturb", "must be more than 0s");
+        let is_positive = !has_effect || perturb.is_none_or(|perturb| !perturb.is_zero());
+        errors.check(is_positive, "perturb", "must be more than 0s");
         errors.finish(Self { buckets, perturb, salt: None, next_salt: Instant::NEVER, phase: Instant::START })
     }
 
-    /// The timer of `perturb`, if there is one, has been running for long as the run begins.
+    /// Sets the phase of the `perturb` timer, if there is one, to that of a timer that has been running for a long
+    /// time.
     pub fn draw_phase(&mut self, chance: &mut Rng) {
         if let Some(perturb) = self.perturb {
             self.phase = first_instant(perturb, chance);
         }
     }
 
-    /// Draws a new salt if one is due; `true` if waiting packets must move to other buckets.
+    /// Draws a new salt if one is due. Returns `true` if queued packets must move to other buckets.
     pub fn renew_salt(&mut self, now: Instant, rng: &mut Rng) -> bool {
         if self.buckets.is_none() || (self.salt.is_some() && now < self.next_salt) {
             return false;
@@ -63,7 +65,7 @@ impl Classifier {
         moves
     }
 
-    /// The key of the flow that `packet` belongs to.
+    /// The key of the flow to which `packet` belongs.
     pub fn key(&self, packet: &Packet) -> u32 {
         match (self.buckets, self.salt) {
             (Some(buckets), Some(salt)) => {
@@ -102,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn a_flow_among_a_hundred_shares_one_of_1024_buckets_as_often_as_theory_says() {
+    fn a_flow_among_a_hundred_shares_one_of_1024_buckets_with_the_expected_probability() {
         let (mut alone, runs) = (0, 4000);
         for seed in 0..runs {
             let mut classifier = Classifier::new(Some(1024), None).unwrap();
@@ -119,21 +121,21 @@ mod tests {
     }
 
     #[test]
-    fn a_new_salt_comes_every_perturb_and_separates_flows_that_collided() {
+    fn the_salt_changes_every_perturb_and_separates_colliding_flows() {
         let mut rng = Streams::new(1).named("queue", 0);
         let mut classifier = Classifier::new(Some(16), Some(Span::from_millis(10))).unwrap();
         let at = |micros: u64| Instant::from_nanos(micros * 1000);
-        assert!(!classifier.renew_salt(at(3000), &mut rng), "nothing waits under the first salt");
+        assert!(!classifier.renew_salt(at(3000), &mut rng), "no packets are queued before the first salt");
         let shared = (1..100).find(|flow| key(&classifier, *flow) == key(&classifier, 0)).unwrap();
         assert!(!classifier.renew_salt(at(9999), &mut rng));
         assert!(classifier.renew_salt(at(10_000), &mut rng));
         assert!(!classifier.renew_salt(at(19_000), &mut rng));
-        assert!(classifier.renew_salt(at(45_000), &mut rng), "pauses are caught up with once");
+        assert!(classifier.renew_salt(at(45_000), &mut rng), "a long pause draws one salt");
         assert!(!classifier.renew_salt(at(49_999), &mut rng));
         let apart = (5..25).filter(|turn| {
             classifier.renew_salt(at(turn * 10_000), &mut rng);
             key(&classifier, 0) != key(&classifier, shared)
         });
-        assert!(apart.count() >= 14, "15 of 16 salts separate them");
+        assert!(apart.count() >= 14, "15 of 16 salts separate the flows");
     }
 }

@@ -1,12 +1,12 @@
 //! DRR: deficit round robin.
 //!
-//! M. Shreedhar and G. Varghese, "Efficient Fair Queueing Using Deficit Round Robin", IEEE/ACM
-//! Transactions on Networking 4(3), 1996. Flows take turns. A turn adds a quantum to the flow's deficit,
-//! and it sends while its first packet is no larger than the deficit; what is left it keeps for its next
-//! turn. A flow that empties loses its deficit. A flow of weight `w` has a quantum `w` times as large.
+//! M. Shreedhar and G. Varghese, "Efficient Fair Queueing Using Deficit Round Robin", IEEE/ACM Transactions on
+//! Networking 4(3), 1996. Flows take turns. A turn adds a quantum to the flow's deficit, and the flow sends while its
+//! first packet is not larger than the deficit. The flow keeps the remaining deficit for its next turn. A flow whose
+//! queue becomes empty loses its deficit. A flow of weight `w` has a quantum `w` times as large.
 //!
-//! Work is O(1) a packet if the quantum is at least the largest packet, as the paper says; a smaller
-//! quantum is obeyed, and costs rounds in which nobody may send.
+//! The work per packet is O(1) if the quantum is at least the size of the largest packet, as the paper states. A
+//! smaller quantum is allowed, but causes rounds in which no flow may send.
 
 use aqm_net::{ConfigError, Instant, Rate, Size};
 
@@ -15,24 +15,25 @@ use super::tags::Unit;
 use super::{Order, scheduler};
 
 scheduler! {
-    /// Deficit round robin: flows take turns, and each sends as many bytes in its turns as any other,
-    /// whatever the sizes of its packets.
+    /// Deficit round robin: flows take turns, and backlogged flows send equal numbers of bytes, regardless of packet
+    /// sizes.
     pub struct Config {
-        /// Bytes that a turn is worth to a flow of weight 1.
-        pub quantum: Size = Size::from_bytes(1500), "Shreedhar & Varghese 1996: the largest packet; ours: Ethernet's";
+        /// Quantum: bytes that a flow of weight 1 may send per turn.
+        pub quantum: Size = Size::from_bytes(1500),
+            "Shreedhar & Varghese 1996: the largest packet; aqmlab's choice: Ethernet's";
     }
 }
 
-/// The largest quantum: beyond it turns last so long that nobody means it.
-const MOST: u64 = 1_000_000_000;
+/// The largest quantum allowed. Larger values make turns unreasonably long.
+const MAX_QUANTUM: u64 = 1_000_000_000;
 
 impl Config {
     fn order(&self, _unit: Unit, _rate: Rate) -> Result<Drr, ConfigError> {
         let quantum = self.quantum.bytes();
-        if !(1..=MOST).contains(&quantum) {
-            return Err(ConfigError::at("quantum", format!("must be from 1B to 1GB, not {}", self.quantum)));
+        if !(1..=MAX_QUANTUM).contains(&quantum) {
+            return Err(ConfigError::at("quantum", format!("must be from 1B to 1GB (got {})", self.quantum)));
         }
-        Ok(Drr { quantum, turns: Ring::default(), is_served: false })
+        Ok(Drr { quantum, turns: Ring::default(), has_quantum: false })
     }
 }
 
@@ -41,8 +42,8 @@ impl Config {
 struct Drr {
     quantum: u64,
     turns: Ring<Flow>,
-    /// Whether the flow whose turn it is has got its quantum.
-    is_served: bool,
+    /// Whether the current flow has received its quantum.
+    has_quantum: bool,
 }
 
 #[derive(Clone, Copy, Default)]
@@ -63,28 +64,28 @@ impl Order for Drr {
 
     fn next(&mut self, head_bytes: impl Fn(u32) -> u16) -> u32 {
         loop {
-            let flow = self.turns.front().expect("somebody is backlogged");
+            let flow = self.turns.front().expect("a flow is backlogged");
             let Flow { deficit, weight } = self.turns.value(flow);
-            if !self.is_served {
+            if !self.has_quantum {
                 *deficit += self.quantum * u64::from(*weight);
-                self.is_served = true;
+                self.has_quantum = true;
             }
             if u64::from(head_bytes(flow)) <= *deficit {
                 return flow;
             }
             self.turns.rotate();
-            self.is_served = false;
+            self.has_quantum = false;
         }
     }
 
     fn on_sent(&mut self, flow: u32, bytes: u16) {
-        // Larger only if a child has dropped the packet that was expected.
+        // The packet exceeds the deficit only if a child has dropped the expected packet.
         let deficit = &mut self.turns.value(flow).deficit;
         *deficit = deficit.saturating_sub(u64::from(bytes));
     }
 
     fn on_empty(&mut self, flow: u32) {
-        self.is_served &= self.turns.front() != Some(flow);
+        self.has_quantum &= self.turns.front() != Some(flow);
         self.turns.remove(flow);
     }
 }
@@ -98,7 +99,7 @@ mod tests {
 
     use super::*;
 
-    /// Flows that always have packets, of sizes of no pattern, under `quantum`.
+    /// Flows that are always backlogged, with random packet sizes, and a DRR with this `quantum`.
     struct Backlogged {
         drr: Drr,
         heads: Vec<u16>,
@@ -115,22 +116,22 @@ mod tests {
             Self { drr, heads, sizes }
         }
 
-        /// Sends a packet: its flow and size, and how many flows were asked for theirs.
+        /// Sends a packet. Returns its flow, its size, and the number of packet sizes read.
         fn send(&mut self) -> (u32, u16, u64) {
-            let asked = Cell::new(0);
+            let reads = Cell::new(0);
             let flow = self.drr.next(|flow| {
-                asked.set(asked.get() + 1);
+                reads.set(reads.get() + 1);
                 self.heads[flow as usize]
             });
             let bytes = self.heads[flow as usize];
             self.drr.on_sent(flow, bytes);
             self.heads[flow as usize] = 1 + self.sizes.below(1500) as u16;
-            (flow, bytes, asked.get())
+            (flow, bytes, reads.get())
         }
     }
 
     #[test]
-    fn after_m_turns_a_flow_has_sent_m_quanta_to_within_a_packet() {
+    fn after_m_turns_a_flow_has_sent_m_quanta_within_one_packet() {
         // Lemma 2 of the paper.
         let weights = [1, 2, 5, 1];
         let mut flows = Backlogged::new(1500, &weights);
@@ -149,17 +150,17 @@ mod tests {
     }
 
     #[test]
-    fn a_packet_costs_at_most_two_looks_on_average_however_many_flows_there_are() {
+    fn a_packet_costs_at_most_two_reads_on_average_for_any_number_of_flows() {
         for flows in [10_usize, 1000, 100_000] {
             let mut backlogged = Backlogged::new(1500, &vec![1; flows]);
             let packets = 3 * flows as u64;
-            let looks: u64 = (0..packets).map(|_| backlogged.send().2).sum();
-            assert!(looks <= 2 * packets, "{flows} flows: {looks} looks for {packets} packets");
+            let reads: u64 = (0..packets).map(|_| backlogged.send().2).sum();
+            assert!(reads <= 2 * packets, "{flows} flows: {reads} looks for {packets} packets");
         }
     }
 
     #[test]
-    fn the_papers_example_is_served_as_the_paper_shows() {
+    fn the_papers_example_is_served_in_the_papers_order() {
         // Figures 3 and 4: quantum 500, queue 1 with 200, 750 and 20 bytes, queue 2 with 500 and 500.
         let mut queues = [VecDeque::from([200_u16, 750, 20]), VecDeque::from([500, 500])];
         let config = Config { quantum: Size::from_bytes(500), ..Config::default() };

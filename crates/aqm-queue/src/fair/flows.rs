@@ -1,19 +1,20 @@
-//! Flows with packets: a number for each, and its packets in the order in which they came.
+//! Flows with packets: each flow has a number, and its packets in order of arrival.
 //!
-//! Packets of all flows lie in one slab, strung together flow by flow, so a flow costs no allocation.
-//! Numbers are small and used again: a flow with nothing waiting loses its number at once, or, if it
-//! is to be remembered, when [`REMEMBERED`] others have fallen idle since. So memory is bounded by what
-//! waits, plus a constant.
+//! The packets of all flows are stored in one slab and linked flow by flow, so that a flow needs no allocation. Flow
+//! numbers are small and reused. An idle flow loses its number at once, or, if idle flows are remembered, when
+//! [`REMEMBERED`] other flows have become idle after it. Memory is therefore bounded by the backlog plus a constant.
 
 use aqm_net::{Backlog, Packet};
 
 use super::ring::Ring;
 use crate::hash_index::{HashIndex, NONE};
 
-/// The most idle flows that are remembered: ours; far more than are idle for less than a round.
+/// Maximum number of remembered idle flows. aqmlab's choice: far more than the number of flows that are idle for less
+/// than a round.
 pub(super) const REMEMBERED: u32 = 1 << 16;
 
-/// Flows by number; beside each packet lies an `S`, what the order noted when the packet came.
+/// Flows by number. Each packet is stored with a stamp of type `S`, which the scheduler creates when the packet
+/// arrives.
 #[derive(Clone)]
 pub(crate) struct Flows<S> {
     flows: Vec<Flow>,
@@ -21,18 +22,18 @@ pub(crate) struct Flows<S> {
     index: HashIndex,
     nodes: Vec<Node<S>>,
     unused_nodes: u32,
-    /// Flows with nothing waiting that have a number still, the one idle for longest first.
+    /// Idle flows that still have a number, the longest idle first.
     idle: Ring,
     remembers: bool,
     active: u32,
     backlog: Backlog,
 }
 
-/// A flow: the ends of its chain of packets, and their sum.
+/// A flow: the ends of its chain of packets, and its backlog.
 #[derive(Clone, Copy)]
 struct Flow {
     bytes: u64,
-    /// An upper bound on the length of the queue, for `longest.rs`.
+    /// An upper bound on the queue length, for `longest.rs`.
     bound: u64,
     key: u32,
     packets: u32,
@@ -54,14 +55,14 @@ struct Node<S> {
     stamp: S,
 }
 
-/// A packet that has been taken out, and whether it was the first of its flow.
-pub(crate) struct Taken {
+/// A removed packet, and whether it was the head of its flow.
+pub(crate) struct Dequeued {
     pub packet: Packet,
     pub was_head: bool,
 }
 
 impl<S: Copy> Flows<S> {
-    /// No flows; `remembers` says whether idle flows keep their number for a while.
+    /// Creates a table without flows. `remembers`: whether idle flows keep their numbers for a while.
     pub fn new(remembers: bool) -> Self {
         Self {
             flows: Vec::new(),
@@ -76,24 +77,24 @@ impl<S: Copy> Flows<S> {
         }
     }
 
-    /// So many flows that have their numbers for good, from 0, and are found without a key.
+    /// Creates `count` flows with permanent numbers, from 0, which are found without a key.
     pub fn numbered(count: u32) -> Self {
         let flows = (0..count).map(Flow::empty).collect();
         Self { flows, ..Self::new(false) }
     }
 
-    /// The number of the flow with this key, and whether it has just got it.
+    /// The number of the flow with this key, and whether the number was assigned by this call.
     #[inline(always)]
     pub fn number(&mut self, key: u32) -> (u32, bool) {
         if let Some(flow) = self.index.find(u64::from(key), |flow| self.flows[flow as usize].key == key) {
             return (flow, false);
         }
-        (self.give_number(key), true)
+        (self.assign_number(key), true)
     }
 
-    /// A number for the flow with this key, which has none.
+    /// Assigns a number to the flow with this key, which has none.
     #[inline(never)]
-    fn give_number(&mut self, key: u32) -> u32 {
+    fn assign_number(&mut self, key: u32) -> u32 {
         let flow = match self.unused.pop() {
             Some(flow) => {
                 self.flows[flow as usize].key = key;
@@ -108,44 +109,44 @@ impl<S: Copy> Flows<S> {
         flow
     }
 
-    /// Numbers given so far, those of forgotten flows included.
+    /// Number of flow numbers assigned so far, including those of forgotten flows.
     pub fn numbers(&self) -> u32 {
         self.flows.len() as u32
     }
 
-    /// Flows with a packet that waits.
+    /// Number of flows with a queued packet.
     pub fn active(&self) -> u32 {
         self.active
     }
 
-    /// What waits, all flows together.
+    /// The backlog of all flows together.
     pub fn backlog(&self) -> Backlog {
         self.backlog
     }
 
-    /// What waits of `flow`.
+    /// The backlog of `flow`.
     pub fn of(&self, flow: u32) -> Backlog {
         let flow = &self.flows[flow as usize];
         Backlog { packets: u64::from(flow.packets), bytes: flow.bytes }
     }
 
-    /// The upper bound on the queue of `flow` that `longest.rs` keeps; zero at first, and never changed here.
+    /// The upper bound on the queue of `flow` that `longest.rs` maintains. The initial value is zero.
     pub fn bound(&mut self, flow: u32) -> &mut u64 {
         &mut self.flows[flow as usize].bound
     }
 
-    /// The first packet of `flow` and its stamp; the flow has one.
+    /// The first packet of `flow` and its stamp. The flow must have a packet.
     pub fn head(&self, flow: u32) -> (&Packet, S) {
         let node = &self.nodes[self.flows[flow as usize].head as usize];
         (&node.packet, node.stamp)
     }
 
-    /// The first packet of `flow`, which has one, to be marked.
+    /// The first packet of `flow`, for marking. The flow must have a packet.
     pub fn head_mut(&mut self, flow: u32) -> &mut Packet {
         &mut self.nodes[self.flows[flow as usize].head as usize].packet
     }
 
-    /// The packets of `flow`, the oldest first, each with its stamp.
+    /// The packets of `flow` with their stamps, the oldest first.
     pub fn packets(&self, flow: u32) -> impl Iterator<Item = (&Packet, S)> {
         let node = |number: u32| self.nodes.get(number as usize);
         let first = node(self.flows[flow as usize].head);
@@ -184,13 +185,13 @@ impl<S: Copy> Flows<S> {
         }
     }
 
-    /// Takes the oldest packet of `flow`, which has one.
+    /// Removes the oldest packet of `flow`, which must have one.
     #[inline(always)]
-    pub fn take_front(&mut self, flow: u32) -> Taken {
+    pub fn take_front(&mut self, flow: u32) -> Dequeued {
         self.take(flow, self.flows[flow as usize].head)
     }
 
-    /// The same with its stamp.
+    /// Removes the oldest packet of `flow`, which must have one, and returns it with its stamp.
     #[inline(always)]
     pub fn take_front_stamped(&mut self, flow: u32) -> (Packet, S) {
         let head = self.flows[flow as usize].head;
@@ -198,15 +199,15 @@ impl<S: Copy> Flows<S> {
         (self.take(flow, head).packet, stamp)
     }
 
-    /// Takes the newest packet of `flow`, which has one.
+    /// Removes the newest packet of `flow`, which must have one.
     #[inline(never)]
-    pub fn take_back(&mut self, flow: u32) -> Taken {
+    pub fn take_back(&mut self, flow: u32) -> Dequeued {
         self.take(flow, self.flows[flow as usize].tail)
     }
 
-    /// Takes the packet with this `id`, which is in `flow`: quick at both ends.
+    /// Removes the packet with this `id` from `flow`. Fast at both ends of the queue.
     #[inline(never)]
-    pub fn take_id(&mut self, flow: u32, id: u32) -> Taken {
+    pub fn take_id(&mut self, flow: u32, id: u32) -> Dequeued {
         let Flow { head, tail, .. } = self.flows[flow as usize];
         let mut at = if self.nodes[tail as usize].packet.id == id { tail } else { head };
         while self.nodes[at as usize].packet.id != id {
@@ -215,16 +216,16 @@ impl<S: Copy> Flows<S> {
         self.take(flow, at)
     }
 
-    /// Lets go of `flow`, which has nothing waiting.
+    /// Releases `flow`, which must be empty.
     pub fn retire(&mut self, flow: u32) {
-        debug_assert_eq!(self.flows[flow as usize].packets, 0, "a flow with packets stays");
+        debug_assert_eq!(self.flows[flow as usize].packets, 0, "a flow with packets must not be retired");
         if !self.remembers {
             return self.forget(flow);
         }
         self.idle.remove(flow);
         self.idle.push_back(flow, ());
         if self.idle.len() > REMEMBERED {
-            let oldest = self.idle.front().expect("some flow is idle");
+            let oldest = self.idle.front().expect("there is an idle flow");
             self.idle.remove(oldest);
             self.forget(oldest);
         }
@@ -236,7 +237,7 @@ impl<S: Copy> Flows<S> {
     }
 
     #[inline(always)]
-    fn take(&mut self, flow: u32, number: u32) -> Taken {
+    fn take(&mut self, flow: u32, number: u32) -> Dequeued {
         let node = &mut self.nodes[number as usize];
         let (packet, before) = (node.packet, node.before);
         let after = std::mem::replace(&mut node.after, self.unused_nodes);
@@ -255,7 +256,7 @@ impl<S: Copy> Flows<S> {
         self.active -= u32::from(entry.packets == 0);
         self.backlog.packets -= 1;
         self.backlog.bytes -= u64::from(packet.bytes);
-        Taken { packet, was_head: before == NONE }
+        Dequeued { packet, was_head: before == NONE }
     }
 }
 
@@ -268,7 +269,7 @@ mod tests {
     }
 
     #[test]
-    fn packets_are_taken_from_the_front_the_back_and_the_middle() {
+    fn packets_are_removed_from_the_front_the_back_and_the_middle() {
         let mut flows = Flows::new(false);
         let (flow, is_new) = flows.number(77);
         assert!(is_new);
@@ -277,14 +278,14 @@ mod tests {
         assert_eq!(flows.take_back(flow).packet.id, 3);
         assert_eq!((flows.head(flow).0.id, flows.head(flow).1), (0, 0));
         assert!(flows.packets(flow).map(|(packet, stamp)| (packet.id, stamp)).eq([(0, 0), (1, 1)]));
-        let taken = flows.take_front(flow);
-        assert_eq!((taken.packet.id, taken.was_head, flows.head(flow).1), (0, true, 1));
+        let dequeued = flows.take_front(flow);
+        assert_eq!((dequeued.packet.id, dequeued.was_head, flows.head(flow).1), (0, true, 1));
         assert_eq!(flows.of(flow), Backlog { packets: 1, bytes: 100 });
         assert_eq!(flows.backlog(), flows.of(flow));
     }
 
     #[test]
-    fn memory_is_that_of_the_packets_however_many_flows_pass() {
+    fn memory_depends_on_the_backlog_and_not_on_the_number_of_past_flows() {
         let mut flows = Flows::new(false);
         for key in 0..100_000 {
             let (flow, is_new) = flows.number(key);
@@ -310,7 +311,7 @@ mod tests {
             flows.retire(flow);
         }
         assert_eq!(flows.numbers(), REMEMBERED + 1);
-        assert!(!flows.number(2 * REMEMBERED).1, "the oldest that is remembered");
-        assert!(flows.number(2 * REMEMBERED - 1).1, "the newest that is forgotten");
+        assert!(!flows.number(2 * REMEMBERED).1, "the oldest remembered flow");
+        assert!(flows.number(2 * REMEMBERED - 1).1, "the newest forgotten flow");
     }
 }

@@ -1,106 +1,107 @@
-//! The flow with the smallest key, and any flow's key changed in O(log flows).
+//! A priority queue of flows: finds the flow with the smallest key, and changes any flow's key in O(log flows).
 //!
-//! A heap of four children to a node (D. B. Johnson, "Priority Queues with Update and Finding Minimum
-//! Spanning Trees", 1975), with the place of each flow beside it.
+//! A heap with four children per node (D. B. Johnson, "Priority Queues with Update and Finding Minimum Spanning Trees",
+//! 1975), with an index of the position of each flow.
 
 /// Flows by number, each with a key.
 #[derive(Clone)]
 pub(crate) struct Heap<K> {
     entries: Vec<(K, u32)>,
-    /// Where each flow stands among the entries, or `ABSENT`.
-    places: Vec<u32>,
+    /// The position of each flow in `entries`, or `ABSENT`.
+    positions: Vec<u32>,
 }
 
 const ABSENT: u32 = u32::MAX;
 const CHILDREN: usize = 4;
 
 impl<K: Copy + Ord> Heap<K> {
-    /// A heap of no flows.
+    /// Creates an empty heap.
     pub fn new() -> Self {
-        Self { entries: Vec::new(), places: Vec::new() }
+        Self { entries: Vec::new(), positions: Vec::new() }
     }
 
-    /// The smallest key, and whose it is.
+    /// The smallest key, and its flow.
     pub fn first(&self) -> Option<(K, u32)> {
         self.entries.first().copied()
     }
 
-    /// The key of `flow`, if it has one.
+    /// The key of `flow`, if it is in the heap.
     pub fn key(&self, flow: u32) -> Option<K> {
-        match self.places.get(flow as usize) {
-            Some(&place) if place != ABSENT => Some(self.entries[place as usize].0),
+        match self.positions.get(flow as usize) {
+            Some(&position) if position != ABSENT => Some(self.entries[position as usize].0),
             _ => None,
         }
     }
 
-    /// Gives `flow` this key in place of any it had.
+    /// Sets the key of `flow`, which replaces its previous key if there is one.
     #[inline(never)]
     pub fn set(&mut self, flow: u32, key: K) {
-        if self.places.len() <= flow as usize {
-            self.places.resize(flow as usize + 1, ABSENT);
+        if self.positions.len() <= flow as usize {
+            self.positions.resize(flow as usize + 1, ABSENT);
         }
-        let place = match self.places[flow as usize] {
+        let position = match self.positions[flow as usize] {
             ABSENT => {
                 self.entries.push((key, flow));
                 self.entries.len() - 1
             }
-            place => place as usize,
+            position => position as usize,
         };
-        self.settle(place, (key, flow));
+        self.settle(position, (key, flow));
     }
 
-    /// Takes `flow` out, if it is there.
+    /// Removes `flow` if it is in the heap.
     #[inline(never)]
     pub fn remove(&mut self, flow: u32) {
-        let Some(&place) = self.places.get(flow as usize).filter(|place| **place != ABSENT) else {
+        let Some(&position) = self.positions.get(flow as usize).filter(|position| **position != ABSENT)
+        else {
             return;
         };
-        self.places[flow as usize] = ABSENT;
-        let last = self.entries.pop().expect("the flow is an entry");
+        self.positions[flow as usize] = ABSENT;
+        let last = self.entries.pop().expect("the flow is in the heap");
         if last.1 != flow {
-            self.settle(place as usize, last);
+            self.settle(position as usize, last);
         }
     }
 
-    /// Puts `entry` where it belongs, given that `place` is free.
+    /// Puts `entry` into its sorted position, starting at the free position `position`.
     #[inline(always)]
-    fn settle(&mut self, place: usize, entry: (K, u32)) {
-        let risen = self.rise(place, entry.0);
-        // What it rose past is larger than it, and so is all below that.
-        let settled = if risen < place { risen } else { self.sink(place, entry.0) };
+    fn settle(&mut self, position: usize, entry: (K, u32)) {
+        let risen = self.rise(position, entry.0);
+        // An entry that rises is smaller than all entries below its new position.
+        let settled = if risen < position { risen } else { self.sink(position, entry.0) };
         self.put(settled, entry);
     }
 
-    /// Moves the free `place` up past what is larger than `key`.
+    /// Moves the free position up past entries larger than `key`.
     #[inline(always)]
-    fn rise(&mut self, mut place: usize, key: K) -> usize {
-        while place > 0 {
-            let parent = (place - 1) / CHILDREN;
+    fn rise(&mut self, mut position: usize, key: K) -> usize {
+        while position > 0 {
+            let parent = (position - 1) / CHILDREN;
             if self.entries[parent].0 <= key {
                 break;
             }
-            self.put(place, self.entries[parent]);
-            place = parent;
+            self.put(position, self.entries[parent]);
+            position = parent;
         }
-        place
+        position
     }
 
-    /// Moves the free `place` down past what is smaller than `key`.
+    /// Moves the free position down past entries smaller than `key`.
     #[inline(always)]
-    fn sink(&mut self, mut place: usize, key: K) -> usize {
-        while let Some((at, least)) = self.least_child(place)
+    fn sink(&mut self, mut position: usize, key: K) -> usize {
+        while let Some((at, least)) = self.least_child(position)
             && least.0 < key
         {
-            self.put(place, least);
-            place = at;
+            self.put(position, least);
+            position = at;
         }
-        place
+        position
     }
 
-    /// The least entry right below `place`, of equal ones the first, and where it stands.
+    /// The smallest entry directly below `position`, the first of equal ones, with its position.
     #[inline(always)]
-    fn least_child(&self, place: usize) -> Option<(usize, (K, u32))> {
-        let first = place * CHILDREN + 1;
+    fn least_child(&self, position: usize) -> Option<(usize, (K, u32))> {
+        let first = position * CHILDREN + 1;
         let children = self.entries.get(first..)?;
         let less = |at: usize, than: usize| if children[at].0 < children[than].0 { at } else { than };
         let least = match children.len() {
@@ -112,9 +113,9 @@ impl<K: Copy + Ord> Heap<K> {
     }
 
     #[inline(always)]
-    fn put(&mut self, place: usize, entry: (K, u32)) {
-        self.entries[place] = entry;
-        self.places[entry.1 as usize] = place as u32;
+    fn put(&mut self, position: usize, entry: (K, u32)) {
+        self.entries[position] = entry;
+        self.positions[entry.1 as usize] = position as u32;
     }
 }
 
@@ -131,7 +132,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn the_heap_does_what_a_plain_map_does(
+        fn the_heap_behaves_like_a_plain_map(
             steps in prop::collection::vec((0_u32..20, 0_u64..50, any::<bool>()), 1..300),
         ) {
             let (mut heap, mut plain) = (Heap::new(), BTreeMap::new());
@@ -167,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn a_change_costs_at_most_a_few_comparisons_for_each_level() {
+    fn a_change_costs_at_most_a_few_comparisons_per_level() {
         let mut rng = Streams::new(1).named("heap", 0);
         for (flows, levels) in [(10_u32, 3), (1000, 6), (100_000, 10)] {
             let mut heap = Heap::new();

@@ -1,9 +1,9 @@
-//! Which flow has the longest queue, found without looking at all of them.
+//! Search for the flow with the longest queue, without a scan of all flows.
 //!
-//! Ours: a heap of upper bounds, not of lengths. The bound of a queue is never below its length; it rises
-//! when the queue grows beyond it, and falls to the length only when it comes to the top of the heap while a
-//! victim is sought. So a queue that grows and shrinks costs nothing, and each bound that falls is matched by a
-//! packet that left: O(log flows) a packet, amortised. Of queues that are equally long one is found, or the one
+//! aqmlab's choice: a heap of upper bounds instead of lengths. A queue's bound is never below its length. The bound
+//! rises when the queue grows beyond it, and falls to the length only when it reaches the top of the heap during a
+//! search. A queue that grows and shrinks therefore costs nothing. Each reduction of a bound corresponds to departed
+//! packets, so the amortised cost per packet is O(log flows). Of several longest queues, any one is found, or the one
 //! with the smallest number ([`First`]).
 
 use std::cmp::Reverse;
@@ -13,18 +13,18 @@ use aqm_net::Length;
 use super::flows::Flows;
 use super::heap::Heap;
 
-/// Which of several queues is found that are equally long.
+/// The rule that selects one of several longest queues.
 pub(crate) trait Tie: Copy + Ord {
-    /// Of those the least is found.
+    /// The key of `flow`. The flow with the smallest key is found.
     fn of(flow: u32) -> Self;
 }
 
-/// Any of them.
+/// Any of the longest queues.
 impl Tie for () {
     fn of(_flow: u32) -> Self {}
 }
 
-/// The one with the smallest number.
+/// The longest queue with the smallest number.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct First(u32);
 
@@ -34,28 +34,28 @@ impl Tie for First {
     }
 }
 
-/// Flows by an upper bound on the length of their queues.
+/// Flows by an upper bound on their queue length.
 #[derive(Clone)]
 pub(crate) struct Longest<T = ()> {
     heap: Heap<(Reverse<u64>, T)>,
     unit: Length,
-    /// How often the length of a queue was looked at.
+    /// Number of queue lengths that were read.
     #[cfg(test)]
-    looks: u64,
+    reads: u64,
 }
 
 impl<T: Tie> Longest<T> {
-    /// Of no flows; lengths are compared in the unit of `unit`.
+    /// Creates a search without flows. Lengths are compared in the unit of `unit`.
     pub fn new(unit: Length) -> Self {
         Self {
             heap: Heap::new(),
             unit,
             #[cfg(test)]
-            looks: 0,
+            reads: 0,
         }
     }
 
-    /// The queue of `flow` has grown.
+    /// Updates the bound after the queue of `flow` has grown.
     #[inline(always)]
     pub fn on_grown<S: Copy>(&mut self, flow: u32, flows: &mut Flows<S>) {
         let length = self.length(flow, flows);
@@ -64,10 +64,10 @@ impl<T: Tie> Longest<T> {
         }
     }
 
-    /// The flow with the longest queue; some queue is not empty.
+    /// Returns the flow with the longest queue. At least one queue must not be empty.
     pub fn find<S: Copy>(&mut self, flows: &mut Flows<S>) -> u32 {
         loop {
-            let ((Reverse(bound), _), flow) = self.heap.first().expect("some flow has packets");
+            let ((Reverse(bound), _), flow) = self.heap.first().expect("at least one flow has packets");
             let length = self.length(flow, flows);
             if length == bound {
                 return flow;
@@ -79,7 +79,7 @@ impl<T: Tie> Longest<T> {
     fn length<S: Copy>(&mut self, flow: u32, flows: &Flows<S>) -> u64 {
         #[cfg(test)]
         {
-            self.looks += 1;
+            self.reads += 1;
         }
         flows.of(flow).in_unit_of(self.unit)
     }
@@ -102,20 +102,20 @@ mod tests {
 
     use super::*;
 
-    /// So many flows of which nothing waits; the number of a flow is its key.
+    /// `flows` flows with empty queues. The number of a flow is its key.
     fn idle(flows: u32) -> Flows<()> {
         let mut idle = Flows::new(false);
         (0..flows).for_each(|key| assert_eq!(idle.number(key), (key, true)));
         idle
     }
 
-    /// A packet more for `flow`, of which `longest` hears.
+    /// Adds a packet to `flow` and notifies `longest`.
     fn grow<T: Tie>(longest: &mut Longest<T>, flows: &mut Flows<()>, flow: u32) {
         flows.push(flow, Packet { bytes: 100, ..Packet::default() }, ());
         longest.on_grown(flow, flows);
     }
 
-    /// A packet less, if there is one, of which it does not.
+    /// Removes a packet, if there is one, without notifying `longest`.
     fn shrink(flows: &mut Flows<()>, flow: u32) {
         if flows.of(flow).packets > 0 {
             flows.take_front(flow);
@@ -124,7 +124,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn the_flow_found_is_the_first_with_the_longest_queue(steps in prop::collection::vec((0_u32..9, 0_u64..9), 1..300)) {
+        fn the_search_finds_the_first_of_the_longest_queues(steps in prop::collection::vec((0_u32..9, 0_u64..9), 1..300)) {
             for unit in [Length::Packets(1), Length::Bytes(1)] {
                 let (mut longest, mut flows) = (Longest::<First>::new(unit), idle(9));
                 for &(flow, change) in &steps {
@@ -133,9 +133,9 @@ mod tests {
                     } else {
                         (0..=4 * change).for_each(|_| shrink(&mut flows, flow));
                     }
-                    let most = (0..9).map(|flow| flows.of(flow).packets).max().unwrap();
-                    if change % 2 == 0 && most > 0 {
-                        let first = (0..9).find(|flow| flows.of(*flow).packets == most).unwrap();
+                    let max = (0..9).map(|flow| flows.of(flow).packets).max().unwrap();
+                    if change % 2 == 0 && max > 0 {
+                        let first = (0..9).find(|flow| flows.of(*flow).packets == max).unwrap();
                         prop_assert_eq!(longest.find(&mut flows), first);
                     }
                 }
@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn finding_looks_at_few_queues_however_many_there_are() {
+    fn the_search_reads_few_lengths_for_any_number_of_queues() {
         for count in [10_u32, 1000, 100_000] {
             let (mut longest, mut flows) = (Longest::<()>::new(Length::Packets(1)), idle(count));
             let mut rng = Streams::new(1).named("longest", 0);
@@ -153,14 +153,14 @@ mod tests {
                 let mut any = || rng.below(count.into()) as u32;
                 let (flow, served) = (any(), any());
                 grow(&mut longest, &mut flows, flow);
-                // One is served, and one more is the victim of each third that comes.
+                // One packet is served, and at every third arrival another one is dropped.
                 shrink(&mut flows, served);
                 if rng.chance(0.3) && flows.of(flow).packets > 0 {
                     let found = longest.find(&mut flows);
                     shrink(&mut flows, found);
                 }
             }
-            assert!(longest.looks <= 3 * packets, "{count} flows: {} looks", longest.looks);
+            assert!(longest.reads <= 3 * packets, "{count} flows: {} looks", longest.reads);
         }
     }
 }

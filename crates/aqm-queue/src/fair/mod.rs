@@ -1,11 +1,11 @@
-//! Fair queueing: a queue for each flow, one buffer for all, and an order in which flows send.
+//! Fair queueing: a queue for each flow, a buffer shared by all flows, and an order in which flows send.
 //!
-//! Each scheduler's file holds its [`Order`] and the parameters that are its own. What they share is
-//! here: [`Fair`] is the discipline; [`classifier`] says to which flow a packet belongs, [`flows`] holds the packets,
-//! [`shared_buffer`] names the victim when the buffer is full, and [`child`] gives each flow a discipline of its own.
+//! Each scheduler has a file with its [`Order`] and its own parameters. The common parts are in this folder: [`Fair`]
+//! is the discipline, [`classifier`] assigns packets to flows, [`flows`] stores the packets, [`shared_buffer`] selects
+//! the flow that loses a packet when the buffer is full, and [`child`] gives each flow its own discipline.
 //!
-//! What all do where the papers are silent stands in the documentation that `scheduler!` adds to each `Config`, and that
-//! the reference prints.
+//! The choices of all schedulers where the papers are silent are listed in the documentation that `scheduler!` adds to
+//! each `Config`, which the reference prints.
 
 mod child;
 pub(crate) mod classifier;
@@ -32,13 +32,13 @@ use crate::start::Start;
 use crate::{Config, Context, Gauge, Label, QueueDiscipline, Reason, Report};
 use child::Children;
 use classifier::Classifier;
-use flows::{Flows, Taken};
+use flows::{Dequeued, Flows};
 use order::{Head, Loss, Order};
 use shared_buffer::{DropFrom, SharedBuffer};
 use tags::Unit;
 
-/// Declares the `Config` of a scheduler, the parameters of its own first, then those that all share, and how
-/// it is built: `Config::order` checks its own and makes its [`Order`].
+/// Declares the `Config` of a scheduler, with the scheduler's own parameters first and the common parameters after
+/// them, and implements `Build`. `Config::order` checks the scheduler's own parameters and returns its [`Order`].
 macro_rules! scheduler {
     ( $(#[doc = $about:literal])+ pub struct Config { $($own:tt)* } ) => {
         ::aqm_net::parameters! {
@@ -46,38 +46,40 @@ macro_rules! scheduler {
             ///
             /// Where the papers are silent:
             ///
-            /// - The limit is on all flows together and does not count the packet on the line.
-            /// - A flow has the weight of the class of the packet that found nothing of it waiting, and keeps it until
-            ///   nothing waits again.
-            /// - A packet that is dropped is not charged: the next packet of its flow takes its turn.
-            /// - A packet dropped from the front under a `child` is one that the child takes for sent.
-            /// - Queues are compared in the unit of the limit, bytes or packets. A new packet joins first and then counts:
-            ///   if the queue of its own flow is among the longest, that flow loses a packet. Packets are dropped one at a
-            ///   time until the rest fits, and each time the flow is chosen anew.
-            /// - The hash into `buckets` is over the number of the flow and a salt from the random stream of the queue.
+            /// - The limit applies to all flows together and does not count the packet in transmission.
+            /// - A flow gets its weight when a packet arrives at its empty queue: the weight of this packet's class.
+            ///   The flow keeps the weight until its queue is empty again.
+            /// - A dropped packet is not charged. The next packet of its flow is served instead.
+            /// - A packet dropped from the front of a flow with a `child` appears as sent to the child.
+            /// - Queue lengths are compared in the unit of the limit, bytes or packets. A new packet is enqueued first
+            ///   and counts in the comparison: if the queue of its own flow is among the longest, that flow loses a
+            ///   packet. Packets are dropped one at a time until the limit is respected, and the flow is selected anew
+            ///   each time.
+            /// - The hash into `buckets` is computed from the flow number and a salt drawn from the queue's random
+            ///   stream.
             pub struct Config {
                 $($own)*
-                /// The most that may wait, all flows together, in packets or bytes; the packet on the
-                /// line is not counted.
+                /// Maximum backlog of all flows together, in packets or bytes, without the packet in transmission.
                 pub limit: ::aqm_net::Length = ::aqm_net::Length::Packets(100),
                     "Roberts, fair queueing talk: 20, 100 or 625 packets";
-                /// Which packet goes when that is full.
+                /// Which packet is dropped when the limit is reached.
                 pub drop: $crate::fair::shared_buffer::DropFrom = $crate::fair::shared_buffer::DropFrom::LongestFront,
                     "Suter et al. 1998";
-                /// Weights of flows by the class of their packets, the first that of packets that nothing
-                /// classified; 1 for a class beyond the list. Whole numbers of which the least common
-                /// multiple is at most a million.
-                pub weights: Vec<u64> = Vec::new(), "ours: all flows alike";
-                /// Hash flows into so many buckets, and be fair to buckets. Left out: a queue for each flow.
-                pub buckets: Option<u32> = None, "ours: flows are told apart exactly";
-                /// Hash anew this often, so that no two flows share a bucket for ever. Left out: never.
-                pub perturb: Option<::aqm_net::Span> = None, "ours: off";
-                /// The discipline that each flow gets for its own queue. Left out: first in, first out,
-                /// without a limit of its own.
-                pub child: Option<Box<$crate::Config>> = None, "ours: off";
-                /// With `perturb`: whether its timer has been running for long as a run begins (`settled`), or starts with
-                /// the run.
-                pub start: $crate::start::Start = $crate::start::Start::Settled, "ours";
+                /// Weights of flows, indexed by the class of their packets; the first weight is that of unclassified
+                /// packets. The weight of a class beyond the end of the list is 1. Weights are whole numbers whose
+                /// least common multiple is at most a million.
+                pub weights: Vec<u64> = Vec::new(), "aqmlab's choice: all flows equal";
+                /// Number of buckets into which flows are hashed; fairness is then between buckets. If omitted, each
+                /// flow has its own queue.
+                pub buckets: Option<u32> = None, "aqmlab's choice: flows are distinguished exactly";
+                /// Interval between changes of the hash, so that no two flows share a bucket permanently. If omitted,
+                /// the hash does not change.
+                pub perturb: Option<::aqm_net::Span> = None, "aqmlab's choice: off";
+                /// The discipline of each flow's queue. If omitted, first in, first out, without a limit per flow.
+                pub child: Option<Box<$crate::Config>> = None, "aqmlab's choice: off";
+                /// With `perturb`, the state of the timer at the start of a run: running for a long time (`settled`),
+                /// or started with the run (`fresh`).
+                pub start: $crate::start::Start = $crate::start::Start::Settled, "aqmlab's choice";
             }
         }
 
@@ -93,11 +95,11 @@ macro_rules! scheduler {
         impl $crate::Describe for Config {
             fn inner(&self, rate: ::aqm_net::Rate) -> Vec<$crate::Inner<'_>> {
                 let child = self.child.as_deref();
-                child.map(|config| $crate::Inner { place: "child".to_owned(), config, rate }).into_iter().collect()
+                child.map(|config| $crate::Inner { path: "child".to_owned(), config, rate }).into_iter().collect()
             }
 
-            fn wants_classes(&self) -> bool {
-                !self.weights.is_empty() || self.child.as_ref().is_some_and(|child| child.wants_classes())
+            fn needs_classes(&self) -> bool {
+                !self.weights.is_empty() || self.child.as_ref().is_some_and(|child| child.needs_classes())
             }
         }
 
@@ -129,7 +131,7 @@ macro_rules! scheduler {
 }
 use scheduler;
 
-/// Each drop policy, with weights, buckets and children.
+/// Test cases: each drop policy, with weights, buckets and children.
 fn corners() -> Vec<Value> {
     let weights = [1, 2, 3, 10];
     let mut red = red::small();
@@ -147,7 +149,7 @@ fn corners() -> Vec<Value> {
     ]
 }
 
-/// The parameters that all schedulers share.
+/// The parameters common to all schedulers.
 struct Common<'a> {
     limit: Length,
     drop: DropFrom,
@@ -159,7 +161,7 @@ struct Common<'a> {
 }
 
 impl Common<'_> {
-    /// Checks all of them and makes the running discipline; `order` gets the unit of tags.
+    /// Checks the common parameters and builds the running discipline. `order` receives the unit of tags.
     fn build<O: Order>(
         &self,
         order: impl FnOnce(Unit) -> Result<O, ConfigError>,
@@ -171,24 +173,29 @@ impl Common<'_> {
             errors.add(ConfigError::without_effect("start", "without perturb"));
         }
         let unit = if self.weights.contains(&0) {
-            Err(ConfigError::at("weights", "must be at least 1 each"))
+            Err(ConfigError::at("weights", "must each be at least 1"))
         } else {
-            let problem = format!("must have a least common multiple of at most {}", Unit::MOST);
+            let problem = format!("must have a least common multiple of at most {}", Unit::MAX);
             Unit::of(self.weights).ok_or_else(|| ConfigError::at("weights", problem))
         };
         let unit = errors.take(unit);
         let classifier = errors.take(Classifier::new(self.buckets, self.perturb));
         let children = errors.take(self.child.map(|child| Children::new(child, rate)).transpose());
-        let gives = self.child.is_none() || self.drop != DropFrom::LongestTail;
-        let problem = "must not be \"longest-tail\" with a child, which gives from the front only";
-        errors.check(gives, "drop", problem);
-        let stays = self.child.is_none() || self.perturb.is_none();
-        errors.check(stays, "perturb", "must be left out with a child, whose packets cannot move");
+        let can_drop = self.child.is_none() || self.drop != DropFrom::LongestTail;
+        let problem =
+            "must not be \"longest-tail\" with a child, because a child is dequeued at the front only";
+        errors.check(can_drop, "drop", problem);
+        let can_rehash = self.child.is_none() || self.perturb.is_none();
+        errors.check(
+            can_rehash,
+            "perturb",
+            "must be omitted with a child, because a child's packets cannot move to other buckets",
+        );
         let order = unit.and_then(|unit| errors.take(order(unit)));
         let ((order, classifier), children) = errors.finish_some(order.zip(classifier).zip(children))?;
         Ok(Box::new(Fair {
             classifier,
-            // The unit bounds each weight.
+            // `Unit` limits each weight.
             weights: self.weights.iter().map(|weight| *weight as u32).collect(),
             flows: Flows::new(O::REMEMBERS || children.is_some()),
             order,
@@ -216,37 +223,37 @@ struct Fair<O: Order> {
 impl<O: Order> QueueDiscipline for Fair<O> {
     fn enqueue(&mut self, packet: Packet, cx: &mut Context<'_>) {
         if self.classifier.renew_salt(cx.now, cx.rng) {
-            self.move_all(cx.now);
+            self.rehash(cx.now);
         }
         let bytes = u64::from(packet.bytes);
         if self.drop == DropFrom::Tail && !self.buffer.fits(&self.flows, 1, bytes) {
             return cx.drop(packet, Reason::Overflow);
         }
-        let flow = self.join(packet, cx.now);
+        let flow = self.append(packet, cx.now);
         if let Some(children) = &mut self.children {
             children.enqueue(flow, packet, cx);
-            self.learn_of_drops(flow, cx.now);
+            self.remove_dropped(flow, cx.now);
         }
         while !self.buffer.fits(&self.flows, 0, 0) {
             let victim = self.buffer.victim(flow, &mut self.flows, cx.rng);
-            if let Some(taken) = self.give(victim, self.drop == DropFrom::LongestTail, cx) {
-                self.after_loss(victim, &taken, cx.now);
-                cx.drop(taken.packet, Reason::Overflow);
+            if let Some(dequeued) = self.take(victim, self.drop == DropFrom::LongestTail, cx) {
+                self.on_loss(victim, &dequeued, cx.now);
+                cx.drop(dequeued.packet, Reason::Overflow);
             }
         }
     }
 
     fn dequeue(&mut self, cx: &mut Context<'_>) -> Option<Packet> {
         if let Some(children) = &mut self.children {
-            children.on_line_free(cx);
+            children.on_link_free(cx);
         }
         while self.flows.active() > 0 {
             let flows = &self.flows;
             let flow = self.order.next(|flow| flows.head(flow).0.bytes);
-            // A child may find that all it has must be dropped.
-            if let Some(Taken { packet, .. }) = self.give(flow, false, cx) {
+            // A child may drop all its packets.
+            if let Some(Dequeued { packet, .. }) = self.take(flow, false, cx) {
                 self.order.on_sent(flow, packet.bytes);
-                self.after_taking(flow, true);
+                self.on_removed(flow, true);
                 return Some(packet);
             }
         }
@@ -285,9 +292,9 @@ impl<O: Order> Report for Fair<O> {
 }
 
 impl<O: Order> Fair<O> {
-    /// Puts `packet` into the queue of its flow; returns the flow.
+    /// Appends `packet` to the queue of its flow, and returns the flow.
     #[inline(always)]
-    fn join(&mut self, packet: Packet, now: Instant) -> u32 {
+    fn append(&mut self, packet: Packet, now: Instant) -> u32 {
         let (flow, is_new) = self.flows.number(self.classifier.key(&packet));
         if is_new {
             self.order.on_new_flow(flow);
@@ -309,36 +316,36 @@ impl<O: Order> Fair<O> {
         flow
     }
 
-    /// Takes the oldest packet of `flow`, or the newest, unless a child drops all there is.
+    /// Removes the oldest or newest packet of `flow`; `None` if its child drops all its packets.
     #[inline(always)]
-    fn give(&mut self, flow: u32, newest: bool, cx: &mut Context<'_>) -> Option<Taken> {
+    fn take(&mut self, flow: u32, newest: bool, cx: &mut Context<'_>) -> Option<Dequeued> {
         let Some(children) = &mut self.children else {
             return Some(if newest { self.flows.take_back(flow) } else { self.flows.take_front(flow) });
         };
         let packet = children.dequeue(flow, cx);
-        self.learn_of_drops(flow, cx.now);
+        self.remove_dropped(flow, cx.now);
         let was_head = self.flows.take_id(flow, packet?.id).was_head;
-        packet.map(|packet| Taken { packet, was_head })
+        packet.map(|packet| Dequeued { packet, was_head })
     }
 
-    /// Takes out of the chain of `flow` what its child has dropped.
-    fn learn_of_drops(&mut self, flow: u32, now: Instant) {
+    /// Removes the packets that the child of `flow` has dropped from the flow's chain.
+    fn remove_dropped(&mut self, flow: u32, now: Instant) {
         while let Some(id) = self.children.as_mut().and_then(|children| children.dropped.pop()) {
-            let taken = self.flows.take_id(flow, id);
-            self.after_loss(flow, &taken, now);
+            let dequeued = self.flows.take_id(flow, id);
+            self.on_loss(flow, &dequeued, now);
         }
     }
 
     #[inline(never)]
-    fn after_loss(&mut self, flow: u32, lost: &Taken, now: Instant) {
+    fn on_loss(&mut self, flow: u32, lost: &Dequeued, now: Instant) {
         let behind = if lost.was_head { self.flows.of(flow).bytes } else { 0 };
         self.order.on_lost(flow, Loss { bytes: lost.packet.bytes, behind }, now);
-        self.after_taking(flow, lost.was_head);
+        self.on_removed(flow, lost.was_head);
     }
 
-    /// Tells who must know that `flow` has a packet less.
+    /// Updates the buffer and the order after a packet of `flow` was removed.
     #[inline(always)]
-    fn after_taking(&mut self, flow: u32, was_head: bool) {
+    fn on_removed(&mut self, flow: u32, was_head: bool) {
         self.buffer.on_shrunk(flow, &self.flows);
         if self.flows.of(flow).packets == 0 {
             self.order.on_empty(flow);
@@ -349,19 +356,19 @@ impl<O: Order> Fair<O> {
         }
     }
 
-    /// Puts all that waits where the new salt wants it: everybody starts afresh.
+    /// Moves all queued packets to their buckets under the new salt. All flows start with an empty history.
     #[cold]
-    fn move_all(&mut self, now: Instant) {
+    fn rehash(&mut self, now: Instant) {
         let mut all = Vec::new();
         for flow in 0..self.flows.numbers() {
             while self.flows.of(flow).packets > 0 {
-                let taken = self.flows.take_front(flow);
-                self.after_loss(flow, &taken, now);
-                all.push(taken.packet);
+                let dequeued = self.flows.take_front(flow);
+                self.on_loss(flow, &dequeued, now);
+                all.push(dequeued.packet);
             }
         }
         for packet in all {
-            self.join(packet, now);
+            self.append(packet, now);
         }
     }
 }

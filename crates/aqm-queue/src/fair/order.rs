@@ -1,42 +1,43 @@
-//! What a scheduler is asked, and what it is told.
+//! The interface of a fair scheduler.
 
 use aqm_net::Instant;
 
 /// The order in which flows send.
 ///
-/// Flows have small numbers, used again after [`on_new_flow`](Self::on_new_flow). A flow that is not
-/// backlogged has nothing waiting; its last packet may still be on the line.
+/// Flows have small numbers, which may be reused after [`on_new_flow`](Self::on_new_flow). A flow that is not
+/// backlogged has an empty queue, but its last packet may still be in transmission.
 pub(super) trait Order: Clone + Send + Sync + 'static {
-    /// What is to be remembered of the moment a packet came.
+    /// The data recorded when a packet arrives.
     type Stamp: Copy + Send + Sync;
-    /// Whether a flow that comes back soon after falling idle is to have its old number.
+    /// Whether a flow that becomes active again soon after it became idle gets its old number.
     const REMEMBERS: bool;
 
-    /// This number stands from now on for a flow of which nothing is known.
+    /// Assigns this number to a new flow without any history.
     fn on_new_flow(&mut self, _flow: u32) {}
 
-    /// `flow`, of which nothing waited, is about to get a packet.
+    /// Notifies that `flow`, whose queue is empty, is about to get a packet.
     fn on_backlogged(&mut self, flow: u32, weight: u32);
 
-    /// A packet comes that will be the last of `flow`, which is backlogged.
+    /// Notifies that a packet is about to be appended to `flow`, which is backlogged. Returns the packet's stamp.
     fn on_arrival(&mut self, flow: u32, bytes: u16, now: Instant) -> Self::Stamp;
 
-    /// This packet is the first of `flow` now: it came to an empty queue, or the one before it left.
+    /// Notifies that this packet is now the head of `flow`: it arrived at an empty queue, or the packet before it left.
     fn on_head(&mut self, _flow: u32, _head: Head<Self::Stamp>) {}
 
-    /// The flow that sends next, given the size of the first packet of each; some flow is backlogged.
+    /// Returns the flow that sends next. `head_bytes` returns the size of a flow's first packet. At least one flow is
+    /// backlogged.
     fn next(&mut self, head_bytes: impl Fn(u32) -> u16) -> u32;
 
-    /// `flow`, the one that [`next`](Self::next) said, sends a packet of this size.
+    /// Notifies that `flow`, returned by [`next`](Self::next), sends a packet of this size.
     fn on_sent(&mut self, flow: u32, bytes: u16);
 
-    /// `flow` has lost a packet that waited.
+    /// Notifies that a queued packet of `flow` was dropped.
     fn on_lost(&mut self, _flow: u32, _loss: Loss, _now: Instant) {}
 
-    /// Nothing of `flow` waits any more.
+    /// Notifies that the queue of `flow` is empty.
     fn on_empty(&mut self, flow: u32);
 
-    /// The line has fallen idle.
+    /// Notifies that the link has become idle.
     fn on_idle(&mut self) {}
 }
 
@@ -44,14 +45,14 @@ pub(super) trait Order: Clone + Send + Sync + 'static {
 #[derive(Clone, Copy)]
 pub(super) struct Head<S> {
     pub bytes: u16,
-    /// What the order noted when the packet came.
+    /// The stamp created at the packet's arrival.
     pub stamp: S,
 }
 
-/// A packet that was dropped after it had joined its flow.
+/// A queued packet that was dropped.
 #[derive(Clone, Copy)]
 pub(super) struct Loss {
     pub bytes: u16,
-    /// The bytes of its flow that came after it; none if it was not the first.
+    /// The bytes queued behind the packet in its flow; 0 if the packet was not the head.
     pub behind: u64,
 }

@@ -1,14 +1,14 @@
 //! PFQ: priority fair queueing.
 //!
-//! A. Kortebi, S. Oueslati, J. Roberts, "Cross-protect: Implicit Service Differentiation and Admission
-//! Control", HPSR 2004; S. Oueslati, J. Roberts, "A New Direction for Quality of Service: Flow-Aware
-//! Networking", NGI 2005. Start-time fair queueing in which a packet of a flow that is not in the list
-//! of active flows goes before all others, behind those that came so before it. A flow stays in the list
-//! while its finish tag is beyond the virtual time, also with nothing waiting: so a flow sends first
-//! as long as it sends less than its fair share, and no flow gains by sending its packets one by one.
+//! A. Kortebi, S. Oueslati, J. Roberts, "Cross-protect: Implicit Service Differentiation and Admission Control", HPSR
+//! 2004; S. Oueslati, J. Roberts, "A New Direction for Quality of Service: Flow-Aware Networking", NGI 2005. The
+//! scheduler is start-time fair queueing with a list of active flows. A packet of a flow that is not in this list is
+//! sent before the packets of all listed flows, and after earlier packets with this priority. A flow stays in the list
+//! while its finish tag exceeds the virtual time, even if its queue is empty. A flow therefore has priority as long as
+//! it sends less than its fair share, and no flow gains by sending its packets one by one.
 //!
-//! Tags and weights are those of [`super::stfq`]. Ours: if the packet that goes first is dropped, the next
-//! of its flow takes its place.
+//! Tags and weights are those of [`super::stfq`]. aqmlab's choice: if the packet with priority is dropped, the next
+//! packet of its flow takes its place.
 
 use aqm_net::{ConfigError, Instant, Rate};
 
@@ -18,16 +18,16 @@ use super::tags::Unit;
 use super::{Head, Order, scheduler};
 
 scheduler! {
-    /// Priority fair queueing: flows that send less than their fair share go first; the others share as in
-    /// start-time fair queueing.
+    /// Priority fair queueing: flows that send less than their fair share are served first. The other flows share the
+    /// link as in start-time fair queueing.
     ///
-    /// If the packet that goes first is dropped, the next of its flow takes its place.
+    /// If the packet with priority is dropped, the next packet of its flow takes its place.
     pub struct Config {}
 }
 
 impl Config {
     fn order(&self, unit: Unit, _rate: Rate) -> Result<Pfq, ConfigError> {
-        Ok(Pfq { stfq: Stfq::new(unit), first: Ring::default() })
+        Ok(Pfq { stfq: Stfq::new(unit), prioritised: Ring::default() })
     }
 }
 
@@ -35,8 +35,8 @@ impl Config {
 #[derive(Clone)]
 struct Pfq {
     stfq: Stfq,
-    /// Flows that go before all others.
-    first: Ring,
+    /// Flows with priority over all others.
+    prioritised: Ring,
 }
 
 impl Order for Pfq {
@@ -51,28 +51,28 @@ impl Order for Pfq {
 
     fn on_backlogged(&mut self, flow: u32, weight: u32) {
         if !self.stfq.is_ahead(flow) {
-            self.first.push_back(flow, ());
+            self.prioritised.push_back(flow, ());
         }
         self.stfq.on_backlogged(flow, weight);
     }
 
     fn next(&mut self, head_bytes: impl Fn(u32) -> u16) -> u32 {
-        self.first.front().unwrap_or_else(|| self.stfq.next(head_bytes))
+        self.prioritised.front().unwrap_or_else(|| self.stfq.next(head_bytes))
     }
 
     fn on_sent(&mut self, flow: u32, bytes: u16) {
-        self.first.remove(flow);
+        self.prioritised.remove(flow);
         self.stfq.on_sent(flow, bytes);
     }
 
     fn on_head(&mut self, flow: u32, head: Head<()>) {
-        if !self.first.contains(flow) {
+        if !self.prioritised.contains(flow) {
             self.stfq.on_head(flow, head);
         }
     }
 
     fn on_empty(&mut self, flow: u32) {
-        self.first.remove(flow);
+        self.prioritised.remove(flow);
         self.stfq.on_empty(flow);
     }
 

@@ -1,45 +1,45 @@
-//! A flow picked at random among those whose queues are long.
+//! Random selection of a flow among those with long queues.
 //!
-//! Ours: flows are kept by the number of their packets, and how many there are of each number in a
-//! tree of partial sums (P. M. Fenwick, "A New Data Structure for Cumulative Frequency Tables", 1994).
-//! So a change and a pick cost O(log packets).
+//! aqmlab's choice: flows are stored by their number of packets, and the number of flows for each number of packets is
+//! kept in a tree of partial sums (P. M. Fenwick, "A New Data Structure for Cumulative Frequency Tables", 1994). A
+//! change and a selection therefore cost O(log packets).
 
 use aqm_net::Rng;
 
-/// Flows by how many packets each has.
+/// Flows by their number of packets.
 #[derive(Clone)]
 pub(super) struct RandomLong {
-    /// The flows with so many packets, in no order.
+    /// The flows with each number of packets, in any order.
     by_packets: Vec<Vec<u32>>,
     /// Fenwick's tree over the sizes of the lists above; element 0 is not used.
     sums: Vec<u32>,
-    /// Where each flow stands in its list.
-    places: Vec<Place>,
+    /// The position of each flow in its list.
+    slots: Vec<Slot>,
 }
 
 #[derive(Clone, Copy, Default)]
-struct Place {
+struct Slot {
     packets: u32,
-    at: u32,
+    index: u32,
 }
 
 impl RandomLong {
-    /// Of no flows.
+    /// Creates an empty selection.
     pub fn new() -> Self {
-        Self { by_packets: vec![Vec::new(); 2], sums: vec![0; 2], places: Vec::new() }
+        Self { by_packets: vec![Vec::new(); 2], sums: vec![0; 2], slots: Vec::new() }
     }
 
-    /// `flow` has now this many packets.
+    /// Records that `flow` now has this many packets.
     pub fn on_change(&mut self, flow: u32, packets: u64) {
-        if self.places.len() <= flow as usize {
-            self.places.resize(flow as usize + 1, Place::default());
+        if self.slots.len() <= flow as usize {
+            self.slots.resize(flow as usize + 1, Slot::default());
         }
-        let old = self.places[flow as usize];
+        let old = self.slots[flow as usize];
         if old.packets > 0 {
             let list = &mut self.by_packets[old.packets as usize];
-            list.swap_remove(old.at as usize);
-            if let Some(&moved) = list.get(old.at as usize) {
-                self.places[moved as usize].at = old.at;
+            list.swap_remove(old.index as usize);
+            if let Some(&moved) = list.get(old.index as usize) {
+                self.slots[moved as usize].index = old.index;
             }
             self.add(old.packets as usize, -1);
         }
@@ -48,21 +48,21 @@ impl RandomLong {
             while new >= self.by_packets.len() {
                 self.grow();
             }
-            let at = self.by_packets[new].len() as u32;
+            let index = self.by_packets[new].len() as u32;
             self.by_packets[new].push(flow);
             self.add(new, 1);
-            self.places[flow as usize] = Place { packets: new as u32, at };
+            self.slots[flow as usize] = Slot { packets: new as u32, index };
         } else {
-            self.places[flow as usize] = Place::default();
+            self.slots[flow as usize] = Slot::default();
         }
     }
 
-    /// Any flow with at least this many packets, each as likely; there is one.
+    /// Draws a flow uniformly among those with at least this many packets. There must be one.
     pub fn pick(&self, packets: u64, rng: &mut Rng) -> u32 {
         let below = self.sum_to(packets as usize - 1);
         let all = self.sum_to(self.by_packets.len() - 1);
         let mut rank = below + rng.below(u64::from(all - below)) as u32;
-        // Down the tree: the largest number such that all below it are too few.
+        // Descends the tree to the largest number of packets whose partial sum does not exceed the rank.
         let (mut number, mut step) = (0, self.by_packets.len() / 2);
         while step > 0 {
             if number + step < self.sums.len() && self.sums[number + step] <= rank {
@@ -74,7 +74,7 @@ impl RandomLong {
         self.by_packets[number + 1][rank as usize]
     }
 
-    /// How many flows have at most this many packets.
+    /// Number of flows with at most this many packets.
     fn sum_to(&self, mut packets: usize) -> u32 {
         let mut sum = 0;
         while packets > 0 {
@@ -91,13 +91,13 @@ impl RandomLong {
         }
     }
 
-    /// Doubles the lists, a power of two of them.
+    /// Doubles the number of lists, which is a power of two.
     fn grow(&mut self) {
         let all = self.sum_to(self.by_packets.len() - 1);
         let half = self.by_packets.len();
         self.by_packets.resize(2 * half, Vec::new());
         self.sums.resize(2 * half, 0);
-        // Of the new sums only that of the first half covers any flow.
+        // Of the new sums, only the one over the first half covers any flow.
         self.sums[half] = all;
     }
 }
@@ -109,7 +109,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_long_queue_is_picked_as_often_and_no_other() {
+    fn every_long_queue_is_picked_equally_often_and_no_other() {
         let mut rng = Streams::new(4).named("long", 0);
         let (mut random, mut packets) = (RandomLong::new(), [0_u64; 40]);
         for _ in 0..3000 {
@@ -126,9 +126,9 @@ mod tests {
             let p = 1.0 / expected.len() as f64;
             let mean = f64::from(picks) * p;
             for (flow, count) in picked.iter().enumerate() {
-                let off = (f64::from(*count) - mean) / (mean * (1.0 - p)).sqrt();
+                let deviation = (f64::from(*count) - mean) / (mean * (1.0 - p)).sqrt();
                 assert_eq!(*count > 0, expected.contains(&(flow as u32)), "{flow} {least}");
-                assert!(*count == 0 || off.abs() < 4.5, "{flow}: {off} standard errors");
+                assert!(*count == 0 || deviation.abs() < 4.5, "{flow}: {deviation} standard errors");
             }
         }
     }

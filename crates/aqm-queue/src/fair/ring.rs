@@ -1,6 +1,6 @@
-//! A list of flows from which any can be taken out at once: who takes turns, who is idle.
+//! A list of flows from which any flow can be removed in constant time: for flows that take turns, and for idle flows.
 
-/// Flows by number, in an order; each at most once, with a `V` beside it.
+/// An ordered list of flow numbers, each at most once, with a value of type `V`.
 #[derive(Clone, Default)]
 pub(crate) struct Ring<V = ()> {
     links: Vec<Link<V>>,
@@ -21,7 +21,7 @@ const NONE: u32 = u32::MAX;
 const ABSENT: u32 = u32::MAX - 1;
 
 impl<V: Copy + Default> Ring<V> {
-    /// How many flows are in the list.
+    /// Number of flows in the list.
     pub fn len(&self) -> u32 {
         self.len
     }
@@ -36,12 +36,12 @@ impl<V: Copy + Default> Ring<V> {
         self.links.get(flow as usize).is_some_and(|link| link.before != ABSENT)
     }
 
-    /// What stands beside `flow`, which is in the list.
+    /// The value of `flow`, which must be in the list.
     pub fn value(&mut self, flow: u32) -> &mut V {
         &mut self.links[flow as usize].value
     }
 
-    /// Moves the first flow to the end; it keeps its value.
+    /// Moves the first flow to the end of the list, with its value.
     pub fn rotate(&mut self) {
         let (flow, last) = (self.front, self.back);
         if flow != last {
@@ -54,12 +54,12 @@ impl<V: Copy + Default> Ring<V> {
         }
     }
 
-    /// Appends `flow`, which is not in the list.
+    /// Appends `flow`, which must not be in the list.
     pub fn push_back(&mut self, flow: u32, value: V) {
-        debug_assert!(!self.contains(flow), "a flow is in the list once");
+        debug_assert!(!self.contains(flow), "a flow must not be in the list twice");
         if self.links.len() <= flow as usize {
-            let out = Link { before: ABSENT, after: NONE, value };
-            self.links.resize(flow as usize + 1, out);
+            let absent = Link { before: ABSENT, after: NONE, value };
+            self.links.resize(flow as usize + 1, absent);
         }
         let before = if self.len == 0 { NONE } else { self.back };
         self.links[flow as usize] = Link { before, after: NONE, value };
@@ -71,7 +71,7 @@ impl<V: Copy + Default> Ring<V> {
         self.len += 1;
     }
 
-    /// Takes `flow` out, if it is in the list.
+    /// Removes `flow` if it is in the list.
     pub fn remove(&mut self, flow: u32) {
         if !self.contains(flow) {
             return;
@@ -101,7 +101,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn the_ring_does_what_a_plain_list_does(steps in prop::collection::vec((0_u32..8, 0..5), 1..200)) {
+        fn the_ring_behaves_like_a_plain_list(steps in prop::collection::vec((0_u32..8, 0..5), 1..200)) {
             let (mut ring, mut plain) = (Ring::default(), VecDeque::new());
             for (flow, what) in steps {
                 if what == 0 && ring.len() > 0 {

@@ -1,8 +1,8 @@
 //! RR: round robin, packet by packet.
 //!
-//! J. Nagle, "On Packet Switches with Infinite Storage", RFC 970, 1985: a queue for each source, and
-//! one packet of each in turn. Fair in packets, so in bytes only if packets are of one size. With weights
-//! a flow of weight `w` sends up to `w` packets in its turn (M. Katevenis, S. Sidiropoulos, C. Courcoubetis,
+//! J. Nagle, "On Packet Switches with Infinite Storage", RFC 970, 1985: each source has a queue, and the queues send
+//! one packet each in turn. The scheduler is fair in packets, and fair in bytes only if all packets have the same size.
+//! With weights, a flow of weight `w` sends up to `w` packets per turn (M. Katevenis, S. Sidiropoulos, C. Courcoubetis,
 //! "Weighted Round-Robin Cell Multiplexing in a General-Purpose ATM Switch Chip", 1991).
 
 use aqm_net::{ConfigError, Instant, Rate};
@@ -12,7 +12,7 @@ use super::tags::Unit;
 use super::{Order, scheduler};
 
 scheduler! {
-    /// Round robin: one packet of each flow in turn, whatever its size.
+    /// Round robin: one packet of each flow in turn, regardless of packet size.
     pub struct Config {}
 }
 
@@ -25,9 +25,9 @@ impl Config {
 /// The order of flows.
 #[derive(Clone)]
 struct Rr {
-    /// Flows, and the weight of each.
+    /// Backlogged flows, each with its weight.
     turns: Ring<u32>,
-    /// Packets that the flow whose turn it is has sent in it.
+    /// Packets that the current flow has sent in this turn.
     sent: u32,
 }
 
@@ -42,13 +42,13 @@ impl Order for Rr {
     }
 
     fn next(&mut self, _head_bytes: impl Fn(u32) -> u16) -> u32 {
-        let flow = self.turns.front().expect("somebody is backlogged");
+        let flow = self.turns.front().expect("a flow is backlogged");
         if self.sent < *self.turns.value(flow) {
             return flow;
         }
         self.turns.rotate();
         self.sent = 0;
-        self.turns.front().expect("somebody is backlogged")
+        self.turns.front().expect("a flow is backlogged")
     }
 
     fn on_sent(&mut self, _flow: u32, _bytes: u16) {

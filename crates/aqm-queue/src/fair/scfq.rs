@@ -1,14 +1,14 @@
 //! SCFQ: self-clocked fair queueing.
 //!
-//! S. J. Golestani, "A Self-Clocked Fair Queueing Scheme for Broadband Applications", INFOCOM 1994. A
-//! packet gets the service tag `F = max(F of the packet before, v(arrival)) + bytes / weight`; the
-//! smallest goes first. The virtual time `v` is the tag of the packet on the line, zero when it is idle.
+//! S. J. Golestani, "A Self-Clocked Fair Queueing Scheme for Broadband Applications", INFOCOM 1994. A packet gets the
+//! service tag `F = max(F of the previous packet, v(arrival)) + bytes / weight`, and the packet with the smallest tag
+//! is sent first. The virtual time `v` is the tag of the packet in transmission, and zero when the link is idle.
 //!
-//! Ours:
-//! - A packet gets its tag when it becomes the first of its flow. That is the same: while a packet waits
-//!   or is sent its tag is at least `v`, and once it has been sent it is at most `v`. So an idle flow need not
-//!   be remembered.
-//! - Of equal tags, the one given first goes first.
+//! aqmlab's choices:
+//! - A packet gets its tag when it becomes the head of its flow. The result is the same: while a packet is queued or in
+//!   transmission, its tag is at least `v`, and after its transmission the tag is at most `v`. Idle flows therefore
+//!   need not be remembered.
+//! - Of several equal tags, the one assigned first is served first.
 
 use aqm_net::{ConfigError, Instant, Rate};
 
@@ -16,8 +16,8 @@ use super::tags::{Tags, Unit};
 use super::{Head, Order, scheduler};
 
 scheduler! {
-    /// Self-clocked fair queueing: the flow whose next packet would finish first goes first, in a virtual
-    /// time read off the packet on the line.
+    /// Self-clocked fair queueing: the flow whose next packet would finish first is served first, where the virtual
+    /// time is the tag of the packet in transmission.
     pub struct Config {}
 }
 
@@ -39,7 +39,7 @@ struct Scfq {
 
 #[derive(Clone, Copy)]
 struct Flow {
-    /// Where the first packet begins: its tag without its own bytes.
+    /// The start of the first packet: its tag without its own bytes.
     start: u64,
     weight: u32,
 }
@@ -61,13 +61,13 @@ impl Order for Scfq {
     }
 
     fn next(&mut self, _head_bytes: impl Fn(u32) -> u16) -> u32 {
-        self.waiting.first().expect("somebody is backlogged")
+        self.waiting.first().expect("a flow is backlogged")
     }
 
     fn on_sent(&mut self, flow: u32, bytes: u16) {
         let Flow { start, weight } = &mut self.flows[flow as usize];
         *start = start.saturating_add(self.unit.cost(bytes, *weight));
-        // Below it only if a larger packet before this one was dropped.
+        // The tag is below the virtual time only if a larger packet before this one was dropped.
         self.virtual_time = self.virtual_time.max(*start);
     }
 
@@ -90,20 +90,20 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_flow_that_comes_finishes_a_packet_after_the_one_on_the_line() {
+    fn a_newly_active_flow_finishes_one_packet_after_the_packet_in_transmission() {
         let config = Config::default();
         let mut scfq = config.order(Unit::of(&[1, 2]).unwrap(), Rate::from_bps(1)).unwrap();
-        let come = |scfq: &mut Scfq, flow, weight, bytes| {
+        let arrive = |scfq: &mut Scfq, flow, weight, bytes| {
             scfq.on_new_flow(flow);
             scfq.on_backlogged(flow, weight);
             scfq.on_head(flow, Head { bytes, stamp: () });
         };
-        come(&mut scfq, 0, 1, 1000);
+        arrive(&mut scfq, 0, 1, 1000);
         scfq.on_sent(0, 1000);
         scfq.on_head(0, Head { bytes: 1000, stamp: () });
-        // Tags in half bytes: the line is at 2000, flow 0 next at 4000.
-        come(&mut scfq, 1, 1, 1001);
-        come(&mut scfq, 2, 2, 1999);
+        // Tags in half bytes: the packet in transmission has 2000, and flow 0 has 4000 next.
+        arrive(&mut scfq, 1, 1, 1001);
+        arrive(&mut scfq, 2, 2, 1999);
         let order: Vec<u32> = (0..3)
             .map(|_| {
                 let flow = scfq.next(|_| 0);

@@ -1,14 +1,16 @@
-//! The buffer that all flows share, and the flow that loses a packet (the victim) when it is full.
+//! The buffer shared by all flows, and the choice of the flow that loses a packet (the victim) when the buffer is full.
 //!
-//! B. Suter, T. V. Lakshman, D. Stiliadis, A. K. Choudhury, "Design Considerations for Supporting TCP
-//! with Per-Flow Queueing", INFOCOM 1998: the longest queue, or a random one of those beyond their
-//! share; and from the front, which tells a TCP sender a queue's length earlier.
+//! B. Suter, T. V. Lakshman, D. Stiliadis, A. K. Choudhury, "Design Considerations for Supporting TCP with Per-Flow
+//! Queueing", INFOCOM 1998: the victim is the longest queue, or a random queue among those above their share. Packets
+//! are dropped from the front, so that a TCP sender learns of the drop earlier by the queueing delay.
 //!
-//! Ours, where the paper is silent:
-//! - Queues are compared in the unit of the limit, bytes or packets.
-//! - A new packet joins first and then counts. If its own flow's queue is among the longest, that flow is the victim.
-//! - A share is the packets that wait over the flows that have any, whatever the unit of the limit.
-//! - Packets are dropped one at a time until the rest fits; each time the victim is chosen anew.
+//! aqmlab's choices where the paper is silent:
+//! - Queue lengths are compared in the unit of the limit, bytes or packets.
+//! - A new packet is enqueued first and counts in the comparison. If its own flow's queue is among the longest, that
+//!   flow is the victim.
+//! - A flow's share is the number of queued packets divided by the number of backlogged flows, for either unit of the
+//!   limit.
+//! - Packets are dropped one at a time until the limit is respected. The victim is selected anew each time.
 
 use aqm_net::{Length, Rng, choices};
 
@@ -17,37 +19,37 @@ use super::longest::Longest;
 use super::random_long::RandomLong;
 
 choices! {
-    /// Which packet goes when the shared buffer is full.
+    /// The packet that is dropped when the shared buffer is full.
     pub enum DropFrom {
-        /// The packet that arrives, whoever fills the buffer.
+        /// The arriving packet, regardless of the queue lengths.
         Tail = "tail",
-        /// The newest of the flow with the longest queue.
+        /// The newest packet of the flow with the longest queue.
         LongestTail = "longest-tail",
-        /// The oldest of the flow with the longest queue.
+        /// The oldest packet of the flow with the longest queue.
         LongestFront = "longest-front",
-        /// The oldest of a flow picked at random among those with at least the mean number of packets.
+        /// The oldest packet of a random flow among those with at least the mean number of packets.
         RandomLong = "random-long",
     }
 }
 
-/// The limit on all flows together, and what finds the victim.
+/// The limit for all flows together, and the search for the victim.
 #[derive(Clone)]
 pub(super) struct SharedBuffer {
     limit: Length,
     search: VictimSearch,
 }
 
-/// What is kept of the lengths of queues to find a victim.
+/// The queue lengths recorded for the search for a victim.
 #[derive(Clone)]
 enum VictimSearch {
-    /// Nothing: the arriving packet is dropped.
+    /// No search: the arriving packet is dropped.
     None,
     Longest(Longest),
     RandomLong(RandomLong),
 }
 
 impl SharedBuffer {
-    /// An empty buffer for `limit`.
+    /// Creates an empty buffer with `limit`.
     pub fn new(limit: Length, drop: DropFrom) -> Self {
         let search = match drop {
             DropFrom::Tail => VictimSearch::None,
@@ -57,7 +59,7 @@ impl SharedBuffer {
         Self { limit, search }
     }
 
-    /// Whether what waits of all flows, with `packets` more of `bytes` bytes, is within the limit.
+    /// Whether the backlog of all flows, plus `packets` packets with `bytes` bytes, is within the limit.
     pub fn fits<S: Copy>(&self, flows: &Flows<S>, packets: u64, bytes: u64) -> bool {
         let backlog = flows.backlog();
         match self.limit {
@@ -66,7 +68,7 @@ impl SharedBuffer {
         }
     }
 
-    /// `flow` has one packet more.
+    /// Records that the queue of `flow` has one packet more.
     #[inline(always)]
     pub fn on_grown<S: Copy>(&mut self, flow: u32, flows: &mut Flows<S>) {
         match &mut self.search {
@@ -76,21 +78,21 @@ impl SharedBuffer {
         }
     }
 
-    /// `flow` has one packet less.
+    /// Records that the queue of `flow` has one packet less.
     pub fn on_shrunk<S: Copy>(&mut self, flow: u32, flows: &Flows<S>) {
         if let VictimSearch::RandomLong(random) = &mut self.search {
             random.on_change(flow, flows.of(flow).packets);
         }
     }
 
-    /// The flow that loses a packet because one came to `arrived`.
-    pub fn victim<S: Copy>(&mut self, arrived: u32, flows: &mut Flows<S>, rng: &mut Rng) -> u32 {
+    /// The flow that loses a packet because a packet of flow `arriving` arrived.
+    pub fn victim<S: Copy>(&mut self, arriving: u32, flows: &mut Flows<S>, rng: &mut Rng) -> u32 {
         match &mut self.search {
-            VictimSearch::None => arrived,
+            VictimSearch::None => arriving,
             VictimSearch::Longest(longest) => {
-                let found = longest.find(flows);
+                let longest_flow = longest.find(flows);
                 let length = |flow| flows.of(flow).in_unit_of(self.limit);
-                if length(arrived) == length(found) { arrived } else { found }
+                if length(arriving) == length(longest_flow) { arriving } else { longest_flow }
             }
             VictimSearch::RandomLong(random) => {
                 let share = flows.backlog().packets.div_ceil(u64::from(flows.active()));

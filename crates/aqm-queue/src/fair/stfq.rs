@@ -1,16 +1,16 @@
 //! STFQ: start-time fair queueing.
 //!
-//! P. Goyal, H. M. Vin, H. Cheng, "Start-Time Fair Queueing: A Scheduling Algorithm for Integrated
-//! Services Packet Switching Networks", SIGCOMM 1996. A packet gets the start tag
-//! `S = max(v(arrival), F of the packet before)` and the finish tag `F = S + bytes / weight`; the smallest
-//! start tag goes first. The virtual time `v` is the start tag of the packet on the line, and, once the
-//! line is idle, the largest finish tag of any packet sent.
+//! P. Goyal, H. M. Vin, H. Cheng, "Start-Time Fair Queueing: A Scheduling Algorithm for Integrated Services Packet
+//! Switching Networks", SIGCOMM 1996. A packet gets the start tag `S = max(v(arrival), F of the previous packet)` and
+//! the finish tag `F = S + bytes / weight`, and the packet with the smallest start tag is sent first. The virtual time
+//! `v` is the start tag of the packet in transmission. When the link becomes idle, `v` is the largest finish tag of all
+//! packets sent.
 //!
-//! Ours:
-//! - A packet gets its tags when it becomes the first of its flow. For a backlogged flow that is the same:
-//!   the finish tag of the packet before is never less than `v` while that packet waits or is sent.
-//! - Of equal tags, the one given first goes first.
-//! - The finish tag of an idle flow is remembered until 65,536 other flows have fallen idle since.
+//! aqmlab's choices:
+//! - A packet gets its tags when it becomes the head of its flow. For a backlogged flow the result is the same, because
+//!   the previous packet's finish tag is never less than `v` while that packet is queued or in transmission.
+//! - Of several equal tags, the one assigned first is served first.
+//! - The finish tag of an idle flow is remembered until 65,536 other flows have become idle after it.
 
 use aqm_net::{ConfigError, Instant, Rate};
 
@@ -18,8 +18,8 @@ use super::tags::{Tags, Unit};
 use super::{Head, Order, scheduler};
 
 scheduler! {
-    /// Start-time fair queueing: the flow whose next packet would start first, in a virtual time that
-    /// runs as fast as one flow is served, goes first.
+    /// Start-time fair queueing: the flow whose next packet would start first is served first, where virtual time
+    /// increases at the service rate of one flow.
     pub struct Config {}
 }
 
@@ -35,7 +35,7 @@ pub(super) struct Stfq {
     unit: Unit,
     /// `v`.
     virtual_time: u64,
-    /// The largest finish tag of a packet sent.
+    /// The largest finish tag of all packets sent.
     last_finish: u64,
     flows: Vec<Flow>,
     waiting: Tags,
@@ -43,7 +43,7 @@ pub(super) struct Stfq {
 
 #[derive(Clone, Copy)]
 struct Flow {
-    /// The start tag of the first packet that waits, or the finish tag of the last one sent.
+    /// The start tag of the first queued packet, or the finish tag of the last packet sent.
     tag: u64,
     weight: u32,
 }
@@ -53,7 +53,7 @@ impl Stfq {
         Self { unit, virtual_time: 0, last_finish: 0, flows: Vec::new(), waiting: Tags::new() }
     }
 
-    /// Whether `flow` has been served beyond the virtual time.
+    /// Whether the flow's tag exceeds the virtual time.
     pub fn is_ahead(&self, flow: u32) -> bool {
         self.flows[flow as usize].tag > self.virtual_time
     }
@@ -78,7 +78,7 @@ impl Order for Stfq {
     }
 
     fn next(&mut self, _head_bytes: impl Fn(u32) -> u16) -> u32 {
-        self.waiting.first().expect("somebody is backlogged")
+        self.waiting.first().expect("a flow is backlogged")
     }
 
     fn on_sent(&mut self, flow: u32, bytes: u16) {
@@ -111,12 +111,12 @@ mod tests {
         stfq
     }
 
-    fn come(stfq: &mut Stfq, flow: u32, weight: u32) {
+    fn arrive(stfq: &mut Stfq, flow: u32, weight: u32) {
         stfq.on_backlogged(flow, weight);
         stfq.on_head(flow, Head { bytes: 0, stamp: () });
     }
 
-    /// Sends a packet of this size of the flow whose turn it is, which has more.
+    /// Sends a packet of this size from the current flow, which has more packets.
     fn send(stfq: &mut Stfq, bytes: u16) -> u32 {
         let flow = stfq.next(|_| 0);
         stfq.on_sent(flow, bytes);
@@ -127,21 +127,22 @@ mod tests {
     #[test]
     fn a_flow_of_twice_the_weight_sends_twice_as_many_packets() {
         let mut stfq = stfq();
-        come(&mut stfq, 0, 1);
-        come(&mut stfq, 1, 2);
-        // Start tags 0, 1000, 2000 and 0, 500, 1000; of equal ones the one given first.
+        arrive(&mut stfq, 0, 1);
+        arrive(&mut stfq, 1, 2);
+        // Start tags 0, 1000, 2000 and 0, 500, 1000. Of equal tags, the one assigned first is first.
         let order: Vec<u32> = (0..6).map(|_| send(&mut stfq, 1000)).collect();
         assert_eq!(order, [0, 1, 1, 0, 1, 1]);
     }
 
     #[test]
-    fn a_new_flow_begins_at_the_packet_on_the_line_and_one_that_was_ahead_stays_there() {
+    fn a_new_flow_starts_at_the_packet_in_transmission_and_a_flow_that_is_ahead_stays_ahead() {
         let mut stfq = stfq();
-        come(&mut stfq, 0, 1);
+        arrive(&mut stfq, 0, 1);
         (0..5).for_each(|_| assert_eq!(send(&mut stfq, 1000), 0));
-        come(&mut stfq, 1, 1);
+        arrive(&mut stfq, 1, 1);
         assert_eq!((stfq.virtual_time, stfq.flows[1].tag), (8000, 8000), "in half bytes");
-        // Flow 1 empties with its packet, and comes back before the virtual time is at its finish tag.
+        // Flow 1 becomes empty with its packet, and becomes active again before the virtual time reaches its finish
+        // tag.
         let flow = stfq.next(|_| 0);
         stfq.on_sent(flow, 1000);
         stfq.on_empty(flow);
@@ -151,9 +152,9 @@ mod tests {
     }
 
     #[test]
-    fn once_the_line_is_idle_nobody_is_ahead() {
+    fn no_flow_is_ahead_when_the_link_is_idle() {
         let mut stfq = stfq();
-        come(&mut stfq, 0, 1);
+        arrive(&mut stfq, 0, 1);
         let flow = stfq.next(|_| 0);
         stfq.on_sent(flow, 1000);
         stfq.on_empty(flow);

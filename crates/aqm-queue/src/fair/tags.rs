@@ -1,21 +1,21 @@
-//! Flows in the order of their tags, those of one tag in the order in which they got it.
+//! Flows in the order of their tags; equal tags in the order of assignment.
 //!
-//! A tag is a virtual time in bytes over weight. It is counted in parts of a byte that every weight
-//! divides, so that tags are exact and no rounding adds up; in one part of a byte if all weights are 1.
+//! A tag is a virtual time in bytes divided by weight. Tags are counted in fractions of a byte into which every weight
+//! divides, so that they are exact and rounding errors do not add up. If all weights are 1, the unit is one byte.
 
 use super::heap::Heap;
 
-/// Flows by tag. A number is good for 18 TB of a flow of weight 1 at the finest unit allowed.
+/// Flows by tag. The tag of a flow of weight 1 overflows after 18 TB in the finest unit allowed.
 #[derive(Clone)]
 pub(super) struct Tags {
-    heap: Heap<Turn>,
-    turn: u64,
+    heap: Heap<SequencedTag>,
+    sequence: u64,
 }
 
 impl Tags {
-    /// No flows.
+    /// Creates an empty set.
     pub fn new() -> Self {
-        Self { heap: Heap::new(), turn: 0 }
+        Self { heap: Heap::new(), sequence: 0 }
     }
 
     /// The flow with the smallest tag.
@@ -23,27 +23,27 @@ impl Tags {
         self.heap.first().map(|(_, flow)| flow)
     }
 
-    /// Gives `flow` this tag; one that has it already keeps its place.
+    /// Sets the tag of `flow`. A flow that already has this tag keeps its rank.
     pub fn set(&mut self, flow: u32, tag: u64) {
         if self.heap.key(flow).is_none_or(|old| old.tag() != tag) {
-            self.turn += 1;
-            self.heap.set(flow, Turn::new(tag, self.turn));
+            self.sequence += 1;
+            self.heap.set(flow, SequencedTag::new(tag, self.sequence));
         }
     }
 
-    /// Takes `flow` out, if it is there.
+    /// Removes `flow` if it is in the set.
     pub fn remove(&mut self, flow: u32) {
         self.heap.remove(flow);
     }
 }
 
-/// A tag, and in which turn it was given: in one number, for they are compared together.
+/// A tag and its sequence number, combined in one number because they are compared together.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Turn(u128);
+pub(super) struct SequencedTag(u128);
 
-impl Turn {
-    pub fn new(tag: u64, turn: u64) -> Self {
-        Self(u128::from(tag) << 64 | u128::from(turn))
+impl SequencedTag {
+    pub fn new(tag: u64, sequence: u64) -> Self {
+        Self(u128::from(tag) << 64 | u128::from(sequence))
     }
 
     pub fn tag(self) -> u64 {
@@ -51,24 +51,24 @@ impl Turn {
     }
 }
 
-/// How much a byte adds to a tag.
+/// The increase of a tag per byte, in fractions of a byte.
 #[derive(Clone, Copy)]
 pub(super) struct Unit(u64);
 
 impl Unit {
-    /// The finest unit that is allowed, in parts of a byte.
-    pub const MOST: u64 = 1_000_000;
+    /// The finest unit allowed, in fractions of a byte.
+    pub const MAX: u64 = 1_000_000;
 
-    /// The unit in which every one of `weights` divides a byte; nothing if it is too fine.
+    /// The unit into which all `weights` divide; `None` if it is finer than allowed.
     pub fn of(weights: &[u64]) -> Option<Self> {
         let unit = weights.iter().try_fold(1_u64, |unit, weight| {
             let multiple = (unit / gcd(unit, *weight)).checked_mul(*weight)?;
-            (multiple <= Self::MOST).then_some(multiple)
+            (multiple <= Self::MAX).then_some(multiple)
         });
         unit.map(Self)
     }
 
-    /// What a packet of a flow of this `weight` adds.
+    /// The tag increase of a packet of this size and `weight`.
     pub fn cost(self, bytes: u16, weight: u32) -> u64 {
         u64::from(bytes) * (self.0 / u64::from(weight))
     }
@@ -83,7 +83,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn of_equal_tags_the_older_goes_first_and_a_tag_given_again_is_not_new() {
+    fn of_equal_tags_the_older_is_first_and_setting_the_same_tag_again_keeps_the_rank() {
         let mut tags = Tags::new();
         for (flow, tag) in [(3, 7), (1, 7), (2, 5), (3, 7)] {
             tags.set(flow, tag);

@@ -1,40 +1,40 @@
-//! WFQ: weighted fair queueing by the clock of a fluid reference.
+//! WFQ: weighted fair queueing with a fluid reference system.
 //!
-//! A. Demers, S. Keshav, S. Shenker, "Analysis and Simulation of a Fair Queueing Algorithm", SIGCOMM
-//! 1989; A. K. Parekh, R. G. Gallager, "A Generalized Processor Sharing Approach to Flow Control in
-//! Integrated Services Networks: The Single-Node Case", IEEE/ACM Transactions on Networking 1(3), 1993 (there
-//! PGPS). The reference (GPS) serves all backlogged flows at once, each at a rate in proportion to its
-//! weight; its virtual time `V` grows by the line's rate over the weights of the flows it has. A packet gets
-//! the finish tag `F = max(F of the packet before, V(arrival)) + bytes / weight`; the smallest goes first. So
-//! packets leave in the order in which the reference would finish them, as far as they have come.
+//! A. Demers, S. Keshav, S. Shenker, "Analysis and Simulation of a Fair Queueing Algorithm", SIGCOMM 1989; A. K.
+//! Parekh, R. G. Gallager, "A Generalized Processor Sharing Approach to Flow Control in Integrated Services Networks:
+//! The Single-Node Case", IEEE/ACM Transactions on Networking 1(3), 1993 (there called PGPS). The reference system
+//! (GPS) serves all backlogged flows simultaneously, each at a rate proportional to its weight. Its virtual time `V`
+//! increases at the link rate divided by the total weight of its backlogged flows. A packet gets the finish tag `F =
+//! max(F of the previous packet, V(arrival)) + bytes / weight`, and the packet with the smallest tag is sent first.
+//! Packets therefore leave in the order in which the reference would finish them, among those that have arrived.
 //!
-//! `V` is kept up with a heap of the flows in the reference, so a packet costs O(log flows), taken together. The heap
-//! has lower bounds of when flows are finished: a bound is brought up to date when it comes first, so that most packets
-//! cost it nothing.
+//! `V` is computed with a heap of the flows backlogged in the reference, so that the amortised cost per packet is O(log
+//! flows). The heap contains lower bounds on finish times. A bound is updated when it reaches the top, so that most
+//! packets do not change the heap.
 //!
-//! Ours:
-//! - What is dropped leaves the reference too, as far as that has not served it. Otherwise a flow that
-//!   loses much would pay for what nobody sent.
-//! - A packet gets its tag when it becomes the first of its flow, from the `V` noted when it came.
-//! - When the line falls idle the reference does: it may be a rounding behind.
+//! aqmlab's choices:
+//! - A dropped packet also leaves the reference, except the part that the reference has already served. Otherwise a
+//!   flow with many drops would be charged for data that was not sent.
+//! - A packet gets its tag when it becomes the head of its flow, from the value of `V` at its arrival.
+//! - When the link becomes idle, the reference becomes idle, too, although it may lag by a rounding error.
 
 use aqm_net::{ConfigError, Instant, Rate};
 
 use super::heap::Heap;
-use super::tags::{Turn, Unit};
+use super::tags::{SequencedTag, Unit};
 use super::{Head, Loss, Order, scheduler};
 
 scheduler! {
-    /// Weighted fair queueing: packets leave in the order in which a fluid that serves all flows at once
+    /// Weighted fair queueing: packets leave in the order in which a fluid system that serves all flows simultaneously
     /// would finish them.
     ///
-    /// A packet that is dropped leaves the fluid, too, as far as the fluid has not served it.
+    /// A dropped packet also leaves the fluid system, except the part that the system has already served.
     pub struct Config {}
 }
 
 impl Config {
     fn order(&self, _unit: Unit, rate: Rate) -> Result<Wfq, ConfigError> {
-        Ok(Wfq { reference: Reference::new(rate), sent: Vec::new(), waiting: Heap::new(), turn: 0 })
+        Ok(Wfq { reference: Reference::new(rate), sent: Vec::new(), waiting: Heap::new(), sequence: 0 })
     }
 }
 
@@ -42,11 +42,11 @@ impl Config {
 #[derive(Clone)]
 struct Wfq {
     reference: Reference,
-    /// The finish tag of the last packet that each flow has sent.
+    /// The finish tag of the last packet sent by each flow.
     sent: Vec<f64>,
-    /// Tags of the first packets; of equal ones the older goes first.
-    waiting: Heap<Turn>,
-    turn: u64,
+    /// Tags of the first packets. Of equal tags, the older is first.
+    waiting: Heap<SequencedTag>,
+    sequence: u64,
 }
 
 impl Wfq {
@@ -57,7 +57,7 @@ impl Wfq {
 }
 
 impl Order for Wfq {
-    /// `V` when the packet came.
+    /// `V` at the packet's arrival.
     type Stamp = f64;
     const REMEMBERS: bool = true;
 
@@ -70,8 +70,8 @@ impl Order for Wfq {
     }
 
     fn on_backlogged(&mut self, flow: u32, weight: u32) {
-        // A flow that the reference has not finished keeps its weight there.
-        if !self.reference.has(flow) {
+        // A flow that is backlogged in the reference keeps its weight there.
+        if !self.reference.is_backlogged(flow) {
             self.reference.flows[flow as usize].weight = weight;
         }
     }
@@ -84,25 +84,25 @@ impl Order for Wfq {
     }
 
     fn next(&mut self, _head_bytes: impl Fn(u32) -> u16) -> u32 {
-        self.waiting.first().expect("somebody is backlogged").1
+        self.waiting.first().expect("a flow is backlogged").1
     }
 
     fn on_sent(&mut self, flow: u32, _bytes: u16) {
-        if let Some(turn) = self.waiting.key(flow) {
-            self.sent[flow as usize] = Tag(turn.tag()).value();
+        if let Some(sequence) = self.waiting.key(flow) {
+            self.sent[flow as usize] = Tag(sequence.tag()).value();
         }
     }
 
     #[inline(never)]
     fn on_lost(&mut self, flow: u32, loss: Loss, now: Instant) {
         self.reference.advance(now);
-        self.reference.take_back(flow, loss);
+        self.reference.remove_unserved(flow, loss);
     }
 
     fn on_head(&mut self, flow: u32, head: Head<f64>) {
-        self.turn += 1;
+        self.sequence += 1;
         let Tag(tag) = Tag::of(self.tag(flow, head));
-        self.waiting.set(flow, Turn::new(tag, self.turn));
+        self.waiting.set(flow, SequencedTag::new(tag, self.sequence));
     }
 
     fn on_empty(&mut self, flow: u32) {
@@ -114,25 +114,25 @@ impl Order for Wfq {
     }
 }
 
-/// The fluid that serves all flows at once.
+/// The fluid system that serves all flows simultaneously.
 #[derive(Clone)]
 struct Reference {
     bytes_per_second: f64,
     /// `V`, in bytes of a flow of weight 1.
     virtual_time: f64,
-    as_of: Instant,
-    /// The weights of the flows it has, together.
+    updated: Instant,
+    /// The total weight of the backlogged flows.
     weights: u64,
-    /// The flows it has, by a lower bound of `finish`.
+    /// The backlogged flows, by a lower bound on `finish`.
     finishes: Heap<Tag>,
-    /// Each flow, waiting or not.
+    /// All flows, backlogged or not.
     flows: Vec<Fluid>,
 }
 
-/// What the reference knows of a flow.
+/// The state of a flow in the reference.
 #[derive(Clone, Copy)]
 struct Fluid {
-    /// When, in virtual time, it will have finished it, if it has it.
+    /// The virtual time at which the flow will be finished, if it is backlogged.
     finish: f64,
     weight: u32,
 }
@@ -142,7 +142,7 @@ impl Reference {
         Self {
             bytes_per_second: rate.bytes_per_second(),
             virtual_time: 0.0,
-            as_of: Instant::START,
+            updated: Instant::START,
             weights: 0,
             finishes: Heap::new(),
             flows: Vec::new(),
@@ -156,11 +156,11 @@ impl Reference {
         self.leave(flow);
     }
 
-    /// Serves up to `now`: each flow until it is finished, then the others faster.
+    /// Serves all flows up to `now`. When a flow is finished, the others are served faster.
     #[inline(always)]
     fn advance(&mut self, now: Instant) {
-        let mut bytes = now.since(self.as_of).seconds() * self.bytes_per_second;
-        self.as_of = now;
+        let mut bytes = now.since(self.updated).seconds() * self.bytes_per_second;
+        self.updated = now;
         while let Some((finish, flow)) = self.first() {
             let weights = self.weights as i64 as f64; // signed: one instruction
             let needed = (finish - self.virtual_time) * weights;
@@ -174,7 +174,7 @@ impl Reference {
         }
     }
 
-    /// The flow that is finished first, and when.
+    /// The flow that finishes first, and its finish time.
     #[inline]
     fn first(&mut self) -> Option<(f64, u32)> {
         loop {
@@ -187,10 +187,10 @@ impl Reference {
         }
     }
 
-    /// `flow` gets a packet.
+    /// Adds a packet to `flow`.
     #[inline]
     fn add(&mut self, flow: u32, bytes: u16) {
-        let is_new = !self.has(flow);
+        let is_new = !self.is_backlogged(flow);
         let Fluid { finish, weight } = &mut self.flows[flow as usize];
         if is_new {
             self.weights += u64::from(*weight);
@@ -202,9 +202,9 @@ impl Reference {
         }
     }
 
-    /// `flow` loses what is not served yet of a packet: it serves a flow's packets in order.
-    fn take_back(&mut self, flow: u32, Loss { bytes, behind }: Loss) {
-        if !self.has(flow) {
+    /// Removes from `flow` the part of a packet that is not yet served. The packets of a flow are served in order.
+    fn remove_unserved(&mut self, flow: u32, Loss { bytes, behind }: Loss) {
+        if !self.is_backlogged(flow) {
             return;
         }
         let Fluid { finish, weight } = &mut self.flows[flow as usize];
@@ -218,7 +218,7 @@ impl Reference {
         }
     }
 
-    /// Nothing is left to serve.
+    /// Finishes all flows.
     fn finish(&mut self) {
         while let Some((finish, flow)) = self.first() {
             self.virtual_time = finish;
@@ -226,31 +226,32 @@ impl Reference {
         }
     }
 
-    /// Whether it has something of `flow` left to serve.
-    fn has(&self, flow: u32) -> bool {
+    /// Whether `flow` is backlogged in the reference.
+    fn is_backlogged(&self, flow: u32) -> bool {
         self.finishes.key(flow).is_some()
     }
 
     fn leave(&mut self, flow: u32) {
-        if self.has(flow) {
+        if self.is_backlogged(flow) {
             self.finishes.remove(flow);
             self.weights -= u64::from(self.flows[flow as usize].weight);
         }
     }
 }
 
-/// What a packet adds to the tags of its flow.
+/// The increase of a flow's tag by a packet.
 fn cost(bytes: u16, weight: u32) -> f64 {
     f64::from(bytes) / f64::from(weight)
 }
 
-/// A virtual time that can be ordered: numbers that are not negative stand in the order of their bits.
+/// A virtual time that can be sorted: the bit patterns of non-negative floating-point numbers have the order of the
+/// numbers.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Tag(u64);
 
 impl Tag {
     fn of(value: f64) -> Self {
-        debug_assert!(value >= 0.0, "virtual time begins at zero");
+        debug_assert!(value >= 0.0, "virtual time must not be negative");
         Self(value.to_bits())
     }
 
@@ -278,9 +279,9 @@ mod tests {
     }
 
     #[test]
-    fn virtual_time_runs_as_fast_as_one_flow_of_weight_one_is_served() {
-        // A thousand bytes a second. Flow 1 comes when flow 0 is half served; they share until flow 0 is
-        // finished, at 1.5 s, and flow 1 has half a second of the line to itself.
+    fn virtual_time_increases_at_the_service_rate_of_a_flow_of_weight_one() {
+        // A thousand bytes per second. Flow 1 becomes active when flow 0 is half served. Both share the link until flow
+        // 0 is finished, at 1.5 s, and then flow 1 has the link to itself for half a second.
         let mut fluid = reference();
         fluid.add(0, 1000);
         fluid.advance(at(500));
@@ -295,8 +296,8 @@ mod tests {
     }
 
     #[test]
-    fn a_flow_that_gets_more_is_finished_when_all_of_it_is() {
-        // Flow 0 has 3000 bytes, though the heap has a bound of 1000; flow 1 has 2000 and is finished first.
+    fn a_flow_with_later_packets_finishes_with_its_last_packet() {
+        // Flow 0 has 3000 bytes, although its bound in the heap is 1000. Flow 1 has 2000 bytes and finishes first.
         let mut fluid = reference();
         for (flow, bytes) in [(0, 1000), (0, 1000), (0, 1000), (1, 2000)] {
             fluid.add(flow, bytes);
@@ -308,33 +309,34 @@ mod tests {
         }
         (0..3).for_each(|_| fluid.add(0, 1000));
         fluid.finish();
-        assert!(near(fluid.virtual_time, 6000.0) && !fluid.has(0), "{}", fluid.virtual_time);
+        assert!(near(fluid.virtual_time, 6000.0) && !fluid.is_backlogged(0), "{}", fluid.virtual_time);
     }
 
     #[test]
-    fn what_is_dropped_leaves_the_fluid_unless_it_was_served() {
-        let finish = |fluid: &Reference, flow| fluid.has(flow).then(|| fluid.flows[flow as usize].finish);
+    fn the_unserved_part_of_a_dropped_packet_leaves_the_fluid() {
+        let finish =
+            |fluid: &Reference, flow| fluid.is_backlogged(flow).then(|| fluid.flows[flow as usize].finish);
         let mut fluid = reference();
         fluid.flows[0].weight = 2;
         for _ in 0..3 {
             fluid.add(0, 600);
         }
-        // At 1 s a thousand bytes of flow 0 are served: the first packet, and 400 of the second.
+        // At 1 s, a thousand bytes of flow 0 have been served: the first packet, and 400 bytes of the second.
         fluid.advance(at(1000));
         assert_eq!(finish(&fluid, 0), Some(900.0));
-        fluid.take_back(0, Loss { bytes: 600, behind: 1200 });
-        assert_eq!(finish(&fluid, 0), Some(900.0), "the first was served");
-        fluid.take_back(0, Loss { bytes: 600, behind: 600 });
-        assert!(near(finish(&fluid, 0).unwrap(), 800.0), "200 bytes of the second were left");
-        fluid.take_back(0, Loss { bytes: 600, behind: 0 });
+        fluid.remove_unserved(0, Loss { bytes: 600, behind: 1200 });
+        assert_eq!(finish(&fluid, 0), Some(900.0), "the first packet was served");
+        fluid.remove_unserved(0, Loss { bytes: 600, behind: 600 });
+        assert!(near(finish(&fluid, 0).unwrap(), 800.0), "200 bytes of the second packet were left");
+        fluid.remove_unserved(0, Loss { bytes: 600, behind: 0 });
         assert_eq!((finish(&fluid, 0), fluid.weights), (None, 0));
     }
 
     #[test]
-    fn a_number_used_again_brings_nothing_of_the_flow_before() {
+    fn a_reused_number_has_no_state_of_the_previous_flow() {
         let mut fluid = reference();
         fluid.add(0, 1000);
         fluid.on_new_flow(0);
-        assert_eq!((fluid.weights, fluid.has(0)), (0, false));
+        assert_eq!((fluid.weights, fluid.is_backlogged(0)), (0, false));
     }
 }

@@ -1,30 +1,34 @@
-//! FQ-CoDel: flow queueing, and CoDel for each flow.
+//! FQ-CoDel: flow queueing with CoDel for each flow.
 //!
-//! T. Høiland-Jørgensen, P. McKenney, D. Täht, J. Gettys, E. Dumazet, "The Flow Queue CoDel Packet Scheduler and
-//! Active Queue Management Algorithm", RFC 8290, 2018; Linux 6.1's `net/sched/sch_fq_codel.c`. Which packet is next
-//! is in `flow_queues.rs`, what CoDel drops in `codel_core.rs`. Here is what happens when there is no room:
-//! - A packet joins first. If now more than `limit` packets wait, or they take more than `memory_limit`, packets
-//!   are dropped from the front of the queue with the most bytes, until half of its bytes are gone or `drop_batch`
+//! T. Høiland-Jørgensen, P. McKenney, D. Täht, J. Gettys, E. Dumazet, "The Flow Queue CoDel Packet Scheduler and Active
+//! Queue Management Algorithm", RFC 8290, 2018; Linux 6.1's `net/sched/sch_fq_codel.c`. The scheduler is in
+//! `flow_queues/lists.rs`, and the CoDel algorithm is in `codel/core.rs`. This file describes the overload behaviour:
+//! - An arriving packet is enqueued first. If more than `limit` packets are then queued, or if they use more than
+//!   `memory_limit`, packets are dropped from the head of the queue with the most bytes, until half of this queue's
+//!   bytes or `drop_batch` packets have been dropped.
 //!   packets.
 //!
-//! How the two differ:
-//! - CoDel drops nothing that leaves at most `mtu` bytes behind: in RFC 8289 in its own queue, in Linux in all queues
-//!   together.
-//! - In Linux packets dropped for want of room count for CoDel in that queue, as if it had dropped them.
-//! - What `codel_core.rs` says.
+//! Differences between RFC 8290 and Linux:
+//! - CoDel drops no packet that leaves a backlog of at most `mtu` bytes. RFC 8289 counts the backlog of the packet's
+//!   own queue, and Linux counts the backlog of all queues.
+//! - In Linux, packets dropped because of overload increase CoDel's drop count in that queue, as if CoDel had dropped
+//!   them.
+//! - The differences listed in `codel/core.rs`.
 //!
-//! What `start` sets, with the profile `linux`: the kernel's clock has 32 bits and goes round in 73.3 minutes. CoDel
-//! takes what it has counted for recent if the clock, less the time of the last drop, is less than 16 intervals, as
-//! numbers with a sign (`codel_time_before`).
-//! - *fresh*: no queue has a root (`rec_inv_sqrt` 0), and the last drop was when the clock read 0. The clock reads `age`
-//!   as the run begins. If packets are dropped for want of room before CoDel first drops in a queue, and the clock reads
-//!   less than 16 intervals, or between 36.7 and 73.3 minutes (half of all values), CoDel drops all it finds in that
-//!   queue until it has caught up. The kernel does so in a queue that was never used.
-//! - *settled*: each queue has dropped and did so last 16 intervals before the run. It begins again with the first drop
-//!   whatever the clock reads, so `age` has no effect. A queue in which CoDel drops nothing for 36.7 minutes of the run
-//!   meets the same half of the clock, as in the kernel. Then a first drop for want of room does change its rate.
+//! The effect of `start` with the profile `linux`: the kernel's clock has 32 bits and wraps around after 73.3 minutes.
+//! CoDel treats its drop count as recent if the difference between the clock and the time of the last drop, as a signed
+//! number, is less than 16 intervals (`codel_time_before`).
+//! - *fresh*: no queue has an inverse square root (`rec_inv_sqrt` is 0), and the time of the last drop is clock value
+//!   0. The clock reads `age` when the run begins. A problem arises if a queue loses packets because of overload before
+//!   CoDel first drops in this queue, while the clock reads less than 16 intervals, or between 36.7 and 73.3 minutes
+//!   (half of all values). CoDel then drops all packets that it finds in this queue until it has caught up. The kernel
+//!   shows this behaviour in a queue that was never used.
+//! - *settled*: each queue has dropped packets before, last 16 intervals before the run. CoDel starts again with the
+//!   first drop regardless of the clock, so `age` has no effect. A queue in which CoDel drops nothing during 36.7
+//!   minutes of the run reaches the problematic half of the clock, as in the kernel. A first drop because of overload
+//!   then does change the drop rate.
 //!
-//! How it differs from its sources, and what it does where they are silent, stands in the documentation of
+//! Differences from the sources, and choices where the sources are silent, are listed in the documentation of
 //! [`Config`], which the reference prints.
 
 use aqm_net::{
@@ -34,79 +38,82 @@ use aqm_net::{
 use serde_json::{Value, json};
 
 use crate::codel::core::{Codel, Control, Nanos, Settings, Source, Ticks, Time};
-use crate::flow_queues::lists::{FlowQueues, MOST_FLOWS};
+use crate::flow_queues::lists::{FlowQueues, MAX_FLOWS};
 use crate::start::Start;
 use crate::{Build, Context, Describe, Gauge, Label, QueueDiscipline, Reason, Report, TestCases};
 
 parameters! {
-    /// FQ-CoDel: hashed queues take turns, those that have just begun to be used first, and CoDel drops in each what
-    /// waited too long.
+    /// FQ-CoDel: hashed queues take turns, newly active queues are served first, and CoDel drops packets that waited
+    /// too long in each queue.
     ///
     /// Differences from Linux and RFC 8290:
     ///
-    /// - The hash is over the number of the flow and a salt from the random stream of the queue. The kernel hashes
+    /// - The hash is computed from the flow number and a salt drawn from the queue's random stream. The kernel hashes
     ///   addresses, ports and protocol.
-    /// - What a packet takes of memory is counted as the kernel counts a packet that is copied into memory of its own:
-    ///   2304 bytes for a full packet of Ethernet (`truesize`). Drivers differ.
-    /// - Flows are told apart by the hash only: there are no filters of `tc` and no class identifiers of packets.
-    /// - A queue that has sent all its credit gives its turn away at a credit of 0 or less, as in Linux; RFC 8290 says
-    ///   when it is negative.
-    /// - Packets dropped because of `memory_limit` have a reason of their own. `drop_overlimit` counts them, too, as in
+    /// - A packet's memory is counted as the kernel counts a packet that is copied into memory of its own: 2304 bytes
+    ///   for a full Ethernet packet (`truesize`). Drivers differ.
+    /// - Flows are distinguished by the hash only: `tc` filters and the packets' class identifiers are not supported.
+    /// - A queue's turn ends when its deficit is 0 or less, as in Linux. RFC 8290 ends the turn when the deficit is
+    ///   negative.
+    /// - Packets dropped because of `memory_limit` have their own drop reason. `drop_overlimit` also counts them, as in
     ///   the kernel.
-    /// - RFC 8290 leaves open whether half of a queue is half of its packets or of its bytes: it is half of its bytes,
-    ///   as in Linux.
+    /// - RFC 8290 does not state whether half of a queue means half of its packets or half of its bytes. aqmlab uses
+    ///   bytes, as in Linux.
     pub struct Config {
-        /// Whose FQ-CoDel this is.
-        pub profile: Profile = Profile::Linux, "ours: the kernel of the recorded runs";
-        /// The time in queue that may stand for good.
+        /// The version of FQ-CoDel.
+        pub profile: Profile = Profile::Linux, "aqmlab's choice: the kernel of the recorded runs";
+        /// Acceptable standing queueing delay.
         pub target: Span = Span::from_millis(5), "RFC 8290, Linux";
-        /// How long packets must have waited too long before one is dropped; about the longest round trip.
+        /// Time during which the queueing delay must exceed the target before a packet is dropped; about the longest
+        /// round-trip time.
         pub interval: Span = Span::from_millis(100), "RFC 8290, Linux";
-        /// The queues that flows are hashed into.
+        /// Number of queues into which flows are hashed.
         pub flows: u32 = 1024, "RFC 8290, Linux";
-        /// Bytes that a turn is worth.
-        pub quantum: Size = Size::from_bytes(1514), "RFC 8290, Linux: a full packet of Ethernet";
-        /// The most packets that may wait, all queues together; the packet on the line is not counted.
+        /// Quantum: bytes that a queue may send per turn.
+        pub quantum: Size = Size::from_bytes(1514), "RFC 8290, Linux: a full Ethernet packet";
+        /// Maximum backlog of all queues together, in packets, without the packet in transmission.
         pub limit: Length = Length::Packets(10_240), "RFC 8290, Linux";
-        /// The most memory that they may take, as the kernel counts it: 2304 bytes for a full packet.
+        /// Maximum memory used by the queued packets, as the kernel counts it: 2304 bytes for a full packet.
         pub memory_limit: Size = Size::from_bytes(32 << 20), "RFC 8290, Linux";
-        /// The most packets that are dropped at once when there is no room.
+        /// Maximum number of packets dropped at once when the queue is full.
         pub drop_batch: u32 = 64, "RFC 8290, Linux";
-        /// Whether packets that can be marked are marked instead of dropped, as long as there is room.
+        /// Whether ECN-capable packets are marked instead of dropped, unless the queue is full.
         pub ecn: bool = true, "RFC 8290, Linux";
-        /// Packets that waited for longer are marked if they can be, with `ecn` or without. Left out: none are.
+        /// ECN-capable packets whose time in the queue exceeds this threshold are marked, regardless of `ecn`. If
+        /// omitted, no packets are marked for this reason.
         pub ce_threshold: Option<Span> = None, "RFC 8290, Linux";
-        /// `ce_threshold` is for packets only whose DS field (DSCP and ECN) has these bits under `ce_threshold_mask`: 1
-        /// with a mask of 3 for those with ECT(1).
+        /// Restricts `ce_threshold` to packets whose DS field (DSCP and ECN), masked with `ce_threshold_mask`, equals
+        /// this value: 1 with a mask of 3 selects packets with ECT(1).
         pub ce_threshold_selector: u32 = 0, "Linux: tc-fq_codel";
-        /// The bits of the DS field that must be those of `ce_threshold_selector`; 0 for all packets.
+        /// The bits of the DS field that are compared with `ce_threshold_selector`; 0 selects all packets.
         pub ce_threshold_mask: u32 = 0, "Linux: tc-fq_codel";
-        /// Nothing is dropped that leaves no more than so many bytes behind: a full packet.
-        pub mtu: Size = Size::from_bytes(1514), "Linux: psched_mtu, of Ethernet";
-        /// Whether each queue has dropped before, 16 intervals before the run (`settled`), or no queue was ever used. Makes
-        /// a difference with the profile `linux` only.
-        pub start: Start = Start::Settled, "ours";
-        /// What the kernel's clock reads as a run begins with `start = "fresh"`: the time since the machine was started.
-        /// Left out: 0s.
-        pub age: Option<Span> = None, "ours";
+        /// Backlog in bytes, usually a full packet, at or below which CoDel does not drop: a packet is not dropped if
+        /// at most this many bytes remain behind it.
+        pub mtu: Size = Size::from_bytes(1514), "Linux: psched_mtu on Ethernet";
+        /// State at the start of a run: each queue has dropped packets before, last 16 intervals before the run
+        /// (`settled`), or no queue was ever used (`fresh`). Matters only with the profile `linux`.
+        pub start: Start = Start::Settled, "aqmlab's choice";
+        /// Kernel clock at the start of a run with `start = "fresh"`: the time since the machine was started. If
+        /// omitted, 0s.
+        pub age: Option<Span> = None, "aqmlab's choice";
     }
 }
 
 choices! {
-    /// Whose FQ-CoDel.
+    /// Versions of FQ-CoDel.
     pub enum Profile {
-        /// Linux 6.1, to the bit of its arithmetic.
+        /// Linux 6.1, with bit-exact arithmetic.
         Linux = "linux",
         /// RFC 8290 with RFC 8289.
         Rfc = "rfc",
     }
 }
 
-/// The least quantum that the kernel uses, and the greatest that it takes.
+/// The smallest quantum that the kernel uses, and the largest quantum that it accepts.
 const QUANTA: [u64; 2] = [256, 1 << 20];
 
 impl Config {
-    /// What CoDel remembers of a queue as a run begins.
+    /// The state of a queue's CoDel at the start of a run.
     fn control<T: Time>(&self) -> Control<T> {
         match self.start {
             Start::Settled => Control::settled(self.interval),
@@ -124,14 +131,14 @@ impl Config {
 impl Build for Config {
     fn build(&self, _rate: Rate) -> Result<Box<dyn QueueDiscipline>, ConfigErrors> {
         let mut errors = ErrorCollector::default();
-        let is_right = !self.limit.in_bytes() && self.limit.count() > 0;
-        errors.check(is_right, "limit", "must be at least 1p, and in packets: memory_limit counts bytes");
+        let is_valid = !self.limit.in_bytes() && self.limit.count() > 0;
+        errors.check(is_valid, "limit", "must be at least 1p (in packets; memory_limit limits bytes)");
         errors.check(self.memory_limit.bytes() > 0, "memory_limit", "must be at least 1B");
-        let problem = format_args!("must be from 1 to {MOST_FLOWS}");
-        errors.check((1..=MOST_FLOWS).contains(&self.flows), "flows", problem);
+        let problem = format_args!("must be from 1 to {MAX_FLOWS}");
+        errors.check((1..=MAX_FLOWS).contains(&self.flows), "flows", problem);
         let [least, most] = QUANTA;
         let least = if self.profile == Profile::Linux { least } else { 1 };
-        let problem = format_args!("must be from {least}B to {most}B, not {}", self.quantum);
+        let problem = format_args!("must be from {least}B to {most}B (got {})", self.quantum);
         errors.check((least..=most).contains(&self.quantum.bytes()), "quantum", problem);
         errors.check(self.drop_batch > 0, "drop_batch", "must be at least 1");
         self.settings().check(&mut errors);
@@ -162,8 +169,9 @@ impl Describe for Config {
 
     fn warnings(&self, rate: Rate) -> Vec<ConfigError> {
         let full = rate.pace().time_for(self.mtu.bytes());
-        let problem =
-            format!("is less than the {full} that a full packet takes: RFC 8290 asks for at least that");
+        let problem = format!(
+            "is less than the {full} that a full packet takes; RFC 8290 recommends at least this time"
+        );
         let is_long = self.target >= full;
         ConfigError::unless(is_long, "target", problem).err().into_iter().collect()
     }
@@ -224,14 +232,14 @@ impl<T: Time> Running<T> {
         }
     }
 
-    /// Makes room at the queue with the most bytes.
+    /// Drops packets from the queue with the most bytes.
     #[inline(never)]
     fn drop_from_fattest(&mut self, reason: Reason, cx: &mut Context<'_>) {
         let flow = self.queues.fattest();
         let half = self.queues.of(flow).bytes / 2;
         let (mut packets, mut bytes) = (0, 0);
         while packets == 0 || (packets < self.drop_batch && bytes < half) {
-            let (packet, _) = self.queues.pop(flow).expect("half of its bytes are left");
+            let (packet, _) = self.queues.pop(flow).expect("half of the queue's bytes are left");
             packets += 1;
             bytes += u64::from(packet.bytes);
             cx.drop(packet, reason);
@@ -247,7 +255,7 @@ impl<T: Time> Running<T> {
     }
 }
 
-/// A queue, and what of the backlog behind a packet CoDel looks at.
+/// The queue that is served, and the backlog that CoDel checks after a packet is removed.
 struct Turn<'a, T: Time> {
     queues: &'a mut FlowQueues<T, Control<T>>,
     flow: u32,
@@ -307,7 +315,7 @@ impl<T: Time> Report for Running<T> {
     }
 
     fn tc_statistics(&self, _now: Instant) -> Value {
-        let mut told = json!({
+        let mut statistics = json!({
             "maxpacket": self.codel.statistics.maxpacket,
             "drop_overlimit": self.drop_overlimit,
             "new_flow_count": self.queues.new_flow_count(),
@@ -315,15 +323,15 @@ impl<T: Time> Report for Running<T> {
             "new_flows_len": self.queues.new_flows(),
             "old_flows_len": self.queues.old_flows(),
         });
-        let unless_nought = [
+        let nonzero = [
             ("ce_mark", self.codel.statistics.ce_mark),
             ("memory_used", self.queues.memory()),
             ("drop_overmemory", self.drop_overmemory),
         ];
-        for (name, value) in unless_nought.into_iter().filter(|(_, value)| *value > 0) {
-            told[name] = json!(value);
+        for (name, value) in nonzero.into_iter().filter(|(_, value)| *value > 0) {
+            statistics[name] = json!(value);
         }
-        told
+        statistics
     }
 }
 
@@ -334,14 +342,14 @@ mod tests {
     use super::*;
     use crate::testing::Fates;
 
-    /// A queue for a single flow, whose state can be seen.
-    struct Alone<T: Time> {
+    /// An FQ-CoDel queue with a single flow, whose state the test can read.
+    struct SingleFlow<T: Time> {
         running: Running<T>,
         rng: Rng,
         fates: Fates,
     }
 
-    impl<T: Time> Alone<T> {
+    impl<T: Time> SingleFlow<T> {
         fn new(profile: Profile) -> Self {
             let limit = Length::Packets(100);
             let config =
@@ -360,7 +368,7 @@ mod tests {
             (0..packets).for_each(|_| self.with(ms, |running, cx| running.enqueue(packet, cx)));
         }
 
-        /// Takes a packet, and counts the drops before it.
+        /// Dequeues a packet and returns the number of drops before it.
         fn take(&mut self, ms: u64) -> usize {
             let before = self.fates.told.len();
             self.with(ms, |running, cx| assert!(running.dequeue(cx).is_some()));
@@ -373,19 +381,20 @@ mod tests {
     }
 
     #[test]
-    fn in_linux_what_is_dropped_for_want_of_room_counts_for_codel() {
-        let (mut linux, mut rfc) = (Alone::<Ticks>::new(Profile::Linux), Alone::<Nanos>::new(Profile::Rfc));
+    fn in_linux_overload_drops_count_for_codel() {
+        let (mut linux, mut rfc) =
+            (SingleFlow::<Ticks>::new(Profile::Linux), SingleFlow::<Nanos>::new(Profile::Rfc));
         linux.offer(2000, 101);
         rfc.offer(2000, 101);
         assert_eq!((linux.fates.counts.overflow, linux.count()), (51, 51));
         assert_eq!((rfc.fates.counts.overflow, rfc.count()), (51, 0));
     }
 
-    /// CoDel thinks that it has dropped so often before, but has no root to go by.
+    /// CoDel's drop count is large, but its inverse square root is 0.
     #[test]
-    fn right_after_the_start_such_a_queue_is_dropped_whole_as_in_a_kernel_right_after_its_start() {
+    fn shortly_after_boot_codel_drops_a_whole_queue_as_in_the_kernel() {
         for (start, dropped) in [(0, 45), (2000, 0)] {
-            let mut linux = Alone::<Ticks>::new(Profile::Linux);
+            let mut linux = SingleFlow::<Ticks>::new(Profile::Linux);
             linux.offer(start, 101);
             let drops = [10, 111, 112].map(|ms| linux.take(start + ms));
             assert_eq!(drops, [0, 1, dropped]);

@@ -1,17 +1,17 @@
-//! FQ-PIE: flow queueing, and PIE for each flow, as Linux has it.
+//! FQ-PIE: flow queueing with PIE for each flow, as in Linux.
 //!
-//! Linux 6.1, `net/sched/sch_fq_pie.c`, by M. Tahiliani and others, 2019. Which packet is next is in `flow_queues.rs`,
-//! what PIE does with an arrival in `pie/linux.rs`; here is what joins them:
-//! - A packet is judged by the PIE of its flow, with what waits of its flow. A full queue refuses it; it drops nothing
-//!   of the longest flow.
-//! - A packet that PIE picks is marked, with `ecn`, while the probability is at most `ecn_prob`.
-//! - One timer updates the PIE of every flow, of those with nothing waiting, too.
-//! - A packet that finds more than `memory_limit` in use is counted, but not refused.
+//! Linux 6.1, `net/sched/sch_fq_pie.c`, by M. Tahiliani and others, 2019. The scheduler is in `flow_queues/lists.rs`,
+//! and the PIE algorithm is in `pie/linux.rs`. This file combines them:
+//! - The PIE of a packet's flow decides on the packet, based on the flow's backlog. A full queue drops the arriving
+//!   packet, not a packet of the longest flow.
+//! - With `ecn`, a packet selected by PIE is marked while the probability is at most `ecn_prob`.
+//! - One timer updates the PIE of every flow, including flows with an empty queue.
+//! - A packet that finds more than `memory_limit` in use is counted, but not dropped.
 //!
-//! What `start` sets is the first instant of the timer, as in `pie/mod.rs`: the variables of a flow that has been idle
-//! are those of one that was never used.
+//! `start` sets the first instant of the timer, as in `pie/mod.rs`. The variables of a flow that has been idle are
+//! equal to those of a flow that was never used.
 //!
-//! How it differs from its sources, and what it does where they are silent, stands in the documentation of
+//! Differences from the sources, and choices where the sources are silent, are listed in the documentation of
 //! [`Config`], which the reference prints.
 
 use aqm_net::{
@@ -20,7 +20,7 @@ use aqm_net::{
 };
 use serde_json::{Value, json};
 
-use crate::flow_queues::lists::{FlowQueues, MOST_FLOWS};
+use crate::flow_queues::lists::{FlowQueues, MAX_FLOWS};
 use crate::pie::linux::{MAX_PROB, Rules, Vars};
 use crate::pie::pie::{self, Departed};
 use crate::pie::timer::Timer;
@@ -29,67 +29,70 @@ use crate::start::{Start, first_instant};
 use crate::{Build, Context, Derived, Describe, Gauge, QueueDiscipline, Reason, Report, TestCases};
 
 parameters! {
-    /// FQ-PIE: hashed queues take turns, those that have just begun to be used first, and each has a PIE of its own.
+    /// FQ-PIE: hashed queues take turns, newly active queues are served first, and each queue has its own PIE.
     ///
-    /// As Linux has it.
+    /// The algorithm is that of Linux.
     ///
     /// Differences from Linux:
     ///
-    /// - The hash is over the number of the flow and a salt from the random stream of the queue. The kernel hashes
+    /// - The hash is computed from the flow number and a salt drawn from the queue's random stream. The kernel hashes
     ///   addresses, ports and protocol.
-    /// - What a packet takes of memory is counted as the kernel counts a packet that is copied into memory of its own:
-    ///   2304 bytes for a full packet of Ethernet (`truesize`). Drivers differ.
-    /// - Flows are told apart by the hash only: there are no filters of `tc`.
-    /// - The timer updates all flows at the same instant. The kernel takes another tick for every 2048.
-    /// - Updates of a flow are made when it next sends or gets a packet: nothing that they depend on changes before.
-    /// - `alpha` and `beta` are in Hz, those of `tc` in sixteenths of it.
+    /// - A packet's memory is counted as the kernel counts a packet that is copied into memory of its own: 2304 bytes
+    ///   for a full Ethernet packet (`truesize`). Drivers differ.
+    /// - Flows are distinguished by the hash only: `tc` filters are not supported.
+    /// - The timer updates all flows at the same instant. The kernel needs one more tick for every 2048 flows.
+    /// - The updates of a flow are executed when it next sends or receives a packet. Their inputs do not change
+    ///   earlier.
+    /// - The unit of `alpha` and `beta` is Hz; that of `tc` is 1/16 Hz.
     /// - `dq_threshold`, `max_burst` and `hz` are constants in the kernel.
     pub struct Config {
-        /// The most packets that may wait, all queues together; the packet on the line is not counted.
+        /// Maximum backlog of all queues together, in packets, without the packet in transmission.
         pub limit: Length = Length::Packets(10_240), "tc-fq_pie";
-        /// The queues that flows are hashed into.
+        /// Number of queues into which flows are hashed.
         pub flows: u32 = 1024, "tc-fq_pie";
-        /// The time to wait in a queue that is held.
+        /// Target queueing delay.
         pub target: Span = Span::from_millis(15), "tc-fq_pie";
-        /// Time from update to update of the probabilities.
+        /// Interval between updates of the drop probabilities.
         pub tupdate: Span = Span::from_millis(15), "tc-fq_pie";
-        /// What a second of delay off the target adds to a probability at an update. `tc` counts in sixteenths: its 2
-        /// is 0.125.
+        /// Increase of a drop probability per update and per second of queueing delay above the target. `tc` counts in
+        /// sixteenths: its 2 is 0.125.
         pub alpha: f64 = 0.125, "tc-fq_pie";
-        /// What a second of delay more than at the update before adds. `tc` counts in sixteenths: its 20 is 1.25.
+        /// Increase of a drop probability per update and per second by which the queueing delay has grown since the
+        /// last update. `tc` counts in sixteenths: its 20 is 1.25.
         pub beta: f64 = 1.25, "tc-fq_pie";
-        /// Bytes that a turn is worth.
-        pub quantum: Size = Size::from_bytes(1514), "Linux: psched_mtu, of Ethernet";
-        /// The memory beyond which packets that arrive are counted (`overmemory`): 2304 bytes for a full packet. None
-        /// is dropped for it.
+        /// Quantum: bytes that a queue may send per turn.
+        pub quantum: Size = Size::from_bytes(1514), "Linux: psched_mtu on Ethernet";
+        /// Memory use above which arriving packets are counted (`overmemory`); a full packet uses 2304 bytes. No packet
+        /// is dropped for this reason.
         pub memory_limit: Size = Size::from_bytes(32 << 20), "tc-fq_pie";
-        /// Whether ECN-capable packets are marked instead of dropped, up to a probability of `ecn_prob`.
+        /// Whether ECN-capable packets are marked instead of dropped while the drop probability is at most `ecn_prob`.
         pub ecn: bool = false, "tc-fq_pie";
-        /// The probability in percent beyond which packets are dropped in spite of `ecn`.
+        /// Drop probability in percent above which packets are dropped despite `ecn`.
         pub ecn_prob: u32 = 10, "tc-fq_pie";
-        /// Whether a packet below the size of `mtu` has a probability that is less in proportion.
+        /// Whether the drop probability of packets smaller than `mtu` is reduced in proportion to their size.
         pub bytemode: bool = false, "tc-fq_pie";
-        /// Whether the delay is what waits over the rate of departures. Otherwise it is how long the packet waited that
-        /// left last.
+        /// Whether the queueing delay is the backlog divided by the departure rate. Otherwise it is the time that the
+        /// last departed packet spent in the queue.
         pub dq_rate_estimator: bool = false, "tc-fq_pie";
-        /// Bytes that must wait, and then leave, to measure the rate of departures.
+        /// Minimum backlog, in bytes, for a measurement of the departure rate; a measurement lasts until as many bytes
+        /// have departed.
         pub dq_threshold: Size = Size::from_bytes(16_384), "Linux";
-        /// How long a burst may last of which nothing is dropped.
+        /// Burst allowance: duration of a burst in which no packets are dropped.
         pub max_burst: Span = Span::from_millis(150), "Linux";
-        /// A packet's size with all headers: of those of which two must wait in a queue before any is dropped, and of
-        /// those that `bytemode` compares with.
+        /// Packet size including all headers. A queue with less than two such packets drops nothing, and `bytemode`
+        /// compares packets with this size.
         pub mtu: Size = Size::from_bytes(1514), "Linux on Ethernet";
-        /// The ticks per second of the kernel (`CONFIG_HZ`): `tupdate` is rounded up to whole ticks, and its timer wheel
-        /// adds one, so that 15 ms are 16 ms with 1000, 20 ms with 250 and 30 ms with 100; 0 for an exact `tupdate`.
-        pub hz: u32 = 1000, "ours: that of the recorded runs";
-        /// Whether the timer has been running for long as a run begins (`settled`), or starts with the run: its first
-        /// update then comes after half a second.
-        pub start: Start = Start::Settled, "ours";
+        /// Kernel ticks per second (`CONFIG_HZ`). `tupdate` is rounded up to whole ticks, and the kernel's timer wheel
+        /// adds one, so that 15 ms become 16 ms with 1000, 20 ms with 250 and 30 ms with 100; 0 for an exact `tupdate`.
+        pub hz: u32 = 1000, "aqmlab's choice: that of the recorded runs";
+        /// State of the timer at the start of a run: running for a long time (`settled`), or started with the run
+        /// (`fresh`), so that the first update follows after half a second.
+        pub start: Start = Start::Settled, "aqmlab's choice";
     }
 }
 
-/// The greatest quantum that the kernel takes.
-const MOST_QUANTUM: u64 = 1 << 20;
+/// The largest quantum that the kernel accepts.
+const MAX_QUANTUM: u64 = 1 << 20;
 
 impl Config {
     /// The PIE of a flow.
@@ -111,7 +114,7 @@ impl Config {
         }
     }
 
-    /// The running discipline; all checks made.
+    /// The running discipline. The parameters must have been checked.
     fn running(&self) -> FqPie {
         let pie = self.pie();
         let (rules, (first, tupdate)) = (pie.linux_rules(), pie.updates());
@@ -133,12 +136,12 @@ impl Build for Config {
     fn build(&self, _rate: Rate) -> Result<Box<dyn QueueDiscipline>, ConfigErrors> {
         let mut errors = ErrorCollector::default();
         errors.check(!self.limit.in_bytes(), "limit", "must be in packets");
-        let problem = format_args!("must be from 1 to {MOST_FLOWS}");
-        errors.check((1..=MOST_FLOWS).contains(&self.flows), "flows", problem);
-        let problem = format_args!("must be from 1B to {MOST_QUANTUM}B, not {}", self.quantum);
-        errors.check((1..=MOST_QUANTUM).contains(&self.quantum.bytes()), "quantum", problem);
+        let problem = format_args!("must be from 1 to {MAX_FLOWS}");
+        errors.check((1..=MAX_FLOWS).contains(&self.flows), "flows", problem);
+        let problem = format_args!("must be from 1B to {MAX_QUANTUM}B (got {})", self.quantum);
+        errors.check((1..=MAX_QUANTUM).contains(&self.quantum.bytes()), "quantum", problem);
         errors.check(self.memory_limit.bytes() > 0, "memory_limit", "must be at least 1B");
-        let problem = format_args!("must be from 1 to 99, not {}", self.ecn_prob);
+        let problem = format_args!("must be from 1 to 99 (got {})", self.ecn_prob);
         errors.check((1..100).contains(&self.ecn_prob), "ecn_prob", problem);
         errors.check_effect(self.ecn, self, &["ecn_prob"], "without ecn");
         errors.take(self.pie().check());
@@ -149,7 +152,7 @@ impl Build for Config {
 
 impl Describe for Config {
     fn derived(&self, rate: Rate) -> Vec<Derived> {
-        self.pie().derived(rate).into_iter().filter(|one| one.name == "tupdate").collect()
+        self.pie().derived(rate).into_iter().filter(|value| value.name == "tupdate").collect()
     }
 
     fn warnings(&self, rate: Rate) -> Vec<ConfigError> {
@@ -193,14 +196,14 @@ impl TestCases for Config {
 /// The running discipline.
 #[derive(Clone)]
 struct FqPie {
-    /// Beside each packet, when it came.
+    /// The packets, each with its arrival time.
     queues: FlowQueues<Instant, Flow>,
     start: Start,
     rules: Rules,
     tupdate: Span,
     limit: u64,
     memory_limit: u64,
-    /// The probability up to which packets are marked, if they are.
+    /// The maximum probability at which packets are marked, if marking is enabled.
     mark_up_to: Option<u64>,
     statistics: Statistics,
 }
@@ -212,7 +215,7 @@ struct Flow {
     timer: Timer,
 }
 
-/// What `tc` counts.
+/// The counters that `tc` prints.
 #[derive(Clone, Copy, Debug, Default)]
 struct Statistics {
     packets_in: u64,
@@ -223,7 +226,7 @@ struct Statistics {
 }
 
 impl Flow {
-    /// Makes the updates up to `now`, to which so many bytes of this flow have waited.
+    /// Executes the updates up to `now`. `backlog` is this flow's backlog in bytes until then.
     #[inline]
     fn catch_up(&mut self, rules: &Rules, now: Instant, tupdate: Span, backlog: u64) {
         self.timer.catch_up(now, tupdate, &mut self.vars, |vars, _| rules.update(vars, backlog));
@@ -319,7 +322,7 @@ mod tests {
     use super::*;
     use crate::testing::Fates;
 
-    /// Updates every flow, whether it has something to do or not.
+    /// Updates every flow, including idle flows.
     fn update_all(queue: &mut FqPie, now: Instant, flows: u32) {
         for number in 0..flows {
             let waiting = queue.queues.of(number).bytes;
@@ -327,8 +330,8 @@ mod tests {
         }
     }
 
-    /// What becomes of packets of 40 flows that come and go, in bursts and pauses; with the timer as it is in the
-    /// kernel, or made up for.
+    /// Runs packets of 40 flows in bursts and pauses, with the timer of the kernel (eager) or with deferred updates
+    /// (lazy).
     fn run(config: &Config, is_eager: bool) -> (Fates, Vec<u32>, Vec<Vars>) {
         let mut queue = config.running();
         let (mut rng, mut chance) = (Streams::new(1).named("queue", 0), Streams::new(1).named("packets", 0));
@@ -343,7 +346,7 @@ mod tests {
                 due += tupdate;
             }
             let mut cx = Context { now, rng: &mut rng, observer: &mut fates };
-            // Some flows are there now and then, others always.
+            // Some flows send only from time to time, others always.
             let flow = chance.below(if id / 4000 % 2 == 0 { 40 } else { 5 }) as u32;
             let bytes = [1514, 1000, 300][chance.below(3) as usize];
             let ecn = if flow.is_multiple_of(2) { Ecn::Ect0 } else { Ecn::NotEct };
@@ -360,7 +363,7 @@ mod tests {
     }
 
     #[test]
-    fn updates_that_are_made_up_for_are_those_of_the_kernels_timer() {
+    fn deferred_updates_equal_those_of_the_kernels_timer() {
         for config in [
             Config { flows: 16, ecn: true, ..Config::default() },
             Config { flows: 16, dq_rate_estimator: true, ..Config::default() },

@@ -1,22 +1,22 @@
-//! Flow queueing: hashed queues that take turns, those that have just begun to be used first.
+//! The flow-queueing scheduler: hashed queues take turns, and newly active queues are served first.
 //!
-//! T. Høiland-Jørgensen, P. McKenney, D. Täht, J. Gettys, E. Dumazet, "The Flow Queue CoDel Packet Scheduler and
-//! Active Queue Management Algorithm", RFC 8290, sections 4.1 and 4.2, whose scheduler is DRR++; Linux 6.1's
-//! `sch_fq_codel` and `sch_fq_pie` share it.
-//! - A hash puts a packet into one of a fixed number of queues. Each keeps the state of its AQM for good.
-//! - A queue that gets a packet and is in no list joins the list of new queues, with a quantum of credit (deficit).
-//! - The first of the new queues is served, without any the first of the old ones. Whose credit is not above nought
-//!   gets a quantum and goes to the end of the old ones.
-//! - What is sent is charged. What the AQM drops is not.
-//! - A queue that turns out to be empty goes, if it is new, to the end of the old ones, so that it cannot starve them
-//!   by coming back; otherwise it leaves the lists. If there are no old ones it leaves, too: it would be found there
-//!   at once.
+//! T. Høiland-Jørgensen, P. McKenney, D. Täht, J. Gettys, E. Dumazet, "The Flow Queue CoDel Packet Scheduler and Active
+//! Queue Management Algorithm", RFC 8290, sections 4.1 and 4.2, whose scheduler is DRR++. The code follows Linux 6.1's
+//! `sch_fq_codel` and `sch_fq_pie`, which share the scheduler:
+//! - A hash puts a packet into one of a fixed number of queues. Each queue keeps the state of its AQM permanently.
+//! - A queue that receives a packet while it is in no list joins the list of new queues, with a deficit of one quantum.
+//! - The head of the list of new queues is served, or the head of the list of old queues if there are no new ones. A
+//!   queue whose deficit is not positive gets a quantum and moves to the tail of the old list.
+//! - Packets that are sent reduce the deficit. Packets that the AQM drops do not.
+//! - A new queue that is found empty moves to the tail of the old list, so that it cannot starve the old queues by
+//!   becoming new again. An old queue that is found empty leaves the lists. If there are no old queues, an empty new
+//!   queue leaves the lists, too, because it would be found empty again at once.
 //!
-//! Ours, where the sources are silent or speak of headers:
-//! - The hash is over the packet's flow number and a salt drawn from the queue's own stream as the first packet
-//!   arrives (`fair/classifier.rs`).
-//! - The queue with the most bytes is found without a scan of all (`fair/longest.rs`). It is the one that the kernel's
-//!   scan finds: of those with the most the one with the smallest number.
+//! aqmlab's choices, where the sources are silent or refer to headers:
+//! - The hash is computed from the packet's flow number and a salt. The salt is drawn from the queue's own random
+//!   stream when the first packet arrives (`fair/classifier.rs`).
+//! - The queue with the most bytes is found without scanning all queues (`fair/longest.rs`). The result equals that of
+//!   the kernel's scan: of several queues with the most bytes, the one with the smallest number.
 
 use aqm_net::{Backlog, Instant, Length, Packet, Rng};
 
@@ -26,10 +26,11 @@ use crate::fair::longest::{First, Longest};
 use crate::fair::ring::Ring;
 use crate::qdisc::truesize::truesize;
 
-/// The most queues that the kernel allows.
-pub(crate) const MOST_FLOWS: u32 = 65_536;
+/// Maximum number of queues in the kernel.
+pub(crate) const MAX_FLOWS: u32 = 65_536;
 
-/// Hashed queues; beside each packet lies an `S`, such as when it came, beside each queue an `A`, its AQM's state.
+/// Hashed queues. Each packet is stored with a stamp of type `S`, for example its arrival time, and each queue with the
+/// state `A` of its AQM.
 #[derive(Clone)]
 pub(crate) struct FlowQueues<S, A> {
     classifier: Classifier,
@@ -50,10 +51,11 @@ struct Slot<A> {
 }
 
 impl<S: Copy, A: Clone> FlowQueues<S, A> {
-    /// So many empty queues, 1 to [`MOST_FLOWS`], with turns worth so many bytes, at least one. Each has the AQM `aqm`.
+    /// Creates `flows` empty queues (1 to [`MAX_FLOWS`]) with this quantum in bytes (at least 1). Each queue has the
+    /// AQM `aqm`.
     pub fn new(flows: u32, quantum: u64, aqm: A) -> Self {
         Self {
-            classifier: Classifier::new(Some(flows), None).expect("there is a queue"),
+            classifier: Classifier::new(Some(flows), None).expect("the number of queues is positive"),
             flows: Flows::numbered(flows),
             slots: vec![Slot { deficit: 0, aqm }; flows as usize],
             new: Ring::default(),
@@ -65,14 +67,14 @@ impl<S: Copy, A: Clone> FlowQueues<S, A> {
         }
     }
 
-    /// The queue that `packet` belongs to; `rng` is asked with the first packet.
+    /// The queue to which `packet` belongs. `rng` is used with the first packet only.
     #[inline]
     pub fn classify(&mut self, packet: &Packet, rng: &mut Rng) -> u32 {
         self.classifier.renew_salt(Instant::START, rng);
         self.classifier.key(packet)
     }
 
-    /// Appends `packet` to the queue `flow`, with what is noted of it.
+    /// Appends `packet` to the queue `flow`, with its stamp.
     #[inline]
     pub fn push(&mut self, flow: u32, packet: Packet, stamp: S) {
         self.flows.push(flow, packet, stamp);
@@ -85,7 +87,7 @@ impl<S: Copy, A: Clone> FlowQueues<S, A> {
         }
     }
 
-    /// Takes the oldest packet of `flow` and what was noted of it.
+    /// Removes the oldest packet of `flow` and returns it with its stamp.
     #[inline(always)]
     pub fn pop(&mut self, flow: u32) -> Option<(Packet, S)> {
         if self.flows.of(flow).packets == 0 {
@@ -97,8 +99,8 @@ impl<S: Copy, A: Clone> FlowQueues<S, A> {
         Some((packet, stamp))
     }
 
-    /// The next packet: `take` is asked for one of the flow whose turn it is, and returns `None` only if it has left
-    /// that flow empty.
+    /// Returns the next packet. `take` removes a packet from the flow that is served, and returns `None` only if it
+    /// leaves the flow empty.
     #[inline]
     pub fn dequeue(&mut self, mut take: impl FnMut(&mut Self, u32) -> Option<Packet>) -> Option<Packet> {
         loop {
@@ -119,7 +121,7 @@ impl<S: Copy, A: Clone> FlowQueues<S, A> {
         }
     }
 
-    /// Puts `flow`, the first of its list, at the end of the old ones.
+    /// Moves `flow`, the head of its list, to the tail of the old list.
     #[inline]
     fn end_turn(&mut self, flow: u32, is_new: bool) {
         if is_new {
@@ -130,47 +132,48 @@ impl<S: Copy, A: Clone> FlowQueues<S, A> {
         }
     }
 
-    /// The queue with the most bytes, of several the one with the smallest number; something waits.
+    /// The queue with the most bytes; of several, the one with the smallest number. At least one queue must have a
+    /// packet.
     pub fn fattest(&mut self) -> u32 {
         self.fattest.find(&mut self.flows)
     }
 
-    /// The state of the AQM of `flow`.
+    /// The AQM state of `flow`.
     pub fn aqm(&mut self, flow: u32) -> &mut A {
         &mut self.slots[flow as usize].aqm
     }
 
-    /// The states of the AQMs of all queues.
+    /// The AQM states of all queues.
     pub fn aqms(&mut self) -> impl Iterator<Item = &mut A> {
         self.slots.iter_mut().map(|slot| &mut slot.aqm)
     }
 
-    /// What waits of `flow`.
+    /// The backlog of `flow`.
     pub fn of(&self, flow: u32) -> Backlog {
         self.flows.of(flow)
     }
 
-    /// What waits, all queues together.
+    /// The backlog of all queues together.
     pub fn backlog(&self) -> Backlog {
         self.flows.backlog()
     }
 
-    /// The memory that what waits takes, in bytes (`memory_used`).
+    /// The memory used by all queued packets, in bytes (`memory_used`).
     pub fn memory(&self) -> u64 {
         self.memory
     }
 
-    /// How often a queue has become new (`new_flow_count`).
+    /// Number of times a queue became new (`new_flow_count`).
     pub fn new_flow_count(&self) -> u64 {
         self.new_flow_count
     }
 
-    /// Queues in the list of new ones (`new_flows_len`).
+    /// Number of queues in the list of new queues (`new_flows_len`).
     pub fn new_flows(&self) -> u32 {
         self.new.len()
     }
 
-    /// Queues in the list of old ones (`old_flows_len`).
+    /// Number of queues in the list of old queues (`old_flows_len`).
     pub fn old_flows(&self) -> u32 {
         self.old.len()
     }
@@ -182,7 +185,7 @@ mod tests {
 
     use super::*;
 
-    /// Two queues without an AQM, a flow in each, and turns worth 90 bytes.
+    /// Two queues without an AQM, with one flow each and a quantum of 90 bytes.
     struct Two {
         queues: FlowQueues<(), ()>,
         numbers: [u32; 2],
@@ -198,7 +201,7 @@ mod tests {
                     .map(|packet| (packet.flow, queues.classify(&packet, &mut rng)))
                     .find(|found| found.1 == number)
             });
-            Self { queues, numbers: numbers.map(|found| found.expect("both are found").0) }
+            Self { queues, numbers: numbers.map(|found| found.expect("both queues are found").0) }
         }
 
         fn push(&mut self, queue: u32, bytes: u16) {
@@ -208,7 +211,8 @@ mod tests {
             self.queues.push(queue, packet, ());
         }
 
-        /// The queue that sends next, the credit of both, and how many are new and old.
+        /// Sends a packet. Returns the queue that sent it, the deficits of both queues, and the lengths of the lists of
+        /// new and old queues.
         fn send(&mut self) -> (Option<u32>, [i64; 2], [u32; 2]) {
             let sent = self.queues.dequeue(|queues, flow| queues.pop(flow).map(|(packet, ())| packet));
             let queue = sent.map(|packet| u32::from(packet.flow == self.numbers[1]));
@@ -219,7 +223,7 @@ mod tests {
 
     /// ns-3, `fq-codel-queue-disc-test-suite.cc`: deficits.
     #[test]
-    fn credit_is_given_and_charged_as_ns_3_expects() {
+    fn deficits_grow_and_shrink_as_in_ns_3() {
         let mut two = Two::new();
         two.push(0, 120);
         assert_eq!(two.send(), (Some(0), [-30, 0], [1, 0]));
@@ -235,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn a_queue_that_comes_back_as_soon_as_it_is_empty_does_not_starve_the_others() {
+    fn a_queue_that_becomes_active_again_at_once_does_not_starve_the_others() {
         let mut two = Two::new();
         (0..20).for_each(|_| two.push(0, 60));
         let mut sent = [0, 0];
@@ -262,7 +266,7 @@ mod tests {
     }
 
     #[test]
-    fn memory_is_counted_as_packets_come_and_go() {
+    fn memory_is_counted_at_arrivals_and_departures() {
         let mut two = Two::new();
         two.push(0, 60);
         two.push(1, 1514);

@@ -1,25 +1,26 @@
-//! SFQ: hashed queues take turns, and the longest of them loses a packet where there is no room.
+//! SFQ: hashed queues take turns, and the longest queue loses a packet when the limit is exceeded.
 //!
-//! P. E. McKenney, "Stochastic Fairness Queueing", INFOCOM 1990, as `net/sched/sch_sfq.c` of Linux 6.1 has it
-//! (A. Kuznetsov; E. Dumazet), in the words of the command `tc`:
-//! - A hash puts a packet into one of `divisor` buckets. A bucket with packets has one of `flows` queues; if none is
-//!   left, the packet is dropped. A queue that has become empty is anybody's.
-//! - A queue that gets its first packet joins the end of the round with a quantum of credit (`allot`). The first of the
-//!   round sends while it has credit; then it gets a quantum more and goes to the end.
-//! - A queue of `depth` packets refuses what arrives, or drops its oldest packet for it (`headdrop`).
-//! - If now more than `limit` wait, the longest queue in packets drops its newest packet, or its oldest. Lists of the
-//!   queues with one packet, two, three find it at once: of equally long ones the one whose length changed last. If each
-//!   queue has one packet, the first of the round loses it. A `limit` that is given cuts `flows` to as many, so this
-//!   happens only without one.
-//! - Every `perturb` the hash changes. What waits moves to its new bucket, queue by queue and in order, each with a
-//!   quantum of credit; what finds no queue, or a full one, is dropped.
-//! - With `redflowlimit` each queue has a RED (`linux_red_core.rs`), in bytes, which judges packets that find others of
-//!   their queue. It begins anew with an empty queue. With `headdrop` the oldest packet is dropped, or marked, instead
-//!   of the one that arrives.
+//! P. E. McKenney, "Stochastic Fairness Queueing", INFOCOM 1990, as implemented in `net/sched/sch_sfq.c` of Linux 6.1
+//! (A. Kuznetsov; E. Dumazet). The parameters have the names of `tc`:
+//! - A hash puts a packet into one of `divisor` buckets. A bucket with packets has one of `flows` queues. If no queue
+//!   is free, the packet is dropped. A queue that becomes empty is free for any bucket.
+//! - A queue that gets its first packet joins the end of the round with a deficit of one quantum (`allot`). The head of
+//!   the round sends while its deficit is positive. Then it gets another quantum and moves to the end.
+//! - A queue of `depth` packets drops the arriving packet, or its oldest packet instead (`headdrop`).
+//! - If more than `limit` packets are then queued, the longest queue (in packets) drops its newest packet, or its
+//!   oldest with `headdrop`. Lists of the queues with one, two, three or more packets find the longest queue at once;
+//!   of several, the queue whose length changed last. If each queue has one packet, the head of the round loses its
+//!   packet. Setting `limit` reduces `flows` to the same number, so this case occurs only without `limit`.
+//! - The hash changes every `perturb`. The queued packets move to their new buckets, queue by queue and in order, and
+//!   each new queue has a deficit of one quantum. A packet that finds no free queue, or a full one, is dropped.
+//! - With `redflowlimit`, each queue has a RED (`red/linux_core.rs`) in bytes, which decides on packets that arrive at
+//!   a non-empty queue. The RED is reset when the queue becomes active. With `headdrop`, the oldest packet is dropped
+//!   or marked instead of the arriving packet.
 //!
-//! Credit counts bytes, as in the kernel of the recorded runs (6.1.192); older ones count eighths of them, rounded up.
+//! The deficit counts bytes, as in the kernel of the recorded runs (6.1.192). Older kernels count units of eight bytes,
+//! rounded up.
 //!
-//! How it differs from its sources, and what it does where they are silent, stands in the documentation of
+//! Differences from the sources, and choices where the sources are silent, are listed in the documentation of
 //! [`Config`], which the reference prints.
 
 use std::ops::RangeInclusive;
@@ -38,84 +39,86 @@ use crate::start::Start;
 use crate::{Build, Context, Derived, Describe, Gauge, QueueDiscipline, Reason, Report, TestCases};
 
 parameters! {
-    /// SFQ: hashed queues take turns, and the longest loses a packet where there is no room.
+    /// SFQ: hashed queues take turns, and the longest queue loses a packet when the limit is exceeded.
     ///
-    /// As Linux has it. With `redflowlimit` each queue has a RED.
+    /// The algorithm is that of Linux. With `redflowlimit`, each queue has its own RED.
     ///
     /// Differences from Linux:
     ///
-    /// - The hash is over the number of the flow and a salt from the random stream of the queue. The kernel hashes
-    ///   addresses, ports and protocol. There are no filters of `tc`.
-    /// - `perturb` takes any time, `tc` whole seconds. The timer is caught up with at the next arrival or departure.
-    /// - `tc` reads `redflowlimit` and takes the thresholds of RED from it. The kernel does not enforce it, and neither
-    ///   is it enforced here.
-    /// - Credit counts bytes, as in Linux 6.1.192; older kernels count eighths of bytes, rounded up.
+    /// - The hash is computed from the flow number and a salt drawn from the queue's random stream. The kernel hashes
+    ///   addresses, ports and protocol. `tc` filters are not supported.
+    /// - `perturb` may be any time; `tc` accepts whole seconds. An expired timer takes effect at the next arrival or
+    ///   departure.
+    /// - `tc` reads `redflowlimit` and derives RED's thresholds from it. Neither the kernel nor aqmlab enforces it as a
+    ///   limit.
+    /// - The deficit counts bytes, as in Linux 6.1.192. Older kernels count units of eight bytes, rounded up.
     pub struct Config {
-        /// The most packets that may wait, all queues together; the packet on the line is not counted. No more than
-        /// `flows` queues of `depth` packets hold. Left out: 127p.
+        /// Maximum backlog of all queues together, in packets, without the packet in transmission. The backlog never
+        /// exceeds `flows` queues of `depth` packets. If omitted, 127p.
         pub limit: Option<Length> = None, "tc-sfq";
-        /// The most packets that may wait in a queue.
+        /// Maximum number of packets in a queue.
         pub depth: u32 = 127, "tc-sfq";
-        /// The queues; no more than `divisor`, nor than a `limit` that is given.
+        /// Number of queues; reduced to `divisor`, and to `limit` if `limit` is set.
         pub flows: u32 = 128, "Linux";
-        /// The buckets that flows are hashed into, a power of two.
+        /// Number of hash buckets, a power of two.
         pub divisor: u32 = 1024, "tc-sfq";
-        /// Bytes that a turn is worth.
-        pub quantum: Size = Size::from_bytes(1514), "Linux: psched_mtu, of Ethernet";
-        /// Time from hash to hash, so that no two flows share a queue for ever. Left out: the hash stays.
+        /// Quantum: bytes that a queue may send per turn.
+        pub quantum: Size = Size::from_bytes(1514), "Linux: psched_mtu on Ethernet";
+        /// Interval between changes of the hash, so that no two flows share a queue permanently. If omitted, the hash
+        /// does not change.
         pub perturb: Option<Span> = None, "tc-sfq";
-        /// Whether a queue drops its oldest packet instead of its newest, or of the one that arrives.
+        /// Whether a full queue drops its oldest packet instead of its newest or the arriving packet.
         pub headdrop: bool = false, "tc-sfq";
-        /// Gives each queue a RED, and the thresholds that are left out. Left out: there is no RED.
+        /// Enables a RED for each queue, and determines the thresholds that are not set. If omitted, RED is disabled.
         pub redflowlimit: Option<Size> = None, "tc-sfq";
-        /// Average queue of a flow below which RED drops nothing. Left out: a third of `max`.
+        /// Average backlog of a queue below which RED drops nothing. If omitted, a third of `max`.
         pub min: Option<Size> = None, "tc-sfq, after Floyd 1997";
-        /// Average queue of a flow from which RED drops every packet, or marks it. Left out: a quarter of
+        /// Average backlog of a queue at or above which RED drops or marks every packet. If omitted, a quarter of
         /// `redflowlimit`.
         pub max: Option<Size> = None, "tc-sfq, after Floyd 1997";
-        /// RED's drop probability as the average reaches `max`; above 0, below 1.
+        /// RED's drop probability when the average reaches `max`; above 0 and below 1.
         pub probability: f64 = 0.02, "tc-sfq";
-        /// Packets of a burst that should pass: `tc` takes the weight of RED's average from it, a power of 1/2. Left
-        /// out: `(2 min + max) / (3 avpkt)`.
+        /// Burst size in packets that RED should accept. `tc` derives the weight of RED's average, a power of 1/2, from
+        /// it. If omitted, `(2 min + max) / (3 avpkt)`.
         pub burst: Option<u32> = None, "tc-sfq";
-        /// Typical size of a packet, of those of `burst`.
+        /// Average packet size, for `burst`.
         pub avpkt: Size = Size::from_bytes(1000), "tc-sfq";
-        /// Whether RED marks packets that can be instead of dropping them.
+        /// Whether RED marks ECN-capable packets instead of dropping them.
         pub ecn: bool = false, "tc-sfq";
-        /// Whether, with `ecn`, RED drops nevertheless where the average is at `max` or above.
+        /// Whether, with `ecn`, RED drops packets nevertheless if the average is at least `max`.
         pub harddrop: bool = false, "tc-sfq";
-        /// With `perturb`: whether its timer has been running for long as a run begins (`settled`), or starts with the
-        /// run.
-        pub start: Start = Start::Settled, "ours";
+        /// With `perturb`, the state of the timer at the start of a run: running for a long time (`settled`), or
+        /// started with the run (`fresh`).
+        pub start: Start = Start::Settled, "aqmlab's choice";
     }
 }
 
-/// The packets that may wait where no limit is given (`SFQ_MAX_DEPTH`).
+/// The default of `limit` (`SFQ_MAX_DEPTH`).
 const LIMIT: u64 = 127;
-/// The most packets of a queue (`SFQ_MAX_DEPTH`), and the most queues (`SFQ_MAX_FLOWS`).
-const MOST_DEPTH: u32 = 127;
-const MOST_FLOWS: u32 = 0x10000 - MOST_DEPTH - 1;
-/// The most buckets.
-const MOST_BUCKETS: u32 = 1 << 16;
-/// Quanta that fit into the kernel's integers.
+/// The maximum number of packets in a queue (`SFQ_MAX_DEPTH`), and of queues (`SFQ_MAX_FLOWS`).
+const MAX_DEPTH: u32 = 127;
+const MAX_FLOWS: u32 = 0x10000 - MAX_DEPTH - 1;
+/// The maximum number of buckets.
+const MAX_BUCKETS: u32 = 1 << 16;
+/// The quanta that fit into the kernel's integers.
 const QUANTA: RangeInclusive<u64> = 1..=i32::MAX as u64;
 
 impl Config {
-    /// The limit and the queues that are left of those asked for.
+    /// The limit and the number of queues in force.
     fn effective(&self) -> (u64, u32) {
         let flows = self.flows.min(self.divisor);
         let Some(limit) = self.limit else { return (LIMIT, flows) };
-        let asked = u32::try_from(limit.count()).unwrap_or(u32::MAX);
-        let limit = asked.min(self.depth.saturating_mul(flows));
+        let limit = u32::try_from(limit.count()).unwrap_or(u32::MAX);
+        let limit = limit.min(self.depth.saturating_mul(flows));
         (limit.into(), flows.min(limit))
     }
 
-    /// What the kernel is told of RED, if there is one; the rest has been checked.
+    /// RED's parameters as `tc` computes them, if RED is enabled. The other parameters must have been checked.
     fn red(&self) -> Result<Option<Parms>, ConfigErrors> {
         let mut errors = ErrorCollector::default();
         let Some(limit) = self.redflowlimit else {
-            let of_red = ["min", "max", "probability", "burst", "avpkt", "ecn", "harddrop"];
-            errors.check_effect(false, self, &of_red, "without redflowlimit");
+            let red_parameters = ["min", "max", "probability", "burst", "avpkt", "ecn", "harddrop"];
+            errors.check_effect(false, self, &red_parameters, "without redflowlimit");
             return errors.finish(None);
         };
         errors.check_effect(self.ecn, self, &["harddrop"], "without ecn");
@@ -124,8 +127,8 @@ impl Config {
         errors.check(in_32_bits.contains(&avpkt), "avpkt", "must be from 1B to 4294967295B");
         let bytes = |size: Option<Size>| size.map(Size::bytes);
         let limit = ("redflowlimit", limit.bytes());
-        let met = errors.take(thresholds(limit, bytes(self.min), bytes(self.max), 'B'));
-        let (min, max) = errors.finish_some(met)?;
+        let thresholds = errors.take(thresholds(limit, bytes(self.min), bytes(self.max), 'B'));
+        let (min, max) = errors.finish_some(thresholds)?;
         let Self { probability, burst, .. } = *self;
         Asked { min, max, unit: 'B', probability, burst, avpkt }.parms().map(Some)
     }
@@ -134,16 +137,16 @@ impl Config {
 impl Build for Config {
     fn build(&self, _rate: Rate) -> Result<Box<dyn QueueDiscipline>, ConfigErrors> {
         let mut errors = ErrorCollector::default();
-        let is_right = self.limit.is_none_or(|limit| !limit.in_bytes() && limit.count() > 1);
-        errors.check(is_right, "limit", "must be at least 2p, and in packets");
-        let problem = format_args!("must be from 1 to {MOST_DEPTH}, not {}", self.depth);
-        errors.check((1..=MOST_DEPTH).contains(&self.depth), "depth", problem);
-        let problem = format_args!("must be from 1 to {MOST_FLOWS}, not {}", self.flows);
-        errors.check((1..=MOST_FLOWS).contains(&self.flows), "flows", problem);
-        let problem = format_args!("must be a power of two up to {MOST_BUCKETS}, not {}", self.divisor);
-        let is_right = self.divisor.is_power_of_two() && self.divisor <= MOST_BUCKETS;
-        errors.check(is_right, "divisor", problem);
-        let problem = format_args!("must be from 1B to {}B, not {}", QUANTA.end(), self.quantum);
+        let is_valid = self.limit.is_none_or(|limit| !limit.in_bytes() && limit.count() > 1);
+        errors.check(is_valid, "limit", "must be at least 2p, in packets");
+        let problem = format_args!("must be from 1 to {MAX_DEPTH} (got {})", self.depth);
+        errors.check((1..=MAX_DEPTH).contains(&self.depth), "depth", problem);
+        let problem = format_args!("must be from 1 to {MAX_FLOWS} (got {})", self.flows);
+        errors.check((1..=MAX_FLOWS).contains(&self.flows), "flows", problem);
+        let problem = format_args!("must be a power of two up to {MAX_BUCKETS} (got {})", self.divisor);
+        let is_valid = self.divisor.is_power_of_two() && self.divisor <= MAX_BUCKETS;
+        errors.check(is_valid, "divisor", problem);
+        let problem = format_args!("must be from 1B to {}B (got {})", QUANTA.end(), self.quantum);
         errors.check(QUANTA.contains(&self.quantum.bytes()), "quantum", problem);
         errors.check_effect(self.depth > 1, self, &["quantum"], "with depth = 1");
         errors.check(self.perturb.is_none_or(|every| !every.is_zero()), "perturb", "must be more than 0s");
@@ -226,7 +229,7 @@ impl TestCases for Config {
         true
     }
 
-    fn holds_at_most(&self) -> Option<Length> {
+    fn max_backlog(&self) -> Option<Length> {
         Some(Length::Packets(self.effective().0))
     }
 
@@ -251,7 +254,7 @@ impl TestCases for Config {
     }
 }
 
-/// The number of no slot.
+/// The slot number of a bucket without a queue.
 const NONE: u32 = u32::MAX;
 
 /// The running discipline.
@@ -260,12 +263,12 @@ struct Sfq {
     classifier: Classifier,
     perturbs: bool,
     start: Start,
-    /// The slot of a bucket, if it has packets.
+    /// The slot of each bucket that has packets.
     slot_of: Vec<u32>,
     slots: Vec<Slot>,
     /// The packets of each slot.
     packets: Flows<()>,
-    /// Slots with packets, whoever is next first.
+    /// Slots with packets, in the order of service.
     round: Ring,
     lengths: Lengths,
     limit: u64,
@@ -279,7 +282,7 @@ struct Sfq {
 /// A queue.
 #[derive(Clone, Copy, Default)]
 struct Slot {
-    /// The bucket that it is of.
+    /// The bucket whose packets the queue contains.
     bucket: u32,
     allot: i64,
     red: Vars,
@@ -293,14 +296,14 @@ struct Red {
     harddrop: bool,
 }
 
-/// What `tc -s` shows of RED.
+/// The counters of RED that `tc -s` prints.
 #[derive(Clone, Copy, Default)]
 struct Counts {
     prob: Decisions,
     forced: Decisions,
 }
 
-/// What became of packets that RED picked by chance, or had to.
+/// Outcomes of RED's random or forced decisions.
 #[derive(Clone, Copy, Default)]
 struct Decisions {
     mark: u64,
@@ -359,7 +362,7 @@ impl QueueDiscipline for Sfq {
             }
             let packet = self.packets.take_front(first).packet;
             slot.allot -= i64::from(packet.bytes);
-            self.after_less(first);
+            self.on_removed(first);
             return Some(packet);
         }
     }
@@ -380,7 +383,8 @@ impl Report for Sfq {
             return Value::Null;
         }
         let Counts { prob, forced } = self.counts;
-        let picked = [prob, forced].iter().map(|one| one.mark + one.mark_head + one.drop).sum::<u64>();
+        let picked =
+            [prob, forced].iter().map(|count| count.mark + count.mark_head + count.drop).sum::<u64>();
         // `tc` prints the counters of RED among the options.
         let options = json!({
             "prob_mark": prob.mark, "prob_mark_head": prob.mark_head, "prob_drop": prob.drop,
@@ -391,7 +395,7 @@ impl Report for Sfq {
 }
 
 impl Sfq {
-    /// A slot for this bucket, which has none; none if all have packets.
+    /// Returns a free slot for this bucket, which has none; `None` if all slots are in use.
     fn open(&mut self, bucket: u32) -> Option<u32> {
         let slot = self.lengths.first(0)?;
         self.slots[slot as usize] = Slot { bucket, allot: 0, red: Vars::default() };
@@ -411,9 +415,9 @@ impl Sfq {
         }
     }
 
-    /// A packet of `slot` has been taken out.
+    /// Updates the lists after a packet was removed from `slot`.
     #[inline(always)]
-    fn after_less(&mut self, slot: u32) {
+    fn on_removed(&mut self, slot: u32) {
         let length = self.packets.of(slot).packets as u32;
         self.lengths.shrink(slot, length);
         if length == 0 {
@@ -422,7 +426,8 @@ impl Sfq {
         }
     }
 
-    /// RED judges a packet that finds others in `slot`: why one must go, after all marks.
+    /// RED's decision on a packet that arrives at a non-empty `slot`. Returns the reason for a drop; marks are done
+    /// here.
     fn judge(&mut self, slot: u32, packet: &mut Packet, cx: &mut Context<'_>) -> Option<Reason> {
         let Red { parms, ecn, harddrop } = self.red.as_ref()?;
         let vars = &mut self.slots[slot as usize].red;
@@ -447,7 +452,7 @@ impl Sfq {
         Some(why)
     }
 
-    /// Makes room at the longest queue.
+    /// Drops a packet of the longest queue.
     #[inline(never)]
     fn drop_from_longest(&mut self, cx: &mut Context<'_>) {
         let slot = match self.lengths.longest {
@@ -455,20 +460,21 @@ impl Sfq {
             1 => self.round.front(),
             longest => self.lengths.first(longest),
         };
-        let slot = slot.expect("something waits");
-        let taken = if self.headdrop { self.packets.take_front(slot) } else { self.packets.take_back(slot) };
-        self.after_less(slot);
-        cx.drop(taken.packet, Reason::Overflow);
+        let slot = slot.expect("the queue is not empty");
+        let removed =
+            if self.headdrop { self.packets.take_front(slot) } else { self.packets.take_back(slot) };
+        self.on_removed(slot);
+        cx.drop(removed.packet, Reason::Overflow);
     }
 
-    /// The hash has changed: what waits moves.
+    /// Moves the queued packets after a change of the hash.
     #[cold]
     fn rehash(&mut self, cx: &mut Context<'_>) {
         let mut waiting = Vec::with_capacity(self.packets.backlog().packets as usize);
         for slot in 0..self.slots.len() as u32 {
             while self.packets.of(slot).packets > 0 {
                 waiting.push(self.packets.take_front(slot).packet);
-                self.after_less(slot);
+                self.on_removed(slot);
             }
         }
         for packet in waiting {
@@ -494,10 +500,10 @@ impl Sfq {
     }
 }
 
-/// Slots by the length of their queue: a list for each length, the slot first that came to it last.
+/// Slots by queue length: one list per length, in which the slot that reached the length last comes first.
 #[derive(Clone)]
 struct Lengths {
-    /// The neighbours of each slot, and behind them the two ends of each list, from that of no packets on.
+    /// The list neighbours of each slot, followed by the two ends of each list, from length 0 on.
     links: Vec<Link>,
     slots: u32,
     /// The length of the longest queue (`cur_depth`).
@@ -513,7 +519,7 @@ struct Link {
 impl Lengths {
     fn new(slots: u32) -> Self {
         let alone = |at| Link { before: at, after: at };
-        let mut lengths = Self { links: (0..=slots + MOST_DEPTH).map(alone).collect(), slots, longest: 0 };
+        let mut lengths = Self { links: (0..=slots + MAX_DEPTH).map(alone).collect(), slots, longest: 0 };
         (0..slots).for_each(|slot| lengths.link(slot, 0));
         lengths
     }
@@ -524,7 +530,7 @@ impl Lengths {
         (first < self.slots).then_some(first)
     }
 
-    /// The queue of `slot` has a packet more, so many now.
+    /// Records that the queue of `slot` has grown to `length`.
     #[inline]
     fn grow(&mut self, slot: u32, length: u32) {
         self.unlink(slot);
@@ -532,7 +538,7 @@ impl Lengths {
         self.link(slot, length);
     }
 
-    /// The queue of `slot` has a packet less, so many now.
+    /// Records that the queue of `slot` has shrunk to `length`.
     #[inline]
     fn shrink(&mut self, slot: u32, length: u32) {
         self.unlink(slot);
@@ -564,14 +570,14 @@ mod tests {
 
     proptest! {
         #[test]
-        fn lists_of_lengths_know_the_longest_and_who_came_to_it_last(
+        fn length_lists_yield_the_longest_queue_that_changed_last(
             steps in prop::collection::vec((0_u32..5, any::<bool>()), 1..300),
         ) {
             let mut lengths = Lengths::new(5);
             let (mut plain, mut changed, mut clock) = ([0_u32; 5], [0, 1, 2, 3, 4], 5);
             for (slot, grows) in steps {
                 let length = &mut plain[slot as usize];
-                if grows && *length < MOST_DEPTH {
+                if grows && *length < MAX_DEPTH {
                     *length += 1;
                     lengths.grow(slot, *length);
                 } else if !grows && *length > 0 {

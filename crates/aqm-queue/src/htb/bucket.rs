@@ -1,58 +1,58 @@
-//! The two token buckets of a class: what it may send by itself, and what it may send at all.
+//! The two token buckets of a class: one for its guaranteed rate, and one for its ceiling.
 //!
-//! Tokens are nanoseconds of sending at the rate of the bucket, as in the kernel; both may be in debt, since a
-//! packet is sent whole as soon as there is no debt.
+//! Tokens are nanoseconds of transmission at the bucket's rate, as in the kernel. Both buckets may be in debt, because
+//! a whole packet is sent as soon as there is no debt.
 
 use aqm_net::{Instant, Pace, Rate, Size};
 
-/// What a class may do (`htb_cmode`).
+/// The state of a class (`htb_cmode`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Mode {
-    /// Nothing: it has sent what its `ceil` allows.
+    /// The class has used its `ceil` and cannot send.
     CannotSend,
-    /// Send what the class above it lends: it has sent what its `rate` allows.
+    /// The class has used its `rate` and sends with tokens borrowed from its parent.
     MayBorrow,
-    /// Send.
+    /// The class sends with its own tokens.
     CanSend,
 }
 
-/// Longest time for which a bucket remembers debt or absence, as in the kernel.
+/// The longest time for which a bucket remembers debt or idle time, as in the kernel.
 const MEMORY: i64 = 60_000_000_000;
 
-/// A bucket.
+/// A token bucket.
 #[derive(Clone, Debug)]
 struct Bucket {
     pace: Pace,
-    most: i64,
+    capacity: i64,
     tokens: i64,
 }
 
 impl Bucket {
     fn new(rate: Rate, burst: Size) -> Self {
         let pace = rate.pace();
-        let most = pace.time_for(burst.bytes()).nanos() as i64;
-        Self { pace, most, tokens: most }
+        let capacity = pace.time_for(burst.bytes()).nanos() as i64;
+        Self { pace, capacity, tokens: capacity }
     }
 
     fn take(&mut self, bytes: u64, elapsed: i64) {
-        let tokens = (self.tokens + elapsed).min(self.most) - self.pace.time_for(bytes).nanos() as i64;
+        let tokens = (self.tokens + elapsed).min(self.capacity) - self.pace.time_for(bytes).nanos() as i64;
         self.tokens = tokens.max(1 - MEMORY);
     }
 }
 
-/// Both buckets of a class, and the mode that follows from them.
+/// The two buckets of a class, and its mode.
 #[derive(Clone, Debug)]
 pub(super) struct Buckets {
     rate: Bucket,
     ceil: Bucket,
     changed_at: Instant,
-    /// What the class may do, as far as it was looked at.
+    /// The mode of the class at its last check.
     pub mode: Mode,
     hysteresis: bool,
 }
 
 impl Buckets {
-    /// Full buckets.
+    /// Creates full buckets.
     pub fn new([rate, ceil]: [Rate; 2], [burst, cburst]: [Size; 2], hysteresis: bool) -> Self {
         Self {
             rate: Bucket::new(rate, burst),
@@ -63,7 +63,7 @@ impl Buckets {
         }
     }
 
-    /// Takes `bytes` out of both buckets; of the `ceil` bucket alone if they were borrowed.
+    /// Removes tokens for `bytes` from both buckets, or from the `ceil` bucket alone if the tokens were borrowed.
     pub fn charge(&mut self, bytes: u64, borrowed: bool, now: Instant) {
         let elapsed = self.elapsed(now);
         if borrowed {
@@ -75,18 +75,19 @@ impl Buckets {
         self.changed_at = now;
     }
 
-    /// The mode at `now`, and the nanoseconds until it may change by itself (`htb_class_mode`): 0
-    /// if it will not.
+    /// The mode at `now`, and the nanoseconds until it may change without further packets (`htb_class_mode`); 0 if it
+    /// will not change.
     pub fn class_mode(&self, now: Instant) -> (Mode, i64) {
         let elapsed = self.elapsed(now);
-        // With hysteresis a class leaves a mode only when it is a whole burst in debt.
-        let kept = |keeps: bool, bucket: &Bucket| if self.hysteresis && keeps { -bucket.most } else { 0 };
+        // With hysteresis, a class leaves a mode only when its debt is a whole burst.
+        let threshold =
+            |has_mode: bool, bucket: &Bucket| if self.hysteresis && has_mode { -bucket.capacity } else { 0 };
         let ceil = self.ceil.tokens + elapsed;
-        if ceil < kept(self.mode != Mode::CannotSend, &self.ceil) {
+        if ceil < threshold(self.mode != Mode::CannotSend, &self.ceil) {
             return (Mode::CannotSend, -ceil);
         }
         let rate = self.rate.tokens + elapsed;
-        if rate >= kept(self.mode == Mode::CanSend, &self.rate) {
+        if rate >= threshold(self.mode == Mode::CanSend, &self.rate) {
             return (Mode::CanSend, 0);
         }
         (Mode::MayBorrow, -rate)
@@ -111,10 +112,10 @@ mod tests {
     }
 
     #[test]
-    fn a_class_sends_by_itself_then_borrows_then_stops_and_recovers_in_turn() {
+    fn a_class_sends_then_borrows_then_stops_and_recovers_in_reverse_order() {
         let mut class = buckets(false);
         assert_eq!(class.class_mode(at(0)).0, Mode::CanSend);
-        // 1000 B take 1 ms of its rate and 0.5 ms of its ceil; bursts are 1.6 ms and 0.8 ms.
+        // 1000 B take 1 ms at the class's rate and 0.5 ms at its ceil. The bursts are 1.6 ms and 0.8 ms.
         class.charge(1000, false, at(0));
         assert_eq!(class.class_mode(at(0)).0, Mode::CanSend);
         class.charge(1000, false, at(0));
@@ -124,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_borrowed_is_not_paid_from_the_rate() {
+    fn borrowed_bytes_use_no_tokens_of_the_rate_bucket() {
         let mut class = buckets(false);
         class.charge(1000, true, at(0));
         class.charge(600, true, at(0));
@@ -134,18 +135,22 @@ mod tests {
     }
 
     #[test]
-    fn with_hysteresis_a_class_overruns_by_up_to_its_burst() {
+    fn with_hysteresis_a_class_exceeds_its_rate_by_up_to_its_burst() {
         let mut class = buckets(true);
         class.charge(3200, false, at(0));
-        assert_eq!(class.class_mode(at(0)).0, Mode::CanSend, "in debt by a burst, no more");
+        assert_eq!(class.class_mode(at(0)).0, Mode::CanSend, "a debt of exactly one burst");
         class.charge(1, false, at(0));
         assert_eq!(class.class_mode(at(0)).0, Mode::CannotSend);
         class.mode = Mode::CannotSend;
-        assert_eq!(class.class_mode(at(799)).0, Mode::CannotSend, "once stopped it waits for all tokens");
+        assert_eq!(
+            class.class_mode(at(799)).0,
+            Mode::CannotSend,
+            "a stopped class waits until its debt is repaid"
+        );
     }
 
     #[test]
-    fn no_more_than_a_burst_is_saved_up() {
+    fn at_most_one_burst_of_tokens_accumulates() {
         let mut class = buckets(false);
         class.charge(1600, false, at(60_000_000));
         class.charge(1, false, at(60_000_000));

@@ -1,8 +1,8 @@
-//! Classes that may send in turn, in the order of their numbers, and whose turn it is.
+//! The classes that take turns in sending, in the order of their numbers, and the current class.
 //!
-//! As in the kernel, a place is kept for a class that leaves and may come back before the turn has moved on,
-//! but a row forgets it; and a feed that has come to its end says so once before it begins again, so that
-//! the turn of the class above it moves on, too.
+//! As in the kernel, a class that leaves and comes back before the turn moves on is still the current class, but not on
+//! a row. At the end of a round, a feed returns `None` once before it starts again, so that the turn of the parent
+//! class also moves on.
 
 use std::collections::BTreeSet;
 
@@ -17,7 +17,7 @@ pub(super) struct Feed {
 enum Turn {
     /// The turn of this member.
     Member(u32),
-    /// The turn of a class that has left, or of the member that follows it.
+    /// The turn of a class that has left, or of the member after it.
     Left(u32),
     /// All members have had their turn.
     #[default]
@@ -30,12 +30,13 @@ impl Feed {
         self.members.is_empty()
     }
 
-    /// A class joins.
+    /// Adds a class.
     pub fn insert(&mut self, class: u32) {
         self.members.insert(class);
     }
 
-    /// `class` leaves; if it was its turn and it comes back before the turn moves on, it still is.
+    /// Removes `class`. If the class is the current one and comes back before the turn moves on, it remains the current
+    /// one.
     pub fn remove(&mut self, class: u32) {
         if self.turn == Turn::Member(class) {
             self.turn = Turn::Left(class);
@@ -43,15 +44,15 @@ impl Feed {
         self.members.remove(&class);
     }
 
-    /// A class leaves for good: the turn moves on.
-    pub fn remove_for_good(&mut self, class: u32) {
+    /// Removes `class` permanently, so that the turn moves on.
+    pub fn remove_permanently(&mut self, class: u32) {
         if self.turn == Turn::Member(class) {
             self.advance();
         }
         self.members.remove(&class);
     }
 
-    /// The member whose turn it is; `None` at the end of a round, after which it is the first member's.
+    /// The current member; `None` at the end of a round, after which the first member is the current one.
     pub fn current(&mut self) -> Option<u32> {
         if let Turn::Left(class) = self.turn {
             self.turn = self.members.range(class..).next().map_or(Turn::End, |&next| Turn::Member(next));
@@ -65,7 +66,7 @@ impl Feed {
         }
     }
 
-    /// The turn moves on.
+    /// Moves the turn on.
     pub fn advance(&mut self) {
         if let Turn::Member(class) = self.turn {
             self.turn = self.members.range(class + 1..).next().map_or(Turn::End, |&next| Turn::Member(next));
@@ -84,7 +85,7 @@ mod tests {
     }
 
     #[test]
-    fn a_round_ends_with_nothing_and_begins_again_with_the_first() {
+    fn a_round_ends_with_none_and_starts_again_with_the_first_member() {
         let mut feed = feed(&[3, 5, 9]);
         let mut seen = Vec::new();
         for _ in 0..8 {
@@ -97,14 +98,14 @@ mod tests {
     }
 
     #[test]
-    fn a_class_that_comes_back_in_time_has_its_turn_still_but_not_on_a_row() {
+    fn a_class_that_returns_in_time_keeps_its_turn_except_on_a_row() {
         for (for_good, expected) in [(false, 5), (true, 9)] {
             let mut feed = feed(&[3, 5, 9]);
             feed.current();
             feed.advance();
             assert_eq!(feed.current(), Some(5));
             if for_good {
-                feed.remove_for_good(5)
+                feed.remove_permanently(5)
             } else {
                 feed.remove(5)
             }
@@ -114,14 +115,14 @@ mod tests {
     }
 
     #[test]
-    fn the_turn_of_a_class_that_stays_away_goes_to_the_next() {
+    fn the_turn_of_a_class_that_does_not_return_passes_to_the_next() {
         let mut feed = feed(&[3, 5, 9]);
         feed.current();
         feed.advance();
         feed.remove(5);
         assert_eq!(feed.current(), Some(9));
         feed.remove(9);
-        assert_eq!(feed.current(), None, "nobody follows: the round is over");
+        assert_eq!(feed.current(), None, "no member follows, so the round is over");
         assert_eq!(feed.current(), Some(3));
     }
 }

@@ -1,23 +1,23 @@
-//! HTB: hierarchical token buckets. Service classes share a line; each has a rate that it gets, a ceiling that it
-//! never exceeds, and a queue of its own.
+//! HTB: hierarchical token buckets. Service classes share a link. Each class has a guaranteed rate, a ceiling that it
+//! never exceeds, and its own queue.
 //!
-//! M. Devera, "HTB Linux queuing discipline manual", 2002; `tc-htb(8)`; the kernel's `net/sched/sch_htb.c`
-//! (6.1), which the code follows class by class (`tree`, `feed`, `bucket`). A leaf sends with its own
-//! tokens up to `rate`; beyond, up to `ceil`, it borrows from the nearest class above it that has tokens.
-//! Lower `priority` numbers borrow first, equals take turns of `quantum` bytes.
+//! M. Devera, "HTB Linux queuing discipline manual", 2002; `tc-htb(8)`; the kernel's `net/sched/sch_htb.c` (6.1), which
+//! the code follows class by class (`tree`, `feed`, `bucket`). A leaf sends with its own tokens up to `rate`. Above
+//! `rate` and up to `ceil`, it borrows from the nearest ancestor that has tokens. Classes with lower `priority` numbers
+//! borrow first, and classes with equal numbers take turns of `quantum` bytes.
 //!
-//! HTB is a shaper: it holds packets back although the line is free. So it is used on a line faster than
-//! its classes, and a packet leaves it when it may be sent, not when a line of the class's rate would
-//! have sent it: a burst later, and its queue holds no packet that is being sent.
+//! HTB is a shaper: it delays packets although the link is free. The link must therefore be faster than the classes. A
+//! packet leaves the queue when it may be sent, which is earlier by a burst than on a link of the class's rate, and the
+//! queue does not contain the packet in transmission.
 //!
-//! As in the kernel, and worth knowing:
-//! - A class sends a whole packet as soon as it is not in debt, so it may overdraw its buckets by one packet.
-//! - The tokens of a leaf go before all that is borrowed, whatever the priorities.
-//! - Rates of the leaves are given even if they add up to more than the class above has: it goes into debt.
-//! - A leaf that has become empty is not asked again, so its queue does not learn that it idles: RED's average
-//!   does not fall between bursts.
+//! Noteworthy properties, as in the kernel:
+//! - A class sends a whole packet as soon as it is not in debt, so its debt may reach one packet.
+//! - Leaves that send with their own tokens come before all leaves that borrow, regardless of priorities.
+//! - Leaves get their rates even if the sum exceeds the rate of their parent, which then goes into debt.
+//! - A leaf that has become empty is not dequeued again, so its queue does not notice that it is idle: RED's average
+//!   does not decrease between bursts.
 //!
-//! How it differs from its sources, and what it does where they are silent, stands in the documentation of
+//! Differences from the sources, and choices where the sources are silent, are listed in the documentation of
 //! [`Config`], which the reference prints.
 
 mod bucket;
@@ -43,69 +43,69 @@ use plan::Plan;
 use tree::{LEVELS, Tree};
 
 parameters! {
-    /// HTB: service classes that share a line, each with a guaranteed rate, a ceiling and a queue of its own;
-    /// what one leaves unused others may borrow.
+    /// HTB: service classes that share a link, each with a guaranteed rate, a ceiling and its own queue. Classes may
+    /// borrow unused bandwidth from each other.
     ///
-    /// A shaper: put it on a line faster than its classes.
+    /// HTB is a shaper and needs a link that is faster than its classes.
     ///
     /// Differences from Linux:
     ///
-    /// - Classes take turns in the order of their names, those of the kernel in the order of their numbers. A packet
-    ///   that several match goes to the first of them by name.
-    /// - A packet that no leaf matches goes to the `default`; no packet passes without a queue (`direct` in the
-    ///   kernel).
-    /// - The queue of a leaf is built for a line of the `rate` of the leaf, the least at which it is served.
+    /// - Classes take turns in the order of their names; in the kernel, in the order of their numbers. A packet that
+    ///   matches several classes is assigned to the first of them by name.
+    /// - A packet that matches no leaf is assigned to the `default` leaf. No packet bypasses the queues (`direct` in
+    ///   the kernel).
+    /// - The queue of a leaf is built for a link with the leaf's `rate`, its minimum service rate.
     /// - Times are whole nanoseconds; kernels before 2008 counted ticks.
     pub struct Config {
-        /// The classes by name. One that others name as their `parent` lends to them and has no queue.
-        /// Left out: one for everything, at the rate of the line.
-        pub classes: BTreeMap<String, Class> = BTreeMap::new(), "ours";
-        /// The leaf for packets that none matches. Left out: the only leaf; with more it must be named.
+        /// The classes by name. A class that is the `parent` of others lends to them and has no queue. If omitted, one
+        /// class for all packets, with the link rate.
+        pub classes: BTreeMap<String, Class> = BTreeMap::new(), "aqmlab's choice";
+        /// The leaf for packets that match no class. If omitted, the only leaf; required if there are several leaves.
         pub default: Option<String> = None, "tc-htb: `default`";
-        /// A `quantum` that is left out is `rate`, in bytes per second, over this.
+        /// Divisor of `rate`, in bytes per second, for the default of `quantum`.
         pub r2q: u64 = 10, "tc-htb";
-        /// Whether a class changes its mode only once it is a whole burst in debt: less work, and
-        /// bursts twice as long.
-        pub hysteresis: bool = false, "Linux since 2.6.26; on in kernels before";
+        /// Whether a class changes its mode only when its debt is a whole burst: less computation, and bursts twice as
+        /// long.
+        pub hysteresis: bool = false, "Linux since 2.6.26; enabled in earlier kernels";
     }
 }
 
 parameters! {
-    /// A class.
+    /// A service class.
     pub struct Class {
-        /// The class it borrows from. Left out: none.
+        /// The class from which this class borrows. If omitted, it does not borrow.
         pub parent: Option<String> = None, "tc-htb";
-        /// What it gets, whatever the others want.
-        pub rate: Option<Rate> = None, "no default: must be given";
-        /// What it gets at most. Left out: `rate`, so that it never borrows.
+        /// Guaranteed rate, regardless of the other classes' load.
+        pub rate: Option<Rate> = None, "no default: must be set";
+        /// Maximum rate. If omitted, `rate`, so that the class never borrows.
         pub ceil: Option<Rate> = None, "tc-htb";
-        /// What it may send at once after a pause, at `rate`.
+        /// Bytes that the class may send at once after an idle time, on account of `rate`.
         pub burst: Size = Size::from_bytes(1600), "tc-htb: about one packet, with a fine clock";
-        /// The same at `ceil`.
+        /// Bytes that the class may send at once after an idle time, on account of `ceil`.
         pub cburst: Size = Size::from_bytes(1600), "tc-htb";
-        /// Of a leaf: which goes first when several borrow, from 0, before all others, to 7.
+        /// For leaves: priority among borrowing leaves, from 0 (first) to 7 (last).
         pub priority: u32 = 0, "tc-htb: `prio`";
-        /// Of a leaf: what it sends in its turn when it borrows. Left out: `rate` over `r2q`, but at least
-        /// 1000B and at most 200kB.
+        /// For leaves: bytes sent per turn when borrowing. If omitted, `rate` divided by `r2q`, but at least 1000B and
+        /// at most 200kB.
         pub quantum: Option<Size> = None, "tc-htb";
-        /// Of a leaf: its queue, any discipline that does not shape. Left out: `drop-tail` as it comes.
-        pub queue: Option<Box<crate::Config>> = None, "ours";
-        /// Of a leaf: which packets are its own; one filter, or a list of which one must match.
-        pub r#match: Filters = Filters::default(), "ours: what none matches goes to `default`";
+        /// For leaves: the queue, any discipline that is not a shaper. If omitted, `drop-tail` with its defaults.
+        pub queue: Option<Box<crate::Config>> = None, "aqmlab's choice";
+        /// For leaves: the packets assigned to the class, as one filter or a list of filters of which one must match.
+        pub r#match: Filters = Filters::default(), "aqmlab's choice: unmatched packets go to `default`";
     }
 }
 
 parameters! {
-    /// What a packet must be like; what is left out does not matter.
+    /// The conditions that a packet must meet. Omitted conditions are not checked.
     pub struct Filter {
-        /// It belongs to one of these workloads, in either direction.
-        pub traffic: Vec<String> = Vec::new(), "ours";
-        /// It is of this protocol.
-        pub protocol: Option<Protocol> = None, "ours";
-        /// Its data goes to one of these ports.
-        pub port: Vec<u64> = Vec::new(), "ours";
-        /// It carries one of these code points (RFC 2474).
-        pub dscp: Vec<u64> = Vec::new(), "ours";
+        /// The packet belongs to one of these workloads, in either direction.
+        pub traffic: Vec<String> = Vec::new(), "aqmlab's choice";
+        /// The packet's protocol.
+        pub protocol: Option<Protocol> = None, "aqmlab's choice";
+        /// The destination port of the packet's data is one of these.
+        pub port: Vec<u64> = Vec::new(), "aqmlab's choice";
+        /// The packet's code point (RFC 2474) is one of these.
+        pub dscp: Vec<u64> = Vec::new(), "aqmlab's choice";
     }
 }
 
@@ -119,7 +119,7 @@ impl Filter {
     }
 }
 
-/// Filters of which one must match.
+/// Filters of which at least one must match.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 #[serde(transparent)]
 pub struct Filters(Vec<Filter>);
@@ -132,7 +132,7 @@ impl Parameter for Filters {
         if value.is_array() {
             Vec::read(value).map(Self)
         } else {
-            Filter::read(value).map(|one| Self(vec![one]))
+            Filter::read(value).map(|filter| Self(vec![filter]))
         }
     }
 }
@@ -155,8 +155,8 @@ impl Build for Config {
 impl Describe for Config {
     fn inner(&self, _rate: Rate) -> Vec<Inner<'_>> {
         let queues = self.classes.iter().filter_map(|(name, class)| {
-            let place = plan::queue_of(name);
-            Some(Inner { place, config: class.queue.as_deref()?, rate: class.rate? })
+            let path = plan::queue_of(name);
+            Some(Inner { path, config: class.queue.as_deref()?, rate: class.rate? })
         });
         queues.collect()
     }
@@ -165,19 +165,20 @@ impl Describe for Config {
         true
     }
 
-    fn outlet(&self, line: Rate) -> Rate {
+    fn outlet(&self, link: Rate) -> Rate {
         let roots = self.classes.values().filter(|class| class.parent.is_none());
         let ceilings: u64 = roots.filter_map(|class| class.ceil.or(class.rate)).map(Rate::bps).sum();
-        if self.classes.is_empty() { line } else { line.min(Rate::from_bps(ceilings)) }
+        if self.classes.is_empty() { link } else { link.min(Rate::from_bps(ceilings)) }
     }
 
-    fn names_traffic(&self) -> Vec<(String, &str)> {
-        let mut named = Vec::new();
+    fn traffic_names(&self) -> Vec<(String, &str)> {
+        let mut workloads = Vec::new();
         for (name, class) in &self.classes {
             let traffic = class.r#match.0.iter().flat_map(|filter| &filter.traffic);
-            named.extend(traffic.map(|traffic| (format!("classes.{name}.match.traffic"), traffic.as_str())));
+            workloads
+                .extend(traffic.map(|traffic| (format!("classes.{name}.match.traffic"), traffic.as_str())));
         }
-        named
+        workloads
     }
 
     fn derived(&self, rate: Rate) -> Vec<Derived> {
@@ -187,7 +188,7 @@ impl Describe for Config {
     }
 
     fn tc_options(&self, _rate: Rate) -> Option<Value> {
-        // As many packets as a device holds may wait without a class; here there are none.
+        // In the kernel, a device's number of packets may be queued without a class. aqmlab has no such packets.
         let default = plan::default_class(self) + 1;
         Some(json!({
             "kind": "htb", "r2q": self.r2q, "default": format!("{default:#x}"), "direct_packets_stat": 0,
@@ -208,7 +209,7 @@ impl TestCases for Config {
     }
 }
 
-/// A class for each of three flows, with and without a class to borrow from.
+/// One class for each of three flows, with and without a class to borrow from.
 pub(crate) fn corners() -> Vec<Value> {
     let over = |mut table: Value, change: Value| {
         table.as_object_mut().into_iter().zip(change.as_object()).for_each(|(table, change)| {
@@ -242,13 +243,13 @@ pub(crate) fn corners() -> Vec<Value> {
 /// A leaf and its queue.
 #[derive(Clone)]
 struct Leaf {
-    /// Its place in the tree.
+    /// The index of the leaf's node in the tree.
     node: u32,
     name: String,
     queue: Box<dyn QueueDiscipline>,
     backlog: Backlog,
     changed_at: Instant,
-    /// Without the drops, which follow from the rest.
+    /// The counters, except the number of drops, which is computed from the others.
     counters: ClassCounters,
 }
 
@@ -264,8 +265,8 @@ impl Leaf {
         }
     }
 
-    /// What was counted up to `now`.
-    fn counted(&self, now: Instant) -> ClassCounters {
+    /// The counters up to `now`.
+    fn counters_at(&self, now: Instant) -> ClassCounters {
         let Backlog { packets, .. } = self.backlog;
         let waited = u128::from(packets) * u128::from(now.since(self.changed_at).nanos());
         let drops = self.counters.arrivals - self.counters.departures - packets;
@@ -277,10 +278,10 @@ impl Leaf {
 #[derive(Clone)]
 struct Htb {
     tree: Tree,
-    /// By place in the tree.
+    /// The leaf of each node of the tree.
     leaf_of_node: Vec<u32>,
     leaves: Vec<Leaf>,
-    /// By leaf.
+    /// The filters of each leaf.
     filters: Vec<Filters>,
     default: u32,
     leaf_of_label: Vec<u32>,
@@ -310,7 +311,7 @@ impl QueueDiscipline for Htb {
                 let sent = packet.map_or(0, |packet| packet.bytes.into());
                 self.tree.on_sent(node, level, sent);
                 let leaf = &mut self.leaves[leaf as usize];
-                // It may have dropped all it had.
+                // The queue may have dropped all its packets.
                 if leaf.backlog.packets == 0 {
                     self.tree.deactivate(node);
                 }
@@ -339,13 +340,13 @@ impl QueueDiscipline for Htb {
     }
 
     fn on_label(&mut self, number: u16, label: &Label) {
-        let place = usize::from(number);
-        if self.leaf_of_label.len() <= place {
-            self.leaf_of_label.resize(place + 1, self.default);
+        let index = usize::from(number);
+        if self.leaf_of_label.len() <= index {
+            self.leaf_of_label.resize(index + 1, self.default);
         }
         let matches = |filters: &Filters| filters.0.iter().any(|filter| filter.matches(label));
         let leaf = self.filters.iter().position(matches).map_or(self.default, |leaf| leaf as u32);
-        self.leaf_of_label[place] = leaf;
+        self.leaf_of_label[index] = leaf;
         self.leaves[leaf as usize].queue.on_label(number, label);
     }
 }
@@ -357,8 +358,8 @@ impl Report for Htb {
 
     fn inner_qdiscs(&self, now: Instant, show: &mut dyn FnMut(InnerQdisc<'_>)) {
         for leaf in &self.leaves {
-            let (place, counters) = (plan::queue_of(&leaf.name), leaf.counted(now));
-            show(InnerQdisc { place: &place, class: leaf.node + 1, queue: leaf.queue.as_ref(), counters });
+            let (path, counters) = (plan::queue_of(&leaf.name), leaf.counters_at(now));
+            show(InnerQdisc { path: &path, class: leaf.node + 1, queue: leaf.queue.as_ref(), counters });
         }
     }
 
@@ -367,12 +368,12 @@ impl Report for Htb {
     }
 
     fn classes(&self, now: Instant, show: &mut dyn FnMut(&str, ClassCounters)) {
-        self.leaves.iter().for_each(|leaf| show(&leaf.name, leaf.counted(now)));
+        self.leaves.iter().for_each(|leaf| show(&leaf.name, leaf.counters_at(now)));
     }
 }
 
 impl Htb {
-    /// Lets the queue of `leaf` act, and keeps the counts of what waits.
+    /// Calls the queue of `leaf`, and updates the backlog counters.
     fn with<T>(&mut self, leaf: u32, now: Instant, act: impl FnOnce(&mut dyn QueueDiscipline) -> T) -> T {
         let leaf = &mut self.leaves[leaf as usize];
         let waited = u128::from(leaf.backlog.packets) * u128::from(now.since(leaf.changed_at).nanos());

@@ -1,4 +1,4 @@
-//! From the parameters of classes to the nodes of a tree: every check, and what is doubtful.
+//! The translation of class parameters into the nodes of a tree, with all checks and warnings.
 
 use aqm_net::{ConfigError, ConfigErrors, ErrorCollector, Rate, Size};
 
@@ -7,41 +7,41 @@ use super::tree::{LEVELS, Node, PRIORITIES};
 use super::{Class, Config, Filters, Leaf};
 use crate::{Build as _, Derived, QueueDiscipline, drop_tail};
 
-/// Bounds of a `quantum` that is left out, as in the kernel.
-const LEAST_QUANTUM: u64 = 1000;
-const MOST_QUANTUM: u64 = 200_000;
+/// The bounds of the default `quantum`, as in the kernel.
+const MIN_QUANTUM: u64 = 1000;
+const MAX_QUANTUM: u64 = 200_000;
 
 /// The tree, ready to run.
 pub(super) struct Plan {
     pub nodes: Vec<Node>,
-    /// By node.
+    /// The leaf of each node.
     pub leaf_of_node: Vec<u32>,
     pub leaves: Vec<Leaf>,
-    /// By leaf.
+    /// The filters of each leaf.
     pub filters: Vec<Filters>,
-    /// The leaf of what none matches.
+    /// The leaf for packets that match no class.
     pub default: u32,
 }
 
-/// A class with its rates, and where it stands.
-struct Placed<'a> {
+/// A class with its rates and its position in the tree.
+struct ClassNode<'a> {
     name: &'a str,
     class: &'a Class,
     rate: Rate,
     ceil: Rate,
-    /// The running queue, if it is a leaf's.
+    /// The running queue. Unused in inner classes.
     queue: Box<dyn QueueDiscipline>,
     parent: Option<usize>,
     is_inner: bool,
 }
 
 impl Plan {
-    /// Checks everything.
-    pub fn new(config: &Config, line: Rate) -> Result<Self, ConfigErrors> {
-        let everything = everything(line);
-        let all = placed(config, &everything)?;
+    /// Checks all parameters and builds the tree.
+    pub fn new(config: &Config, link: Rate) -> Result<Self, ConfigErrors> {
+        let single_class = single_class(link);
+        let all = class_nodes(config, &single_class)?;
         let mut errors = ErrorCollector::default();
-        check_places(&all, &mut errors);
+        check_hierarchy(&all, &mut errors);
         let default = errors.take(default(config, &all));
         let depths: Vec<usize> =
             (0..all.len()).filter_map(|number| errors.take(depth(&all, number))).collect();
@@ -53,18 +53,19 @@ impl Plan {
             filters: Vec::new(),
             default: 0,
         };
-        for (number, (one, depth)) in all.into_iter().zip(depths).enumerate() {
-            let class = one.class;
-            let buckets = Buckets::new([one.rate, one.ceil], [class.burst, class.cburst], config.hysteresis);
-            let parent = one.parent.map(|parent| parent as u32);
+        for (number, (node, depth)) in all.into_iter().zip(depths).enumerate() {
+            let class = node.class;
+            let buckets =
+                Buckets::new([node.rate, node.ceil], [class.burst, class.cburst], config.hysteresis);
+            let parent = node.parent.map(|parent| parent as u32);
             plan.leaf_of_node.push(plan.leaves.len() as u32);
-            if one.is_inner {
+            if node.is_inner {
                 plan.nodes.push(Node::inner(parent, buckets, depth));
                 continue;
             }
-            let quantum = quantum(&one, config).bytes() as i64;
+            let quantum = quantum(&node, config).bytes() as i64;
             plan.nodes.push(Node::leaf(parent, buckets, class.priority as usize, quantum));
-            plan.leaves.push(Leaf::new(number as u32, one.name, one.queue));
+            plan.leaves.push(Leaf::new(number as u32, node.name, node.queue));
             plan.filters.push(class.r#match.clone());
         }
         plan.default = plan.leaf_of_node[default];
@@ -72,33 +73,33 @@ impl Plan {
     }
 }
 
-/// The classes of a configuration that names none.
-fn everything(line: Rate) -> Class {
-    Class { rate: Some(line), ..Class::default() }
+/// The class of a configuration without classes.
+fn single_class(link: Rate) -> Class {
+    Class { rate: Some(link), ..Class::default() }
 }
 
-/// Where the parameters of the queue of this leaf stand.
+/// The path of the parameters of this leaf's queue.
 pub(super) fn queue_of(leaf: &str) -> String {
     format!("classes.{leaf}.queue")
 }
 
-/// The classes in the order of their names, each checked by itself.
-fn placed<'a>(config: &'a Config, everything: &'a Class) -> Result<Vec<Placed<'a>>, ConfigErrors> {
+/// The classes in the order of their names, each checked separately.
+fn class_nodes<'a>(config: &'a Config, single_class: &'a Class) -> Result<Vec<ClassNode<'a>>, ConfigErrors> {
     let mut classes: Vec<(&str, &Class)> =
         config.classes.iter().map(|(name, class)| (name.as_str(), class)).collect();
     if classes.is_empty() {
-        classes.push(("all", everything));
+        classes.push(("all", single_class));
     }
     let mut errors = ErrorCollector::default();
     errors.check(config.r2q > 0, "r2q", "must be at least 1");
-    let problem = format_args!("must be at most {}, not {}", u16::MAX, classes.len());
+    let problem = format_args!("must be at most {} (got {})", u16::MAX, classes.len());
     errors.check(classes.len() <= usize::from(u16::MAX), "classes", problem);
     let names: Vec<&str> = classes.iter().map(|(name, _)| *name).collect();
-    let of_class = |(name, class): (&'a str, &'a Class)| {
-        let one = Placed::new(name, class, &names);
-        errors.take(one.map_err(|errors| errors.within(&format!("classes.{name}"))))
+    let check_class = |(name, class): (&'a str, &'a Class)| {
+        let node = ClassNode::new(name, class, &names);
+        errors.take(node.map_err(|errors| errors.within(&format!("classes.{name}"))))
     };
-    let mut all: Vec<Placed<'a>> = classes.into_iter().filter_map(of_class).collect();
+    let mut all: Vec<ClassNode<'a>> = classes.into_iter().filter_map(check_class).collect();
     errors.finish(())?;
     for number in 0..all.len() {
         if let Some(parent) = all[number].parent {
@@ -108,11 +109,16 @@ fn placed<'a>(config: &'a Config, everything: &'a Class) -> Result<Vec<Placed<'a
     Ok(all)
 }
 
-impl<'a> Placed<'a> {
-    /// The class of this name, one of `names` in their order; whether it has others below it is not known yet.
+impl<'a> ClassNode<'a> {
+    /// Checks the class of this name, one of the sorted `names`. `is_inner` is set later.
     fn new(name: &'a str, class: &'a Class, names: &[&str]) -> Result<Self, ConfigErrors> {
         let mut errors = ErrorCollector::default();
-        let missing = || ConfigError::at("rate", "is missing: write what the class gets, such as \"70kbps\"");
+        let missing = || {
+            ConfigError::at(
+                "rate",
+                "is missing; set the guaranteed rate of the class, for example \"70kbps\"",
+            )
+        };
         let rate = errors.take(class.rate.ok_or_else(missing));
         let ceil = class.ceil.or(rate).unwrap_or_default();
         if let Some(rate) = rate {
@@ -121,85 +127,90 @@ impl<'a> Placed<'a> {
         for (field, burst) in [("burst", class.burst), ("cburst", class.cburst)] {
             errors.check(burst.bytes() > 0, field, "must be at least 1B");
         }
-        let problem = format_args!("must be 0 to {}, not {}", PRIORITIES - 1, class.priority);
+        let problem = format_args!("must be from 0 to {} (got {})", PRIORITIES - 1, class.priority);
         errors.check((class.priority as usize) < PRIORITIES, "priority", problem);
-        let sends = class.quantum.is_none_or(|quantum| quantum.bytes() > 0);
-        errors.check(sends, "quantum", "must be at least 1B, better a full packet");
-        let place_of = |parent: &String| {
-            let problem = format!("no class is named `{parent}`; there is {}", names.join(", "));
+        let is_positive = class.quantum.is_none_or(|quantum| quantum.bytes() > 0);
+        errors.check(is_positive, "quantum", "must be at least 1B; a full packet is recommended");
+        let parent_index = |parent: &String| {
+            let problem = format!("no class is named `{parent}`; available: {}", names.join(", "));
             names.binary_search(&parent.as_str()).map_err(|_| ConfigError::at("parent", problem))
         };
-        let parent = errors.take(class.parent.as_ref().map(place_of).transpose());
+        let parent = errors.take(class.parent.as_ref().map(parent_index).transpose());
         let queue = rate.and_then(|rate| errors.take(queue(class, rate)));
-        let found = rate.zip(parent).zip(queue);
-        let ((rate, parent), queue) = errors.finish_some(found)?;
+        let checked = rate.zip(parent).zip(queue);
+        let ((rate, parent), queue) = errors.finish_some(checked)?;
         Ok(Self { name, class, rate, ceil, queue, parent, is_inner: false })
     }
 }
 
-/// The running queue of a class, if it is a leaf.
+/// The running queue of a class, used if the class is a leaf.
 fn queue(class: &Class, rate: Rate) -> Result<Box<dyn QueueDiscipline>, ConfigErrors> {
     let Some(queue) = &class.queue else { return drop_tail::Config::default().build(rate) };
-    let problem = format_args!("must not be `{}`: write classes below this one instead", queue.kind());
+    let problem = format_args!("must not be the shaper `{}`; add child classes instead", queue.kind());
     ConfigError::unless(!queue.holds_back(), "queue.kind", problem)?;
     queue.build(rate).map_err(|errors| errors.within("queue"))
 }
 
-/// Checks each class against those above and below it.
-fn check_places(all: &[Placed<'_>], errors: &mut ErrorCollector) {
-    for one in all {
-        let Some(above) = one.parent.map(|parent| &all[parent]) else { continue };
-        let problem = format_args!("must not exceed the ceil of its parent `{}`, {}", above.name, above.ceil);
-        errors.check(one.rate <= above.ceil, format!("classes.{}.rate", one.name), problem);
+/// Checks each class against its parent and its children.
+fn check_hierarchy(all: &[ClassNode<'_>], errors: &mut ErrorCollector) {
+    for node in all {
+        let Some(parent) = node.parent.map(|parent| &all[parent]) else { continue };
+        let problem =
+            format_args!("must not exceed the ceil of its parent `{}`, {}", parent.name, parent.ceil);
+        errors.check(node.rate <= parent.ceil, format!("classes.{}.rate", node.name), problem);
     }
-    for one in all.iter().filter(|one| one.is_inner) {
+    for node in all.iter().filter(|node| node.is_inner) {
         let useless = [
-            ("queue", one.class.queue.is_some()),
-            ("match", !one.class.r#match.0.is_empty()),
-            ("quantum", one.class.quantum.is_some()),
-            ("priority", one.class.priority != 0),
+            ("queue", node.class.queue.is_some()),
+            ("match", !node.class.r#match.0.is_empty()),
+            ("quantum", node.class.quantum.is_some()),
+            ("priority", node.class.priority != 0),
         ];
         for (field, is_given) in useless {
-            let problem = "belongs to a leaf, and this class is the parent of others: leave it out";
-            errors.check(!is_given, format!("classes.{}.{field}", one.name), problem);
+            let problem = "is allowed only in leaves, but this class is the parent of others; omit it";
+            errors.check(!is_given, format!("classes.{}.{field}", node.name), problem);
         }
     }
 }
 
-/// How many classes are above a class.
-fn depth(all: &[Placed<'_>], number: usize) -> Result<usize, ConfigError> {
-    let (mut depth, mut place) = (0, number);
-    while let Some(parent) = all[place].parent {
+/// The number of ancestors of a class.
+fn depth(all: &[ClassNode<'_>], number: usize) -> Result<usize, ConfigError> {
+    let (mut depth, mut ancestor) = (0, number);
+    while let Some(parent) = all[ancestor].parent {
         depth += 1;
-        place = parent;
-        // A leaf has level 0, so the lowest class above one is at most the seventh.
-        let problem =
-            format_args!("must not lead back to the class, nor be more than {} classes deep", LEVELS - 1);
+        ancestor = parent;
+        // A leaf has level 0, so at most seven classes are above it.
+        let problem = format_args!(
+            "must not form a cycle or a hierarchy of more than {} classes above a leaf",
+            LEVELS - 1
+        );
         ConfigError::unless(depth < LEVELS, format!("classes.{}.parent", all[number].name), problem)?;
     }
     Ok(depth)
 }
 
-fn quantum(one: &Placed<'_>, config: &Config) -> Size {
-    let automatic = || Size::from_bytes((one.rate.bps() / 8 / config.r2q).clamp(LEAST_QUANTUM, MOST_QUANTUM));
-    one.class.quantum.unwrap_or_else(automatic)
+fn quantum(node: &ClassNode<'_>, config: &Config) -> Size {
+    let automatic = || Size::from_bytes((node.rate.bps() / 8 / config.r2q).clamp(MIN_QUANTUM, MAX_QUANTUM));
+    node.class.quantum.unwrap_or_else(automatic)
 }
 
-/// The number of the leaf of what none matches.
-fn default(config: &Config, all: &[Placed<'_>]) -> Result<usize, ConfigError> {
-    let leaves: Vec<&str> = all.iter().filter(|one| !one.is_inner).map(|one| one.name).collect();
+/// The index of the leaf for packets that match no class.
+fn default(config: &Config, all: &[ClassNode<'_>]) -> Result<usize, ConfigError> {
+    let leaves: Vec<&str> = all.iter().filter(|node| !node.is_inner).map(|node| node.name).collect();
     let Some(name) = &config.default else {
-        let problem =
-            format_args!("is missing: name the leaf of what none matches, one of {}", leaves.join(", "));
+        let problem = format_args!(
+            "is missing; name the leaf for packets that match no class; available: {}",
+            leaves.join(", ")
+        );
         ConfigError::unless(leaves.len() <= 1, "default", problem)?;
-        return Ok(all.iter().position(|one| !one.is_inner).unwrap_or_default());
+        return Ok(all.iter().position(|node| !node.is_inner).unwrap_or_default());
     };
-    let found = all.iter().position(|one| one.name == name && !one.is_inner);
-    let problem = format!("no leaf is named `{name}`; there is {}", leaves.join(", "));
-    found.ok_or_else(|| ConfigError::at("default", problem))
+    let index = all.iter().position(|node| node.name == name && !node.is_inner);
+    let problem = format!("no leaf is named `{name}`; available: {}", leaves.join(", "));
+    index.ok_or_else(|| ConfigError::at("default", problem))
 }
 
-/// The number, among all classes, of the leaf of what none matches; the parameters have been checked.
+/// The index, among all classes, of the leaf for packets that match no class. The parameters must have been checked.
 pub(super) fn default_class(config: &Config) -> usize {
     let is_parent = |name: &String| config.classes.values().any(|class| class.parent.as_ref() == Some(name));
     let only_leaf = || config.classes.keys().find(|name| !is_parent(name));
@@ -207,12 +218,12 @@ pub(super) fn default_class(config: &Config) -> usize {
     default.and_then(|default| config.classes.keys().position(|name| name == default)).unwrap_or_default()
 }
 
-/// What follows from the rates: quanta that are left out.
-pub(super) fn derived(config: &Config, line: Rate) -> Vec<Derived> {
-    let everything = everything(line);
-    let Ok(all) = placed(config, &everything) else { return Vec::new() };
+/// Values derived from the rates: quanta that are not set.
+pub(super) fn derived(config: &Config, link: Rate) -> Vec<Derived> {
+    let single_class = single_class(link);
+    let Ok(all) = class_nodes(config, &single_class) else { return Vec::new() };
     let mut derived = Vec::new();
-    for leaf in all.iter().filter(|one| !one.is_inner) {
+    for leaf in all.iter().filter(|node| !node.is_inner) {
         if leaf.class.quantum.is_none() {
             let bytes = quantum(leaf, config).bytes() as f64;
             derived.push(Derived::new("quantum", bytes, "bytes").within(&format!("classes.{}", leaf.name)));
@@ -221,63 +232,65 @@ pub(super) fn derived(config: &Config, line: Rate) -> Vec<Derived> {
     derived
 }
 
-/// What the kernel would warn about, and what it would do without a word.
-pub(super) fn warnings(config: &Config, line: Rate) -> Vec<ConfigError> {
-    let everything = everything(line);
-    let Ok(all) = placed(config, &everything) else { return Vec::new() };
-    let mut found = Vec::new();
-    let mut warn = |one: &Placed<'_>, field: &str, problem: String| {
-        found.push(ConfigError::at(format!("classes.{}.{field}", one.name), problem));
+/// Configurations about which the kernel would warn, and configurations with unexpected effects.
+pub(super) fn warnings(config: &Config, link: Rate) -> Vec<ConfigError> {
+    let single_class = single_class(link);
+    let Ok(all) = class_nodes(config, &single_class) else { return Vec::new() };
+    let mut warnings = Vec::new();
+    let mut warn = |node: &ClassNode<'_>, field: &str, problem: String| {
+        warnings.push(ConfigError::at(format!("classes.{}.{field}", node.name), problem));
     };
-    for (number, one) in all.iter().enumerate() {
-        match one.parent.map(|parent| &all[parent]) {
-            None if one.rate > line => {
+    for (number, node) in all.iter().enumerate() {
+        match node.parent.map(|parent| &all[parent]) {
+            None if node.rate > link => {
                 warn(
-                    one,
+                    node,
                     "rate",
-                    format!("is above that of the line, {line}: the class never holds anything back"),
+                    format!("exceeds the link rate of {link}; the class never delays a packet"),
                 );
             }
-            Some(parent) if one.ceil > parent.ceil => {
+            Some(parent) if node.ceil > parent.ceil => {
                 let problem = format!(
-                    "is above that of its parent `{}`, {}, which will not lend so much",
+                    "exceeds the ceil of its parent `{}`, {}, which limits it",
                     parent.name, parent.ceil
                 );
-                warn(one, "ceil", problem);
+                warn(node, "ceil", problem);
             }
             _ => {}
         }
-        if one.is_inner {
-            let below = all.iter().filter(|other| other.parent == Some(number));
-            let sum: u64 = below.map(|other| other.rate.bps()).sum();
-            if sum > one.ceil.bps() {
+        if node.is_inner {
+            let children = all.iter().filter(|other| other.parent == Some(number));
+            let sum: u64 = children.map(|other| other.rate.bps()).sum();
+            if sum > node.ceil.bps() {
                 let problem = format!(
-                    "the classes below have rates of {} in all, more than the ceil {}: together they will exceed it",
+                    "the rates of the child classes add up to {}, more than the ceil of {}, which they will exceed",
                     Rate::from_bps(sum),
-                    one.ceil
+                    node.ceil
                 );
-                warn(one, "ceil", problem);
+                warn(node, "ceil", problem);
             }
             continue;
         }
-        let wanted = one.rate.bps() / 8 / config.r2q;
-        match one.class.quantum {
-            Some(given) if given.bytes() < LEAST_QUANTUM => {
+        let quotient = node.rate.bps() / 8 / config.r2q;
+        match node.class.quantum {
+            Some(given) if given.bytes() < MIN_QUANTUM => {
                 warn(
-                    one,
+                    node,
                     "quantum",
-                    format!("{given} is less than a packet: classes that borrow share packets, not bytes"),
+                    format!(
+                        "{given} is less than a packet: borrowing classes share the link by packets, not bytes"
+                    ),
                 );
             }
-            None if one.rate < one.ceil && !(LEAST_QUANTUM..=MOST_QUANTUM).contains(&wanted) => {
-                let taken = quantum(one, config);
+            None if node.rate < node.ceil && !(MIN_QUANTUM..=MAX_QUANTUM).contains(&quotient) => {
+                let effective = quantum(node, config);
                 let problem = format!(
-                    "rate over r2q is {wanted}B, so {taken} is taken, as by Linux: set quantum, or r2q"
+                    "rate divided by r2q is {quotient}B, so that {effective} is used, as in Linux; set quantum or r2q"
                 );
-                warn(one, "quantum", problem);
+                warn(node, "quantum", problem);
             }
             _ => {}
         }
     }
-    found
+    warnings
 }

@@ -1,15 +1,14 @@
-//! Which leaf sends next: classes that are active, lend and borrow, after the kernel's `sch_htb.c`.
+//! The choice of the leaf that sends next: active, lending and borrowing classes, after the kernel's `sch_htb.c`.
 //!
-//! Leaves are on level 0, inner classes on the levels above, a root on the highest. A class that may send by
-//! itself and has packets below it stands on the row of its level; one that must borrow stands in the feed of
-//! the class above it. The lowest level goes first: a leaf that has not used up its rate goes before every
-//! one that borrows, whatever their priorities. Among those of a level the lower priority number goes first, and
-//! among equals deficit round robin decides. A class that may not send by itself waits for the moment at which
-//! this can change.
+//! Leaves are on level 0, inner classes on the levels above, and roots on the highest level. A class that may send with
+//! its own tokens and has packets below it is on the row of its level. A class that must borrow is in the feed of its
+//! parent. The lowest level is served first, so that a leaf that has not used its rate comes before every borrowing
+//! leaf, regardless of priorities. On one level, the lower priority number is served first, and equal priorities share
+//! by deficit round robin. A class without tokens waits for the time at which its mode can change.
 //!
-//! Functions have the names of `sch_htb.c` without the prefix `htb_`; [`Tree::next_leaf`] and [`Tree::on_sent`]
-//! are the two halves of `htb_dequeue_tree`, before and after the packet is taken from the leaf. A row is
-//! `htb_level.hprio`, a feed `htb_class.inner.clprio`, and `waiting` is `htb_sched.hlevel[].wait_pq`.
+//! Functions have the names of `sch_htb.c` without the prefix `htb_`. [`Tree::next_leaf`] and [`Tree::on_sent`] are the
+//! two halves of `htb_dequeue_tree`, before and after the packet is dequeued from the leaf. A row is `htb_level.hprio`,
+//! a feed is `htb_class.inner.clprio`, and `waiting` is `htb_sched.hlevel[].wait_pq`.
 
 use std::collections::BTreeSet;
 
@@ -18,10 +17,10 @@ use aqm_net::{Instant, Span};
 use super::bucket::{Buckets, Mode};
 use super::feed::Feed;
 
-/// How many levels there are (`TC_HTB_MAXDEPTH`).
+/// The number of levels (`TC_HTB_MAXDEPTH`).
 pub(super) const LEVELS: usize = 8;
 
-/// How many priorities (`TC_HTB_NUMPRIO`).
+/// The number of priorities (`TC_HTB_NUMPRIO`).
 pub(super) const PRIORITIES: usize = 8;
 
 /// A class.
@@ -29,22 +28,22 @@ pub(super) const PRIORITIES: usize = 8;
 pub(super) struct Node {
     parent: Option<u32>,
     level: usize,
-    /// Of a leaf: which goes first, 0 before all others.
+    /// For leaves: the priority; 0 is served first.
     priority: usize,
-    /// Of a leaf: bytes it sends in its turn.
+    /// For leaves: the bytes sent per turn.
     quantum: i64,
-    /// Of a leaf, by the level it borrows from: what is left of its turn.
+    /// For leaves, by the level from which tokens are borrowed: the rest of the current turn.
     deficit: [i64; LEVELS],
     buckets: Buckets,
-    /// The priorities, as bits, of which it has packets.
+    /// The priorities with queued packets, as bits.
     active: u8,
     wakes_at: Option<Instant>,
-    /// Of an inner class, by priority: the classes that borrow from it.
+    /// For inner classes, by priority: the classes that borrow from this class.
     feeds: Vec<Feed>,
 }
 
 impl Node {
-    /// A leaf.
+    /// Creates a leaf.
     pub fn leaf(parent: Option<u32>, buckets: Buckets, priority: usize, quantum: i64) -> Self {
         Self {
             parent,
@@ -59,7 +58,7 @@ impl Node {
         }
     }
 
-    /// A class above others, `depth` classes below a root.
+    /// Creates an inner class, `depth` classes below a root.
     pub fn inner(parent: Option<u32>, buckets: Buckets, depth: usize) -> Self {
         let feeds = vec![Feed::default(); PRIORITIES];
         Self { level: LEVELS - 1 - depth, feeds, ..Self::leaf(parent, buckets, 0, 0) }
@@ -71,27 +70,27 @@ impl Node {
 pub(super) struct Tree {
     nodes: Vec<Node>,
     rows: Vec<[Feed; PRIORITIES]>,
-    /// By level, the priorities with a class on the row, as bits.
+    /// For each level, the priorities with a class on the row, as bits.
     row_mask: [u8; LEVELS],
-    /// By level, which classes wait until when.
+    /// For each level, the waiting classes with the times at which their modes may change.
     waiting: [BTreeSet<(Instant, u32)>; LEVELS],
-    /// How often a class has come to where it may not send (`htb_sched.overlimits`).
+    /// Number of times that a class ran out of tokens (`htb_sched.overlimits`).
     pub overlimits: u64,
 }
 
-/// The priorities of a mask.
+/// The priorities in a mask.
 fn priorities(mask: u8) -> impl Iterator<Item = usize> {
     (0..PRIORITIES).filter(move |priority| mask & (1 << priority) != 0)
 }
 
 impl Tree {
-    /// A tree in which nothing waits; a parent is named by its place.
+    /// Creates a tree in which all classes are idle. Parents are indices of nodes.
     pub fn new(nodes: Vec<Node>) -> Self {
         let rows = (0..LEVELS).map(|_| std::array::from_fn(|_| Feed::default())).collect();
         Self { nodes, rows, row_mask: [0; LEVELS], waiting: Default::default(), overlimits: 0 }
     }
 
-    /// `leaf` has packets (`htb_activate`).
+    /// Activates `leaf`, which has packets (`htb_activate`).
     pub fn activate(&mut self, leaf: u32) {
         let node = &mut self.nodes[leaf as usize];
         if node.active == 0 {
@@ -100,13 +99,13 @@ impl Tree {
         }
     }
 
-    /// `leaf` has no packets any more (`htb_deactivate`).
+    /// Deactivates `leaf`, which is empty (`htb_deactivate`).
     pub fn deactivate(&mut self, leaf: u32) {
         self.deactivate_prios(leaf);
         self.nodes[leaf as usize].active = 0;
     }
 
-    /// Brings the modes of the classes of `level` whose wait has ended by `now` up to date (`htb_do_events`).
+    /// Updates the modes of the classes of `level` whose waiting time has ended by `now` (`htb_do_events`).
     pub fn do_events(&mut self, level: usize, now: Instant) {
         while let Some(&(at, class)) = self.waiting[level].first()
             && at <= now
@@ -115,13 +114,13 @@ impl Tree {
         }
     }
 
-    /// The leaf whose turn it is among those that may send with the tokens of this level.
+    /// The next leaf among those that may send with the tokens of this level.
     pub fn next_leaf(&mut self, level: usize) -> Option<u32> {
         let priority = priorities(self.row_mask[level]).next()?;
         Some(self.lookup_leaf(level, priority))
     }
 
-    /// `leaf` has sent `bytes` in its turn on `level`: takes them from its deficit.
+    /// Charges `bytes`, which `leaf` has sent in its turn on `level`, to the leaf's deficit.
     pub fn on_sent(&mut self, leaf: u32, level: usize, bytes: u64) {
         let node = &mut self.nodes[leaf as usize];
         node.deficit[level] -= bytes as i64;
@@ -135,7 +134,7 @@ impl Tree {
         }
     }
 
-    /// Charges `bytes` that `leaf` has sent with the tokens of `level` to it and to all classes above it
+    /// Charges `bytes`, which `leaf` has sent with the tokens of `level`, to the leaf and all its ancestors
     /// (`htb_charge_class`).
     pub fn charge_class(&mut self, leaf: u32, level: usize, bytes: u64, now: Instant) {
         let mut charged = Some(leaf);
@@ -147,12 +146,12 @@ impl Tree {
         }
     }
 
-    /// When the mode of some class may change next.
+    /// The next time at which the mode of a class may change.
     pub fn next_change(&self) -> Option<Instant> {
         self.waiting.iter().filter_map(|waiting| waiting.first()).map(|&(at, _)| at).min()
     }
 
-    /// Brings the mode of `class` up to date, and when it is looked at again (`htb_change_class_mode`).
+    /// Updates the mode of `class` and the time of its next check (`htb_change_class_mode`).
     fn change_class_mode(&mut self, class: u32, now: Instant) {
         let node = &self.nodes[class as usize];
         let (mode, wait) = node.buckets.class_mode(now);
@@ -183,7 +182,7 @@ impl Tree {
         }
     }
 
-    /// Puts the active `class` where it may send: on the row of its level, or in feeds above
+    /// Inserts the active `class` where it may send: on the row of its level, or in the feeds of its ancestors
     /// (`htb_activate_prios`).
     fn activate_prios(&mut self, class: u32) {
         let (mut class, mut mask) = (class, self.nodes[class as usize].active);
@@ -191,15 +190,15 @@ impl Tree {
             && mask != 0
             && let Some(parent) = self.nodes[class as usize].parent
         {
-            let above = &mut self.nodes[parent as usize];
+            let parent_node = &mut self.nodes[parent as usize];
             for priority in priorities(mask) {
-                if !above.feeds[priority].is_empty() {
-                    // The class above stands where it must already, for another of its children.
+                if !parent_node.feeds[priority].is_empty() {
+                    // The parent is already active for another of its children.
                     mask &= !(1 << priority);
                 }
-                above.feeds[priority].insert(class);
+                parent_node.feeds[priority].insert(class);
             }
-            above.active |= mask;
+            parent_node.active |= mask;
             class = parent;
         }
         let node = &self.nodes[class as usize];
@@ -209,22 +208,22 @@ impl Tree {
         }
     }
 
-    /// Takes the active `class` from where it may send (`htb_deactivate_prios`).
+    /// Removes the active `class` from the row or the feeds (`htb_deactivate_prios`).
     fn deactivate_prios(&mut self, class: u32) {
         let (mut class, mut mask) = (class, self.nodes[class as usize].active);
         while self.nodes[class as usize].buckets.mode == Mode::MayBorrow
             && mask != 0
             && let Some(parent) = self.nodes[class as usize].parent
         {
-            let above = &mut self.nodes[parent as usize];
+            let parent_node = &mut self.nodes[parent as usize];
             let mut emptied = 0;
             for priority in priorities(mask) {
-                above.feeds[priority].remove(class);
-                if above.feeds[priority].is_empty() {
+                parent_node.feeds[priority].remove(class);
+                if parent_node.feeds[priority].is_empty() {
                     emptied |= 1 << priority;
                 }
             }
-            above.active &= !emptied;
+            parent_node.active &= !emptied;
             (class, mask) = (parent, emptied);
         }
         let node = &self.nodes[class as usize];
@@ -232,7 +231,7 @@ impl Tree {
             let level = node.level;
             for priority in priorities(mask) {
                 let row = &mut self.rows[level][priority];
-                row.remove_for_good(class);
+                row.remove_permanently(class);
                 if row.is_empty() {
                     self.row_mask[level] &= !(1 << priority);
                 }
@@ -240,7 +239,7 @@ impl Tree {
         }
     }
 
-    /// Goes down from a row that is not empty to the leaf whose turn it is (`htb_lookup_leaf`).
+    /// Descends from a non-empty row to the leaf to serve (`htb_lookup_leaf`).
     fn lookup_leaf(&mut self, level: usize, priority: usize) -> u32 {
         let mut path = [0; LEVELS];
         let mut depth = 0;
@@ -255,7 +254,7 @@ impl Tree {
                     path[depth] = class;
                     depth += 1;
                 }
-                // A round is over: it is the turn of the next class beside the one above.
+                // The round is over, so the sibling of the class above is served next.
                 None if depth > 0 => {
                     depth -= 1;
                     match depth {

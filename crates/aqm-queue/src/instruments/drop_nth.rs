@@ -1,32 +1,31 @@
-//! Drop Nth: an endless buffer that drops the packets it is told to, and no other.
+//! Drop Nth: an unlimited buffer that drops exactly the specified packets.
 //!
-//! Not an AQM but a measuring instrument: what does the loss of exactly this packet cost? (SHRED
-//! talk, slide 4: the first packets of a flow, and its last three, are lost at the price of a
-//! time-out.)
+//! This is a measuring instrument and not an AQM. It measures the cost of losing exactly one packet. (SHRED talk, slide
+//! 4: losing one of the first packets of a flow, or of its last three, causes a time-out.)
 
 use aqm_net::{Backlog, ConfigError, ConfigErrors, ErrorCollector, Length, Packet, Rate, parameters};
 
 use crate::{Build, Context, Describe, Fifo, QueueDiscipline, Reason, Report, TestCases};
 
 parameters! {
-    /// Drop Nth: drops the named arrivals and no other.
+    /// Drop Nth: drops exactly the specified arrivals.
     ///
-    /// A measuring instrument: what does the loss of exactly this packet cost?
+    /// A measuring instrument for the cost of losing a particular packet.
     pub struct Config {
-        /// Which arrivals to drop, counted from 1 since the run began, in ascending order.
+        /// Numbers of the arrivals to drop, counted from 1 at the start of the run, in ascending order.
         pub packets: Vec<u64> = vec![1], "SHRED talk, slide 4: the first, a SYN";
-        /// Which arrivals to mark, counted likewise; those that are not ECN-capable pass as they are.
-        pub marked: Vec<u64> = vec![], "ours";
+        /// Numbers of the arrivals to mark, counted in the same way. Packets that are not ECN-capable are not changed.
+        pub marked: Vec<u64> = vec![], "aqmlab's choice";
     }
 }
 
 impl Build for Config {
     fn build(&self, _rate: Rate) -> Result<Box<dyn QueueDiscipline>, ConfigErrors> {
         let mut errors = ErrorCollector::default();
-        let doomed = errors.take(next_last("packets", &self.packets));
-        let marked = errors.take(next_last("marked", &self.marked));
-        let (doomed, marked) = errors.finish_some(doomed.zip(marked))?;
-        Ok(Box::new(DropNth { arrivals: 0, doomed, marked, fifo: Fifo::new(Length::Packets(u64::MAX)) }))
+        let to_drop = errors.take(descending("packets", &self.packets));
+        let marked = errors.take(descending("marked", &self.marked));
+        let (to_drop, marked) = errors.finish_some(to_drop.zip(marked))?;
+        Ok(Box::new(DropNth { arrivals: 0, to_drop, marked, fifo: Fifo::new(Length::Packets(u64::MAX)) }))
     }
 }
 
@@ -35,9 +34,9 @@ impl Describe for Config {}
 impl TestCases for Config {}
 
 /// The numbers in descending order.
-fn next_last(field: &'static str, numbers: &[u64]) -> Result<Vec<u64>, ConfigError> {
+fn descending(field: &'static str, numbers: &[u64]) -> Result<Vec<u64>, ConfigError> {
     if numbers.first() == Some(&0) || !numbers.is_sorted_by(|a, b| a < b) {
-        return Err(ConfigError::at(field, "must be ascending numbers, counted from 1"));
+        return Err(ConfigError::at(field, "must be ascending numbers, starting at 1 or above"));
     }
     Ok(numbers.iter().rev().copied().collect())
 }
@@ -46,9 +45,9 @@ fn next_last(field: &'static str, numbers: &[u64]) -> Result<Vec<u64>, ConfigErr
 #[derive(Clone)]
 pub struct DropNth {
     arrivals: u64,
-    /// What is still to be dropped, the next one last.
-    doomed: Vec<u64>,
-    /// What is still to be marked, likewise.
+    /// The packets still to be dropped, the next one last.
+    to_drop: Vec<u64>,
+    /// The packets still to be marked, the next one last.
     marked: Vec<u64>,
     fifo: Fifo,
 }
@@ -57,7 +56,7 @@ impl QueueDiscipline for DropNth {
     fn enqueue(&mut self, mut packet: Packet, cx: &mut Context<'_>) {
         self.arrivals += 1;
         let marked = self.marked.pop_if(|next| *next == self.arrivals).is_some();
-        if self.doomed.pop_if(|next| *next == self.arrivals).is_some() {
+        if self.to_drop.pop_if(|next| *next == self.arrivals).is_some() {
             cx.drop(packet, Reason::Forced);
             return;
         }
@@ -86,7 +85,7 @@ mod tests {
     use crate::testing::Fates;
 
     #[test]
-    fn exactly_the_named_arrivals_are_dropped_or_marked() {
+    fn exactly_the_specified_arrivals_are_dropped_or_marked() {
         let config = Config { packets: vec![1, 4, 5], marked: vec![2, 3, 4] };
         let mut queue = config.build(Rate::from_bps(1000)).unwrap();
         let (mut rng, mut fates) = (Streams::new(1).named("test", 0), Fates::default());
@@ -97,7 +96,7 @@ mod tests {
         }
         let dropped: Vec<u32> = fates.dropped_packets().map(|packet| packet.id).collect();
         let marked: Vec<u32> = fates.marked_packets().map(|packet| packet.id).collect();
-        assert_eq!((dropped, marked), (vec![1, 4, 5], vec![2]), "3 cannot be marked, 4 is gone");
+        assert_eq!((dropped, marked), (vec![1, 4, 5], vec![2]), "3 cannot be marked, and 4 was dropped");
         assert_eq!(queue.backlog().packets, 3);
     }
 

@@ -1,10 +1,10 @@
-//! Drop Random: drops each packet with the same probability, whatever the queue.
+//! Drop Random: drops each packet with the same probability, regardless of the queue length.
 //!
-//! Not an AQM but a measuring instrument: the independent losses that closed forms of TCP suppose
-//! (J. Padhye, V. Firoiu, D. Towsley, J. Kurose, "Modeling TCP Throughput", 1998; N. Cardwell, S.
-//! Savage, T. Anderson, "Modeling TCP Latency", 2000).
+//! This is a measuring instrument and not an AQM. It produces the independent losses that closed-form models of TCP
+//! assume (J. Padhye, V. Firoiu, D. Towsley, J. Kurose, "Modeling TCP Throughput", 1998; N. Cardwell, S. Savage, T.
+//! Anderson, "Modeling TCP Latency", 2000).
 //!
-//! How it differs from its sources, and what it does where they are silent, stands in the documentation of
+//! Differences from the sources, and choices where the sources are silent, are listed in the documentation of
 //! [`Config`], which the reference prints.
 
 use aqm_net::{Backlog, ConfigErrors, ErrorCollector, Length, Packet, Rate, Size, parameters};
@@ -14,20 +14,20 @@ use crate::{Build, Context, Describe, Fifo, QueueDiscipline, Reason, Report, Tes
 parameters! {
     /// Drop Random: drops each packet with the same probability, independently of all others.
     ///
-    /// A measuring instrument: the random losses that closed forms of TCP suppose.
+    /// A measuring instrument for the random losses that closed-form models of TCP assume.
     ///
     /// Order of decisions:
     ///
-    /// - Chance is asked once for every packet that is not too small, a full buffer or not, so the choices do not
-    ///   depend on the load. A full buffer refuses a packet whatever chance said.
+    /// - One random number is drawn for every packet that is at least `min_size` long, even if the buffer is full, so
+    ///   that the choices do not depend on the load. A full buffer drops a packet in either case.
     pub struct Config {
-        /// The probability with which a packet is dropped.
-        pub probability: f64 = 0.01, "ours";
-        /// Packets smaller than this are spared: with `100B` SYNs, FINs and acknowledgements are.
-        pub min_size: Size = Size::from_bytes(0), "ours: every packet may be lost";
-        /// Whether an ECN-capable packet is marked instead.
-        pub mark: bool = false, "ours: losses are what is measured";
-        /// The most that may wait; the packet on the line is not counted.
+        /// Drop probability of a packet.
+        pub probability: f64 = 0.01, "aqmlab's choice";
+        /// Packets smaller than this are never dropped at random; `100B` exempts SYNs, FINs and acknowledgements.
+        pub min_size: Size = Size::from_bytes(0), "aqmlab's choice: every packet may be lost";
+        /// Whether ECN-capable packets are marked instead of dropped.
+        pub mark: bool = false, "aqmlab's choice: the instrument measures losses";
+        /// Maximum backlog, without the packet in transmission.
         pub limit: Length = Length::Packets(225), "as `drop-tail`";
     }
 }
@@ -35,7 +35,7 @@ parameters! {
 impl Build for Config {
     fn build(&self, _rate: Rate) -> Result<Box<dyn QueueDiscipline>, ConfigErrors> {
         let mut errors = ErrorCollector::default();
-        let problem = format_args!("must be between 0 and 1, is {}", self.probability);
+        let problem = format_args!("must be from 0 to 1 (got {})", self.probability);
         errors.check((0.0..=1.0).contains(&self.probability), "probability", problem);
         errors.check(self.limit.count() > 0, "limit", "must be at least 1p or 1B");
         errors.finish(())?;
@@ -56,8 +56,8 @@ pub struct DropRandom {
 
 impl QueueDiscipline for DropRandom {
     fn enqueue(&mut self, mut packet: Packet, cx: &mut Context<'_>) {
-        let is_spared = u64::from(packet.bytes) < self.config.min_size.bytes();
-        let is_chosen = !is_spared && cx.rng.chance(self.config.probability);
+        let is_exempt = u64::from(packet.bytes) < self.config.min_size.bytes();
+        let is_chosen = !is_exempt && cx.rng.chance(self.config.probability);
         if !self.fifo.has_room_for(&packet) {
             return cx.drop(packet, Reason::Overflow);
         }
@@ -88,7 +88,7 @@ mod tests {
     use super::*;
     use crate::testing::{Fate, Fates};
 
-    /// What becomes of these packets, which come in order with no service between them.
+    /// The fates of these packets, which arrive in order without service between them.
     fn fates(config: &Config, packets: impl Iterator<Item = Packet>) -> Fates {
         let mut queue = config.build(Rate::from_bps(1000)).unwrap();
         let (mut rng, mut observer) = (Streams::new(1).named("test", 0), Fates::default());
@@ -112,18 +112,21 @@ mod tests {
     }
 
     #[test]
-    fn losses_are_as_frequent_as_asked_for_and_independent() {
+    fn losses_have_the_configured_frequency_and_are_independent() {
         let (count, p) = (200_000, 0.02);
         let fates = fates(&endless(p), packets(count, 1000, Ecn::NotEct));
         let dropped: Vec<u32> = fates.dropped_packets().map(|packet| packet.id).collect();
-        let share = |found: usize, among: f64, theory: f64| {
-            let error = (theory * (1.0 - theory) / among).sqrt();
-            let off = (found as f64 / among - theory) / error;
-            assert!(off.abs() < 3.3, "{found} of {among}: {off} standard errors from {theory}");
+        let share = |observed: usize, total: f64, theory: f64| {
+            let error = (theory * (1.0 - theory) / total).sqrt();
+            let deviation = (observed as f64 / total - theory) / error;
+            assert!(
+                deviation.abs() < 3.3,
+                "{observed} of {total}: {deviation} standard errors from {theory}"
+            );
         };
         share(dropped.len(), f64::from(count), p);
         assert_eq!(fates.counts.early, dropped.len() as u64);
-        // After a loss, another of the next 20 is lost with the probability that any of 20 is.
+        // After a loss, the probability of a loss among the next 20 packets is that of a loss among any 20 packets.
         let soon = dropped.windows(2).filter(|pair| pair[1] - pair[0] <= 20).count();
         share(soon, dropped.len() as f64 - 1.0, 1.0 - libm::pow(1.0 - p, 20.0));
     }
@@ -135,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn small_packets_are_spared_and_take_no_chance_from_others() {
+    fn small_packets_are_exempt_and_draw_no_random_numbers() {
         let config = Config { min_size: Size::from_bytes(100), ..endless(0.3) };
         assert!(!dropped(&config, packets(100, 100, Ecn::NotEct)).is_empty());
         assert!(dropped(&config, packets(100, 99, Ecn::NotEct)).is_empty());
@@ -146,26 +149,26 @@ mod tests {
     }
 
     #[test]
-    fn capable_packets_are_marked_if_asked_for_and_others_dropped() {
+    fn ecn_capable_packets_are_marked_with_mark_and_others_dropped() {
         let config = Config { mark: true, ..endless(1.0) };
-        let found = fates(&config, packets(3, 1000, Ecn::Ect0));
-        assert_eq!((found.counts.drops(), found.counts.marks), (0, 3));
-        let found = fates(&config, packets(3, 1000, Ecn::NotEct));
-        assert_eq!((found.counts.drops(), found.counts.marks), (3, 0));
+        let observed = fates(&config, packets(3, 1000, Ecn::Ect0));
+        assert_eq!((observed.counts.drops(), observed.counts.marks), (0, 3));
+        let observed = fates(&config, packets(3, 1000, Ecn::NotEct));
+        assert_eq!((observed.counts.drops(), observed.counts.marks), (3, 0));
         assert_eq!(dropped(&endless(1.0), packets(3, 1000, Ecn::Ect0)).len(), 3);
     }
 
     #[test]
     fn a_full_buffer_refuses_and_marks_nothing() {
         let config = Config { mark: true, limit: Length::Packets(2), ..endless(1.0) };
-        let found = fates(&config, packets(3, 1000, Ecn::Ect0));
+        let observed = fates(&config, packets(3, 1000, Ecn::Ect0));
         let fate = |fate: &Fate| (fate.packet.id, fate.is_mark, fate.why);
-        let told: Vec<_> = found.told.iter().map(fate).collect();
-        assert_eq!(told, [(0, true, Reason::Early), (1, true, Reason::Early), (2, false, Reason::Overflow)]);
+        let fates: Vec<_> = observed.told.iter().map(fate).collect();
+        assert_eq!(fates, [(0, true, Reason::Early), (1, true, Reason::Early), (2, false, Reason::Overflow)]);
     }
 
     #[test]
-    fn what_makes_no_sense_is_refused() {
+    fn invalid_parameters_are_rejected() {
         let place = |config: Config| config.build(Rate::from_bps(1000)).err().unwrap().first().place.clone();
         for probability in [-0.1, 1.1, f64::NAN] {
             assert_eq!(place(endless(probability)), "probability");

@@ -41,7 +41,7 @@ impl Build for Config {
 }
 
 impl Describe for Config {
-    fn wants_windows(&self) -> bool {
+    fn needs_windows(&self) -> bool {
         true
     }
 }

@@ -1,13 +1,14 @@
-//! What Linux's `tc -s -j qdisc show` prints of a discipline: JSON with the names and units of iproute2 6.1.
+//! The output of Linux's `tc -s -j qdisc show` for a discipline: JSON with the names and units of iproute2 6.1.
 //!
-//! An object for the discipline of a line, and one for each discipline inside that the kernel shows, too, such as
-//! those of HTB's leaves. What all have in common stands beside what `tc` prints of their kind, in one object. What
-//! left a queue counts as sent.
+//! The output contains an object for the discipline of a link and one for each inner discipline that the kernel also
+//! shows, such as those of HTB's leaves. Each object contains the fields common to all disciplines and the fields that
+//! `tc` prints for the kind. Departed packets count as sent.
 //!
-//! Ours, where the kernel has no answer:
-//! - A discipline that it does not have is shown with our name for its kind, and without options.
-//! - Disciplines are numbered as they are found, the root `1:`, and classes in the order of their names, from 1.
-//! - A queue that a scenario leaves out is not shown, nor are those of flows.
+//! aqmlab's choices where the kernel has no equivalent:
+//! - A discipline that the kernel does not have is shown with aqmlab's kind and without options.
+//! - Disciplines are numbered in the order of output, with `1:` for the root. Classes are numbered from 1 in the order
+//!   of their names.
+//! - Default queues that a scenario does not name, and the queues of flows, are not shown.
 
 pub(crate) mod truesize;
 
@@ -16,34 +17,34 @@ use serde_json::{Value, json};
 
 use crate::{ClassCounters, Config, Counters, QueueDiscipline};
 
-/// A discipline inside another that the kernel shows as one of its own.
+/// An inner discipline that the kernel shows as a discipline of its own.
 pub struct InnerQdisc<'a> {
-    /// Where its parameters stand, such as `classes.web.queue`.
-    pub place: &'a str,
-    /// The number of the class that it belongs to.
+    /// The path of its parameters, such as `classes.web.queue`.
+    pub path: &'a str,
+    /// The number of its class.
     pub class: u32,
     /// The discipline.
     pub queue: &'a dyn QueueDiscipline,
-    /// What went through it.
+    /// The counters of its packets.
     pub counters: ClassCounters,
 }
 
-/// The discipline of a line, with its parameters and with what went through it.
+/// The discipline of a link, with its parameters and counters.
 pub struct Root<'a> {
-    /// The name of the line.
+    /// The name of the link.
     pub device: &'a str,
-    /// The parameters that the discipline was built with.
+    /// The parameters with which the discipline was built.
     pub config: &'a Config,
-    /// The rate that it was built for.
+    /// The rate for which the discipline was built.
     pub rate: Rate,
     /// The discipline.
     pub queue: &'a dyn QueueDiscipline,
-    /// What went through it.
+    /// The counters of its packets.
     pub counters: &'a Counters,
 }
 
 impl Root<'_> {
-    /// The objects of the discipline and of those inside, at `now`.
+    /// The objects of the discipline and of its inner disciplines, at `now`.
     pub fn shown(&self, now: Instant) -> Vec<Value> {
         let Self { device, config, rate, queue, counters } = *self;
         let sent =
@@ -54,7 +55,7 @@ impl Root<'_> {
     }
 }
 
-/// What every discipline counts.
+/// The counters of every discipline.
 #[derive(Clone, Copy)]
 struct Sent {
     packets: u64,
@@ -62,7 +63,7 @@ struct Sent {
     drops: u64,
 }
 
-/// What is shown so far.
+/// The objects created so far.
 struct List<'a> {
     device: &'a str,
     now: Instant,
@@ -70,8 +71,8 @@ struct List<'a> {
 }
 
 impl List<'_> {
-    /// Shows a discipline, which was built from a configuration for a rate and stands in the class `parent`, or at
-    /// the root; and those inside.
+    /// Adds the object of a discipline, which was built from a configuration for a rate and is in the class `parent` or
+    /// at the root, and the objects of its inner disciplines.
     fn show(
         &mut self,
         (config, rate): (&Config, Rate),
@@ -82,41 +83,42 @@ impl List<'_> {
         let handle = format!("{:x}:", self.shown.len() + 1);
         let mut options = config.tc_options(rate).unwrap_or_else(|| json!({"kind": config.kind()}));
         let kind = options.as_object_mut().and_then(|options| options.remove("kind"));
-        let mut one = json!({"kind": kind, "handle": handle, "dev": self.device});
+        let mut object = json!({"kind": kind, "handle": handle, "dev": self.device});
         match parent {
-            Some(parent) => one["parent"] = json!(parent),
-            // A device has its root twice.
-            None => (one["root"], one["refcnt"]) = (json!(true), json!(2)),
+            Some(parent) => object["parent"] = json!(parent),
+            // The kernel counts two references to the root of a device.
+            None => (object["root"], object["refcnt"]) = (json!(true), json!(2)),
         }
         let Backlog { packets, bytes } = queue.backlog();
         let counted = json!({
             "options": options, "bytes": sent.bytes, "packets": sent.packets, "drops": sent.drops, "overlimits": 0,
             "requeues": 0, "backlog": bytes, "qlen": packets,
         });
-        extend(&mut one, counted);
-        extend(&mut one, queue.tc_statistics(self.now));
-        self.shown.push(one);
+        extend(&mut object, counted);
+        extend(&mut object, queue.tc_statistics(self.now));
+        self.shown.push(object);
         let inner = config.inner(rate);
-        queue.inner_qdiscs(self.now, &mut |found| {
-            let Some(named) = inner.iter().find(|inner| inner.place == found.place) else { return };
-            let ClassCounters { departures, departed_bytes, drops, .. } = found.counters;
+        queue.inner_qdiscs(self.now, &mut |qdisc| {
+            let Some(configured) = inner.iter().find(|inner| inner.path == qdisc.path) else { return };
+            let ClassCounters { departures, departed_bytes, drops, .. } = qdisc.counters;
             let sent = Sent { packets: departures, bytes: departed_bytes, drops };
-            let class = format!("{handle}{:x}", found.class);
-            self.show((named.config, named.rate), found.queue, sent, Some(class));
+            let class = format!("{handle}{:x}", qdisc.class);
+            self.show((configured.config, configured.rate), qdisc.queue, sent, Some(class));
         });
     }
 }
 
-/// Puts what `more` has, if it is a table, into the table `one`; tables and lists that both have, likewise.
-fn extend(one: &mut Value, more: Value) {
-    match (one, more) {
-        (Value::Object(one), Value::Object(more)) => {
-            more.into_iter().for_each(|(name, value)| extend(one.entry(name).or_insert(Value::Null), value));
+/// Merges the table `more` into the table `object`, including nested tables and lists of equal length.
+fn extend(object: &mut Value, more: Value) {
+    match (object, more) {
+        (Value::Object(object), Value::Object(more)) => {
+            more.into_iter()
+                .for_each(|(name, value)| extend(object.entry(name).or_insert(Value::Null), value));
         }
-        (Value::Array(one), Value::Array(more)) if one.len() == more.len() => {
-            one.iter_mut().zip(more).for_each(|(one, more)| extend(one, more));
+        (Value::Array(object), Value::Array(more)) if object.len() == more.len() => {
+            object.iter_mut().zip(more).for_each(|(object, more)| extend(object, more));
         }
         (_, Value::Null) => {}
-        (one, more) => *one = more,
+        (object, more) => *object = more,
     }
 }

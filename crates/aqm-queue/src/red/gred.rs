@@ -191,7 +191,7 @@ impl Describe for Config {
         Some(vq.told().ok()?.curve().probability(average))
     }
 
-    fn wants_classes(&self) -> bool {
+    fn needs_classes(&self) -> bool {
         self.vqs.len() > 1
     }
 
@@ -254,7 +254,7 @@ impl Describe for Config {
 }
 
 impl TestCases for Config {
-    fn holds_at_most(&self) -> Option<Length> {
+    fn max_backlog(&self) -> Option<Length> {
         let each = self.vqs.iter().map(|vq| vq.limit.bytes().min(self.limit.bytes()));
         let free = if self.default as usize >= self.vqs.len() { self.limit.bytes() } else { 0 };
         Some(Length::Bytes(each.sum::<u64>() + free))

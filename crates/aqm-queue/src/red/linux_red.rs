@@ -194,7 +194,7 @@ impl Build for Config {
             nodrop: self.nodrop,
             marks_ect1: self.kernel != Kernel::Linux24,
             counts: Counts::default(),
-            fifo: Fifo::new(Length::Bytes(self.limit.bytes())).admitting(admission),
+            fifo: Fifo::new(Length::Bytes(self.limit.bytes())).with_admission(admission),
         }))
     }
 }

@@ -215,7 +215,7 @@ impl Describe for Config {
         Some(self.red(class).curve().probability(average))
     }
 
-    fn wants_classes(&self) -> bool {
+    fn needs_classes(&self) -> bool {
         true
     }
 }

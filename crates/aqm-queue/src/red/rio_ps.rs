@@ -124,7 +124,7 @@ impl Describe for Config {
         self.rio().ok()?.drop_curve(average, relative_window, class)
     }
 
-    fn wants_classes(&self) -> bool {
+    fn needs_classes(&self) -> bool {
         true
     }
 }

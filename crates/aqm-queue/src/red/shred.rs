@@ -74,7 +74,7 @@ impl Describe for Config {
         usable.then(|| moved(self.red.curve(), relative_window, self.floor).probability(average))
     }
 
-    fn wants_windows(&self) -> bool {
+    fn needs_windows(&self) -> bool {
         true
     }
 }

@@ -1,22 +1,24 @@
-//! What every discipline owes the world, checked at every call.
+//! Invariants of every discipline, checked at every call.
 //!
-//! [`watched`] builds a discipline inside a bookkeeper that keeps its own account of every packet:
-//! - a packet is waiting, sent or reported as dropped, once, and nothing else happens to it;
-//! - packets of one flow keep their order, of each queue of its own where ECN bits choose the queue (`ecn_mask`), unless
-//!   SFB around it may mark them first; in CAKE until flows have shared a queue, after which one of them moves to
-//!   another of its set;
-//! - no more waits than `limit` says, in a discipline inside another no more than its own, and the backlog is
-//!   told truly;
-//! - only ECN-capable packets are marked, once, and only if the parameters allow marks;
-//! - something is sent as long as anything waits, or it is said until when all of it is held back;
-//! - gauges are finite, probabilities are probabilities, and the `average` queue is never longer than
-//!   the longest queue there was.
+//! [`watched`] wraps a discipline with independent accounting of every packet:
+//! - A packet is either queued, sent or reported as dropped, exactly once.
+//! - Packets of one flow keep their order. If ECN bits select the queue (`ecn_mask`), the order is kept within each
+//!   queue, unless SFB around it may mark packets first. In CAKE, the order is kept until flows have shared a queue,
+//!   after which one of them moves to another queue of its set.
+//! - The backlog never exceeds `limit`, and that of an inner discipline never exceeds its own `limit`. The reported
+//!   backlog is correct.
+//! - Only ECN-capable packets are marked, once, and only if the parameters allow marks.
+//! - A packet is sent whenever the queue is not empty, unless the discipline reports until when all packets are held
+//!   back.
+//! - Gauges are finite, probabilities are between 0 and 1, and the `average` queue never exceeds the longest queue so
+//!   far.
 //!
-//! By convention the parameters `limit` (if [`crate::Build::holds_at_most`] says nothing else; one packet more
-//! where `admits` or `kernel` is that of Linux 2.4), `ecn` (allowed unless `"off"` or false; CAKE has none and marks),
-//! `ce_threshold` (marks if there is one) and `min_th` (the unit of averages; that of `limit` where there is none) mean
-//! the same in every discipline; the invariants read them from the configuration. A gauge of one class has its number
-//! at its end: `average_0`. A broken invariant is a bug of ours, so the bookkeeper panics.
+//! By convention, some parameters have the same meaning in every discipline, and the invariants read them from the
+//! configuration: `limit` (unless [`crate::TestCases::max_backlog`] returns another limit; one packet more if
+//! `admits` or `kernel` selects Linux 2.4), `ecn` (marks are allowed unless it is `"off"` or false; CAKE has no such
+//! parameter and marks), `ce_threshold` (marks are allowed if it is set) and `min_th` (the unit of averages; without
+//! it, the unit of `limit`). The name of a gauge of one class ends with the class's number: `average_0`. A violated
+//! invariant is a bug in aqmlab, so the wrapper panics.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -29,7 +31,7 @@ use crate::{
     Report, drop_tail,
 };
 
-/// Builds the discipline of `config` inside the bookkeeper. Ids of waiting packets must differ.
+/// Builds the discipline of `config` with invariant checks. The ids of queued packets must be unique.
 ///
 /// # Errors
 /// As [`crate::Build::build`].
@@ -41,12 +43,12 @@ pub fn watched(config: &Config, rate: Rate) -> Result<Box<dyn QueueDiscipline>, 
         inner: config.build(rate)?,
         expected,
         limits,
-        unchecked: 0,
-        book: Book::default(),
+        calls_until_check: 0,
+        accounting: Accounting::default(),
     }))
 }
 
-/// Whether the parameters allow marks, of the discipline itself or of one inside.
+/// Whether the parameters of the discipline, or of an inner discipline, allow marks.
 pub fn may_mark(config: &Config) -> bool {
     fn allows(parameters: &Value) -> bool {
         match parameters {
@@ -66,7 +68,7 @@ pub fn may_mark(config: &Config) -> bool {
     allows(&config.to_value())
 }
 
-/// How often a flow has had to share a queue of CAKE, in the discipline itself or in those inside.
+/// Number of times that a flow had to share a queue of CAKE, in the discipline or in its inner disciplines.
 fn collisions(qdisc: &dyn QueueDiscipline, now: Instant) -> u64 {
     let statistics = qdisc.tc_statistics(now);
     let tins = statistics["tins"].as_array().into_iter().flatten();
@@ -75,7 +77,7 @@ fn collisions(qdisc: &dyn QueueDiscipline, now: Instant) -> u64 {
     found
 }
 
-/// The parameter `name`, at the outermost level that has it; those of disciplines inside do not count.
+/// The parameter `name` at the outermost level that contains it, without the parameters of inner disciplines.
 fn setting<'a>(parameters: &'a Value, name: &str) -> Option<&'a Value> {
     let inside = |value: &&Value| value.get("kind").is_none();
     match parameters {
@@ -87,22 +89,22 @@ fn setting<'a>(parameters: &'a Value, name: &str) -> Option<&'a Value> {
     }
 }
 
-/// The limits of the disciplines inside, by the places of their parameters below `place`.
+/// Collects the limits of the inner disciplines, by the paths of their parameters below `place`.
 fn find_limits(config: &Config, place: &str, found: &mut BTreeMap<String, Limit>) {
-    // How much may wait does not depend on the line.
+    // The limits do not depend on the link rate.
     for inner in config.inner(Rate::default()) {
-        let place = if place.is_empty() { inner.place } else { format!("{place}.{}", inner.place) };
+        let place = if place.is_empty() { inner.path } else { format!("{place}.{}", inner.path) };
         find_limits(inner.config, &place, found);
         found.insert(place, Limit::of(inner.config));
     }
 }
 
-/// How much may wait.
+/// The limit of a backlog.
 #[derive(Clone, Copy)]
 struct Limit {
     length: Option<Length>,
-    /// Whether one packet more may wait.
-    one_more: bool,
+    /// Whether the backlog may exceed the limit by one packet.
+    allows_one_more: bool,
 }
 
 impl Limit {
@@ -110,22 +112,31 @@ impl Limit {
         let parameters = config.to_value();
         let is = |name, word| setting(&parameters, name).is_some_and(|value| *value == word);
         Self {
-            length: config.holds_at_most().or(length(&parameters, "limit")),
-            one_more: is("admits", "until-beyond") || is("kernel", "2.4"),
+            length: config.max_backlog().or(length(&parameters, "limit")),
+            allows_one_more: is("admits", "until-beyond") || is("kernel", "2.4"),
         }
     }
 
-    /// Checks what waits at `place`.
+    /// Checks the backlog of the discipline at `place`.
     fn check(self, waiting: Backlog, place: &str) {
         let Backlog { packets, bytes } = waiting;
-        let more =
-            if self.one_more { Backlog { packets: 1, bytes: u16::MAX.into() } } else { Backlog::default() };
+        let more = if self.allows_one_more {
+            Backlog { packets: 1, bytes: u16::MAX.into() }
+        } else {
+            Backlog::default()
+        };
         match self.length {
             Some(Length::Packets(limit)) => {
-                assert!(packets <= limit + more.packets, "{packets} packets wait, not {limit}{place}");
+                assert!(
+                    packets <= limit + more.packets,
+                    "{packets} packets are queued, more than the limit of {limit}{place}"
+                );
             }
             Some(Length::Bytes(limit)) => {
-                assert!(bytes <= limit + more.bytes, "{bytes} bytes wait, not {limit}{place}");
+                assert!(
+                    bytes <= limit + more.bytes,
+                    "{bytes} bytes are queued, more than the limit of {limit}{place}"
+                );
             }
             None => {}
         }
@@ -136,15 +147,16 @@ fn length(parameters: &Value, name: &str) -> Option<Length> {
     setting(parameters, name).and_then(Value::as_str).and_then(|text| Length::parse(text).ok())
 }
 
-/// What the parameters promise.
+/// The properties that the parameters guarantee.
 #[derive(Clone)]
 struct Expected {
     limit: Limit,
     average_unit: Option<Length>,
     marks: bool,
-    /// The ECN bits that send a packet to another queue.
+    /// The ECN bits that select another queue.
     ecn_mask: u8,
-    /// Whether a packet may be marked before ECN bits choose its queue, and so overtake others of its flow.
+    /// Whether a packet may be marked before ECN bits select its queue, so that it may overtake other packets of its
+    /// flow.
     marks_before_queues: bool,
 }
 
@@ -152,7 +164,7 @@ impl Expected {
     fn of(config: &Config) -> Self {
         let parameters = config.to_value();
         let own = length(&parameters, "min_th").or(length(&parameters, "limit"));
-        // The average that a wrapper shows is that of its queue.
+        // The average that a wrapper reports is that of its queue.
         let average_unit = own.filter(|_| config.inner(Rate::default()).is_empty());
         let ecn_mask = match setting(&parameters, "ecn_mask").and_then(Value::as_str) {
             Some("l4s-ect") => 1,
@@ -171,35 +183,44 @@ impl Expected {
 struct Watched {
     inner: Box<dyn QueueDiscipline>,
     expected: Expected,
-    /// Of the disciplines inside, by the places of their parameters.
+    /// The limits of the inner disciplines, by the paths of their parameters.
     limits: BTreeMap<String, Limit>,
-    /// For how many calls the disciplines inside are left alone, so that thousands do not cost all the time.
-    unchecked: u64,
-    book: Book,
+    /// Number of calls without checks of the inner disciplines. Without these pauses, the checks of thousands of inner
+    /// disciplines would take too long.
+    calls_until_check: u64,
+    accounting: Accounting,
 }
 
 impl QueueDiscipline for Watched {
     fn enqueue(&mut self, packet: Packet, cx: &mut Context<'_>) {
-        self.book.arrive(packet, self.expected.ecn_mask);
-        let mut witness =
-            Witness { book: &mut self.book, marks: self.expected.marks, now: cx.now, outer: cx.observer };
-        self.inner.enqueue(packet, &mut Context { now: cx.now, rng: cx.rng, observer: &mut witness });
+        self.accounting.arrive(packet, self.expected.ecn_mask);
+        let mut observer = CheckingObserver {
+            accounting: &mut self.accounting,
+            marks: self.expected.marks,
+            now: cx.now,
+            outer: cx.observer,
+        };
+        self.inner.enqueue(packet, &mut Context { now: cx.now, rng: cx.rng, observer: &mut observer });
         self.check();
     }
 
     fn dequeue(&mut self, cx: &mut Context<'_>) -> Option<Packet> {
-        let mut witness =
-            Witness { book: &mut self.book, marks: self.expected.marks, now: cx.now, outer: cx.observer };
-        let packet = self.inner.dequeue(&mut Context { now: cx.now, rng: cx.rng, observer: &mut witness });
+        let mut observer = CheckingObserver {
+            accounting: &mut self.accounting,
+            marks: self.expected.marks,
+            now: cx.now,
+            outer: cx.observer,
+        };
+        let packet = self.inner.dequeue(&mut Context { now: cx.now, rng: cx.rng, observer: &mut observer });
         match packet {
             Some(packet) => {
                 let is_free = self.expected.marks_before_queues;
-                self.book.leave(&packet, || is_free || collisions(self.inner.as_ref(), cx.now) > 0);
+                self.accounting.leave(&packet, || is_free || collisions(self.inner.as_ref(), cx.now) > 0);
             }
-            None if self.book.backlog.packets == 0 => {}
+            None if self.accounting.backlog.packets == 0 => {}
             None => {
                 let ready = self.inner.next_ready();
-                assert!(ready.is_some_and(|at| at > cx.now), "nothing is sent although packets wait");
+                assert!(ready.is_some_and(|at| at > cx.now), "no packet is sent although packets are queued");
             }
         }
         self.check();
@@ -247,29 +268,31 @@ impl Report for Watched {
 
 impl Watched {
     fn check(&mut self) {
-        let packets = self.book.backlog.packets;
-        assert_eq!(self.inner.backlog(), self.book.backlog, "the backlog is not what waits");
-        self.expected.limit.check(self.book.backlog, "");
-        self.unchecked = match self.unchecked {
+        let packets = self.accounting.backlog.packets;
+        assert_eq!(self.inner.backlog(), self.accounting.backlog, "the reported backlog is wrong");
+        self.expected.limit.check(self.accounting.backlog, "");
+        self.calls_until_check = match self.calls_until_check {
             0 => self.check_inner(self.inner.as_ref(), "") / 16,
             calls => calls - 1,
         };
         let mut names = Vec::new();
         self.inner.gauges(&mut |Gauge { name, unit, value }| {
             assert!(value.is_finite(), "gauge {name} is {value}");
-            assert!(!names.contains(&name), "two gauges are called {name}");
+            assert!(!names.contains(&name), "two gauges have the name {name}");
             names.push(name);
             let kind = name.trim_end_matches(|c: char| c == '_' || c.is_ascii_digit());
             match (kind, self.expected.average_unit) {
                 ("probability" | "prob" | "max_p", _) => {
                     assert!((0.0..=1.0).contains(&value), "{name} is {value}")
                 }
-                ("packets", _) => assert!(value <= packets as f64, "{name} is {value}, and {packets} wait"),
+                ("packets", _) => {
+                    assert!(value <= packets as f64, "{name} is {value}, but {packets} packets are queued")
+                }
                 ("average", Some(expected)) => {
                     assert_eq!(unit, Gauge::length(name, value, expected).unit, "the unit of {name}");
-                    // Sums of rounded parts may exceed the whole by a rounding.
-                    let most = self.book.most.in_unit_of(expected) as f64 * (1.0 + 1e-9);
-                    assert!((0.0..=most).contains(&value), "average is {value}, longest queue {most}");
+                    // Sums of rounded parts may exceed the total by a rounding error.
+                    let max = self.accounting.max.in_unit_of(expected) as f64 * (1.0 + 1e-9);
+                    assert!((0.0..=max).contains(&value), "average is {value}, longest queue {max}");
                 }
                 _ => {}
             }
@@ -278,16 +301,16 @@ impl Watched {
 }
 
 impl Watched {
-    /// Checks the limits of the disciplines inside this `outer`, whose parameters stand at `place`; returns how many
-    /// there are.
+    /// Checks the limits of the disciplines inside `outer`, whose parameters are at `place`. Returns the number of
+    /// disciplines checked.
     fn check_inner(&self, outer: &dyn QueueDiscipline, place: &str) -> u64 {
         let mut checked = 0;
         outer.inner(&mut |name, inner| {
             let place = if place.is_empty() { name.to_owned() } else { format!("{place}.{name}") };
-            // A leaf of HTB without a queue of its own has Drop Tail as it comes.
+            // A leaf of HTB without a configured queue has Drop Tail with its defaults.
             let limit = self.limits.get(&place).copied().unwrap_or_else(|| Limit {
                 length: Some(drop_tail::Config::default().limit),
-                one_more: false,
+                allows_one_more: false,
             });
             limit.check(inner.backlog(), &format!(" at {place}"));
             checked += 1 + self.check_inner(inner, &place);
@@ -296,29 +319,29 @@ impl Watched {
     }
 }
 
-/// Our own account of what waits.
+/// An independent record of the queued packets.
 #[derive(Clone, Default)]
-struct Book {
-    /// By flow, and by whether ECN bits sent the packets to another queue.
+struct Accounting {
+    /// The packets by flow, and by whether ECN bits select another queue.
     flows: BTreeMap<(u32, bool), VecDeque<Packet>>,
     backlog: Backlog,
-    most: Backlog,
+    max: Backlog,
 }
 
-impl Book {
+impl Accounting {
     fn arrive(&mut self, packet: Packet, ecn_mask: u8) {
-        // What an average may see includes the packet that arrives, whatever becomes of it.
-        let line = (packet.flow, packet.ecn as u8 & ecn_mask != 0);
-        self.flows.entry(line).or_default().push_back(packet);
+        // The average may include the arriving packet, regardless of its fate.
+        let queue = (packet.flow, packet.ecn as u8 & ecn_mask != 0);
+        self.flows.entry(queue).or_default().push_back(packet);
         self.backlog.packets += 1;
         self.backlog.bytes += u64::from(packet.bytes);
-        self.most.packets = self.most.packets.max(self.backlog.packets);
-        self.most.bytes = self.most.bytes.max(self.backlog.bytes);
+        self.max.packets = self.max.packets.max(self.backlog.packets);
+        self.max.bytes = self.max.bytes.max(self.backlog.bytes);
     }
 
-    /// The packets among which this one waits, if it does.
-    fn line_of(&mut self, packet: &Packet) -> &mut VecDeque<Packet> {
-        let waits = |line: &VecDeque<Packet>| line.iter().any(|waiting| waiting.id == packet.id);
+    /// The queue that contains this packet.
+    fn queue_of(&mut self, packet: &Packet) -> &mut VecDeque<Packet> {
+        let waits = |queue: &VecDeque<Packet>| queue.iter().any(|waiting| waiting.id == packet.id);
         let is_other = self.flows.get(&(packet.flow, true)).is_some_and(waits);
         self.flows.entry((packet.flow, is_other)).or_default()
     }
@@ -329,51 +352,51 @@ impl Book {
     }
 
     fn leave(&mut self, packet: &Packet, may_overtake: impl FnOnce() -> bool) {
-        let first = self.line_of(packet).front().copied();
+        let first = self.queue_of(packet).front().copied();
         assert!(
             first == Some(*packet) || may_overtake(),
-            "{first:?} is the first packet that waits of its flow; {packet:?} was sent"
+            "{first:?} is the first queued packet of its flow, but {packet:?} was sent"
         );
         self.discard(packet);
     }
 
     fn discard(&mut self, packet: &Packet) {
-        let flow = self.line_of(packet);
+        let flow = self.queue_of(packet);
         let place = flow.iter().position(|waiting| waiting.id == packet.id);
         let waiting = place.and_then(|place| flow.remove(place));
-        assert_eq!(waiting, Some(*packet), "left waits; right is gone");
+        assert_eq!(waiting, Some(*packet), "left is queued; right was removed");
         self.forget(packet);
     }
 
     fn mark(&mut self, packet: &Packet) {
-        let flow = self.line_of(packet);
+        let flow = self.queue_of(packet);
         let waiting = flow.iter_mut().find(|waiting| waiting.id == packet.id);
-        let waiting = waiting.expect("a marked packet waits");
+        let waiting = waiting.expect("a marked packet must be queued");
         assert!(matches!(waiting.ecn, Ecn::Ect0 | Ecn::Ect1), "{:?} cannot be marked", waiting.ecn);
         waiting.ecn = Ecn::Ce;
-        assert_eq!(waiting, packet, "left waits; right was marked");
+        assert_eq!(waiting, packet, "left is queued; right was marked");
     }
 }
 
-/// Hears of fates, books them and passes them on.
-struct Witness<'a> {
-    book: &'a mut Book,
+/// Checks and records fates, and forwards them to the outer observer.
+struct CheckingObserver<'a> {
+    accounting: &'a mut Accounting,
     marks: bool,
     now: Instant,
     outer: &'a mut dyn Observer,
 }
 
-impl Observer for Witness<'_> {
+impl Observer for CheckingObserver<'_> {
     fn dropped(&mut self, packet: &Packet, why: Reason, now: Instant) {
-        assert_eq!(now, self.now, "a fate is told when it happens");
-        self.book.discard(packet);
+        assert_eq!(now, self.now, "a fate must be reported when it happens");
+        self.accounting.discard(packet);
         self.outer.dropped(packet, why, now);
     }
 
     fn marked(&mut self, packet: &Packet, why: Reason, now: Instant) {
-        assert_eq!(now, self.now, "a fate is told when it happens");
+        assert_eq!(now, self.now, "a fate must be reported when it happens");
         assert!(self.marks, "a packet is marked although the parameters do not allow it");
-        self.book.mark(packet);
+        self.accounting.mark(packet);
         self.outer.marked(packet, why, now);
     }
 
@@ -390,11 +413,11 @@ mod tests {
     use crate::Fifo;
     use crate::testing::Ignore;
 
-    /// What a bad discipline does wrong.
+    /// The faults of a defective discipline.
     #[derive(Clone, Copy, PartialEq)]
-    enum Sin {
+    enum Fault {
         None,
-        LosesInSilence,
+        LosesPackets,
         SendsTheNewestFirst,
         KeepsTooMany,
         SendsNothing,
@@ -405,29 +428,29 @@ mod tests {
     }
 
     #[derive(Clone)]
-    struct Bad(Sin, Vec<Packet>);
+    struct Faulty(Fault, Vec<Packet>);
 
-    impl QueueDiscipline for Bad {
+    impl QueueDiscipline for Faulty {
         fn enqueue(&mut self, mut packet: Packet, cx: &mut Context<'_>) {
-            let Self(sin, waiting) = self;
-            if waiting.len() == 3 && !matches!(sin, Sin::KeepsTooMany | Sin::KeepsTooManyInside) {
+            let Self(fault, waiting) = self;
+            if waiting.len() == 3 && !matches!(fault, Fault::KeepsTooMany | Fault::KeepsTooManyInside) {
                 return cx.drop(packet, Reason::Overflow);
             }
-            match sin {
-                Sin::LosesInSilence => return,
-                Sin::MarksWhatCannotBe => cx.observer.marked(&packet, Reason::Early, cx.now),
-                Sin::MarksAgainstTheRules => cx.mark(&mut packet, Reason::Early),
-                Sin::LosesTheMark => cx.mark(&mut packet.clone(), Reason::Early),
+            match fault {
+                Fault::LosesPackets => return,
+                Fault::MarksWhatCannotBe => cx.observer.marked(&packet, Reason::Early, cx.now),
+                Fault::MarksAgainstTheRules => cx.mark(&mut packet, Reason::Early),
+                Fault::LosesTheMark => cx.mark(&mut packet.clone(), Reason::Early),
                 _ => {}
             }
             waiting.push(packet);
         }
 
         fn dequeue(&mut self, _cx: &mut Context<'_>) -> Option<Packet> {
-            let Self(sin, waiting) = self;
-            match sin {
-                Sin::SendsNothing => None,
-                Sin::SendsTheNewestFirst => waiting.pop(),
+            let Self(fault, waiting) = self;
+            match fault {
+                Fault::SendsNothing => None,
+                Fault::SendsTheNewestFirst => waiting.pop(),
                 _ if waiting.is_empty() => None,
                 _ => Some(waiting.remove(0)),
             }
@@ -440,22 +463,23 @@ mod tests {
         }
     }
 
-    impl Report for Bad {
+    impl Report for Faulty {
         fn inner(&self, show: &mut dyn FnMut(&str, &dyn QueueDiscipline)) {
-            if self.0 == Sin::KeepsTooManyInside {
-                show("child", &Self(Sin::None, self.1.clone()));
+            if self.0 == Fault::KeepsTooManyInside {
+                show("child", &Self(Fault::None, self.1.clone()));
             }
         }
     }
 
-    fn commit(sin: Sin, marks: bool, ecn: Ecn) {
-        let limit = |packets| Limit { length: Some(Length::Packets(packets)), one_more: false };
-        let outer = limit(if sin == Sin::KeepsTooManyInside { 9 } else { 3 });
+    fn run_with(fault: Fault, marks: bool, ecn: Ecn) {
+        let limit = |packets| Limit { length: Some(Length::Packets(packets)), allows_one_more: false };
+        let outer = limit(if fault == Fault::KeepsTooManyInside { 9 } else { 3 });
         let expected =
             Expected { limit: outer, average_unit: None, marks, ecn_mask: 0, marks_before_queues: false };
         let limits = [("child".to_owned(), limit(3))].into();
-        let inner = Box::new(Bad(sin, Vec::new()));
-        let mut queue = Watched { inner, expected, limits, unchecked: 0, book: Book::default() };
+        let inner = Box::new(Faulty(fault, Vec::new()));
+        let mut queue =
+            Watched { inner, expected, limits, calls_until_check: 0, accounting: Accounting::default() };
         let mut rng = Streams::new(1).named("invariants", 0);
         let mut cx = Context { now: Instant::START, rng: &mut rng, observer: &mut Ignore };
         for id in 0..4 {
@@ -467,27 +491,27 @@ mod tests {
     }
 
     #[test]
-    fn an_honest_discipline_passes() {
-        commit(Sin::None, false, Ecn::NotEct);
+    fn a_correct_discipline_passes() {
+        run_with(Fault::None, false, Ecn::NotEct);
     }
 
     macro_rules! caught {
-        ($($name:ident: $sin:ident, $marks:literal, $ecn:ident, $message:literal;)+) => {
+        ($($name:ident: $fault:ident, $marks:literal, $ecn:ident, $message:literal;)+) => {
             $(#[test]
             #[should_panic(expected = $message)]
             fn $name() {
-                commit(Sin::$sin, $marks, Ecn::$ecn);
+                run_with(Fault::$fault, $marks, Ecn::$ecn);
             })+
         };
     }
     caught! {
-        a_packet_lost_in_silence_is_missed: LosesInSilence, false, NotEct, "backlog is not what waits";
-        a_packet_that_overtakes_is_caught: SendsTheNewestFirst, false, NotEct, "first packet that waits";
-        a_queue_beyond_its_limit_is_caught: KeepsTooMany, false, NotEct, "4 packets wait, not 3";
-        a_queue_beyond_its_limit_inside_another_is_caught: KeepsTooManyInside, false, NotEct, "not 3 at child";
-        a_silent_queue_is_caught: SendsNothing, false, NotEct, "although packets wait";
+        an_unreported_loss_is_caught: LosesPackets, false, NotEct, "reported backlog is wrong";
+        a_packet_that_overtakes_is_caught: SendsTheNewestFirst, false, NotEct, "first queued packet";
+        a_queue_beyond_its_limit_is_caught: KeepsTooMany, false, NotEct, "more than the limit of 3";
+        a_queue_beyond_its_limit_inside_another_is_caught: KeepsTooManyInside, false, NotEct, "limit of 3 at child";
+        a_silent_queue_is_caught: SendsNothing, false, NotEct, "although packets are queued";
         a_mark_on_a_packet_without_ecn_is_caught: MarksWhatCannotBe, true, NotEct, "cannot be marked";
         a_mark_against_the_parameters_is_caught: MarksAgainstTheRules, false, Ect0, "do not allow";
-        a_lost_mark_is_caught: LosesTheMark, true, Ect0, "first packet that waits";
+        a_lost_mark_is_caught: LosesTheMark, true, Ect0, "first queued packet";
     }
 }

@@ -1,13 +1,13 @@
-//! Rigs for tests and benchmarks of disciplines, in this crate and in others.
+//! Tools for tests and benchmarks of disciplines, in this crate and in others.
 //!
-//! - [`Ignore`] and [`Fates`]: observers; `Ignore` forgets every drop and mark, `Fates` keeps and counts them.
-//! - [`Driver`]: a discipline without a line, moved call by call; it keeps the fates of its packets. For tests of
-//!   algorithms and of published numbers of drops.
-//! - [`packet`] and [`ect`]: packets of a size, without and with ECN.
-//! - A discipline *with* a line is a [`Port`](crate::Port): build one and tell [`Fates`] or [`Ignore`].
-//! - `tests/line/` of this crate drives a scheduler with random bursts of four flows through a port, for
-//!   properties of fair queueing (it needs `proptest`).
-//! - [`invariants::watched`] wraps any discipline so that every call is checked; the driver uses it.
+//! - [`Ignore`] and [`Fates`]: observers. `Ignore` discards every drop and mark, and `Fates` records and counts them.
+//! - [`Driver`]: a discipline without a link, controlled call by call, with a record of its packets' fates. Use it for
+//!   tests of algorithms and of published numbers of drops.
+//! - [`packet`] and [`ect`]: packets of a given size, without and with ECN.
+//! - A discipline *with* a link is a [`Port`](crate::Port): build one and pass it [`Fates`] or [`Ignore`].
+//! - `tests/line/` of this crate sends random bursts of four flows through a scheduler at a port, for properties of
+//!   fair queueing (requires `proptest`).
+//! - [`invariants::watched`] wraps any discipline so that every call is checked. The driver uses it.
 
 pub mod invariants;
 
@@ -16,7 +16,7 @@ use serde_json::Value;
 
 use crate::{Config, Context, Observer, QueueDiscipline, Reason};
 
-/// An observer that forgets what it is told.
+/// An observer that discards all fates.
 #[derive(Clone, Copy, Debug)]
 pub struct Ignore;
 
@@ -25,12 +25,12 @@ impl Observer for Ignore {
     fn marked(&mut self, _: &Packet, _: Reason, _: Instant) {}
 }
 
-/// An observer that keeps what it is told, in order.
+/// An observer that records all fates in order.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Fates {
-    /// Every fate.
+    /// All fates, in order.
     pub told: Vec<Fate>,
-    /// How many there are of each kind.
+    /// The number of fates of each kind.
     pub counts: Counts,
 }
 
@@ -39,43 +39,43 @@ pub struct Fates {
 pub struct Fate {
     /// The packet, with its mark.
     pub packet: Packet,
-    /// Whether it was marked (`true`) or dropped.
+    /// Whether the packet was marked (`true`) or dropped.
     pub is_mark: bool,
-    /// Why.
+    /// The reason.
     pub why: Reason,
-    /// When.
+    /// The time.
     pub at: Instant,
 }
 
 /// Numbers of drops by reason, and of marks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
-    /// Drops by chance.
+    /// Random drops.
     pub early: u64,
-    /// Drops where the algorithm left no choice.
+    /// Drops of every packet beyond a limit of the algorithm, for example RED's `max_th`.
     pub forced: u64,
-    /// Drops for want of room.
+    /// Drops because the queue was full.
     pub overflow: u64,
     /// Drops for any other reason.
     pub other: u64,
-    /// Marks, for whatever reason.
+    /// Marks, for any reason.
     pub marks: u64,
 }
 
 impl Counts {
-    /// Drops, for whatever reason.
+    /// Drops, for any reason.
     pub fn drops(&self) -> u64 {
         self.early + self.forced + self.overflow + self.other
     }
 }
 
 impl Fates {
-    /// The packets dropped, in order.
+    /// The dropped packets, in order.
     pub fn dropped_packets(&self) -> impl Iterator<Item = &Packet> {
         self.told.iter().filter(|fate| !fate.is_mark).map(|fate| &fate.packet)
     }
 
-    /// The packets marked, in order.
+    /// The marked packets, in order.
     pub fn marked_packets(&self) -> impl Iterator<Item = &Packet> {
         self.told.iter().filter(|fate| fate.is_mark).map(|fate| &fate.packet)
     }
@@ -98,13 +98,13 @@ impl Observer for Fates {
     }
 }
 
-/// A discipline moved call by call; the test says what time it is.
+/// A discipline controlled call by call. The test sets the time.
 pub struct Driver {
-    /// The discipline, watched for its invariants.
+    /// The discipline, with invariant checks.
     pub queue: Box<dyn QueueDiscipline>,
     /// The queue's random stream.
     pub rng: Rng,
-    /// What became of packets so far.
+    /// The fates of packets so far.
     pub fates: Fates,
     /// The time of the next call.
     pub now: Instant,
@@ -112,18 +112,18 @@ pub struct Driver {
 }
 
 impl Driver {
-    /// The discipline that `table` describes, for a line of 10 Mb/s.
+    /// Builds the discipline described by `table`, for a 10 Mb/s link.
     ///
     /// # Panics
-    /// If the table is wrong.
+    /// Panics if the table is invalid.
     pub fn new(table: Value, seed: u64) -> Self {
         Self::at_rate(table, Rate::from_bps(10_000_000), seed)
     }
 
-    /// The discipline that `table` describes, for a line of this rate.
+    /// Builds the discipline described by `table`, for a link of this rate.
     ///
     /// # Panics
-    /// If the table is wrong.
+    /// Panics if the table is invalid.
     pub fn at_rate(table: Value, rate: Rate, seed: u64) -> Self {
         let queue = Config::read(table).and_then(|config| invariants::watched(&config, rate));
         Self {
@@ -135,7 +135,7 @@ impl Driver {
         }
     }
 
-    /// Offers a packet like this one, with an id of its own; `true` if a packet was dropped or marked.
+    /// Enqueues a copy of `like` with a unique id. Returns `true` if a packet was dropped or marked.
     pub fn offer(&mut self, like: Packet) -> bool {
         let before = self.fates.told.len();
         let mut cx = Context { now: self.now, rng: &mut self.rng, observer: &mut self.fates };
@@ -144,14 +144,15 @@ impl Driver {
         self.fates.told.len() > before
     }
 
-    /// Takes a packet.
+    /// Dequeues a packet.
     pub fn take(&mut self) -> Option<Packet> {
         let mut cx = Context { now: self.now, rng: &mut self.rng, observer: &mut self.fates };
         self.queue.dequeue(&mut cx)
     }
 
-    /// Offers 20,000 packets of any kind, with pauses: nine in ten arrivals are served; now and then nothing
-    /// is, or all, and the line idles. Returns, for each packet, whether a packet was dropped or marked.
+    /// Enqueues 20,000 packets of any kind, with pauses. Nine in ten arrivals are followed by a departure. From time to
+    /// time there are no departures, or the queue is emptied and the link becomes idle. Returns, for each packet,
+    /// whether a packet was dropped or marked.
     pub fn offer_irregularly(&mut self, like: impl Fn(u32) -> Packet) -> Vec<bool> {
         let mut fates = Vec::new();
         for k in 0..20_000_u32 {
@@ -170,11 +171,11 @@ impl Driver {
     /// The value of the gauge `name`.
     ///
     /// # Panics
-    /// If there is none of this name.
+    /// If there is no gauge of this name.
     pub fn gauge(&self, name: &str) -> f64 {
-        let mut found = None;
-        self.queue.gauges(&mut |gauge| found = found.or((gauge.name == name).then_some(gauge.value)));
-        found.unwrap_or_else(|| panic!("there is no gauge {name}"))
+        let mut value = None;
+        self.queue.gauges(&mut |gauge| value = value.or((gauge.name == name).then_some(gauge.value)));
+        value.unwrap_or_else(|| panic!("there is no gauge {name}"))
     }
 }
 
@@ -183,7 +184,7 @@ pub fn packet(bytes: u16) -> Packet {
     Packet { bytes, ..Packet::default() }
 }
 
-/// A packet of this size that may be marked.
+/// An ECN-capable packet of this size.
 pub fn ect(bytes: u16) -> Packet {
     Packet { bytes, ecn: Ecn::Ect0, ..Packet::default() }
 }

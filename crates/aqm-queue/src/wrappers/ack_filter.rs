@@ -1,47 +1,47 @@
-//! An ACK filter before a queue: an acknowledgement that waits goes if a later one says all it says.
+//! An ACK filter before a queue: drops queued acknowledgements that a later one makes redundant.
 //!
 //! T. Høiland-Jørgensen, D. Täht, J. Morton, "Piece of CAKE: A Comprehensive Queue Management Solution for Home
-//! Gateways", IEEE LANMAN 2018, section IV: where a line carries the data of a connection quickly one way and its
-//! acknowledgements slowly the other, most of these are needless. Which ones: `ack_filter_rules.rs`, after Linux
-//! 6.1's CAKE.
+//! Gateways", IEEE LANMAN 2018, section IV: on an asymmetric link with a fast data direction and a slow acknowledgement
+//! direction, most acknowledgements are redundant. `ack_filter_rules.rs` determines which ones, after Linux 6.1's CAKE.
 //!
-//! CAKE looks through the queue of a flow, which is its own. This filter knows nothing of the queue behind it. The
-//! latest acknowledgement takes the place of the one before it, that one the place of the one before, and so on
-//! to the place of the needless one, which is dropped. So acknowledgements keep their order, and the queue does
-//! not notice: it holds a packet less than was offered to it, and none that it held is dropped.
+//! CAKE searches the queue of a flow, which is part of CAKE. This filter does not know the structure of the queue after
+//! it. The latest acknowledgement takes the slot of the previous one, the previous one takes the slot of the one before
+//! it, and so on down to the slot of the redundant acknowledgement, which is dropped. Acknowledgements therefore keep
+//! their order, and the queue does not notice the change: it contains one packet less than arrived, and none of its
+//! packets is dropped.
 //!
-//! How it differs from its sources, and what it does where they are silent, stands in the documentation of
+//! Differences from the sources, and choices where the sources are silent, are listed in the documentation of
 //! [`Config`], which the reference prints.
 
 use aqm_net::{ConfigError, Packet, Rate, choices};
 use serde_json::{Value, json};
 
 use crate::hash_index::HashIndex;
-use crate::wrappers::ack_filter_rules::needless;
+use crate::wrappers::ack_filter_rules::redundant;
 use crate::wrappers::wrapper::{Inside, Wrapper, wrapper};
 use crate::{Acknowledgement, Context, Observer, Reason};
 
 wrapper! {
-    /// An ACK filter before a queue: an acknowledgement that waits and carries no data is dropped if a later one says
-    /// all it says.
+    /// An ACK filter before a queue: a queued acknowledgement without data is dropped if a later one makes it
+    /// redundant.
     ///
-    /// What makes it possible before any queue:
+    /// Restrictions that allow the filter before any queue:
     ///
-    /// - Only acknowledgements among which no other packet of their flow came, and that the queue cannot tell apart
-    ///   (the same size, ECN bits, class, hosts and label) are looked at, and the last eight of them at most.
-    /// - What the queue noted when a packet came, such as the moment, stays with its place.
+    /// - Only consecutive acknowledgements of a flow that the queue cannot distinguish (same size, ECN bits, class,
+    ///   hosts and label) are considered, and at most the last eight of them.
+    /// - Data that the queue recorded at a packet's arrival, such as the arrival time, stays with the packet's slot.
     pub struct Config {
-        /// When an acknowledgement goes.
+        /// The condition under which an acknowledgement is dropped.
         pub mode: Mode = Mode::Conservative, "tc-cake: `ack-filter`";
     }
 }
 
 choices! {
-    /// When an acknowledgement goes for a later one.
+    /// The condition under which an acknowledgement is dropped in favour of a later one.
     pub enum Mode {
-        /// If another one that would do still waits: at least every second one passes.
+        /// If another acknowledgement with the same effect remains in the queue: at least every second one passes.
         Conservative = "conservative",
-        /// Whenever a later one says all it says.
+        /// If a later acknowledgement makes it redundant.
         Aggressive = "aggressive",
     }
 }
@@ -62,44 +62,44 @@ impl Config {
     }
 }
 
-/// The most acknowledgements of a flow that are looked at.
-const MOST: usize = 8;
+/// The maximum number of acknowledgements per flow that are considered.
+const MAX_RUN: usize = 8;
 
-/// The last packets of a flow that wait: acknowledgements among which no other packet of the flow came.
+/// A run: the last queued packets of a flow, if they are consecutive acknowledgements.
 #[derive(Clone, Copy, Default)]
 struct Run {
     flow: u32,
-    /// Their places in the queue, the oldest first.
-    places: [u32; MOST],
+    /// The slots of the acknowledgements in the queue, the oldest first.
+    slots: [u32; MAX_RUN],
     len: usize,
 }
 
 impl Run {
-    fn places(&self) -> &[u32] {
-        &self.places[..self.len]
+    fn slots(&self) -> &[u32] {
+        &self.slots[..self.len]
     }
 
-    fn push(&mut self, place: u32) {
-        self.places[self.len] = place;
+    fn push(&mut self, slot: u32) {
+        self.slots[self.len] = slot;
         self.len += 1;
     }
 
-    /// Takes out one of them.
-    fn remove(&mut self, place: u32) {
-        let at = self.places().iter().position(|one| *one == place).expect("it is in its run");
-        self.places.copy_within(at + 1..self.len, at);
+    /// Removes one slot.
+    fn remove(&mut self, slot: u32) {
+        let at = self.slots().iter().position(|one| *one == slot).expect("the slot is in its run");
+        self.slots.copy_within(at + 1..self.len, at);
         self.len -= 1;
     }
 }
 
-/// The run that a packet is in, if it is in one.
+/// The run of a packet, if the packet is in a run.
 type InRun = Option<u32>;
 
 /// The running wrapper.
 #[derive(Clone)]
 struct AckFilter {
     aggressive: bool,
-    /// The runs of flows that have one, by number.
+    /// The runs by number.
     runs: Vec<Run>,
     free: Vec<u32>,
     /// The run of a flow.
@@ -112,7 +112,7 @@ impl AckFilter {
         self.index.find(flow.into(), |run| self.runs[run as usize].flow == flow)
     }
 
-    /// A run of its own for `flow`, which has none.
+    /// Starts a run for `flow`, which has none.
     fn begin(&mut self, flow: u32) -> u32 {
         let run = Run { flow, ..Run::default() };
         let number = match self.free.pop() {
@@ -129,47 +129,47 @@ impl AckFilter {
         number
     }
 
-    /// The packet of this place, which is in a run, is gone.
+    /// Removes the packet in this slot from its run.
     #[inline(never)]
-    fn take_out(&mut self, number: u32, place: u32) {
+    fn remove_from_run(&mut self, number: u32, slot: u32) {
         let run = &mut self.runs[number as usize];
-        run.remove(place);
+        run.remove(slot);
         if run.len == 0 {
             self.end(number);
         }
     }
 
-    /// None of this run is looked at any more.
+    /// Ends a run.
     fn end(&mut self, number: u32) {
         self.index.remove(self.runs[number as usize].flow.into(), number);
         self.free.push(number);
     }
 
-    /// Puts `packet`, which says `newest`, into the place of one of the `run` that it makes needless, all later ones
-    /// move up, and returns what has lost its place; `None` if there is no such one.
-    fn take_place(
+    /// Replaces one of the acknowledgements in `run` that `packet`, with the header `newest`, makes redundant: all
+    /// later ones move up. Returns the replaced packet; `None` if none is redundant.
+    fn replace_redundant(
         &self,
         run: &Run,
         (packet, newest): (Packet, &Acknowledgement),
         inside: &mut Inside<InRun>,
         observer: &dyn Observer,
     ) -> Option<Packet> {
-        let places = run.places();
-        let is_other = |place: &u32| !is_alike(inside.packet(*place), &packet);
-        let first = places.iter().rposition(is_other).map_or(0, |other| other + 1);
-        let alike = (first..places.len()).map(|at| (at, observer.acknowledgement(inside.packet(places[at]))));
-        let at = needless(alike, newest, self.aggressive)?;
-        // From the last place to the needless one's, each packet moves up.
-        Some(places[at..].iter().rev().fold(packet, |later, place| inside.exchange(*place, later)))
+        let slots = run.slots();
+        let is_other = |slot: &u32| !is_alike(inside.packet(*slot), &packet);
+        let first = slots.iter().rposition(is_other).map_or(0, |other| other + 1);
+        let alike = (first..slots.len()).map(|at| (at, observer.acknowledgement(inside.packet(slots[at]))));
+        let at = redundant(alike, newest, self.aggressive)?;
+        // From the last slot to the redundant packet's slot, each packet moves up.
+        Some(slots[at..].iter().rev().fold(packet, |later, slot| inside.exchange(*slot, later)))
     }
 }
 
-/// Whether a queue cannot tell one packet from the other.
+/// Whether a queue cannot distinguish the packets.
 fn is_alike(one: &Packet, other: &Packet) -> bool {
-    let seen = |packet: &Packet| {
+    let properties = |packet: &Packet| {
         (packet.bytes, packet.ecn, packet.class, packet.label, packet.source, packet.destination)
     };
-    seen(one) == seen(other)
+    properties(one) == properties(other)
 }
 
 impl Wrapper for AckFilter {
@@ -180,7 +180,7 @@ impl Wrapper for AckFilter {
         let run = self.run_of(packet.flow);
         let Some(newest) = newest else {
             if let Some(number) = run {
-                self.runs[number as usize].places().iter().for_each(|place| *inside.noted(*place) = None);
+                self.runs[number as usize].slots().iter().for_each(|slot| *inside.note(*slot) = None);
                 self.end(number);
             }
             inside.enqueue(packet, None, cx);
@@ -188,23 +188,23 @@ impl Wrapper for AckFilter {
         };
         let number = run.unwrap_or_else(|| self.begin(packet.flow));
         let run = self.runs[number as usize];
-        if let Some(needless) = self.take_place(&run, (packet, &newest), inside, cx.observer) {
+        if let Some(redundant) = self.replace_redundant(&run, (packet, &newest), inside, cx.observer) {
             self.ack_drops += 1;
-            return cx.drop(needless, Reason::AckFilter);
+            return cx.drop(redundant, Reason::AckFilter);
         }
-        if run.len == MOST {
-            let oldest = run.places[0];
-            *inside.noted(oldest) = None;
+        if run.len == MAX_RUN {
+            let oldest = run.slots[0];
+            *inside.note(oldest) = None;
             self.runs[number as usize].remove(oldest);
         }
-        let place = inside.enqueue(packet, Some(number), cx);
-        self.runs[number as usize].push(place);
+        let slot = inside.enqueue(packet, Some(number), cx);
+        self.runs[number as usize].push(slot);
     }
 
     #[inline]
-    fn on_gone(&mut self, place: u32, run: InRun) {
+    fn on_removed(&mut self, slot: u32, run: InRun) {
         if let Some(number) = run {
-            self.take_out(number, place);
+            self.remove_from_run(number, slot);
         }
     }
 
@@ -220,10 +220,10 @@ mod tests {
     use super::*;
     use crate::{Build as _, QueueDiscipline};
 
-    /// What packets say, by id, and the ids of those that the filter has dropped.
+    /// The headers of packets by id, and the ids of those that the filter has dropped.
     #[derive(Default)]
     struct Ends {
-        says: Vec<Option<Acknowledgement>>,
+        header: Vec<Option<Acknowledgement>>,
         filtered: Vec<u32>,
     }
 
@@ -234,7 +234,7 @@ mod tests {
         }
         fn marked(&mut self, _: &Packet, _: Reason, _: Instant) {}
         fn acknowledgement(&self, packet: &Packet) -> Option<Acknowledgement> {
-            self.says[packet.id as usize]
+            self.header[packet.id as usize]
         }
     }
 
@@ -251,20 +251,20 @@ mod tests {
             Self { queue, rng: Streams::new(1).named("queue", 0), ends: Ends::default() }
         }
 
-        /// A packet of this flow and size comes, and acknowledges this, if anything.
-        fn offer(&mut self, flow: u32, bytes: u16, says: Option<Acknowledgement>) {
-            let id = self.ends.says.len() as u32;
-            self.ends.says.push(says);
+        /// Enqueues a packet of this flow and size, with this acknowledgement if there is one.
+        fn offer(&mut self, flow: u32, bytes: u16, header: Option<Acknowledgement>) {
+            let id = self.ends.header.len() as u32;
+            self.ends.header.push(header);
             let mut cx = Context { now: Instant::START, rng: &mut self.rng, observer: &mut self.ends };
             self.queue.enqueue(Packet { id, flow, bytes, ..Packet::default() }, &mut cx);
         }
 
-        /// Acknowledgements of these numbers come, of one flow.
+        /// Enqueues acknowledgements with these numbers, of one flow.
         fn acknowledge(&mut self, numbers: &[u64]) {
             numbers.iter().for_each(|&number| self.offer(0, 40, Some(ack(number))));
         }
 
-        /// The ids of the packets that leave, in order.
+        /// The ids of the departing packets, in order.
         fn sent(&mut self) -> Vec<u32> {
             let mut cx = Context { now: Instant::START, rng: &mut self.rng, observer: &mut self.ends };
             std::iter::from_fn(|| self.queue.dequeue(&mut cx)).map(|packet| packet.id).collect()
@@ -276,7 +276,7 @@ mod tests {
     }
 
     #[test]
-    fn of_acknowledgements_that_wait_the_last_is_left_or_the_last_two() {
+    fn of_the_queued_acknowledgements_the_last_or_the_last_two_remain() {
         for (mode, filtered, sent) in [
             (Mode::Conservative, &[0, 1, 2, 3, 4, 5, 6, 7][..], &[8, 9][..]),
             (Mode::Aggressive, &[0, 1, 2, 3, 4, 5, 6, 7, 8], &[9]),
@@ -291,7 +291,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_left_is_not_looked_at() {
+    fn departed_packets_are_not_considered() {
         let mut rig = Rig::new(Mode::Aggressive);
         rig.acknowledge(&[1]);
         assert_eq!(rig.sent(), [0]);
@@ -300,13 +300,13 @@ mod tests {
     }
 
     #[test]
-    fn the_latest_has_the_place_of_the_needless_one_and_those_between_move_up() {
+    fn the_latest_replaces_the_redundant_one_and_those_between_move_up() {
         let mut rig = Rig::new(Mode::Aggressive);
         rig.acknowledge(&[1]);
         rig.offer(7, 40, Some(ack(1)));
         rig.acknowledge(&[2]);
         assert_eq!((rig.sent(), &rig.ends.filtered[..]), (vec![2, 1], &[0][..]));
-        // The first of two duplicates is that of which the newest tells nothing new.
+        // The first of two duplicates is the redundant one.
         let mut rig = Rig::new(Mode::Conservative);
         rig.acknowledge(&[1]);
         rig.offer(7, 40, None);
@@ -317,7 +317,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_goes_past_another_packet_of_its_flow() {
+    fn no_acknowledgement_overtakes_another_packet_of_its_flow() {
         let mut rig = Rig::new(Mode::Aggressive);
         rig.acknowledge(&[1]);
         rig.offer(0, 1500, None);
@@ -328,7 +328,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_queue_could_tell_apart_stays() {
+    fn packets_that_the_queue_can_distinguish_are_kept() {
         let mut rig = Rig::new(Mode::Aggressive);
         rig.offer(0, 40, Some(ack(1)));
         rig.offer(0, 52, Some(ack(2)));
@@ -337,22 +337,22 @@ mod tests {
     }
 
     #[test]
-    fn duplicates_stay_however_many_and_only_the_last_are_looked_at() {
+    fn duplicates_are_kept_and_only_the_last_are_considered() {
         let mut rig = Rig::new(Mode::Aggressive);
         rig.acknowledge(&[1; 20]);
         assert!(rig.ends.filtered.is_empty());
         rig.acknowledge(&[2]);
-        assert_eq!(rig.ends.filtered, [20 - MOST as u32], "the oldest that is looked at");
+        assert_eq!(rig.ends.filtered, [20 - MAX_RUN as u32], "the oldest acknowledgement considered");
         assert_eq!(rig.sent().len(), 20);
     }
 
     #[test]
-    fn flows_that_no_longer_wait_are_forgotten() {
+    fn flows_without_queued_packets_are_forgotten() {
         let mut filter = Config::default().wrapper(Rate::from_bps(1)).unwrap();
         for flow in 0..1000 {
             let number = filter.begin(flow);
             filter.runs[number as usize].push(5);
-            filter.on_gone(5, Some(number));
+            filter.on_removed(5, Some(number));
         }
         assert_eq!((filter.runs.len(), filter.index.len()), (1, 0));
     }

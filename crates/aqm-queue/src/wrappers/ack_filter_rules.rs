@@ -1,50 +1,51 @@
-//! The rules of an ACK filter, without a queue: which acknowledgement that waits a newer one makes needless.
+//! The rules of an ACK filter, independent of a queue: which queued acknowledgement a newer one makes redundant.
 //!
 //! T. Høiland-Jørgensen, D. Täht, J. Morton, "Piece of CAKE: A Comprehensive Queue Management Solution for Home
-//! Gateways", IEEE LANMAN 2018, and Linux 6.1's `net/sched/sch_cake.c` (`cake_ack_filter`), which
-//! the rules follow:
-//! - The newest packet acknowledges and does not open a connection; it may carry data. At most one packet goes for it.
-//! - An older packet of the same connection may go if it is a *bare* acknowledgement, acknowledges no more than the
-//!   newest, and all that it reports by SACK the newest reports, too. If both acknowledge the same, the newest must
-//!   report more by SACK: duplicate acknowledgements stay, for senders count them.
-//! - A packet that reports data that came twice (D-SACK: a block below its number) stays.
-//! - Conservative: the oldest of two that may go goes, so at least one that waits is left.
-//! - Aggressive: so does the only one, if it waits right before the newest and their bits of ECN are the same.
-//! - One that may go stays if the next of its connection has other bits of ECN (ECE, CWR): the change is news.
+//! Gateways", IEEE LANMAN 2018, and Linux 6.1's `net/sched/sch_cake.c` (`cake_ack_filter`), which the rules follow:
+//! - The newest packet has ACK and no SYN, and may carry data. At most one packet is dropped in favour of it.
+//! - An older packet of the same connection is redundant if it is a *bare* acknowledgement, does not acknowledge more
+//!   than the newest, and reports no SACK block that the newest does not cover. If both acknowledge the same data, the
+//!   newest must report more by SACK: duplicate acknowledgements are kept, because senders count them.
+//! - A packet that reports duplicate data (D-SACK: a block below its number) is kept.
+//! - Conservative: the older of two redundant packets is dropped, so that at least one remains queued.
+//! - Aggressive: a single redundant packet is dropped, too, if it is directly before the newest in the queue and their
+//!   ECN bits are equal.
+//! - A redundant packet is kept if the next packet of its connection has other ECN bits (ECE, CWR), because the change
+//!   is information.
 //!
-//! Ours: the kernel keeps an older packet whose timestamps are later than those of the newest. They never are within a
-//! connection, so they are not looked at; neither are options that no sender here uses.
+//! aqmlab's choice: the kernel keeps an older packet whose timestamps are later than those of the newest. This does not
+//! occur within a connection, so timestamps are ignored, as are options that no sender in aqmlab uses.
 
 use crate::Acknowledgement;
 
-/// Which of the packets that wait in one queue the `newest` makes needless. They are shown as the queue holds them,
-/// the oldest first, without the newest: something to find each by, and what it acknowledges if it is of the
-/// connection of the newest (`None` for any other packet). `aggressive` says whether the only one that waits may go.
-pub fn needless<H>(
+/// Returns the packet in a queue that `newest` makes redundant. `waiting` contains the queued packets without the
+/// newest, the oldest first: a handle for each packet, and its acknowledgement if it belongs to the connection of the
+/// newest (`None` for any other packet). `aggressive`: whether a single redundant packet may be dropped.
+pub fn redundant<H>(
     waiting: impl IntoIterator<Item = (H, Option<Acknowledgement>)>,
     newest: &Acknowledgement,
     aggressive: bool,
 ) -> Option<H> {
-    let mut found: Option<(H, Acknowledgement)> = None;
+    let mut candidate: Option<(H, Acknowledgement)> = None;
     let mut is_last = false;
     for (handle, acknowledgement) in waiting {
         is_last = false;
         let Some(older) = acknowledgement else { continue };
-        found = found.filter(|(_, before)| ecn_bits(before) == ecn_bits(&older));
-        if !newest_says_it_all(&older, newest) {
+        candidate = candidate.filter(|(_, before)| ecn_bits(before) == ecn_bits(&older));
+        if !covers_all(&older, newest) {
             continue;
         }
-        if found.is_some() {
-            return found.map(|(handle, _)| handle);
+        if candidate.is_some() {
+            return candidate.map(|(handle, _)| handle);
         }
-        (found, is_last) = (Some((handle, older)), true);
+        (candidate, is_last) = (Some((handle, older)), true);
     }
-    let (handle, only) = found?;
+    let (handle, only) = candidate?;
     (aggressive && is_last && ecn_bits(&only) == ecn_bits(newest)).then_some(handle)
 }
 
-/// Whether `older` may go for all that `newest` says, ECN aside.
-fn newest_says_it_all(older: &Acknowledgement, newest: &Acknowledgement) -> bool {
+/// Whether `newest` makes `older` redundant, apart from the ECN bits.
+fn covers_all(older: &Acknowledgement, newest: &Acknowledgement) -> bool {
     older.bare
         && older.number <= newest.number
         && match compare_sacked(older, newest) {
@@ -58,18 +59,19 @@ fn ecn_bits(acknowledgement: &Acknowledgement) -> (bool, bool) {
     (acknowledgement.ece, acknowledgement.cwr)
 }
 
-/// What the newest reports by SACK beside what an older packet does.
+/// The SACK blocks of the newest packet compared with those of an older one.
 enum Sacked {
-    /// Not all of it.
+    /// Some blocks are not covered.
     NotCovered,
-    /// All of it and no more bytes.
+    /// All blocks are covered, and no more bytes are reported.
     NoMore,
-    /// All of it and more bytes.
+    /// All blocks are covered, and more bytes are reported.
     More,
 }
 
 fn compare_sacked(older: &Acknowledgement, newest: &Acknowledgement) -> Sacked {
-    let [old, new] = [older, newest].map(|one| one.sacked.into_iter().take_while(|[from, to]| from < to));
+    let [old, new] =
+        [older, newest].map(|packet| packet.sacked.into_iter().take_while(|[from, to]| from < to));
     let bytes = |[from, to]: [u64; 2]| to - from;
     let covers = |[from, to]: [u64; 2]| new.clone().any(|[first, last]| first <= from && to <= last);
     if !old.clone().all(|block| block[0] >= older.number && covers(block)) {
@@ -96,88 +98,96 @@ mod tests {
         Acknowledgement { ece: true, ..ack(number) }
     }
 
-    /// The place of the one that goes among `waiting`, all of one connection.
-    fn goes(waiting: &[Acknowledgement], newest: Acknowledgement, aggressive: bool) -> Option<usize> {
-        needless(waiting.iter().map(|&one| Some(one)).enumerate(), &newest, aggressive)
+    /// The index of the dropped packet among `waiting`, all of one connection.
+    fn dropped(waiting: &[Acknowledgement], newest: Acknowledgement, aggressive: bool) -> Option<usize> {
+        redundant(waiting.iter().map(|&one| Some(one)).enumerate(), &newest, aggressive)
     }
 
     #[test]
-    fn the_oldest_of_two_goes_and_one_alone_only_if_the_filter_is_aggressive() {
+    fn the_oldest_of_two_is_dropped_and_a_single_one_only_by_an_aggressive_filter() {
         for (waiting, conservative, aggressive) in [
             (&[][..], None, None),
             (&[ack(1)], None, Some(0)),
             (&[ack(1), ack(2)], Some(0), Some(0)),
             (&[ack(1), ack(2), ack(3)], Some(0), Some(0)),
         ] {
-            assert_eq!(goes(waiting, ack(9), false), conservative, "{waiting:?}");
-            assert_eq!(goes(waiting, ack(9), true), aggressive, "{waiting:?}");
+            assert_eq!(dropped(waiting, ack(9), false), conservative, "{waiting:?}");
+            assert_eq!(dropped(waiting, ack(9), true), aggressive, "{waiting:?}");
         }
     }
 
     #[test]
-    fn the_only_one_goes_if_nothing_stands_between_it_and_the_newest() {
+    fn a_single_one_is_dropped_if_it_is_directly_before_the_newest() {
         let newest = ack(9);
         let among = |others: &[usize]| {
             let packet = |place| (place, (!others.contains(&place)).then(|| ack(1)));
-            needless((0..others.len() + 1).map(packet), &newest, true)
+            redundant((0..others.len() + 1).map(packet), &newest, true)
         };
-        assert_eq!(among(&[0, 1]), Some(2), "packets of other connections before it do not matter");
-        assert_eq!(among(&[1]), None, "one of another connection stands between");
+        assert_eq!(among(&[0, 1]), Some(2), "earlier packets of other connections do not matter");
+        assert_eq!(among(&[1]), None, "a packet of another connection is between them");
         let data = Acknowledgement { bare: false, ..ack(1) };
-        assert_eq!(goes(&[ack(1), data], newest, true), None, "data of the connection itself stand between");
+        assert_eq!(
+            dropped(&[ack(1), data], newest, true),
+            None,
+            "data of the same connection are between them"
+        );
     }
 
     #[test]
-    fn packets_with_data_stay_and_may_make_others_needless() {
+    fn packets_with_data_are_kept_and_may_make_others_redundant() {
         let data = |number| Acknowledgement { bare: false, ..ack(number) };
-        assert_eq!(goes(&[data(1), data(2)], ack(9), true), None);
-        assert_eq!(goes(&[data(1), ack(1), data(2), ack(2)], data(9), false), Some(1));
+        assert_eq!(dropped(&[data(1), data(2)], ack(9), true), None);
+        assert_eq!(dropped(&[data(1), ack(1), data(2), ack(2)], data(9), false), Some(1));
     }
 
     #[test]
-    fn duplicates_and_later_acknowledgements_stay() {
-        assert_eq!(goes(&[ack(5), ack(5), ack(5)], ack(5), true), None);
-        assert_eq!(goes(&[ack(6), ack(7)], ack(5), true), None);
-        assert_eq!(goes(&[ack(4), ack(5), ack(4)], ack(5), false), Some(0));
+    fn duplicates_and_later_acknowledgements_are_kept() {
+        assert_eq!(dropped(&[ack(5), ack(5), ack(5)], ack(5), true), None);
+        assert_eq!(dropped(&[ack(6), ack(7)], ack(5), true), None);
+        assert_eq!(dropped(&[ack(4), ack(5), ack(4)], ack(5), false), Some(0));
     }
 
     #[test]
-    fn what_is_reported_by_sack_is_reported_again_and_a_duplicate_must_report_more() {
+    fn sack_blocks_must_be_covered_and_a_duplicate_must_report_more() {
         let older = sack(5, [[10, 20], [30, 40]]);
-        let goes_for = |newest| goes(&[older], newest, true).is_some();
-        assert!(goes_for(sack(5, [[10, 20], [30, 41]])));
-        assert!(goes_for(sack(5, [[10, 40]])), "the hole is filled");
-        assert!(goes_for(sack(5, [[50, 60], [30, 40], [10, 20]])));
-        assert!(goes_for(sack(6, [[30, 40], [10, 20]])), "the same, and more is acknowledged");
-        assert!(!goes_for(sack(5, [[30, 40], [10, 20]])), "a duplicate");
-        assert!(!goes_for(sack(6, [[10, 20]])));
-        assert!(!goes_for(sack(6, [[10, 19], [30, 90]])));
-        assert!(!goes_for(ack(40)), "it acknowledges the blocks but does not report them");
-        assert!(goes(&[ack(5)], sack(5, [[10, 20]]), true).is_some(), "the first report of a hole");
+        let dropped_for = |newest| dropped(&[older], newest, true).is_some();
+        assert!(dropped_for(sack(5, [[10, 20], [30, 41]])));
+        assert!(dropped_for(sack(5, [[10, 40]])), "the gap is filled");
+        assert!(dropped_for(sack(5, [[50, 60], [30, 40], [10, 20]])));
+        assert!(dropped_for(sack(6, [[30, 40], [10, 20]])), "the same blocks, and more is acknowledged");
+        assert!(!dropped_for(sack(5, [[30, 40], [10, 20]])), "a duplicate");
+        assert!(!dropped_for(sack(6, [[10, 20]])));
+        assert!(!dropped_for(sack(6, [[10, 19], [30, 90]])));
+        assert!(!dropped_for(ack(40)), "the blocks are acknowledged but not reported");
+        assert!(dropped(&[ack(5)], sack(5, [[10, 20]]), true).is_some(), "the first report of a gap");
     }
 
     #[test]
-    fn a_report_of_data_that_came_twice_stays() {
+    fn a_report_of_duplicate_data_is_kept() {
         let twice = sack(5, [[2, 4], [10, 20]]);
-        assert_eq!(goes(&[twice, twice], sack(9, [[1, 30]]), true), None);
+        assert_eq!(dropped(&[twice, twice], sack(9, [[1, 30]]), true), None);
     }
 
     #[test]
     fn a_change_of_ecn_bits_is_not_lost() {
-        // The last before the change stays, and with it all that follow alone.
-        assert_eq!(goes(&[ack(1), ece(2)], ece(3), false), None);
-        assert_eq!(goes(&[ack(1), ece(2)], ece(3), true), Some(1));
-        assert_eq!(goes(&[ack(1), ece(2), ece(3)], ece(4), false), Some(1));
-        assert_eq!(goes(&[ack(1), ack(2), ece(3)], ece(4), false), Some(0));
-        assert_eq!(goes(&[ece(1)], ack(2), true), None);
+        // The last packet before the change is kept, and so are single packets after it.
+        assert_eq!(dropped(&[ack(1), ece(2)], ece(3), false), None);
+        assert_eq!(dropped(&[ack(1), ece(2)], ece(3), true), Some(1));
+        assert_eq!(dropped(&[ack(1), ece(2), ece(3)], ece(4), false), Some(1));
+        assert_eq!(dropped(&[ack(1), ack(2), ece(3)], ece(4), false), Some(0));
+        assert_eq!(dropped(&[ece(1)], ack(2), true), None);
         let cwr = Acknowledgement { cwr: true, ..ack(1) };
-        assert_eq!(goes(&[cwr, ack(2)], ack(3), false), None);
+        assert_eq!(dropped(&[cwr, ack(2)], ack(3), false), None);
         let data = Acknowledgement { bare: false, ..ece(1) };
-        assert_eq!(goes(&[ack(1), data, ack(2)], ack(3), false), None, "data tell of it, too");
+        assert_eq!(
+            dropped(&[ack(1), data, ack(2)], ack(3), false),
+            None,
+            "data packets report the change, too"
+        );
     }
 
-    /// The rules once more, as sentences about all pairs: slow, and without a state that moves along the queue.
-    fn by_the_sentences(
+    /// The rules again, as statements about all pairs: slow, and without a state that moves along the queue.
+    fn by_the_statements(
         waiting: &[Acknowledgement],
         newest: &Acknowledgement,
         aggressive: bool,
@@ -212,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn the_rules_are_the_sentences_on_a_hundred_thousand_queues() {
+    fn the_rules_equal_the_statements_on_a_hundred_thousand_queues() {
         let mut rng = aqm_net::Streams::new(1).named("ack filter", 0);
         let mut gone = 0;
         for _ in 0..100_000 {
@@ -232,8 +242,8 @@ mod tests {
             let newest = Acknowledgement { number: 3, ..some(5) };
             let waiting = &waiting[..rng.below(5) as usize];
             for aggressive in [false, true] {
-                let expected = by_the_sentences(waiting, &newest, aggressive);
-                assert_eq!(goes(waiting, newest, aggressive), expected, "{waiting:#?} {newest:#?}");
+                let expected = by_the_statements(waiting, &newest, aggressive);
+                assert_eq!(dropped(waiting, newest, aggressive), expected, "{waiting:#?} {newest:#?}");
                 gone += u32::from(expected.is_some());
             }
         }

@@ -1,13 +1,14 @@
-//! Marks from a threshold on: the step that DCTCP and L4S are built for, behind any queue.
+//! A marking threshold after any queue: the step marking for which DCTCP and L4S were designed.
 //!
-//! Linux 6.1's `codel`, `fq_codel` and `fq` (`ce_threshold`): a packet that leaves is marked if it has waited for
-//! longer than the threshold, is ECN-capable, and `ce_threshold_selector` chooses it. Linux 6.17's `dualpi2`
-//! (`step_thresh`) does so too, or marks what leaves more than so many packets behind.
+//! Linux 6.1's `codel`, `fq_codel` and `fq` (`ce_threshold`): a departing packet is marked if it has waited longer than
+//! the threshold, is ECN-capable, and is selected by `ce_threshold_selector`. Linux 6.17's `dualpi2` (`step_thresh`)
+//! does the same, or marks packets that leave more than a given number of packets behind.
 //!
-//! DCTCP (M. Alizadeh et al., SIGCOMM 2010; RFC 8257) marks a packet that *arrives* at more than so many. Here as in Linux
-//! the packet that leaves is marked, so its mark tells of the queue as it is and not as it was when the packet came.
+//! DCTCP (M. Alizadeh et al., SIGCOMM 2010; RFC 8257) marks a packet that finds more than a threshold queued when it
+//! *arrives*. As in Linux, aqmlab marks the departing packet, so that the mark reports the current queue and not the
+//! queue at the packet's arrival.
 //!
-//! How it differs from its sources, and what it does where they are silent, stands in the documentation of
+//! Differences from the sources, and choices where the sources are silent, are listed in the documentation of
 //! [`Config`], which the reference prints.
 
 use aqm_net::{ConfigError, Ecn, Instant, Packet, Rate, Span, Threshold, choices};
@@ -17,16 +18,17 @@ use crate::wrappers::wrapper::{Inside, Wrapper, wrapper};
 use crate::{Context, Reason};
 
 wrapper! {
-    /// A marking threshold behind a queue: the packets that waited too long, or leave too much behind, are marked.
+    /// A marking threshold after a queue: packets that waited too long, or leave too large a backlog behind, are
+    /// marked.
     ///
-    /// With the queue left out this is the step marking of DCTCP and of L4S.
+    /// Without `queue`, this is the step marking of DCTCP and L4S.
     ///
     /// Differences from the thresholds of Linux:
     ///
-    /// - What a packet may leave behind is counted in bytes, too.
-    /// - The queue drops and marks as ever. A packet that it has marked stays as it is.
+    /// - The backlog behind a packet may also be a number of bytes.
+    /// - The queue drops and marks packets independently. A packet that the queue has marked is not changed.
     pub struct Config {
-        /// The time that a packet may wait, or what it may leave behind, in packets or bytes, before it is marked.
+        /// Waiting time, or backlog behind the packet in packets or bytes, above which the packet is marked.
         pub threshold: Threshold = Threshold::Time(Span::from_millis(1)), "Linux 6.17, dualpi2: `step_thresh`";
         /// Which packets are marked.
         pub ecn: Selector = Selector::Any, "Linux: `ce_threshold_selector` 0/0";
@@ -36,17 +38,17 @@ wrapper! {
 choices! {
     /// The packets that a threshold marks.
     pub enum Selector {
-        /// All that are ECN-capable.
+        /// All ECN-capable packets.
         Any = "any",
-        /// Those with ECT(1): those of L4S (`ce_threshold_selector` 1/3).
+        /// Packets with ECT(1), the code point of L4S (`ce_threshold_selector` 1/3).
         Ect1 = "ect-1",
-        /// Those with ECT(0) (`ce_threshold_selector` 2/3).
+        /// Packets with ECT(0) (`ce_threshold_selector` 2/3).
         Ect0 = "ect-0",
     }
 }
 
 impl Selector {
-    /// Whether a packet with these bits is one of them; those that carry the mark already may be.
+    /// Whether packets with these ECN bits are selected. Packets that are already marked may be included.
     #[inline]
     pub(crate) fn selects(self, ecn: Ecn) -> bool {
         match self {
@@ -72,12 +74,12 @@ impl Config {
 struct CeThreshold {
     threshold: Threshold,
     selector: Selector,
-    /// Packets that leave with a mark because of the threshold, or had it before.
+    /// Departed packets that exceeded the threshold and have a mark, from the threshold or from before.
     ce_mark: u64,
 }
 
 impl Wrapper for CeThreshold {
-    /// When it came.
+    /// The packet's arrival time.
     type Note = Instant;
 
     fn on_arrival(&mut self, packet: Packet, inside: &mut Inside<Instant>, cx: &mut Context<'_>) {
@@ -88,12 +90,12 @@ impl Wrapper for CeThreshold {
     fn on_departure(
         &mut self,
         packet: &mut Packet,
-        came: Instant,
+        arrival: Instant,
         inside: &Inside<Instant>,
         cx: &mut Context<'_>,
     ) {
         let is_beyond = match self.threshold {
-            Threshold::Time(time) => cx.now.since(came) > time,
+            Threshold::Time(time) => cx.now.since(arrival) > time,
             Threshold::Length(length) => inside.backlog().in_unit_of(length) > length.count(),
         };
         if is_beyond && self.selector.selects(packet.ecn) {
@@ -112,13 +114,14 @@ mod tests {
     use super::*;
     use crate::testing::{Driver, Fate, ect, packet};
 
-    /// The packets marked of three sorts that came at 0 and leave at this time, each with a label of its sort.
-    fn marked(table: Value, leaves: u64) -> Vec<u16> {
+    /// The labels of the packets marked among three kinds of packets, one label each, that arrive at 0 and leave at
+    /// this time.
+    fn marked(table: Value, departure: u64) -> Vec<u16> {
         let mut driver = Driver::new(table, 1);
         for (label, ecn) in [(0, Ecn::NotEct), (1, Ecn::Ect1), (2, Ecn::Ect0), (3, Ecn::Ce)] {
             driver.offer(Packet { label, ecn, ..packet(1000) });
         }
-        driver.now = Instant::from_nanos(leaves);
+        driver.now = Instant::from_nanos(departure);
         while driver.take().is_some() {}
         let is_mark = |fate: &Fate| fate.is_mark && fate.why == Reason::CeThreshold;
         assert!(driver.fates.told.iter().all(is_mark));
@@ -126,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn a_capable_packet_is_marked_once_it_has_waited_for_longer() {
+    fn an_ecn_capable_packet_is_marked_if_it_waited_longer() {
         let table = json!({"kind": "ce-threshold"});
         assert!(marked(table.clone(), 1_000_000).is_empty());
         assert_eq!(marked(table, 1_000_001), [1, 2]);
@@ -140,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn a_packet_is_marked_if_it_leaves_more_behind() {
+    fn a_packet_is_marked_if_it_leaves_a_larger_backlog_behind() {
         for (threshold, expected) in [("0s", 0), ("0p", 9), ("4p", 5), ("9p", 0), ("4000B", 5), ("3999B", 6)]
         {
             let mut driver = Driver::new(json!({"kind": "ce-threshold", "threshold": threshold}), 1);
@@ -154,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_kernel_counts_includes_those_that_came_with_a_mark() {
+    fn the_kernels_counter_includes_packets_that_arrived_with_a_mark() {
         let mut driver = Driver::new(json!({"kind": "ce-threshold", "threshold": "0p"}), 1);
         for ecn in [Ecn::Ce, Ecn::Ect0, Ecn::NotEct, Ecn::Ect0] {
             driver.offer(Packet { ecn, ..packet(1000) });

@@ -1,9 +1,9 @@
-//! Wrappers: a step before or after a queue, which may be any other discipline (the parameter `queue`).
+//! Wrappers: a processing step before or after a queue, which may be any other discipline (the parameter `queue`).
 //!
-//! `wrapper.rs` has what wrappers share: the queue inside, and how the fates of its packets are reported.
-//! - `ack_filter.rs`: drops acknowledgements that later ones replace (`ack_filter_rules.rs`, from CAKE).
+//! `wrapper.rs` contains the common parts of all wrappers: the inner queue and the translation of its packets' fates.
+//! - `ack_filter.rs`: drops acknowledgements made redundant by later ones (`ack_filter_rules.rs`, from CAKE).
 //! - `ce_threshold.rs`: marks packets that waited longer than a threshold.
-//! - `policer.rs`: drops packets beyond a rate.
+//! - `policer.rs`: drops packets that exceed a rate.
 //! - `stab.rs`: packet lengths with link-layer overhead.
 
 pub(crate) mod ack_filter;

@@ -1,11 +1,11 @@
-//! A policer before a queue: what arrives faster than a token bucket fills is dropped, or waits nowhere.
+//! A policer before a queue: packets that exceed the rate of a token bucket are dropped.
 //!
-//! J. Heinanen, R. Guerin, RFC 2697 (one rate) and RFC 2698 (two rates), without their colours: the bucket starts full and fills at `rate` up to `burst`; a packet for which there are
-//! tokens takes as many as it has bytes, and another takes none and is dropped. With `peak` there is a second
-//! bucket, which fills at that rate up to `peak_burst`, and a packet needs tokens in both, as in Linux
-//! 6.1's `act_police`.
+//! J. Heinanen, R. Guerin, RFC 2697 (one rate) and RFC 2698 (two rates), without colours. The bucket is initially full
+//! and is filled at `rate` up to `burst`. A packet for which there are enough tokens takes one per byte. Any other
+//! packet takes none and is dropped. With `peak` there is a second bucket, filled at that rate up to `peak_burst`, and
+//! a packet needs tokens in both, as in Linux 6.1's `act_police`.
 //!
-//! How it differs from its sources, and what it does where they are silent, stands in the documentation of
+//! Differences from the sources, and choices where the sources are silent, are listed in the documentation of
 //! [`Config`], which the reference prints.
 
 use aqm_net::{ConfigErrors, ErrorCollector, Instant, Packet, Rate, Size};
@@ -19,28 +19,30 @@ wrapper! {
     ///
     /// Differences from Linux:
     ///
-    /// - Tokens are counted exactly, those of the kernel in whole nanoseconds of sending.
+    /// - Tokens are counted exactly; the kernel counts whole nanoseconds of transmission.
     /// - A packet larger than a bucket never passes.
-    /// - What is beyond the rate is dropped: there are no other actions (`conform-exceed`), no `avrate`, no limits in
-    ///   packets per second, no `overhead` and no `linklayer`.
+    /// - Packets that exceed the rate are dropped. Other actions (`conform-exceed`), `avrate`, limits in packets per
+    ///   second, `overhead` and `linklayer` are not supported.
     pub struct Config {
-        /// The rate at which tokens come. Left out: that of the line.
-        pub rate: Option<Rate> = None, "ours";
-        /// What the bucket holds: what may pass at once after a pause, and more than the largest packet.
-        pub burst: Size = Size::from_bytes(15_000), "ours: ten packets of Ethernet; RFC 2697 asks for one or more";
-        /// The rate at which a burst may pass. Left out: at once.
+        /// Token rate. If omitted, the link rate.
+        pub rate: Option<Rate> = None, "aqmlab's choice";
+        /// Size of the bucket: bytes that may pass at once after an idle time; at least the largest packet.
+        pub burst: Size = Size::from_bytes(15_000),
+            "aqmlab's choice: ten Ethernet packets; RFC 2697 recommends one or more";
+        /// Rate at which a burst may pass. If omitted, a burst passes at once.
         pub peak: Option<Rate> = None, "RFC 2698: `PIR`; Linux: `peakrate`";
-        /// What may pass at once nevertheless.
-        pub peak_burst: Size = Size::from_bytes(1600), "ours: about one packet; RFC 2698: `PBS`; Linux: `mtu`";
+        /// Size of the bucket of `peak`: bytes that may pass at once.
+        pub peak_burst: Size = Size::from_bytes(1600),
+            "aqmlab's choice: about one packet; RFC 2698: `PBS`; Linux: `mtu`";
     }
 }
 
 impl Config {
-    fn wrapper(&self, line: Rate) -> Result<Policer, ConfigErrors> {
+    fn wrapper(&self, link: Rate) -> Result<Policer, ConfigErrors> {
         let mut errors = ErrorCollector::default();
-        let rate = self.rate.unwrap_or(line);
-        for (place, size) in [("burst", self.burst), ("peak_burst", self.peak_burst)] {
-            errors.check(size.bytes() > 0, place, "must be at least 1B");
+        let rate = self.rate.unwrap_or(link);
+        for (name, size) in [("burst", self.burst), ("peak_burst", self.peak_burst)] {
+            errors.check(size.bytes() > 0, name, "must be at least 1B");
         }
         let problem = format_args!("must exceed rate, {rate}");
         errors.check(self.peak.is_none_or(|peak| peak > rate), "peak", problem);
@@ -61,7 +63,7 @@ impl Config {
     }
 }
 
-/// A token bucket. A token is what one bit per second brings in a nanosecond, so that no time is rounded.
+/// A token bucket. Its unit is the product of one bit per second and one nanosecond, so that times are exact.
 #[derive(Clone)]
 struct Bucket {
     rate: Rate,
@@ -73,17 +75,18 @@ struct Bucket {
 const BYTE: u128 = 8_000_000_000;
 
 impl Bucket {
-    /// A full one.
+    /// Creates a full bucket.
     fn new(rate: Rate, size: Size) -> Self {
         let size = u128::from(size.bytes()) * BYTE;
         Self { rate, size, tokens: size }
     }
 
-    /// What is left if so many bytes are taken after so many nanoseconds; `None` if there are too few.
+    /// The tokens left after taking tokens for `bytes`, `passed` nanoseconds after the last update; `None` if there are
+    /// too few.
     #[inline]
     fn without(&self, bytes: u16, passed: u64) -> Option<u128> {
-        let brought = u128::from(passed) * u128::from(self.rate.bps());
-        (self.tokens + brought).min(self.size).checked_sub(u128::from(bytes) * BYTE)
+        let added = u128::from(passed) * u128::from(self.rate.bps());
+        (self.tokens + added).min(self.size).checked_sub(u128::from(bytes) * BYTE)
     }
 }
 
@@ -92,13 +95,13 @@ impl Bucket {
 struct Policer {
     bucket: Bucket,
     peak: Option<Bucket>,
-    /// When tokens were last taken.
+    /// The time at which tokens were last taken.
     filled_at: Instant,
     dropped: u64,
 }
 
 impl Policer {
-    /// Takes tokens for a packet of so many bytes, if there are.
+    /// Takes tokens for a packet of this size, if there are enough.
     #[inline]
     fn conforms(&mut self, bytes: u16, now: Instant) -> bool {
         let passed = now.since(self.filled_at).nanos();
@@ -139,7 +142,8 @@ mod tests {
     use super::*;
     use crate::testing::{Driver, packet};
 
-    /// Which of so many packets of a size pass, in time for each other by these nanoseconds: `G` for those that do.
+    /// The fates of `count` packets of a size that arrive at intervals of `gap` nanoseconds: `G` for packets that pass,
+    /// `R` for dropped ones.
     fn fates(table: Value, count: u64, bytes: u16, gap: u64) -> String {
         let mut driver = Driver::new(table, 1);
         let mut fate = |number: u64| {
@@ -162,31 +166,31 @@ mod tests {
     }
 
     #[test]
-    fn a_full_bucket_passes_what_it_holds_and_no_more() {
-        // ns-3's first test of TBF: four packets of 1500 B out of 6000 B.
+    fn a_full_bucket_passes_exactly_its_size() {
+        // ns-3's first test of TBF: four packets of 1500 B from a bucket of 6000 B.
         assert_eq!(fates(policer("1kbps", "6000B"), 5, 1500, 0), "GGGGR");
         assert_eq!(fates(policer("1kbps", "1499B"), 3, 1500, 3_600_000_000_000), "RRR");
     }
 
     #[test]
-    fn a_packet_passes_at_the_very_moment_at_which_there_are_tokens_for_it() {
-        // 1000 B at 8 Mb/s are a millisecond.
+    fn a_packet_passes_at_the_exact_time_at_which_there_are_enough_tokens() {
+        // 1000 B at 8 Mb/s take a millisecond.
         assert_eq!(fates(policer("8Mbps", "1000B"), 4, 1000, 1_000_000), "GGGG");
         assert_eq!(fates(policer("8Mbps", "1000B"), 4, 1000, 999_999), "GRGR");
     }
 
     #[test]
-    fn at_any_rate_what_passes_is_the_rate_and_a_burst() {
+    fn at_any_rate_the_bytes_passed_are_the_rate_and_a_burst() {
         for bps in [16_u64, 56_000, 10_000_000, 400_000_000_000, 10_000_000_000_000] {
             let (count, bytes) = (100_000_u64, 1500_u64);
-            // Twice as much as may pass arrives.
+            // The offered load is twice the rate that may pass.
             let gap = (bytes * 8 * 1_000_000_000 / bps / 2).max(1);
             let rate = format!("{bps}bps");
             let passed = fates(policer(&rate, "15000B"), count, 1500, gap).matches('G').count() as f64;
             let offered = (count * bytes) as f64;
             let allowed = (bps as f64 / 8e9 * (gap * count) as f64 + 15_000.0).min(offered);
             let ratio = passed * bytes as f64 / allowed;
-            assert!((0.999..=1.0).contains(&ratio), "{ratio} of what may pass at {rate}");
+            assert!((0.999..=1.0).contains(&ratio), "a ratio of {ratio} to the allowed bytes at {rate}");
         }
     }
 
@@ -197,14 +201,15 @@ mod tests {
         table["peak_burst"] = json!("1000B");
         assert_eq!(fates(table.clone(), 6, 1000, 500_000), "GRGRGR");
         assert_eq!(fates(table.clone(), 6, 1000, 1_000_000), "GGGGGG");
-        // The burst is spent after 17 packets, for while 15 are sent 2 come, and then one in eight passes.
+        // The burst is used up after 17 packets, because 2 packets of tokens arrive while 15 are sent. Then one packet
+        // in eight passes.
         let passed = fates(table, 33, 1000, 1_000_000);
         assert_eq!(&passed[..17], "GGGGGGGGGGGGGGGGG");
         assert_eq!(passed[17..].matches('G').count(), 2);
     }
 
     #[test]
-    fn what_makes_no_sense_is_refused() {
+    fn invalid_parameters_are_rejected() {
         let problem = |table: Value| {
             let error = crate::Config::read(table)
                 .and_then(|config| config.build(Rate::from_bps(1_000_000)).map(drop));

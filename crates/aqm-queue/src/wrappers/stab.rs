@@ -1,11 +1,12 @@
-//! A size table before a queue: the queue counts each packet with the length that it has on another link.
+//! A size table before a queue: the queue uses the length that each packet would have on another link.
 //!
-//! `tc-stab(8)`, as `tc` (iproute2, `tc_core.c`) makes the table and the kernel looks it up (`net/sched/sch_api.c`,
-//! `__qdisc_calculate_pkt_len`): the length is that of the packet and `overhead`, at least `mpu`, and with
-//! `linklayer = "atm"` that of the cells, 53 bytes for each 48 or part of them. The table has 512 slots of 4 bytes, so
-//! with `mpu` or ATM lengths are first rounded up to multiples of 4; one beyond 2048 bytes is made of parts.
+//! `tc-stab(8)`, with the table as created by `tc` (iproute2, `tc_core.c`) and the lookup of the kernel
+//! (`net/sched/sch_api.c`, `__qdisc_calculate_pkt_len`). The length is that of the packet plus `overhead`, and at least
+//! `mpu`. With `linklayer = "atm"`, it is the length of the ATM cells, 53 bytes for each 48 bytes or part of 48. The
+//! table has 512 slots of 4 bytes, so that with `mpu` or ATM, lengths are first rounded up to multiples of 4. A length
+//! above 2048 bytes is computed from several slots.
 //!
-//! How it differs from its sources stands in the documentation of [`Config`], which the reference prints.
+//! Differences from the sources are listed in the documentation of [`Config`], which the reference prints.
 
 use aqm_net::{Backlog, ConfigErrors, ErrorCollector, Packet, Rate, Size, choices};
 use serde_json::{Value, json};
@@ -14,54 +15,54 @@ use crate::Context;
 use crate::wrappers::wrapper::{Inside, Wrapper, wrapper};
 
 wrapper! {
-    /// A size table before a queue: all that the queue counts in bytes, such as limits, turns and rates, it counts with the
-    /// length that a packet has on another link.
+    /// A size table before a queue: for limits, quanta, rates and all other byte counts, the queue uses the length that
+    /// a packet would have on another link.
     ///
-    /// The line behind sends the packet with its own length: only the queue learns the other one. So a shaper inside (`htb`,
-    /// `fq` with `maxrate`) keeps to a rate that the other link has, and what a simulated line takes for a packet does
-    /// not change. `cake` has a framing of its own.
+    /// The link after the queue sends the packet with its own length; only the queue uses the other one. A shaper
+    /// inside (`htb`, `fq` with `maxrate`) therefore enforces a rate as measured on the other link, while transmission
+    /// times on the simulated link do not change. `cake` has its own framing parameters.
     ///
     /// Differences from Linux:
     ///
-    /// - `mtu` and `tsize` of the table are those that `tc` takes, 2047 and 512.
+    /// - `mtu` and `tsize` of the table are `tc`'s defaults, 2047 and 512.
     /// - A length is at most 65,535 bytes.
-    /// - Memory, which the kernel counts by what it has allocated, is counted by the length in the table.
-    /// - `tc` shows the table with the queue, here it is shown as a queue that holds another. The backlog that it shows is
-    ///   in bytes of packets, that of the queue inside in lengths of the table.
+    /// - Memory, which the kernel counts by allocation, is counted by the length in the table.
+    /// - `tc` shows the table as part of the queue; aqmlab shows it as a queue that contains another one. Its backlog
+    ///   is in bytes of packets, and the inner queue's backlog is in lengths of the table.
     pub struct Config {
-        /// What the other link adds to each packet, in bytes; may be below 0.
+        /// Bytes that the other link adds to each packet; may be negative.
         pub overhead: i64 = 0, "tc-stab";
-        /// The least length on the other link.
+        /// Minimum length on the other link.
         pub mpu: Size = Size::from_bytes(0), "tc-stab";
-        /// How the other link sends packets.
+        /// Link layer of the other link.
         pub linklayer: LinkLayer = LinkLayer::Ethernet, "tc-stab";
     }
 }
 
 choices! {
-    /// How a link sends packets.
+    /// The link layer of a link.
     pub enum LinkLayer {
-        /// As they are.
+        /// Packets are sent unchanged.
         Ethernet = "ethernet",
-        /// In cells of ATM, 48 bytes in 53, as ADSL does.
+        /// ATM cells with 48 bytes of data in 53, as on ADSL.
         Atm = "atm",
     }
 }
 
-/// The least and the most that may be added.
+/// The range of the overhead.
 const OVERHEADS: std::ops::RangeInclusive<i64> = -2047..=2047;
-/// The largest packet of the table (`mtu`), and so the greatest least length.
-const LARGEST: u64 = 2047;
-/// The slots of the table (`tsize`), and the bytes of each, as a power of two (`cell_log`).
+/// The largest packet of the table (`mtu`), which also limits `mpu`.
+const MAX_LENGTH: u64 = 2047;
+/// The number of slots of the table (`tsize`), and the bytes per slot as a power of two (`cell_log`).
 const SLOTS: u32 = 512;
 const SLOT_LOG: u32 = 2;
 
 impl Config {
-    fn wrapper(&self, _line: Rate) -> Result<Stab, ConfigErrors> {
+    fn wrapper(&self, _link: Rate) -> Result<Stab, ConfigErrors> {
         let mut errors = ErrorCollector::default();
         let problem = format_args!("must be from {} to {}", OVERHEADS.start(), OVERHEADS.end());
         errors.check(OVERHEADS.contains(&self.overhead), "overhead", problem);
-        errors.check(self.mpu.bytes() <= LARGEST, "mpu", format_args!("must be at most {LARGEST}B"));
+        errors.check(self.mpu.bytes() <= MAX_LENGTH, "mpu", format_args!("must be at most {MAX_LENGTH}B"));
         let table = Table {
             overhead: self.overhead as i32,
             mpu: self.mpu.bytes() as u32,
@@ -88,7 +89,7 @@ struct Table {
 }
 
 impl Table {
-    /// The length of a packet of so many bytes.
+    /// The length of a packet of this size.
     #[inline]
     fn length(self, bytes: u16) -> u16 {
         let length = i32::from(bytes) + self.overhead;
@@ -115,12 +116,12 @@ impl Table {
 #[derive(Clone)]
 struct Stab {
     table: Table,
-    /// The bytes of the packets that wait.
+    /// The bytes of the queued packets.
     bytes: u64,
 }
 
 impl Wrapper for Stab {
-    /// The bytes of the packet.
+    /// The packet's size in bytes.
     type Note = u16;
 
     fn on_arrival(&mut self, packet: Packet, inside: &mut Inside<u16>, cx: &mut Context<'_>) {
@@ -128,7 +129,7 @@ impl Wrapper for Stab {
         inside.enqueue_with_length(packet, self.table.length(packet.bytes), packet.bytes, cx);
     }
 
-    fn on_gone(&mut self, _place: u32, bytes: u16) {
+    fn on_removed(&mut self, _slot: u32, bytes: u16) {
         self.bytes -= u64::from(bytes);
     }
 
@@ -149,23 +150,23 @@ mod tests {
         sizes.iter().map(|bytes| table.length(*bytes)).collect()
     }
 
-    /// By hand from `tc_calc_size_table` and `__qdisc_calculate_pkt_len`.
+    /// Computed by hand from `tc_calc_size_table` and `__qdisc_calculate_pkt_len`.
     #[test]
     fn lengths_are_those_of_the_kernels_table() {
-        // Without a table the overhead is all.
+        // Without a table, only the overhead is added.
         assert_eq!(lengths(22, 0, false, &[64, 1514, 65_530]), [86, 1536, 65_535]);
         assert_eq!(lengths(-60, 0, false, &[40, 64]), [1, 4]);
-        // Slots of 4 bytes: 1514 is in slot 378, the length of which is 1516.
+        // Slots of 4 bytes: 1514 is in slot 378, whose length is 1516.
         assert_eq!(lengths(0, 64, false, &[40, 64, 65, 1514]), [64, 64, 68, 1516]);
-        // 40 + 10 bytes are two cells, 1500 + 40 are 33; (1540 - 1) / 4 is slot 384, 1540 bytes.
+        // 40 + 10 bytes are two cells, and 1500 + 40 bytes are 33. (1540 - 1) / 4 is slot 384, 1540 bytes.
         assert_eq!(lengths(10, 0, true, &[38, 40]), [53, 106]);
         assert_eq!(lengths(40, 0, true, &[1500]), [33 * 53]);
-        // Slot 749 of 3000 bytes: that of the last, and that of slot 237, 952 bytes.
+        // Slot 749 of 3000 bytes: the length of the last slot plus that of slot 237, 952 bytes.
         assert_eq!(lengths(0, 0, true, &[3000]), [43 * 53 + 20 * 53]);
     }
 
     #[test]
-    fn a_shaper_inside_keeps_to_the_rate_of_the_cells_and_the_packet_leaves_as_it_came() {
+    fn an_inner_shaper_enforces_the_rate_of_the_cells_and_packets_leave_unchanged() {
         let class = json!({"rate": "1Mbps", "burst": "1B", "cburst": "1B"});
         let inside = json!({"kind": "htb", "classes": {"all": class}});
         let table = json!({"kind": "stab", "overhead": 40, "linklayer": "atm", "queue": inside});
@@ -181,7 +182,7 @@ mod tests {
                     assert_eq!(packet.bytes, 1500);
                     sent.push(at);
                 }
-                None => driver.now = driver.queue.next_ready().expect("it is held back"),
+                None => driver.now = driver.queue.next_ready().expect("the packet is delayed"),
             }
         }
         // 33 cells of 53 bytes at 1 Mb/s.
@@ -191,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn limits_count_lengths_of_the_table_and_fates_are_told_with_bytes_of_packets() {
+    fn limits_use_lengths_of_the_table_and_fates_report_bytes_of_packets() {
         let queue = json!({"kind": "drop-tail", "limit": "3kB"});
         let table = json!({"kind": "stab", "overhead": 400, "queue": queue});
         let mut driver = Driver::new(table, 1);
@@ -201,12 +202,15 @@ mod tests {
     }
 
     #[test]
-    fn what_no_table_has_is_refused() {
+    fn invalid_parameters_are_rejected() {
         for (table, place) in [(json!({"overhead": 2048}), "overhead"), (json!({"mpu": "3kB"}), "mpu")] {
             let mut table = table;
             table["kind"] = json!("stab");
-            let errors =
-                crate::Config::read(table).unwrap().build(Rate::default()).err().expect("it is wrong");
+            let errors = crate::Config::read(table)
+                .unwrap()
+                .build(Rate::default())
+                .err()
+                .expect("the table is invalid");
             assert_eq!(errors.first().place, place);
         }
     }

@@ -1,11 +1,11 @@
-//! What wrappers have in common: a step before or behind a queue, which may be any other discipline.
+//! The common parts of wrappers: a processing step before or after a queue, which may be any other discipline.
 //!
-//! A wrapper's file holds its [`Wrapper`] and the parameters that are its own. The queue that it serves is here:
-//! [`Inside`] holds it, knows the packets in it by ids of its own, and tells their fates under the ids they came with.
-//! So a wrapper may let a packet take the place of another that waits, and the queue never sees two packets with one id.
-//! What the queue tells of itself, the wrapper tells.
+//! The file of a wrapper contains its [`Wrapper`] and its own parameters. The inner queue is in this file: [`Inside`]
+//! stores the queue, assigns new ids to its packets, and reports their fates under their original ids. A wrapper may
+//! therefore replace a queued packet by another, and the queue never contains two packets with the same id. All reports
+//! of the inner queue are also reports of the wrapper.
 //!
-//! Ours: a gauge of the queue that has the name of one of the wrapper is not shown.
+//! aqmlab's choice: a gauge of the queue is hidden if the wrapper has a gauge of the same name.
 
 use aqm_net::{Backlog, ConfigErrors, Instant, Packet, Rate, Rng};
 use serde_json::{Value, json};
@@ -17,16 +17,17 @@ use crate::{
     Reason, Report, drop_tail, htb,
 };
 
-/// Declares the `Config` of a wrapper, the parameters of its own first, and how it is built: `Config::wrapper` checks its
-/// own and makes its [`Wrapper`], `Config::own_corners` has the tables of its own that are hard for it.
+/// Declares the `Config` of a wrapper, with the wrapper's own parameters first, and implements `Build`.
+/// `Config::wrapper` checks the own parameters and returns the [`Wrapper`]. `Config::own_corners` returns the hardest
+/// sets of own parameters.
 macro_rules! wrapper {
     ( $(#[doc = $about:literal])+ pub struct Config { $($own:tt)* } ) => {
         ::aqm_net::parameters! {
             $(#[doc = $about])+
             pub struct Config {
                 $($own)*
-                /// The queue, any discipline. Left out: `drop-tail` as it comes.
-                pub queue: Option<Box<$crate::Config>> = None, "ours";
+                /// The inner queue, any discipline. If omitted, `drop-tail` with its defaults.
+                pub queue: Option<Box<$crate::Config>> = None, "aqmlab's choice";
             }
         }
 
@@ -46,15 +47,15 @@ macro_rules! wrapper {
         impl $crate::Describe for Config {
             fn inner(&self, rate: ::aqm_net::Rate) -> Vec<$crate::Inner<'_>> {
                 let queue = self.queue.as_deref();
-                queue.map(|config| $crate::Inner { place: "queue".to_owned(), config, rate }).into_iter().collect()
+                queue.map(|config| $crate::Inner { path: "queue".to_owned(), config, rate }).into_iter().collect()
             }
 
             fn holds_back(&self) -> bool {
                 self.queue.as_ref().is_some_and(|queue| queue.holds_back())
             }
 
-            fn outlet(&self, line: ::aqm_net::Rate) -> ::aqm_net::Rate {
-                self.queue.as_ref().map_or(line, |queue| queue.outlet(line))
+            fn outlet(&self, link: ::aqm_net::Rate) -> ::aqm_net::Rate {
+                self.queue.as_ref().map_or(link, |queue| queue.outlet(link))
             }
         }
 
@@ -71,7 +72,8 @@ macro_rules! wrapper {
 }
 pub(crate) use wrapper;
 
-/// Each table of a wrapper's own; the first of them, with queues that drop, mark, reorder and hold back.
+/// Each of the wrapper's own sets of parameters, and the first of them with queues that drop, mark, reorder and delay
+/// packets.
 pub(crate) fn corners(own: Vec<Value>) -> Vec<Value> {
     let mut small = red::small();
     small["kind"] = json!("red");
@@ -94,62 +96,62 @@ pub(crate) fn corners(own: Vec<Value>) -> Vec<Value> {
     [own.clone(), around].concat()
 }
 
-/// What a wrapper does with packets.
+/// The processing of packets by a wrapper.
 pub(crate) trait Wrapper: Clone + Send + Sync + 'static {
-    /// What it notes of a packet in the queue.
+    /// The data that the wrapper stores for each queued packet.
     type Note: Copy + Send + Sync + 'static;
 
-    /// A packet arrives: it drops it, or lets it in.
+    /// Drops an arriving packet or enqueues it.
     fn on_arrival(&mut self, packet: Packet, inside: &mut Inside<Self::Note>, cx: &mut Context<'_>);
 
-    /// A packet leaves; what waits behind it is `inside`.
+    /// Processes a departing packet. `inside` contains the packets behind it.
     #[inline]
     fn on_departure(
         &mut self,
         _packet: &mut Packet,
-        _noted: Self::Note,
+        _note: Self::Note,
         _inside: &Inside<Self::Note>,
         _cx: &mut Context<'_>,
     ) {
     }
 
-    /// The packet of this `place` does not wait any more, whatever became of it.
+    /// Notifies that the packet in `slot` is no longer queued, for any reason.
     #[inline]
-    fn on_gone(&mut self, _place: u32, _noted: Self::Note) {}
+    fn on_removed(&mut self, _slot: u32, _note: Self::Note) {}
 
-    /// As [`QueueDiscipline::on_start`]; the queue is told, too.
+    /// As [`QueueDiscipline::on_start`]. The queue is notified separately.
     fn on_start(&mut self, _chance: &mut Rng) {}
 
-    /// What waits.
+    /// The backlog.
     fn backlog(&self, inside: &Inside<Self::Note>) -> Backlog {
         inside.backlog()
     }
 
-    /// As [`QueueDiscipline::gauges`].
+    /// As [`Report::gauges`].
     fn gauges(&self, _show: &mut dyn FnMut(Gauge)) {}
 
-    /// As [`QueueDiscipline::tc_statistics`]; those of the queue are told by the queue.
+    /// As [`Report::tc_statistics`]. The queue reports its own statistics.
     fn tc_statistics(&self) -> Value {
         Value::Null
     }
 }
 
-/// The number of no place.
+/// The number that stands for no slot.
 const NONE: u32 = u32::MAX;
 
-/// A packet in the queue, as it would leave now, and what was noted of it.
+/// A queued packet, as it would leave now, and its note.
 #[derive(Clone, Copy)]
-struct Place<N> {
+struct Slot<N> {
     packet: Packet,
-    noted: N,
+    note: N,
 }
 
-/// A queue in which packets have places; the number of its place is the id that a packet has there.
+/// A queue whose packets have slots. The number of its slot is a packet's id in the queue.
 #[derive(Clone)]
 pub(crate) struct Inside<N> {
     queue: Box<dyn QueueDiscipline>,
-    waiting: Waiting<N>,
-    /// The first place without a packet, where the number of the next stands for an id; or [`NONE`].
+    packets: Packets<N>,
+    /// The first free slot, which contains the number of the next free slot as an id; or [`NONE`].
     free: u32,
     arrivals: u64,
     departures: u64,
@@ -158,14 +160,14 @@ pub(crate) struct Inside<N> {
 
 /// The packets in a queue.
 #[derive(Clone)]
-struct Waiting<N> {
-    places: Vec<Place<N>>,
-    /// Places of those that were dropped in the present call.
-    lost: Vec<u32>,
+struct Packets<N> {
+    slots: Vec<Slot<N>>,
+    /// The slots of packets that were dropped in the current call.
+    dropped: Vec<u32>,
 }
 
 impl<N: Copy> Inside<N> {
-    /// The queue of a wrapper; Drop Tail as it comes if none is named.
+    /// Builds the queue of a wrapper; Drop Tail with its defaults if none is configured.
     pub fn build(queue: Option<&Config>, rate: Rate) -> Result<Self, ConfigErrors> {
         let queue = match queue {
             Some(queue) => queue.build(rate).map_err(|errors| errors.within("queue")),
@@ -173,7 +175,7 @@ impl<N: Copy> Inside<N> {
         };
         Ok(Self {
             queue: queue?,
-            waiting: Waiting { places: Vec::new(), lost: Vec::new() },
+            packets: Packets { slots: Vec::new(), dropped: Vec::new() },
             free: NONE,
             arrivals: 0,
             departures: 0,
@@ -181,104 +183,104 @@ impl<N: Copy> Inside<N> {
         })
     }
 
-    /// Offers `packet` to the queue; returns its place, from which it may be gone already.
+    /// Enqueues `packet` and returns its slot, which may already be empty again after a drop.
     #[inline]
-    pub fn enqueue(&mut self, packet: Packet, noted: N, cx: &mut Context<'_>) -> u32 {
-        self.enqueue_with_length(packet, packet.bytes, noted, cx)
+    pub fn enqueue(&mut self, packet: Packet, note: N, cx: &mut Context<'_>) -> u32 {
+        self.enqueue_with_length(packet, packet.bytes, note, cx)
     }
 
-    /// The same, where the queue takes the packet for one of another length; all others see it as it is.
+    /// Enqueues `packet` with a different length for the queue. All other code uses the packet's own length.
     #[inline]
     pub fn enqueue_with_length(
         &mut self,
         mut packet: Packet,
         length: u16,
-        noted: N,
+        note: N,
         cx: &mut Context<'_>,
     ) -> u32 {
         self.arrivals += 1;
-        let one = Place { packet, noted };
-        let place = match self.waiting.places.get_mut(self.free as usize) {
+        let entry = Slot { packet, note };
+        let slot = match self.packets.slots.get_mut(self.free as usize) {
             Some(free) => {
                 let next = free.packet.id;
-                *free = one;
+                *free = entry;
                 std::mem::replace(&mut self.free, next)
             }
             None => {
-                self.waiting.places.push(one);
-                self.waiting.places.len() as u32 - 1
+                self.packets.slots.push(entry);
+                self.packets.slots.len() as u32 - 1
             }
         };
-        (packet.id, packet.bytes) = (place, length);
+        (packet.id, packet.bytes) = (slot, length);
         self.with(cx, |queue, cx| queue.enqueue(packet, cx));
-        place
+        slot
     }
 
-    /// The packet of this place, in which one waits, as it would leave now.
-    pub fn packet(&self, place: u32) -> &Packet {
-        &self.waiting.places[place as usize].packet
+    /// The packet in this slot, which must not be empty, as it would leave now.
+    pub fn packet(&self, slot: u32) -> &Packet {
+        &self.packets.slots[slot as usize].packet
     }
 
-    /// Lets `packet` have this place; returns the one that had it. The queue cannot tell one from the other.
-    pub fn exchange(&mut self, place: u32, packet: Packet) -> Packet {
-        std::mem::replace(&mut self.waiting.places[place as usize].packet, packet)
+    /// Replaces the packet in this slot and returns the previous one. The queue cannot distinguish the packets.
+    pub fn exchange(&mut self, slot: u32, packet: Packet) -> Packet {
+        std::mem::replace(&mut self.packets.slots[slot as usize].packet, packet)
     }
 
-    /// What is noted of the packet of this place.
-    pub fn noted(&mut self, place: u32) -> &mut N {
-        &mut self.waiting.places[place as usize].noted
+    /// The note of the packet in this slot.
+    pub fn note(&mut self, slot: u32) -> &mut N {
+        &mut self.packets.slots[slot as usize].note
     }
 
-    /// Nothing waits in this place any more; returns what did.
+    /// Empties this slot and returns its contents.
     #[inline]
-    fn leave(&mut self, place: u32) -> Place<N> {
-        let left = &mut self.waiting.places[place as usize];
-        let one = *left;
-        left.packet.id = std::mem::replace(&mut self.free, place);
-        one
+    fn remove(&mut self, slot: u32) -> Slot<N> {
+        let removed = &mut self.packets.slots[slot as usize];
+        let entry = *removed;
+        removed.packet.id = std::mem::replace(&mut self.free, slot);
+        entry
     }
 
-    /// What waits.
+    /// The backlog.
     pub fn backlog(&self) -> Backlog {
         self.queue.backlog()
     }
 
-    /// Lets the queue act, and translates what it tells.
+    /// Calls the queue, and translates the ids of the fates that it reports.
     #[inline]
     fn with<T>(
         &mut self,
         cx: &mut Context<'_>,
         act: impl FnOnce(&mut dyn QueueDiscipline, &mut Context<'_>) -> T,
     ) -> T {
-        let mut translator = Translator { waiting: &mut self.waiting, outer: cx.observer };
+        let mut translator = Translator { packets: &mut self.packets, outer: cx.observer };
         act(self.queue.as_mut(), &mut Context { now: cx.now, rng: cx.rng, observer: &mut translator })
     }
 }
 
-/// Tells the fates of packets in the queue under the ids with which they came.
+/// Reports the fates of queued packets under their original ids.
 struct Translator<'a, N> {
-    waiting: &'a mut Waiting<N>,
+    packets: &'a mut Packets<N>,
     outer: &'a mut dyn Observer,
 }
 
 impl<N> Observer for Translator<'_, N> {
     fn dropped(&mut self, packet: &Packet, why: Reason, now: Instant) {
-        self.waiting.lost.push(packet.id);
-        self.outer.dropped(&self.waiting.places[packet.id as usize].packet, why, now);
+        self.packets.dropped.push(packet.id);
+        self.outer.dropped(&self.packets.slots[packet.id as usize].packet, why, now);
     }
 
     fn marked(&mut self, packet: &Packet, why: Reason, now: Instant) {
-        let outside = &mut self.waiting.places[packet.id as usize].packet;
+        let outside = &mut self.packets.slots[packet.id as usize].packet;
         outside.ecn = packet.ecn;
         self.outer.marked(outside, why, now);
     }
 
     fn acknowledgement(&self, packet: &Packet) -> Option<Acknowledgement> {
-        self.outer.acknowledgement(&self.waiting.places[packet.id as usize].packet)
+        self.outer.acknowledgement(&self.packets.slots[packet.id as usize].packet)
     }
 }
 
-/// A wrapper and its queue: the running discipline.
+/// The running discipline: a wrapper and its queue.
 #[derive(Clone)]
 pub(crate) struct Wrapped<S: Wrapper> {
     pub wrapper: S,
@@ -287,17 +289,17 @@ pub(crate) struct Wrapped<S: Wrapper> {
 
 impl<S: Wrapper> Wrapped<S> {
     #[inline]
-    fn learn_of_losses(&mut self) {
-        if !self.inside.waiting.lost.is_empty() {
-            self.forget_the_lost();
+    fn remove_dropped(&mut self) {
+        if !self.inside.packets.dropped.is_empty() {
+            self.remove_all_dropped();
         }
     }
 
     #[cold]
-    fn forget_the_lost(&mut self) {
-        while let Some(place) = self.inside.waiting.lost.pop() {
-            let Place { noted, .. } = self.inside.leave(place);
-            self.wrapper.on_gone(place, noted);
+    fn remove_all_dropped(&mut self) {
+        while let Some(slot) = self.inside.packets.dropped.pop() {
+            let Slot { note, .. } = self.inside.remove(slot);
+            self.wrapper.on_removed(slot, note);
         }
     }
 }
@@ -305,16 +307,16 @@ impl<S: Wrapper> Wrapped<S> {
 impl<S: Wrapper> QueueDiscipline for Wrapped<S> {
     fn enqueue(&mut self, packet: Packet, cx: &mut Context<'_>) {
         self.wrapper.on_arrival(packet, &mut self.inside, cx);
-        self.learn_of_losses();
+        self.remove_dropped();
     }
 
     fn dequeue(&mut self, cx: &mut Context<'_>) -> Option<Packet> {
         let sent = self.inside.with(cx, |queue, cx| queue.dequeue(cx));
-        self.learn_of_losses();
-        let place = sent?.id;
-        let Place { mut packet, noted } = self.inside.leave(place);
-        self.wrapper.on_departure(&mut packet, noted, &self.inside, cx);
-        self.wrapper.on_gone(place, noted);
+        self.remove_dropped();
+        let slot = sent?.id;
+        let Slot { mut packet, note } = self.inside.remove(slot);
+        self.wrapper.on_departure(&mut packet, note, &self.inside, cx);
+        self.wrapper.on_removed(slot, note);
         self.inside.departures += 1;
         self.inside.departed_bytes += u64::from(packet.bytes);
         Some(packet)
@@ -369,7 +371,7 @@ impl<S: Wrapper> Report for Wrapped<S> {
             drops: arrivals - departures - queue.backlog().packets,
             ..ClassCounters::default()
         };
-        show(InnerQdisc { place: "queue", class: 1, queue: queue.as_ref(), counters });
+        show(InnerQdisc { path: "queue", class: 1, queue: queue.as_ref(), counters });
     }
 
     fn classes(&self, now: Instant, show: &mut dyn FnMut(&str, ClassCounters)) {

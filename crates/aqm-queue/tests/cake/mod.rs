@@ -1,4 +1,4 @@
-//! CAKE against a run of the Linux kernel, and its parts against what their descriptions promise.
+//! CAKE compared with a run of the Linux kernel, and its parts compared with their specifications.
 
 mod slow;
 
@@ -34,19 +34,19 @@ fn at_micros(micros: u64) -> Instant {
     Instant::from_nanos(micros * 1000)
 }
 
-/// A discipline that is never without packets: whatever of them has left, another one of its kind comes for.
+/// A discipline that is always backlogged: each departed packet is replaced by another one of its kind.
 struct Saturated {
     queue: Box<dyn QueueDiscipline>,
     rng: aqm_net::Rng,
     now: Instant,
     next_id: u32,
-    /// By kind of packet.
+    /// For each kind of packet.
     kinds: Vec<Packet>,
     sent: Vec<u64>,
 }
 
 impl Saturated {
-    /// Five packets of each kind wait.
+    /// Creates a queue with five packets of each kind.
     fn new(table: Value, kinds: Vec<Packet>, labels: &[u8]) -> Self {
         let mut queue = Config::read(table).unwrap().build(rate("1Gbps")).unwrap();
         for (number, &dscp) in (0..).zip(labels) {
@@ -67,7 +67,8 @@ impl Saturated {
         queue.enqueue(packet, &mut Context { now: *now, rng, observer: &mut Ignore });
     }
 
-    /// Sends `count` packets, each as soon as it may go and the line of 1 Gb/s is free; the bytes sent by kind.
+    /// Sends `count` packets, each as soon as the shaper allows it and the 1 Gb/s link is free. Returns the bytes sent
+    /// by kind.
     fn send(&mut self, count: u32) -> &[u64] {
         for _ in 0..count {
             let packet = loop {
@@ -85,7 +86,7 @@ impl Saturated {
         &self.sent
     }
 
-    /// Sends all that waits; then packets of these kinds come.
+    /// Sends all queued packets, and then offers packets of these kinds.
     fn replace(&mut self, kinds: Vec<Packet>) {
         while self.queue.backlog().packets > 0 {
             let Self { queue, rng, now, .. } = self;
@@ -101,12 +102,12 @@ fn assert_near(value: f64, expected: f64, share: f64) {
     assert!((value / expected - 1.0).abs() <= share, "{value}, expected {expected} give or take {share}");
 }
 
-/// Three flows of datagrams at fixed instants, as `udp=START_us:COUNT:GAP_ns:IP_BYTES` of the kernel's runs; 14 bytes
-/// of Ethernet on each.
+/// Three flows of datagrams at fixed times, as `udp=START_us:COUNT:GAP_ns:IP_BYTES` in the kernel's runs, with 14 bytes
+/// of Ethernet header each.
 const OPEN_LOOP: [(u64, u32, u64, u16); 3] =
     [(0, 4000, 1_000_000, 1000), (137, 2500, 1_600_000, 1200), (333, 200, 20_000_000, 200)];
 
-/// What became of them: by flow, the packets dropped by number, and the delays of those sent, in milliseconds.
+/// The results by flow: the numbers of the dropped packets, and the delays of the sent packets in milliseconds.
 fn open_loop(table: Value, seed: u64) -> [(Vec<u32>, Vec<f64>); 3] {
     let mut arrivals: Vec<(u64, Packet)> = Vec::new();
     for (flow, (start, count, gap, bytes)) in (1..).zip(OPEN_LOOP) {
@@ -116,22 +117,26 @@ fn open_loop(table: Value, seed: u64) -> [(Vec<u32>, Vec<f64>); 3] {
     }
     arrivals.sort_by_key(|&(at, packet)| (at, packet.flow));
     let (mut port, mut fates, mut sent) = (port(table, "10Gbps", seed), Fates::default(), Vec::new());
-    let mut came = BTreeMap::new();
+    let mut arrival_times = BTreeMap::new();
     for (id, (at, packet)) in (0..).zip(arrivals) {
-        came.insert(id, at);
-        port.accept(Packet { id, ..packet }, Instant::from_nanos(at), &mut fates, |one| sent.push(one));
+        arrival_times.insert(id, at);
+        port.accept(Packet { id, ..packet }, Instant::from_nanos(at), &mut fates, |departure| {
+            sent.push(departure)
+        });
     }
-    port.serve(at_micros(60_000_000), &mut fates, |one| sent.push(one));
+    port.serve(at_micros(60_000_000), &mut fates, |departure| sent.push(departure));
     [1, 2, 3].map(|flow| {
         let dropped = fates.dropped_packets().filter(|packet| packet.flow == flow);
-        let delay = |one: &Departure| (one.start.nanos() - came[&one.packet.id]) as f64 / 1e6;
-        let delays = sent.iter().filter(|one| one.packet.flow == flow).map(delay);
+        let delay = |departure: &Departure| {
+            (departure.start.nanos() - arrival_times[&departure.packet.id]) as f64 / 1e6
+        };
+        let delays = sent.iter().filter(|departure| departure.packet.flow == flow).map(delay);
         (dropped.map(|packet| u32::from(packet.cwnd) - 1).collect(), delays.collect())
     })
 }
 
-/// What the kernel did with a flow: how many packets it dropped, the first ten of them, and the mean and the longest
-/// delay of those it sent, in milliseconds.
+/// The kernel's results for a flow: the number of drops, the first ten of them, and the mean and the longest delay of
+/// the sent packets, in milliseconds.
 struct Recorded {
     drops: usize,
     first_drops: &'static [u32],
@@ -156,7 +161,7 @@ const BEHIND_HTB: [Recorded; 3] = [
     Recorded { drops: 0, first_drops: &[], mean: 0.448, longest: 0.958 },
 ];
 
-/// The same by `cake bandwidth 10mbit besteffort flows raw rtt 100ms` itself.
+/// The same flows through `cake bandwidth 10mbit besteffort flows raw rtt 100ms` itself.
 const SHAPING: [Recorded; 3] = [
     Recorded {
         drops: 624,
@@ -174,7 +179,7 @@ const SHAPING: [Recorded; 3] = [
 ];
 
 #[test]
-fn three_flows_meet_the_fates_that_they_met_in_the_kernel() {
+fn three_flows_have_the_same_fates_as_in_the_kernel() {
     let parameters = json!({"diffserv": "besteffort", "flows": "flows"});
     let leaf = json!({
         "rate": "10Mbps", "burst": "1600B", "cburst": "1600B", "quantum": "1600B", "queue": cake(parameters.clone()),
@@ -182,14 +187,14 @@ fn three_flows_meet_the_fates_that_they_met_in_the_kernel() {
     let behind_htb = json!({"kind": "htb", "classes": {"all": leaf}});
     let mut shaping = cake(parameters);
     shaping["bandwidth"] = json!("10Mbps");
-    // The kernel's shaper found its timer some microseconds late.
+    // The kernel's shaper timer expired some microseconds late.
     for (table, recorded, late) in [(behind_htb, BEHIND_HTB, 0), (shaping, SHAPING, 1)] {
         for seed in 0..10 {
-            let found = open_loop(table.clone(), seed);
-            for ((dropped, delays), recorded) in found.iter().zip(&recorded) {
+            let results = open_loop(table.clone(), seed);
+            for ((dropped, delays), recorded) in results.iter().zip(&recorded) {
                 assert_eq!(dropped.len(), recorded.drops);
-                for (&found, &packet) in dropped.iter().zip(recorded.first_drops) {
-                    assert!(found.abs_diff(packet) <= late, "{found}, not {packet}");
+                for (&observed, &packet) in dropped.iter().zip(recorded.first_drops) {
+                    assert!(observed.abs_diff(packet) <= late, "{observed} (expected {packet})");
                 }
                 let mean = delays.iter().sum::<f64>() / delays.len() as f64;
                 assert!((mean - recorded.mean).abs() < 0.3, "{mean}, not {}", recorded.mean);
@@ -205,11 +210,11 @@ fn flow(flow: u32, source: u16, destination: u16) -> Packet {
     Packet { flow, source, destination, bytes: 1500, ecn: Ecn::Ect0, ..Packet::default() }
 }
 
-/// dtaht/sch_cake#145, #46: counters of hosts were off.
+/// dtaht/sch_cake#145, #46: the counters of hosts were incorrect.
 #[test]
 fn a_host_with_eight_flows_gets_as_much_as_one_with_one() {
-    // Eight flows from one host and one from another, each to a host of its own; the same the other way round; and
-    // all to one host.
+    // Eight flows from one host and one from another, each to its own destination host; the same with sources and
+    // destinations exchanged; and all flows to one host.
     let host = |k: u16| if k < 8 { 1 } else { 2 };
     let from: Vec<Packet> = (0..9).map(|k| flow(k.into(), host(k), 10 + k)).collect();
     let to: Vec<Packet> = (0..9).map(|k| flow(k.into(), 10 + k, host(k))).collect();
@@ -223,7 +228,7 @@ fn a_host_with_eight_flows_gets_as_much_as_one_with_one() {
         ("dual-dsthost", &from, 1.0 / 9.0),
         ("triple-isolate", &from, 0.5),
         ("triple-isolate", &to, 0.5),
-        // The host that all flows go to has most of them, so all count the same.
+        // The destination host of all flows has the most flows, so all flows count the same.
         ("triple-isolate", &to_one, 1.0 / 9.0),
         ("srchost", &from, 0.5),
         ("hosts", &to_one, 0.5),
@@ -238,13 +243,13 @@ fn a_host_with_eight_flows_gets_as_much_as_one_with_one() {
             run.sent.iter().zip(before).map(|(&now, before)| (now - before) as f64).collect();
         let all: f64 = sent.iter().sum();
         assert_near(sent[8] / all, share, 0.01);
-        sent[..8].iter().for_each(|&one| assert_near(one / all, (1.0 - share) / 8.0, 0.01));
+        sent[..8].iter().for_each(|&bytes| assert_near(bytes / all, (1.0 - share) / 8.0, 0.01));
     }
 }
 
-/// The same where flows had ended, which went on to count for their host.
+/// The same test with ended flows, which continued to count for their host.
 #[test]
-fn flows_that_are_gone_do_not_count_for_their_host() {
+fn ended_flows_do_not_count_for_their_host() {
     let before: Vec<Packet> = (0..60).map(|k| flow(100 + k, 2, 10)).collect();
     let after: Vec<Packet> = (0..9).map(|k| flow(k.into(), if k < 8 { 1 } else { 2 }, 20 + k)).collect();
     for mode in ["dual-srchost", "triple-isolate"] {
@@ -257,8 +262,8 @@ fn flows_that_are_gone_do_not_count_for_their_host() {
 }
 
 #[test]
-fn three_hosts_share_by_whichever_end_has_more_flows() {
-    // Host 1 sends to 8 hosts, hosts 2 and 3 to one each: a flow counts less by its busier end.
+fn three_hosts_share_by_the_end_with_more_flows() {
+    // Host 1 sends to 8 hosts, hosts 2 and 3 to one each. A flow's quantum is divided by the flows of its busier host.
     let mut kinds: Vec<Packet> = (0..8).map(|k| flow(k.into(), 1, 10 + k)).collect();
     kinds.extend([flow(8, 2, 30), flow(9, 3, 31)]);
     let mut run = Saturated::new(cake(json!({"rtt": "10s"})), kinds, &[]);
@@ -280,9 +285,9 @@ fn tins_get_their_shares_with_a_rate_and_without() {
         (None, "besteffort", [0.2; 5]),
         (None, "diffserv3", [64.0, 512.0, 512.0, 128.0, 128.0].map(|part: f64| part / 1344.0)),
         (None, "diffserv4", [64.0, 1024.0, 512.0, 128.0, 128.0].map(|part: f64| part / 1856.0)),
-        // By precedence CS1 is in the second tin, AF21 in the third, EF in the sixth.
+        // With `precedence`, CS1 is in the second tin, AF21 in the third, EF in the sixth.
         (None, "precedence", [224.0, 256.0, 196.0, 130.0, 98.0].map(|part: f64| part / 904.0)),
-        // CS1 is in the second tin, CS0 in the third, AF21 in the fifth.
+        // With `diffserv8`, CS1 is in the second tin, CS0 in the third, AF21 in the fifth.
         (None, "diffserv8", [224.0, 196.0, 149.0, 113.0, 98.0].map(|part: f64| part / 780.0)),
     ] {
         let mut table = cake(json!({"diffserv": diffserv, "flows": "flows", "rtt": "100s"}));
@@ -293,18 +298,18 @@ fn tins_get_their_shares_with_a_rate_and_without() {
         let sent: Vec<f64> = run.send(30_000).iter().map(|&bytes| bytes as f64).collect();
         let all: f64 = sent.iter().sum();
         for (label, (sent, expected)) in sent.iter().zip(expected).enumerate() {
-            let found = sent / all;
+            let share = sent / all;
             assert!(
-                (found / expected - 1.0).abs() < 0.03,
-                "{diffserv} {bandwidth:?} {label}: {found}, not {expected}"
+                (share / expected - 1.0).abs() < 0.03,
+                "{diffserv} {bandwidth:?} {label}: {share} (expected {expected})"
             );
         }
     }
 }
 
 #[test]
-fn the_shaper_keeps_its_rate_to_a_packet_with_every_framing() {
-    // What a packet of 1514 bytes is on the line, by hand.
+fn the_shaper_enforces_its_rate_within_a_packet_with_every_framing() {
+    // The size of a packet of 1514 bytes on the link, computed by hand.
     for (more, on_the_line) in [
         (json!({}), 1514.0),
         (json!({"overhead": 0}), 1500.0),
@@ -331,7 +336,7 @@ fn the_shaper_keeps_its_rate_to_a_packet_with_every_framing() {
 }
 
 #[test]
-fn an_idle_shaper_saves_nothing_up() {
+fn an_idle_shaper_accumulates_no_credit() {
     let mut port = port(cake(json!({"bandwidth": "8Mbps"})), "1Gbps", 1);
     let mut starts = Vec::new();
     for (id, at) in [(0, 0), (1, 500_000), (2, 500_000), (3, 500_000)] {
@@ -343,7 +348,7 @@ fn an_idle_shaper_saves_nothing_up() {
 }
 
 #[test]
-fn at_an_ingress_what_is_dropped_takes_time_but_never_more_than_half_of_it() {
+fn at_an_ingress_drops_use_at_most_half_of_the_time() {
     let through = |ingress: bool| {
         let mut table = cake(json!({"bandwidth": "8Mbps", "diffserv": "besteffort", "memlimit": "40kB"}));
         table["ingress"] = json!(ingress);
@@ -361,7 +366,7 @@ fn at_an_ingress_what_is_dropped_takes_time_but_never_more_than_half_of_it() {
 }
 
 #[test]
-fn a_sparse_flow_goes_before_those_that_wait() {
+fn a_sparse_flow_is_served_before_bulk_flows() {
     let mut queue = Driver::new(cake(json!({})), 1);
     for k in 0..30 {
         queue.offer(Packet { flow: k % 3, ..packet(1500) });
@@ -374,11 +379,11 @@ fn a_sparse_flow_goes_before_those_that_wait() {
 }
 
 #[test]
-fn memory_is_kept_and_the_oldest_of_the_longest_queue_goes() {
+fn memory_is_limited_by_drops_of_the_oldest_packet_of_the_longest_queue() {
     // 768 bytes of memory each: thirteen packets.
     let mut queue = Driver::new(cake(json!({"memlimit": "10kB", "rtt": "100s"})), 1);
     for k in 0..40_u32 {
-        // Flow 0 comes three times as often.
+        // Flow 0 sends three times as often.
         queue.offer(Packet { flow: u32::from(k % 4 == 3), ..packet(100) });
         assert!(queue.queue.backlog().packets <= 13);
     }
@@ -386,8 +391,8 @@ fn memory_is_kept_and_the_oldest_of_the_longest_queue_goes() {
     let dropped: Vec<(u32, u32)> =
         queue.fates.dropped_packets().map(|packet| (packet.flow, packet.id)).collect();
     assert!(queue.fates.told.iter().all(|fate| fate.why == Reason::Overmemory));
-    assert!(dropped.iter().filter(|one| one.0 == 0).is_sorted(), "from the front");
-    // What waits is as even as it can be: 7 and 6.
+    assert!(dropped.iter().filter(|drop| drop.0 == 0).is_sorted(), "from the front");
+    // The queues are as equal as possible: 7 and 6.
     let mut waits = [0, 0];
     while let Some(packet) = queue.take() {
         waits[packet.flow as usize] += 1;
@@ -397,7 +402,7 @@ fn memory_is_kept_and_the_oldest_of_the_longest_queue_goes() {
 }
 
 #[test]
-fn a_memory_limit_below_a_packet_lets_nothing_in() {
+fn a_memory_limit_below_a_packet_admits_nothing() {
     let mut queue = Driver::new(cake(json!({"memlimit": "1B", "bandwidth": "1Mbps", "ingress": true})), 1);
     (0..40).for_each(|_| {
         queue.offer(packet(1000));
@@ -406,7 +411,7 @@ fn a_memory_limit_below_a_packet_lets_nothing_in() {
 }
 
 #[test]
-fn a_burst_of_ten_packets_beside_two_flows_loses_one() {
+fn a_burst_of_ten_packets_next_to_two_flows_loses_one() {
     let mut run = Port::new(
         Config::read(cake(json!({"diffserv": "besteffort"}))).unwrap().build(rate("10Mbps")).unwrap(),
         rate("10Mbps"),
@@ -434,7 +439,7 @@ fn a_burst_of_ten_packets_beside_two_flows_loses_one() {
     assert_eq!(fates.dropped_packets().filter(|packet| packet.flow == 5).count(), 1);
 }
 
-/// Knows of every packet what it acknowledges: the number is its window.
+/// An observer that knows the acknowledgement of every packet. The number is the packet's window.
 struct Acknowledgements(Fates);
 
 impl Observer for Acknowledgements {
@@ -457,7 +462,7 @@ impl Observer for Acknowledgements {
 }
 
 #[test]
-fn acknowledgements_that_later_ones_make_needless_go() {
+fn redundant_acknowledgements_are_dropped() {
     for (filter, left) in [
         ("disabled", vec![1, 2, 3, 4, 5, 6, 7, 8]),
         ("conservative", vec![5, 7, 8]),
@@ -467,7 +472,7 @@ fn acknowledgements_that_later_ones_make_needless_go() {
         let mut queue = invariants::watched(&config, rate("10Mbps")).unwrap();
         let (mut rng, mut observer) = (Streams::new(1).named("queue", 0), Acknowledgements(Fates::default()));
         let mut cx = Context { now: Instant::START, rng: &mut rng, observer: &mut observer };
-        // The fifth carries data.
+        // The fifth packet carries data.
         for number in 1..=8 {
             let bytes = if number == 5 { 1000 } else { 40 };
             let like =
@@ -486,7 +491,7 @@ fn acknowledgements_that_later_ones_make_needless_go() {
 }
 
 #[test]
-fn the_rate_follows_what_arrives() {
+fn the_rate_follows_the_arrival_rate() {
     let table = cake(json!({"autorate_ingress": true, "ingress": true, "diffserv": "besteffort"}));
     let mut port = port(table, "1Gbps", 1);
     let estimate =
@@ -494,7 +499,7 @@ fn the_rate_follows_what_arrives() {
     let mut now = 0;
     for (bps, from) in [(20e6, 0), (5e6, 50_000_u32)] {
         for k in 0..50_000 {
-            // A little late now and then: a window ends.
+            // Some packets are slightly late, which ends a window.
             let gap = 1514.0 * 8e6 / bps * if k % 10 == 0 { 1.3 } else { 29.0 / 30.0 };
             now += gap as u64;
             let packet = Packet { id: from + k, ..ect(1514) };
@@ -507,7 +512,7 @@ fn the_rate_follows_what_arrives() {
 }
 
 #[test]
-fn tc_shows_what_it_shows_of_the_kernels() {
+fn tc_statistics_are_those_of_the_kernel() {
     let shown = |more: Value| {
         let config = Config::read(cake(more)).unwrap();
         config.tc_options(rate("10Mbps")).unwrap()
@@ -551,7 +556,7 @@ fn tc_shows_what_it_shows_of_the_kernels() {
             "sparse_flows": 1, "bulk_flows": 0, "unresponsive_flows": 0, "max_pkt_len": 1514, "flow_quantum": 305,
         })
     );
-    // Bulk has a sixteenth, in which a packet takes 19.38 ms.
+    // The bulk tin has a sixteenth of the rate, at which a packet takes 19.38 ms.
     assert_eq!(statistics["tins"][0]["threshold_rate"], 78_125);
     assert_eq!(statistics["tins"][0]["target_us"], 29_068);
     assert_eq!(statistics["tins"][0]["flow_quantum"], 300);

@@ -1,8 +1,9 @@
-//! CAKE once more, as plainly as it can be told, and slow: lists are searched, flows of hosts are counted anew
-//! whenever their number is asked for, and memory is added up. Packet by packet it must do what the discipline does.
+//! A second implementation of CAKE, as simple as possible and slow: lists are searched, the flows of hosts are counted
+//! whenever their number is needed, and memory is summed up each time. It must agree with the discipline packet by
+//! packet.
 //!
-//! Where a buffer overflows and several queues are the longest, the discipline may choose: the model is told which packet
-//! went, and checks that none is longer than its queue.
+//! If the memory limit is exceeded while several queues are the longest, the discipline may choose any of them. The
+//! model receives the dropped packet and checks that no queue is longer than this packet's queue.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -13,16 +14,16 @@ use serde_json::{Value, json};
 const QUEUES: usize = 1024;
 const SECOND: i64 = 1_000_000_000;
 
-/// What the model is told of the parameters, in its own words.
+/// The parameters of the model.
 #[derive(Clone, Debug)]
 struct Setting {
-    /// In bytes per second; 0 if not limited.
+    /// In bytes per second; 0 if unlimited.
     rate: u64,
     autorate: bool,
     ingress: bool,
     diffserv: &'static str,
     mode: &'static str,
-    /// 0 for no filter, 1 for a conservative, 2 for an aggressive one.
+    /// 0 for no filter, 1 for a conservative filter, 2 for an aggressive one.
     filter: u8,
     rtt_us: u64,
     memlimit: Option<u64>,
@@ -51,7 +52,7 @@ impl Setting {
         table
     }
 
-    fn on_the_line(&self, bytes: u16) -> i64 {
+    fn size_on_link(&self, bytes: u16) -> i64 {
         let mut length = i64::from(bytes);
         if let Some(overhead) = self.overhead {
             length = (length - 14).max(0) + overhead;
@@ -64,7 +65,7 @@ impl Setting {
         }
     }
 
-    /// By tin: the rate, and the quantum where there is none.
+    /// For each tin: the rate, and the quantum if no rate is set.
     fn tins(&self, rate: u64) -> Vec<(u64, i64)> {
         let shift = |shifts: &[u32]| shifts.iter().map(|&by| (rate >> by, 1024 >> by)).collect();
         match self.diffserv {
@@ -83,7 +84,7 @@ impl Setting {
     }
 
     fn tin(&self, dscp: u8) -> usize {
-        // Only the code points that `LABELS` has.
+        // Only the code points in `LABELS`.
         match (self.diffserv, dscp) {
             ("besteffort", _) => 0,
             ("precedence", _) => usize::from(dscp) / 8,
@@ -115,7 +116,7 @@ impl Setting {
 /// Code points of packets by label.
 const LABELS: [u8; 8] = [0, 8, 10, 26, 34, 46, 48, 0];
 
-/// What a packet of this size takes of the memory of a kernel.
+/// The kernel's memory for a packet of this size.
 fn memory_of(bytes: u16) -> u64 {
     let lines = u64::from(bytes).div_ceil(64) + 1;
     let mut pool = 1;
@@ -125,7 +126,7 @@ fn memory_of(bytes: u16) -> u64 {
     pool + 256
 }
 
-/// How long a byte takes is kept in 34 bits; 0 if the rate is not limited.
+/// The time per byte has 34 bits; 0 if the rate is unlimited.
 fn time_of(bytes: i64, rate: u64) -> i64 {
     if rate == 0 {
         return 0;
@@ -138,7 +139,7 @@ fn time_of(bytes: i64, rate: u64) -> i64 {
     ((bytes as u128 * per_byte) >> shift) as i64
 }
 
-/// The average of the kernel, which moves by a part of 2^shift.
+/// The kernel's exponential average, with a weight of 2^-shift.
 fn average(before: u64, sample: u64, shift: u32) -> u64 {
     before - before / (1 << shift) + sample / (1 << shift)
 }
@@ -153,7 +154,7 @@ enum Set {
     Decaying,
 }
 
-/// COBALT of a queue.
+/// The COBALT of a queue.
 #[derive(Clone, Default)]
 struct Control {
     count: u32,
@@ -213,7 +214,7 @@ impl Control {
         self.count = self.count.max(1);
     }
 
-    /// Whether a packet with this `ecn`, which waited too long if it is `late`, is marked, and whether it is dropped.
+    /// Whether a packet with this `ecn`, which waited too long if `late`, is marked, and whether it is dropped.
     fn judge(&mut self, now: i64, interval: i64, (late, ecn): (bool, Ecn), rng: &mut Rng) -> (bool, bool) {
         let mut behind = now - self.next;
         let due = self.count > 0 && behind >= 0;
@@ -257,15 +258,15 @@ impl Control {
 }
 
 #[derive(Clone)]
-struct Held {
+struct QueuedPacket {
     packet: Packet,
-    came: i64,
-    on_the_line: i64,
+    arrival: i64,
+    size_on_link: i64,
 }
 
 #[derive(Clone, Default)]
 struct Queue {
-    packets: VecDeque<Held>,
+    packets: VecDeque<QueuedPacket>,
     set: Set,
     deficit: i64,
     tag: u32,
@@ -275,7 +276,7 @@ struct Queue {
 
 impl Queue {
     fn bytes(&self) -> u64 {
-        self.packets.iter().map(|held| u64::from(held.packet.bytes)).sum()
+        self.packets.iter().map(|queued| u64::from(queued.packet.bytes)).sum()
     }
 }
 
@@ -293,13 +294,13 @@ struct Tin {
     queues: Vec<Queue>,
     host_tags: [Vec<u32>; 2],
     lists: [Vec<usize>; 3],
-    /// Counters under their names.
-    told: BTreeMap<&'static str, u64>,
+    /// Counters by name.
+    statistics: BTreeMap<&'static str, u64>,
     delays: [u64; 3],
 }
 
 impl Tin {
-    /// The queues that are in a list; no other has packets.
+    /// The queues that are in a list. All other queues are empty.
     fn listed(&self) -> impl Iterator<Item = &Queue> {
         self.lists.iter().flatten().map(|&queue| &self.queues[queue])
     }
@@ -313,24 +314,24 @@ impl Tin {
     }
 
     fn add(&mut self, name: &'static str, by: u64) {
-        *self.told.entry(name).or_default() += by;
+        *self.statistics.entry(name).or_default() += by;
     }
 
-    /// Of a host at one side.
+    /// The number of bulk flows of a host on one side.
     fn bulk_flows(&self, side: usize, host: usize) -> u64 {
         let of_it = |queue: &&Queue| queue.set == Set::Bulk && queue.hosts[side] == host;
         self.listed().filter(of_it).count() as u64
     }
 
     fn target(&self, setting: &Setting) -> i64 {
-        let asked = (setting.rtt_us / 20).max(1) as i64 * 1000;
-        asked.max(self.full_packet() * 3 / 2)
+        let configured = (setting.rtt_us / 20).max(1) as i64 * 1000;
+        configured.max(self.full_packet() * 3 / 2)
     }
 
     fn interval(&self, setting: &Setting) -> i64 {
-        let asked = (setting.rtt_us / 20).max(1) as i64 * 1000;
+        let configured = (setting.rtt_us / 20).max(1) as i64 * 1000;
         let target = self.target(setting);
-        (setting.rtt_us as i64 * 1000 + target - asked).max(2 * target)
+        (setting.rtt_us as i64 * 1000 + target - configured).max(2 * target)
     }
 
     fn full_packet(&self) -> i64 {
@@ -342,15 +343,15 @@ impl Tin {
     }
 
     fn move_to(&mut self, queue: usize, list: Option<usize>) {
-        self.lists.iter_mut().for_each(|one| one.retain(|&other| other != queue));
+        self.lists.iter_mut().for_each(|list| list.retain(|&other| other != queue));
         if let Some(list) = list {
             self.lists[list].push(queue);
         }
     }
 }
 
-/// The eight places where a hash may be, in the order in which they are looked at.
-fn places(hash: u32) -> [usize; 8] {
+/// The eight candidate queues of a hash, in search order.
+fn candidates(hash: u32) -> [usize; 8] {
     let own = hash as usize % QUEUES;
     std::array::from_fn(|way| own / 8 * 8 + (own + way) % 8)
 }
@@ -413,11 +414,11 @@ impl Slow {
     }
 
     fn memory(&self) -> u64 {
-        let held = self.tins.iter().flat_map(Tin::listed).flat_map(|queue| &queue.packets);
-        held.map(|held| memory_of(held.packet.bytes)).sum()
+        let queued = self.tins.iter().flat_map(Tin::listed).flat_map(|queue| &queue.packets);
+        queued.map(|queued| memory_of(queued.packet.bytes)).sum()
     }
 
-    /// Which sides count the bulk flows of their hosts.
+    /// The sides on which the bulk flows of hosts are counted.
     fn counts(&self) -> [bool; 2] {
         let is = |modes: [&str; 2]| modes.contains(&self.setting.mode);
         [is(["dual-srchost", "triple-isolate"]), is(["dual-dsthost", "triple-isolate"])]
@@ -448,7 +449,7 @@ impl Slow {
         }
     }
 
-    /// The queue of a packet, which gets one if it has none.
+    /// The queue of a packet. A packet without a queue gets one.
     fn find(&mut self, tin: usize, packet: &Packet, rng: &mut Rng) -> usize {
         let salt = *self.salt.get_or_insert_with(|| rng.bits());
         let hash = |key: u64| {
@@ -471,7 +472,7 @@ impl Slow {
         };
         let counts = self.counts();
         let tin = &mut self.tins[tin];
-        let ways = places(flow);
+        let ways = candidates(flow);
         let known = ways.into_iter().find(|&queue| tin.queues[queue].tag == flow);
         if let Some(queue) = known.filter(|&queue| tin.queues[queue].set != Set::None) {
             if queue != ways[0] {
@@ -494,51 +495,55 @@ impl Slow {
                 ways[0]
             }
         };
-        // Whatever counted for the hosts before no longer does.
+        // The previous flow of the queue no longer counts for its hosts.
         let set = std::mem::take(&mut tin.queues[queue].set);
         tin.queues[queue].tag = flow;
         for side in [0, 1] {
             if counts[side] {
-                let ways = places(hosts[side]);
-                let known = ways.into_iter().find(|&place| tin.host_tags[side][place] == hosts[side]);
-                let free = || ways.into_iter().find(|&place| tin.bulk_flows(side, place) == 0);
-                let place = known.or_else(free).unwrap_or(ways[0]);
-                tin.host_tags[side][place] = hosts[side];
-                tin.queues[queue].hosts[side] = place;
+                let ways = candidates(hosts[side]);
+                let known = ways.into_iter().find(|&index| tin.host_tags[side][index] == hosts[side]);
+                let free = || ways.into_iter().find(|&index| tin.bulk_flows(side, index) == 0);
+                let index = known.or_else(free).unwrap_or(ways[0]);
+                tin.host_tags[side][index] = hosts[side];
+                tin.queues[queue].hosts[side] = index;
             }
         }
         tin.queues[queue].set = set;
         queue
     }
 
-    /// The place of the acknowledgement that a packet makes needless.
-    fn needless(&self, held: &VecDeque<Held>, newest: &Packet) -> Option<usize> {
+    /// The index of the acknowledgement that a packet makes redundant.
+    fn redundant(&self, queued: &VecDeque<QueuedPacket>, newest: &Packet) -> Option<usize> {
         let new = acknowledgement(newest).filter(|_| self.setting.filter > 0)?;
-        let is_of_it = |one: &Packet| {
+        let is_same_connection = |one: &Packet| {
             (one.flow, one.source, one.destination) == (newest.flow, newest.source, newest.destination)
         };
-        let mut found: Option<(usize, bool)> = None;
-        for (place, one) in held.iter().enumerate() {
-            let Some(old) = acknowledgement(&one.packet).filter(|_| is_of_it(&one.packet)) else { continue };
-            found = found.filter(|&(_, ece)| ece == old.ece);
+        let mut candidate: Option<(usize, bool)> = None;
+        for (index, one) in queued.iter().enumerate() {
+            let Some(old) = acknowledgement(&one.packet).filter(|_| is_same_connection(&one.packet)) else {
+                continue;
+            };
+            candidate = candidate.filter(|&(_, ece)| ece == old.ece);
             if old.bare && old.number < new.number {
-                if found.is_some() {
-                    return found.map(|found| found.0);
+                if candidate.is_some() {
+                    return candidate.map(|candidate| candidate.0);
                 }
-                found = Some((place, old.ece));
+                candidate = Some((index, old.ece));
             }
         }
-        let alone = |&(place, ece): &(usize, bool)| place + 1 == held.len() && ece == new.ece;
-        found.filter(|found| self.setting.filter == 2 && alone(found)).map(|found| found.0)
+        let alone = |&(index, ece): &(usize, bool)| index + 1 == queued.len() && ece == new.ece;
+        candidate
+            .filter(|candidate| self.setting.filter == 2 && alone(candidate))
+            .map(|candidate| candidate.0)
     }
 
-    /// `overflows` are the packets that the discipline then dropped because its memory was full; the id of an
-    /// acknowledgement that goes is returned.
+    /// Enqueues a packet. `overflows` are the packets that the discipline then dropped because its memory limit was
+    /// exceeded. Returns the id of the acknowledgement that was dropped.
     fn enqueue(&mut self, packet: Packet, now: i64, overflows: &[u32], rng: &mut Rng) -> Option<u32> {
-        let place = self.setting.tin(LABELS[usize::from(packet.label)]);
-        let number = self.find(place, &packet, rng);
+        let index = self.setting.tin(LABELS[usize::from(packet.label)]);
+        let number = self.find(index, &packet, rng);
         let is_first = self.packets() == 0;
-        let tin = &mut self.tins[place];
+        let tin = &mut self.tins[index];
         if tin.listed().all(|queue| queue.packets.is_empty()) {
             tin.next = tin.next.max(now);
         }
@@ -549,33 +554,33 @@ impl Slow {
                 self.overlimits += 1;
             }
         }
-        let needless = self.needless(&self.tins[place].queues[number].packets, &packet);
+        let redundant = self.redundant(&self.tins[index].queues[number].packets, &packet);
         let mut bytes = u64::from(packet.bytes);
-        let gone = needless.map(|needless| {
-            let one = self.tins[place].queues[number].packets.remove(needless).unwrap();
-            self.tins[place].add("ack_drops", 1);
+        let removed = redundant.map(|redundant| {
+            let one = self.tins[index].queues[number].packets.remove(redundant).unwrap();
+            self.tins[index].add("ack_drops", 1);
             if self.setting.ingress {
-                self.charge(place, one.on_the_line, now, true);
+                self.charge(index, one.size_on_link, now, true);
             }
             bytes = bytes.wrapping_sub(u64::from(one.packet.bytes));
             one.packet.id
         });
-        let on_the_line = self.setting.on_the_line(packet.bytes);
-        let tin = &mut self.tins[place];
-        tin.queues[number].packets.push_back(Held { packet, came: now, on_the_line });
+        let size_on_link = self.setting.size_on_link(packet.bytes);
+        let tin = &mut self.tins[index];
+        tin.queues[number].packets.push_back(QueuedPacket { packet, arrival: now, size_on_link });
         tin.add("sent_packets", 1);
         tin.add("sent_bytes", packet.bytes.into());
         if self.setting.autorate {
             self.estimate(bytes, now);
         }
-        match self.tins[place].queues[number].set {
+        match self.tins[index].queues[number].set {
             Set::None | Set::Decaying => {
-                let deficit = self.quantum(place, number, rng);
-                let tin = &mut self.tins[place];
+                let deficit = self.quantum(index, number, rng);
+                let tin = &mut self.tins[index];
                 tin.move_to(number, Some(NEW));
                 (tin.queues[number].set, tin.queues[number].deficit) = (Set::Sparse, deficit);
             }
-            Set::SparseWait => self.tins[place].queues[number].set = Set::Bulk,
+            Set::SparseWait => self.tins[index].queues[number].set = Set::Bulk,
             Set::Sparse | Set::Bulk => {}
         }
         self.most_memory = self.most_memory.max(self.memory());
@@ -586,8 +591,8 @@ impl Slow {
             );
             self.overflow(id, now);
         }
-        assert!(self.memory() <= self.setting.memory_limit(self.rate), "more waits than has room");
-        gone
+        assert!(self.memory() <= self.setting.memory_limit(self.rate), "the memory limit is exceeded");
+        removed
     }
 
     fn estimate(&mut self, bytes: u64, now: i64) {
@@ -609,21 +614,25 @@ impl Slow {
         let all = || (0..self.tins.len()).flat_map(|tin| (0..QUEUES).map(move |queue| (tin, queue)));
         let longest = all().map(|(tin, queue)| self.tins[tin].queues[queue].bytes()).max();
         let is_front = |&(tin, queue): &(usize, usize)| {
-            self.tins[tin].queues[queue].packets.front().is_some_and(|held| held.packet.id == id)
+            self.tins[tin].queues[queue].packets.front().is_some_and(|queued| queued.packet.id == id)
         };
-        let (place, number) = all().find(is_front).expect("the oldest of a queue goes");
-        assert_eq!(Some(self.tins[place].queues[number].bytes()), longest, "it is of the longest queue");
-        let target = self.tins[place].target(&self.setting);
-        let tin = &mut self.tins[place];
-        let held = tin.queues[number].packets.pop_front().unwrap();
+        let (index, number) = all().find(is_front).expect("the dropped packet is the oldest of a queue");
+        assert_eq!(
+            Some(self.tins[index].queues[number].bytes()),
+            longest,
+            "the dropped packet is in the longest queue"
+        );
+        let target = self.tins[index].target(&self.setting);
+        let tin = &mut self.tins[index];
+        let queued = tin.queues[number].packets.pop_front().unwrap();
         tin.add("drops", 1);
         tin.queues[number].control.on_overflow(now, target);
         if self.setting.ingress {
-            self.charge(place, held.on_the_line, now, true);
+            self.charge(index, queued.size_on_link, now, true);
         }
     }
 
-    /// Moves on to the tin that is served next; packets wait.
+    /// Selects the next tin to serve. At least one packet must be queued.
     fn choose(&mut self, now: i64) {
         if self.rate == 0 {
             while !(self.tins[self.current].has_flows() && self.tins[self.current].deficit >= 0) {
@@ -636,7 +645,7 @@ impl Slow {
         let there: Vec<usize> = (0..self.tins.len()).filter(|&tin| self.tins[tin].has_flows()).collect();
         let ahead = |&tin: &usize| self.tins[tin].next <= now;
         let highest = there.iter().copied().rfind(ahead);
-        // If all have had their share, the first to have one again; of two the higher.
+        // If all tins are at their share, the tin that is due first; of two, the one with the higher priority.
         let soonest = || there.iter().copied().rev().min_by_key(|&tin| self.tins[tin].next);
         self.current = highest.or_else(soonest).unwrap();
     }
@@ -657,12 +666,12 @@ impl Slow {
         None
     }
 
-    /// Until when all that waits is held back.
+    /// The time until which all packets are delayed.
     fn held_until(&self) -> i64 {
         self.next.min(self.failsafe)
     }
 
-    /// A packet of the current tin, unless a queue was found empty.
+    /// A packet of the current tin, unless a queue is found empty.
     fn serve(
         &mut self,
         now: i64,
@@ -670,33 +679,34 @@ impl Slow {
         rng: &mut Rng,
         fates: &mut Vec<Fate>,
     ) -> Option<Packet> {
-        let place = self.current;
+        let index = self.current;
         loop {
-            let lists = &self.tins[place].lists;
+            let lists = &self.tins[index].lists;
             let order = if *looks_at_decaying { [DECAYING, NEW, OLD] } else { [NEW, OLD, DECAYING] };
             *looks_at_decaying = false;
             let number = order.into_iter().find_map(|list| lists[list].first().copied())?;
-            let queue = &mut self.tins[place].queues[number];
+            let queue = &mut self.tins[index].queues[number];
             if queue.deficit <= 0 {
                 queue.set = match queue.set {
                     Set::Sparse if queue.packets.is_empty() => Set::SparseWait,
                     Set::Sparse => Set::Bulk,
                     other => other,
                 };
-                let quantum = self.quantum(place, number, rng);
-                self.tins[place].queues[number].deficit += quantum;
-                self.tins[place].move_to(number, Some(OLD));
+                let quantum = self.quantum(index, number, rng);
+                self.tins[index].queues[number].deficit += quantum;
+                self.tins[index].move_to(number, Some(OLD));
                 continue;
             }
             let mut again = false;
             while !again {
                 let (target, interval) =
-                    (self.tins[place].target(&self.setting), self.tins[place].interval(&self.setting));
-                let full_packet = self.tins[place].full_packet();
-                let others = if self.setting.ingress { self.tins[place].count(&[Set::Bulk]) } else { 0 };
-                let tin = &mut self.tins[place];
+                    (self.tins[index].target(&self.setting), self.tins[index].interval(&self.setting));
+                let full_packet = self.tins[index].full_packet();
+                let others = if self.setting.ingress { self.tins[index].count(&[Set::Bulk]) } else { 0 };
+                let tin = &mut self.tins[index];
                 let queue = &mut tin.queues[number];
-                let Some(Held { mut packet, came, on_the_line }) = queue.packets.pop_front() else {
+                let Some(QueuedPacket { mut packet, arrival, size_on_link }) = queue.packets.pop_front()
+                else {
                     queue.control.on_empty(now, target, interval);
                     let (set, list) = if queue.control.is_at_rest(now) {
                         (Set::None, None)
@@ -707,7 +717,7 @@ impl Slow {
                     tin.move_to(number, list);
                     return None;
                 };
-                let waited = now - came;
+                let waited = now - arrival;
                 let late =
                     waited > target && waited > 2 * full_packet * others as i64 && waited > 4 * full_packet;
                 let (marks, drops) = queue.control.judge(now, interval, (late, packet.ecn), rng);
@@ -732,9 +742,9 @@ impl Slow {
                 }
                 let sent = !drops || is_last;
                 if sent || self.setting.ingress {
-                    self.charge(place, on_the_line, now, !sent);
-                    self.tins[place].deficit -= on_the_line;
-                    self.tins[place].queues[number].deficit -= on_the_line;
+                    self.charge(index, size_on_link, now, !sent);
+                    self.tins[index].deficit -= size_on_link;
+                    self.tins[index].queues[number].deficit -= size_on_link;
                 }
                 if sent {
                     return Some(packet);
@@ -743,10 +753,10 @@ impl Slow {
         }
     }
 
-    /// What `tc` would show of its tins, by name, in their own order.
-    fn told(&self) -> Vec<BTreeMap<&'static str, u64>> {
+    /// The statistics of the tins as `tc` shows them, by name, in the model's order of tins.
+    fn statistics(&self) -> Vec<BTreeMap<&'static str, u64>> {
         let of = |tin: &Tin| {
-            let mut told = tin.told.clone();
+            let mut statistics = tin.statistics.clone();
             for (name, value) in [
                 ("sparse_flows", tin.count(&[Set::Sparse, Set::SparseWait, Set::Decaying])),
                 ("bulk_flows", tin.count(&[Set::Bulk])),
@@ -760,15 +770,15 @@ impl Slow {
                 ("peak_delay_us", tin.delays[1] / 1000),
                 ("base_delay_us", tin.delays[2] / 1000),
             ] {
-                told.insert(name, value);
+                statistics.insert(name, value);
             }
-            told
+            statistics
         };
         self.tins.iter().map(of).collect()
     }
 }
 
-/// What a packet acknowledges: the number is its window, and small packets are bare.
+/// The acknowledgement of a packet: the number is its window, and small packets are bare.
 fn acknowledgement(packet: &Packet) -> Option<Acknowledgement> {
     (packet.cwnd > 0).then(|| Acknowledgement {
         bare: packet.bytes < 100,
@@ -784,15 +794,15 @@ struct Fate {
     is_mark: bool,
 }
 
-/// Hears what the discipline tells.
+/// The fates that the discipline reports.
 #[derive(Default)]
-struct Heard {
+struct Observed {
     fates: Vec<Fate>,
     overflows: Vec<u32>,
     acknowledgements: Vec<u32>,
 }
 
-impl Observer for Heard {
+impl Observer for Observed {
     fn dropped(&mut self, packet: &Packet, why: Reason, _: Instant) {
         match why {
             Reason::Overmemory => self.overflows.push(packet.id),
@@ -810,20 +820,20 @@ impl Observer for Heard {
     }
 }
 
-/// What happened in a run, so that a run without anything is not taken for one that agrees.
+/// The numbers of events in a run, which must be positive for a meaningful comparison.
 #[derive(Debug, Default)]
-struct Tally {
+struct Totals {
     sent: u64,
     drops: u64,
     marks: u64,
     overflows: u64,
     acknowledgements: u64,
-    held: u64,
+    queued: u64,
     collisions: u64,
 }
 
-/// The discipline and the model side by side, for so many arrivals, of a `crowd` of flows if said.
-fn side_by_side(setting: &Setting, arrivals: u32, crowd: bool, seed: u64, tally: &mut Tally) {
+/// Runs the discipline and the model side by side for this number of arrivals, with many flows if `crowd`.
+fn side_by_side(setting: &Setting, arrivals: u32, crowd: bool, seed: u64, totals: &mut Totals) {
     let config = Config::read(setting.parameters()).unwrap();
     let mut queue = config.build(Rate::from_bps(10_000_000)).unwrap();
     for (number, dscp) in (0..).zip(LABELS) {
@@ -849,21 +859,22 @@ fn side_by_side(setting: &Setting, arrivals: u32, crowd: bool, seed: u64, tally:
             _ => 2.0 * rng.uniform() * 800.0 * 8e9 / f64::from(line) / load,
         };
         let arrives = clock + Span::from_nanos(gap as u64);
-        // The line sends until then.
+        // The link sends until then.
         while let Some(at) = free_at.filter(|&at| at <= arrives) {
             let nanos = at.nanos();
-            let mut heard = Heard::default();
-            let mut cx = Context { now: Instant::from_nanos(nanos), rng: &mut both[0], observer: &mut heard };
+            let mut observed = Observed::default();
+            let mut cx =
+                Context { now: Instant::from_nanos(nanos), rng: &mut both[0], observer: &mut observed };
             let sent = queue.dequeue(&mut cx);
             let mut fates = Vec::new();
             let expected = slow.dequeue(nanos as i64, &mut both[1], &mut fates);
-            assert_eq!((sent, &heard.fates), (expected, &fates), "at {nanos} ns, {setting:?}");
-            assert!(heard.overflows.is_empty() && heard.acknowledgements.is_empty());
-            tally.drops += fates.iter().filter(|fate| !fate.is_mark).count() as u64;
-            tally.marks += fates.iter().filter(|fate| fate.is_mark).count() as u64;
+            assert_eq!((sent, &observed.fates), (expected, &fates), "at {nanos} ns, {setting:?}");
+            assert!(observed.overflows.is_empty() && observed.acknowledgements.is_empty());
+            totals.drops += fates.iter().filter(|fate| !fate.is_mark).count() as u64;
+            totals.marks += fates.iter().filter(|fate| fate.is_mark).count() as u64;
             free_at = match sent {
                 Some(packet) => {
-                    tally.sent += 1;
+                    totals.sent += 1;
                     Some(
                         at + Span::from_nanos(
                             u64::from(packet.bytes) * 8_000_000_000 / u64::from(line as u32),
@@ -871,7 +882,7 @@ fn side_by_side(setting: &Setting, arrivals: u32, crowd: bool, seed: u64, tally:
                     )
                 }
                 None if slow.packets() > 0 => {
-                    tally.held += 1;
+                    totals.queued += 1;
                     assert_eq!(queue.next_ready(), Some(Instant::from_nanos(slow.held_until() as u64)));
                     Some(Span::from_nanos(slow.held_until() as u64))
                 }
@@ -894,16 +905,16 @@ fn side_by_side(setting: &Setting, arrivals: u32, crowd: bool, seed: u64, tally:
             ..Packet::default()
         };
         let nanos = clock.nanos();
-        let mut heard = Heard::default();
+        let mut observed = Observed::default();
         queue.enqueue(
             packet,
-            &mut Context { now: Instant::from_nanos(nanos), rng: &mut both[0], observer: &mut heard },
+            &mut Context { now: Instant::from_nanos(nanos), rng: &mut both[0], observer: &mut observed },
         );
-        let gone = slow.enqueue(packet, nanos as i64, &heard.overflows, &mut both[1]);
-        assert_eq!(heard.acknowledgements, Vec::from_iter(gone), "at {nanos} ns, {setting:?}");
-        assert!(heard.fates.is_empty());
-        tally.overflows += heard.overflows.len() as u64;
-        tally.acknowledgements += u64::from(gone.is_some());
+        let removed = slow.enqueue(packet, nanos as i64, &observed.overflows, &mut both[1]);
+        assert_eq!(observed.acknowledgements, Vec::from_iter(removed), "at {nanos} ns, {setting:?}");
+        assert!(observed.fates.is_empty());
+        totals.overflows += observed.overflows.len() as u64;
+        totals.acknowledgements += u64::from(removed.is_some());
         assert_eq!(queue.backlog().packets as usize, slow.packets());
         if slow.packets() > 0 && free_at.is_none() {
             free_at = Some(clock);
@@ -912,22 +923,23 @@ fn side_by_side(setting: &Setting, arrivals: u32, crowd: bool, seed: u64, tally:
             compare_statistics(&queue.tc_statistics(Instant::from_nanos(nanos)), &slow);
         }
     }
-    tally.collisions += slow.tins.iter().map(|tin| tin.told.get("way_collisions").unwrap_or(&0)).sum::<u64>();
-    assert_eq!(both[0].bits(), both[1].bits(), "both have drawn as often");
+    totals.collisions +=
+        slow.tins.iter().map(|tin| tin.statistics.get("way_collisions").unwrap_or(&0)).sum::<u64>();
+    assert_eq!(both[0].bits(), both[1].bits(), "both have drawn the same number of random numbers");
 }
 
-fn compare_statistics(told: &Value, slow: &Slow) {
-    assert_eq!(told["overlimits"], slow.overlimits);
-    assert_eq!(told["memory_used"], slow.most_memory);
-    assert_eq!(told["memory_limit"], slow.setting.memory_limit(slow.rate));
-    assert_eq!(told["capacity_estimate"], slow.estimate.peak);
+fn compare_statistics(statistics: &Value, slow: &Slow) {
+    assert_eq!(statistics["overlimits"], slow.overlimits);
+    assert_eq!(statistics["memory_used"], slow.most_memory);
+    assert_eq!(statistics["memory_limit"], slow.setting.memory_limit(slow.rate));
+    assert_eq!(statistics["capacity_estimate"], slow.estimate.peak);
     let order: &[usize] = match slow.setting.diffserv {
         "diffserv3" => &[1, 0, 2],
         "diffserv4" => &[1, 0, 2, 3],
         _ => &[0, 1, 2, 3, 4, 5, 6, 7],
     };
-    let tins = slow.told();
-    for (shown, &tin) in told["tins"].as_array().unwrap().iter().zip(order) {
+    let tins = slow.statistics();
+    for (shown, &tin) in statistics["tins"].as_array().unwrap().iter().zip(order) {
         for (name, value) in &tins[tin] {
             assert_eq!(shown[name], *value, "{name} of tin {tin}, {:?}", slow.setting);
         }
@@ -935,9 +947,9 @@ fn compare_statistics(told: &Value, slow: &Slow) {
 }
 
 #[test]
-fn the_discipline_does_what_the_slow_one_does() {
+fn the_discipline_agrees_with_the_slow_model() {
     let mut rng = Streams::new(11).named("settings", 0);
-    let mut tally = Tally::default();
+    let mut totals = Totals::default();
     let mut one_of = |words: &[&'static str]| words[rng.below(words.len() as u64) as usize];
     let modes = [
         "flowblind",
@@ -963,15 +975,15 @@ fn the_discipline_does_what_the_slow_one_does() {
             mpu: one_of(&["0", "84"]).parse().unwrap(),
             atm: one_of(&["noatm", "atm", "ptm"]),
         };
-        side_by_side(&setting, 1500, false, run, &mut tally);
+        side_by_side(&setting, 1500, false, run, &mut totals);
         if run < 8 {
             // So many flows that some share a queue.
             let crowded = Setting { diffserv: "besteffort", memlimit: None, filter: 0, ..setting };
-            side_by_side(&crowded, 2500, true, run, &mut tally);
+            side_by_side(&crowded, 2500, true, run, &mut totals);
         }
     }
-    println!("{tally:?}");
-    let Tally { sent, drops, marks, overflows, acknowledgements, held, collisions } = tally;
-    let least = [sent, drops, marks, overflows, acknowledgements, held, collisions].into_iter().min();
-    assert!(least > Some(100), "what does not happen is not compared: {tally:?}");
+    println!("{totals:?}");
+    let Totals { sent, drops, marks, overflows, acknowledgements, queued, collisions } = totals;
+    let least = [sent, drops, marks, overflows, acknowledgements, queued, collisions].into_iter().min();
+    assert!(least > Some(100), "what does not happen is not compared: {totals:?}");
 }

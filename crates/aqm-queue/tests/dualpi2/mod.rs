@@ -1,5 +1,5 @@
-//! What pins DualPI2 down: the RFC's pseudo-code and the kernel's arithmetic done a second time, and the laws that
-//! follow from them.
+//! Tests of DualPI2: a second implementation of the RFC's pseudocode and of the kernel's arithmetic, and the relations
+//! that follow from them.
 
 mod slow;
 
@@ -13,13 +13,13 @@ use slow::{Kernel, Rfc};
 
 const LINE: Rate = Rate::from_bps(10_000_000);
 
-/// What became of packets.
+/// The sent packets, and the fates of the others.
 struct Outcome {
     fates: Fates,
     sent: Vec<Departure>,
 }
 
-/// Sends packets that come at these moments through a queue and a line of 10 Mb/s.
+/// Sends packets with these arrival times through a queue and a 10 Mb/s link.
 fn run(queue: Box<dyn QueueDiscipline>, arrivals: &[(Instant, Packet)]) -> Outcome {
     let mut port = Port::new(queue, LINE, Streams::new(11).named("queue", 0), Ties::DepartureFirst);
     let (mut fates, mut sent) = (Fates::default(), Vec::new());
@@ -37,9 +37,9 @@ fn dualpi2(mut table: Value) -> Box<dyn QueueDiscipline> {
     invariants::watched(&Config::read(table).unwrap(), LINE).unwrap()
 }
 
-/// Times of load and of rest: packets of all sizes and ECN code points, singly and in bursts, at loads from a tenth
-/// of the line to three times it.
-fn weather(seed: u64, packets: usize) -> Vec<(Instant, Packet)> {
+/// Alternating load and idle times: packets of all sizes and ECN code points, single and in bursts, at loads from a
+/// tenth of the link rate to three times the link rate.
+fn random_load(seed: u64, packets: usize) -> Vec<(Instant, Packet)> {
     let mut rng = Streams::new(seed).named("weather", 0);
     let mut now = Instant::from_nanos(1_000);
     let mut arrivals = Vec::new();
@@ -67,14 +67,14 @@ fn weather(seed: u64, packets: usize) -> Vec<(Instant, Packet)> {
     arrivals
 }
 
-/// Fates without their reasons: a mark that both AQMs of the L4S queue wanted has either.
+/// Fates without their reasons, because a mark decided by both AQMs of the L4S queue may have either reason.
 fn plain(fates: &[Fate]) -> Vec<(Packet, bool, Instant)> {
     fates.iter().map(|fate| (fate.packet, fate.is_mark, fate.at)).collect()
 }
 
 fn assert_same(fast: Box<dyn QueueDiscipline>, slow: Box<dyn QueueDiscipline>, what: &str) {
     for seed in 1..=4 {
-        let arrivals = weather(seed, 6000);
+        let arrivals = random_load(seed, 6000);
         let (fast, slow) = (run(fast.clone(), &arrivals), run(slow.clone(), &arrivals));
         assert!(
             slow.fates.counts.marks > 100 && slow.fates.counts.drops() > 20,
@@ -87,7 +87,7 @@ fn assert_same(fast: Box<dyn QueueDiscipline>, slow: Box<dyn QueueDiscipline>, w
 }
 
 #[test]
-fn the_rfcs_pseudo_code_gives_the_same_packets_the_same_fates() {
+fn the_rfcs_pseudocode_yields_the_same_fates() {
     let rate = 312_500;
     assert_same(dualpi2(json!({"profile": "rfc"})), Box::new(Rfc::new(rate, Some(6.25))), "round robin");
     let fifo = json!({"profile": "rfc", "scheduler": "time-shifted-fifo"});
@@ -111,7 +111,7 @@ fn the_rfcs_pseudo_code_gives_the_same_packets_the_same_fates() {
 }
 
 #[test]
-fn the_kernels_integers_give_the_same_packets_the_same_fates() {
+fn the_kernels_integers_yield_the_same_fates() {
     assert_same(dualpi2(json!({})), Box::new(Kernel::default()), "defaults");
     let early = Kernel { drop_early: true, min_qlen_step: 2, step: Ok(500_000), ..Kernel::default() };
     let table = json!({"drop_early": true, "min_qlen_step": 2, "step_thresh": "500us"});
@@ -127,7 +127,7 @@ fn the_kernels_integers_give_the_same_packets_the_same_fates() {
     assert_same(dualpi2(table), Box::new(overflow), "without drops on overload");
 }
 
-/// A stream of packets of 1000 bytes that takes such a share of the line, at times of its own.
+/// A stream of packets of 1000 bytes with this share of the link rate, at random times.
 fn stream(share: f64, ecn: Ecn, seconds: f64, seed: u64) -> Vec<(Instant, Packet)> {
     let mut rng: Rng = Streams::new(seed).named("stream", ecn as u64);
     let mut now = 0.0;
@@ -139,7 +139,7 @@ fn stream(share: f64, ecn: Ecn, seconds: f64, seed: u64) -> Vec<(Instant, Packet
     arrivals
 }
 
-/// Streams that do not respond, together.
+/// Several unresponsive streams together.
 fn mixed(shares: &[(f64, Ecn)], seconds: f64) -> Vec<(Instant, Packet)> {
     let streams = shares.iter().map(|&(share, ecn)| stream(share, ecn, seconds, 3));
     let mut arrivals: Vec<_> = streams.flatten().collect();
@@ -147,17 +147,17 @@ fn mixed(shares: &[(f64, Ecn)], seconds: f64) -> Vec<(Instant, Packet)> {
     arrivals
 }
 
-/// What became of one stream after the first `from` seconds.
+/// The results of one stream after the first `from` seconds.
 #[derive(Debug)]
-struct Told {
+struct StreamResult {
     dropped: f64,
     marked: f64,
-    /// Mean time in queue of what was sent, in seconds.
+    /// Mean time in the queue of the sent packets, in seconds.
     waited: f64,
     longest: f64,
 }
 
-fn told(arrivals: &[(Instant, Packet)], outcome: &Outcome, ecn: Ecn, from: f64) -> Told {
+fn stream_result(arrivals: &[(Instant, Packet)], outcome: &Outcome, ecn: Ecn, from: f64) -> StreamResult {
     let counts = |id: u32| {
         let (at, packet) = arrivals[id as usize];
         packet.ecn == ecn && at.seconds() >= from
@@ -174,7 +174,7 @@ fn told(arrivals: &[(Instant, Packet)], outcome: &Outcome, ecn: Ecn, from: f64) 
         .filter(|departure| counts(departure.packet.id))
         .map(|departure| departure.start.since(arrivals[departure.packet.id as usize].0).seconds())
         .collect();
-    Told {
+    StreamResult {
         dropped: share(chosen(false), all),
         marked: share(chosen(true), all),
         waited: waits.iter().sum::<f64>() / waits.len() as f64,
@@ -185,12 +185,12 @@ fn told(arrivals: &[(Instant, Packet)], outcome: &Outcome, ecn: Ecn, from: f64) 
 const PROFILES: [&str; 2] = ["linux", "rfc"];
 
 #[test]
-fn classic_traffic_alone_is_dropped_as_much_as_it_exceeds_the_line_and_the_base_is_the_root_of_that() {
+fn the_drop_rate_of_classic_traffic_is_its_excess_and_the_base_probability_is_its_root() {
     for profile in PROFILES {
         for load in [1.02, 1.06, 1.2] {
             let arrivals = mixed(&[(load, Ecn::NotEct)], 120.0);
             let outcome = run(dualpi2(json!({"profile": profile})), &arrivals);
-            let classic = told(&arrivals, &outcome, Ecn::NotEct, 30.0);
+            let classic = stream_result(&arrivals, &outcome, Ecn::NotEct, 30.0);
             assert!((classic.dropped - (1.0 - 1.0 / load)).abs() < 0.004, "{profile} {load}: {classic:?}");
             assert!((classic.waited - 0.015).abs() < 0.0015, "{profile} {load}: {classic:?}");
             let mut driver = Driver::new(json!({"kind": "dualpi2", "profile": profile}), 1);
@@ -206,8 +206,7 @@ fn classic_traffic_alone_is_dropped_as_much_as_it_exceeds_the_line_and_the_base_
     }
 }
 
-/// The same line, call by call: `after` is shown each time a packet was asked for, with the fates told by then and
-/// what was sent.
+/// Runs the same link call by call. `after` is called after each dequeue with the fates so far and the packets sent.
 fn drain(
     driver: &mut Driver,
     arrivals: &[(Instant, Packet)],
@@ -231,7 +230,7 @@ fn drain(
 }
 
 #[test]
-fn the_classic_queue_is_told_the_square_of_the_base_and_the_l4s_queue_k_times_the_base() {
+fn the_classic_queue_is_signalled_with_the_square_of_the_base_and_the_l4s_queue_with_k_times_the_base() {
     for (profile, shares, k) in [
         ("linux", [0.85, 0.2], 2.0),
         ("rfc", [0.85, 0.2], 2.0),
@@ -241,43 +240,44 @@ fn the_classic_queue_is_told_the_square_of_the_base_and_the_l4s_queue_k_times_th
     ] {
         let streams = [(shares[0] - 0.1, Ecn::NotEct), (0.1, Ecn::Ect0), (shares[1], Ecn::Ect1)];
         let arrivals = mixed(&streams, 150.0);
-        // The L4S queue's own AQM does not speak, and the controller always does.
+        // The L4S queue's native AQM is inactive, and the controller is always active.
         let table = json!({
             "kind": "dualpi2", "profile": profile, "coupling": k, "step_thresh": "10s", "min_backlog": "0B",
         });
         let mut driver = Driver::new(table, 7);
-        // Of each stream: packets that left or were dropped, those chosen, and the sum of their probabilities.
-        let mut found = [[0.0; 3]; 3];
+        // For each stream: packets sent or dropped, packets chosen, and the sum of their probabilities.
+        let mut totals = [[0.0; 3]; 3];
         drain(&mut driver, &arrivals, |driver, fates, sent| {
             let base = driver.gauge("prob");
-            let told = fates.iter().map(|fate| (fate.packet.id, true));
+            let chosen = fates.iter().map(|fate| (fate.packet.id, true));
             let left = sent.filter(|sent| fates.iter().all(|fate| fate.packet.id != sent.id));
-            for (id, is_chosen) in told.chain(left.map(|packet| (packet.id, false))) {
+            for (id, is_chosen) in chosen.chain(left.map(|packet| (packet.id, false))) {
                 let ecn = arrivals[id as usize].1.ecn;
-                let place = streams.iter().position(|(_, of)| *of == ecn).expect("it is of a stream");
-                found[place][0] += 1.0;
-                found[place][1] += f64::from(u8::from(is_chosen));
-                found[place][2] += if ecn == Ecn::Ect1 { k * base } else { base * base };
+                let stream =
+                    streams.iter().position(|(_, of)| *of == ecn).expect("each packet belongs to a stream");
+                totals[stream][0] += 1.0;
+                totals[stream][1] += f64::from(u8::from(is_chosen));
+                totals[stream][2] += if ecn == Ecn::Ect1 { k * base } else { base * base };
             }
         });
-        for (of, (_, ecn)) in found.iter().zip(streams) {
-            assert!((of[1] / of[2] - 1.0).abs() < 0.05, "{profile} {shares:?} {ecn:?}: {found:?}");
+        for (of, (_, ecn)) in totals.iter().zip(streams) {
+            assert!((of[1] / of[2] - 1.0).abs() < 0.05, "{profile} {shares:?} {ecn:?}: {totals:?}");
         }
-        // All that is too much is dropped, from the packets without ECN.
-        let (excess, dropped) = ((shares[0] + shares[1] - 1.0) / streams[0].0, found[0][1] / found[0][0]);
-        assert!((dropped - excess).abs() < 0.004, "{profile} {shares:?}: {found:?}");
+        // The excess is dropped, from packets without ECN.
+        let (excess, dropped) = ((shares[0] + shares[1] - 1.0) / streams[0].0, totals[0][1] / totals[0][0]);
+        assert!((dropped - excess).abs() < 0.004, "{profile} {shares:?}: {totals:?}");
     }
 }
 
 #[test]
-fn in_overload_both_queues_lose_alike_whatever_their_ecn_bits_say_and_the_delay_stays_at_its_target() {
+fn in_overload_both_queues_drop_equally_regardless_of_ecn_bits_and_the_delay_stays_at_its_target() {
     for profile in PROFILES {
         let shares = [(0.5, Ecn::NotEct), (0.5, Ecn::Ect0), (0.6, Ecn::Ect1)];
         let arrivals = mixed(&shares, 60.0);
         let outcome = run(dualpi2(json!({"profile": profile})), &arrivals);
-        let all = shares.map(|(_, ecn)| told(&arrivals, &outcome, ecn, 20.0));
-        for told in &all {
-            assert!((told.dropped - 0.375).abs() < 0.015, "{profile}: {all:?}");
+        let all = shares.map(|(_, ecn)| stream_result(&arrivals, &outcome, ecn, 20.0));
+        for result in &all {
+            assert!((result.dropped - 0.375).abs() < 0.015, "{profile}: {all:?}");
         }
         let [classic, ect0, l4s] = &all;
         assert!(ect0.marked < 0.02 && l4s.marked + l4s.dropped > 0.99, "{profile}: {all:?}");
@@ -289,11 +289,11 @@ fn in_overload_both_queues_lose_alike_whatever_their_ecn_bits_say_and_the_delay_
 }
 
 #[test]
-fn l4s_traffic_that_overloads_the_line_alone_is_held_at_the_classic_target() {
+fn l4s_traffic_that_overloads_the_link_alone_has_the_classic_target_delay() {
     for profile in PROFILES {
         let arrivals = mixed(&[(1.4, Ecn::Ect1)], 60.0);
         let outcome = run(dualpi2(json!({"profile": profile})), &arrivals);
-        let l4s = told(&arrivals, &outcome, Ecn::Ect1, 20.0);
+        let l4s = stream_result(&arrivals, &outcome, Ecn::Ect1, 20.0);
         assert!((l4s.dropped - 0.4 / 1.4).abs() < 0.01, "{profile}: {l4s:?}");
         assert!((l4s.waited - 0.015).abs() < 0.003 && l4s.marked + l4s.dropped > 0.99, "{profile}: {l4s:?}");
     }
@@ -305,8 +305,9 @@ fn without_drops_on_overload_the_probability_is_capped_and_the_buffer_fills() {
         let arrivals = mixed(&[(0.7, Ecn::NotEct), (0.9, Ecn::Ect1)], 40.0);
         let table = json!({"profile": profile, "drop_overload": false, "limit": "100p"});
         let outcome = run(dualpi2(table), &arrivals);
-        let [classic, l4s] = [Ecn::NotEct, Ecn::Ect1].map(|ecn| told(&arrivals, &outcome, ecn, 20.0));
-        // A quarter of what leaves the Classic queue; what finds no room never comes that far.
+        let [classic, l4s] =
+            [Ecn::NotEct, Ecn::Ect1].map(|ecn| stream_result(&arrivals, &outcome, ecn, 20.0));
+        // A quarter of the packets that leave the Classic queue. Packets dropped on arrival are not among them.
         assert!(l4s.dropped == 0.0 && l4s.marked > 0.5, "{profile}: {l4s:?}");
         let tail = outcome.fates.told.iter().filter(|fate| fate.why == Reason::Overflow).count();
         assert!(tail > 4000 && classic.dropped > 0.0, "{profile}: {tail} {classic:?}");
@@ -314,19 +315,19 @@ fn without_drops_on_overload_the_probability_is_capped_and_the_buffer_fills() {
 }
 
 #[test]
-fn a_paced_l4s_stream_waits_for_one_packet_however_long_the_classic_queue_is() {
+fn a_paced_l4s_stream_waits_for_one_packet_with_any_classic_queue_length() {
     for profile in PROFILES {
         let arrivals = mixed(&[(1.0, Ecn::NotEct), (0.15, Ecn::Ect1)], 30.0);
         let outcome = run(dualpi2(json!({"profile": profile})), &arrivals);
-        let [classic, l4s] = [Ecn::NotEct, Ecn::Ect1].map(|ecn| told(&arrivals, &outcome, ecn, 5.0));
+        let [classic, l4s] = [Ecn::NotEct, Ecn::Ect1].map(|ecn| stream_result(&arrivals, &outcome, ecn, 5.0));
         assert!(classic.waited > 0.012 && l4s.waited < 0.0006, "{profile}: {classic:?} {l4s:?}");
-        // The one on the line, and now and then one whose turn it is.
+        // The packet in transmission, and sometimes a Classic packet whose turn it is.
         assert!(l4s.longest < 0.0017, "{profile}: {l4s:?}");
     }
 }
 
 #[test]
-fn a_step_of_l4s_load_is_told_within_two_milliseconds_and_classic_packets_still_leave() {
+fn a_step_of_l4s_load_is_signalled_within_two_milliseconds_and_classic_packets_still_leave() {
     for profile in PROFILES {
         let mut arrivals = mixed(&[(0.1, Ecn::NotEct), (0.3, Ecn::Ect1)], 2.0);
         let step: Vec<_> =
@@ -339,22 +340,25 @@ fn a_step_of_l4s_load_is_told_within_two_milliseconds_and_classic_packets_still_
         let first = outcome.fates.told.iter().find(is_mark).expect("a mark").at.seconds() - 2.0;
         assert!(first < 0.005, "{profile}: first mark after {first} s");
         assert!(outcome.fates.told.iter().filter(|fate| fate.at.seconds() < 1.9).count() < 5, "{profile}");
-        // L4S wants twice the line: a Classic packet now and then waits for its turn, 9 to 15 packets, or for two.
-        let waits = outcome.sent.iter().filter(|one| one.packet.ecn == Ecn::NotEct).map(|one| {
-            let came = arrivals[one.packet.id as usize].0;
-            (came, one.start.since(came).seconds())
-        });
+        // The L4S stream offers twice the link rate. A Classic packet sometimes waits for its turn, after 9 to 15
+        // packets, or for two turns.
+        let waits =
+            outcome.sent.iter().filter(|departure| departure.packet.ecn == Ecn::NotEct).map(|departure| {
+                let arrival = arrivals[departure.packet.id as usize].0;
+                (arrival, departure.start.since(arrival).seconds())
+            });
         let longest =
-            waits.filter(|(came, _)| came.seconds() > 2.0).map(|(_, wait)| wait).fold(0.0, f64::max);
+            waits.filter(|(arrival, _)| arrival.seconds() > 2.0).map(|(_, wait)| wait).fold(0.0, f64::max);
         assert!(longest < 0.04, "{profile}: {longest}");
     }
 }
 
 #[test]
-fn below_two_packets_the_kernels_controller_is_silent() {
+fn below_two_packets_the_kernels_controller_is_inactive() {
     let mut driver = Driver::new(json!({"kind": "dualpi2", "tupdate": "1ms", "step_thresh": "10s"}), 1);
     let ect1 = Packet { ecn: Ecn::Ect1, ..packet(1000) };
-    // A head that waits for 600 ms drives the probability to 1; what leaves less than 3028 bytes behind is spared.
+    // A head packet that waits for 600 ms drives the probability to 1. A packet that leaves less than 3028 bytes behind
+    // is exempt.
     (0..9).for_each(|_| {
         driver.offer(ect1);
     });
@@ -364,7 +368,7 @@ fn below_two_packets_the_kernels_controller_is_silent() {
 }
 
 #[test]
-fn what_the_kernel_counts_is_counted() {
+fn the_counters_are_those_of_the_kernel() {
     let mut driver = Driver::new(json!({"kind": "dualpi2", "min_qlen_step": 1}), 1);
     driver.now = Instant::from_nanos(1_000_000);
     for ecn in [Ecn::NotEct, Ecn::Ect0, Ecn::Ect1, Ecn::Ce, Ecn::Ect1] {
@@ -382,7 +386,7 @@ fn what_the_kernel_counts_is_counted() {
     );
     driver.now = now;
     let sent: Vec<Ecn> = (0..3).filter_map(|_| driver.take()).map(|packet| packet.ecn).collect();
-    // The first L4S packet found none before it; the one that was CE is counted as marked again.
+    // The first L4S packet found none before it. The packet that was already CE is counted as marked again.
     assert_eq!(sent, [Ecn::Ect1, Ecn::Ce, Ecn::Ce]);
     let after = driver.queue.tc_statistics(now);
     assert_eq!(
@@ -404,7 +408,7 @@ fn drops_for_limit_or_memory_are_overlimits() {
         (0..5).for_each(|_| {
             driver.offer(packet(1500));
         });
-        let told = driver.queue.tc_statistics(driver.now);
-        assert_eq!((driver.fates.counts.drops(), &told["overlimits"]), (2, &json!(2)), "{limit}");
+        let statistics = driver.queue.tc_statistics(driver.now);
+        assert_eq!((driver.fates.counts.drops(), &statistics["overlimits"]), (2, &json!(2)), "{limit}");
     }
 }

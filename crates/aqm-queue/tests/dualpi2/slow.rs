@@ -1,18 +1,19 @@
-//! DualPI2 a second time, slowly: one list of what waits, and after each call everything anew; once as RFC 9332 writes
-//! it, line by line, and once as the kernel computes it.
+//! A second, slow implementation of DualPI2 with one list of queued packets and without cached state: once as written
+//! in RFC 9332, line by line, and once with the kernel's arithmetic.
 
 use aqm_net::{Backlog, Ecn, Instant, Packet};
 use aqm_queue::{Context, QueueDiscipline, Reason, Report};
 
 const MTU: u64 = 1514;
 
-/// A packet that waits: when it came, whether it is for the L4S queue, and how many waited there when it came.
+/// A queued packet: its arrival time, whether it belongs to the L4S queue, and the number of packets in that queue on
+/// its arrival.
 #[derive(Clone, Copy)]
 pub struct Waiting {
     packet: Packet,
-    came: u64,
+    arrival_time: u64,
     is_l4s: bool,
-    found: usize,
+    l4s_backlog: usize,
 }
 
 fn of(list: &[Waiting], is_l4s: bool) -> Vec<Waiting> {
@@ -24,14 +25,14 @@ fn backlog(list: &[Waiting]) -> Backlog {
     Backlog { packets: list.len() as u64, bytes }
 }
 
-/// How long the head of a queue has waited at `now`, nought if there is none.
+/// The waiting time of a queue's head packet at `now`, or zero if the queue is empty.
 fn time(list: &[Waiting], is_l4s: bool, now: u64) -> u64 {
-    of(list, is_l4s).first().map_or(0, |head| now - head.came)
+    of(list, is_l4s).first().map_or(0, |head| now - head.arrival_time)
 }
 
 fn remove_head(list: &mut Vec<Waiting>, is_l4s: bool) -> Waiting {
-    let place = list.iter().position(|one| one.is_l4s == is_l4s).expect("the queue has a head");
-    list.remove(place)
+    let index = list.iter().position(|one| one.is_l4s == is_l4s).expect("the queue has a head");
+    list.remove(index)
 }
 
 /// Appendix A of the RFC, figures 2, 3, 5, 7 and 8.
@@ -46,13 +47,13 @@ pub struct Rfc {
     pub min_th: f64,
     pub range: f64,
     pub th_len: usize,
-    /// The Classic weight in percent; none for a time-shifted FIFO of 50 ms.
+    /// The Classic weight in percent; `None` for a time-shifted FIFO of 50 ms.
     pub weight: Option<f64>,
     pub list: Vec<Waiting>,
     pub p: f64,
     pub prevq: f64,
     pub updates: u64,
-    /// What round robin has moved since it began anew.
+    /// The credit of the round robin since its last reset.
     pub credit: f64,
     pub counts: [f64; 3],
 }
@@ -90,10 +91,10 @@ impl Rfc {
         }
     }
 
-    fn recur(&mut self, which: usize, likelihood: f64) -> bool {
-        self.counts[which] += likelihood;
-        if self.counts[which] > 1.0 {
-            self.counts[which] -= 1.0;
+    fn recur(&mut self, class: usize, likelihood: f64) -> bool {
+        self.counts[class] += likelihood;
+        if self.counts[class] > 1.0 {
+            self.counts[class] -= 1.0;
             return true;
         }
         false
@@ -128,7 +129,7 @@ impl QueueDiscipline for Rfc {
             return cx.drop(packet, Reason::Overflow);
         }
         let is_l4s = matches!(packet.ecn, Ecn::Ect1 | Ecn::Ce);
-        self.list.push(Waiting { packet, came: cx.now.nanos(), is_l4s, found: 0 });
+        self.list.push(Waiting { packet, arrival_time: cx.now.nanos(), is_l4s, l4s_backlog: 0 });
     }
 
     fn dequeue(&mut self, cx: &mut Context<'_>) -> Option<Packet> {
@@ -139,17 +140,17 @@ impl QueueDiscipline for Rfc {
         while !self.list.is_empty() {
             let both = [true, false].map(|is_l4s| !of(&self.list, is_l4s).is_empty()) == [true; 2];
             let is_l4s = self.scheduler(now);
-            let Waiting { mut packet, came, .. } = remove_head(&mut self.list, is_l4s);
+            let Waiting { mut packet, arrival_time, .. } = remove_head(&mut self.list, is_l4s);
             if is_l4s {
                 if p_cl < 1.0 {
-                    let waited = (now - came) as f64 * 1e-9;
+                    let waited = (now - arrival_time) as f64 * 1e-9;
                     let native =
                         if of(&self.list, true).len() > self.th_len { self.laqm(waited) } else { 0.0 };
                     if self.recur(0, native.max(p_cl)) {
                         cx.mark(&mut packet, Reason::Early);
                     }
                 } else {
-                    // One count for drops alone: the text says that p_C of them are dropped.
+                    // A separate count for drops, because the text states that p_C of the packets are dropped.
                     if self.recur(1, p_c) {
                         cx.drop(packet, Reason::Early);
                         continue;
@@ -179,7 +180,7 @@ impl QueueDiscipline for Rfc {
 
 impl Report for Rfc {}
 
-/// The kernel's, in its integers.
+/// The kernel's algorithm, in its integers.
 #[derive(Clone)]
 pub struct Kernel {
     pub limit: usize,
@@ -189,7 +190,7 @@ pub struct Kernel {
     pub tupdate: u64,
     pub alpha: i128,
     pub beta: i128,
-    /// In nanoseconds, or in packets.
+    /// In nanoseconds or in packets.
     pub step: Result<u64, usize>,
     pub min_qlen_step: usize,
     pub percent: i64,
@@ -200,7 +201,7 @@ pub struct Kernel {
     pub prob: u32,
     pub last: u64,
     pub updates: u64,
-    /// Likewise.
+    /// In nanoseconds or in packets, too.
     pub credit: i64,
 }
 
@@ -229,9 +230,9 @@ impl Default for Kernel {
     }
 }
 
-/// What a packet is told by the controller.
+/// The controller's decision on a packet.
 #[derive(PartialEq)]
-enum Told {
+enum Decision {
     Nothing,
     Mark,
     Drop,
@@ -246,17 +247,17 @@ impl Kernel {
             let delta = (i128::from(delay) - i128::from(self.target)) * self.alpha
                 + (i128::from(delay) - i128::from(self.last)) * self.beta;
             self.last = delay;
-            let one = i128::from(u32::MAX);
-            self.prob = (i128::from(self.prob) + delta / 64).clamp(0, one) as u32;
+            let certain = i128::from(u32::MAX);
+            self.prob = (i128::from(self.prob) + delta / 64).clamp(0, certain) as u32;
             if !self.drop_overload {
                 self.prob = self.prob.min(u32::MAX / self.coupling as u32);
             }
         }
     }
 
-    fn told(&self, is_l4s: bool, ecn: Ecn, cx: &mut Context<'_>) -> Told {
+    fn decide(&self, is_l4s: bool, ecn: Ecn, cx: &mut Context<'_>) -> Decision {
         if backlog(&self.list).bytes < 2 * MTU {
-            return Told::Nothing;
+            return Decision::Nothing;
         }
         let mut roll = |prob: u64| cx.rng.bits() >> 32 <= prob;
         let (prob, coupled) = (u64::from(self.prob), u64::from(self.prob) * self.coupling);
@@ -264,20 +265,20 @@ impl Kernel {
         match (is_l4s, is_overloaded) {
             (false, _) if roll(prob) && roll(prob) => {
                 if is_overloaded || ecn == Ecn::NotEct {
-                    Told::Drop
+                    Decision::Drop
                 } else {
-                    Told::Mark
+                    Decision::Mark
                 }
             }
-            (true, true) if roll(prob) && roll(prob) => Told::Drop,
-            (true, true) => Told::Mark,
-            (true, false) if roll(coupled) => Told::Mark,
-            _ => Told::Nothing,
+            (true, true) if roll(prob) && roll(prob) => Decision::Drop,
+            (true, true) => Decision::Mark,
+            (true, false) if roll(coupled) => Decision::Mark,
+            _ => Decision::Nothing,
         }
     }
 }
 
-/// A packet's `truesize`: 64 bytes before the data, 320 after it, a power of two, and 256.
+/// A packet's `truesize`: 64 bytes before the data, 320 after it, rounded up to a power of two, and 256.
 fn memory(list: &[Waiting]) -> u64 {
     let of =
         |bytes: u64| (256..).map(|log| 1 << (log - 247)).find(|size| bytes <= *size).expect("a power") + 256;
@@ -288,8 +289,8 @@ impl QueueDiscipline for Kernel {
     fn enqueue(&mut self, mut packet: Packet, cx: &mut Context<'_>) {
         self.update_until(cx.now.nanos());
         let is_l4s = packet.ecn as u8 & self.mask != 0;
-        let found = of(&self.list, true).len();
-        let arrival = Waiting { packet, came: cx.now.nanos(), is_l4s, found };
+        let l4s_backlog = of(&self.list, true).len();
+        let arrival = Waiting { packet, arrival_time: cx.now.nanos(), is_l4s, l4s_backlog };
         if self.list.len() >= self.limit {
             return cx.drop(packet, Reason::Overflow);
         }
@@ -297,10 +298,10 @@ impl QueueDiscipline for Kernel {
             return cx.drop(packet, Reason::Overmemory);
         }
         if self.drop_early {
-            match self.told(is_l4s, packet.ecn, cx) {
-                Told::Drop => return cx.drop(packet, Reason::Early),
-                Told::Mark => cx.mark(&mut packet, Reason::Early),
-                Told::Nothing => {}
+            match self.decide(is_l4s, packet.ecn, cx) {
+                Decision::Drop => return cx.drop(packet, Reason::Early),
+                Decision::Mark => cx.mark(&mut packet, Reason::Early),
+                Decision::Nothing => {}
             }
         }
         self.list.push(Waiting { packet, ..arrival });
@@ -316,22 +317,22 @@ impl QueueDiscipline for Kernel {
             }
             let is_l4s =
                 has_l4s && (!has_classic || (2 * self.percent - 100) * MTU as i64 + self.credit <= 0);
-            let Waiting { mut packet, came, found, .. } = remove_head(&mut self.list, is_l4s);
+            let Waiting { mut packet, arrival_time, l4s_backlog, .. } = remove_head(&mut self.list, is_l4s);
             if !self.drop_early {
-                match self.told(is_l4s, packet.ecn, cx) {
-                    Told::Drop => {
+                match self.decide(is_l4s, packet.ecn, cx) {
+                    Decision::Drop => {
                         cx.drop(packet, Reason::Early);
                         continue;
                     }
-                    Told::Mark => cx.mark(&mut packet, Reason::Early),
-                    Told::Nothing => {}
+                    Decision::Mark => cx.mark(&mut packet, Reason::Early),
+                    Decision::Nothing => {}
                 }
             }
             let is_beyond = match self.step {
-                Ok(nanos) => cx.now.since(Instant::from_nanos(came)).nanos() > nanos,
+                Ok(nanos) => cx.now.since(Instant::from_nanos(arrival_time)).nanos() > nanos,
                 Err(packets) => of(&self.list, true).len() > packets,
             };
-            if is_l4s && found >= self.min_qlen_step && is_beyond {
+            if is_l4s && l4s_backlog >= self.min_qlen_step && is_beyond {
                 cx.mark(&mut packet, Reason::CeThreshold);
             }
             if has_l4s && has_classic {

@@ -1,4 +1,4 @@
-//! A line with four flows of different weights, the arrivals it may meet and what then happens.
+//! A link with four flows of different weights, random arrivals, and the resulting events.
 
 use aqm_link::{Port, Ties};
 use aqm_net::{Instant, Packet, Rate, Span, Streams};
@@ -8,11 +8,11 @@ use proptest::prelude::*;
 use proptest::test_runner::{Config as Settings, RngAlgorithm, TestError, TestRng, TestRunner};
 use serde_json::{Value, json};
 
-/// A byte a microsecond, so that every time here is whole.
+/// One byte per microsecond, so that all times are whole numbers.
 pub const RATE: Rate = Rate::from_bps(8_000_000);
 pub const NANOS_PER_BYTE: u64 = 1000;
 pub const FLOWS: usize = 4;
-/// Of the flows, which are also the classes.
+/// The weights of the flows, which are also the classes.
 pub const WEIGHTS: [u64; FLOWS] = [1, 2, 3, 4];
 /// The largest packet of each flow.
 pub const LARGEST: [u64; FLOWS] = [1500, 60, 1500, 700];
@@ -30,7 +30,7 @@ pub enum Event {
     Arrive {
         flow: usize,
     },
-    /// A packet leaves the queue; its last bit leaves the line at `end`.
+    /// A packet leaves the queue. Its last bit leaves the link at `end`.
     Depart {
         id: usize,
         flow: usize,
@@ -42,8 +42,8 @@ pub enum Event {
     },
 }
 
-/// Bursts of each flow: at once, at about the flow's fair rate, or slower; of the largest or the
-/// smallest packets, or mixed.
+/// Bursts of each flow: at once, at about the flow's fair rate, or slower; of the largest or the smallest packets, or
+/// mixed.
 fn arrivals() -> impl Strategy<Value = Vec<Arrival>> {
     let size = prop_oneof![Just(1.0), Just(0.0), 0.0..1.0];
     let gap = prop_oneof![3 => Just(0.0), 1 => 0.0..2.0, 1 => 0.0..12.0];
@@ -69,7 +69,7 @@ pub fn scheduler(kind: &str, change: Value) -> Config {
     Config::read(table).unwrap()
 }
 
-/// What happens, in the order in which it does.
+/// The events, in order.
 pub fn drive(config: &Config, arrivals: &[Arrival]) -> Vec<Event> {
     let queue = invariants::watched(config, RATE).unwrap();
     let mut port = Port::new(queue, RATE, Streams::new(1).named("queue", 0), Ties::DepartureFirst);
@@ -100,7 +100,7 @@ pub fn drive(config: &Config, arrivals: &[Arrival]) -> Vec<Event> {
     events
 }
 
-/// Checks `property` on many random arrivals.
+/// Checks `property` with many random arrivals.
 pub fn try_all(property: impl Fn(&[Arrival]) -> Result<(), String>) -> Result<(), String> {
     let settings = Settings { cases: 400, failure_persistence: None, ..Settings::default() };
     let rng = TestRng::deterministic_rng(RngAlgorithm::ChaCha);

@@ -54,7 +54,7 @@ pub(crate) fn place_edges(
     links: &[LinkSpec],
     traffic: &[Traffic],
 ) -> Result<(Vec<EdgeSpec>, bool), ConfigError> {
-    let wants = links.iter().filter_map(|link| link.queue.as_ref()).any(|queue| queue.config.wants_classes());
+    let wants = links.iter().filter_map(|link| link.queue.as_ref()).any(|queue| queue.config.needs_classes());
     let added = edges.is_empty() && wants;
     if added {
         let nodes: BTreeSet<&str> = traffic.iter().flat_map(|t| [t.from.as_str(), t.to.as_str()]).collect();

@@ -270,7 +270,7 @@ fn check_names(
     let of_links = managed(links).map(|(_, link, queue)| (link.place.clone(), &queue.config));
     let of_queues = queues.iter().map(|(name, queue)| (format!("queues.{name}"), queue));
     for (outer, queue) in of_links.chain(of_queues) {
-        for (place, name) in queue.names_traffic() {
+        for (place, name) in queue.traffic_names() {
             let problem = format!("no workload is named `{name}`; there is {}", workloads.join(", "));
             table.check(workloads.contains(&name), format!("{outer}.{place}"), problem);
         }

@@ -133,8 +133,8 @@ impl Plan {
     }
 
     /// Whether a queue looks at the windows of senders.
-    pub fn wants_windows(&self) -> bool {
-        managed(&self.scenario.links).any(|(_, _, queue)| queue.config.wants_windows())
+    pub fn needs_windows(&self) -> bool {
+        managed(&self.scenario.links).any(|(_, _, queue)| queue.config.needs_windows())
     }
 
     /// What is allowed but suspicious, a sentence each that begins with the place.

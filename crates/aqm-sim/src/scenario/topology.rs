@@ -202,7 +202,7 @@ impl Topology {
 
     /// By hop, the numbers of the hosts that packets there come from and go to; nothing if the queue does not look.
     pub(crate) fn hosts_told_to(&self, queue: &Queue) -> Vec<[u16; 2]> {
-        if queue.config.wants_hosts() { self.hosts_by_hop() } else { Vec::new() }
+        if queue.config.needs_hosts() { self.hosts_by_hop() } else { Vec::new() }
     }
 
     fn hosts_by_hop(&self) -> Vec<[u16; 2]> {

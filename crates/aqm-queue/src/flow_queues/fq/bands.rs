@@ -1,79 +1,79 @@
-//! The bands of fq since Linux 6.7: which packets are in which, and whose turn it is.
+//! The bands of fq since Linux 6.7: the assignment of packets to bands, and the order in which bands are served.
 
 use aqm_net::ErrorCollector;
 
 use crate::fair::ring::Ring;
 
-/// How many there are (`FQ_BANDS`).
+/// The number of bands (`FQ_BANDS`).
 pub(super) const BANDS: usize = 3;
 
-/// The bands of the 16 priorities of the kernel (`sch_default_prio2band`).
+/// The band of each of the kernel's 16 priorities (`sch_default_prio2band`).
 pub(super) fn priomap() -> Vec<u32> {
     vec![1, 2, 2, 2, 1, 2, 0, 0, 1, 1, 1, 1, 1, 1, 1, 1]
 }
 
-/// The bytes that a turn of each band is worth (`fq_init`).
+/// The quantum of each band in bytes (`fq_init`).
 pub(super) fn weights() -> Vec<u32> {
     vec![9 << 16, 3 << 16, 1 << 16]
 }
 
-/// The priorities of the kernel (`TC_PRIO_MAX + 1`), and the least weight (`FQ_MIN_WEIGHT`).
+/// The number of priorities in the kernel (`TC_PRIO_MAX + 1`), and the minimum weight (`FQ_MIN_WEIGHT`).
 const PRIORITIES: usize = 16;
-const LEAST_WEIGHT: u32 = 16_384;
+const MIN_WEIGHT: u32 = 16_384;
 
-/// Notes what is wrong with the bands.
+/// Reports errors in the parameters of the bands.
 pub(super) fn check(priomap: &[u32], weights: &[u32], errors: &mut ErrorCollector) {
     let is_map = priomap.len() == PRIORITIES && priomap.iter().all(|band| (*band as usize) < BANDS);
     errors.check(is_map, "priomap", "must be 16 bands, each 0, 1 or 2");
-    let is_right = weights.len() == BANDS
-        && weights.iter().all(|weight| (LEAST_WEIGHT..=i32::MAX as u32).contains(weight));
-    let problem = format_args!("must be 3 numbers of bytes from {LEAST_WEIGHT} to {}", i32::MAX);
-    errors.check(is_right, "weights", problem);
+    let is_valid = weights.len() == BANDS
+        && weights.iter().all(|weight| (MIN_WEIGHT..=i32::MAX as u32).contains(weight));
+    let problem = format_args!("must be 3 numbers of bytes from {MIN_WEIGHT} to {}", i32::MAX);
+    errors.check(is_valid, "weights", problem);
 }
 
-/// The priority that the kernel gives to a packet with this code point (`ip_tos2prio`): best effort, bulk, interactive,
-/// or interactive bulk, by two bits of the old type of service.
+/// The priority that the kernel assigns to a packet with this code point (`ip_tos2prio`): best effort, bulk,
+/// interactive, or interactive bulk, by two bits of the old type-of-service field.
 pub(super) fn priority(dscp: u8) -> usize {
     [0, 2, 6, 4][usize::from(dscp >> 1 & 3)]
 }
 
-/// Flows that take turns, those that have just begun to send first.
+/// Flows that take turns; newly active flows are served first.
 #[derive(Clone, Default)]
 pub(super) struct Band {
     pub new: Ring,
     pub old: Ring,
-    /// The bytes that it may send before another band has its turn; those of a single band do not count.
-    pub credit: i64,
-    /// What a turn is worth.
+    /// The bytes that the band may send before the next band's turn. Unused if there is only one band.
+    pub deficit: i64,
+    /// The band's quantum in bytes.
     pub weight: i64,
-    /// Packets in its flows.
+    /// Packets in the band's flows.
     pub packets: u64,
-    /// Packets refused because it had `limit` of them.
+    /// Packets dropped because the band's backlog had reached `limit`.
     pub drops: u64,
 }
 
 impl Band {
-    /// An empty one.
-    pub fn of_weight(weight: u32) -> Self {
+    /// An empty band.
+    pub fn with_weight(weight: u32) -> Self {
         Self { weight: weight.into(), ..Self::default() }
     }
 
-    /// The list of its new flows, or of the others.
+    /// The list of new flows or of old flows.
     pub fn list(&mut self, is_new: bool) -> &mut Ring {
         if is_new { &mut self.new } else { &mut self.old }
     }
 
-    /// The flow to serve, and whether it is a new one; none if the band has no credit.
+    /// The flow to serve, and whether it is new; `None` if the band's deficit is not positive.
     pub fn first(&self) -> Option<(u32, bool)> {
-        if self.credit <= 0 {
+        if self.deficit <= 0 {
             return None;
         }
         self.new.front().map(|flow| (flow, true)).or_else(|| self.old.front().map(|flow| (flow, false)))
     }
 
-    /// Has a turn: unused credit does not add up.
+    /// Starts a turn of the band. An unused deficit does not accumulate.
     pub fn begin_turn(&mut self) {
-        self.credit = (self.credit + self.weight).min(self.weight);
+        self.deficit = (self.deficit + self.weight).min(self.weight);
     }
 }
 
@@ -81,7 +81,7 @@ impl Band {
 mod tests {
     use super::*;
 
-    /// `rt_tos2priority` and `sch_default_prio2band`, by hand: EF has the bits of interactive bulk.
+    /// `rt_tos2priority` and `sch_default_prio2band`, applied by hand. EF has the bits of interactive bulk.
     #[test]
     fn code_points_have_the_bands_of_the_kernel() {
         let band = |dscp: u8| priomap()[priority(dscp)];

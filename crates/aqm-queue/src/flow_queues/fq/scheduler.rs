@@ -1,4 +1,4 @@
-//! The running fq: which flow has its turn, which rests, and which flows the queue forgets.
+//! The running fq: the scheduler, pacing, and the removal of idle flows.
 
 use aqm_net::{Backlog, Instant, Length, Packet, Span};
 use serde_json::{Value, json};
@@ -11,36 +11,36 @@ use crate::fair::heap::Heap;
 use crate::fair::ring::Ring;
 use crate::{Context, Fifo, Gauge, Label, QueueDiscipline, Reason, Report};
 
-/// The longest rest, in nanoseconds.
-const LONGEST_REST: u64 = 1_000_000_000;
-/// How long a flow must have been idle to be forgotten (`FQ_GC_AGE`), and how many are at once (`FQ_GC_MAX`).
+/// The longest pause, in nanoseconds.
+const MAX_PAUSE: u64 = 1_000_000_000;
+/// Idle time after which a flow is removed (`FQ_GC_AGE`), and maximum number of flows removed at once (`FQ_GC_MAX`).
 const GC_AGE: Span = Span::from_millis(3000);
 const GC_MAX: u32 = 8;
-/// The packets from which on the fast path takes no more.
+/// Number of packets at which the fast path is full.
 pub(super) const FAST_PATH: u64 = 8;
 
-/// The rate of a flow.
+/// The pacing rate of a flow.
 #[derive(Clone, Copy)]
 pub(super) struct Pace {
-    /// In bytes per second.
+    /// The rate, in bytes per second.
     pub rate: u64,
     /// Whether every packet is spaced.
     pub is_low: bool,
 }
 
-/// The running discipline, with one band or, since Linux 6.7, three.
+/// The running discipline, with one band or, since Linux 6.7, three bands.
 #[derive(Clone)]
 pub(super) struct Fq<const N: usize> {
-    /// The hash of packets without a socket, and the bits of it that count.
+    /// The hash of packets without a socket, and the mask applied to it.
     orphans: Option<(Classifier, u32)>,
-    /// Beside each packet, when it came.
+    /// The packets, each with its arrival time.
     packets: Flows<Instant>,
-    /// By flow.
+    /// The state of each flow.
     states: Vec<State>,
     bands: [Band; N],
-    /// The band that has its turn.
+    /// The band that is served.
     served: usize,
-    /// By label; that of best effort for packets without one.
+    /// The band of each label. A packet without a label is best effort.
     band_of_label: Vec<u8>,
     priomap: Vec<u8>,
     /// The fast path.
@@ -48,9 +48,9 @@ pub(super) struct Fq<const N: usize> {
     /// The flows of each bucket, since Linux 6.7.
     in_buckets: Vec<Vec<u32>>,
     timer_slack: Span,
-    /// Flows in no list and without packets, the idlest first.
+    /// Flows in no list and without packets, the longest idle first.
     idle: Ring,
-    /// Flows that rest, by when they may send, and the order in which they began to.
+    /// Throttled flows, by the end of their pause and the order in which they were throttled.
     throttled: Heap<(Instant, u64)>,
     limit: u64,
     flow_limit: u64,
@@ -59,24 +59,24 @@ pub(super) struct Fq<const N: usize> {
     pace: Option<Pace>,
     refill_delay: Span,
     ce_threshold: Option<Span>,
-    /// The flows from which on idle ones are forgotten.
+    /// Number of flows at which idle flows are removed.
     collect_from: u32,
     statistics: Statistics,
 }
 
-/// A flow.
+/// The state of a flow.
 #[derive(Clone, Copy)]
 struct State {
-    credit: i64,
-    /// The band of its last packet; the first if there was none.
+    deficit: i64,
+    /// The band of the flow's last packet; the first band if there was none.
     band: u8,
-    /// When it may send again (`time_next_packet`); the start if it was never paced.
+    /// The time at which the flow may send again (`time_next_packet`); the start if it was never paced.
     next: Instant,
-    /// Since when it is in no list; `NEVER` while it is in one, or throttled.
+    /// The time since which the flow is in no list; `NEVER` while it is in a list or throttled.
     idle_since: Instant,
 }
 
-/// What `tc` counts.
+/// The counters that `tc` prints.
 #[derive(Clone, Copy, Default)]
 struct Statistics {
     flows: u32,
@@ -93,7 +93,7 @@ struct Statistics {
 impl<const N: usize> QueueDiscipline for Fq<N> {
     fn enqueue(&mut self, packet: Packet, cx: &mut Context<'_>) {
         let band = self.band_of(packet.label);
-        if self.waiting(band) >= self.limit {
+        if self.backlog_of_band(band) >= self.limit {
             self.bands[usize::from(band)].drops += 1;
             return cx.drop(packet, Reason::Overflow);
         }
@@ -108,9 +108,9 @@ impl<const N: usize> QueueDiscipline for Fq<N> {
         }
         let state = &mut self.states[flow as usize];
         if state.idle_since != Instant::NEVER {
-            // Without a sign, what is owed is more than a quantum.
-            if state.credit >= 0 && cx.now.since(state.idle_since) > self.refill_delay {
-                state.credit = state.credit.max(self.quantum);
+            // As an unsigned number, a negative deficit exceeds a quantum.
+            if state.deficit >= 0 && cx.now.since(state.idle_since) > self.refill_delay {
+                state.deficit = state.deficit.max(self.quantum);
             }
             state.idle_since = Instant::NEVER;
             self.idle.remove(flow);
@@ -136,8 +136,8 @@ impl<const N: usize> QueueDiscipline for Fq<N> {
         self.wake(cx.now);
         while let Some((flow, is_new)) = self.next_flow() {
             let state = &mut self.states[flow as usize];
-            if state.credit <= 0 {
-                state.credit += self.quantum;
+            if state.deficit <= 0 {
+                state.deficit += self.quantum;
                 self.end_turn(flow, is_new);
             } else if self.packets.of(flow).packets == 0 {
                 if is_new && (Self::HAS_BANDS || self.bands[0].old.len() > 0) {
@@ -148,8 +148,8 @@ impl<const N: usize> QueueDiscipline for Fq<N> {
                     self.idle.push_back(flow, ());
                 }
             } else {
-                let (_, came) = self.packets.head(flow);
-                let due = came.max(state.next);
+                let (_, arrival) = self.packets.head(flow);
+                let due = arrival.max(state.next);
                 if due > cx.now {
                     self.bands[self.served].list(is_new).remove(flow);
                     self.throttle(flow, due);
@@ -162,14 +162,14 @@ impl<const N: usize> QueueDiscipline for Fq<N> {
                         cx.mark(&mut packet, Reason::CeThreshold);
                     }
                 }
-                state.credit -= i64::from(packet.bytes);
+                state.deficit -= i64::from(packet.bytes);
                 if Self::HAS_BANDS {
                     let band = self.band_of(packet.label);
                     self.bands[usize::from(band)].packets -= 1;
-                    self.bands[self.served].credit -= i64::from(packet.bytes);
+                    self.bands[self.served].deficit -= i64::from(packet.bytes);
                 }
                 if let Some(pace) = self.pace {
-                    self.rest(flow, pace, packet.bytes, cx.now);
+                    self.pause(flow, pace, packet.bytes, cx.now);
                 }
                 return Some(packet);
             }
@@ -207,8 +207,8 @@ impl<const N: usize> Report for Fq<N> {
 
     fn tc_statistics(&self, now: Instant) -> Value {
         let counts = &self.statistics;
-        // `tc` shows first how many flows are throttled, and then how often one was, under the same name.
-        let mut told = json!({
+        // `tc` prints first the number of throttled flows and then the number of throttling events under the same name.
+        let mut statistics = json!({
             "flows": counts.flows,
             "inactive": self.inactive(),
             "gc": counts.gc_flows,
@@ -216,7 +216,7 @@ impl<const N: usize> Report for Fq<N> {
             "throttled": counts.throttled,
         });
         let next = self.next_ready().map_or(0, |at| at.nanos().saturating_sub(now.nanos()));
-        let unless_nought = [
+        let nonzero = [
             ("fastpath", counts.fastpath),
             ("next_packet_delay", next),
             ("latency", counts.unthrottle_latency),
@@ -224,20 +224,20 @@ impl<const N: usize> Report for Fq<N> {
             ("flows_plimit", counts.flows_plimit),
             ("pkts_too_long", counts.pkts_too_long),
         ];
-        for (name, value) in unless_nought.into_iter().filter(|(_, value)| *value > 0) {
-            told[name] = json!(value);
+        for (name, value) in nonzero.into_iter().filter(|(_, value)| *value > 0) {
+            statistics[name] = json!(value);
         }
         if Self::HAS_BANDS {
             for (number, band) in self.bands.iter().enumerate() {
-                told[format!("band{number}_pkts")] = json!(band.packets);
+                statistics[format!("band{number}_pkts")] = json!(band.packets);
                 if band.drops > 0 {
-                    told[format!("band{number}_drops")] = json!(band.drops);
+                    statistics[format!("band{number}_drops")] = json!(band.drops);
                 }
             }
         } else if counts.pkts_too_long > 0 {
-            told["alloc_errors"] = json!(0);
+            statistics["alloc_errors"] = json!(0);
         }
-        told
+        statistics
     }
 }
 
@@ -245,14 +245,14 @@ impl<const N: usize> Fq<N> {
     /// Whether there are bands and a fast path, as since Linux 6.7.
     const HAS_BANDS: bool = N > 1;
 
-    /// An empty queue with the parameters of `config`, which must be right.
+    /// Creates an empty queue with the parameters of `config`, which must have been checked.
     pub fn new(config: &Config, orphans: Option<(Classifier, u32)>, pace: Option<Pace>) -> Self {
         let buckets = config.buckets();
         Self {
             orphans,
             packets: Flows::new(false),
             states: Vec::new(),
-            bands: std::array::from_fn(|band| Band::of_weight(config.weights[band])),
+            bands: std::array::from_fn(|band| Band::with_weight(config.weights[band])),
             served: 0,
             band_of_label: Vec::new(),
             priomap: config.priomap.iter().map(|band| *band as u8).collect(),
@@ -282,20 +282,21 @@ impl<const N: usize> Fq<N> {
         self.band_of_label.get(usize::from(label)).copied().unwrap_or(self.priomap[0])
     }
 
-    /// The packets of `band` that wait.
+    /// The queued packets of `band`.
     #[inline]
-    fn waiting(&self, band: u8) -> u64 {
+    fn backlog_of_band(&self, band: u8) -> u64 {
         if Self::HAS_BANDS { self.bands[usize::from(band)].packets } else { self.packets.backlog().packets }
     }
 
-    /// Whether a packet that arrives passes all flows by (`fq_fastpath_check`). Without a rate no flow rests.
+    /// Whether an arriving packet takes the fast path (`fq_fastpath_check`). Without a pacing rate, no flow is
+    /// throttled.
     #[inline]
     fn takes_fast_path(&self) -> bool {
         let has_room = self.packets.active() == 0 && self.internal.backlog().packets < FAST_PATH;
         Self::HAS_BANDS && self.pace.is_none() && has_room
     }
 
-    /// The flow to look at, and whether it is a new one; bands take turns until one has a flow and credit.
+    /// The next flow to visit, and whether it is new. Bands take turns until a band has a flow and a positive deficit.
     #[inline]
     fn next_flow(&mut self) -> Option<(u32, bool)> {
         if !Self::HAS_BANDS {
@@ -304,24 +305,24 @@ impl<const N: usize> Fq<N> {
         }
         let mut empty = 0;
         loop {
-            let found = self.bands[self.served].first();
-            if found.is_some() || empty == N {
-                return found;
+            let flow = self.bands[self.served].first();
+            if flow.is_some() || empty == N {
+                return flow;
             }
             self.served = (self.served + 1) % N;
             let band = &mut self.bands[self.served];
             band.begin_turn();
-            // One that owes more than its weight is no empty one.
-            empty = if band.credit > 0 { empty + 1 } else { 0 };
+            // A band whose deficit exceeds its weight is not counted as empty.
+            empty = if band.deficit > 0 { empty + 1 } else { 0 };
         }
     }
 
-    /// Flows without packets; before Linux 6.7 without a place in any list.
+    /// Flows without packets; before Linux 6.7, flows that are in no list.
     fn inactive(&self) -> u32 {
         if Self::HAS_BANDS { self.statistics.flows - self.packets.active() } else { self.idle.len() }
     }
 
-    /// The flow of `packet`, with a state.
+    /// The flow of `packet`, including its state.
     #[inline]
     fn flow_of(&mut self, packet: &Packet, cx: &mut Context<'_>) -> u32 {
         let key = match &mut self.orphans {
@@ -338,8 +339,8 @@ impl<const N: usize> Fq<N> {
             self.forget_idle(flow, cx.now);
         }
         if is_new {
-            let (credit, next) = (self.initial_quantum, Instant::START);
-            let state = State { credit, band: 0, next, idle_since: cx.now };
+            let (deficit, next) = (self.initial_quantum, Instant::START);
+            let state = State { deficit, band: 0, next, idle_since: cx.now };
             if self.states.len() <= flow as usize {
                 self.states.resize(flow as usize + 1, state);
             }
@@ -350,11 +351,11 @@ impl<const N: usize> Fq<N> {
         flow
     }
 
-    /// Forgets some of those that have been idle for long, until it meets `wanted`.
+    /// Removes flows that have been idle for a long time, starting with the longest idle, until it reaches `keep`.
     #[cold]
-    fn forget_idle(&mut self, wanted: u32, now: Instant) {
+    fn forget_idle(&mut self, keep: u32, now: Instant) {
         for _ in 0..GC_MAX {
-            let Some(idlest) = self.idle.front().filter(|idlest| *idlest != wanted) else { break };
+            let Some(idlest) = self.idle.front().filter(|idlest| *idlest != keep) else { break };
             if now.since(self.states[idlest as usize].idle_since) <= GC_AGE {
                 break;
             }
@@ -362,27 +363,28 @@ impl<const N: usize> Fq<N> {
         }
     }
 
-    /// The same of the bucket of `wanted`, the flow with this key; notes it there if it is new.
-    fn forget_in_bucket(&mut self, key: u32, wanted: u32, is_new: bool, now: Instant) {
+    /// Removes long-idle flows from the bucket of `keep`, the flow with this key. If `keep` is new, adds it to the
+    /// bucket.
+    fn forget_in_bucket(&mut self, key: u32, keep: u32, is_new: bool, now: Instant) {
         let bucket = mix(key.into()) as usize & (self.in_buckets.len() - 1);
         let mut flows = std::mem::take(&mut self.in_buckets[bucket]);
         let mut most = GC_MAX;
         flows.retain(|&flow| {
             let since = self.states[flow as usize].idle_since;
-            let goes = most > 0 && flow != wanted && since != Instant::NEVER && now.since(since) > GC_AGE;
-            if goes {
+            let expires = most > 0 && flow != keep && since != Instant::NEVER && now.since(since) > GC_AGE;
+            if expires {
                 most -= 1;
                 self.forget(flow);
             }
-            !goes
+            !expires
         });
         if is_new {
-            flows.push(wanted);
+            flows.push(keep);
         }
         self.in_buckets[bucket] = flows;
     }
 
-    /// Forgets an idle flow.
+    /// Removes an idle flow.
     fn forget(&mut self, flow: u32) {
         self.idle.remove(flow);
         self.packets.retire(flow);
@@ -390,7 +392,7 @@ impl<const N: usize> Fq<N> {
         self.statistics.gc_flows += 1;
     }
 
-    /// Puts `flow`, the first of its list, at the end of the old ones of its band.
+    /// Moves `flow`, the head of its list, to the tail of its band's old list.
     #[inline]
     fn end_turn(&mut self, flow: u32, is_new: bool) {
         let own = if Self::HAS_BANDS { usize::from(self.states[flow as usize].band) } else { 0 };
@@ -402,14 +404,14 @@ impl<const N: usize> Fq<N> {
         }
     }
 
-    /// `flow`, which is in no list, rests.
+    /// Throttles `flow`, which is in no list, until the given time.
     fn throttle(&mut self, flow: u32, until: Instant) {
         self.throttled.set(flow, (until, self.statistics.throttled));
         self.statistics.throttled += 1;
         self.statistics.throttled_flows += 1;
     }
 
-    /// Those whose rest is over join the old flows.
+    /// Moves the flows whose pause is over to their old lists.
     #[inline]
     fn wake(&mut self, now: Instant) {
         let Some(((first, _), _)) = self.throttled.first().filter(|((at, _), _)| *at <= now) else { return };
@@ -425,26 +427,26 @@ impl<const N: usize> Fq<N> {
         }
     }
 
-    /// `flow` has sent so many bytes: when it may send again.
+    /// Computes when `flow` may send again after sending `bytes`.
     #[inline]
-    fn rest(&mut self, flow: u32, pace: Pace, bytes: u16, now: Instant) {
+    fn pause(&mut self, flow: u32, pace: Pace, bytes: u16, now: Instant) {
         let state = &mut self.states[flow as usize];
         let mut bytes = u64::from(bytes);
         if pace.is_low {
-            state.credit = 0;
-        } else if state.credit > 0 {
+            state.deficit = 0;
+        } else if state.deficit > 0 {
             return;
         } else {
             bytes = bytes.max(self.quantum as u64);
         }
-        let mut rest = bytes * 1_000_000_000 / pace.rate;
-        if rest > LONGEST_REST {
-            rest = LONGEST_REST;
+        let mut pause = bytes * 1_000_000_000 / pace.rate;
+        if pause > MAX_PAUSE {
+            pause = MAX_PAUSE;
             self.statistics.pkts_too_long += 1;
         }
         if state.next != Instant::START {
-            rest -= now.since(state.next).nanos().min(rest / 2);
+            pause -= now.since(state.next).nanos().min(pause / 2);
         }
-        state.next = now + Span::from_nanos(rest);
+        state.next = now + Span::from_nanos(pause);
     }
 }

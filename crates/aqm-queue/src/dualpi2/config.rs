@@ -1,4 +1,4 @@
-//! What the parameters come to: checks, what a profile sets where something is left out, and what tc would show.
+//! The configuration of DualPI2: checks, the defaults of the profiles, and the options as tc prints them.
 
 use aqm_net::{ConfigErrors, ErrorCollector, Length, Rate, Size, Span};
 use serde_json::{Value, json};
@@ -10,38 +10,38 @@ use super::{Conditional, Config, EcnMask, Marking, Profile};
 use crate::Derived;
 use crate::qdisc::truesize::truesize;
 
-/// The shortest update: whoever returns after a long time must catch up with every one.
-const SHORTEST: Span = Span::from_nanos(10_000);
+/// The shortest update interval, because a call after a long pause must execute all updates.
+const MIN_TUPDATE: Span = Span::from_nanos(10_000);
 
-/// How long the line may take for a full buffer (RFC).
+/// The transmission time of a full buffer (RFC), in seconds.
 const BUFFER: f64 = 0.25;
 
-/// The target, and the longest round-trip time to be stable with, unless others are given.
+/// The defaults of the target, and of the longest round-trip time for which the controller is stable.
 const TARGET: Span = Span::from_millis(15);
 const RTT_MAX: Span = Span::from_millis(100);
 
-/// A longest round-trip time over the typical one, which is `tc`'s target (`RTT_TYP_TO_MAX`).
+/// The ratio of the longest round-trip time to the typical one, which is `tc`'s target (`RTT_TYP_TO_MAX`).
 const TYPICAL_TO_MAX: u64 = 6;
 
-/// The ramp of the RFC, and the step of the kernel.
+/// The RFC's ramp, and the kernel's step.
 const MIN_TH: Span = Span::from_nanos(800_000);
 const RANGE: Span = Span::from_nanos(400_000);
 const STEP: Span = Span::from_millis(1);
 
-/// What the parameters come to, and never moves.
+/// The effective values of the parameters, which are constant during a run.
 #[derive(Clone)]
 pub(super) struct Rules {
     pub limit: Length,
     pub memory_limit: u64,
     pub mtu: u64,
-    /// The ECN bits of which the L4S queue wants one set.
+    /// A packet with any of these ECN bits enters the L4S queue.
     pub ecn_mask: u8,
     pub native: Native,
     pub min_qlen_step: u64,
     pub th_len: Option<u64>,
     pub min_backlog: u64,
     pub drop_early: bool,
-    /// Whether the kernel could be told all this.
+    /// Whether the kernel supports this configuration.
     pub is_kernels: bool,
 }
 
@@ -50,7 +50,7 @@ impl Config {
         self.profile == Profile::Linux
     }
 
-    /// Whether the kernel could be told all this.
+    /// Whether the kernel supports this configuration.
     pub(super) fn is_kernels(&self) -> bool {
         self.is_linux()
             && self.limit.is_none_or(|limit| !limit.in_bytes())
@@ -61,7 +61,7 @@ impl Config {
             && !matches!(self.native(), Native::Ramp { .. })
     }
 
-    /// Checks all parameters; the line has this rate.
+    /// Checks all parameters, for a link of this rate.
     pub(super) fn check(&self, rate: Rate) -> Result<(), ConfigErrors> {
         let mut errors = ErrorCollector::default();
         let mtu = self.mtu.bytes();
@@ -69,7 +69,7 @@ impl Config {
         match self.limit(rate) {
             Length::Packets(limit) => errors.check(limit > 0, "limit", "must be at least 1p"),
             Length::Bytes(limit) => {
-                let problem = format_args!("must have room for one mtu, {mtu}B, not {limit}B");
+                let problem = format_args!("must have room for one mtu, {mtu}B (got {limit}B)");
                 errors.check(limit >= mtu, "limit", problem);
             }
         }
@@ -79,55 +79,55 @@ impl Config {
         }
         let has_rtt = self.rtt_max.is_none_or(|rtt| !rtt.is_zero());
         errors.check(has_rtt, "rtt_max", "must be above 0");
-        let problem = format_args!("must be at least {SHORTEST}");
-        errors.check(!has_rtt || self.tupdate() >= SHORTEST, "tupdate", problem);
-        for (place, gain) in [("alpha", self.alpha()), ("beta", self.beta())].into_iter().filter(|_| has_rtt)
-        {
-            let problem = format_args!("must be above 0, not {gain}");
-            errors.check(gain > 0.0 && gain.is_finite(), place, problem);
-            let problem = format_args!("must be from 1/256 to 8388607 in Linux's profile, not {gain}");
+        let problem = format_args!("must be at least {MIN_TUPDATE}");
+        errors.check(!has_rtt || self.tupdate() >= MIN_TUPDATE, "tupdate", problem);
+        for (name, gain) in [("alpha", self.alpha()), ("beta", self.beta())].into_iter().filter(|_| has_rtt) {
+            let problem = format_args!("must be above 0 (got {gain})");
+            errors.check(gain > 0.0 && gain.is_finite(), name, problem);
+            let problem = format_args!("must be from 1/256 to 8388607 in Linux's profile (got {gain})");
             let fits = (1.0..f64::from(1_u32 << 31)).contains(&in_256ths(gain));
-            errors.check(fits || !self.is_linux() || gain.is_nan() || gain <= 0.0, place, problem);
+            errors.check(fits || !self.is_linux() || gain.is_nan() || gain <= 0.0, name, problem);
         }
         let k = self.coupling;
         if self.is_linux() {
-            let problem = format_args!("must be a whole number from 1 to 255 in Linux's profile, not {k}");
+            let problem = format_args!("must be a whole number from 1 to 255 in Linux's profile (got {k})");
             errors.check((1.0..=255.0).contains(&k) && libm::trunc(k) == k, "coupling", problem);
         } else {
-            errors.check(k > 0.0 && k.is_finite(), "coupling", format_args!("must be above 0, not {k}"));
+            errors.check(k > 0.0 && k.is_finite(), "coupling", format_args!("must be above 0 (got {k})"));
         }
         let has_ramp = self.min_th.is_some() || self.range.is_some();
         let has_steps = [self.step_thresh.is_some(), self.step_thresh_packets.is_some(), has_ramp];
         let is_one = has_steps.into_iter().filter(|given| *given).count() <= 1;
         let in_packets = self.step_thresh_packets.is_some();
-        let place = if in_packets { "step_thresh_packets" } else { "step_thresh" };
-        errors.check(is_one, place, "is another threshold of the L4S queue: give one, or one ramp");
+        let name = if in_packets { "step_thresh_packets" } else { "step_thresh" };
+        errors.check(is_one, name, "is a second threshold of the L4S queue; set one threshold or one ramp");
         let share = self.c_protection();
-        let problem = format_args!("must be from 0 to 1, not {share}");
+        let problem = format_args!("must be from 0 to 1 (got {share})");
         errors.check((0.0..=1.0).contains(&share), "c_protection", problem);
-        let problem = format_args!("must be in whole percent in Linux's profile, not {share}");
+        let problem = format_args!("must be in whole percent in Linux's profile (got {share})");
         let percent = percent(share);
         let is_whole = libm::trunc(percent) == percent || !percent.is_finite();
         errors.check(is_whole || !self.is_linux(), "c_protection", problem);
         let by_rtt = self.tupdate.is_none() || self.alpha.is_none() || self.beta.is_none();
         let sets_target = self.is_linux() && self.target.is_none();
-        let condition = "where all that follows from it is given";
+        let condition = "if all parameters derived from it are set";
         errors.check_effect(by_rtt || sets_target, self, &["rtt_max"], condition);
         let in_packets = !self.limit(rate).in_bytes();
-        let of_memory = self.is_linux() && self.memory_limit.is_none() && in_packets;
-        let of_backlog = self.is_linux() && self.min_backlog.is_none();
-        let counts = !in_packets || of_memory || of_backlog || self.scheduler == Conditional::Wrr;
-        errors.check_effect(counts, self, &["mtu"], "where nothing that follows from it is left out");
+        let sets_memory_limit = self.is_linux() && self.memory_limit.is_none() && in_packets;
+        let sets_min_backlog = self.is_linux() && self.min_backlog.is_none();
+        let has_effect =
+            !in_packets || sets_memory_limit || sets_min_backlog || self.scheduler == Conditional::Wrr;
+        errors.check_effect(has_effect, self, &["mtu"], "if no omitted parameter is derived from it");
         let is_round_robin = self.scheduler == Conditional::Wrr;
         errors.check_effect(!is_round_robin, self, &["tshift"], "with the scheduler `wrr`");
         let condition = "with the scheduler `time-shifted-fifo`";
         errors.check_effect(is_round_robin, self, &["c_protection"], condition);
-        let problem = "is Linux's: the RFC decides at departure";
+        let problem = "is allowed only with profile = \"linux\", because the RFC decides at departure";
         errors.check(!self.drop_early || self.is_linux(), "drop_early", problem);
         errors.finish(())
     }
 
-    /// What the parameters come to on a line of this rate.
+    /// The effective values on a link of this rate.
     pub(super) fn rules(&self, rate: Rate) -> Rules {
         Rules {
             limit: self.limit(rate),
@@ -143,12 +143,12 @@ impl Config {
         }
     }
 
-    /// The controller at rest.
+    /// The controller in its initial state.
     pub(super) fn controller(&self) -> Controller {
         Controller::new(self.gains(), self.target(), self.tupdate(), self.coupling, self.drop_overload)
     }
 
-    /// Who is chosen.
+    /// The chooser of packets to signal.
     pub(super) fn chooser(&self) -> Chooser {
         match self.marking() {
             Marking::Random => Chooser::Random,
@@ -156,7 +156,7 @@ impl Config {
         }
     }
 
-    /// Which queue sends next.
+    /// The scheduler of the queues.
     pub(super) fn scheduler(&self) -> Scheduler {
         match self.scheduler {
             Conditional::Wrr => Scheduler::wrr(percent(self.c_protection()), self.mtu.bytes()),
@@ -191,7 +191,7 @@ impl Config {
         let third = self.rtt_max.unwrap_or(RTT_MAX).nanos() / 3;
         let by_rtt = || match (self.profile, self.rtt_max) {
             (Profile::Linux, None) => Span::from_millis(16),
-            // `tc` has whole microseconds.
+            // `tc` uses whole microseconds.
             (Profile::Linux, _) => self.target().min(Span::from_nanos(third / 1000 * 1000)),
             (Profile::Rfc, _) => self.target().min(Span::from_nanos(third)),
         };
@@ -208,10 +208,14 @@ impl Config {
         self.beta.unwrap_or_else(|| self.rtt_max.map(Span::seconds).map_or(3.2, by_rtt))
     }
 
-    /// A gain that follows from `rtt_max`: a `factor` of something. For `tc` that is a float of 32 bits, and it cuts the
-    /// gain off after 1/256 Hz.
-    fn gain_by_rtt(&self, factor: f64, of: f64) -> f64 {
-        if self.is_linux() { libm::floor(f64::from(factor as f32) * of * 256.0) / 256.0 } else { factor * of }
+    /// A gain derived from `rtt_max`, the product of `factor` and `base`. In `tc`, the factor is a 32-bit float, and
+    /// the gain is truncated to a multiple of 1/256 Hz.
+    fn gain_by_rtt(&self, factor: f64, base: f64) -> f64 {
+        if self.is_linux() {
+            libm::floor(f64::from(factor as f32) * base * 256.0) / 256.0
+        } else {
+            factor * base
+        }
     }
 
     fn gains(&self) -> Gains {
@@ -251,8 +255,8 @@ impl Config {
         self.c_protection.unwrap_or(if self.is_linux() { 0.1 } else { 1.0 / 16.0 })
     }
 
-    /// What the profile, or `rtt_max`, has set.
-    pub(super) fn left_out(&self, rate: Rate) -> Vec<Derived> {
+    /// The values determined by the profile or by `rtt_max`.
+    pub(super) fn derived_parameters(&self, rate: Rate) -> Vec<Derived> {
         let limit = self.limit(rate);
         let unit = if limit.in_bytes() { "bytes" } else { "packets" };
         let memory = self.memory_limit(rate).filter(|_| self.memory_limit.is_none());
@@ -287,10 +291,10 @@ impl Config {
     }
 
     /// The `options` of `tc -j qdisc show`.
-    pub(super) fn told(&self, rate: Rate) -> Value {
+    pub(super) fn kernel_options(&self, rate: Rate) -> Value {
         let micros = |span: Span| span.nanos() / 1000;
-        let [alpha, beta] = self.gains().told_back().unwrap_or_default().map(|gain| f64::from(gain) / 256.0);
-        let mut told = json!({
+        let [alpha, beta] = self.gains().tc_gains().unwrap_or_default().map(|gain| f64::from(gain) / 256.0);
+        let mut kernel_options = json!({
             "kind": "dualpi2",
             "limit": self.limit(rate).count(),
             "memory-limit": self.memory_limit(rate),
@@ -307,26 +311,26 @@ impl Config {
             "split-gso": null,
         });
         match self.native() {
-            Native::Step(threshold) => told["step-thresh-us"] = json!(micros(threshold)),
-            Native::StepInPackets(threshold) => told["step-thresh-pkts"] = json!(threshold),
+            Native::Step(threshold) => kernel_options["step-thresh-us"] = json!(micros(threshold)),
+            Native::StepInPackets(threshold) => kernel_options["step-thresh-pkts"] = json!(threshold),
             Native::Ramp { .. } => {}
         }
-        told
+        kernel_options
     }
 }
 
-/// A gain in Hz as the kernel is told it.
+/// A gain in Hz, in the kernel's unit of 1/256 Hz.
 fn in_256ths(gain: f64) -> f64 {
     libm::round(gain * 256.0)
 }
 
-/// A share in percent, whole where it is as good as whole.
+/// A share in percent, rounded to a whole number if the difference is only a rounding error.
 fn percent(share: f64) -> f64 {
     let (percent, whole) = (share * 100.0, libm::round(share * 100.0));
     if libm::fabs(percent - whole) < 1e-9 { whole } else { percent }
 }
 
-/// Small buffers, quick updates, every branch.
+/// Small buffers, fast updates, every branch.
 pub(super) fn corners() -> Vec<Value> {
     vec![
         json!({"limit": "24p", "target": "1ms", "tupdate": "1ms"}),
@@ -360,10 +364,10 @@ mod tests {
     #[test]
     fn each_profile_has_its_own_defaults() {
         let of = |table| {
-            let derived = read(table).left_out(LINE);
+            let derived = read(table).derived_parameters(LINE);
             derived
                 .into_iter()
-                .map(|one| format!("{} {} {}", one.name, one.value, one.unit))
+                .map(|value| format!("{} {} {}", value.name, value.value, value.unit))
                 .collect::<Vec<_>>()
         };
         let linux = [
@@ -395,7 +399,7 @@ mod tests {
     }
 
     #[test]
-    fn the_gains_follow_from_the_longest_round_trip_time_by_figure_2() {
+    fn the_gains_are_derived_from_the_longest_round_trip_time_by_figure_2() {
         let short = read(json!({"profile": "rfc", "rtt_max": "20ms"}));
         assert_eq!((short.target(), short.tupdate()), (TARGET, Span::from_nanos(20_000_000 / 3)));
         assert!((short.alpha() - 0.1 * (0.02 / 3.0) / 0.0004).abs() < 1e-6 && short.beta() == 15.0);
@@ -403,10 +407,10 @@ mod tests {
         assert!((usual.alpha() - 0.16).abs() < 1e-12 && (usual.beta() - 3.0).abs() < 1e-12);
     }
 
-    /// By hand from `dualpi2_parse_opt`: 16,666 us, 0.16666 Hz = 42.66/256 and 3 Hz; the typical round trip given, 50 ms,
-    /// a third of the longest is less.
+    /// Computed by hand from `dualpi2_parse_opt`: 16,666 us, 0.16666 Hz = 42.66/256 and 3 Hz. In the other case the
+    /// typical round-trip time is set to 50 ms, and a third of the longest is less.
     #[test]
-    fn in_linux_target_and_gains_follow_from_the_longest_round_trip_time_as_in_tc() {
+    fn in_linux_target_and_gains_are_derived_from_the_longest_round_trip_time_as_in_tc() {
         let of = |table: Value| {
             let config = read(table);
             let micros = |span: Span| span.nanos() / 1000;
@@ -419,7 +423,7 @@ mod tests {
     }
 
     #[test]
-    fn tc_shows_what_the_kernel_was_told() {
+    fn tc_options_are_those_of_the_kernel() {
         let options = json!({
             "kind": "dualpi2", "limit": 10_000, "memory-limit": 30_280_000, "target": 15_000, "tupdate": 16_000,
             "alpha": 0.15625, "beta": 3.195_312_5, "step-thresh-us": 1000, "min-qlen-step": 0, "coupling": 2,
@@ -443,8 +447,8 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_work_is_refused() {
-        for (table, place, problem) in [
+    fn invalid_parameters_are_rejected() {
+        for (table, name, problem) in [
             (json!({"limit": "0p"}), "limit", "at least 1p"),
             (json!({"limit": "1kB"}), "limit", "room for one mtu"),
             (json!({"mtu": "0B"}), "mtu", "from 1B"),
@@ -456,20 +460,20 @@ mod tests {
             (json!({"beta": -1.0}), "beta", "above 0"),
             (json!({"coupling": 1.5}), "coupling", "whole number"),
             (json!({"profile": "rfc", "coupling": 0.0}), "coupling", "above 0"),
-            (json!({"step_thresh": "1ms", "range": "1ms"}), "step_thresh", "another threshold"),
+            (json!({"step_thresh": "1ms", "range": "1ms"}), "step_thresh", "second threshold"),
             (
                 json!({"step_thresh": "1ms", "step_thresh_packets": 4}),
                 "step_thresh_packets",
-                "another threshold",
+                "second threshold",
             ),
             (json!({"c_protection": 1.1}), "c_protection", "from 0 to 1"),
             (json!({"c_protection": 0.0625}), "c_protection", "whole percent"),
-            (json!({"profile": "rfc", "drop_early": true}), "drop_early", "is Linux's"),
+            (json!({"profile": "rfc", "drop_early": true}), "drop_early", "only with profile"),
         ] {
             let errors = read(table.clone()).check(LINE).unwrap_err();
             let all: Vec<_> = errors.iter().collect();
             assert_eq!(all.len(), 1, "{table}: {all:?}");
-            assert!(all[0].place == place && all[0].problem.contains(problem), "{table}: {}", all[0]);
+            assert!(all[0].place == name && all[0].problem.contains(problem), "{table}: {}", all[0]);
         }
         assert!(
             read(json!({"profile": "rfc", "c_protection": 0.0625, "coupling": 1.64})).check(LINE).is_ok()

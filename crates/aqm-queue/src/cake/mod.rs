@@ -46,7 +46,7 @@ use aqm_net::{
 };
 use serde_json::{Value, json};
 
-use crate::codel::cobalt_core::Judged;
+use crate::codel::cobalt_core::PacketState;
 use crate::fair::flows::Flows;
 use crate::qdisc::truesize::truesize;
 use crate::start::Start;
@@ -489,13 +489,13 @@ impl Cake {
                 tin.backlog_bytes -= u64::from(packet.bytes);
                 longest.on_taken(number, lengths(packets));
                 let delay = cx.now.since(came).nanos();
-                let judged = Judged {
+                let judged = PacketState {
                     sojourn: delay,
                     can_be_marked: packet.ecn.can_be_marked(),
                     bulk_flows: if *ingress { tin.flows.bulk } else { 0 },
                 };
                 let verdict = tin.judge(queue, judged, now, cx.rng);
-                match verdict.drops {
+                match verdict.drop {
                     Some(why) if waits => {
                         tin.counters.drops += 1;
                         cx.drop(packet, why);
@@ -506,7 +506,7 @@ impl Cake {
                         }
                     }
                     _ => {
-                        if verdict.marks {
+                        if verdict.mark {
                             tin.counters.ecn_marks += 1;
                             cx.mark(&mut packet, Reason::Sojourn);
                         }

@@ -43,12 +43,12 @@ parameters! {
         /// Maximum backlog for packets without a virtual queue. It is also the upper bound of the virtual queues'
         /// limits.
         pub limit: Size = Size::from_bytes(1_514_000), "Linux 6.1: 1000 packets of the largest size";
-        /// VirtualState queue of the packets whose class has no virtual queue.
+        /// Virtual queue of the packets whose class has no virtual queue.
         pub default: u32 = 0, "aqmlab's choice: tc itself has no default";
         /// Whether priorities are used: RIO with sums of averages, or WRED with one average if two priorities are
         /// equal.
         pub grio: bool = false, "tc-gred";
-        /// VirtualState queues by number, from 1 to 16.
+        /// Virtual queues by number, from 1 to 16.
         pub vqs: Vec<VirtualQueue> = VirtualQueue::three(), "aqmlab's choice: drop precedences of RFC 2597, each with half the thresholds of the previous one";
     }
 }

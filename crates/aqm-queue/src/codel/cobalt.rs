@@ -106,7 +106,11 @@ const LONGEST: Span = Span::from_millis(4 * 3_600_000);
 impl Build for Config {
     fn build(&self, rate: Rate) -> Result<Box<dyn QueueDiscipline>, ConfigErrors> {
         let mut errors = ErrorCollector::default();
-        errors.check(self.limit.count() > 0, "limit", format_args!("must be at least 1p or 1B (got {})", self.limit));
+        errors.check(
+            self.limit.count() > 0,
+            "limit",
+            format_args!("must be at least 1p or 1B (got {})", self.limit),
+        );
         for (name, time) in [("target", self.target), ("interval", self.interval)] {
             let is_time = time > Span::from_nanos(0) && time <= LONGEST;
             errors.check(is_time, name, format_args!("must be above 0s and at most {LONGEST} (got {time})"));

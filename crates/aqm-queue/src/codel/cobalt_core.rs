@@ -129,11 +129,16 @@ impl Cobalt {
 
     /// Decides about a packet that is dequeued at `now`. `draw` returns 32 random bits.
     #[inline]
-    pub fn decide(&mut self, times: &Times, now: i64, packet: PacketState, draw: impl FnOnce() -> u32) -> Verdict {
+    pub fn decide(
+        &mut self,
+        times: &Times,
+        now: i64,
+        packet: PacketState,
+        draw: impl FnOnce() -> u32,
+    ) -> Verdict {
         let PacketState { sojourn, can_be_marked, bulk_flows } = packet;
         let Times { target, mtu_time, blue_threshold, .. } = *times;
         let is_late =
-        let too_long =
             sojourn > target && sojourn > mtu_time * u64::from(bulk_flows) * 2 && sojourn > mtu_time * 4;
         // `due` must be computed before `drop_next` may be set again.
         let mut behind = now - self.drop_next;

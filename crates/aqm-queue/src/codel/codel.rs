@@ -74,7 +74,11 @@ impl Config {
 impl Build for Config {
     fn build(&self, _rate: Rate) -> Result<Box<dyn QueueDiscipline>, ConfigErrors> {
         let mut errors = ErrorCollector::default();
-        errors.check(self.limit.count() > 0, "limit", format_args!("must be at least 1p or 1B (got {})", self.limit));
+        errors.check(
+            self.limit.count() > 0,
+            "limit",
+            format_args!("must be at least 1p or 1B (got {})", self.limit),
+        );
         self.settings().check(&mut errors);
         errors.finish(())?;
         Ok(match self.profile {

@@ -213,8 +213,7 @@ impl Settings {
             errors.check(value <= 0xff, name, format_args!("must be at most 255 (got {value})"));
         }
         let selection = [("ce_threshold_mask", mask), ("ce_threshold_selector", selector)];
-        for (name, _) in selection.into_iter().filter(|(_, bits)| self.ce_threshold.is_none() && *bits != 0)
-        {
+        for (name, _) in selection.into_iter().filter(|(_, bits)| self.ce_threshold.is_none() && *bits != 0) {
             errors.add(ConfigError::without_effect(name, "without ce_threshold"));
         }
         let problem =
@@ -620,14 +619,22 @@ mod tests {
             control.drop_next.nanos() as f64 / (interval.nanos() as f64 / f64::from(count).sqrt()) - 1.0
         }
         for count in 1..=1000 {
-            assert!(relative_error::<Nanos>(count).abs() < 1e-6, "{count}: {}", relative_error::<Nanos>(count));
+            assert!(
+                relative_error::<Nanos>(count).abs() < 1e-6,
+                "{count}: {}",
+                relative_error::<Nanos>(count)
+            );
             // Newton's first step is inaccurate, the second less so; later the 16 bits of the root limit the accuracy.
             let tolerance = match count {
                 2 => 0.3,
                 3..30 => 0.03,
                 _ => 1e-3,
             };
-            assert!(relative_error::<Ticks>(count).abs() < tolerance, "{count}: {}", relative_error::<Ticks>(count));
+            assert!(
+                relative_error::<Ticks>(count).abs() < tolerance,
+                "{count}: {}",
+                relative_error::<Ticks>(count)
+            );
         }
     }
 

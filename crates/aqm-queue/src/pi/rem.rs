@@ -257,7 +257,10 @@ impl Controller {
             self.old_backlog = current;
             self.next_update += interval;
             // Further updates would not change the state.
-            if (self.price, self.rate, self.old_backlog) == before && self.arrivals == 0 && self.next_update <= now {
+            if (self.price, self.rate, self.old_backlog) == before
+                && self.arrivals == 0
+                && self.next_update <= now
+            {
                 let skipped = now.since(self.next_update).nanos() / interval.nanos();
                 self.next_update += Span::from_nanos(interval.nanos() * (skipped + 1));
             }
@@ -426,7 +429,10 @@ mod tests {
                     often.catch_up(queue, Instant::from_nanos(from + k * 333_333));
                 }
                 seldom.catch_up(queue, Instant::from_nanos(from + 5000 * 333_333));
-                assert_eq!((often.price, often.next_update, often.rate), (seldom.price, seldom.next_update, seldom.rate));
+                assert_eq!(
+                    (often.price, often.next_update, often.rate),
+                    (seldom.price, seldom.next_update, seldom.rate)
+                );
                 assert_eq!(often.probability, seldom.probability);
             }
         }

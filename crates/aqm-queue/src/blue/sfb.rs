@@ -314,7 +314,7 @@ impl Bins {
     fn arrive(&mut self, hash: u64, params: &TcParams) -> (u16, bool) {
         let (mut least, mut full) = (Bin(u64::MAX), 0);
         self.of(hash, |bin| {
-            // Usually the bin is neither empty nor has it `target` packets.
+            // Usually the bin is not empty and has fewer than `target` packets.
             if bin.packets().wrapping_sub(1) >= params.target - 1 {
                 full += u32::from(bin.update(params));
             }
@@ -386,7 +386,6 @@ struct Sfb {
     /// Ticks before a change in which the other set is warmed up.
     warm_up: u64,
     /// The last tick before the next change.
-    rehash_at: u64,
     rehash_at: u64,
     start: Start,
     /// Whether the other set is being warmed up.

@@ -10,10 +10,10 @@
 //! | first update of a fresh queue | after 0.5 s | after `tupdate` | after `tupdate` |
 //! | delay above 250 ms | adds 2 % at each update | | |
 //! | decay | by 1/64 | by 2 % | by 2 % |
-//! | delay of the check for a low delay | of the last departure | at the last update | at the last update |
-//! | short queue, without drops | less than 2 `mtu` of bytes | at most 2 `mtu` of bytes | at most 2 packets |
-//! | decrease of the burst allowance | by the time between departures | by `tupdate` per update | by `tupdate` per update |
-//! | renewal of the burst allowance | at an update | at an arrival | after 1.5 s of low delay |
+//! | delay compared with half the target | of the last departure | at the last update | at the last update |
+//! | queue too short for drops | less than 2 `mtu` of bytes | at most 2 `mtu` of bytes | at most 2 packets |
+//! | burst allowance decreases | by the time between departures | by `tupdate` per update | by `tupdate` per update |
+//! | burst allowance is renewed | at an update | at an arrival | after 1.5 s of low delay |
 //! | ECN marks | up to `mark_ecnth` | below `mark_ecnth` | below `mark_ecnth` |
 //! | maximum of the probability | above 1 | 1 | 1 |
 //!

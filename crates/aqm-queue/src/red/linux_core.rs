@@ -54,8 +54,8 @@ impl TcOptions {
         let weight_log = tc::weight_log(self.burst, bytes(min), bytes(max), avpkt)?;
         let (beyond, weight) = (1_u64 << (AVERAGE_BITS - weight_log), 1_u64 << weight_log);
         let problem = format_args!(
-            "must be below {beyond}{unit} with weight 1/{weight}, because the kernel stores the average in 32 bits (got \
-             {max}{unit})"
+            "must be below {beyond}{unit} with weight 1/{weight}, because the kernel stores the average in 32 \
+             bits (got {max}{unit})"
         );
         ConfigError::unless(max < beyond, "max", problem)?;
         Ok(weight_log)

@@ -101,7 +101,7 @@ impl Config {
 }
 
 /// Maximum of a time parameter: four hours, so that no sum overflows.
-const LONGEST: Span = Span::from_millis(4 * 3_600_000);
+const MAX_TIME: Span = Span::from_millis(4 * 3_600_000);
 
 impl Build for Config {
     fn build(&self, rate: Rate) -> Result<Box<dyn QueueDiscipline>, ConfigErrors> {
@@ -112,8 +112,8 @@ impl Build for Config {
             format_args!("must be at least 1p or 1B (got {})", self.limit),
         );
         for (name, time) in [("target", self.target), ("interval", self.interval)] {
-            let is_time = time > Span::from_nanos(0) && time <= LONGEST;
-            errors.check(is_time, name, format_args!("must be above 0s and at most {LONGEST} (got {time})"));
+            let is_time = time > Span::from_nanos(0) && time <= MAX_TIME;
+            errors.check(is_time, name, format_args!("must be above 0s and at most {MAX_TIME} (got {time})"));
         }
         let is_size = (1..=u64::from(u16::MAX)).contains(&self.mtu.bytes());
         errors.check(is_size, "mtu", format_args!("must be from 1B to 65535B (got {})", self.mtu));

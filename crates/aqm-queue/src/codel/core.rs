@@ -193,19 +193,19 @@ pub(crate) struct Settings {
 }
 
 /// Minimum of a time parameter: one tick of Linux.
-const SHORTEST: Span = Span::from_nanos(1024);
+const MIN_TIME: Span = Span::from_nanos(1024);
 /// Maximum of a time parameter: 16 times this value fits into Linux's clock.
-const LONGEST: Span = Span::from_millis(100_000);
+const MAX_TIME: Span = Span::from_millis(100_000);
 
 impl Settings {
     /// Reports every invalid parameter.
     pub fn check(&self, errors: &mut ErrorCollector) {
         for (name, span) in [("target", self.target), ("interval", self.interval)] {
-            let problem = format_args!("must be from {SHORTEST} to {LONGEST} (got {span})");
-            errors.check(span >= SHORTEST && span <= LONGEST, name, problem);
+            let problem = format_args!("must be from {MIN_TIME} to {MAX_TIME} (got {span})");
+            errors.check(span >= MIN_TIME && span <= MAX_TIME, name, problem);
         }
-        let is_short = self.ce_threshold.is_none_or(|threshold| threshold <= LONGEST);
-        errors.check(is_short, "ce_threshold", format_args!("must be at most {LONGEST}"));
+        let is_short = self.ce_threshold.is_none_or(|threshold| threshold <= MAX_TIME);
+        errors.check(is_short, "ce_threshold", format_args!("must be at most {MAX_TIME}"));
         let problem = format_args!("must be at most 4294967295B (got {})", self.mtu);
         errors.check(self.mtu.bytes() <= u32::MAX.into(), "mtu", problem);
         let (selector, mask) = (self.ce_threshold_selector, self.ce_threshold_mask);
@@ -244,7 +244,7 @@ pub(crate) trait Source<T> {
     fn take(&mut self) -> Option<(Packet, T)>;
 
     /// Backlog in bytes behind the packet removed last.
-    fn left(&self) -> u64;
+    fn bytes_behind(&self) -> u64;
 }
 
 impl<T> Source<T> for Fifo<T> {
@@ -252,7 +252,7 @@ impl<T> Source<T> for Fifo<T> {
         self.pop_with()
     }
 
-    fn left(&self) -> u64 {
+    fn bytes_behind(&self) -> u64 {
         self.backlog().bytes
     }
 }
@@ -436,7 +436,7 @@ impl<T: Time> Codel<T> {
         };
         self.statistics.maxpacket = self.statistics.maxpacket.max(packet.bytes);
         control.ldelay = now.minus(arrival);
-        if self.target.is_after(control.ldelay) || source.left() <= self.mtu {
+        if self.target.is_after(control.ldelay) || source.bytes_behind() <= self.mtu {
             control.first_above = None;
             return Some((packet, false));
         }

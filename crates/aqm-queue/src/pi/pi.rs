@@ -66,7 +66,7 @@ choices! {
 }
 
 /// Shortest interval. The limit bounds the number of updates to process after a long time without packets.
-const SHORTEST: Span = Span::from_nanos(10_000);
+const MIN_INTERVAL: Span = Span::from_nanos(10_000);
 
 impl Config {
     /// Checks the parameters and builds a PI queue, also for the queues based on PI.
@@ -78,8 +78,8 @@ impl Config {
         errors.check(is_positive, "a", format_args!("must be above 0 (got {a})"));
         let problem = format_args!("must be above 0 and below a ({a}) (got {b})");
         errors.check(b > 0.0 && (b < a || !is_positive), "b", problem);
-        let problem = format_args!("must be at least {SHORTEST} (got {interval})");
-        errors.check(interval >= SHORTEST, "interval", problem);
+        let problem = format_args!("must be at least {MIN_INTERVAL} (got {interval})");
+        errors.check(interval >= MIN_INTERVAL, "interval", problem);
         let is_effective = limit.in_bytes() != q_ref.in_bytes() || limit.count() > q_ref.count();
         let remedy = "otherwise the queue is full before it reaches the reference length";
         if limit.count() == 0 {

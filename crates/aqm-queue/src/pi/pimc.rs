@@ -35,10 +35,10 @@ parameters! {
 
 impl Build for Config {
     fn build(&self, _rate: Rate) -> Result<Box<dyn QueueDiscipline>, ConfigErrors> {
-        let most = u32::from(u16::MAX);
+        let max = u32::from(u16::MAX);
         let mut errors = ErrorCollector::default();
-        let problem = format_args!("must be from 1 to {most} segments (got {})", self.min_cwnd);
-        errors.check((1..=most).contains(&self.min_cwnd), "min_cwnd", problem);
+        let problem = format_args!("must be from 1 to {max} segments (got {})", self.min_cwnd);
+        errors.check((1..=max).contains(&self.min_cwnd), "min_cwnd", problem);
         let pi = errors.take(self.pi.discipline().map_err(|errors| errors.within("pi")));
         let pi = errors.finish_some(pi)?;
         Ok(Box::new(Pimc { min_cwnd: self.min_cwnd, pi }))

@@ -83,7 +83,7 @@ choices! {
 }
 
 /// Shortest interval. The limit bounds the number of updates to process after a long time without packets.
-const SHORTEST: Span = Span::from_nanos(10_000);
+const MIN_INTERVAL: Span = Span::from_nanos(10_000);
 
 impl Build for Config {
     fn build(&self, rate: Rate) -> Result<Box<dyn QueueDiscipline>, ConfigErrors> {
@@ -93,8 +93,8 @@ impl Build for Config {
             errors.check(gain > 0.0 && gain.is_finite(), name, format_args!("must be above 0 (got {gain})"));
         }
         errors.check(phi > 1.0 && phi.is_finite(), "phi", format_args!("must be above 1 (got {phi})"));
-        let problem = format_args!("must be at least {SHORTEST} (got {interval})");
-        errors.check(interval >= SHORTEST, "interval", problem);
+        let problem = format_args!("must be at least {MIN_INTERVAL} (got {interval})");
+        errors.check(interval >= MIN_INTERVAL, "interval", problem);
         let problem = format_args!("must be above 0 and at most 1 (got {rate_weight})");
         errors.check(rate_weight > 0.0 && rate_weight <= 1.0, "rate_weight", problem);
         let is_effective = limit.in_bytes() != target.in_bytes() || limit.count() > target.count();

@@ -410,12 +410,12 @@ mod tests {
         rules.update(&mut vars, 0);
         let before = vars.prob;
         rules.update(&mut vars, 0);
-        let fallen = before - 576_460_752 * 234_375;
-        assert_eq!(vars.prob, fallen - fallen / 64);
+        let decreased = before - 576_460_752 * 234_375;
+        assert_eq!(vars.prob, decreased - decreased / 64);
         // With a backlog, a delay of zero is not the delay of an empty queue.
         let mut standing = Vars { prob: before, ..vars };
         rules.update(&mut standing, 100);
-        assert_eq!(standing.prob, fallen);
+        assert_eq!(standing.prob, decreased);
         let mut updates = 0;
         while vars.prob > 0 {
             rules.update(&mut vars, 0);

@@ -125,7 +125,7 @@ choices! {
 }
 
 /// Shortest interval. The limit bounds the number of updates to process after a long time without packets.
-const SHORTEST: Span = Span::from_nanos(10_000);
+const MIN_INTERVAL: Span = Span::from_nanos(10_000);
 
 /// A controller without a buffer. `catch_up` is called before every arrival and departure.
 pub(super) trait Controller: Clone + Send + Sync {
@@ -204,8 +204,8 @@ impl Config {
         );
         let problem = format_args!("must be at least 1us (got {target})");
         errors.check(target >= Span::from_nanos(1000), "target", problem);
-        let problem = format_args!("must be at least {SHORTEST} (got {tupdate})");
-        errors.check(tupdate >= SHORTEST, "tupdate", problem);
+        let problem = format_args!("must be at least {MIN_INTERVAL} (got {tupdate})");
+        errors.check(tupdate >= MIN_INTERVAL, "tupdate", problem);
         for (name, gain) in [("alpha", alpha), ("beta", beta)] {
             let is_gain = gain > 0.0 && gain.is_finite();
             errors.check(is_gain, name, format_args!("must be above 0 (got {gain})"));

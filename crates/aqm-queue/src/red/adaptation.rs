@@ -100,8 +100,8 @@ impl Adaptation {
             AdaptsOn::Arrivals => settled.next_step = Instant::START,
             AdaptsOn::Clock if max_p > rule.bottom && rule.low > 0.0 && rule.beta < 1.0 => {
                 let steps = libm::ceil(libm::log(rule.bottom / max_p) / libm::log(rule.beta));
-                let kept = rule.bounds == Bounds::Kept;
-                settled.max_p = if kept { rule.bottom } else { max_p * libm::pow(rule.beta, steps) };
+                let is_limited = rule.bounds == Bounds::Kept;
+                settled.max_p = if is_limited { rule.bottom } else { max_p * libm::pow(rule.beta, steps) };
             }
             AdaptsOn::Clock => {}
         }
@@ -145,13 +145,13 @@ impl Adaptation {
 
     fn step(&mut self, average: f64) {
         let Rule { low, high, alpha, beta, bottom, top, bounds, .. } = self.rule;
-        let kept = bounds == Bounds::Kept;
+        let is_limited = bounds == Bounds::Kept;
         if average < low && self.max_p > bottom {
-            let fallen = self.max_p * beta;
-            self.max_p = if kept { fallen.max(bottom) } else { fallen };
+            let decreased = self.max_p * beta;
+            self.max_p = if is_limited { decreased.max(bottom) } else { decreased };
         } else if average > high && self.max_p < top {
-            let risen = self.max_p + alpha.min(self.max_p / 4.0);
-            self.max_p = risen.min(if kept { top } else { 1.0 });
+            let increased = self.max_p + alpha.min(self.max_p / 4.0);
+            self.max_p = increased.min(if is_limited { top } else { 1.0 });
         }
     }
 }
@@ -174,14 +174,14 @@ mod tests {
     /// `max_p` after each of `steps` clock ticks with a constant average.
     fn pinned(average: f64, bounds: Bounds, steps: u64) -> Vec<f64> {
         let mut adaptation = Adaptation::new(Rule { bounds, ..rule(54.0, 66.0, AdaptsOn::Clock) }, 0.1);
-        let mut held = Average::new(1.0, Size::from_bytes(1000), Rate::from_bps(1000));
-        held.busy();
-        held.value = average;
+        let mut constant = Average::new(1.0, Size::from_bytes(1000), Rate::from_bps(1000));
+        constant.busy();
+        constant.value = average;
         (1..=steps)
             .map(|step| {
-                adaptation.catch_up(&held, at(500 * step - 1));
+                adaptation.catch_up(&constant, at(500 * step - 1));
                 let before = adaptation.max_p;
-                adaptation.catch_up(&held, at(500 * step));
+                adaptation.catch_up(&constant, at(500 * step));
                 assert!(before != adaptation.max_p || step > 20 || (54.0..=66.0).contains(&average));
                 adaptation.max_p
             })

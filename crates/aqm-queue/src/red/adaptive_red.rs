@@ -112,10 +112,10 @@ choices! {
 }
 
 /// Shortest interval. The limit bounds the number of ticks to process after a long time without packets.
-const SHORTEST: Span = Span::from_millis(1);
+const MIN_INTERVAL: Span = Span::from_millis(1);
 
 /// Minimum of an automatic `min_th`, in packets.
-const LEAST_MIN_TH: f64 = 5.0;
+const SMALLEST_MIN_TH: f64 = 5.0;
 
 /// RED's thresholds, not necessarily integers.
 #[derive(Clone, Copy)]
@@ -190,7 +190,7 @@ impl Config {
         let unit = if in_bytes { self.mean_packet.bytes() as f64 } else { 1.0 };
         let automatic = || {
             let target = self.target_delay.seconds() * self.capacity(rate);
-            LEAST_MIN_TH.max(target / 2.0) * unit
+            SMALLEST_MIN_TH.max(target / 2.0) * unit
         };
         let min = self.min_th.map_or_else(automatic, |length| length.count() as f64);
         let max = self.max_th.map_or(3.0 * min, |length| length.count() as f64);
@@ -226,8 +226,8 @@ impl Config {
         let problem = format_args!("must be above 0 and below 1 (got {beta})");
         errors.check(beta > 0.0 && beta < 1.0, "beta", problem);
         errors.take(check_bounds(bottom, top));
-        let problem = format_args!("must be at least {SHORTEST} (got {interval})");
-        errors.check(interval >= SHORTEST, "interval", problem);
+        let problem = format_args!("must be at least {MIN_INTERVAL} (got {interval})");
+        errors.check(interval >= MIN_INTERVAL, "interval", problem);
         errors.finish(())
     }
 

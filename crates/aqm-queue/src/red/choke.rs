@@ -194,9 +194,9 @@ struct Choke {
 impl QueueDiscipline for Choke {
     fn enqueue(&mut self, packet: Packet, cx: &mut Context<'_>) {
         let idle_since = self.idle_since.take();
-        let waiting = self.queue.backlog.packets;
+        let backlog = self.queue.backlog.packets;
         let decayed = idle_since.map(|since| self.vars.after_idle(&self.idle, since, cx.now));
-        self.parms.observe(&mut self.vars, waiting, decayed);
+        self.parms.observe(&mut self.vars, backlog, decayed);
         if !self.admit(packet, cx) && idle_since.is_some() {
             self.idle_since = Some(cx.now);
         }

@@ -548,8 +548,8 @@ mod tests {
                 for k in 0..30_000_u32 {
                     driver.offer(if k % 3 == 0 { ect(700) } else { packet(1000) });
                     // The link is never idle, because the two queues define the start of an idle time differently.
-                    let most = if k % 2000 < 1000 { 6_000 } else { 22_000 };
-                    while driver.queue.backlog().bytes > most {
+                    let limit = if k % 2000 < 1000 { 6_000 } else { 22_000 };
+                    while driver.queue.backlog().bytes > limit {
                         driver.take();
                     }
                 }

@@ -3,7 +3,7 @@
 //! Floyd & Jacobson, "Random Early Detection Gateways for Congestion Avoidance", 1993, sections 4 and 7. `wait` is from
 //! ns-2.
 //!
-//! Where the paper is silent, aqmlab selects: if `count * p_b` is at least 1 (2 with `wait`), the packet is selected
+//! Where the paper is silent, aqmlab chooses: if `count * p_b` is at least 1 (2 with `wait`), the packet is selected
 //! with certainty, because the printed formula would become negative. With a probability of zero, no packet is selected
 //! and no random number is drawn.
 

@@ -20,7 +20,7 @@
 //! Two properties of the kernel are reproduced:
 //! - A queue in which CoDel never counted has no root yet. Its first `drop_next` is therefore the time at which a
 //!   packet was late, not one `interval` later, so the next late packet is dropped or marked. CoDel's specification and
-//!   the comment in the kernel state otherwise. This happens once per queue, because the first `count` sets the root
+//!   the comment in the kernel state otherwise. This happens once per queue, because the first increment sets the root
 //!   permanently.
 //! - Before the division by the root, the `interval` is reduced modulo 2^32 nanoseconds (4.29 s).
 //!

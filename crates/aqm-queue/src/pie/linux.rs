@@ -4,10 +4,10 @@
 //! ticks of 64 ns, and probabilities are in units of 1 / (2^56 - 1).
 //!
 //! - `pie_calculate_probability`, at each tick of the timer: the probability changes by alpha times the delay's
-//!   deviation from the target plus beta times the delay's change since the previous update. The change is divided by 2
-//!   to 2048 if the probability is below 10 % to 0.0001 %, and is limited to 2 % if it is at least 10 %. A delay above
-//!   250 ms adds 2 %. After two delays of zero, the probability decreases by 1/64. Once the probability is zero and
-//!   both delays are below half the target, all state is reset.
+//!   deviation from the target plus beta times the delay's change since the previous update. The change is divided by a
+//!   factor from 2 (probability below 10 %) to 2048 (below 0.0001 %). From a probability of 10 % on, the increase is at
+//!   most 2 %. A delay above 250 ms adds 2 %. After two delays of zero, the probability decreases by 1/64. Once the
+//!   probability is zero and both delays are below half the target, all state is reset.
 //! - `pie_drop_early`, at each arrival: no packet is selected while burst allowance remains, while the delay is below
 //!   half the target and the probability below 20 %, or while the backlog is less than twice `mtu`. Otherwise the
 //!   probabilities are accumulated. While the sum is below 0.85, no packet is selected; once it is at least 8.5, every

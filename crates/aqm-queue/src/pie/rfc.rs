@@ -4,8 +4,8 @@
 //! - 4.1: an arrival is selected with the drop probability, except if the delay at the last update was below half the
 //!   target and the probability is below 20 %, or if the backlog is at most twice `mtu`.
 //! - 4.2: every `tupdate`, the probability changes by alpha times the delay's deviation from the target plus beta times
-//!   the delay's change since the previous update. The change is divided by 2 to 2048 if the probability is below 10 %
-//!   to 0.0001 %. After two delays of zero, the probability is multiplied by 0.98.
+//!   the delay's change since the previous update. The change is divided by a factor from 2 (probability below 10 %) to
+//!   2048 (below 0.0001 %). After two delays of zero, the probability is multiplied by 0.98.
 //! - 4.3: the delay is the sojourn time of the packet that left last.
 //! - 4.4: no packet is selected while burst allowance remains. Each update reduces the allowance by `tupdate`. An
 //!   arrival that finds the probability zero and both delays below half the target sets the allowance to `max_burst`.

@@ -83,7 +83,7 @@ def test_a_wrong_change_is_refused_with_its_place(small: Path) -> None:
     with pytest.raises(al.ScenarioError, match="exceed min_th, 5p") as caught:
         scenario.with_({"bottleneck.queue.max_th": "4p"})
     assert caught.value.place == "bottleneck.queue.max_th"
-    assert caught.value.problem == "must exceed min_th, 5p"
+    assert caught.value.problem == "must exceed min_th (5p)"
     with pytest.raises(al.ScenarioError, match="`seed` is not a table") as caught:
         scenario.with_({"seed.of": 3})
     assert caught.value.place == "seed.of"

@@ -1,19 +1,20 @@
-//! AVQ: a virtual queue on a slower line marks what would not find room there, and its line adapts until the real one
-//! is used as much as wished.
+//! AVQ: marks packets that would overflow a virtual queue with a slower virtual link, whose rate adapts until the
+//! utilisation of the real link reaches a target.
 //!
 //! S. Kunniyur, R. Srikant, "Analysis and Design of an Adaptive Virtual Queue (AVQ) Algorithm for Active Queue
-//! Management", ACM SIGCOMM 2001. The router keeps a virtual queue whose capacity `C~` is at most the capacity `C` of
-//! the line. It counts what would wait there, and marks (or drops) the packet that would overflow its buffer `B`.
-//! The capacity follows `dC~/dt = alpha (gamma C - lambda)`, where `lambda` is the rate of arrivals: if more arrives than
-//! `gamma C`, marking becomes more aggressive, and if less, less. At rest `lambda = gamma C`. The paper's pseudo-code is a
-//! token bucket with one update for each arrival, at `t`, of a packet of `b` bytes, after the one before at `s`:
+//! Management", ACM SIGCOMM 2001. The router has a virtual queue whose capacity `C~` is at most the capacity `C` of the
+//! link. The router computes the backlog of this virtual queue, and marks (or drops) a packet that would overflow the
+//! virtual buffer `B`. The capacity follows `dC~/dt = alpha (gamma C - lambda)`, where `lambda` is the arrival rate: if
+//! `lambda` is above `gamma C`, marking becomes more aggressive, otherwise less aggressive. In equilibrium `lambda =
+//! gamma C`. The paper's pseudocode is a token bucket with one update per arrival, here of a packet of `b` bytes at the
+//! time `t`, after the previous arrival at `s`:
 //!
 //! - `VQ = max(VQ - C~ (t - s), 0)`;
 //! - if `VQ + b > B`, mark the packet; else `VQ = VQ + b`;
 //! - `C~ = max(min(C~ + alpha gamma C (t - s), C) - alpha b, 0)`; `s = t`.
 //!
-//! How it differs from its sources, and what it does where they are silent, stands in the documentation of
-//! [`Config`], which the reference prints.
+//! The documentation of [`Config`], which is printed in the reference, lists aqmlab's choices where the paper is
+//! silent.
 
 use aqm_net::{Backlog, ConfigErrors, ErrorCollector, Instant, Length, Packet, Rate, Size, parameters};
 use serde_json::{Value, json};
@@ -23,49 +24,52 @@ use crate::start::Start;
 use crate::{Build, Context, Derived, Describe, Fifo, Gauge, QueueDiscipline, Reason, Report, TestCases};
 
 parameters! {
-    /// AVQ: marks what would overflow a virtual queue, whose capacity adapts to a desired use of the line.
+    /// AVQ: marks packets that would overflow a virtual queue, whose capacity adapts to the target utilisation of the
+    /// link.
     ///
-    /// Where the paper is silent, after `vq.cc` of ns-2:
+    /// Where the paper is silent, aqmlab follows `vq.cc` of ns-2, with the differences below:
     ///
-    /// - The virtual capacity begins at `initial_capacity` of the line (`ecnlim_`), and its clock with the run; that of
-    ///   ns-2 begins with the first packet.
-    /// - The virtual buffer is the buffer of the real queue (`buflim_` of 1), in bytes: packets count as `mean_packet`.
-    /// - A packet dropped because of the virtual queue does not count as an arrival: its bytes and the time since the
-    ///   packet before are left to the next. In ns-2, too, the rate of what is admitted counts then.
-    /// - A packet that is marked or dropped takes no room in the virtual queue. One that the real queue refuses for
-    ///   want of room does: the virtual queue is asked first. With the default buffer this happens to packets of other
-    ///   sizes than `mean_packet` only.
-    /// - ns-2 adds up before it cuts the virtual capacity at that of the line. The paper cuts before it subtracts, and
-    ///   so it is here.
+    /// - The initial virtual capacity is `initial_capacity` times the link rate (`ecnlim_`). Its adaptation starts with
+    ///   the run; in ns-2 it starts with the first packet.
+    /// - The virtual buffer has the size of the real buffer (`buflim_` of 1) in bytes; packets of `limit` count as
+    ///   `mean_packet`.
+    /// - A packet dropped because of the virtual queue does not count as an arrival. Only its successor accounts for
+    ///   the time since the previous packet. In ns-2, too, the adaptation then follows the rate of admitted packets.
+    /// - A packet that is marked or dropped because of the virtual queue takes no room there. A packet dropped because
+    ///   the real queue is full does take room, because the virtual queue decides first. With the default buffer this
+    ///   only happens if packet sizes differ from `mean_packet`.
+    /// - ns-2 adds the increase and the decrease before it limits the virtual capacity to the link rate. The paper
+    ///   limits the capacity before the subtraction, as here.
     pub struct Config {
-        /// The most that may wait, in packets or bytes; the packet on the line is not counted.
+        /// Maximum backlog in packets or bytes, without the packet in transmission.
         pub limit: Length = Length::Packets(100), "Kunniyur & Srikant 2001";
-        /// The desired utilisation: arrivals over what the line can carry.
+        /// Target utilisation: ratio of the arrival rate to the link rate.
         pub gamma: f64 = 0.98, "Kunniyur & Srikant 2001";
-        /// How fast the virtual capacity adapts: by so much of the capacity a second, for each of the line's
-        /// utilisation that is off `gamma`.
+        /// Adaptation speed of the virtual capacity: change per second, as a fraction of the link rate, per unit of
+        /// deviation of the utilisation from `gamma`.
         pub alpha: f64 = 0.15, "Kunniyur & Srikant 2001";
-        /// The buffer of the virtual queue; in packets, each counts alike whatever its size. Left out: that of the
-        /// real one, in bytes.
+        /// Buffer of the virtual queue. In packets, every packet counts as one, whatever its size. Default: the size of
+        /// the real buffer in bytes.
         pub virtual_limit: Option<Length> = None, "ns-2: `buflim_`";
-        /// The virtual capacity over that of the line as a run begins with `start = "fresh"`. Left out: 0.8.
+        /// Ratio of the initial virtual capacity to the link rate, with `start = "fresh"`. Default: 0.8.
         pub initial_capacity: Option<f64> = None, "ns-2: `ecnlim_`";
-        /// Typical size of a packet: what a packet of `limit` takes in the virtual queue, and of what size the line
-        /// carries packets if `virtual_limit` counts them.
+        /// Typical packet size. It converts a `limit` in packets to the bytes of the virtual buffer, and the link rate
+        /// to packets if `virtual_limit` is in packets.
         pub mean_packet: Size = Size::from_bytes(1000), "ns-2";
-        /// What happens to an ECN-capable packet that finds no room in the virtual queue. Others are always dropped.
+        /// Treatment of an ECN-capable packet that finds no room in the virtual queue. Other packets are always
+        /// dropped.
         pub ecn: EcnRule = EcnRule::Off, "ns-2: `markpkts_`; the paper marks";
-        /// Whether the virtual capacity has risen to that of the line in an idle time before the run (`settled`), or begins
-        /// at `initial_capacity`.
-        pub start: Start = Start::Settled, "ours";
+        /// State of the queue at the start of the run. `settled`: the virtual capacity has risen to the link rate in an
+        /// idle time before the run. `fresh`: the virtual capacity is `initial_capacity`.
+        pub start: Start = Start::Settled, "aqmlab's choice";
     }
 }
 
-/// ns-2's `ecnlim_`.
+/// Default of `initial_capacity` (ns-2's `ecnlim_`).
 const INITIAL_CAPACITY: f64 = 0.8;
 
 impl Config {
-    /// `B`.
+    /// The virtual buffer (`B`).
     fn buffer(&self) -> Length {
         let of_real = || match self.limit {
             Length::Packets(packets) => Length::Bytes(packets.saturating_mul(self.mean_packet.bytes())),
@@ -79,13 +83,13 @@ impl Build for Config {
     fn build(&self, rate: Rate) -> Result<Box<dyn QueueDiscipline>, ConfigErrors> {
         let mut errors = ErrorCollector::default();
         let Self { limit, gamma, alpha, initial_capacity, mean_packet, .. } = *self;
-        errors.check(limit.count() > 0, "limit", "must be at least 1p or 1B");
-        let problem = format_args!("must be above 0 and at most 1, not {gamma}");
+        errors.check(limit.count() > 0, "limit", format_args!("must be at least 1p or 1B (got {limit})"));
+        let problem = format_args!("must be above 0 and at most 1 (got {gamma})");
         errors.check(gamma > 0.0 && gamma <= 1.0, "gamma", problem);
-        let problem = format_args!("must be above 0, not {alpha}");
+        let problem = format_args!("must be above 0 (got {alpha})");
         errors.check(alpha > 0.0 && alpha.is_finite(), "alpha", problem);
         if let Some(share) = initial_capacity {
-            let problem = format_args!("must be from 0 to 1, not {share}");
+            let problem = format_args!("must be from 0 to 1 (got {share})");
             errors.check((0.0..=1.0).contains(&share), "initial_capacity", problem);
         }
         errors.check_effect(
@@ -105,20 +109,20 @@ impl Build for Config {
         errors.finish(())?;
         let buffer = self.buffer();
         let unit = if buffer.in_bytes() { 1.0 } else { mean_packet.bytes() as f64 };
-        let line = rate.bytes_per_second() / unit;
+        let link_rate = rate.bytes_per_second() / unit;
         let virtual_queue = VirtualQueue {
-            line,
+            link_rate,
             gamma,
             alpha,
             buffer,
             capacity: if self.start.is_settled() {
-                line
+                link_rate
             } else {
-                initial_capacity.unwrap_or(INITIAL_CAPACITY) * line
+                initial_capacity.unwrap_or(INITIAL_CAPACITY) * link_rate
             },
             length: 0.0,
-            drained: Instant::START,
-            counted: Instant::START,
+            drained_at: Instant::START,
+            adapted_at: Instant::START,
         };
         Ok(Box::new(Avq { ecn: self.ecn, virtual_queue, fifo: Fifo::new(limit) }))
     }
@@ -128,8 +132,8 @@ impl Describe for Config {
     fn derived(&self, _rate: Rate) -> Vec<Derived> {
         let buffer = self.buffer();
         let unit = if buffer.in_bytes() { "bytes" } else { "packets" };
-        let told = || Derived::new("virtual_limit", buffer.count() as f64, unit);
-        self.virtual_limit.is_none().then(told).into_iter().collect()
+        let derived = || Derived::new("virtual_limit", buffer.count() as f64, unit);
+        self.virtual_limit.is_none().then(derived).into_iter().collect()
     }
 }
 
@@ -146,7 +150,7 @@ impl TestCases for Config {
     }
 }
 
-/// The running discipline.
+/// The discipline with its state.
 #[derive(Clone)]
 struct Avq {
     ecn: EcnRule,
@@ -161,7 +165,7 @@ impl QueueDiscipline for Avq {
             if self.ecn == EcnRule::Off || !packet.ecn.can_be_marked() {
                 return cx.drop(packet, Reason::Early);
             }
-            // Of a packet that finds no room either only its drop is told.
+            // If the packet finds no room in the real queue either, only the drop is reported.
             if self.fifo.has_room_for(&packet) {
                 cx.mark(&mut packet, Reason::Early);
             }
@@ -184,54 +188,54 @@ impl QueueDiscipline for Avq {
 
 impl Report for Avq {
     fn gauges(&self, show: &mut dyn FnMut(Gauge)) {
-        let VirtualQueue { buffer, length, capacity, line, .. } = self.virtual_queue;
+        let VirtualQueue { buffer, length, capacity, link_rate, .. } = self.virtual_queue;
         show(Gauge::length("virtual_queue", length, buffer));
-        show(Gauge::number("virtual_capacity", capacity / line));
+        show(Gauge::number("virtual_capacity", capacity / link_rate));
     }
 }
 
-/// The queue that nothing waits in; it counts packets or bytes.
+/// The virtual queue, which only counts packets or bytes.
 #[derive(Clone)]
 struct VirtualQueue {
-    /// `C`, in packets or bytes a second.
-    line: f64,
+    /// Link rate in packets or bytes per second (`C`).
+    link_rate: f64,
     gamma: f64,
     alpha: f64,
-    /// `B`.
+    /// Size of the virtual buffer (`B`).
     buffer: Length,
-    /// `C~`.
+    /// Virtual capacity in packets or bytes per second (`C~`).
     capacity: f64,
-    /// `VQ`, as it was at `drained`.
+    /// Virtual backlog at the time `drained_at` (`VQ`).
     length: f64,
-    /// The last arrival.
-    drained: Instant,
-    /// The last arrival that counted to the capacity (`s`).
-    counted: Instant,
+    /// Time of the last arrival.
+    drained_at: Instant,
+    /// Time of the last arrival that changed the capacity (`s`).
+    adapted_at: Instant,
 }
 
 impl VirtualQueue {
-    /// What has left since the arrival before has left; whether a packet of this size has room now, and if so, it
-    /// joins.
+    /// Drains the virtual queue up to `now`. Returns whether a packet of this size has room; if so, the packet joins
+    /// the virtual queue.
     #[inline]
     fn admits(&mut self, size: f64, now: Instant) -> bool {
-        self.length = (self.length - self.capacity * now.since(self.drained).seconds()).max(0.0);
-        self.drained = now;
-        let joined = self.length + size;
-        let has_room = joined <= self.buffer.count() as f64;
+        self.length = (self.length - self.capacity * now.since(self.drained_at).seconds()).max(0.0);
+        self.drained_at = now;
+        let length = self.length + size;
+        let has_room = length <= self.buffer.count() as f64;
         if has_room {
-            self.length = joined;
+            self.length = length;
         }
         has_room
     }
 
-    /// The capacity after an arrival of this size.
+    /// Updates the capacity after an arrival of this size.
     #[inline]
     fn adapt(&mut self, size: f64, now: Instant) {
-        let Self { line, gamma, alpha, .. } = *self;
-        let passed = now.since(self.counted).seconds();
-        self.counted = now;
-        let grown = (self.capacity + alpha * gamma * line * passed).min(line);
-        self.capacity = (grown - alpha * size).max(0.0);
+        let Self { link_rate, gamma, alpha, .. } = *self;
+        let elapsed = now.since(self.adapted_at).seconds();
+        self.adapted_at = now;
+        let increased = (self.capacity + alpha * gamma * link_rate * elapsed).min(link_rate);
+        self.capacity = (increased - alpha * size).max(0.0);
     }
 }
 
@@ -258,22 +262,22 @@ mod tests {
     }
 
     #[test]
-    fn an_arrival_is_the_papers_token_bucket_by_hand() {
-        // The line carries 1.25 MB/s; the virtual queue begins with 1 MB/s and holds 2500 bytes.
+    fn an_arrival_follows_the_papers_token_bucket_calculated_by_hand() {
+        // The link rate is 1.25 MB/s. The virtual queue starts with 1 MB/s and has a buffer of 2500 bytes.
         let mut avq = avq(json!({"virtual_limit": "2500B", "alpha": 0.2, "gamma": 0.9, "ecn": "always"}));
         let mut expected = [0.0, 1e6];
         for (seconds, bytes, is_marked) in
             [(0.001, 1000, false), (0.0015, 1500, false), (0.0016, 1000, true), (0.0036, 800, false)]
         {
-            let passed = seconds - avq.now.seconds();
+            let elapsed = seconds - avq.now.seconds();
             at(&mut avq, seconds);
             assert_eq!(avq.offer(ect(bytes)), is_marked, "at {seconds}");
             let [length, capacity] = expected;
-            let left = f64::max(length - capacity * passed, 0.0);
+            let left = f64::max(length - capacity * elapsed, 0.0);
             let b = f64::from(bytes);
             expected = [
                 if is_marked { left } else { left + b },
-                (capacity + 0.2 * 0.9 * 1.25e6 * passed).min(1.25e6) - 0.2 * b,
+                (capacity + 0.2 * 0.9 * 1.25e6 * elapsed).min(1.25e6) - 0.2 * b,
             ];
             assert!((avq.gauge("virtual_queue") - expected[0]).abs() < 1e-6, "{expected:?}");
             assert!((super::tests::capacity(&avq) * 1.25e6 - expected[1]).abs() < 1e-6, "{expected:?}");
@@ -282,7 +286,7 @@ mod tests {
 
     #[test]
     fn under_a_steady_load_the_capacity_follows_its_differential_equation() {
-        // `C~ = C (0.8 + alpha (gamma - load) t)`, from nought to the line.
+        // `C~ = C (0.8 + alpha (gamma - load) t)`, limited to the range from zero to the link rate.
         for (load, seconds) in [(0.5, 2.0), (0.98, 20.0), (1.2, 10.0), (1.5, 30.0), (0.2, 30.0)] {
             let mut avq = avq(json!({"limit": "1000000p", "virtual_limit": "1000000p", "alpha": 0.15}));
             let gap = 0.0008 / load;
@@ -296,9 +300,9 @@ mod tests {
         }
     }
 
-    /// Sources that yield, many of them: together they send a hundredth less after a mark, and a little more after each
-    /// packet. Told is the mean rate of their packets of 1000 bytes over the line's, and the mean backlog, from 50 s to
-    /// 120 s.
+    /// Many responsive sources together reduce their rate by 1 % after a mark, and increase it slightly after each
+    /// packet. Returns the ratio of the mean rate of their packets of 1000 bytes to the link rate, and the mean
+    /// backlog, from 50 s to 120 s.
     fn elastic(mut avq: Driver) -> (f64, f64) {
         let (mut rate, mut next, mut free_at) = (500.0, 0.0, 0.0);
         let (mut sent, mut backlog) = (0.0, 0.0);
@@ -325,7 +329,7 @@ mod tests {
     }
 
     #[test]
-    fn at_rest_as_much_arrives_as_gamma_says() {
+    fn in_equilibrium_the_utilisation_is_gamma() {
         for gamma in [0.98, 0.9, 0.7] {
             let table = json!({"gamma": gamma, "ecn": "always", "limit": "100p", "virtual_limit": "20kB"});
             let (utilisation, backlog) = elastic(avq(table));
@@ -336,7 +340,7 @@ mod tests {
 
     #[test]
     fn arrivals_and_capacity_balance_exactly() {
-        // As long as the capacity meets neither end: what it has lost is alpha times what came beyond gamma.
+        // While the capacity is within its limits, its decrease is alpha times the arrivals in excess of gamma.
         let mut avq = avq(json!({"limit": "1000000p", "alpha": 0.15, "ecn": "always"}));
         let (mut seconds, mut bytes) = (0.0, 0.0);
         for k in 0..20_000_u32 {
@@ -353,16 +357,16 @@ mod tests {
     }
 
     #[test]
-    fn what_is_dropped_for_the_virtual_queues_sake_is_no_arrival() {
+    fn a_packet_dropped_because_of_the_virtual_queue_does_not_count_as_an_arrival() {
         let mut avq = avq(json!({"virtual_limit": "1p", "alpha": 0.1, "mean_packet": "1000B"}));
         at(&mut avq, 0.01);
         assert!(!avq.offer(packet(1000)));
         let before = capacity(&avq);
-        // 0.0001 s later the virtual queue still holds it.
+        // 0.0001 s later the packet is still in the virtual queue.
         at(&mut avq, 0.0101);
         assert!(avq.offer(packet(1000)));
         assert_eq!((capacity(&avq), avq.fates.counts.early), (before, 1));
-        // The time since the admitted one counts with the next.
+        // The next arrival accounts for the time since the admitted packet.
         at(&mut avq, 0.02);
         assert!(!avq.offer(packet(1000)));
         let expected = before + 0.1 * 0.98 * 0.01 - 0.1 / 1250.0;
@@ -370,7 +374,7 @@ mod tests {
     }
 
     #[test]
-    fn the_virtual_buffer_is_the_real_one_unless_said_otherwise() {
+    fn the_virtual_buffer_is_by_default_the_real_one() {
         let of = |table: Value| Config::read(table).unwrap().derived(Rate::default());
         assert_eq!(of(json!({})), [Derived::new("virtual_limit", 100_000.0, "bytes")]);
         assert_eq!(of(json!({"limit": "30kB"})), [Derived::new("virtual_limit", 30_000.0, "bytes")]);
@@ -378,7 +382,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_work_is_refused() {
+    fn invalid_parameters_are_rejected() {
         for (table, place) in [
             (json!({"limit": "0p"}), "limit"),
             (json!({"gamma": 1.1}), "gamma"),
@@ -388,7 +392,11 @@ mod tests {
             (json!({"virtual_limit": "0B"}), "virtual_limit"),
             (json!({"mean_packet": "0B", "virtual_limit": "9p"}), "mean_packet"),
         ] {
-            let errors = Config::read(table).unwrap().build(Rate::default()).err().expect("it is wrong");
+            let errors = Config::read(table)
+                .unwrap()
+                .build(Rate::default())
+                .err()
+                .expect("the parameters are invalid");
             assert!(errors.iter().count() == 1 && errors.iter().all(|error| error.place == place), "{place}");
         }
     }

@@ -1,4 +1,4 @@
-//! What pins Adaptive RED down, and what other implementations have got wrong.
+//! Tests of Adaptive RED and Self-Configuring RED, including the known errors of other implementations.
 
 use aqm_link::{Port, Ties};
 use aqm_net::{Instant, Packet, Rate, Streams};
@@ -16,7 +16,7 @@ fn table(change: Value) -> Value {
     over(json!({"kind": "adaptive-red", "start": "fresh"}), change)
 }
 
-/// As in the ns-2 of 2003, on a line of 10 Mb/s.
+/// The configuration of ns-2 of 2003 on a 10 Mb/s link.
 fn ns2(change: Value) -> Value {
     let ns2 = json!({
         "kind": "adaptive-red", "start": "fresh", "adapts_on": "arrivals", "bounds": "passed", "gentle_line": "stale",
@@ -25,13 +25,13 @@ fn ns2(change: Value) -> Value {
     over(ns2, change)
 }
 
-/// Feng's, with this `red`.
+/// Self-Configuring RED of Feng et al. with this `red`.
 fn self_configuring(red: Value, change: Value) -> Value {
     over(json!({"kind": "self-configuring-red", "red": red}), change)
 }
 
-/// Offers packets at so many times the rate of the line, 10 Mb/s, for some seconds; returns the
-/// averages of the average queue and of `max_p` over the second half.
+/// Offers packets at `load` times the rate of a 10 Mb/s link for `seconds` seconds. Returns the means of the average
+/// queue and of `max_p` over the second half.
 fn overloaded(table: Value, load: f64, seconds: u32) -> (f64, f64) {
     let rate = Rate::from_bps(10_000_000);
     let queue = invariants::watched(&Config::read(table).unwrap(), rate).unwrap();
@@ -55,14 +55,14 @@ fn overloaded(table: Value, load: f64, seconds: u32) -> (f64, f64) {
 }
 
 #[test]
-fn the_average_comes_to_its_target_at_any_load_within_reach() {
+fn the_average_reaches_its_target_at_any_load_within_the_range_of_max_p() {
     for variant in [table, ns2] {
         for load in [1.03, 1.1, 1.2] {
             let table = variant(json!({
                 "min_th": "30p", "max_th": "90p", "limit": "225p", "weight": 0.002, "gentle_line": "refreshed",
             }));
             let (average, max_p) = overloaded(table.clone(), load, 200);
-            // The target is 54 to 66; the queue of a constant load hardly wavers.
+            // The target is 54 to 66. With a constant load the queue is almost constant.
             assert!((53.5..66.5).contains(&average), "{table} {load}: {average}");
             let mut still = table.clone();
             still["bottom"] = json!(0.1);
@@ -83,18 +83,18 @@ fn self_configuring_red_keeps_the_average_between_the_thresholds_only() {
         });
         overloaded(self_configuring(red, json!({})), 1.1, 200)
     };
-    // The first arrival divides by three. Any max_p that holds the average inside is as good as another.
+    // The first arrival divides by three. Every max_p that keeps the average between the thresholds is stable.
     for max_p in [0.2, 0.9] {
         assert!((load(max_p).1 - max_p / 3.0).abs() < 1e-9);
     }
-    // Too little, and it doubles as often as the average rises above max_th.
+    // If max_p is too small, it doubles each time the average rises above max_th.
     let (average, max_p) = load(0.03);
     assert!((30.0..90.0).contains(&average), "{average}");
     assert!([0.04, 0.08, 0.16].iter().any(|doubled| (max_p - doubled).abs() < 1e-9), "{max_p}");
 }
 
 #[test]
-fn a_stale_line_holds_the_average_above_max_th_although_max_p_has_long_been_enough() {
+fn a_stale_gentle_line_keeps_the_average_above_max_th_although_max_p_is_large_enough() {
     let load = |line: &str| {
         let change = json!({
             "min_th": "30p", "max_th": "90p", "limit": "225p", "weight": 0.002, "gentle_line": line,
@@ -102,14 +102,14 @@ fn a_stale_line_holds_the_average_above_max_th_although_max_p_has_long_been_enou
         overloaded(ns2(change), 1.1, 200)
     };
     let (average, max_p) = load("stale");
-    // On the line that begins at 0.1, p_b is what this load takes at 93, and max_p rises to its top.
+    // If the gentle part begins at 0.1, p_b matches this load at an average of 93, and max_p rises to its maximum.
     assert!((90.0..97.0).contains(&average) && max_p >= 0.5, "{average} {max_p}");
     let (average, max_p) = load("refreshed");
     assert!((53.5..66.5).contains(&average) && max_p < 0.4, "{average} {max_p}");
 }
 
 #[test]
-fn where_max_p_does_not_move_this_is_red_draw_for_draw() {
+fn with_a_constant_max_p_the_queue_is_identical_to_red() {
     let both = [
         json!({"min_th": "30p", "max_th": "90p", "weight": 0.01, "mean_packet": "974B"}),
         json!({"min_th": "7p", "max_th": "31p", "weight": 0.3, "gentle": false, "ecn": "always", "max_p": 0.0137}),
@@ -135,7 +135,7 @@ fn where_max_p_does_not_move_this_is_red_draw_for_draw() {
 }
 
 #[test]
-fn ten_idle_seconds_are_twenty_steps_by_the_clock_and_one_step_on_arrivals() {
+fn ten_idle_seconds_are_twenty_steps_with_the_clock_and_one_step_on_arrivals() {
     let rows = [
         (table(json!({})), 20.0),
         (table(json!({"adapts_on": "arrivals"})), 1.0),
@@ -175,7 +175,7 @@ fn max_p_ends_at_its_bounds_or_less_than_a_step_beyond_them() {
 }
 
 #[test]
-fn the_clock_is_heard_at_departures_too() {
+fn the_clock_is_processed_at_departures_too() {
     let mut driver = Driver::new(table(json!({"min_th": "2p", "max_th": "6p", "weight": 1.0})), 1);
     (0..5).for_each(|_| {
         driver.offer(packet(974));
@@ -191,8 +191,8 @@ fn the_clock_is_heard_at_departures_too() {
 }
 
 #[test]
-fn above_max_th_a_stale_line_drops_what_it_dropped_in_the_beginning() {
-    // The queue is the average; it stands at max_th, first with max_p 0.1, then lifted to its top.
+fn above_max_th_a_stale_gentle_line_keeps_its_initial_drop_probability() {
+    // The average equals the queue, which is at max_th, first with max_p at 0.1, then at its maximum.
     let share = |line: &str| {
         let change = json!({
             "min_th": "10p", "max_th": "20p", "weight": 1.0, "spacing": "none", "gentle_line": line,
@@ -224,8 +224,8 @@ fn above_max_th_a_stale_line_drops_what_it_dropped_in_the_beginning() {
 }
 
 #[test]
-fn marks_end_where_the_rule_says() {
-    // p_b at 7, 9, 11 and 13 packets: 0.06, 0.14, on the gentle line, and beyond it.
+fn packets_are_marked_up_to_the_limit_of_the_ecn_rule() {
+    // p_b at 7, 9, 11 and 13 packets: 0.06, 0.14, in the gentle part, and above it.
     let marks = |change: Value, queue: u64| {
         let mut table = table(json!({
             "min_th": "5p", "max_th": "10p", "limit": "60p", "weight": 1.0, "max_p": 0.15, "interval": "1000s",
@@ -265,7 +265,7 @@ fn marks_end_where_the_rule_says() {
 }
 
 #[test]
-fn in_packet_mode_a_small_packet_is_dropped_as_readily_as_a_big_one_and_in_byte_mode_hardly() {
+fn packet_size_has_no_effect_in_packet_mode_and_a_large_effect_in_byte_mode() {
     let share = |change: Value, bytes: u16| {
         let mut table = table(json!({
             "weight": 1.0, "mean_packet": "1000B", "spacing": "none", "interval": "1000s", "max_p": 0.5,
@@ -294,9 +294,9 @@ fn in_packet_mode_a_small_packet_is_dropped_as_readily_as_a_big_one_and_in_byte_
 }
 
 #[test]
-fn the_drop_curve_is_that_of_the_beginning_if_the_line_need_not_be_known() {
+fn the_drop_curve_is_the_initial_one_if_it_does_not_depend_on_the_rate() {
     let curve = |change: Value, average| Config::read(table(change)).unwrap().drop_curve(average, 1.0, 0);
-    assert_eq!(curve(json!({}), 20.0), None, "thresholds follow from the rate");
+    assert_eq!(curve(json!({}), 20.0), None, "thresholds depend on the rate");
     let given = json!({"min_th": "20p"});
     assert_eq!(curve(given.clone(), 20.0), Some(0.0));
     assert!((curve(given.clone(), 40.0).unwrap() - 0.05).abs() < 1e-12);
@@ -308,7 +308,7 @@ fn the_drop_curve_is_that_of_the_beginning_if_the_line_need_not_be_known() {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 200, failure_persistence: None, ..ProptestConfig::default() })]
     #[test]
-    fn whatever_comes_max_p_keeps_its_bounds_and_more_queue_never_means_less_drops(
+    fn at_any_load_max_p_keeps_its_bounds_and_a_longer_queue_never_drops_less(
         variant in prop_oneof![Just("paper"), Just("ns-2"), Just("self-configuring")],
         adapts_on in prop_oneof![Just("clock"), Just("arrivals")],
         bottom in 0.001_f64..0.3,
@@ -342,7 +342,7 @@ proptest! {
         }
         seen.sort_by(|one, other| (one.0, one.1).partial_cmp(&(other.0, other.1)).unwrap());
         for pair in seen.windows(2).filter(|pair| pair[0].0 == pair[1].0 && pair[0].1 < pair[1].1) {
-            // With a stale line this holds on each side of max_th only.
+            // With a stale gentle line this holds only on each side of max_th.
             let sides = pair[0].1 < 12.0 && pair[1].1 >= 12.0;
             prop_assert!(pair[0].2 <= pair[1].2 || (variant == "ns-2" && sides), "{pair:?}");
         }
@@ -350,7 +350,7 @@ proptest! {
 }
 
 #[test]
-fn what_would_misbehave_is_refused_with_place_and_remedy() {
+fn invalid_parameters_are_rejected_with_name_and_remedy() {
     let problem = |change: Value| {
         let config = Config::read(table(change)).unwrap();
         config.build(Rate::from_bps(1_000_000)).err().unwrap().to_string()
@@ -359,17 +359,17 @@ fn what_would_misbehave_is_refused_with_place_and_remedy() {
         (json!({"mean_packet": "0B"}), "mean_packet: must be at least 1B"),
         (json!({"max_p": 0.0}), "max_p: must be above 0"),
         (json!({"weight": 2.0}), "weight: must be above 0 and at most 1"),
-        (json!({"limit": "5p"}), "limit: must exceed min_th, 5p"),
-        (json!({"min_th": "20p", "max_th": "20p"}), "max_th: must exceed min_th, 20p"),
-        (json!({"min_th": "20p", "max_th": "90kB"}), "max_th: must be in the unit of min_th, 20p"),
-        (json!({"max_th": "90kB"}), "max_th: must be in the unit of limit, 225p"),
+        (json!({"limit": "5p"}), "limit: must exceed min_th (5p)"),
+        (json!({"min_th": "20p", "max_th": "20p"}), "max_th: must exceed min_th (20p)"),
+        (json!({"min_th": "20p", "max_th": "90kB"}), "max_th: must have the unit of min_th (20p)"),
+        (json!({"max_th": "90kB"}), "max_th: must have the unit of limit (225p)"),
         (json!({"round_trip": "0s"}), "round_trip: must not be 0s"),
         (json!({"target_low": -0.1}), "target_low: must be from 0 to 1"),
-        (json!({"target_low": 0.7}), "target_high: must be from target_low, 0.7, to 1"),
+        (json!({"target_low": 0.7}), "target_high: must be from target_low (0.7) to 1"),
         (json!({"alpha": 0.0}), "alpha: must be above 0 and at most 1"),
         (json!({"beta": 1.0}), "beta: must be above 0 and below 1"),
         (json!({"bottom": 0.0}), "bottom: must be above 0"),
-        (json!({"bottom": 0.6}), "top: must be from bottom, 0.6, to 1"),
+        (json!({"bottom": 0.6}), "top: must be from bottom (0.6) to 1"),
         (json!({"interval": "999us"}), "interval: must be at least 1ms"),
         (json!({"mark_p": 0.1}), "mark_p: has no effect"),
     ];
@@ -381,7 +381,7 @@ fn what_would_misbehave_is_refused_with_place_and_remedy() {
 }
 
 #[test]
-fn all_that_would_misbehave_is_told_at_once() {
+fn all_invalid_parameters_are_reported_together() {
     let places = |change: Value| {
         let errors = Config::read(table(change)).unwrap().build(Rate::from_bps(1_000_000)).err().unwrap();
         errors.into_iter().map(|error| error.place).collect::<Vec<_>>()
@@ -392,12 +392,12 @@ fn all_that_would_misbehave_is_told_at_once() {
 }
 
 #[test]
-fn what_would_misbehave_in_self_configuring_red_is_refused_with_place_and_remedy() {
+fn invalid_parameters_of_self_configuring_red_are_rejected_with_name_and_remedy() {
     for (change, expected) in [
-        (json!({"alpha": 1.0}), "alpha: must be above 1, not 1"),
-        (json!({"beta": 0.9}), "beta: must be above 1, not 0.9"),
+        (json!({"alpha": 1.0}), "alpha: must be above 1 (got 1)"),
+        (json!({"beta": 0.9}), "beta: must be above 1 (got 0.9)"),
         (json!({"bottom": 0.0}), "bottom: must be above 0"),
-        (json!({"bottom": 0.6, "top": 0.5}), "top: must be from bottom, 0.6, to 1"),
+        (json!({"bottom": 0.6, "top": 0.5}), "top: must be from bottom (0.6) to 1"),
         (json!({"red": {"max_p": 0.0}}), "red.max_p: must be above 0"),
     ] {
         let config = Config::read(self_configuring(json!({}), change)).unwrap();

@@ -1,4 +1,4 @@
-//! CoDel: the drops of ns-3 one by one, what its tests expect, and the control law where it has a closed form.
+//! Tests of CoDel: the individual drops of ns-3, the assertions of ns-3's tests, and the control law in closed form.
 
 use aqm_net::{Ecn, Instant, Packet, Rate};
 use aqm_queue::testing::{Driver, Fate, ect, packet};
@@ -23,12 +23,12 @@ struct Case {
     arrivals: u64,
     every: u64,
     run: u64,
-    /// Delivered, dropped before, dropped after, marked, left.
+    /// Packets delivered, dropped on arrival, dropped on departure, marked, and left.
     counts: [u64; 5],
     events: Vec<&'static str>,
 }
 
-/// What became of the packets of a case.
+/// The outcome of the packets of a case.
 struct Outcome {
     counts: [u64; 5],
     fates: Vec<Fate>,
@@ -59,8 +59,8 @@ impl Case {
         }
     }
 
-    /// The same packets in a queue of ours.
-    fn ours(&self, profile: &str, ecn: Ecn) -> Outcome {
+    /// The outcome of the same packets in aqmlab's queue.
+    fn simulate(&self, profile: &str, ecn: Ecn) -> Outcome {
         let marks = ecn != Ecn::NotEct;
         let mut driver = codel(json!({"profile": profile, "limit": self.limit, "ecn": marks}));
         let arrivals = (0..self.arrivals).map(|k| (k * self.every, true));
@@ -82,7 +82,8 @@ impl Case {
     }
 }
 
-/// `121.30:d96` if packet 96 was dropped as it left, with `b` as it came, with `m` if it was marked.
+/// A fate as text, for example `121.30:d96`: packet 96 was dropped on departure (`d`), dropped on arrival (`b`) or
+/// marked (`m`).
 fn text(fate: &Fate) -> String {
     let kind = match fate.why {
         _ if fate.is_mark => 'm',
@@ -95,7 +96,7 @@ fn text(fate: &Fate) -> String {
 #[test]
 fn linux_drops_the_packets_that_ns_3_drops_one_by_one() {
     for case in Case::all().into_iter().filter(|case| case.name != "C2") {
-        let ours = case.ours("linux", Ecn::NotEct);
+        let ours = case.simulate("linux", Ecn::NotEct);
         let events: Vec<String> = ours.fates.iter().take(case.events.len()).map(text).collect();
         assert_eq!(
             (events, ours.counts),
@@ -104,17 +105,18 @@ fn linux_drops_the_packets_that_ns_3_drops_one_by_one() {
     }
 }
 
-/// ns-3 schedules what follows a mark from the moment of the mark; Linux, as for a drop, from when it was due.
+/// After a mark, ns-3 schedules the next one relative to the time of the mark. Linux schedules it relative to the time
+/// at which the mark was due, as for a drop.
 #[test]
-fn marks_come_when_drops_would_unlike_in_ns_3() {
+fn marks_have_the_times_of_drops_unlike_in_ns_3() {
     let case = Case::named("C2");
-    let (marked, dropped) = (case.ours("linux", Ecn::Ect0), case.ours("linux", Ecn::NotEct));
+    let (marked, dropped) = (case.simulate("linux", Ecn::Ect0), case.simulate("linux", Ecn::NotEct));
     let times = |outcome: &Outcome, is_mark| -> Vec<Instant> {
         outcome.fates.iter().filter(|fate| fate.is_mark == is_mark).map(|fate| fate.at).collect()
     };
     assert_eq!(times(&marked, true), times(&dropped, false));
     assert_eq!(marked.counts, [3999, 1, 0, 638, 1000]);
-    // All others have left in their order, so each mark is on the packet of its call.
+    // All other packets have left in order, so that each mark is on the packet of its dequeue.
     for fate in marked.fates.iter().filter(|fate| fate.is_mark) {
         assert_eq!(u64::from(fate.packet.id), (fate.at.nanos() / 1000 - 50) / case.gap - 1);
     }
@@ -122,21 +124,22 @@ fn marks_come_when_drops_would_unlike_in_ns_3() {
     assert_eq!(same.count(), 2);
 }
 
-/// RFC 8289 drops at the very end of the interval, which falls on a call in C1, C3 and C6; ns-3 and Linux after it.
+/// RFC 8289 drops exactly at the end of the interval, which coincides with a dequeue in C1, C3 and C6; ns-3 and Linux
+/// drop after the end.
 #[test]
 fn the_rfc_drops_at_the_end_of_the_interval() {
     for (name, first) in
         [("C1", "120.05:d95"), ("C3", "108.05:d53"), ("C4", "183.80:d174"), ("C6", "105.05:d104")]
     {
-        assert_eq!(text(&Case::named(name).ours("rfc", Ecn::NotEct).fates[0]), first);
+        assert_eq!(text(&Case::named(name).simulate("rfc", Ecn::NotEct).fates[0]), first);
     }
 }
 
-/// Drop `n` is due `interval / sqrt(n - 1)` after the one before it, and comes with the first call from then on.
+/// Drop `n` is due `interval / sqrt(n - 1)` after the previous drop, and is made at the next dequeue.
 #[test]
-fn drops_of_the_rfc_are_due_by_its_law() {
+fn drops_of_the_rfc_follow_its_control_law() {
     let case = Case::named("C1");
-    let fates = case.ours("rfc", Ecn::NotEct).fates;
+    let fates = case.simulate("rfc", Ecn::NotEct).fates;
     let (mut due, mut expected) = (fates[0].at.nanos() as f64, vec![fates[0].at]);
     for count in 1..fates.len() as u32 {
         due += 1e8 / f64::from(count).sqrt();
@@ -146,12 +149,12 @@ fn drops_of_the_rfc_are_due_by_its_law() {
     assert_eq!(fates.iter().map(|fate| fate.at).collect::<Vec<_>>(), expected);
 }
 
-/// The sum of `1 / sqrt(k)` for `k` from 1 to `n` is `2 sqrt(n) + zeta(1/2)`, but for less than `1 / sqrt(n)`.
+/// The sum of `1 / sqrt(k)` for `k` from 1 to `n` is `2 sqrt(n) + zeta(1/2)`, with an error of less than `1 / sqrt(n)`.
 #[test]
-fn while_packets_wait_too_long_drops_grow_with_the_square_of_time() {
+fn while_packets_are_late_drops_grow_with_the_square_of_time() {
     let case = Case::named("C1");
     for (profile, tolerance) in [("rfc", 1.0), ("linux", 0.015 * 630.0)] {
-        let fates = case.ours(profile, Ecn::NotEct).fates;
+        let fates = case.simulate(profile, Ecn::NotEct).fates;
         for seconds in [0.5, 1.0, 2.0, 3.0, 4.0, 4.8] {
             let since = fates[0].at.seconds();
             let drops = fates.iter().filter(|fate| fate.at.seconds() <= since + seconds).count();
@@ -164,7 +167,7 @@ fn while_packets_wait_too_long_drops_grow_with_the_square_of_time() {
     }
 }
 
-/// Twenty packets at once, in ns-3's test suite; every `take` is at its millisecond.
+/// Twenty packets at once, as in ns-3's test suite; every `take` is at its millisecond.
 fn burst(change: Value, like: impl Fn(u32) -> Packet) -> Driver {
     let mut driver = codel(change);
     for k in 0..20 {
@@ -173,7 +176,7 @@ fn burst(change: Value, like: impl Fn(u32) -> Packet) -> Driver {
     driver
 }
 
-/// Drops, marks and packets left after a packet was taken.
+/// Marks, drops and remaining packets after a dequeue.
 fn take_at(driver: &mut Driver, ms: u64) -> (u64, u64, u64) {
     driver.now = at_ms(ms);
     driver.take();
@@ -182,8 +185,8 @@ fn take_at(driver: &mut Driver, ms: u64) -> (u64, u64, u64) {
 }
 
 #[test]
-fn a_burst_that_waits_is_dropped_as_ns_3_expects() {
-    // At 420 ms there are drops due at 310, 360 and 416 ms; by the roots of the RFC at 310 and 381.
+fn a_queued_burst_is_dropped_as_ns_3_expects() {
+    // At 420 ms, drops are due for 310, 360 and 416 ms; with the roots of the RFC for 310 and 381 ms.
     for (profile, late) in [("linux", 3), ("rfc", 2)] {
         let mut driver = burst(json!({"profile": profile, "limit": "500p"}), |_| packet(1000));
         let seen = [10, 210, 210, 420].map(|ms| take_at(&mut driver, ms));
@@ -193,19 +196,19 @@ fn a_burst_that_waits_is_dropped_as_ns_3_expects() {
 }
 
 #[test]
-fn a_burst_that_waits_is_marked_as_ns_3_expects() {
+fn a_queued_burst_is_marked_as_ns_3_expects() {
     let mut driver = burst(json!({"ecn": true}), |_| ect(1000));
     let seen = [10, 210, 210, 420].map(|ms| take_at(&mut driver, ms));
     assert_eq!(seen, [(0, 0, 19), (0, 1, 18), (0, 1, 17), (0, 2, 16)]);
 }
 
-/// The kernel counts a packet that was marked already once more; it is told once.
+/// The kernel counts another mark of a packet that is already marked; the mark is reported once.
 #[test]
-fn the_threshold_marks_beside_the_target_as_ns_3_expects() {
+fn the_threshold_marks_in_addition_to_the_target_as_ns_3_expects() {
     let table = json!({"ecn": true, "ce_threshold": "2ms"});
     let counters = |driver: &Driver| {
-        let told = driver.queue.tc_statistics(driver.now);
-        (told["ecn_mark"].as_u64(), told["ce_mark"].as_u64())
+        let statistics = driver.queue.tc_statistics(driver.now);
+        (statistics["ecn_mark"].as_u64(), statistics["ce_mark"].as_u64())
     };
     let mut some = burst(table.clone(), |k| if k < 3 { ect(1000) } else { packet(1000) });
     let seen = [10, 210, 210].map(|ms| take_at(&mut some, ms));
@@ -224,7 +227,7 @@ fn the_threshold_marks_beside_the_target_as_ns_3_expects() {
 }
 
 #[test]
-fn the_threshold_marks_without_ecn_too_and_only_what_it_selects() {
+fn the_threshold_marks_also_without_ecn_and_only_selected_packets() {
     let marked = |change: Value, like: Packet, dscp: u8| {
         let mut driver = codel(change);
         let label = Label { traffic: String::new(), protocol: Protocol::Udp, port: 0, dscp };
@@ -235,7 +238,7 @@ fn the_threshold_marks_without_ecn_too_and_only_what_it_selects() {
     let (l4s, classic) = (Packet { ecn: Ecn::Ect1, ..packet(1000) }, ect(1000));
     let all = json!({"ce_threshold": "2ms"});
     assert!(marked(all.clone(), classic, 0) && marked(all.clone(), l4s, 0) && !marked(all, packet(1000), 0));
-    assert!(!marked(json!({"ce_threshold": "3ms"}), l4s, 0), "longer than the threshold");
+    assert!(!marked(json!({"ce_threshold": "3ms"}), l4s, 0), "the threshold is not exceeded");
     let only = json!({"ce_threshold": "2ms", "ce_threshold_selector": 1, "ce_threshold_mask": 3});
     assert!(marked(only.clone(), l4s, 46) && !marked(only, classic, 46));
     let expedited = json!({"ce_threshold": "2ms", "ce_threshold_selector": 0xb8, "ce_threshold_mask": 0xfc});
@@ -243,7 +246,7 @@ fn the_threshold_marks_without_ecn_too_and_only_what_it_selects() {
 }
 
 #[test]
-fn a_full_buffer_refuses_what_comes() {
+fn a_full_buffer_drops_arrivals() {
     let mut driver = codel(json!({"limit": "500p"}));
     (0..503).for_each(|_| {
         driver.offer(packet(1000));
@@ -254,18 +257,19 @@ fn a_full_buffer_refuses_what_comes() {
 }
 
 #[test]
-fn a_full_packet_that_remains_is_not_too_much_however_long_it_waits() {
+fn with_one_full_packet_behind_it_a_packet_is_never_late() {
     for (left, drops) in [(1514, 0), (1515, 1)] {
         let mut driver = codel(json!({}));
         for bytes in [1000, 1000, left] {
             driver.offer(packet(bytes));
         }
         let seen = [50, 200].map(|ms| take_at(&mut driver, ms).0);
-        assert_eq!(seen, [0, drops], "{left} bytes behind the packet that waited");
+        assert_eq!(seen, [0, drops], "{left} bytes behind the late packet");
     }
 }
 
-/// Packets that wait too long until `count` is as said, and then one that does not: it leaves the state at `end`.
+/// A queue with late packets until `count` is reached, and then with a packet that is not late: it leaves the dropping
+/// state at `end`.
 fn dropping_until(count: u32, end: &mut u64) -> Driver {
     let mut driver = codel(json!({}));
     for ms in 0.. {
@@ -285,8 +289,8 @@ fn dropping_until(count: u32, end: &mut u64) -> Driver {
 }
 
 #[test]
-fn who_drops_again_soon_goes_on_with_what_was_added_and_later_begins_anew() {
-    // 16 intervals after the last drop was due the memory ends.
+fn a_queue_that_drops_again_soon_continues_with_its_count_and_otherwise_starts_again() {
+    // The count is kept until 16 intervals after the last drop was due.
     for (pause, again) in [(100, 9.0), (1400, 9.0), (1700, 1.0)] {
         let mut end = 0;
         let mut driver = dropping_until(10, &mut end);
@@ -308,11 +312,11 @@ fn who_drops_again_soon_goes_on_with_what_was_added_and_later_begins_anew() {
 }
 
 #[test]
-fn leaving_the_state_does_not_count() {
+fn leaving_the_dropping_state_does_not_change_the_count() {
     let mut driver = burst(json!({}), |_| packet(1000));
     let _ = [10, 210].map(|ms| take_at(&mut driver, ms));
     assert_eq!((driver.gauge("dropping"), driver.gauge("count")), (1.0, 1.0));
-    // What comes now waits for a short time only; the old ones go first.
+    // All packets are dequeued, the old ones first.
     driver.now = at_ms(299);
     while driver.queue.backlog().packets > 0 {
         driver.take();
@@ -321,11 +325,11 @@ fn leaving_the_state_does_not_count() {
 }
 
 #[test]
-fn gauges_and_tc_tell_the_state() {
+fn gauges_and_tc_show_the_state() {
     let mut driver = burst(json!({"ce_threshold": "1s"}), |_| packet(1000));
     let _ = [10, 210].map(|ms| take_at(&mut driver, ms));
     assert_eq!(driver.gauge("ldelay"), f64::from(210_000_000 / 1024) * 1024e-9);
-    // The root of 1 is the greatest of 16 bits: 97654 ticks.
+    // The root of 1 is the maximum of 16 bits: 97654 ticks.
     assert!((driver.gauge("drop_next") - 97_654.0 * 1024e-9).abs() < 1e-12);
     assert_eq!(
         driver.queue.tc_statistics(at_ms(400)),
@@ -344,7 +348,7 @@ fn gauges_and_tc_tell_the_state() {
 }
 
 #[test]
-fn what_cannot_work_is_refused() {
+fn invalid_parameters_are_rejected() {
     let wrong = |change: Value| {
         let mut table = json!({"kind": "codel"});
         table.as_object_mut().into_iter().zip(change.as_object()).for_each(|(t, c)| t.extend(c.clone()));
@@ -355,7 +359,7 @@ fn what_cannot_work_is_refused() {
     assert!(wrong(json!({"interval": "101s"})).contains("interval: must be from"));
     assert!(wrong(json!({"ce_threshold_mask": 3})).contains("no effect without ce_threshold"));
     let all_bits = json!({"ce_threshold": "1ms", "ce_threshold_mask": 256});
-    assert!(wrong(all_bits).contains("ce_threshold_mask: must be at most 255, not 256"));
+    assert!(wrong(all_bits).contains("ce_threshold_mask: must be at most 255 (got 256)"));
     let never = json!({"ce_threshold": "1ms", "ce_threshold_selector": 4, "ce_threshold_mask": 3});
-    assert!(wrong(never).contains("ce_threshold_selector: matches nothing"));
+    assert!(wrong(never).contains("ce_threshold_selector: matches no packet"));
 }

@@ -1,4 +1,4 @@
-//! DOCSIS-PIE: RFC 8034's pseudocode step by step, its states, and the shaper of the modem.
+//! Tests of DOCSIS-PIE: RFC 8034's pseudocode step by step, its states, and the modem's shaper.
 
 use std::collections::VecDeque;
 
@@ -17,7 +17,7 @@ fn docsis(more: &Value) -> Value {
     with(json!({"kind": "docsis-pie"}), more)
 }
 
-/// RFC 8034's pseudocode on a queue of its own: nothing is put off. Times in seconds, rates in bytes per second.
+/// RFC 8034's pseudocode on a separate queue, without lazy updates. Times are in seconds, rates in bytes per second.
 struct Pseudocode {
     peak_rate: f64,
     msr: f64,
@@ -154,8 +154,8 @@ impl Pseudocode {
 }
 
 #[test]
-fn the_response_to_steps_of_load_is_that_of_the_pseudocode() {
-    // 10 Mb/s in the long run, twice as much for a burst of 200 kB or not at all.
+fn the_response_to_load_steps_matches_the_pseudocode() {
+    // 10 Mb/s in the long run, with or without twice this rate for a burst of 200 kB.
     for (msr, traffic_burst, more) in [
         (1_250_000.0, 3044.0, json!({"limit": "300kB"})),
         (625_000.0, 200_000.0, json!({"limit": "300kB", "msr": "5Mbps", "traffic_burst": "200kB"})),
@@ -177,9 +177,9 @@ fn the_response_to_steps_of_load_is_that_of_the_pseudocode() {
             state: "inactive",
             rng: Streams::new(7).named("queue", 0),
         };
-        // Nanoseconds for each byte at the sustained rate.
+        // Nanoseconds per byte at the sustained rate.
         let pace = (1e9 / msr) as u64;
-        // Little, then twice the rate, nothing, one and a half times the rate, little.
+        // The load is low, then twice the rate, zero, 1.5 times the rate, low.
         let load = |now: u64| match now / 1_000_000_000 {
             0 | 1 => 0.3,
             2..=4 => 2.0,
@@ -197,7 +197,7 @@ fn the_response_to_steps_of_load_is_that_of_the_pseudocode() {
             }
             driver.now = Instant::from_nanos(now);
             if departure <= arrival {
-                // The modem tries each 0.1 ms, and the line is busy as long as a packet takes.
+                // The modem tries every 0.1 ms, and the link is busy for the transmission time of a packet.
                 let sent = driver.take().map(|packet| u64::from(packet.bytes));
                 if let Some(bytes) = sent {
                     assert_eq!(reference.queue.pop_front(), Some(bytes));
@@ -240,7 +240,7 @@ fn the_response_to_steps_of_load_is_that_of_the_pseudocode() {
 }
 
 #[test]
-fn a_long_pause_is_caught_up_with() {
+fn all_updates_of_a_long_pause_are_processed() {
     let mut driver = Driver::new(docsis(&json!({"limit": "100kB"})), 1);
     for k in 0..4000 {
         driver.now = Instant::from_nanos(k * 500_000);
@@ -257,7 +257,7 @@ fn a_long_pause_is_caught_up_with() {
 }
 
 #[test]
-fn nothing_is_dropped_until_a_third_of_the_buffer_is_full_and_not_for_142_ms_after_the_first_drop() {
+fn no_packet_is_dropped_until_a_third_of_the_buffer_is_full_or_for_142_ms_after_the_first_drop() {
     let mut driver = Driver::new(docsis(&json!({"limit": "300kB"})), 1);
     let mut first = None;
     for k in 0..4000_u64 {
@@ -276,12 +276,12 @@ fn nothing_is_dropped_until_a_third_of_the_buffer_is_full_and_not_for_142_ms_aft
             driver.take();
         }
     }
-    panic!("nothing was dropped");
+    panic!("no packet was dropped");
 }
 
 #[test]
-fn a_small_packet_has_less_to_fear() {
-    // Both kinds offered alike: the large ones have 1500 / 64 times the probability.
+fn a_small_packet_has_a_smaller_probability() {
+    // Both sizes are offered equally often: the large packets have 1500 / 64 times the probability.
     let mut driver = Driver::new(docsis(&json!({"limit": "1MB"})), 1);
     let mut drops = [0, 0];
     for k in 0..400_000_u64 {
@@ -299,7 +299,7 @@ fn a_small_packet_has_less_to_fear() {
     assert!((12.0..50.0).contains(&ratio), "{drops:?}");
 }
 
-/// When packets of these sizes leave that all come at once, in microseconds.
+/// Departure times, in microseconds, of packets of these sizes that arrive at the same time.
 fn departures(more: &Value, sizes: &[u16]) -> Vec<u64> {
     let rate = Rate::from_bps(10_000_000);
     let config = Config::read(docsis(more)).unwrap();
@@ -316,8 +316,8 @@ fn departures(more: &Value, sizes: &[u16]) -> Vec<u64> {
 }
 
 #[test]
-fn a_full_bucket_leaves_at_the_peak_rate_and_the_rest_as_tokens_come() {
-    // 3000 bytes of tokens, then 8 ms for each 1000 bytes at 1 Mb/s.
+fn the_packets_covered_by_tokens_leave_at_the_peak_rate_and_the_rest_at_the_sustained_rate() {
+    // 3000 bytes of tokens, then 8 ms per 1000 bytes at 1 Mb/s.
     let sizes = [1000; 6];
     let shaped = json!({"msr": "1Mbps", "traffic_burst": "3000B"});
     assert_eq!(departures(&shaped, &sizes), [0, 800, 1600, 8000, 16_000, 24_000]);
@@ -325,13 +325,13 @@ fn a_full_bucket_leaves_at_the_peak_rate_and_the_rest_as_tokens_come() {
     assert_eq!(departures(&peak, &sizes), [0, 2000, 4000, 8000, 16_000, 24_000]);
     assert_eq!(departures(&json!({}), &sizes), [0, 800, 1600, 2400, 3200, 4000]);
     assert_eq!(departures(&json!({"peak": "2Mbps"}), &sizes), [0, 4000, 8000, 12_000, 16_000, 20_000]);
-    // A packet that never fits waits until the bucket is full.
+    // A packet larger than the bucket waits until the bucket is full.
     let small = json!({"msr": "1Mbps", "traffic_burst": "500B"});
     assert_eq!(departures(&small, &[1000; 3]), [0, 8000, 16_000]);
 }
 
 #[test]
-fn what_is_left_out_follows_from_the_line() {
+fn defaults_follow_from_the_link_rate() {
     let derived = |more: &Value| {
         let config = Config::read(docsis(more)).unwrap();
         let derived = config.derived(Rate::from_bps(10_000_000));
@@ -351,7 +351,7 @@ fn what_is_left_out_follows_from_the_line() {
 }
 
 #[test]
-fn every_parameter_does_something() {
+fn every_parameter_has_an_effect() {
     let shown = |more: &Value| {
         let mut driver = Driver::new(docsis(&with(json!({"msr": "5Mbps"}), more)), 5);
         let mut sent = Vec::new();

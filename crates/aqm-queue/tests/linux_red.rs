@@ -1,11 +1,11 @@
-//! What pins Linux's RED down.
+//! Tests of Linux's RED.
 
 use aqm_net::{Ecn, Instant, Packet, Rate};
 use aqm_queue::Config;
 use aqm_queue::testing::{Counts, Driver, Fates, ect, packet};
 use serde_json::{Value, json};
 
-/// 5 kB to 18 kB and 20 kB on a line of 140 kb/s.
+/// Thresholds of 5 kB and 18 kB, and a limit of 20 kB, on a 140 kb/s link.
 fn linux(change: Value) -> Value {
     let mut table = json!({
         "kind": "linux-red", "min": "5000B", "max": "18000B", "limit": "20000B", "avpkt": "1500B",
@@ -19,15 +19,15 @@ fn driver(change: Value, seed: u64) -> Driver {
     Driver::at_rate(linux(change), Rate::from_bps(140_000), seed)
 }
 
-/// Offers packets of 100 bytes to a queue held at so many bytes, and returns the numbers of packets from one
-/// choice to the next.
+/// Offers packets of 100 bytes to a queue that is kept at `bytes` bytes. Returns the numbers of packets between
+/// selections.
 fn gaps_at(driver: &mut Driver, bytes: u64, offers: u32) -> Vec<u64> {
     let (mut gap, mut gaps) = (0, Vec::new());
     let mut counting = false;
     for k in 0..offers + 2000 {
         serve_down_to(driver, bytes);
         let chosen = driver.offer(packet(100));
-        // The average needs some time to come to rest at the queue.
+        // The average needs some time to converge to the queue.
         if k < 2000 {
             continue;
         }
@@ -52,7 +52,7 @@ fn gaps_are_uniform_from_1_to_the_inverse_of_the_probability() {
         assert!((driver.gauge("probability") / p_b - 1.0).abs() < 1e-4);
         let longest = (1.0 / p_b).ceil() as u64;
         assert_eq!((gaps.iter().min(), gaps.iter().max()), (Some(&1), Some(&longest)));
-        // The longest gap is that of a last draw of less than a whole step.
+        // The longest gap results from a last random number of less than one step.
         let share = |gap: u64| p_b.min(1.0 - p_b * (gap - 1) as f64);
         let statistic: f64 = (1..=longest)
             .map(|gap| {
@@ -61,13 +61,13 @@ fn gaps_are_uniform_from_1_to_the_inverse_of_the_probability() {
                 (seen - expected) * (seen - expected) / expected
             })
             .sum();
-        // Above 19 or 20 degrees of freedom once in a thousand.
+        // With 19 or 20 degrees of freedom this value is exceeded with a probability of 0.001.
         assert!(statistic < 45.3, "{kernel}: {statistic}");
     }
 }
 
 #[test]
-fn the_power_of_two_of_old_may_halve_the_drops() {
+fn the_power_of_two_of_linux_2_4_may_halve_the_drops() {
     let drops = |kernel| {
         let lengths = json!({"kernel": kernel, "min": "5120B", "max": "18432B", "limit": "60000B"});
         gaps_at(&mut driver(lengths, 3), 12_000, 100_000).len() as f64
@@ -75,7 +75,7 @@ fn the_power_of_two_of_old_may_halve_the_drops() {
     assert!((drops("2.4") / drops("6.1") / (0.0508 / 0.1) - 1.0).abs() < 0.03);
 }
 
-/// Serves until at most so many bytes wait.
+/// Dequeues until the backlog is at most `bytes` bytes.
 fn serve_down_to(driver: &mut Driver, bytes: u64) {
     while driver.queue.backlog().bytes > bytes {
         driver.take();
@@ -83,11 +83,11 @@ fn serve_down_to(driver: &mut Driver, bytes: u64) {
 }
 
 #[test]
-fn the_first_packet_within_the_thresholds_passes_and_the_second_meets_the_line() {
+fn the_first_packet_between_the_thresholds_passes_and_the_second_may_be_dropped() {
     let mut driver = driver(json!({"probability": 0.9, "limit": "60000B"}), 11);
     let (mut chosen, mut expected) = (0.0, 0.0);
     for crossing in 1..=2000 {
-        // The line idles until the average is forgotten.
+        // The link is idle until the average has decayed.
         while driver.take().is_some() {}
         driver.now = Instant::from_nanos(crossing * 1_000_000_000_000);
         loop {
@@ -105,7 +105,7 @@ fn the_first_packet_within_the_thresholds_passes_and_the_second_meets_the_line()
 }
 
 #[test]
-fn from_max_th_on_every_packet_is_dropped_and_the_first_one_below_it_passes() {
+fn from_max_on_every_packet_is_dropped_and_the_first_one_below_it_passes() {
     let mut driver = driver(json!({"probability": 0.5, "limit": "60000B"}), 12);
     let mut offer = |bytes| {
         serve_down_to(&mut driver, bytes);
@@ -120,7 +120,7 @@ fn from_max_th_on_every_packet_is_dropped_and_the_first_one_below_it_passes() {
             assert!(!above || chosen, "forced at {average}");
         }
         assert!(above, "the average follows the queue");
-        // One step leads from above max_th to where p_b is still above 0.3.
+        // One step reduces the average from above max to a value where p_b is still above 0.3.
         loop {
             let (chosen, average) = offer(11_500);
             assert_eq!(chosen, average >= 18_000.0, "{average}");
@@ -132,8 +132,8 @@ fn from_max_th_on_every_packet_is_dropped_and_the_first_one_below_it_passes() {
 }
 
 #[test]
-fn a_full_queue_does_not_start_the_count_anew() {
-    // Nothing is served: p_b is 0.06, and all that is not dropped early meets a full queue.
+fn a_full_queue_does_not_restart_the_count() {
+    // No packet is dequeued: p_b is 0.06, and every packet that is not dropped early finds the queue full.
     let change = json!({"max": "30000B", "burst": 6});
     let mut driver = driver(change, 13);
     (0..200).for_each(|_| assert!(driver.offer(packet(100)) || driver.queue.backlog().bytes <= 20_000));
@@ -153,12 +153,12 @@ fn a_full_queue_does_not_start_the_count_anew() {
 }
 
 #[test]
-fn the_integer_average_is_less_than_a_byte_above_the_exact_one() {
-    // tc makes 1/8 and 1/64 of these bursts.
+fn the_integer_average_is_less_than_one_byte_above_the_exact_one() {
+    // tc derives the weights 1/8 and 1/64 from these bursts.
     for (burst, weight) in [(6, 0.125), (14, 1.0 / 64.0)] {
         let mut driver = driver(json!({"burst": burst, "probability": 0.5, "limit": "30000B"}), 5);
         let mut exact = 0.0;
-        // The first arrival ends the idle time of the beginning.
+        // The first arrival ends the initial idle time.
         driver.offer(packet(1500));
         for k in 0..5000_u16 {
             exact += weight * (driver.queue.backlog().bytes as f64 - exact);
@@ -173,7 +173,7 @@ fn the_integer_average_is_less_than_a_byte_above_the_exact_one() {
     }
 }
 
-/// A queue whose average rests at so many bytes, just served and idle.
+/// A queue with an average of `bytes` bytes that has just become empty.
 fn idle_at(change: Value, bytes: u64) -> Driver {
     let mut driver = driver(change, 1);
     for _ in 0..1000 {
@@ -186,8 +186,8 @@ fn idle_at(change: Value, bytes: u64) -> Driver {
 }
 
 #[test]
-fn an_idle_line_forgets_by_the_table_and_adds_no_sample() {
-    // Half a cell halves the average: cells are 2^20 us today, and were 2^16 us.
+fn on_an_idle_link_the_average_decays_by_the_table_and_gets_no_sample() {
+    // Half a cell halves the average. A cell is 2^20 us in Linux 6.1, and 2^16 us in Linux 2.4.
     for (kernel, half_cell) in [("6.1", 1 << 19), ("2.4", 1 << 15)] {
         for (micros, part) in [(0, 1.0), (half_cell / 2, 0.75), (half_cell, 0.5), (9 * half_cell, 0.5)] {
             let mut driver = idle_at(json!({"kernel": kernel}), 4000);
@@ -200,16 +200,16 @@ fn an_idle_line_forgets_by_the_table_and_adds_no_sample() {
 }
 
 #[test]
-fn a_refused_packet_leaves_the_line_idle() {
+fn a_dropped_packet_leaves_the_link_idle() {
     let mut driver = idle_at(json!({"min": "1000B", "max": "2000B", "avpkt": "500B", "burst": 4}), 2000);
-    assert!(driver.offer(packet(1000)), "above max_th");
+    assert!(driver.offer(packet(1000)), "above max");
     driver.now = Instant::from_nanos(1_000_000_000_000);
     assert!(!driver.offer(packet(1000)));
     assert_eq!(driver.gauge("average").floor(), 0.0);
 }
 
 #[test]
-fn ecn_marks_and_harddrop_ends_marks_at_max() {
+fn ecn_marks_and_with_harddrop_only_below_max() {
     let ect1 = Packet { ecn: Ecn::Ect1, ..packet(100) };
     let fates = |kernel: &str, flags: &[&str], like: Packet, bytes| {
         let mut change = json!({"kernel": kernel, "limit": "60000B"});
@@ -236,7 +236,7 @@ fn ecn_marks_and_harddrop_ends_marks_at_max() {
     }
     assert_eq!(fates("6.1", &["ecn", "harddrop"], ect(100), 12_000), marks);
     assert_eq!(fates("6.1", &["ecn", "harddrop"], ect(100), 19_000), forced);
-    // `red_enqueue`: with nodrop a packet that cannot be marked is queued, unless harddrop wants it dropped.
+    // `red_enqueue`: with nodrop a packet that cannot be marked is enqueued, unless harddrop requires a drop.
     let none = (false, false, false);
     for average in [12_000, 19_000] {
         assert_eq!(fates("6.1", &["ecn", "nodrop"], packet(100), average), none);
@@ -249,7 +249,7 @@ fn ecn_marks_and_harddrop_ends_marks_at_max() {
 }
 
 #[test]
-fn the_drop_function_is_that_of_the_integers() {
+fn the_drop_function_follows_from_the_integers() {
     let p = |change, average| Config::read(linux(change)).unwrap().drop_curve(average, 1.0, 0).unwrap();
     for (change, max_p) in [
         (json!({}), 0.1),
@@ -265,22 +265,22 @@ fn the_drop_function_is_that_of_the_integers() {
 }
 
 #[test]
-fn what_tc_decides_is_told() {
-    let told = |table: Value| {
+fn values_that_tc_derives_are_reported() {
+    let derived = |table: Value| {
         let derived = Config::read(table).unwrap().derived(Rate::from_bps(140_000));
         derived.into_iter().map(|one| (one.name, one.value, one.unit)).collect::<Vec<_>>()
     };
     let of = |name: &str, value: f64, unit: &'static str| (name.to_owned(), value, unit);
     let line = of("bandwidth", 140_000.0, "bps");
-    // The steps of 2^-32 for each byte, rounded down.
+    // The slope per byte in units of 2^-32, rounded down.
     let max_p = (0.1 * 4_294_967_296.0 / 13_000.0_f64).floor() * 13_000.0 / 4_294_967_296.0;
-    assert_eq!(told(linux(json!({}))), [of("weight", 0.125, ""), of("max_p", max_p, ""), line.clone()]);
+    assert_eq!(derived(linux(json!({}))), [of("weight", 0.125, ""), of("max_p", max_p, ""), line.clone()]);
     let old = linux(json!({"kernel": "2.4", "bandwidth": "1Mbps", "burst": 8}));
-    assert_eq!(told(old), [of("weight", 1.0 / 16.0, ""), of("max_p", 13_000.0 / 131_072.0, "")]);
+    assert_eq!(derived(old), [of("weight", 1.0 / 16.0, ""), of("max_p", 13_000.0 / 131_072.0, "")]);
     let thresholds = |change: Value| {
         let mut table = json!({"kind": "linux-red", "limit": "120000B"});
         table.as_object_mut().unwrap().extend(change.as_object().unwrap().clone());
-        told(table).into_iter().filter(|(.., unit)| *unit == "bytes").collect::<Vec<_>>()
+        derived(table).into_iter().filter(|(.., unit)| *unit == "bytes").collect::<Vec<_>>()
     };
     assert_eq!(thresholds(json!({})), [of("min", 10_000.0, "bytes"), of("max", 30_000.0, "bytes")]);
     assert_eq!(thresholds(json!({"min": "12000B"})), [of("max", 36_000.0, "bytes")]);
@@ -288,7 +288,7 @@ fn what_tc_decides_is_told() {
 }
 
 #[test]
-fn bandwidth_and_not_the_line_says_how_fast_the_average_falls() {
+fn bandwidth_and_not_the_link_rate_determines_the_decay_of_the_average() {
     let average = |change: Value, rate: u64| {
         let mut driver = Driver::at_rate(linux(change), Rate::from_bps(rate), 1);
         (0..1000).for_each(|_| {
@@ -305,7 +305,7 @@ fn bandwidth_and_not_the_line_says_how_fast_the_average_falls() {
     assert!(average(json!({}), 10_000_000) < slow);
 }
 
-/// `max_p` after each of so many half seconds, with the average held at so many bytes.
+/// `max_p` after each of `steps` half seconds, with the average kept at `bytes` bytes.
 fn adapted(change: Value, bytes: u64, steps: u64) -> Vec<f64> {
     let mut change = change;
     (change["adaptive"], change["limit"]) = (json!(true), json!("60000B"));
@@ -332,8 +332,8 @@ fn adapted(change: Value, bytes: u64, steps: u64) -> Vec<f64> {
 }
 
 #[test]
-fn every_half_second_max_p_rises_by_a_hundredth_or_falls_by_a_tenth_within_the_kernels_bounds() {
-    // Fifths of 13,000 are 2600: the target is 10,200 to 12,800.
+fn every_half_second_max_p_increases_by_0_01_or_decreases_by_a_tenth_within_the_kernels_bounds() {
+    // A fifth of 13,000 is 2600, so the target is 10,200 to 12,800.
     for (k, max_p) in (1..).zip(adapted(json!({}), 13_000, 60)) {
         let expected = (0.1 + 0.01 * f64::from(k)).min(0.51);
         assert!(
@@ -355,7 +355,7 @@ fn every_half_second_max_p_rises_by_a_hundredth_or_falls_by_a_tenth_within_the_k
 }
 
 #[test]
-fn while_the_line_idles_the_timer_sees_the_average_fall() {
+fn while_the_link_is_idle_the_timer_uses_the_decayed_average() {
     let change = json!({
         "adaptive": true, "start": "fresh", "min": "1000B", "max": "2000B", "avpkt": "500B", "burst": 4, "limit": "60000B",
     });
@@ -365,8 +365,8 @@ fn while_the_line_idles_the_timer_sees_the_average_fall() {
         driver.offer(packet(100));
     }
     while driver.take().is_some() {}
-    // The target is 1400 B to 1600 B. In the 2^18 us of half a cell the average falls to a half, and every instant
-    // of the timer finds it below the target.
+    // The target is 1400 B to 1600 B. In half a cell, which is 2^18 us, the average halves, and every tick of the timer
+    // finds it below the target.
     driver.now = Instant::from_nanos(10_000_000_000);
     driver.take();
     assert_eq!(driver.gauge("average"), 1900.0, "only an arrival ends the idle time");
@@ -375,12 +375,12 @@ fn while_the_line_idles_the_timer_sees_the_average_fall() {
 }
 
 #[test]
-fn an_adaptive_queue_comes_to_the_middle_of_its_thresholds_where_max_p_can_take_it() {
+fn an_adaptive_queue_converges_to_the_middle_of_its_thresholds_if_max_p_can_reach_it() {
     let (mut sum, mut arrivals) = (0.0, 0.0);
     let change =
         json!({"adaptive": true, "min": "30000B", "max": "90000B", "limit": "225000B", "avpkt": "1000B"});
     let mut driver = Driver::at_rate(linux(change), Rate::from_bps(10_000_000), 3);
-    // Packets of 1000 B at 1.1 times the rate of the line.
+    // Packets of 1000 B arrive at 1.1 times the link rate.
     for k in 0..275_000_u64 {
         driver.now = Instant::from_nanos(k * 727_273);
         driver.offer(packet(1000));
@@ -395,7 +395,7 @@ fn an_adaptive_queue_comes_to_the_middle_of_its_thresholds_where_max_p_can_take_
 }
 
 #[test]
-fn what_linux_does_not_have_is_refused_with_place_and_remedy() {
+fn parameters_that_linux_does_not_have_are_rejected_with_name_and_remedy() {
     let refused = |change: Value, place: &str, problem: &str| {
         let config = Config::read(linux(change)).unwrap();
         let errors = config.build(Rate::from_bps(140_000)).err().unwrap();
@@ -405,7 +405,7 @@ fn what_linux_does_not_have_is_refused_with_place_and_remedy() {
         assert_eq!(config.drop_curve(1.0, 1.0, 0), None, "{place}");
     };
     refused(json!({"min": "0B"}), "min", "at least 1B");
-    refused(json!({"min": null, "max": "2B"}), "min", "a third of max: write it");
+    refused(json!({"min": null, "max": "2B"}), "min", "a third of max, so set min");
     refused(json!({"max": "5000B"}), "max", "exceed min");
     refused(json!({"limit": "5000B"}), "limit", "exceed min");
     refused(json!({"limit": "0B"}), "limit", "from 1B");
@@ -432,7 +432,7 @@ fn what_linux_does_not_have_is_refused_with_place_and_remedy() {
 }
 
 #[test]
-fn all_that_linux_does_not_have_is_told_at_once() {
+fn all_parameters_that_linux_does_not_have_are_reported_together() {
     let places = |change: Value| {
         let config = Config::read(linux(change)).unwrap();
         let errors = config.build(Rate::from_bps(140_000)).err().unwrap();
@@ -441,30 +441,35 @@ fn all_that_linux_does_not_have_is_told_at_once() {
     let wrong = json!({"limit": "0B", "min": "0B", "avpkt": "0B", "probability": 2.0, "kernel": "2.4", "adaptive": true});
     assert_eq!(places(wrong), ["limit", "min", "adaptive", "avpkt", "probability"]);
     assert_eq!(places(json!({"burst": 2, "probability": 1.0})), ["probability", "burst"]);
-    assert_eq!(places(json!({"limit": "0B", "min": null, "max": null})), ["limit"], "they follow from it");
+    assert_eq!(
+        places(json!({"limit": "0B", "min": null, "max": null})),
+        ["limit"],
+        "the others depend on it"
+    );
 }
 
 #[test]
-fn a_probability_is_read_back_as_it_was_written_and_one_is_refused_instead_of_told_wrongly() {
+fn tc_shows_the_configured_probability_and_a_probability_of_1_is_rejected() {
     let line = Rate::from_bps(10_000_000);
     let red = |p: f64| json!({"kind": "linux-red", "limit": "60000B", "min": "5000B", "max": "15000B", "probability": p});
     let sfq = |p: f64| json!({"kind": "sfq", "redflowlimit": "60000B", "min": "5000B", "max": "15000B", "probability": p});
-    let told_by_red = |p: f64| {
+    let reported_by_red = |p: f64| {
         let derived = Config::read(red(p)).unwrap().derived(line);
         derived.into_iter().find(|one| one.name == "max_p").unwrap().value
     };
     let shown_of_sfq =
         |p: f64| Config::read(sfq(p)).unwrap().tc_options(line).unwrap()["probability"].as_f64().unwrap();
     for p in [0.0001, 0.02, 0.1, 0.25, 0.5, 0.75, 0.9, 0.999, 0.999_999] {
-        // The kernel has 32 bits; what it adds for each byte is rounded down, once.
-        for (told, tolerance) in [(told_by_red(p), 1e-5), (shown_of_sfq(p), 1e-9)] {
-            assert!((p - tolerance..=p).contains(&told), "{told}, not {p}");
+        // The kernel has 32 bits, and rounds the increase per byte down once.
+        for (reported, tolerance) in [(reported_by_red(p), 1e-5), (shown_of_sfq(p), 1e-9)] {
+            assert!((p - tolerance..=p).contains(&reported), "{reported}, not {p}");
         }
         assert_eq!(shown_of_sfq(shown_of_sfq(p)), shown_of_sfq(p));
         let curve = Config::read(red(p)).unwrap().drop_curve(14_999.999, 1.0, 0).unwrap();
         assert!((curve / p - 1.0).abs() < 0.05, "{curve}, not {p}");
     }
-    // tc makes no 32 bits of 1, nor does the kernel; the power of two of old may be 1, or a half, and is told.
+    // Neither tc nor the kernel represents 1 in 32 bits. The power of two of Linux 2.4 may be 1 or 1/2, and is
+    // reported.
     let gred = json!({"kind": "gred", "vqs": [{"limit": "60000B", "min": "5000B", "max": "15000B", "probability": 1.0}]});
     let choke = json!({"kind": "choke", "limit": "60p", "min": "5p", "max": "15p", "probability": 1.0});
     for table in [red(1.0), sfq(1.0), gred, choke] {

@@ -1,4 +1,4 @@
-//! What pins PI and what is built on it down.
+//! Tests of PI and of the queues based on PI.
 
 use aqm_link::{Port, Ties};
 use aqm_net::{Ecn, Instant, Packet, Rate, Streams};
@@ -6,7 +6,7 @@ use aqm_queue::testing::{Counts, Driver, Fates, ect, packet};
 use aqm_queue::{Config, invariants};
 use serde_json::{Value, json};
 
-/// A controller whose probability is 0.1, and a queue at its reference, 10.
+/// A controller whose probability is 0.1, and whose queue is at its reference, 10.
 fn at_a_tenth(kind: &str, change: Value, seed: u64) -> Driver {
     let mut pi = json!({"q_ref": "10p", "a": 0.004, "b": 0.002, "limit": "30p"});
     pi.as_object_mut().unwrap().extend(change.as_object().unwrap().clone());
@@ -20,13 +20,13 @@ fn at_a_tenth(kind: &str, change: Value, seed: u64) -> Driver {
     (0..20).for_each(|_| {
         driver.offer(packet(1000));
     });
-    // From the empty queue to 20: 0.004 * 10 + 0.002 * 10. Each 20 more: 0.04 - 0.02. Back: 0 - 0.02.
+    // From the empty queue to 20: 0.004 * 10 + 0.002 * 10. Each further update at 20: 0.04 - 0.02. Back: 0 - 0.02.
     for (instant, queue) in [(1, 20), (2, 20), (3, 20), (4, 20), (5, 10)] {
         while driver.queue.backlog().packets > queue {
             driver.take();
         }
         driver.now = Instant::from_nanos(instant * 6_250_000);
-        // Any call hears the clock: one out, and one in.
+        // Any call processes the updates: one departure, and one arrival.
         driver.take();
         while driver.queue.backlog().packets < queue {
             driver.offer(packet(1000));
@@ -36,7 +36,7 @@ fn at_a_tenth(kind: &str, change: Value, seed: u64) -> Driver {
     driver
 }
 
-/// Of so many offers of a packet to a queue that is kept as it is, the share that is chosen.
+/// The share of `offers` packets that are selected, in a queue of constant length.
 fn share(driver: &mut Driver, like: Packet, offers: u32) -> f64 {
     let mut chosen = 0;
     for _ in 0..offers {
@@ -50,7 +50,7 @@ fn share(driver: &mut Driver, like: Packet, offers: u32) -> f64 {
 }
 
 #[test]
-fn a_queue_under_constant_overload_comes_to_its_reference() {
+fn under_a_constant_overload_the_queue_reaches_its_reference() {
     for (load, q_ref) in [(1.05, 200), (1.15, 200), (1.1, 50)] {
         let rate = Rate::from_bps(10_000_000);
         let table = json!({"kind": "pi", "q_ref": format!("{q_ref}p")});
@@ -75,7 +75,7 @@ fn a_queue_under_constant_overload_comes_to_its_reference() {
 }
 
 #[test]
-fn each_packet_is_chosen_by_itself() {
+fn drops_are_independent() {
     let mut driver = at_a_tenth("pi", json!({}), 1);
     let p = driver.gauge("probability");
     assert!((p - 0.1).abs() < 1e-12, "{p}");
@@ -84,7 +84,7 @@ fn each_packet_is_chosen_by_itself() {
 }
 
 #[test]
-fn capable_packets_are_marked_if_asked_for_and_others_dropped() {
+fn ecn_capable_packets_are_marked_with_ecn_and_others_dropped() {
     for (ecn, like, marks) in
         [("off", Ecn::Ect0, false), ("always", Ecn::Ect1, true), ("always", Ecn::NotEct, false)]
     {
@@ -96,7 +96,7 @@ fn capable_packets_are_marked_if_asked_for_and_others_dropped() {
 }
 
 #[test]
-fn a_full_queue_refuses_and_asks_no_chance() {
+fn a_full_queue_drops_without_a_random_number() {
     let mut driver = at_a_tenth("pi", json!({"ecn": "always"}), 1);
     while driver.queue.backlog().packets < 30 {
         driver.offer(ect(1000));
@@ -110,7 +110,7 @@ fn a_full_queue_refuses_and_asks_no_chance() {
 }
 
 #[test]
-fn small_packets_are_spared_in_proportion_if_sizes_count() {
+fn small_packets_are_dropped_less_often_with_scale_by_size() {
     let mut by_size = at_a_tenth("pi", json!({"scale_by_size": true, "mean_packet": "1000B"}), 1);
     assert!((share(&mut by_size, packet(500), 100_000) - 0.05).abs() < 0.003);
     assert!((share(&mut by_size, packet(1500), 100_000) - 0.15).abs() < 0.004);
@@ -118,7 +118,7 @@ fn small_packets_are_spared_in_proportion_if_sizes_count() {
     assert!((share(&mut alike, packet(40), 100_000) - 0.1).abs() < 0.003);
 }
 
-/// The fates under a long irregular load, and the state in the end.
+/// The fates under a long irregular load, and the final state.
 fn fates(kind: &str, window: impl Fn(u32) -> u16) -> (Vec<bool>, f64, u64) {
     let pi = json!({"q_ref": "20p", "a": 0.0005, "b": 0.0004, "limit": "200p", "ecn": "always"});
     let mut table = json!({"kind": kind, "pi": pi});
@@ -132,7 +132,7 @@ fn fates(kind: &str, window: impl Fn(u32) -> u16) -> (Vec<bool>, f64, u64) {
 }
 
 #[test]
-fn with_equal_windows_or_none_pisa_and_pimc_are_pi_draw_for_draw() {
+fn with_equal_windows_or_none_pisa_and_pimc_are_identical_to_pi() {
     let expected = fates("pi", |_| 0);
     assert!(expected.0.contains(&true));
     for kind in ["pi", "pisa", "pimc"] {
@@ -144,7 +144,7 @@ fn with_equal_windows_or_none_pisa_and_pimc_are_pi_draw_for_draw() {
 }
 
 #[test]
-fn pisa_drops_in_proportion_to_the_window_and_together_as_pi() {
+fn pisa_drops_in_proportion_to_the_window_and_as_often_as_pi_in_total() {
     let mut driver = at_a_tenth("pisa", json!({}), 2);
     let windows = [2, 5, 20];
     let mut chosen = [0_u32; 3];
@@ -166,7 +166,7 @@ fn pisa_drops_in_proportion_to_the_window_and_together_as_pi() {
 }
 
 #[test]
-fn pimc_spares_windows_below_its_threshold_but_not_from_a_full_queue() {
+fn pimc_spares_windows_below_its_threshold_unless_the_queue_is_full() {
     let mut driver = at_a_tenth("pimc", json!({}), 2);
     let untouched = driver.rng.clone().bits();
     assert_eq!(share(&mut driver, Packet { cwnd: 3, ..packet(1000) }, 10_000), 0.0);
@@ -181,7 +181,7 @@ fn pimc_spares_windows_below_its_threshold_but_not_from_a_full_queue() {
 }
 
 #[test]
-fn what_would_misbehave_is_refused_with_place_and_remedy() {
+fn invalid_parameters_are_rejected_with_name_and_remedy() {
     let problem = |table: Value| {
         Config::read(table).unwrap().build(Rate::from_bps(1_000_000)).err().unwrap().to_string()
     };
@@ -190,7 +190,7 @@ fn what_would_misbehave_is_refused_with_place_and_remedy() {
         (json!({"a": 0.0}), "a: must be above 0"),
         (json!({"b": 1.0}), "b: must be above 0 and below a"),
         (json!({"interval": "9us"}), "interval: must be at least 10us"),
-        (json!({"limit": "200p"}), "limit: must exceed q_ref, 200p"),
+        (json!({"limit": "200p"}), "limit: must exceed q_ref (200p)"),
         (json!({"limit": "0B"}), "limit: must be at least 1p or 1B"),
         (json!({"mean_packet": "0B"}), "mean_packet: must be at least 1B"),
     ];
@@ -209,10 +209,10 @@ fn what_would_misbehave_is_refused_with_place_and_remedy() {
     assert!(found.starts_with("window_weight: must be above 0"), "{found}");
     for wrong in [0, 65_536] {
         let found = problem(json!({"kind": "pimc", "min_cwnd": wrong}));
-        assert!(found.starts_with("min_cwnd: must be 1 to 65535 segments"), "{found}");
+        assert!(found.starts_with("min_cwnd: must be from 1 to 65535 segments"), "{found}");
     }
     let wrong = json!({"kind": "pimc", "min_cwnd": 0, "pi": {"a": 0.0, "b": 0.0, "limit": "0p"}});
     let all = problem(wrong);
     let places: Vec<&str> = all.lines().filter_map(|line| line.split(':').next()).collect();
-    assert_eq!(places, ["min_cwnd", "pi.a", "pi.b", "pi.limit"], "all are told at once");
+    assert_eq!(places, ["min_cwnd", "pi.a", "pi.b", "pi.limit"], "all errors are reported together");
 }

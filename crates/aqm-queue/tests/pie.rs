@@ -1,4 +1,5 @@
-//! PIE: what ns-3's suite asserts and what ns-3 does, the RFC's pseudocode step by step, and what Linux adds.
+//! Tests of PIE: the assertions and results of ns-3's test suite, the RFC's pseudocode step by step, and the additions
+//! of Linux.
 
 use std::collections::VecDeque;
 
@@ -16,23 +17,24 @@ fn pie(more: &Value) -> Config {
     Config::read(with(json!({"kind": "pie"}), more)).unwrap()
 }
 
-/// ns-3's PIE; its packets have 1000 bytes.
+/// ns-3's PIE, with packets of 1000 bytes.
 fn ns3(more: &Value) -> Value {
     let mut table = with(json!({"kind": "pie", "profile": "ns-3", "start": "fresh", "limit": "300p"}), more);
-    // Without bytemode it counts packets.
+    // Without bytemode, ns-3's PIE counts packets.
     if table["profile"] != "ns-3" || table["bytemode"] == true {
         table["mtu"] = json!("1000B");
     }
     table
 }
 
-/// Arrivals at multiples of `gaps.0` and departures at multiples of `gaps.1` after `gaps.2`, all in microseconds, as
-/// long as there are; `seen` sees the queue after each. ns-3 lets both come before an update at the same instant, so
-/// they come a nanosecond earlier; and whatever was scheduled first comes first.
+/// Offers packets at multiples of `plan.gap` and dequeues at multiples of `plan.service` after `plan.offset`, all in
+/// microseconds, until `plan.until`. `seen` is called before each event. In ns-3, arrivals and departures precede an
+/// update at the same time, so they are one nanosecond earlier here. Of two events at the same time, the one that was
+/// scheduled first is first.
 fn drive(driver: &mut Driver, like: Packet, plan: &Plan, mut seen: impl FnMut(&mut Driver, u64)) {
-    let (mut came, mut left) = (plan.first, 1);
+    let (mut arrivals, mut departures) = (plan.first, 1);
     loop {
-        let (arrival, departure) = (came * plan.gap, plan.offset + left * plan.service);
+        let (arrival, departure) = (arrivals * plan.gap, plan.offset + departures * plan.service);
         let next = arrival.min(departure);
         if next >= plan.until {
             return;
@@ -40,13 +42,13 @@ fn drive(driver: &mut Driver, like: Packet, plan: &Plan, mut seen: impl FnMut(&m
         driver.now = Instant::from_nanos((next * 1000).saturating_sub(1));
         seen(driver, next);
         if arrival < departure || (arrival == departure && plan.arrival_first) {
-            if came < plan.arrivals + plan.first {
+            if arrivals < plan.arrivals + plan.first {
                 driver.offer(like);
             }
-            came += 1;
+            arrivals += 1;
         } else {
             driver.take();
-            left += 1;
+            departures += 1;
         }
     }
 }
@@ -62,7 +64,7 @@ struct Plan {
     arrival_first: bool,
 }
 
-/// ns-3's suite: 400 packets, one each 10 ms, and a departure each so many milliseconds.
+/// ns-3's suite: 400 packets, one every 10 ms, and a departure every `service_ms` milliseconds.
 fn suite(service_ms: u64) -> Plan {
     Plan {
         first: 1,
@@ -83,7 +85,7 @@ fn estimate(values: &[f64]) -> (f64, f64) {
     (mean, (variance / n).sqrt())
 }
 
-/// The mean of `ours` is theirs, given the standard errors of both.
+/// Checks that the mean of `ours` agrees with the mean of ns-3, given the standard errors of both.
 fn agree(what: &str, ours: &[f64], (theirs, theirs_se): (f64, f64)) {
     let (mean, se) = estimate(ours);
     let bound = 4.0 * (se * se + theirs_se * theirs_se).sqrt();
@@ -91,8 +93,8 @@ fn agree(what: &str, ours: &[f64], (theirs, theirs_se): (f64, f64)) {
 }
 
 #[test]
-fn packets_meet_the_fates_they_meet_in_ns3() {
-    // Over 200 random streams of ns-3 3.37: early drops and marks, with standard errors.
+fn drops_and_marks_agree_with_ns3() {
+    // Early drops and marks over 200 random streams of ns-3 3.37, with standard errors.
     let p2 = json!({"target": "20ms", "tupdate": "30ms", "max_burst": "100ms"});
     let p3 = json!({"target": "80ms", "tupdate": "30ms", "max_burst": "100ms"});
     let p5 = json!({"target": "20ms", "tupdate": "90ms", "max_burst": "100ms"});
@@ -130,8 +132,9 @@ fn packets_meet_the_fates_they_meet_in_ns3() {
 }
 
 #[test]
-fn constant_overload_meets_the_drops_and_the_queue_of_ns3() {
-    // Over 40 random streams of ns-3 3.37: drops of 0 s to 10 s and of 10 s to 20 s, and the mean queue of the latter.
+fn under_constant_overload_drops_and_queue_agree_with_ns3() {
+    // Over 40 random streams of ns-3 3.37: drops from 0 s to 10 s and from 10 s to 20 s, and the mean queue in the
+    // latter.
     for (id, service, more, first, second, queue) in [
         ("P20", 1250, json!({}), (1990.200, 0.866), (1998.175, 1.241), (12.435, 0.036)),
         ("P21", 1050, json!({}), (463.150, 0.632), (475.900, 0.953), (14.819, 0.047)),
@@ -173,7 +176,7 @@ fn constant_overload_meets_the_drops_and_the_queue_of_ns3() {
 }
 
 #[test]
-fn eight_of_nine_leave_in_order() {
+fn with_departures_in_eight_of_nine_slots_packets_leave_in_order() {
     for profile in ["linux", "rfc", "ns-3"] {
         let mut driver = Driver::new(json!({"kind": "pie", "profile": profile}), 1);
         (0..8).for_each(|_| assert!(!driver.offer(packet(1000))));
@@ -183,7 +186,7 @@ fn eight_of_nine_leave_in_order() {
 }
 
 #[test]
-fn from_ten_percent_on_the_probability_rises_by_two_percent_unless_it_may_more() {
+fn from_ten_percent_on_the_probability_rises_by_at_most_two_percent_with_cap_adjustment() {
     for (profile, cap, beyond) in [("ns-3", true, false), ("ns-3", false, true), ("rfc", true, false)] {
         let more = json!({"profile": profile, "cap_adjustment": cap});
         let mut driver = Driver::new(ns3(&more), 1);
@@ -200,7 +203,7 @@ fn from_ten_percent_on_the_probability_rises_by_two_percent_unless_it_may_more()
 }
 
 #[test]
-fn ecn_marks_what_can_be_marked_while_the_probability_is_low() {
+fn ecn_capable_packets_are_marked_while_the_probability_is_low() {
     for (profile, ecn, like, marks) in [
         ("ns-3", true, packet(1000), false),
         ("ns-3", false, ect(1000), false),
@@ -227,8 +230,8 @@ fn ecn_marks_what_can_be_marked_while_the_probability_is_low() {
 }
 
 #[test]
-fn pie_sleeps_until_its_share_of_the_buffer_is_full() {
-    // ns-3 has a delay in place of a share: with 1 s of it nothing is dropped, with 1 ms something is.
+fn pie_is_inactive_until_a_fraction_of_the_buffer_is_full() {
+    // ns-3 has a delay instead of a fraction: with 1 s no packet is dropped, with 1 ms some are.
     for (share, drops) in [(1.0 / 3.0, false), (0.004, true)] {
         let more = json!({"profile": "rfc", "active_threshold": share});
         let mut driver = Driver::new(ns3(&more), 1);
@@ -237,7 +240,7 @@ fn pie_sleeps_until_its_share_of_the_buffer_is_full() {
     }
 }
 
-/// RFC 8033's pseudocode, with each of its options or without, on a queue of its own: nothing is put off.
+/// RFC 8033's pseudocode with any combination of its options, on a separate queue and without lazy updates.
 struct Pseudocode {
     options: Options,
     queue: VecDeque<(u64, u64)>,
@@ -259,7 +262,7 @@ struct Options {
     derandomise: bool,
     cap: bool,
     estimator: bool,
-    /// Bytes from which PIE is active.
+    /// Backlog in bytes from which PIE is active.
     active_from: Option<u64>,
 }
 
@@ -322,7 +325,7 @@ impl Pseudocode {
             self.measurement_start = now;
             self.burst_allowance_ms = MAX_BURST_MS;
         }
-        // The last condition is ours: without it the estimator would never learn a rate.
+        // The last condition is aqmlab's choice: without it, the estimator would never measure a rate.
         let has_nothing_to_do = self.drop_prob == 0.0 && self.qdelay_old == 0.0 && self.current_qdelay == 0.0;
         if has_nothing_to_do && self.bytes() < active_from {
             self.active = false;
@@ -348,7 +351,7 @@ impl Pseudocode {
                 return true;
             }
         }
-        // Chance is not asked in vain.
+        // No random number is drawn if it cannot matter.
         if self.drop_prob == 0.0 || self.rng.uniform() >= self.drop_prob {
             return false;
         }
@@ -419,7 +422,7 @@ impl Pseudocode {
 }
 
 #[test]
-fn the_response_to_steps_of_load_is_that_of_the_pseudocode() {
+fn the_response_to_load_steps_matches_the_pseudocode() {
     let basic = Options { derandomise: false, cap: true, estimator: false, active_from: None };
     for (options, more) in [
         (basic, json!({})),
@@ -437,7 +440,7 @@ fn the_response_to_steps_of_load_is_that_of_the_pseudocode() {
         let mut reference = Pseudocode::new(options, 7);
         let mut updates = 0;
         let mut highest = 0.0_f64;
-        // A departure each millisecond; quiet, a step to one and a half times as much, to nothing, and twice as much.
+        // One departure per millisecond; the load is low, then 1.5 times the capacity, zero, and twice the capacity.
         let (mut arrival, mut departure, mut k) = (137_000, 1_000_000, 0_u64);
         let gap = |now: u64| match now / 1_000_000_000 {
             0 => 3_000_001,
@@ -470,13 +473,13 @@ fn the_response_to_steps_of_load_is_that_of_the_pseudocode() {
             assert!((p - expected).abs() <= 1e-12, "{more} at {now}: {p}, not {expected}");
             highest = highest.max(p);
         }
-        assert!(highest > 0.25 && reference.drop_prob < 0.01, "the steps are felt: {highest}");
+        assert!(highest > 0.25 && reference.drop_prob < 0.01, "the steps have an effect: {highest}");
         assert!(driver.fates.counts.early > 1000, "{:?}", driver.fates.counts);
     }
 }
 
-/// PIE while every packet waits as long, from `from_ms` on: a packet each millisecond leaves `delay_ms` later. Returns the
-/// numbers of updates after which the probability has first reached each of `levels`.
+/// Updates until the probability first reaches each of `levels`, in a queue with a constant delay: from `from_ms` on,
+/// one packet arrives per millisecond and leaves `delay_ms` later.
 fn updates_to_reach(more: &Value, from_ms: u64, delay_ms: u64, levels: &[f64]) -> Vec<u64> {
     let mut driver = Driver::new(with(json!({"kind": "pie"}), more), 3);
     let mut waiting = VecDeque::new();
@@ -492,7 +495,7 @@ fn updates_to_reach(more: &Value, from_ms: u64, delay_ms: u64, levels: &[f64]) -
         }
         assert!(driver.gauge("prob") < levels[0] || ms > from_ms + 150 || driver.fates.told.is_empty());
         while driver.gauge("prob") >= levels[reached.len()] {
-            // Updates since the first that knew of the delay.
+            // Updates since the first that includes the delay.
             reached.push((ms - from_ms - delay_ms) / 15);
             if reached.len() == levels.len() {
                 return reached;
@@ -504,7 +507,8 @@ fn updates_to_reach(more: &Value, from_ms: u64, delay_ms: u64, levels: &[f64]) -
 
 #[test]
 fn with_a_constant_delay_the_probability_grows_linearly_between_tenfold_steps() {
-    // By hand: 0.125 times 15 ms are 0.001875 an update, divided by 32, 8 and 2; the first adds 1.25 times 30 ms over 2048.
+    // By hand: 0.125 times 15 ms is 0.001875 per update, divided by 32, 8 and 2. The first update adds 1.25 times 30 ms
+    // divided by 2048.
     let levels = [1e-4, 1e-3, 1e-2, 0.1];
     let expected = |alpha: f64| {
         let (mut p, mut updates, mut reached) = (0.0, 0, Vec::new());
@@ -534,8 +538,8 @@ fn with_a_constant_delay_the_probability_grows_linearly_between_tenfold_steps() 
 }
 
 #[test]
-fn the_first_burst_passes_and_its_length_is_that_of_the_papers() {
-    // A default of 15 ms was once in ns-3.
+fn the_first_burst_passes_and_its_length_matches_the_sources() {
+    // A former version of ns-3 had a default of 15 ms.
     assert_eq!(pie(&json!({})).to_value()["max_burst"], "150ms");
     for profile in ["linux", "rfc"] {
         let mut driver = Driver::new(json!({"kind": "pie", "profile": profile, "limit": "100000p"}), 3);
@@ -554,12 +558,12 @@ fn the_first_burst_passes_and_its_length_is_that_of_the_papers() {
     }
 }
 
-/// All that a run shows: fates, what waits, the statistics of `tc`, and the probability as it went.
+/// The results of a run as text: counts, samples of the probability, and the statistics of `tc`.
 fn shown(table: Value) -> String {
     let mut driver = Driver::at_rate(table, Rate::from_bps(10_000_000), 5);
     let mut seen = Vec::new();
     for k in 0..12_000_u64 {
-        // One and a half times the line for 6 s, in packets of three sizes.
+        // 1.5 times the capacity for 6 s, in packets of three sizes.
         driver.now = Instant::from_nanos(k * 533_333);
         let like = if k % 4 == 0 { packet(1514) } else { ect([1000, 400, 1514][k as usize % 3]) };
         driver.offer(like);
@@ -574,7 +578,7 @@ fn shown(table: Value) -> String {
 }
 
 #[test]
-fn every_parameter_does_something() {
+fn every_parameter_has_an_effect() {
     let base = json!({"kind": "pie", "ecn": true});
     let linux = shown(base.clone());
     for more in [
@@ -606,7 +610,7 @@ fn every_parameter_does_something() {
 }
 
 #[test]
-fn linux_looks_for_the_first_time_after_half_a_second_and_then_at_ticks_of_its_wheel() {
+fn the_first_update_of_linux_is_after_half_a_second_and_further_ones_at_ticks_of_its_timer_wheel() {
     let first = |more: Value| {
         let mut driver = Driver::new(with(json!({"kind": "pie"}), &more), 1);
         for us in (0..2_000_000).step_by(250) {
@@ -616,12 +620,12 @@ fn linux_looks_for_the_first_time_after_half_a_second_and_then_at_ticks_of_its_w
             if driver.gauge("prob") > 0.0 {
                 return us / 1000;
             }
-            // A queue of some packets stands.
+            // Another packet keeps a short backlog.
             driver.offer(packet(1000));
         }
         0
     };
-    // The wheel: the next multiple of 8 beyond 500 and 125, and one beyond 50.
+    // The timer wheel: the next multiple of 8 above 500 and 125, and one tick more than 50.
     assert_eq!(first(json!({})), 504);
     assert_eq!(first(json!({"hz": 250})), 512);
     assert_eq!(first(json!({"hz": 100})), 510);
@@ -631,19 +635,22 @@ fn linux_looks_for_the_first_time_after_half_a_second_and_then_at_ticks_of_its_w
         let derived = pie(&more).derived(rate);
         derived.iter().find(|one| one.name == "tupdate").map(|one| (one.value * 1e6) as u64)
     };
-    // 15 ms are 15 ticks, 4 and 2, and one more; 100 ms are 104 ticks, a multiple of 8.
+    // 15 ms are 15, 4 and 2 ticks, plus one; 100 ms are 104 ticks, a multiple of 8.
     assert_eq!(tupdate(json!({})), Some(16_000));
     assert_eq!(tupdate(json!({"hz": 250})), Some(20_000));
     assert_eq!(tupdate(json!({"hz": 100})), Some(30_000));
     assert_eq!(tupdate(json!({"tupdate": "100ms"})), Some(104_000));
     assert_eq!(tupdate(json!({"hz": 0})), None);
     assert_eq!(tupdate(json!({"profile": "rfc"})), None);
-    let told = |more: Value| pie(&more).tc_options(rate).unwrap()["tupdate"].clone();
-    assert_eq!([told(json!({})), told(json!({"hz": 100})), told(json!({"hz": 0}))], [15_000, 20_000, 15_000]);
+    let shown = |more: Value| pie(&more).tc_options(rate).unwrap()["tupdate"].clone();
+    assert_eq!(
+        [shown(json!({})), shown(json!({"hz": 100})), shown(json!({"hz": 0}))],
+        [15_000, 20_000, 15_000]
+    );
 }
 
 #[test]
-fn tc_shows_what_it_shows_of_the_kernels() {
+fn tc_shows_the_same_values_as_for_the_kernels_pie() {
     assert_eq!(
         pie(&json!({"ecn": true})).tc_options(Rate::from_bps(1_000_000)).unwrap(),
         json!({"kind": "pie", "limit": 1000, "target": 15_000, "tupdate": 15_000, "alpha": 2, "beta": 20, "ecn": true})
@@ -662,7 +669,7 @@ fn tc_shows_what_it_shows_of_the_kernels() {
         })
     );
     let later = driver.queue.tc_statistics(Instant::from_nanos(1_055_000_000));
-    assert!(later["prob"].as_f64().unwrap() > 0.0, "the timer runs on until then");
+    assert!(later["prob"].as_f64().unwrap() > 0.0, "the statistics include all updates until then");
     let estimated = Driver::new(json!({"kind": "pie", "dq_rate_estimator": true}), 1);
     assert_eq!(estimated.queue.tc_statistics(Instant::START)["avg_dq_rate"], 0);
     let rfc = Driver::new(json!({"kind": "pie", "profile": "rfc"}), 1);
@@ -670,7 +677,7 @@ fn tc_shows_what_it_shows_of_the_kernels() {
 }
 
 #[test]
-fn what_linux_does_not_have_is_refused_there() {
+fn options_that_linux_does_not_have_are_rejected_with_its_profile() {
     let problems = |more: &Value| {
         let config = pie(more);
         config.build(Rate::from_bps(1_000_000)).map(drop).map_err(|errors| errors.first().to_string())
@@ -693,7 +700,7 @@ fn what_linux_does_not_have_is_refused_there() {
 }
 
 #[test]
-fn gains_in_the_numbers_of_tc_and_a_buffer_that_drains_too_quickly_are_doubted() {
+fn gains_in_the_units_of_tc_and_a_small_buffer_cause_warnings() {
     let warned = |more: &Value, bps: u64| {
         let config = pie(more);
         config.warnings(Rate::from_bps(bps)).iter().map(|warning| warning.place.clone()).collect::<Vec<_>>()

@@ -1,7 +1,8 @@
-//! PIE and FQ-PIE beside the recorded open loops of Linux 6.1: datagrams at fixed instants through 10 Mb/s.
+//! PIE and FQ-PIE compared with recorded open-loop runs of Linux 6.1: datagrams at fixed times over a 10 Mb/s link.
 //!
-//! The kernel drew too, five times for each; so means are compared, with the standard errors of both. Its HTB sends
-//! one packet of credit at once, and the last of the delays are of queues of a few packets, hence some slack.
+//! The kernel draws random numbers, too, and was recorded five times for each case. Therefore means are compared, with
+//! the standard errors of both. The kernel's HTB sends one packet of credit at once, and the last delays belong to
+//! queues of a few packets, so that some tolerance is needed.
 
 use aqm_link::{Port, Ties};
 use aqm_net::{Ecn, Instant, Packet, Rate, Streams};
@@ -9,7 +10,7 @@ use aqm_queue::Config;
 use aqm_queue::testing::Fates;
 use serde_json::{Value, json};
 
-/// So many datagrams of a size, one each so many microseconds, from `start_us` on.
+/// `count` datagrams of `bytes` bytes, one every `gap_us` microseconds, from `start_us` on.
 struct Source {
     start_us: u64,
     count: u64,
@@ -17,14 +18,14 @@ struct Source {
     bytes: u16,
 }
 
-/// What a flow saw: drops, marks, and of the delays in milliseconds the mean, the 95 % quantile and the greatest.
-type Seen = [f64; 5];
+/// Results of a flow: drops, marks, and the mean, the 95 % quantile and the maximum of the delays in milliseconds.
+type FlowResults = [f64; 5];
 
-fn run(table: &Value, sources: &[Source], ecn: Ecn, seed: u64) -> Vec<Seen> {
+fn run(table: &Value, sources: &[Source], ecn: Ecn, seed: u64) -> Vec<FlowResults> {
     let rate = Rate::from_bps(10_000_000);
     let queue = Config::read(table.clone()).unwrap().build(rate).unwrap();
     let mut port = Port::new(queue, rate, Streams::new(seed).named("queue", 0), Ties::DepartureFirst);
-    // A second after the queue was made, at any phase of its timer.
+    // One second after the creation of the queue, at any phase of its timer.
     let begin = 1_000_000_000 + seed * 7_919_000 % 16_000_000;
     let mut sends = Vec::new();
     for (flow, source) in (0..).zip(sources) {
@@ -59,9 +60,9 @@ fn run(table: &Value, sources: &[Source], ecn: Ecn, seed: u64) -> Vec<Seen> {
     (0..sources.len() as u32).map(seen).collect()
 }
 
-/// Means are those of the kernel, each with its standard error.
+/// Checks that the means agree with those of the kernel, each given with its standard error.
 fn agree(table: &Value, sources: &[Source], ecn: Ecn, theirs: &[[(f64, f64); 5]]) {
-    let runs: Vec<Vec<Seen>> = (0..60).map(|seed| run(table, sources, ecn, seed)).collect();
+    let runs: Vec<Vec<FlowResults>> = (0..60).map(|seed| run(table, sources, ecn, seed)).collect();
     for (flow, theirs) in theirs.iter().enumerate() {
         for (k, (theirs, theirs_se)) in theirs.iter().enumerate() {
             let values: Vec<f64> = runs.iter().map(|seen| seen[flow][k]).collect();
@@ -81,19 +82,19 @@ fn agree(table: &Value, sources: &[Source], ecn: Ecn, theirs: &[[(f64, f64); 5]]
 }
 
 #[test]
-fn a_quarter_too_much_meets_pie_as_in_the_kernel() {
+fn with_a_load_of_1_25_pie_agrees_with_the_kernel() {
     let one = [Source { start_us: 0, count: 4000, gap_us: 640, bytes: 1000 }];
     let theirs = [(839.6, 0.25), (0.0, 0.0), (56.482, 0.341), (160.098, 1.364), (163.935, 1.403)];
     agree(&json!({"kind": "pie", "start": "fresh"}), &one, Ecn::NotEct, &[theirs]);
     let theirs = [(839.8, 0.20), (9.2, 0.583), (56.561, 0.449), (163.606, 0.946), (166.561, 1.151)];
     agree(&json!({"kind": "pie", "start": "fresh", "ecn": true}), &one, Ecn::Ect0, &[theirs]);
-    // One run of a kernel with 100 ticks per second, which asks for a standard deviation of ours.
+    // One run of a kernel with 100 ticks per second, compared with a standard deviation of aqmlab's runs.
     let theirs = [(840.0, 1.0), (0.0, 0.0), (102.515, 2.5), (206.276, 4.0), (209.124, 4.1)];
     agree(&json!({"kind": "pie", "start": "fresh", "hz": 100}), &one, Ecn::NotEct, &[theirs]);
 }
 
 #[test]
-fn three_flows_meet_fq_pie_as_in_the_kernel() {
+fn with_three_flows_fq_pie_agrees_with_the_kernel() {
     let three = [
         Source { start_us: 0, count: 4000, gap_us: 1000, bytes: 1000 },
         Source { start_us: 137, count: 2500, gap_us: 1600, bytes: 1200 },
@@ -103,10 +104,10 @@ fn three_flows_meet_fq_pie_as_in_the_kernel() {
         [(1552.0, 0.0), (0.0, 0.0), (62.190, 0.725), (325.922, 4.33), (338.365, 5.41)],
         [(454.2, 0.490), (0.0, 0.0), (35.947, 0.401), (139.762, 2.18), (147.267, 2.56)],
     ];
-    // With more queues no two of the flows share one.
+    // With more queues, no two of the flows share one.
     let table = json!({"kind": "fq-pie", "start": "fresh", "flows": 65536});
     agree(&table, &three, Ecn::NotEct, &theirs);
-    // The sparse flow hardly waits: 0.43 ms in the kernel, half of a packet.
+    // The sparse flow has almost no queueing delay: 0.43 ms in the kernel, half the transmission time of a packet.
     let sparse = run(&table, &three, Ecn::NotEct, 1)[2];
     assert!(sparse[0] == 0.0 && (sparse[2] - 0.433).abs() < 0.05, "{sparse:?}");
 }

@@ -1,26 +1,26 @@
-//! What pins RED and SHRED down, and what other implementations have got wrong.
+//! Tests of RED and SHRED, including the known errors of other implementations.
 
 use aqm_net::{Ecn, Instant, Packet, Rate};
 use aqm_queue::Config;
 use aqm_queue::testing::{Driver, Fates, ect, packet};
 use serde_json::{Value, json};
 
-/// A RED whose average is the queue itself.
+/// A RED queue whose average is the queue itself.
 fn direct(change: Value) -> Value {
     let mut table = json!({"kind": "red", "weight": 1.0});
     table.as_object_mut().unwrap().extend(change.as_object().unwrap().clone());
     table
 }
 
-/// Offers packets to a queue that is kept at 60, the middle of the line: `p_b` is 0.05. Returns the
-/// numbers of packets from drop to drop.
+/// Offers packets to a queue that is kept at 60, midway between the thresholds: `p_b` is 0.05. Returns the numbers of
+/// packets between drops.
 fn gaps(change: Value, offers: u32) -> Vec<u64> {
     let mut driver = Driver::new(direct(change), 42);
     let (mut gap, mut gaps) = (0, Vec::new());
     while driver.queue.backlog().packets < 60 {
         driver.offer(packet(974));
     }
-    // Until the first drop the count carries the history of the filling.
+    // Until the first drop, the count depends on how the queue was filled.
     let mut counting = false;
     for _ in 0..offers {
         gap += 1;
@@ -53,17 +53,17 @@ fn chi_square(gaps: &[u64], from: u64, to: u64) -> f64 {
 }
 
 #[test]
-fn without_waiting_gaps_are_uniform_from_1_to_19_and_a_tenth_is_dropped() {
+fn with_no_wait_gaps_are_uniform_from_1_to_19_and_a_tenth_is_dropped() {
     let gaps = gaps(json!({"spacing": "no-wait"}), 200_000);
     assert!((mean(&gaps) * 0.100 - 1.0).abs() < 0.02, "{}", mean(&gaps));
     assert_eq!((gaps.iter().min(), gaps.iter().max()), (Some(&1), Some(&19)));
-    // 18 degrees of freedom: 42.3 is exceeded once in a thousand.
+    // 18 degrees of freedom: 42.3 is exceeded with a probability of 0.001.
     let statistic = chi_square(&gaps, 1, 19);
     assert!(statistic < 42.3, "{statistic}");
 }
 
 #[test]
-fn with_waiting_gaps_are_uniform_from_20_to_39() {
+fn with_wait_gaps_are_uniform_from_20_to_39() {
     let gaps = gaps(json!({"spacing": "wait"}), 600_000);
     assert!((mean(&gaps) * 0.0339 - 1.0).abs() < 0.02, "{}", mean(&gaps));
     assert_eq!((gaps.iter().min(), gaps.iter().max()), (Some(&20), Some(&39)));
@@ -79,8 +79,8 @@ fn without_a_count_one_in_twenty_is_dropped_and_gaps_have_no_bound() {
 }
 
 #[test]
-fn a_count_that_jumps_past_the_pole_still_drops() {
-    // The average stays near min_th for thousands of packets, and then the queue stands at 12.
+fn a_count_that_jumps_beyond_the_pole_still_drops() {
+    // The average stays near min_th for thousands of packets, and then the queue stays at 12.
     for seed in 0..50 {
         let table = json!({
             "kind": "red", "min_th": "5p", "max_th": "15p", "max_p": 0.02, "weight": 0.002, "limit": "50p",
@@ -101,7 +101,7 @@ fn a_count_that_jumps_past_the_pole_still_drops() {
 }
 
 #[test]
-fn the_first_packet_above_min_th_passes_only_if_it_is_spared() {
+fn the_first_packet_above_min_th_passes_only_with_spare_first() {
     let chosen = |spared: bool| {
         let crosses = |seed| {
             // The third packet finds 1900 bytes: p_b jumps from 0 to 0.9.
@@ -118,23 +118,23 @@ fn the_first_packet_above_min_th_passes_only_if_it_is_spared() {
         };
         (0..200).map(crosses).sum::<usize>()
     };
-    assert_eq!(chosen(true), 0, "each crossing has its first packet");
+    assert_eq!(chosen(true), 0, "each crossing has a first packet");
     assert!((320..400).contains(&chosen(false)));
 }
 
 #[test]
-fn a_limit_in_bytes_is_filled_to_the_byte() {
+fn a_limit_in_bytes_is_exact() {
     let table = direct(json!({"min_th": "40kB", "max_th": "50kB", "limit": "40001B"}));
     let mut driver = Driver::new(table, 1);
     (0..26).for_each(|_| assert!(!driver.offer(packet(1500))));
-    assert!(driver.offer(packet(1002)), "39000 + 1002 is a byte too many");
+    assert!(driver.offer(packet(1002)), "39000 + 1002 is one byte too many");
     assert!(!driver.offer(packet(1001)));
     assert!(driver.offer(packet(1)));
     assert_eq!((driver.queue.backlog().bytes, driver.fates.counts.overflow), (40_001, 2));
 }
 
 #[test]
-fn a_full_queue_is_an_overflow_even_where_drops_are_forced() {
+fn a_drop_from_a_full_queue_is_an_overflow_even_if_drops_are_forced() {
     let table = direct(json!({
         "min_th": "2p", "max_th": "5p", "limit": "20p", "gentle": false, "ecn": "always",
     }));
@@ -150,9 +150,9 @@ fn a_full_queue_is_an_overflow_even_where_drops_are_forced() {
 }
 
 #[test]
-fn a_drop_for_lack_of_room_starts_the_count_anew() {
-    // With `wait` and p_b = 0.05 nothing is dropped before the twentieth packet. Every tenth finds
-    // the queue full, so the twentieth never comes.
+fn a_drop_from_a_full_queue_restarts_the_count() {
+    // With `wait` and p_b = 0.05 no packet is dropped before the twentieth. Every tenth packet finds the queue full, so
+    // that the count never reaches twenty.
     let mut driver = Driver::new(direct(json!({"spacing": "wait", "limit": "60p", "max_p": 0.1})), 1);
     while driver.queue.backlog().packets < 60 {
         driver.offer(packet(974));
@@ -168,7 +168,7 @@ fn a_drop_for_lack_of_room_starts_the_count_anew() {
 }
 
 #[test]
-fn in_bytes_a_single_waiting_packet_may_be_congestion_and_no_packet_is_none() {
+fn in_bytes_one_queued_packet_may_be_dropped_early_but_an_empty_queue_never_drops() {
     let sure = json!({
         "min_th": "100B", "max_th": "200B", "max_p": 1.0, "gentle": false, "spare_first": false, "weight": 0.5,
     });
@@ -176,11 +176,11 @@ fn in_bytes_a_single_waiting_packet_may_be_congestion_and_no_packet_is_none() {
     assert!(!driver.offer(packet(974)));
     assert!(driver.offer(packet(974)), "the average is 487 B");
     driver.take();
-    assert!(!driver.offer(packet(974)), "243.5 B, and nothing waits");
+    assert!(!driver.offer(packet(974)), "243.5 B, and the queue is empty");
 }
 
 #[test]
-fn a_single_waiting_packet_is_no_congestion() {
+fn with_one_queued_packet_nothing_is_dropped_early() {
     let table = direct(json!({"min_th": "0p", "max_th": "1p", "limit": "9p", "gentle": false}));
     let mut driver = Driver::new(table, 1);
     assert!(!driver.offer(packet(974)) && !driver.offer(packet(974)));
@@ -203,8 +203,8 @@ fn above_max_th_every_packet_is_dropped_unless_gentle() {
 }
 
 #[test]
-fn each_ecn_rule_marks_in_its_own_region() {
-    // At 3, 7 and 12 packets: below max_th, on the gentle line, where drops are forced.
+fn each_ecn_rule_marks_in_its_own_range() {
+    // At 3, 7 and 12 packets: below max_th, in the gentle part, and in the range of forced drops.
     let marks = |ecn: &str, mark_p: Option<f64>, queue: u64| {
         let table = direct(json!({
             "min_th": "2p", "max_th": "5p", "max_p": 0.2, "limit": "20p", "ecn": ecn, "mark_p": mark_p,
@@ -240,7 +240,7 @@ fn each_ecn_rule_marks_in_its_own_region() {
 }
 
 #[test]
-fn small_packets_are_spared_in_proportion_if_sizes_count() {
+fn small_packets_are_dropped_less_often_with_packet_scaling() {
     let rate = |scaling: &str, bytes: u16| {
         let table = direct(json!({"packet_scaling": scaling, "spacing": "none", "limit": "400p"}));
         let mut driver = Driver::new(table, 3);
@@ -263,7 +263,7 @@ fn small_packets_are_spared_in_proportion_if_sizes_count() {
 }
 
 #[test]
-fn the_average_falls_while_the_line_idles() {
+fn the_average_decays_while_the_link_is_idle() {
     let mut driver = Driver::new(json!({"kind": "red", "weight": 0.01}), 1);
     (0..30).for_each(|_| assert!(!driver.offer(packet(974))));
     while driver.take().is_some() {}
@@ -273,14 +273,14 @@ fn the_average_falls_while_the_line_idles() {
     driver.offer(packet(974));
     let expected = before * libm::pow(0.99, 129.0);
     assert!((driver.gauge("average") - expected).abs() < 1e-12);
-    // The queue is busy now: time alone changes nothing.
+    // The queue is busy now, so that time has no effect.
     driver.now = Instant::from_nanos(200_000_000);
     driver.offer(packet(974));
     assert!((driver.gauge("average") - (expected * 0.99 + 0.01)).abs() < 1e-12);
 }
 
 #[test]
-fn a_packet_too_big_for_an_empty_queue_does_not_stop_the_average_from_falling() {
+fn a_packet_larger_than_the_empty_queue_does_not_stop_the_decay_of_the_average() {
     let table = json!({"kind": "red", "weight": 0.01, "min_th": "500B", "max_th": "800B", "limit": "1000B"});
     let mut driver = Driver::new(table, 1);
     (0..9).for_each(|_| {
@@ -297,7 +297,7 @@ fn a_packet_too_big_for_an_empty_queue_does_not_stop_the_average_from_falling() 
     assert!((driver.gauge("average") - expected).abs() < 1e-12);
 }
 
-/// The fates under a long irregular load, and the state in the end.
+/// The fates under a long irregular load, and the final state.
 fn fates(table: Value, seed: u64, window: impl Fn(u32) -> u16) -> (Vec<bool>, f64, u64) {
     let mut driver = Driver::new(table, seed);
     let fates = driver.offer_irregularly(|k| Packet { cwnd: window(k), ..ect(974) });
@@ -305,7 +305,7 @@ fn fates(table: Value, seed: u64, window: impl Fn(u32) -> u16) -> (Vec<bool>, f6
 }
 
 #[test]
-fn shred_with_equal_windows_or_none_is_red_draw_for_draw() {
+fn shred_with_equal_windows_or_none_is_identical_to_red() {
     let reds = [
         json!({"weight": 0.01}),
         json!({"weight": 0.01, "spacing": "wait", "gentle": false, "ecn": "always", "max_p": 0.0137}),
@@ -328,8 +328,8 @@ fn shred_with_equal_windows_or_none_is_red_draw_for_draw() {
 
 #[test]
 fn shred_spares_small_windows_and_spaces_the_drops_of_large_ones() {
-    // The queue is kept at 60, and windows 2 and 20 alternate: the average window is 11, the line of
-    // the small ones begins at 79, that of the large ones at the floor, so their p_b is 0.1.
+    // The queue is kept at 60, and windows 2 and 20 alternate. The average window is 11. The drop function of the small
+    // windows begins at 79, that of the large ones at the floor, so their p_b is 0.1.
     let mut driver = Driver::new(json!({"kind": "shred", "red": {"weight": 1.0}}), 1);
     while driver.queue.backlog().packets < 60 {
         for cwnd in [2, 20] {
@@ -339,7 +339,7 @@ fn shred_spares_small_windows_and_spaces_the_drops_of_large_ones() {
     let mut chosen = [0, 0];
     for k in 0..53_000 {
         if k == 3000 {
-            // By now the average window has forgotten the first.
+            // After this time the first window has no effect on the average window.
             chosen = [0, 0];
         }
         for (class, cwnd) in [2, 20].into_iter().enumerate() {
@@ -350,15 +350,15 @@ fn shred_spares_small_windows_and_spaces_the_drops_of_large_ones() {
         }
     }
     assert_eq!(chosen[0], 0);
-    // Gaps between large packets are uniform on 1 to 9: the small ones do not count.
+    // Gaps between large packets are uniform from 1 to 9, because small ones are not counted.
     let rate = f64::from(chosen[1]) / 50_000.0;
     assert!((rate - 0.2).abs() < 0.004, "{rate}");
 }
 
 #[test]
-fn small_windows_do_not_win_large_ones_a_free_pass() {
-    // The queue stands at 20, below RED's min_th. Windows 1 and 30 alternate: the small one never
-    // meets its line, and the large one meets a certain drop.
+fn small_windows_do_not_spare_the_next_packet_of_a_large_window() {
+    // The queue stays at 20, below RED's min_th. Windows 1 and 30 alternate: packets of the small window are never
+    // selected, and packets of the large window always are.
     let red = json!({"weight": 1.0, "min_th": "30p", "max_th": "31p", "max_p": 1.0, "limit": "99p"});
     let table = json!({"kind": "shred", "red": red, "floor": "none", "window_weight": 1e-6});
     let mut driver = Driver::new(table, 1);
@@ -367,18 +367,18 @@ fn small_windows_do_not_win_large_ones_a_free_pass() {
     });
     let mut passed = 0;
     for _ in 0..50 {
-        assert!(!driver.offer(Packet { cwnd: 1, ..packet(974) }), "a small window is below its line");
+        assert!(!driver.offer(Packet { cwnd: 1, ..packet(974) }), "a small window is below its min_mod");
         driver.take();
         if !driver.offer(Packet { cwnd: 30, ..packet(974) }) {
             passed += 1;
             driver.take();
         }
     }
-    assert_eq!(passed, 1, "only the first of all passes");
+    assert_eq!(passed, 1, "only the very first packet passes");
 }
 
 #[test]
-fn what_would_misbehave_is_refused_with_place_and_remedy() {
+fn invalid_parameters_are_rejected_with_name_and_remedy() {
     let problem = |change: Value| {
         let mut red = json!({"kind": "red"});
         red.as_object_mut().unwrap().extend(change.as_object().unwrap().clone());
@@ -392,13 +392,13 @@ fn what_would_misbehave_is_refused_with_place_and_remedy() {
         assert_eq!(inner.lines().count(), 1, "{inner}");
         inner
     };
-    assert_eq!(problem(json!({"max_th": "30p"})), "max_th: must exceed min_th, 30p");
-    assert_eq!(problem(json!({"max_th": "90kB"})), "max_th: must be in the unit of min_th, 30p");
+    assert_eq!(problem(json!({"max_th": "30p"})), "max_th: must exceed min_th (30p)");
+    assert_eq!(problem(json!({"max_th": "90kB"})), "max_th: must have the unit of min_th (30p)");
     for wrong in [0.0, -0.1, 1.5] {
-        assert!(problem(json!({"max_p": wrong})).starts_with("max_p: must be above 0 and at most 1, not"));
+        assert!(problem(json!({"max_p": wrong})).starts_with("max_p: must be above 0 and at most 1 (got"));
         assert!(problem(json!({"weight": wrong})).starts_with("weight: must be above 0 and at most 1"));
     }
-    assert!(problem(json!({"limit": "30p"})).starts_with("limit: must exceed min_th, 30p"));
+    assert!(problem(json!({"limit": "30p"})).starts_with("limit: must exceed min_th (30p)"));
     assert!(problem(json!({"limit": "0B"})).starts_with("limit: must be at least"));
     assert!(problem(json!({"mean_packet": "0B"})).starts_with("mean_packet: must be at least 1B"));
     assert!(problem(json!({"mark_p": 0.1})).starts_with("mark_p: has no effect"));
@@ -409,7 +409,7 @@ fn what_would_misbehave_is_refused_with_place_and_remedy() {
 }
 
 #[test]
-fn the_drop_function_is_that_of_the_parameters() {
+fn the_drop_function_follows_from_the_parameters() {
     let table = json!({"kind": "red", "min_th": "20p", "max_th": "60p", "max_p": 0.1, "limit": "99p"});
     for (gentle, beyond) in [(true, 0.55), (false, 1.0)] {
         let mut table = table.clone();
@@ -421,7 +421,7 @@ fn the_drop_function_is_that_of_the_parameters() {
 }
 
 #[test]
-fn all_that_would_misbehave_is_told_at_once() {
+fn all_invalid_parameters_are_reported_together() {
     let red = json!({"max_th": "30p", "limit": "0B", "max_p": 2.0, "mean_packet": "0B", "mark_p": 0.1});
     let shred = Config::read(json!({"kind": "shred", "red": red, "window_weight": 0.0})).unwrap();
     let errors = shred.build(Rate::from_bps(1_000_000)).err().unwrap();
@@ -433,7 +433,7 @@ fn all_that_would_misbehave_is_told_at_once() {
 }
 
 #[test]
-fn a_packet_that_came_with_a_mark_keeps_it_and_no_other_is_marked_in_its_place() {
+fn a_packet_that_arrives_marked_stays_marked_and_no_other_is_marked_instead() {
     let table = json!({
         "kind": "red", "min_th": "5p", "max_th": "15p", "max_p": 0.1, "weight": 0.02, "limit": "40p", "ecn": "always",
     });
@@ -448,7 +448,7 @@ fn a_packet_that_came_with_a_mark_keeps_it_and_no_other_is_marked_in_its_place()
     };
     let all = marks(None);
     assert!(all.len() > 500, "{}", all.len());
-    // A router before this one has marked the packet that RED chooses, or one that it spares.
+    // A previous router has marked the packet that RED selects, or a packet that RED does not select.
     for (place, chosen) in [(7, all[7]), (300, all[300])] {
         let mut others = all.clone();
         others.remove(place);
@@ -459,8 +459,8 @@ fn a_packet_that_came_with_a_mark_keeps_it_and_no_other_is_marked_in_its_place()
 }
 
 #[test]
-fn the_red_of_each_year_of_ns_2_can_be_written_and_is_told_in_full() {
-    let told = |table: &Value| {
+fn the_red_of_each_year_of_ns_2_can_be_configured_and_is_reported_completely() {
+    let report = |table: &Value| {
         let config = Config::read(table.clone()).unwrap();
         let chosen = config.derived(Rate::from_bps(10_000_000));
         let chosen: Vec<_> = chosen.into_iter().map(|one| (one.name, one.value, one.unit)).collect();
@@ -471,32 +471,33 @@ fn the_red_of_each_year_of_ns_2_can_be_written_and_is_told_in_full() {
         table.as_object_mut().unwrap().extend(change.as_object().unwrap().clone());
         table
     };
-    // Until April 2001, as Floyd and Jacobson had it; every parameter stands in what is told.
+    // Until April 2001, as in Floyd and Jacobson's paper; the report contains every parameter.
     let first = json!({
         "kind": "red", "min_th": "5p", "max_th": "15p", "max_p": 0.1, "weight": 0.002, "limit": "50p",
         "mean_packet": "500B", "gentle": false, "spacing": "wait", "spare_first": true, "packet_scaling": "none",
         "ecn": "below-max-th", "mark_p": null,
     });
-    assert_eq!(told(&first), (first.clone(), Vec::new()));
-    // Since then the gentle line, and since 2002 marks up to 0.1 only.
+    assert_eq!(report(&first), (first.clone(), Vec::new()));
+    // Since April 2001 with the gentle part, and since 2002 with marks up to 0.1 only.
     let gentle = over(&first, json!({"gentle": true}));
     let marking = over(&gentle, json!({"ecn": "unless-forced", "mark_p": 0.1}));
-    // Since July 2001 thresholds and weight follow from the line: 2500 packets of 500 bytes a second.
+    // Since July 2001 thresholds and weight depend on the link: 2500 packets of 500 bytes per second.
     let automatic = json!({"kind": "adaptive-red", "start": "fresh", "limit": "50p", "bottom": 0.1, "top": 0.1, "spacing": "wait"});
     let weight = 1.0 - libm::exp(-1.0 / 2500.0);
     let expected = [("min_th", 6.25, "packets"), ("max_th", 18.75, "packets"), ("weight", weight, "")];
-    // Since October 2004 all that is in bytes.
+    // Since October 2004 the thresholds are in bytes.
     let in_bytes = over(&automatic, json!({"limit": "25000B", "packet_scaling": "after-count"}));
     let bytes = [("min_th", 3125.0, "bytes"), ("max_th", 9375.0, "bytes"), ("weight", weight, "")];
     for (table, expected) in [(&automatic, expected), (&in_bytes, bytes)] {
-        let (_, chosen) = told(table);
+        let (_, chosen) = report(table);
         assert_eq!(chosen.len(), 3);
         for ((name, value, unit), expected) in chosen.into_iter().zip(expected) {
             assert_eq!((name.as_str(), unit), (expected.0, expected.2));
             assert!((value / expected.1 - 1.0).abs() < 1e-9, "{name}: {value}, not {}", expected.1);
         }
     }
-    // No two of them treat packets alike where 25 wait, but for the bound on marks, which `max_p` meets at `max_th`.
+    // At a queue of 25 all of them treat packets differently, except for the maximum of marks, which `max_p` reaches at
+    // `max_th`.
     let fates = |table: &Value| {
         let mut driver = Driver::new(table.clone(), 5);
         for k in 0..20_000 {
@@ -510,11 +511,11 @@ fn the_red_of_each_year_of_ns_2_can_be_written_and_is_told_in_full() {
     assert_eq!(fates(&marking), fates(&gentle));
     let years = [&first, &gentle, &automatic, &in_bytes].map(fates);
     assert!(years.iter().enumerate().all(|(year, fates)| !years[..year].contains(fates)));
-    // Ours are those of one study, and each says so in the reference.
+    // aqmlab's defaults are those of one study, and the reference says so for each.
     let ours = json!({
         "kind": "red", "min_th": "30p", "max_th": "90p", "max_p": 0.1, "weight": 0.0008, "limit": "225p",
         "mean_packet": "974B", "gentle": true, "spacing": "no-wait", "spare_first": true, "packet_scaling": "none",
         "ecn": "off", "mark_p": null,
     });
-    assert_eq!(told(&json!({"kind": "red"})), (ours, Vec::new()));
+    assert_eq!(report(&json!({"kind": "red"})), (ours, Vec::new()));
 }

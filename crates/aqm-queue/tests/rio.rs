@@ -1,16 +1,16 @@
-//! What pins RIO, WRED and RIO-PS down, and what other implementations have got wrong.
+//! Tests of RIO, WRED and RIO-PS, including the known errors of other implementations.
 
 use aqm_net::{Instant, Packet, Rate};
 use aqm_queue::Config;
 use aqm_queue::testing::{Driver, Fates, ect, packet};
 use serde_json::{Value, json};
 
-// The class that a packet carries.
+// The classes that packets carry.
 const NONE: u8 = 0;
 const FIRST: u8 = 1;
 const SECOND: u8 = 2;
 
-/// A RIO whose averages are the queues themselves, and which drops nothing early.
+/// A RIO queue whose averages are the queues themselves, and which drops no packet early.
 fn direct(change: Value) -> Value {
     let calm = json!({"min_th": "800p", "max_th": "900p"});
     let table = json!({"kind": "rio", "weight": 1.0, "limit": "999p", "classes": [calm, calm]});
@@ -26,8 +26,8 @@ fn of(class: u8) -> Packet {
     Packet { class, ..ect(500) }
 }
 
-/// Offers a long irregular load and returns, for each packet, whether it was chosen; how many are
-/// marked; the average and the probability; and the state of the generator.
+/// Offers a long irregular load. Returns for each packet whether it was selected, the number of marks, the average and
+/// the probability, and the state of the generator.
 fn fates(table: Value, seed: u64, class: impl Fn(u32) -> u8) -> (Vec<bool>, u64, [f64; 2], u64) {
     let mut driver = Driver::new(table, seed);
     let fates = driver.offer_irregularly(|k| {
@@ -39,7 +39,7 @@ fn fates(table: Value, seed: u64, class: impl Fn(u32) -> u8) -> (Vec<bool>, u64,
     (fates, driver.fates.counts.marks, gauges, driver.rng.bits())
 }
 
-/// The RED that stands beside RIO-PS in the study.
+/// The RED configuration that the study compares with RIO-PS.
 fn red_of_the_study(limit: u64) -> Value {
     json!({
         "kind": "red", "limit": format!("{limit}p"), "min_th": format!("{}p", limit * 3 / 20),
@@ -49,19 +49,23 @@ fn red_of_the_study(limit: u64) -> Value {
 }
 
 #[test]
-fn rio_ps_is_red_draw_for_draw_if_all_packets_are_long() {
+fn rio_ps_is_identical_to_red_if_all_packets_are_long() {
     for (limit, seed) in [(500, 1), (300, 2), (100, 3), (100, 4)] {
         let rio_ps = json!({"kind": "rio-ps", "limit": format!("{limit}p")});
         let expected = fates(red_of_the_study(limit), seed, |_| NONE);
-        assert!(expected.0.contains(&true) && expected.1 > 0, "something happens");
+        assert!(expected.0.contains(&true) && expected.1 > 0, "there are drops and marks");
         assert_eq!(fates(rio_ps.clone(), seed, |_| SECOND), expected);
-        assert_eq!(fates(rio_ps.clone(), seed, |_| NONE), expected, "what nothing classified is long");
-        assert_eq!(fates(rio_ps, seed, |k| (k % 200) as u8 + SECOND), expected, "beyond the list is long");
+        assert_eq!(fates(rio_ps.clone(), seed, |_| NONE), expected, "a packet without a class is long");
+        assert_eq!(
+            fates(rio_ps, seed, |k| (k % 200) as u8 + SECOND),
+            expected,
+            "a class beyond the list is long"
+        );
     }
 }
 
 #[test]
-fn rio_ps_is_the_red_of_the_short_line_if_all_packets_are_short() {
+fn rio_ps_is_identical_to_red_with_the_short_thresholds_if_all_packets_are_short() {
     for (limit, seed) in [(500, 1), (300, 2), (100, 3)] {
         let rio_ps = json!({"kind": "rio-ps", "limit": format!("{limit}p")});
         let red = with(
@@ -69,14 +73,14 @@ fn rio_ps_is_the_red_of_the_short_line_if_all_packets_are_short() {
             json!({"max_th": format!("{}p", limit * 7 / 20), "max_p": 1.0 / 20.0}),
         );
         let (expected, found) = (fates(red, seed, |_| NONE), fates(rio_ps, seed, |_| FIRST));
-        assert!(expected.0.contains(&true) && expected.1 > 0, "something happens");
+        assert!(expected.0.contains(&true) && expected.1 > 0, "there are drops and marks");
         // The gauges without a number are those of the long class.
         assert_eq!((found.0, found.1, found.3), (expected.0, expected.1, expected.3));
     }
 }
 
 #[test]
-fn with_one_class_every_coupling_is_red_draw_for_draw() {
+fn with_one_class_every_coupling_is_identical_to_red() {
     let reds = [
         json!({"weight": 0.01}),
         json!({"weight": 0.01, "spacing": "wait", "gentle": false, "ecn": "always", "mark_p": 0.05}),
@@ -106,14 +110,14 @@ fn with_one_class_every_coupling_is_red_draw_for_draw() {
     }
 }
 
-/// Averages, then waiting packets, of the two classes.
+/// The averages, then the queued packets, of the two classes.
 fn state(driver: &Driver) -> [f64; 4] {
     ["average_0", "average_1", "packets_0", "packets_1"].map(|name| driver.gauge(name))
 }
 
 #[test]
-fn a_class_counts_its_own_packets_and_those_that_its_coupling_adds() {
-    // 4 of the first class and 6 of the second wait; then comes one more of the second, and of the first.
+fn a_class_counts_its_own_packets_and_those_of_its_coupling() {
+    // 4 packets of the first class and 6 of the second are queued. Then one of the second and one of the first arrive.
     let expected = [
         ("coupled", [3.0, 10.0, 4.0, 11.0], [4.0, 11.0, 5.0, 12.0]),
         ("decoupled", [3.0, 6.0, 4.0, 7.0], [4.0, 6.0, 5.0, 7.0]),
@@ -132,7 +136,7 @@ fn a_class_counts_its_own_packets_and_those_that_its_coupling_adds() {
 }
 
 #[test]
-fn the_average_of_all_moves_at_every_arrival_unless_it_is_that_of_ns2() {
+fn the_total_average_gets_a_sample_at_every_arrival_except_in_the_variant_of_ns2() {
     let fill = |total_average: &str| {
         let mut driver = Driver::new(direct(json!({"total_average": total_average})), 1);
         (0..10).for_each(|_| assert!(!driver.offer(of(SECOND))));
@@ -147,8 +151,8 @@ fn the_average_of_all_moves_at_every_arrival_unless_it_is_that_of_ns2() {
 }
 
 #[test]
-fn the_average_of_ns2_drops_long_packets_too_late() {
-    // Shorts are rare: one in a hundred. The line carries 10 Mb/s, and is offered an eighth more.
+fn with_the_average_of_ns2_long_packets_are_dropped_too_late() {
+    // One packet in a hundred is short. The offered load is 1.125 times the 10 Mb/s of the link.
     let worst = |total_average: &str| {
         let mut driver = Driver::new(json!({"kind": "rio-ps", "total_average": total_average}), 1);
         let mut worst = 0;
@@ -168,7 +172,7 @@ fn the_average_of_ns2_drops_long_packets_too_late() {
 }
 
 #[test]
-fn a_packet_leaves_its_class_when_it_is_sent_and_never_joins_it_when_it_is_dropped() {
+fn a_packet_leaves_its_class_when_it_is_sent_and_does_not_join_when_it_is_dropped() {
     let mut driver = Driver::new(
         direct(json!({"limit": "4p", "classes": [
             {"min_th": "2p", "max_th": "3p"}, {"min_th": "3p", "max_th": "9p"},
@@ -177,7 +181,7 @@ fn a_packet_leaves_its_class_when_it_is_sent_and_never_joins_it_when_it_is_dropp
     );
     [FIRST, SECOND, FIRST, SECOND].into_iter().for_each(|class| assert!(!driver.offer(of(class))));
     assert_eq!(state(&driver)[2..], [2.0, 4.0]);
-    [FIRST, SECOND].into_iter().for_each(|class| assert!(driver.offer(of(class)), "no room"));
+    [FIRST, SECOND].into_iter().for_each(|class| assert!(driver.offer(of(class)), "the queue is full"));
     assert_eq!(state(&driver)[2..], [2.0, 4.0]);
     for waiting in [[1.0, 3.0], [1.0, 2.0], [0.0, 1.0], [0.0, 0.0]] {
         driver.take().unwrap();
@@ -187,7 +191,7 @@ fn a_packet_leaves_its_class_when_it_is_sent_and_never_joins_it_when_it_is_dropp
 }
 
 #[test]
-fn the_limit_counts_the_whole_queue_whatever_the_coupling() {
+fn the_limit_applies_to_the_whole_queue_with_every_coupling() {
     for coupling in ["coupled", "decoupled", "total"] {
         let calm = json!({"min_th": "40p", "max_th": "49p"});
         let table =
@@ -199,8 +203,8 @@ fn the_limit_counts_the_whole_queue_whatever_the_coupling() {
     }
 }
 
-/// Keeps the queue at 60, a third of it of the first class, and returns for each class how many were
-/// chosen in 60,000 rounds of one packet of the first and two of the second.
+/// Keeps the queue at 60, one third in the first class. Returns the selections per class in 60,000 rounds of one packet
+/// of the first class and two of the second.
 fn chosen(change: Value) -> [u32; 2] {
     let mut driver = Driver::new(direct(change), 1);
     let mut chosen = [0, 0];
@@ -216,7 +220,7 @@ fn chosen(change: Value) -> [u32; 2] {
 }
 
 #[test]
-fn each_class_meets_its_own_line_at_its_own_average() {
+fn each_class_has_its_own_drop_function_and_average() {
     let line = |max_p| json!({"min_th": "15p", "max_th": "65p", "max_p": max_p});
     let of = |coupling: &str, first: f64, second: f64| {
         let classes = [line(first), line(second)];
@@ -224,7 +228,7 @@ fn each_class_meets_its_own_line_at_its_own_average() {
             .map(|count| f64::from(count) / 60_000.0)
     };
     let near = |found: f64, expected: f64| (found - expected).abs() < 0.15 * expected;
-    // Coupled: (20 - 15) / 50 of max_p, and (60 - 15) / 50 at twice as many packets.
+    // Coupled: (20 - 15) / 50 of max_p, and (60 - 15) / 50 with twice as many packets.
     let [first, second] = of("coupled", 0.2, 0.02);
     assert!(near(first, 0.02) && near(second, 2.0 * 0.018), "{first} {second}");
     let [first, second] = of("decoupled", 0.2, 0.02);
@@ -235,7 +239,7 @@ fn each_class_meets_its_own_line_at_its_own_average() {
 
 #[test]
 fn each_class_counts_the_packets_since_its_own_last_drop() {
-    // With `wait` and p_b = 0.045 for both, no class loses a packet before the 23rd of its own.
+    // With `wait` and p_b = 0.045 for both, no class loses a packet before its 23rd.
     let line = json!({"min_th": "15p", "max_th": "65p", "max_p": 0.05});
     let table = direct(json!({"coupling": "total", "classes": [line, line], "spacing": "wait"}));
     let mut driver = Driver::new(table, 1);
@@ -244,7 +248,7 @@ fn each_class_counts_the_packets_since_its_own_last_drop() {
     }
     let (mut gaps, mut since) = ([Vec::new(), Vec::new()], [None::<u32>; 2]);
     for k in 0..60_000 {
-        // The first class sends one packet in eleven.
+        // One packet in eleven belongs to the first class.
         let class = usize::from(k % 11 != 0);
         since[class] = since[class].map(|count| count + 1);
         if driver.offer(of(class as u8 + 1)) {
@@ -261,7 +265,7 @@ fn each_class_counts_the_packets_since_its_own_last_drop() {
 }
 
 #[test]
-fn a_class_with_one_packet_waiting_is_not_dropped_early_but_the_other_is() {
+fn a_class_with_one_queued_packet_is_not_dropped_early_but_the_other_is() {
     let steep = json!({"min_th": "0p", "max_th": "1p", "max_p": 1.0});
     let mut driver = Driver::new(direct(json!({"classes": [steep, steep]})), 1);
     [SECOND, SECOND, FIRST, FIRST].into_iter().for_each(|class| assert!(!driver.offer(of(class))));
@@ -270,19 +274,19 @@ fn a_class_with_one_packet_waiting_is_not_dropped_early_but_the_other_is() {
 }
 
 #[test]
-fn a_class_with_one_packet_waiting_is_dropped_early_too_if_it_is_not_spared() {
+fn a_class_with_one_queued_packet_is_dropped_early_without_spare_short_queue() {
     let steep = json!({"min_th": "0p", "max_th": "1p", "max_p": 1.0});
     let change = json!({"classes": [steep, steep], "spare_short_queue": false});
     let mut driver = Driver::new(direct(change), 1);
-    assert!(!driver.offer(of(FIRST)), "none waits: the average is zero");
+    assert!(!driver.offer(of(FIRST)), "the queue is empty, so the average is zero");
     assert!(driver.offer(of(FIRST)) && driver.offer(of(SECOND)));
     assert_eq!(driver.fates.counts.forced, 2);
 }
 
 #[test]
 fn each_ecn_rule_compares_the_average_of_the_packets_own_class() {
-    // 4 of the first class and 4 of the second wait: the first class is below its max_th of 5, and the
-    // second, at 8, on its gentle line. Returns marks and drops of a further packet.
+    // 4 packets of each class are queued. The first class is below its max_th of 5, and the second, at 8, is in its
+    // gentle part. Returns marks and drops of a further packet.
     let outcome = |ecn: &str, mark_p: Option<f64>, class: u8| {
         let line = json!({"min_th": "2p", "max_th": "5p", "max_p": 0.2});
         let change = json!({
@@ -320,8 +324,8 @@ fn each_ecn_rule_compares_the_average_of_the_packets_own_class() {
 }
 
 #[test]
-fn every_average_falls_while_the_line_idles_whoever_ends_the_idleness() {
-    // Packets that the first class has missed until one of it comes: the line idles until 40 ms.
+fn every_average_decays_while_the_link_is_idle_whichever_class_ends_the_idle_time() {
+    // Idle packets of the first class until its next arrival; the link is idle until 40 ms.
     for (idle, missed) in [("line", 100.0), ("class", 200.0)] {
         let mut driver = Driver::new(direct(json!({"weight": 0.01, "idle": idle})), 1);
         (0..60).for_each(|k| assert!(!driver.offer(of(1 + k % 2))));
@@ -340,12 +344,12 @@ fn every_average_falls_while_the_line_idles_whoever_ends_the_idleness() {
 }
 
 #[test]
-fn an_average_falls_while_only_others_keep_the_line_busy_if_it_is_told_to() {
+fn with_idle_class_an_average_decays_while_only_other_classes_keep_the_link_busy() {
     let after = |idle: &str| {
         let mut driver = Driver::new(direct(json!({"weight": 0.01, "idle": idle})), 1);
         (0..30).for_each(|_| assert!(!driver.offer(of(FIRST))));
         let first = state(&driver)[0];
-        // The last of the first class is sent while others wait; its line time is not idle.
+        // The last packet of the first class is sent while others are queued. Its transmission time is not idle.
         (0..300).for_each(|_| assert!(!driver.offer(of(SECOND))));
         for k in 0..231 {
             driver.now = Instant::from_nanos(k * 400_000);
@@ -356,12 +360,12 @@ fn an_average_falls_while_only_others_keep_the_line_busy_if_it_is_told_to() {
         state(&driver)[0] / first
     };
     assert!((after("line") - 0.99).abs() < 1e-12);
-    // Thirty packets are sent by 12 ms, so 200 could have been since, and one sample is taken.
+    // Thirty packets are sent by 12 ms, so 200 packets could have been sent since, and one sample is added.
     assert!((after("class") - libm::pow(0.99, 201.0)).abs() < 1e-12);
 }
 
 #[test]
-fn the_average_of_ns2_forgets_an_idle_time_that_the_last_class_ends() {
+fn the_average_of_ns2_ignores_an_idle_time_that_the_last_class_ends() {
     let mut driver = Driver::new(direct(json!({"weight": 0.01, "total_average": "in-arrivals"})), 1);
     (0..60).for_each(|_| assert!(!driver.offer(of(FIRST))));
     while driver.take().is_some() {}
@@ -375,7 +379,7 @@ fn the_average_of_ns2_forgets_an_idle_time_that_the_last_class_ends() {
 }
 
 #[test]
-fn the_drop_functions_of_rio_ps_are_those_of_the_study() {
+fn the_drop_functions_of_rio_ps_match_the_study() {
     let config = Config::read(json!({"kind": "rio-ps"})).unwrap();
     let p = |average, class| config.drop_curve(average, 7.0, class).unwrap();
     let near = |found: f64, expected: f64| (found - expected).abs() < 1e-12;
@@ -392,13 +396,13 @@ fn the_drop_functions_of_rio_ps_are_those_of_the_study() {
 }
 
 #[test]
-fn rio_and_gred_want_classes_and_red_does_not() {
-    let wanting: Vec<String> =
+fn rio_and_gred_need_classes_and_red_does_not() {
+    let kinds: Vec<String> =
         Config::every().iter().filter(|one| one.needs_classes()).map(|one| one.kind().to_owned()).collect();
-    assert_eq!(wanting, ["gred", "rio", "rio-ps"]);
+    assert_eq!(kinds, ["gred", "rio", "rio-ps"]);
 }
 
-/// What is wrong with the table.
+/// The errors of the table.
 fn problem(table: Value) -> String {
     match Config::read(table) {
         Err(errors) => errors.to_string(),
@@ -410,33 +414,35 @@ fn problem(table: Value) -> String {
 }
 
 #[test]
-fn what_would_misbehave_is_refused_with_place_and_remedy() {
+fn invalid_parameters_are_rejected_with_name_and_remedy() {
     let rio = |change: Value| problem(with(json!({"kind": "rio"}), change));
     let second = |change: Value| rio(json!({"classes": [{}, change]}));
-    assert_eq!(rio(json!({"classes": []})), "classes: must be 1 to 8 tables, not 0");
-    assert_eq!(rio(json!({"classes": vec![json!({}); 9]})), "classes: must be 1 to 8 tables, not 9");
-    assert_eq!(second(json!({"max_th": "5p"})), "classes.1.max_th: must exceed min_th, 5p");
-    assert_eq!(second(json!({"max_th": "5kB"})), "classes.1.max_th: must be in the unit of min_th, 5p");
-    assert_eq!(second(json!({"max_p": 0.0})), "classes.1.max_p: must be above 0 and at most 1, not 0");
+    assert_eq!(rio(json!({"classes": []})), "classes: must contain 1 to 8 tables (got 0)");
+    assert_eq!(rio(json!({"classes": vec![json!({}); 9]})), "classes: must contain 1 to 8 tables (got 9)");
+    assert_eq!(second(json!({"max_th": "5p"})), "classes.1.max_th: must exceed min_th (5p)");
+    assert_eq!(second(json!({"max_th": "5kB"})), "classes.1.max_th: must have the unit of min_th (5p)");
+    assert_eq!(second(json!({"max_p": 0.0})), "classes.1.max_p: must be above 0 and at most 1 (got 0)");
     assert_eq!(
         second(json!({"min_th": "1kB", "max_th": "2kB"})),
-        "classes.1.min_th: must be in the unit of the first class's, 5p"
+        "classes.1.min_th: must have the unit of the first class (5p)"
     );
     assert!(
         second(json!({"max_q": 1}))
             .starts_with("classes.1.max_q: unknown key `max_q`; did you mean `max_p`?")
     );
-    assert!(rio(json!({"limit": "15p"})).starts_with("limit: must exceed min_th, 15p"));
+    assert!(rio(json!({"limit": "15p"})).starts_with("limit: must exceed min_th (15p)"));
     assert!(rio(json!({"weight": 0.0})).starts_with("weight: must be above 0"));
     assert!(rio(json!({"mark_p": 0.1})).starts_with("mark_p: has no effect"));
     assert!(rio(json!({"coupling": "loose"})).contains("`coupled`, `decoupled`, `total`"));
     let lagging = |change| rio(with(json!({"total_average": "in-arrivals"}), change));
     assert!(lagging(json!({"coupling": "total"})).starts_with("total_average: has no effect unless"));
-    assert!(lagging(json!({"classes": [{}]})).starts_with("total_average: needs a class before the last"));
+    assert!(
+        lagging(json!({"classes": [{}]})).starts_with("total_average: needs another class before the last")
+    );
 }
 
 #[test]
-fn all_that_would_misbehave_is_told_at_once_and_what_classes_share_once() {
+fn all_invalid_parameters_are_reported_together_and_shared_ones_once() {
     let classes = json!([{"max_p": 0.0}, {"max_th": "5p"}]);
     let wrong = json!({"kind": "rio", "weight": 0.0, "classes": classes, "mean_packet": "0B"});
     assert_eq!(places(wrong), ["classes.0.max_p", "weight", "mean_packet", "classes.1.max_th"]);
@@ -444,26 +450,26 @@ fn all_that_would_misbehave_is_told_at_once_and_what_classes_share_once() {
     assert_eq!(places(wrong), ["min_share", "weight", "long_max_p"]);
 }
 
-/// The places of what is wrong with the table.
+/// The names of the invalid parameters of the table.
 fn places(table: Value) -> Vec<String> {
     problem(table).lines().filter_map(|line| Some(line.split(": ").next()?.to_owned())).collect()
 }
 
 #[test]
-fn rio_ps_refuses_in_its_own_words() {
+fn errors_of_rio_ps_use_its_own_parameter_names() {
     let rio_ps = |change: Value| problem(with(json!({"kind": "rio-ps"}), change));
     assert!(
-        rio_ps(json!({"min_share": 1.0})).starts_with("min_share: must be at least 0 and below 1, not 1")
+        rio_ps(json!({"min_share": 1.0})).starts_with("min_share: must be at least 0 and below 1 (got 1)")
     );
     for place in ["short_max_share", "long_max_share"] {
         for wrong in [0.15, 0.1, 101.0] {
             let found = rio_ps(json!({place: wrong}));
-            assert!(found.starts_with(&format!("{place}: must exceed min_share, 0.15")), "{found}");
+            assert!(found.starts_with(&format!("{place}: must exceed min_share (0.15)")), "{found}");
         }
     }
     for place in ["short_max_p", "long_max_p"] {
         let found = rio_ps(json!({place: 0.0}));
-        assert_eq!(found, format!("{place}: must be above 0 and at most 1, not 0"));
+        assert_eq!(found, format!("{place}: must be above 0 and at most 1 (got 0)"));
     }
     assert!(
         rio_ps(json!({"limit": "1p"})).starts_with("limit: is too small: min_share and short_max_share both")
@@ -474,7 +480,7 @@ fn rio_ps_refuses_in_its_own_words() {
 }
 
 #[test]
-fn rio_ps_takes_a_buffer_in_bytes() {
+fn rio_ps_accepts_a_buffer_in_bytes() {
     let config = Config::read(json!({"kind": "rio-ps", "limit": "100kB"})).unwrap();
     assert_eq!(config.drop_curve(50_000.0, 1.0, SECOND), Some(0.1));
     let mut driver = Driver::new(config.to_value(), 1);

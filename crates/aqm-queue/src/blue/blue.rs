@@ -1,16 +1,16 @@
-//! BLUE: a marking probability that losses raise and an idle line lowers; the length of the queue has no say.
+//! BLUE: losses raise a marking probability and an idle link lowers it; the queue length is not used.
 //!
 //! W. Feng, D. Kandlur, D. Saha, K. Shin, "BLUE: A New Class of Active Queue Management Algorithms", University of
 //! Michigan CSE-TR-387-99, April 1999, and "The BLUE Active Queue Management Algorithms", IEEE/ACM Transactions on
-//! Networking 10(4), August 2002. One probability `p_m` marks (or drops) packets when they are queued. "Upon packet
-//! loss" by a full buffer, if more than `freeze_time` has passed since the last update, `p_m += d1`; "upon link idle"
-//! likewise `p_m -= d2`. `freeze_time` lets an update take effect before the next; `d1` is far greater than `d2`, since
-//! a line is idle when the queue reacts too little as well as when it reacts too much, but packets are lost only in the
-//! first case. In the variant "or `Q_len > L`" a queue beyond `threshold` counts as a loss, so that room is left for
-//! bursts.
+//! Networking 10(4), August 2002. Arriving packets are marked (or dropped) with one probability `p_m`. "Upon packet
+//! loss" by a full buffer, if more than `freeze_time` has passed since the last update, `p_m += d1`; "upon link idle",
+//! under the same condition, `p_m -= d2`. `freeze_time` lets an update take effect before the next one. `d1` is much
+//! larger than `d2`, because the link can be idle if congestion control is too weak or too aggressive, but packets are
+//! lost only in the first case. In the variant "or `Q_len > L`", a queue longer than `threshold` counts as a loss, so
+//! that room remains for bursts.
 //!
-//! How it differs from its sources, and what it does where they are silent, stands in the documentation of
-//! [`Config`], which the reference prints.
+//! The documentation of [`Config`], which is printed in the reference, lists aqmlab's choices where the papers are
+//! silent.
 
 use aqm_net::{
     Backlog, ConfigErrors, ErrorCollector, Instant, Length, Packet, Rate, Span, choices, parameters,
@@ -22,86 +22,91 @@ use crate::start::Start;
 use crate::{Build, Context, Describe, Fifo, Gauge, QueueDiscipline, Reason, Report, TestCases};
 
 parameters! {
-    /// BLUE: losses raise the probability to drop, and an idle line lowers it.
+    /// BLUE: losses raise the drop probability, and an idle link lowers it.
     ///
     /// Where the papers are silent:
     ///
-    /// - Defaults are those of the simulator of the authors (ns-1.1; its port to ns-2.1b8 by S. Thulasidasan). It keeps
-    ///   two times, one of increments and one of decrements (`freeze = "separate"`). The papers have one, and so has
-    ///   the default.
-    /// - The line is idle at the moment when it asks for a packet and none waits, once each time, as in that port. With
-    ///   `idle_repeats` an idle time counts again each `freeze_time` that it lasts.
-    /// - The probability begins at 0. An update comes after more than `freeze_time`, not after exactly so much.
-    /// - A packet that finds the buffer full is lost without asking chance. The port asks first, so that a full buffer
-    ///   may drop a packet as chosen, and then reports nothing. What chance drops is no loss.
-    /// - With `threshold` the queue that an arrival finds counts, the arrival not included.
+    /// - The defaults are those of the authors' simulator (ns-1.1; port to ns-2.1b8 by S. Thulasidasan). The simulator
+    ///   has separate freeze times for increments and decrements (`freeze = "separate"`). The papers have one freeze
+    ///   time, and so does the default.
+    /// - The link becomes idle when it dequeues from the empty queue, which counts once per idle time, as in the port.
+    ///   With `idle_repeats`, an idle time counts again after each `freeze_time`.
+    /// - The initial probability is 0. An update is possible after more than `freeze_time`, not after exactly
+    ///   `freeze_time`.
+    /// - A packet that finds the buffer full is dropped without drawing a random number. The port draws first, so that
+    ///   a full buffer may drop a packet as a selected one, and then does not count a loss. Random drops are not
+    ///   losses.
+    /// - With `threshold`, the queue that an arrival finds is compared, without the arrival itself.
     pub struct Config {
-        /// The most that may wait, in packets or bytes; the packet on the line is not counted.
+        /// Maximum backlog in packets or bytes, without the packet in transmission.
         pub limit: Length = Length::Packets(50), "ns-2";
-        /// What a loss adds to the probability (`d1`).
+        /// Increase of the probability at a loss (`d1`).
         pub increment: f64 = 0.0025, "the authors' simulator";
-        /// What an idle line takes from it (`d2`).
+        /// Decrease of the probability when the link becomes idle (`d2`).
         pub decrement: f64 = 0.000_25, "the authors' simulator";
-        /// The least time from update to update.
+        /// Minimum time between updates.
         pub freeze_time: Span = Span::from_millis(100), "the authors' simulator";
-        /// What `freeze_time` is counted from.
+        /// Updates from which `freeze_time` is counted.
         pub freeze: Freeze = Freeze::Shared, "Feng et al. 1999";
-        /// An arrival that finds a longer queue counts as a loss, though it may be queued (`L`). Left out: only what
-        /// finds no room counts.
+        /// Queue length above which an arrival counts as a loss, although it may be enqueued (`L`). Default: only
+        /// arrivals that find no room count.
         pub threshold: Option<Length> = None, "Feng et al. 1999";
-        /// Whether an idle time lowers the probability again each time it has lasted another `freeze_time`.
-        pub idle_repeats: bool = false, "ours: the papers say `upon link idle`";
-        /// What happens to an ECN-capable packet that chance chose. Others are always dropped.
+        /// Whether the probability decreases again after each `freeze_time` of an idle time.
+        pub idle_repeats: bool = false, "aqmlab's choice: the papers say `upon link idle`";
+        /// Treatment of an ECN-capable packet selected for a drop. Other packets are always dropped.
         pub ecn: EcnRule = EcnRule::Off, "ns-2: `setbit`; the papers mark";
-        /// Whether `freeze_time` is over as a run begins (`settled`), or begins with the run.
-        pub start: Start = Start::Settled, "ours";
+        /// State of the queue at the start of the run: an update is possible at once (`settled`), or after
+        /// `freeze_time` (`fresh`).
+        pub start: Start = Start::Settled, "aqmlab's choice";
     }
 }
 
 choices! {
-    /// Which updates keep the next one waiting.
+    /// Updates from which the freeze time is counted.
     pub enum Freeze {
-        /// Any.
+        /// Every update delays every other update.
         Shared = "shared",
-        /// Increments and decrements each their own kind.
+        /// Increments delay only increments, and decrements only decrements.
         Separate = "separate",
     }
 }
 
 impl Config {
-    /// The first instant that is more than `freeze_time` after an update.
-    fn thawed(&self, update: Instant) -> Instant {
+    /// The first time that is more than `freeze_time` after an update.
+    fn freeze_end(&self, update: Instant) -> Instant {
         update + self.freeze_time + Span::from_nanos(1)
     }
 }
 
-/// The shortest freeze time: whoever returns after a long idle time must catch up with every one.
-const SHORTEST: Span = Span::from_nanos(10_000);
+/// Shortest freeze time with `idle_repeats`. The limit bounds the number of updates to process after a long idle time.
+const MIN_FREEZE_TIME: Span = Span::from_nanos(10_000);
 
 impl Build for Config {
     fn build(&self, _rate: Rate) -> Result<Box<dyn QueueDiscipline>, ConfigErrors> {
         let mut errors = ErrorCollector::default();
         let Self { limit, increment, decrement, freeze_time, threshold, idle_repeats, .. } = *self;
-        errors.check(limit.count() > 0, "limit", "must be at least 1p or 1B");
-        for (place, step) in [("increment", increment), ("decrement", decrement)] {
-            let problem = format_args!("must be above 0 and at most 1, not {step}");
-            errors.check(step > 0.0 && step <= 1.0, place, problem);
+        errors.check(limit.count() > 0, "limit", format_args!("must be at least 1p or 1B (got {limit})"));
+        for (name, step) in [("increment", increment), ("decrement", decrement)] {
+            let problem = format_args!("must be above 0 and at most 1 (got {step})");
+            errors.check(step > 0.0 && step <= 1.0, name, problem);
         }
-        let problem = format_args!("must be at least {SHORTEST} with idle_repeats");
-        errors.check(freeze_time >= SHORTEST || !idle_repeats, "freeze_time", problem);
+        let problem =
+            format_args!("must be at least {MIN_FREEZE_TIME} with idle_repeats (got {freeze_time})");
+        errors.check(freeze_time >= MIN_FREEZE_TIME || !idle_repeats, "freeze_time", problem);
         errors.check_effect(!freeze_time.is_zero(), self, &["freeze"], "with freeze_time = \"0s\"");
-        let is_met = |threshold: Length| {
+        let is_reachable = |threshold: Length| {
             threshold.in_bytes() != limit.in_bytes() || threshold.count() < limit.count().max(1)
         };
-        let problem = format_args!("must be below limit, {limit}, or it is never passed");
-        errors.check(threshold.is_none_or(is_met), "threshold", problem);
+        let problem = format_args!("must be below limit ({limit}), otherwise the queue never exceeds it");
+        errors.check(threshold.is_none_or(is_reachable), "threshold", problem);
         errors.finish(())?;
-        let thawed = if self.start.is_settled() { Instant::START } else { self.thawed(Instant::START) };
+        let freeze_end =
+            if self.start.is_settled() { Instant::START } else { self.freeze_end(Instant::START) };
         Ok(Box::new(Blue {
             config: self.clone(),
             fifo: Fifo::new(limit),
             p: 0.0,
-            thawed: [thawed; 2],
+            freeze_ends: [freeze_end; 2],
             idle_since: None,
         }))
     }
@@ -127,16 +132,16 @@ impl TestCases for Config {
     }
 }
 
-/// The running discipline.
+/// The discipline with its state.
 #[derive(Clone)]
 struct Blue {
     config: Config,
     fifo: Fifo,
     /// `p_m`.
     p: f64,
-    /// From when on the last increment keeps no update waiting, and the last decrement.
-    thawed: [Instant; 2],
-    /// Since when nothing waits and nothing is sent, if the end of that counts.
+    /// Times until which the last increment and the last decrement delay further updates.
+    freeze_ends: [Instant; 2],
+    /// Start of the current idle time, if `idle_repeats` is on.
     idle_since: Option<Instant>,
 }
 
@@ -148,7 +153,7 @@ impl QueueDiscipline for Blue {
         self.end_idle(cx.now);
         let has_room = self.fifo.has_room_for(&packet);
         let backlog = self.fifo.backlog();
-        let is_long = self.config.threshold.is_some_and(|most| backlog.in_unit_of(most) > most.count());
+        let is_long = self.config.threshold.is_some_and(|limit| backlog.in_unit_of(limit) > limit.count());
         if !has_room || is_long {
             self.update(UP, cx.now);
         }
@@ -185,31 +190,31 @@ impl Report for Blue {
 }
 
 impl Blue {
-    /// From when on an update of this kind can come.
-    fn thawed(&self, way: usize) -> Instant {
+    /// The earliest time of an update in this direction.
+    fn freeze_end(&self, direction: usize) -> Instant {
         match self.config.freeze {
-            Freeze::Shared => self.thawed[UP].max(self.thawed[DOWN]),
-            Freeze::Separate => self.thawed[way],
+            Freeze::Shared => self.freeze_ends[UP].max(self.freeze_ends[DOWN]),
+            Freeze::Separate => self.freeze_ends[direction],
         }
     }
 
-    /// A loss, or an idle line, at `now`.
-    fn update(&mut self, way: usize, now: Instant) {
-        if now < self.thawed(way) {
+    /// Updates the probability after a loss or an idle link at `now`.
+    fn update(&mut self, direction: usize, now: Instant) {
+        if now < self.freeze_end(direction) {
             return;
         }
-        self.thawed[way] = self.config.thawed(now);
-        let moved = if way == UP { self.p + self.config.increment } else { self.p - self.config.decrement };
-        self.p = moved.clamp(0.0, 1.0);
+        self.freeze_ends[direction] = self.config.freeze_end(now);
+        let p = if direction == UP { self.p + self.config.increment } else { self.p - self.config.decrement };
+        self.p = p.clamp(0.0, 1.0);
     }
 
-    /// Makes the decrements of an idle time that ends at `now`.
+    /// Processes the decrements of an idle time that ends at `now`.
     fn end_idle(&mut self, now: Instant) {
         let Some(since) = self.idle_since.take() else { return };
-        let mut at = since.max(self.thawed(DOWN));
+        let mut at = since.max(self.freeze_end(DOWN));
         while at <= now && self.p > 0.0 {
             self.update(DOWN, at);
-            at = self.config.thawed(at);
+            at = self.config.freeze_end(at);
         }
     }
 }
@@ -229,7 +234,7 @@ mod tests {
         driver.gauge("probability")
     }
 
-    /// A full buffer of 5 packets.
+    /// A queue with a full buffer of 5 packets.
     fn full(mut table: Value) -> Driver {
         table["kind"] = json!("blue");
         table["start"] = json!("fresh");
@@ -256,31 +261,32 @@ mod tests {
         assert_eq!(blue.fates.counts.overflow, 7);
     }
 
-    /// At 20 ms a loss, then the queue is emptied, and the line asks again at these times.
-    fn emptied(table: Value, asked: &[f64]) -> Vec<f64> {
+    /// The probabilities at these times, after a loss at 20 ms, while the link repeatedly dequeues from the empty
+    /// queue.
+    fn emptied(table: Value, times: &[f64]) -> Vec<f64> {
         let mut blue = full(table);
         at(&mut blue, 20.0);
         blue.offer(packet(1000));
         (0..5).for_each(|_| {
             blue.take();
         });
-        let ask = |&millis: &f64| {
+        let dequeue = |&millis: &f64| {
             at(&mut blue, millis);
             assert!(blue.take().is_none());
             p(&blue)
         };
-        asked.iter().map(ask).collect()
+        times.iter().map(dequeue).collect()
     }
 
     #[test]
-    fn a_decrement_waits_for_the_increment_before_it_unless_each_has_a_time_of_its_own() {
+    fn a_decrement_waits_for_the_previous_increment_unless_freeze_times_are_separate() {
         let table = |freeze: &str| json!({"increment": 0.5, "decrement": 0.125, "freeze_time": "10ms", "freeze": freeze});
         assert_eq!(emptied(table("shared"), &[25.0, 31.0, 40.0, 42.0]), [0.5, 0.375, 0.375, 0.25]);
         assert_eq!(emptied(table("separate"), &[25.0, 31.0, 35.1, 40.0]), [0.375, 0.375, 0.25, 0.25]);
     }
 
     #[test]
-    fn an_idle_time_counts_once_or_each_freeze_time_that_it_lasts() {
+    fn an_idle_time_counts_once_or_once_per_freeze_time() {
         for (repeats, expected) in [(false, 0.375), (true, 0.125)] {
             let table = json!({
                 "kind": "blue", "start": "fresh", "limit": "5p", "increment": 0.5, "decrement": 0.125, "freeze_time": "10ms",
@@ -293,12 +299,12 @@ mod tests {
             });
             at(&mut blue, 30.0);
             while blue.take().is_some() {}
-            // Lost at 15 ms, idle from 30 ms on: decrements at 30, 40 and 50 ms.
+            // A loss at 15 ms, and an idle link from 30 ms on: decrements at 30, 40 and 50 ms.
             at(&mut blue, 55.0);
             blue.offer(packet(1000));
             assert_eq!(p(&blue), expected);
         }
-        // Idle from 20 ms on, and frozen until 25 ms.
+        // The link is idle from 20 ms on, and updates are frozen until 25 ms.
         let table = json!({
             "kind": "blue", "start": "fresh", "limit": "5p", "increment": 0.5, "decrement": 0.125, "freeze_time": "10ms",
             "idle_repeats": true,
@@ -317,7 +323,7 @@ mod tests {
     }
 
     #[test]
-    fn beyond_the_threshold_a_queued_packet_counts_as_lost() {
+    fn above_the_threshold_an_enqueued_packet_counts_as_lost() {
         let table = json!({"kind": "blue", "start": "fresh", "limit": "50p", "threshold": "3p", "increment": 0.001, "freeze_time": "0ms"});
         let mut blue = Driver::new(table, 3);
         let path: Vec<f64> = (1..=6)
@@ -327,12 +333,12 @@ mod tests {
                 p(&blue)
             })
             .collect();
-        // The first that finds more than three is the fifth.
+        // The fifth packet is the first that finds more than three.
         assert_eq!(path, [0.0, 0.0, 0.0, 0.0, 0.001, 0.002]);
     }
 
     #[test]
-    fn with_a_load_that_does_not_yield_the_probability_comes_near_to_what_exceeds_the_line() {
+    fn with_an_unresponsive_load_the_probability_approaches_the_excess_over_the_link_rate() {
         for (table, load) in [
             (json!({"increment": 0.002, "decrement": 0.0002, "freeze_time": "10ms"}), 1.25),
             (json!({"increment": 0.002, "decrement": 0.0005, "freeze_time": "5ms", "threshold": "20p"}), 1.6),
@@ -359,13 +365,13 @@ mod tests {
                 }
             }
             let excess = 1.0 - 1.0 / load;
-            // Above it mostly: an idle line tells too much of it by small steps.
+            // The probability is usually slightly above the excess, because decrements are small.
             assert!((sum / counted - excess).abs() < 0.03, "{load}: {}", sum / counted);
         }
     }
 
     #[test]
-    fn what_cannot_work_is_refused() {
+    fn invalid_parameters_are_rejected() {
         for (table, place) in [
             (json!({"limit": "0p"}), "limit"),
             (json!({"increment": 0.0}), "increment"),
@@ -373,7 +379,11 @@ mod tests {
             (json!({"freeze_time": "1us", "idle_repeats": true}), "freeze_time"),
             (json!({"threshold": "50p"}), "threshold"),
         ] {
-            let errors = Config::read(table).unwrap().build(Rate::default()).err().expect("it is wrong");
+            let errors = Config::read(table)
+                .unwrap()
+                .build(Rate::default())
+                .err()
+                .expect("the parameters are invalid");
             assert!(errors.iter().count() == 1 && errors.iter().all(|error| error.place == place), "{place}");
         }
     }

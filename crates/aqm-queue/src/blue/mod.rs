@@ -1,8 +1,8 @@
-//! BLUE and SFB: losses raise a marking probability and an idle link lowers it; queue length has no part in it.
+//! BLUE and SFB: losses raise a marking probability and an idle link lowers it; the queue length is not used.
 //!
-//! `blue.rs` keeps one probability. SFB (`sfb.rs`) keeps one for each bin of a Bloom filter of flows, and limits the
-//! rate of flows that do not respond. COBALT's BLUE is in `codel/cobalt_core.rs`.
+//! `blue.rs` has one probability. SFB (`sfb.rs`) has one for each bin of a Bloom filter of flows, and limits the rate
+//! of unresponsive flows. COBALT's BLUE is in `codel/cobalt_core.rs`.
 
-#[expect(clippy::module_inception, reason = "BLUE is the first of its family")]
+#[expect(clippy::module_inception, reason = "the family has the name of its first algorithm")]
 pub(crate) mod blue;
 pub(crate) mod sfb;

@@ -1,32 +1,33 @@
-//! SFB: Stochastic Fair Blue, which finds out who does not respond.
+//! SFB: Stochastic Fair Blue, which identifies unresponsive flows.
 //!
 //! W. Feng, D. Kandlur, D. Saha, K. Shin, "Stochastic Fair Blue: A Queue Management Algorithm for Enforcing Fairness",
-//! IEEE INFOCOM 2001, as `sch_sfb` of Linux 6.1 has it (J. Chroboczek, E. Dumazet), with the numbers of `tc`:
-//! - A flow's hash puts it into one of 16 bins on each of 8 levels. A bin counts its packets that wait and has a
-//!   probability in 16 bits. An arrival lowers it by `decrement` if the bin is empty, and raises it by `increment`
-//!   from `target` packets on.
-//! - A packet is judged by the least probability of its bins, which is its flow's own if it is alone in one. It is
-//!   marked, or dropped if it cannot be. Above 1/2 part of the chosen are dropped in any case, at 1 all of them.
-//! - A packet whose bins all have `max` packets is dropped (`bucketdrop`).
-//! - At probability 1 a flow does not respond: what all such flows send passes at `penalty_rate` packets a second at
-//!   most, without chance (`penaltydrop`).
-//! - Every `rehash` the flows get other bins. For the time `db` before, the next bins learn from the flows that do not
-//!   respond. Packets that wait are counted in the bins that they came into.
-//! - The queue itself is another discipline, a FIFO if none is named.
+//! IEEE INFOCOM 2001, as implemented by `sch_sfb` of Linux 6.1 (J. Chroboczek, E. Dumazet), with the defaults of `tc`:
+//! - The hash of a flow selects one of 16 bins on each of 8 levels. A bin counts its queued packets and has a 16-bit
+//!   probability. An arrival lowers the probability by `decrement` if the bin is empty, and raises it by `increment` if
+//!   the bin has at least `target` packets.
+//! - The probability of a packet is the minimum over its bins. This is the probability of its own flow if the flow is
+//!   alone in one of them. A selected packet is marked, or dropped if it cannot be marked. Above a probability of 1/2 a
+//!   growing part of the selected packets is always dropped, at 1 all of them.
+//! - A packet is dropped if all of its bins have `max` packets (`bucketdrop`).
+//! - A flow with the probability 1 is unresponsive. The packets of all unresponsive flows together pass at a rate of at
+//!   most `penalty_rate` packets per second, without random drops (`penaltydrop`).
+//! - After every `rehash`, flows are assigned to other bins. During the time `db` before, the next bins are warmed up
+//!   by the unresponsive flows. Queued packets remain counted in the bins of their arrival.
+//! - The queue itself is another discipline, by default a FIFO.
 //!
-//! As in the kernel, and worth knowing:
-//! - The penalty box is not what its manual says: when it is out of tokens it counts those since it last looked, in
-//!   whole tokens, and looks at each packet. So a flow that sends more often than `penalty_rate` gets nothing at all
-//!   until it pauses.
-//! - Bins that had their time keep their probabilities while others are in force, and have them still when it is their
-//!   turn again, although other flows fall into them.
-//! - With `db` nought, or as long as no flow is beyond help, nothing is learnt before a change.
+//! Three properties of the kernel are reproduced:
+//! - The penalty box differs from its manual: when it has no tokens, it adds those of the time since its last check, in
+//!   whole tokens, and checks at each packet. A flow that sends more often than `penalty_rate` is therefore blocked
+//!   completely until it pauses.
+//! - The bins of the inactive set keep their probabilities, and still have them when the set becomes active again,
+//!   although other flows are assigned to them.
+//! - With `db` zero, or while no flow is unresponsive, the next bins are not warmed up before a change.
 //!
-//! What `start` sets is the time until the first change of bins: drawn from one `rehash` if the queue is settled, a whole
-//! one if it is fresh. In both no flow has failed to respond, so all probabilities are 0, and the penalty box is full.
+//! `start` determines the time until the first change of bins. If the queue is settled, this time is drawn from one
+//! `rehash`. If the queue is fresh, the time is one `rehash`. In both cases no flow has been unresponsive, so all
+//! probabilities are 0, and the penalty box is full.
 //!
-//! How it differs from its sources, and what it does where they are silent, stands in the documentation of
-//! [`Config`], which the reference prints.
+//! The documentation of [`Config`], which is printed in the reference, lists the differences from Linux.
 
 use aqm_net::{
     Backlog, ConfigError, ConfigErrors, ErrorCollector, Instant, Length, Packet, Rate, Rng, Span, parameters,
@@ -41,50 +42,51 @@ use crate::{
 };
 
 parameters! {
-    /// Stochastic Fair Blue: marks or drops by the probability of the least busy of a flow's hashed bins, and lets
-    /// little pass of flows that do not respond.
+    /// Stochastic Fair Blue: marks or drops packets with the minimum probability of the flow's hashed bins, and limits
+    /// the rate of unresponsive flows.
     ///
     /// Differences from Linux:
     ///
-    /// - The clock of the kernel ticks each millisecond (`HZ` 1000).
-    /// - Flows are told apart by their numbers. The salts of both sets of bins are drawn as the first packet arrives.
-    ///   There are no filters of `tc`.
-    /// - A packet that the queue drops at any time leaves its bins, and counts as `childdrop`. In the kernel the queue
-    ///   must not drop a packet that it has accepted.
-    /// - The SFB of the kernel always marks; here `ecn` may be off.
-    /// - With `db` of at least `rehash` the bins that take over may begin to teach the next ones with the same packet,
-    ///   in the kernel with the next packet.
+    /// - The kernel's clock has one tick per millisecond (`HZ` 1000).
+    /// - Flows are identified by their numbers. The salts of both sets of bins are drawn when the first packet arrives.
+    ///   The filters of `tc` are not supported.
+    /// - A packet that the inner queue drops at any time leaves its bins, and counts as `childdrop`. In the kernel the
+    ///   inner queue must not drop a packet that it has accepted.
+    /// - The kernel's SFB always marks; here `ecn` may be off.
+    /// - If `db` is at least `rehash`, the newly active bins may begin to warm up the next ones with the same packet;
+    ///   in the kernel this begins with the next packet.
     pub struct Config {
-        /// The most that may wait, in packets; the packet on the line is not counted.
+        /// Maximum backlog in packets, without the packet in transmission.
         pub limit: Length = Length::Packets(1000), "Linux 6.1: the length of an Ethernet device's queue";
-        /// Packets in a bin from which on nothing enters it. Left out: 5/4 of `target`, without it 25p.
+        /// Maximum number of packets in a bin. Default: 5/4 of `target`, or 25p if `target` is not set either.
         pub max: Option<Length> = None, "tc-sfb";
-        /// Packets in a bin from which on its probability rises. Left out: 4/5 of `max`.
+        /// Number of packets in a bin from which its probability rises. Default: 4/5 of `max`.
         pub target: Option<Length> = None, "tc-sfb";
-        /// What a packet that meets a long bin adds to its probability.
+        /// Increase of a bin's probability at an arrival that finds at least `target` packets in the bin.
         pub increment: f64 = 0.0005, "tc-sfb";
-        /// What a packet that meets an empty bin takes from its probability.
+        /// Decrease of a bin's probability at an arrival that finds the bin empty.
         pub decrement: f64 = 0.00005, "tc-sfb";
-        /// Packets a second that may pass of all flows that do not respond.
+        /// Maximum rate of all unresponsive flows together, in packets per second.
         pub penalty_rate: u32 = 10, "tc-sfb";
-        /// How many of these may pass at once.
+        /// Maximum burst of all unresponsive flows together, in packets.
         pub penalty_burst: u32 = 20, "tc-sfb";
-        /// How often the bins of flows change; 0s: never.
+        /// Time between changes of the flows' bins; 0s for no changes.
         pub rehash: Span = Span::from_millis(600_000), "tc-sfb";
-        /// How long before a change the next bins begin to learn; 0s: they do not.
+        /// Time before a change during which the next bins are warmed up; 0s for no warm-up.
         pub db: Span = Span::from_millis(60_000), "tc-sfb";
-        /// Whether ECN-capable packets are marked instead of dropped while the probability is moderate.
+        /// Whether ECN-capable packets are marked instead of dropped. Above a probability of 1/2, some are dropped.
         pub ecn: bool = true, "Linux 6.1, which always does";
-        /// The queue, any discipline. Left out: first in, first out.
+        /// Inner queue discipline. Default: a FIFO.
         pub queue: Option<Box<crate::Config>> = None, "Linux 6.1";
-        /// With `rehash`: whether its time is running as a run begins (`settled`), or starts with the run.
-        pub start: Start = Start::Settled, "ours";
+        /// With `rehash`: start of the time to the first change of bins, before the run (`settled`) or with the run
+        /// (`fresh`).
+        pub start: Start = Start::Settled, "aqmlab's choice";
     }
 }
 
-/// What the kernel is told, but for times.
+/// The parameters as `tc` passes them to the kernel, without the times.
 #[derive(Clone, Copy)]
-struct Told {
+struct TcParams {
     limit: u64,
     max: u32,
     target: u32,
@@ -93,35 +95,35 @@ struct Told {
 }
 
 impl Config {
-    /// `max` and `target`, given or not.
+    /// The configured or default values of `max` and `target`.
     fn lengths(&self) -> (u64, u64) {
         let count = |length: Option<Length>| length.map(Length::count).filter(|packets| *packets > 0);
         let max = count(self.max).unwrap_or(count(self.target).map_or(25, |target| (target * 5 + 1) / 4));
         (max, count(self.target).unwrap_or((max * 4 + 3) / 5))
     }
 
-    /// What the kernel is told.
+    /// The kernel's parameters.
     ///
     /// # Errors
-    /// What `tc` refuses, or makes no sense.
-    fn told(&self) -> Result<Told, ConfigErrors> {
+    /// Every parameter that `tc` rejects or that is inconsistent.
+    fn params(&self) -> Result<TcParams, ConfigErrors> {
         let mut errors = ErrorCollector::default();
-        for (place, length) in [("limit", Some(self.limit)), ("max", self.max), ("target", self.target)] {
+        for (name, length) in [("limit", Some(self.limit)), ("max", self.max), ("target", self.target)] {
             let is_packets = length.is_none_or(|length| !length.in_bytes() && length.count() > 0);
-            errors.check(is_packets, place, "must be in packets, at least 1p");
+            errors.check(is_packets, name, "must be in packets, at least 1p");
         }
-        for (place, share) in [("increment", self.increment), ("decrement", self.decrement)] {
-            let problem = format_args!("must be from 0 to 1, not {share}");
-            errors.check((0.0..=1.0).contains(&share), place, problem);
+        for (name, share) in [("increment", self.increment), ("decrement", self.decrement)] {
+            let problem = format_args!("must be from 0 to 1 (got {share})");
+            errors.check((0.0..=1.0).contains(&share), name, problem);
         }
         let (max, target) = self.lengths();
-        // The kernel's bin counts in 16 bits.
+        // The kernel's bins count in 16 bits.
         let fits = max < u64::from(u16::MAX);
-        errors.check(fits, "max", format_args!("must be less than {}p", u16::MAX));
-        errors.check(!fits || target <= max, "target", format_args!("must be at most max, {max}p"));
+        errors.check(fits, "max", format_args!("must be less than {}p (got {max}p)", u16::MAX));
+        errors.check(!fits || target <= max, "target", format_args!("must be at most max ({max}p)"));
         errors.finish(())?;
         let share = |share: f64| (share * f64::from(ONE) + 0.5) as u16;
-        Ok(Told {
+        Ok(TcParams {
             limit: self.limit.count(),
             max: max as u32,
             target: target as u32,
@@ -134,13 +136,13 @@ impl Config {
 impl Build for Config {
     fn build(&self, rate: Rate) -> Result<Box<dyn QueueDiscipline>, ConfigErrors> {
         let mut errors = ErrorCollector::default();
-        let told = errors.take(self.told());
+        let params = errors.take(self.params());
         errors.check_effect(!self.rehash.is_zero(), self, &["db", "start"], "with rehash = \"0s\"");
         let inside = self.queue.as_ref().map(|queue| Inside::build(Some(queue), rate)).transpose();
         let inside = errors.take(inside);
-        let (told, inside) = errors.finish_some(told.zip(inside))?;
+        let (params, inside) = errors.finish_some(params.zip(inside))?;
         let sfb = Sfb {
-            told,
+            params,
             ecn: self.ecn,
             waiting: 0,
             sets: [Bins::EMPTY; 2],
@@ -150,8 +152,8 @@ impl Build for Config {
             warm_up: self.db.nanos() / TICK,
             rehash_at: self.rehash.nanos() / TICK,
             start: self.start,
-            next_learns: false,
-            looks_at: Instant::START,
+            is_warming_up: false,
+            next_check: Instant::START,
             penalty: Penalty {
                 rate: self.penalty_rate.into(),
                 burst: self.penalty_burst.into(),
@@ -162,7 +164,7 @@ impl Build for Config {
         };
         Ok(match inside {
             Some(inside) => Box::new(Wrapped { wrapper: sfb, inside }),
-            None => Box::new(Alone { sfb, fifo: Fifo::new(Length::Packets(told.limit)) }),
+            None => Box::new(SfbWithFifo { sfb, fifo: Fifo::new(Length::Packets(params.limit)) }),
         })
     }
 }
@@ -177,14 +179,14 @@ impl Describe for Config {
         self.queue.as_ref().is_some_and(|queue| queue.holds_back())
     }
 
-    fn outlet(&self, line: Rate) -> Rate {
-        self.queue.as_ref().map_or(line, |queue| queue.outlet(line))
+    fn outlet(&self, link: Rate) -> Rate {
+        self.queue.as_ref().map_or(link, |queue| queue.outlet(link))
     }
 
     fn derived(&self, rate: Rate) -> Vec<Derived> {
         let (max, target) = self.lengths();
-        let chosen = [("max", self.max, max), ("target", self.target, target)];
-        let own = chosen.into_iter().filter(|(_, given, _)| given.is_none());
+        let lengths = [("max", self.max, max), ("target", self.target, target)];
+        let own = lengths.into_iter().filter(|(_, configured, _)| configured.is_none());
         let own = own.map(|(name, _, value)| Derived::new(name, value as f64, "packets"));
         own.chain(crate::describe::derived_inside(self, rate)).collect()
     }
@@ -192,15 +194,17 @@ impl Describe for Config {
     fn warnings(&self, rate: Rate) -> Vec<ConfigError> {
         let mut warnings = crate::describe::warnings_inside(self, rate);
         if !self.rehash.is_zero() && self.db >= self.rehash {
-            let problem =
-                format!("should be less than rehash, {}: the next bins learn all the time", self.rehash);
+            let problem = format!(
+                "should be less than rehash ({}): the next bins are warmed up all the time",
+                self.rehash
+            );
             warnings.push(ConfigError::at("db", problem));
         }
         warnings
     }
 
     fn tc_options(&self, _rate: Rate) -> Option<Value> {
-        let Told { limit, max, target, increment, decrement } = self.told().ok()?;
+        let TcParams { limit, max, target, increment, decrement } = self.params().ok()?;
         let micros = |time: Span| time.nanos() / 1_000_000 * 1000;
         Some(json!({
             "kind": "sfb", "rehash": micros(self.rehash), "db": micros(self.db), "limit": limit, "max": max,
@@ -237,23 +241,24 @@ impl TestCases for Config {
     }
 }
 
-/// The levels, and the bins of each.
+/// Number of levels.
 const LEVELS: usize = 8;
+/// Number of bins per level.
 const BINS: usize = 16;
-/// The bits of a hash: a byte for each level, that has the number of a bin.
+/// The used bits of a hash: one byte per level contains the number of a bin.
 const NUMBERS: u64 = 0x0f0f_0f0f_0f0f_0f0f;
 /// Probability 1 (`SFB_MAX_PROB`).
 const ONE: u16 = u16::MAX;
-/// The kernel's clock.
+/// Nanoseconds per tick of the kernel's clock.
 const TICK: u64 = 1_000_000;
-const TICKS_A_SECOND: u64 = 1000;
+const TICKS_PER_SECOND: u64 = 1000;
 
 fn as_share(probability: u16) -> f64 {
     f64::from(probability) / f64::from(ONE)
 }
 
-/// A bin: packets that wait in the lower half, its probability in the upper, so that the one of two that is less has
-/// the lower probability.
+/// A bin: the number of queued packets in the lower half, the probability in the upper half. The smaller of two bins
+/// thus has the lower probability.
 #[derive(Clone, Copy)]
 struct Bin(u64);
 
@@ -266,19 +271,20 @@ impl Bin {
         (self.0 >> u32::BITS) as u16
     }
 
-    /// A packet arrives where nothing waits, or much; whether it is the most that may.
-    fn learn(&mut self, told: &Told) -> bool {
+    /// Updates the probability at an arrival that finds the bin empty or with at least `target` packets. Returns
+    /// whether the bin is full.
+    fn update(&mut self, params: &TcParams) -> bool {
         let p_mark = if self.packets() == 0 {
-            self.p_mark().saturating_sub(told.decrement)
+            self.p_mark().saturating_sub(params.decrement)
         } else {
-            self.p_mark().saturating_add(told.increment)
+            self.p_mark().saturating_add(params.increment)
         };
         self.0 = u64::from(p_mark) << u32::BITS | u64::from(self.packets());
-        self.packets() >= told.max
+        self.packets() >= params.max
     }
 }
 
-/// The bins under one hash.
+/// A set of bins with one hash function.
 #[derive(Clone)]
 struct Bins {
     salt: u64,
@@ -288,13 +294,13 @@ struct Bins {
 impl Bins {
     const EMPTY: Self = Self { salt: 0, bins: [[Bin(0); BINS]; LEVELS] };
 
-    /// Where the packets of `flow` are counted: a bin of each level. Never nought, which says nowhere.
+    /// The bins of the packets of `flow`, one per level. The hash is never zero, because zero means no bins.
     #[inline]
     fn hash(&self, flow: u32) -> u64 {
         (mix(u64::from(flow).wrapping_add(self.salt)) & NUMBERS).max(1)
     }
 
-    /// Calls `act` with the flow's bin of each level.
+    /// Calls `act` with the bin of each level.
     #[inline(always)]
     fn of(&mut self, hash: u64, mut act: impl FnMut(&mut Bin)) {
         for (level, number) in self.bins.iter_mut().zip((hash & NUMBERS).to_le_bytes()) {
@@ -302,15 +308,15 @@ impl Bins {
         }
     }
 
-    /// A packet arrives in these bins: their probabilities move, and it is counted. Returns the least probability, and
-    /// whether all of the bins had the most that they may have.
+    /// Counts an arriving packet in its bins and updates their probabilities. Returns the minimum probability, and
+    /// whether all of the bins were full.
     #[inline(always)]
-    fn arrive(&mut self, hash: u64, told: &Told) -> (u16, bool) {
+    fn arrive(&mut self, hash: u64, params: &TcParams) -> (u16, bool) {
         let (mut least, mut full) = (Bin(u64::MAX), 0);
         self.of(hash, |bin| {
-            // Neither nothing waits nor much, mostly.
-            if bin.packets().wrapping_sub(1) >= told.target - 1 {
-                full += u32::from(bin.learn(told));
+            // Usually the bin is not empty and has fewer than `target` packets.
+            if bin.packets().wrapping_sub(1) >= params.target - 1 {
+                full += u32::from(bin.update(params));
             }
             least.0 = least.0.min(bin.0);
             bin.0 += 1;
@@ -318,14 +324,14 @@ impl Bins {
         (least.p_mark(), full == LEVELS as u32)
     }
 
-    /// A packet is not in these bins any more.
+    /// Removes a packet from its bins.
     #[inline(always)]
     fn leave(&mut self, hash: u64) {
         self.of(hash, |bin| bin.0 -= 1);
     }
 }
 
-/// What flows that do not respond may send.
+/// The penalty box: a token bucket for all unresponsive flows.
 #[derive(Clone)]
 struct Penalty {
     rate: u64,
@@ -335,14 +341,14 @@ struct Penalty {
 }
 
 impl Penalty {
-    /// Whether a packet may pass at this tick of the clock.
+    /// Whether a packet may pass at the tick `now`.
     fn admits(&mut self, now: u64) -> bool {
         if self.rate == 0 || self.burst == 0 {
             return false;
         }
         if self.tokens == 0 {
-            let age = (now - self.counted_at).min(10 * TICKS_A_SECOND);
-            self.tokens = (age * self.rate / TICKS_A_SECOND).min(self.burst);
+            let age = (now - self.counted_at).min(10 * TICKS_PER_SECOND);
+            self.tokens = (age * self.rate / TICKS_PER_SECOND).min(self.burst);
             self.counted_at = now;
         }
         let admits = self.tokens > 0;
@@ -351,7 +357,7 @@ impl Penalty {
     }
 }
 
-/// What `tc -s` shows.
+/// Counters of `tc -s`.
 #[derive(Clone, Copy, Default)]
 struct Counts {
     earlydrop: u64,
@@ -359,43 +365,46 @@ struct Counts {
     bucketdrop: u64,
     queuedrop: u64,
     marked: u64,
-    /// Packets that passed, and that left: of the others the queue knows.
+    /// Packets passed to the inner queue.
     entered: u64,
+    /// Packets that left the inner queue for transmission; the inner queue dropped the others.
     sent: u64,
 }
 
-/// The running wrapper.
+/// The wrapper with its state.
 #[derive(Clone)]
 struct Sfb {
-    told: Told,
+    params: TcParams,
     ecn: bool,
     waiting: u64,
     sets: [Bins; 2],
-    /// The set by which packets are judged.
+    /// Index of the set whose probabilities apply.
     current: usize,
     is_salted: bool,
-    /// Ticks from change to change of the sets, and before it those in which the other set learns.
+    /// Ticks between changes of the sets.
     rehash: u64,
+    /// Ticks before a change in which the other set is warmed up.
     warm_up: u64,
     /// The last tick before the next change.
     rehash_at: u64,
     start: Start,
-    next_learns: bool,
-    /// When it may be time for one of both.
-    looks_at: Instant,
+    /// Whether the other set is being warmed up.
+    is_warming_up: bool,
+    /// Time of the next check for a change of the sets or the begin of the warm-up.
+    next_check: Instant,
     penalty: Penalty,
     counts: Counts,
 }
 
 impl Sfb {
-    /// The bins have been in use for long as the run begins.
+    /// Draws the time to the first change, because the bins have been in use for a long time.
     fn draw_phase(&mut self, chance: &mut Rng) {
         if self.start.is_settled() && self.rehash > 0 {
             self.rehash_at = 1 + chance.below(self.rehash);
         }
     }
 
-    /// Changes the sets if it is time, and says when to look again.
+    /// Changes the sets or begins the warm-up if it is due, and sets the time of the next check.
     #[cold]
     fn catch_up(&mut self, now: Instant, rng: &mut Rng) {
         if !self.is_salted {
@@ -406,51 +415,53 @@ impl Sfb {
         if self.rehash > 0 && tick > self.rehash_at {
             self.sets[self.current].salt = rng.bits();
             self.current ^= 1;
-            self.next_learns = false;
+            self.is_warming_up = false;
             self.rehash_at = tick + self.rehash;
         }
         let due = self.rehash_at;
-        self.next_learns |= self.rehash > 0 && self.warm_up > 0 && tick + self.warm_up > due;
-        let next = if self.next_learns { due } else { due.saturating_sub(self.warm_up).max(tick) };
+        self.is_warming_up |= self.rehash > 0 && self.warm_up > 0 && tick + self.warm_up > due;
+        let next = if self.is_warming_up { due } else { due.saturating_sub(self.warm_up).max(tick) };
         let nanos = next.saturating_add(1).saturating_mul(TICK);
-        self.looks_at = if self.rehash > 0 { Instant::from_nanos(nanos) } else { Instant::NEVER };
+        self.next_check = if self.rehash > 0 { Instant::from_nanos(nanos) } else { Instant::NEVER };
     }
 
-    /// Why `packet` must go, or whether it is to be marked, and where it is counted from now on.
+    /// Decides about an arriving `packet`. Returns whether it is marked and the hashes under which it is counted, or
+    /// the reason for dropping it.
     #[inline(always)]
-    fn judge(&mut self, packet: &Packet, cx: &mut Context<'_>) -> Result<(bool, Note), Reason> {
-        if self.waiting >= self.told.limit {
+    fn decide(&mut self, packet: &Packet, cx: &mut Context<'_>) -> Result<(bool, Note), Reason> {
+        if self.waiting >= self.params.limit {
             self.counts.queuedrop += 1;
             return Err(Reason::Overflow);
         }
-        if cx.now >= self.looks_at {
+        if cx.now >= self.next_check {
             self.catch_up(cx.now, cx.rng);
         }
         let set = &mut self.sets[self.current];
         let hash = set.hash(packet.flow);
-        let (p, is_full) = set.arrive(hash, &self.told);
+        let (p, is_full) = set.arrive(hash, &self.params);
         let mut note = [0; 2];
         note[self.current] = hash;
-        let judged = if is_full {
+        let decision = if is_full {
             self.counts.bucketdrop += 1;
             Err(Reason::FlowLimit)
         } else if p == 0 {
             Ok(false)
         } else {
-            // Probability 1 leaves nothing to chance.
+            // With probability 1 no random number is needed.
             let draw = if p == ONE { 0 } else { (cx.rng.bits() >> 48) as u16 };
-            if draw >= p { Ok(false) } else { self.choose((p, draw), packet, &mut note, cx) }
+            if draw >= p { Ok(false) } else { self.treat_selected((p, draw), packet, &mut note, cx) }
         };
-        match judged {
+        match decision {
             Ok(_) => self.waiting += 1,
             Err(_) => self.uncount(note),
         }
-        judged.map(|is_marked| (is_marked, note))
+        decision.map(|is_marked| (is_marked, note))
     }
 
-    /// Whether a packet that met this least probability, and drew a number below it, is marked, or why it is dropped.
+    /// Whether a selected packet is marked, or the reason for dropping it. The random number `draw` was below the
+    /// minimum probability `p`.
     #[inline(never)]
-    fn choose(
+    fn treat_selected(
         &mut self,
         (p, draw): (u16, u16),
         packet: &Packet,
@@ -458,10 +469,10 @@ impl Sfb {
         cx: &mut Context<'_>,
     ) -> Result<bool, Reason> {
         if p == ONE {
-            if self.next_learns {
+            if self.is_warming_up {
                 let next = self.current ^ 1;
                 note[next] = self.sets[next].hash(packet.flow);
-                self.sets[next].arrive(note[next], &self.told);
+                self.sets[next].arrive(note[next], &self.params);
             }
             if !self.penalty.admits(cx.now.nanos() / TICK) {
                 self.counts.penaltydrop += 1;
@@ -469,7 +480,7 @@ impl Sfb {
             }
             return Ok(false);
         }
-        // From 1/2 on a growing part of the chosen cannot buy themselves off with a mark.
+        // Above 1/2, a growing part of the selected packets is dropped even if they could be marked.
         let beyond_half = 2 * u32::from(p.saturating_sub(ONE / 2));
         if u32::from(draw) < beyond_half || !self.ecn || !packet.ecn.can_be_marked() {
             self.counts.earlydrop += 1;
@@ -488,14 +499,14 @@ impl Sfb {
         }
     }
 
-    /// A packet that passed does not wait any more.
+    /// Removes an accepted packet that is no longer queued.
     #[inline(always)]
     fn leave(&mut self, note: Note) {
         self.uncount(note);
         self.waiting -= 1;
     }
 
-    /// The longest bin, the largest probability and the mean one.
+    /// The maximum number of packets in a bin, the maximum probability and the mean probability.
     fn extremes(&self) -> (u32, u16, u16) {
         let bins = || self.sets[self.current].bins.iter().flatten();
         let total: u32 = bins().map(|bin| u32::from(bin.p_mark())).sum();
@@ -523,7 +534,7 @@ impl Sfb {
     }
 }
 
-/// The hashes under which a packet is counted, of both sets; nought where it is not.
+/// The hashes under which a packet is counted in both sets; zero if it is not counted in a set.
 type Note = [u64; 2];
 
 impl Wrapper for Sfb {
@@ -534,7 +545,7 @@ impl Wrapper for Sfb {
     }
 
     fn on_arrival(&mut self, mut packet: Packet, inside: &mut Inside<Note>, cx: &mut Context<'_>) {
-        match self.judge(&packet, cx) {
+        match self.decide(&packet, cx) {
             Err(reason) => cx.drop(packet, reason),
             Ok((is_marked, note)) => {
                 if is_marked {
@@ -563,20 +574,20 @@ impl Wrapper for Sfb {
     }
 }
 
-/// With a FIFO of its own.
+/// SFB with a built-in FIFO.
 #[derive(Clone)]
-struct Alone {
+struct SfbWithFifo {
     sfb: Sfb,
     fifo: Fifo<Note>,
 }
 
-impl QueueDiscipline for Alone {
+impl QueueDiscipline for SfbWithFifo {
     fn on_start(&mut self, chance: &mut Rng) {
         self.sfb.draw_phase(chance);
     }
 
     fn enqueue(&mut self, mut packet: Packet, cx: &mut Context<'_>) {
-        match self.sfb.judge(&packet, cx) {
+        match self.sfb.decide(&packet, cx) {
             Err(reason) => cx.drop(packet, reason),
             Ok((is_marked, note)) => {
                 if is_marked {
@@ -598,7 +609,7 @@ impl QueueDiscipline for Alone {
     }
 }
 
-impl Report for Alone {
+impl Report for SfbWithFifo {
     fn gauges(&self, show: &mut dyn FnMut(Gauge)) {
         self.sfb.show_gauges(show);
     }
@@ -634,7 +645,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_read_back_from_a_kernel_is_what_follows_from_the_same_words() {
+    fn the_configuration_matches_the_one_reported_by_a_kernel() {
         // `sfb limit 200`: limit 200p max 25p target 20p increment 0.000503548 decrement 4.57771e-05.
         let config = Config { limit: Length::Packets(200), ..Config::default() };
         let options = config.tc_options(Rate::from_bps(10_000_000)).unwrap();
@@ -659,7 +670,7 @@ mod tests {
             p.push((driver.gauge("maxprob") * 65_535.0) as u32);
         }
         let rising = p.iter().filter(|p| **p > 0).count();
-        // 0.01 is 655 of 65,535.
+        // 0.01 is 655 / 65,535.
         assert_eq!((p[19], p[20], p[p.len() - 1]), (0, 655, 655 * rising as u32));
         assert_eq!((driver.gauge("maxqlen"), driver.queue.backlog().packets), (25.0, 25));
         while driver.take().is_some() {}
@@ -668,8 +679,8 @@ mod tests {
     }
 
     #[test]
-    fn a_hog_comes_to_probability_1_and_the_others_do_not_feel_it() {
-        // 9 flows of 50 packets a second and one of 2000, on a line of 1250.
+    fn an_unresponsive_flow_reaches_probability_1_and_the_others_are_not_affected() {
+        // 9 flows of 50 packets per second and one of 2000 share a link of 1250 packets per second.
         let mut driver = driver(json!({"limit": "1000p"}), 3);
         let (mut sent, mut most) = ([0_u32; 2], 0.0);
         for k in 0..120_000_u64 {
@@ -689,7 +700,7 @@ mod tests {
         assert_eq!((most, dropped), (1.0, 0), "{sent:?} {}", driver.queue.tc_statistics(driver.now));
     }
 
-    /// A queue in which the flow 7 has this probability, with one packet that waits.
+    /// A queue with one queued packet in which flow 7 has this probability.
     fn with_probability(p: f64, change: Value) -> Driver {
         let mut table = json!({"target": "2p", "max": "9p", "increment": p, "decrement": 0.0});
         table.as_object_mut().unwrap().extend(change.as_object().unwrap().clone());
@@ -705,7 +716,7 @@ mod tests {
     }
 
     #[test]
-    fn from_a_half_on_a_growing_part_of_the_chosen_is_dropped_although_it_could_be_marked() {
+    fn above_one_half_a_growing_part_of_the_selected_packets_is_dropped_although_it_could_be_marked() {
         for (p, dropped) in [(0.3, 0.0), (0.5, 0.0), (0.75, 0.5), (0.9, 0.8)] {
             for (like, ecn) in [(ect(1000), true), (ect(1000), false), (packet(1000), true)] {
                 let mut driver = with_probability(p, json!({"ecn": ecn}));
@@ -732,7 +743,7 @@ mod tests {
     }
 
     #[test]
-    fn the_penalty_box_counts_whole_tokens_since_it_last_looked() {
+    fn the_penalty_box_counts_whole_tokens_since_its_last_check() {
         let mut driver = with_probability(1.0, json!({}));
         let mut passed = |millis: u64| {
             at(&mut driver, millis);
@@ -743,17 +754,21 @@ mod tests {
             driver.offer(of(7));
             driver.fates.counts.other == before
         };
-        // One of the burst has gone with the packet that raised the probability.
+        // The packet that raised the probability has used one token of the burst.
         assert_eq!((1..=100).filter(|millis| passed(*millis)).count(), 19);
-        assert_eq!((101..=3000).filter(|millis| passed(*millis)).count(), 0, "ten a second, says the manual");
+        assert_eq!(
+            (101..=3000).filter(|millis| passed(*millis)).count(),
+            0,
+            "the manual says ten per second"
+        );
         assert_eq!([3099, 3199, 3200, 3500].map(&mut passed), [false, true, false, true]);
         assert_eq!((3501..=3503).map(&mut passed).collect::<Vec<_>>(), [true, true, false]);
         assert_eq!(count(&driver, "penaltydrop"), driver.fates.counts.other);
     }
 
     #[test]
-    fn bins_change_at_rehash_and_know_a_hog_only_if_they_have_learnt_before() {
-        for (db, known) in [("0s", false), ("5s", true)] {
+    fn new_bins_have_the_probability_of_an_unresponsive_flow_only_after_a_warm_up() {
+        for (db, is_known) in [("0s", false), ("5s", true)] {
             let change =
                 json!({"rehash": "10s", "db": db, "increment": 1.0, "decrement": 0.0, "penalty_rate": 1000});
             let mut driver = driver(change, 2);
@@ -765,12 +780,12 @@ mod tests {
                 driver.take();
                 p.push(driver.gauge("maxprob"));
             }
-            assert_eq!((p[9_999], p[10_000] == 1.0), (1.0, known), "{db}");
+            assert_eq!((p[9_999], p[10_000] == 1.0), (1.0, is_known), "{db}");
         }
     }
 
     #[test]
-    fn bins_have_their_probabilities_still_when_it_is_their_turn_again() {
+    fn bins_keep_their_probabilities_while_they_are_inactive() {
         let change = json!({"rehash": "10s", "db": "0s", "increment": 1.0, "decrement": 0.0});
         let mut driver = driver(change, 2);
         let p = [1, 2, 10_002, 20_004].map(|millis| {
@@ -785,18 +800,18 @@ mod tests {
             p
         });
         assert_eq!(p, [1.0; 4]);
-        let mut seen = Vec::new();
+        let mut probabilities = Vec::new();
         for millis in [30_006, 40_008] {
             at(&mut driver, millis);
             driver.offer(of(8));
             driver.take();
-            seen.push(driver.gauge("maxprob"));
+            probabilities.push(driver.gauge("maxprob"));
         }
-        assert_eq!(seen, [1.0, 1.0], "of a flow that is gone");
+        assert_eq!(probabilities, [1.0, 1.0], "the probability of a flow that has ended");
     }
 
     #[test]
-    fn bins_that_changed_count_what_waits_and_are_empty_in_the_end() {
+    fn after_a_change_bins_count_queued_packets_and_become_empty_with_the_queue() {
         let mut driver =
             driver(json!({"rehash": "7ms", "db": "6ms", "increment": 0.2, "penalty_rate": 1000}), 2);
         for k in 0..3000 {
@@ -814,8 +829,8 @@ mod tests {
     }
 
     #[test]
-    fn a_flow_meets_a_hog_in_all_its_bins_as_often_as_the_manual_says() {
-        // tc-sfb: (1 - (1 - 1/16)^M)^8, which is 0.26 % for 10 hogs.
+    fn a_flow_shares_all_its_bins_with_unresponsive_flows_as_often_as_the_manual_says() {
+        // tc-sfb: (1 - (1 - 1/16)^M)^8, which is 0.26 % for M = 10 unresponsive flows.
         let (mut hit, salts) = (0, 4000_u32);
         let mut rng = Streams::new(1).named("salts", 0);
         for _ in 0..salts {
@@ -833,7 +848,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_queue_inside_drops_leaves_the_bins() {
+    fn packets_that_the_inner_queue_drops_leave_the_bins() {
         let mut driver = driver(json!({"queue": {"kind": "drop-tail", "limit": "4p"}}), 1);
         (0..10).for_each(|_| {
             driver.offer(of(7));
@@ -845,7 +860,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_is_refused_with_its_place() {
+    fn invalid_parameters_are_rejected_with_their_names() {
         let refused = |change: Value, place: &str, problem: &str| {
             let mut table = json!({"kind": "sfb"});
             table.as_object_mut().unwrap().extend(change.as_object().unwrap().clone());
@@ -855,7 +870,7 @@ mod tests {
         };
         refused(json!({"limit": "20kB"}), "limit", "in packets");
         refused(json!({"max": "0p"}), "max", "at least 1p");
-        refused(json!({"max": "10p", "target": "11p"}), "target", "at most max, 10p");
+        refused(json!({"max": "10p", "target": "11p"}), "target", "at most max (10p)");
         refused(json!({"max": "65535p"}), "max", "less than 65535p");
         refused(json!({"increment": 1.5}), "increment", "from 0 to 1");
         refused(json!({"queue": {"kind": "drop-tail", "limit": "0p"}}), "queue.limit", "at least");

@@ -53,7 +53,7 @@ use aqm_net::{
 };
 use serde_json::{Value, json};
 
-use crate::codel::cobalt_core::Judged;
+use crate::codel::cobalt_core::PacketState;
 use crate::fair::flows::Flows;
 use crate::qdisc::truesize::truesize;
 use crate::start::Start;
@@ -499,13 +499,13 @@ impl Cake {
                 tin.backlog_bytes -= u64::from(packet.bytes);
                 longest.on_removed(number, lengths(packets));
                 let delay = cx.now.since(arrival).nanos();
-                let packet_state = Judged {
+                let packet_state = PacketState {
                     sojourn: delay,
                     can_be_marked: packet.ecn.can_be_marked(),
                     bulk_flows: if *ingress { tin.flows.bulk } else { 0 },
                 };
                 let verdict = tin.judge(queue, packet_state, now, cx.rng);
-                match verdict.drops {
+                match verdict.drop {
                     Some(why) if is_backlogged => {
                         tin.counters.drops += 1;
                         cx.drop(packet, why);
@@ -516,7 +516,7 @@ impl Cake {
                         }
                     }
                     _ => {
-                        if verdict.marks {
+                        if verdict.mark {
                             tin.counters.ecn_marks += 1;
                             cx.mark(&mut packet, Reason::Sojourn);
                         }

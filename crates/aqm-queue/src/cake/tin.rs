@@ -15,7 +15,7 @@ use super::capacity::average;
 use super::diffserv::Share;
 use super::isolation::{Hosts, QUEUES, set};
 use super::shaper::{Pace, Shaper, TinClock};
-use crate::codel::cobalt_core::{Cobalt, Judged, Times, Verdict};
+use crate::codel::cobalt_core::{Cobalt, PacketState, Times, Verdict};
 use crate::fair::ring::Ring;
 use crate::start::Start;
 
@@ -99,7 +99,7 @@ impl Rates {
         let pace = Pace::of(share.rate);
         let mtu_time = pace.time_for(mtu) as u64;
         let flow_quantum = if share.rate == 0 { 1514 } else { (share.rate >> 12).clamp(300, 1514) as u16 };
-        Self { share, pace, times: Times::on_line(target, interval, mtu_time), flow_quantum }
+        Self { share, pace, times: Times::for_link(target, interval, mtu_time), flow_quantum }
     }
 }
 
@@ -130,7 +130,7 @@ pub(super) struct Tin {
 impl Tin {
     /// Creates an empty tin. `counts`: whether the bulk flows of sources, and of destinations, are counted.
     pub fn new(rates: Rates, counts: [bool; 2], start: Start) -> Self {
-        let cobalt = if start.is_settled() { Cobalt::SETTLED } else { Cobalt::UNUSED };
+        let cobalt = if start.is_settled() { Cobalt::SETTLED } else { Cobalt::FRESH };
         let queue = Queue { cobalt, deficit: 0, tag: 0, hosts: [0; 2], set: Set::None };
         let [sources, destinations] = counts.map(Hosts::new);
         Self {
@@ -158,8 +158,8 @@ impl Tin {
 
     /// The decision on a packet of `queue`.
     #[inline]
-    pub fn judge(&mut self, queue: u32, packet: Judged, now: i64, rng: &mut Rng) -> Verdict {
-        self.queues[index(queue)].cobalt.judge(&self.rates.times, now, packet, || (rng.bits() >> 32) as u32)
+    pub fn judge(&mut self, queue: u32, packet: PacketState, now: i64, rng: &mut Rng) -> Verdict {
+        self.queues[index(queue)].cobalt.decide(&self.rates.times, now, packet, || (rng.bits() >> 32) as u32)
     }
 
     /// Charges `queue` for bytes that were sent, or dropped after the link.

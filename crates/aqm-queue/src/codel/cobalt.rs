@@ -1,28 +1,30 @@
-//! COBALT, the discipline of CAKE's flows, with a queue for all: CoDel for senders that listen, BLUE for the others.
+//! COBALT, the queue discipline of CAKE's flows, with a single queue: CoDel for responsive flows, BLUE for unresponsive
+//! ones.
 //!
-//! The decisions are in `cobalt_core.rs`. Linux has COBALT only inside CAKE (`net/sched/sch_cake.c`), ns-3 as a
-//! discipline of its own (`CobaltQueueDisc`). The profile `linux` is the only flow of Linux 6.1's CAKE
-//! (`besteffort flowblind`):
-//! - The root of a fresh queue is not set, so its first drop comes without the interval.
-//! - BLUE's probability never falls, and CoDel's `count` falls only as packets leave. The kernel lowers the probability
-//!   where it finds a flow empty while others wait (`cobalt_queue_empty`); with nothing waiting at all `cake_dequeue`
-//!   returns before it looks at any flow, and the last packet of a flow is never dropped.
-//! - On a slow line `target` and `interval` grow: `target` to at least one and a half packets of full size, `interval`
-//!   by as much, and to at least twice `target`; and a packet must have waited for more than four of full size.
-//! - A packet that finds the buffer full is admitted, and the oldest goes for it.
-//! - What can be marked is marked, but BLUE drops it nevertheless. The last packet that waits is never dropped.
+//! The algorithm is in `cobalt_core.rs`. Linux has COBALT only inside CAKE (`net/sched/sch_cake.c`); ns-3 has it as a
+//! discipline (`CobaltQueueDisc`). The profile `linux` behaves as the only flow of Linux 6.1's CAKE (`besteffort
+//! flowblind`):
+//! - The root of a fresh queue is not set, so its first drop does not wait for the interval.
+//! - BLUE's probability never decreases, and CoDel's `count` decreases only when packets leave. The kernel lowers the
+//!   probability when it finds a flow empty while others are backlogged (`cobalt_queue_empty`). If all flows are empty,
+//!   `cake_dequeue` returns before it examines any flow, and the last packet of a flow is never dropped.
+//! - On a slow link, `target` and `interval` increase: `target` to at least the transmission time of one and a half
+//!   full packets, `interval` by the same amount and to at least twice `target`. A packet is late only if its sojourn
+//!   time exceeds the transmission time of four full packets.
+//! - A packet that finds the buffer full is admitted, and the oldest packet is dropped instead.
+//! - CoDel marks ECN-capable packets, but BLUE drops them. The last queued packet is never dropped.
 //!
-//! The profile `ns-3` is that of ns-3.37, and differs:
-//! - The first drop of a fresh queue waits for the interval. The rate of the line does not matter.
-//! - A packet that finds the buffer full is dropped. The last one that waits may be.
-//! - BLUE's probability falls when the line asks for a packet and none waits. It also rises when a packet waited for longer than `blue_threshold`, at most once per `target`.
+//! The profile `ns-3` is that of ns-3.37, with these differences:
+//! - The first drop of a fresh queue waits for the interval. The rate of the link has no effect.
+//! - A packet that finds the buffer full is dropped. The last queued packet may be dropped.
+//! - BLUE's probability decreases when the link dequeues from an empty queue. It also increases when the sojourn time
+//!   of a packet exceeds `blue_threshold`, at most once per `target`.
 //!
-//! What `start` sets: a *settled* queue has a root, that of a `count` of 0, and BLUE, whose probability is 0, may move at
-//! once. In a *fresh* one the root is missing (`linux`), or BLUE may not move before `target` has passed (`ns-3`, whose
-//! `m_lastUpdateTimeBlue` is 0 at first).
+//! Effect of `start`: a *settled* queue has the root of a `count` of 0, and BLUE, whose probability is 0, may change at
+//! once. In a *fresh* queue the root is not set (`linux`), or BLUE may not change before `target` has passed (`ns-3`,
+//! whose `m_lastUpdateTimeBlue` is initially 0).
 //!
-//! How it differs from its sources, and what it does where they are silent, stands in the documentation of
-//! [`Config`], which the reference prints.
+//! The documentation of [`Config`], which is printed in the reference, lists the differences from the sources.
 
 use std::ops::ControlFlow;
 
@@ -31,45 +33,46 @@ use aqm_net::{
 };
 use serde_json::{Value, json};
 
-use crate::codel::cobalt_core::{Cobalt as Core, Judged, Times};
+use crate::codel::cobalt_core::{Cobalt as Core, PacketState, Times};
 use crate::start::Start;
 use crate::{Build, Context, Derived, Describe, Fifo, Gauge, QueueDiscipline, Reason, Report, TestCases};
 
 parameters! {
-    /// COBALT: CoDel and BLUE at once, as in CAKE, with one queue.
+    /// COBALT: CoDel and BLUE combined, as in CAKE, with one queue.
     ///
     /// Differences from Linux and ns-3:
     ///
-    /// - The chances of BLUE are multiples of 2^-32, where ns-3 has floating point.
-    /// - A packet that is to be marked and to be dropped is dropped and not counted as marked.
-    /// - The mode of ns-3 for L4S does not exist here.
+    /// - BLUE's probability is a multiple of 2^-32; ns-3 uses floating point.
+    /// - A packet that CoDel marks and BLUE drops is not counted as marked.
+    /// - The L4S mode of ns-3 is not supported.
     pub struct Config {
-        /// Whose COBALT this is.
-        pub profile: Profile = Profile::Linux, "ours: the kernel of the recorded runs";
-        /// The most that may wait; the packet on the line is not counted.
+        /// Implementation of COBALT.
+        pub profile: Profile = Profile::Linux, "aqmlab's choice: the kernel of the recorded runs";
+        /// Maximum backlog, without the packet in transmission.
         pub limit: Length = Length::Packets(1000), "ns-3: 1000 packets of 1500 bytes; CAKE limits memory";
-        /// The time in queue that is tolerated, and the least time between two steps of BLUE.
+        /// Acceptable queueing delay, and minimum time between two changes of BLUE's probability.
         pub target: Span = Span::from_millis(5), "Linux, ns-3, RFC 8289";
-        /// How long packets may wait longer than that before CoDel acts, about a round trip.
+        /// Time for which the queueing delay must stay above `target` before CoDel acts; about one round-trip time.
         pub interval: Span = Span::from_millis(100), "Linux, ns-3, RFC 8289";
-        /// The size of a full packet, for the rules of `linux` on slow lines.
+        /// Size of a full packet, for the rules of the profile `linux` on slow links.
         pub mtu: Size = Size::from_bytes(1514), "Ethernet";
-        /// Whether CoDel marks packets that can be marked instead of dropping them. Left out: the profile's, true in
-        /// `linux`, false in `ns-3`.
+        /// Whether CoDel marks ECN-capable packets instead of dropping them. Default: true in the profile `linux`,
+        /// false in `ns-3`.
         pub ecn: Option<bool> = None, "Linux: CAKE always marks; ns-3: off";
-        /// A packet that waited for longer is marked, if `ecn` allows it. Left out: none is.
+        /// Sojourn time above which a packet is marked, if `ecn` is on. Default: no such marks.
         pub ce_threshold: Option<Span> = None, "ns-3; Linux has none";
-        /// A packet that waited for longer raises BLUE's probability. Left out: the profile's, 400ms in `ns-3`, never
+        /// Sojourn time above which a packet increases BLUE's probability. Default: 400ms in the profile `ns-3`, none
         /// in `linux`.
         pub blue_threshold: Option<Span> = None, "ns-3";
-        /// Whether the queue has dropped before (`settled`), or the first drop comes without the interval, as in a CAKE that
-        /// was just created. In `ns-3`: whether BLUE may move at once, or after `target`.
-        pub start: Start = Start::Settled, "ours";
+        /// State of the queue at the start of the run. `settled`: the queue has dropped packets before; in the profile
+        /// `ns-3`, BLUE may change at once. `fresh`: the first drop does not wait for the interval, as in a new CAKE;
+        /// in `ns-3`, BLUE may change after `target`.
+        pub start: Start = Start::Settled, "aqmlab's choice";
     }
 }
 
 choices! {
-    /// Whose COBALT.
+    /// Implementation of COBALT.
     pub enum Profile {
         /// A flow of CAKE in Linux 6.1.
         Linux = "linux",
@@ -83,7 +86,7 @@ impl Config {
         self.ecn.unwrap_or(self.profile == Profile::Linux)
     }
 
-    /// The times that it goes by on a line of this rate.
+    /// The effective times on a link of this rate.
     fn times(&self, rate: Rate) -> Times {
         let (target, interval) = (self.target.nanos(), self.interval.nanos());
         let ns3 = self.profile == Profile::Ns3;
@@ -93,34 +96,38 @@ impl Config {
             return Times { target, interval, mtu_time: 0, blue_threshold };
         }
         let mtu_time = rate.pace().time_for(self.mtu.bytes()).nanos();
-        Times { blue_threshold, ..Times::on_line(target, interval, mtu_time) }
+        Times { blue_threshold, ..Times::for_link(target, interval, mtu_time) }
     }
 }
 
-/// The longest times: four hours, so that no sum overflows.
-const LONGEST: Span = Span::from_millis(4 * 3_600_000);
+/// Maximum of a time parameter: four hours, so that no sum overflows.
+const MAX_TIME: Span = Span::from_millis(4 * 3_600_000);
 
 impl Build for Config {
     fn build(&self, rate: Rate) -> Result<Box<dyn QueueDiscipline>, ConfigErrors> {
         let mut errors = ErrorCollector::default();
-        errors.check(self.limit.count() > 0, "limit", "must be at least 1p or 1B");
+        errors.check(
+            self.limit.count() > 0,
+            "limit",
+            format_args!("must be at least 1p or 1B (got {})", self.limit),
+        );
         for (name, time) in [("target", self.target), ("interval", self.interval)] {
-            let is_time = time > Span::from_nanos(0) && time <= LONGEST;
-            errors.check(is_time, name, format_args!("must be above 0s and at most {LONGEST}, not {time}"));
+            let is_time = time > Span::from_nanos(0) && time <= MAX_TIME;
+            errors.check(is_time, name, format_args!("must be above 0s and at most {MAX_TIME} (got {time})"));
         }
         let is_size = (1..=u64::from(u16::MAX)).contains(&self.mtu.bytes());
-        errors.check(is_size, "mtu", "must be from 1B to 65535B");
+        errors.check(is_size, "mtu", format_args!("must be from 1B to 65535B (got {})", self.mtu));
         let is_linux = self.profile == Profile::Linux;
         errors.check_effect(is_linux, self, &["mtu"], "in the profile `ns-3`");
         let marks = self.ecn() || self.ce_threshold.is_none();
-        errors.check(marks, "ce_threshold", "marks, so `ecn` must be true");
+        errors.check(marks, "ce_threshold", "marks packets, so `ecn` must be true");
         errors.finish(())?;
         let ns3 = self.profile == Profile::Ns3;
         Ok(Box::new(Cobalt {
             core: match self.start {
                 Start::Settled => Core::SETTLED,
-                Start::Fresh if ns3 => Core::UNUSED_IN_NS3,
-                Start::Fresh => Core::UNUSED,
+                Start::Fresh if ns3 => Core::FRESH_NS3,
+                Start::Fresh => Core::FRESH,
             },
             times: self.times(rate),
             fifo: Fifo::new(self.limit),
@@ -156,7 +163,7 @@ impl TestCases for Config {
     }
 }
 
-/// The running discipline.
+/// The discipline with its state.
 #[derive(Clone)]
 struct Cobalt {
     core: Core,
@@ -165,13 +172,13 @@ struct Cobalt {
     ecn: bool,
     ce_threshold: u64,
     ns3: bool,
-    /// How long the packet that was judged last had waited.
+    /// Sojourn time of the packet removed last.
     ldelay: Span,
 }
 
 impl QueueDiscipline for Cobalt {
     fn enqueue(&mut self, packet: Packet, cx: &mut Context<'_>) {
-        if self.fifo.has_room_for(&packet) || self.makes_room(&packet, cx) {
+        if self.fifo.has_room_for(&packet) || self.make_room(&packet, cx) {
             self.fifo.push_with(packet, cx.now);
         } else {
             cx.drop(packet, Reason::Overflow);
@@ -180,7 +187,7 @@ impl QueueDiscipline for Cobalt {
 
     fn dequeue(&mut self, cx: &mut Context<'_>) -> Option<Packet> {
         match self.try_next(cx) {
-            ControlFlow::Break(found) => found,
+            ControlFlow::Break(packet) => packet,
             ControlFlow::Continue(()) => self.after_a_drop(cx),
         }
     }
@@ -200,27 +207,27 @@ impl Report for Cobalt {
 }
 
 impl Cobalt {
-    /// The next packet, if it is not dropped; `None` if nothing waits.
+    /// The next packet, or `Continue` after a drop; `None` if the queue is empty.
     #[inline(always)]
     fn try_next(&mut self, cx: &mut Context<'_>) -> ControlFlow<Option<Packet>> {
         let now = cx.now.nanos() as i64;
-        let Some((mut packet, came)) = self.fifo.pop_with() else {
-            // CAKE returns before it looks at a flow.
+        let Some((mut packet, arrival)) = self.fifo.pop_with() else {
+            // CAKE returns before it examines a flow.
             if self.ns3 {
                 self.core.on_empty(&self.times, now);
             }
             return ControlFlow::Break(None);
         };
-        self.ldelay = cx.now.since(came);
+        self.ldelay = cx.now.since(arrival);
         let sojourn = self.ldelay.nanos();
         let can_be_marked = self.ecn && packet.ecn.can_be_marked();
-        let judged = Judged { sojourn, can_be_marked, bulk_flows: 0 };
-        let verdict = self.core.judge(&self.times, now, judged, || (cx.rng.bits() >> 32) as u32);
-        if let Some(why) = verdict.drops.filter(|_| self.ns3 || self.fifo.front().is_some()) {
+        let state = PacketState { sojourn, can_be_marked, bulk_flows: 0 };
+        let verdict = self.core.decide(&self.times, now, state, || (cx.rng.bits() >> 32) as u32);
+        if let Some(why) = verdict.drop.filter(|_| self.ns3 || self.fifo.front().is_some()) {
             cx.drop(packet, why);
             return ControlFlow::Continue(());
         }
-        if verdict.marks {
+        if verdict.mark {
             cx.mark(&mut packet, Reason::Sojourn);
         } else if can_be_marked && sojourn > self.ce_threshold {
             cx.mark(&mut packet, Reason::CeThreshold);
@@ -228,19 +235,19 @@ impl Cobalt {
         ControlFlow::Break(Some(packet))
     }
 
-    /// The next packet after one that was dropped. A loop of its own: mostly the first packet is the one.
+    /// The next packet after a drop. The loop is separate because usually the first packet is not dropped.
     #[inline(never)]
     fn after_a_drop(&mut self, cx: &mut Context<'_>) -> Option<Packet> {
         loop {
-            if let ControlFlow::Break(found) = self.try_next(cx) {
-                return found;
+            if let ControlFlow::Break(packet) = self.try_next(cx) {
+                return packet;
             }
         }
     }
 
-    /// Whether there is room for `packet` once older ones have gone.
+    /// Drops older packets until `packet` has room. `false` if no packet may be dropped for it.
     #[inline(never)]
-    fn makes_room(&mut self, packet: &Packet, cx: &mut Context<'_>) -> bool {
+    fn make_room(&mut self, packet: &Packet, cx: &mut Context<'_>) -> bool {
         while !self.fifo.has_room_for(packet) {
             self.core.on_overflow(&self.times, cx.now.nanos() as i64);
             let oldest = if self.ns3 { None } else { self.fifo.pop_with() };
@@ -267,7 +274,7 @@ mod tests {
     }
 
     #[test]
-    fn a_full_buffer_loses_its_oldest_packet_in_linux_and_the_newest_in_ns3() {
+    fn a_full_buffer_drops_its_oldest_packet_in_linux_and_the_newest_in_ns3() {
         for (profile, lost) in [("linux", [0, 1]), ("ns-3", [3, 4])] {
             let mut queue = driver(json!({"profile": profile, "limit": "3p"}));
             (0..5).for_each(|_| {
@@ -283,7 +290,7 @@ mod tests {
         for (profile, blue, drops) in [("linux", "1ms", 0), ("ns-3", "1ms", 1)] {
             let mut queue = driver(json!({"profile": profile, "blue_threshold": blue, "ecn": false}));
             let mut dropped = 0;
-            // So late that BLUE is sure of it.
+            // The delay is so long that BLUE's probability becomes large.
             for k in 1..400 {
                 queue.offer(packet(1000));
                 at_ms(&mut queue, k * 20);
@@ -295,7 +302,7 @@ mod tests {
     }
 
     #[test]
-    fn on_a_slow_line_linux_has_more_patience() {
+    fn on_a_slow_link_the_times_of_linux_increase() {
         let target = |kbps: u64, profile: Profile| {
             let derived = Config { profile, ..Config::default() }.derived(Rate::from_bps(kbps * 1000));
             (derived[0].value * 1e6, derived[1].value * 1e6)
@@ -306,7 +313,7 @@ mod tests {
     }
 
     #[test]
-    fn a_threshold_marks_whatever_codel_does() {
+    fn a_threshold_marks_regardless_of_codel() {
         let mut queue = driver(json!({"ce_threshold": "1ms", "target": "50ms", "ecn": true}));
         (0..2).for_each(|_| {
             queue.offer(ect(1000));

@@ -1,11 +1,9 @@
-//! CoDel: controlled delay. Packets that waited too long, for too long a time, are dropped as they leave.
+//! CoDel: controlled delay. Packets are dropped on departure if queueing delay stays above a target for an interval.
 //!
-//! K. Nichols, V. Jacobson, A. McGregor, J. Iyengar, "Controlled Delay Active Queue Management", RFC 8289, 2018;
-//! Linux 6.1's `net/sched/sch_codel.c`. The control law is in `codel_core.rs`; here is a buffer, first in, first out,
-//! of at most `limit`.
+//! K. Nichols, V. Jacobson, A. McGregor, J. Iyengar, "Controlled Delay Active Queue Management", RFC 8289, 2018; Linux
+//! 6.1's `net/sched/sch_codel.c`. The control law is in `core.rs`. This module adds a FIFO of at most `limit`.
 //!
-//! How it differs from its sources, and what it does where they are silent, stands in the documentation of
-//! [`Config`], which the reference prints.
+//! The documentation of [`Config`], which is printed in the reference, lists the differences from the sources.
 
 use aqm_net::{
     Backlog, ConfigErrors, ErrorCollector, Instant, Length, Packet, Rate, Size, Span, choices, parameters,
@@ -16,48 +14,49 @@ use crate::codel::core::{Codel, Control, Nanos, Settings, Ticks, Time};
 use crate::{Build, Context, Describe, Fifo, Gauge, Label, QueueDiscipline, Reason, Report, TestCases};
 
 parameters! {
-    /// CoDel: packets that waited for longer than a target, for a whole interval, are dropped as they leave, the more
-    /// often the longer that lasts.
+    /// CoDel: drops packets on departure if the queueing delay has been above a target for a whole interval. The longer
+    /// this state lasts, the more often packets are dropped.
     ///
     /// Differences from Linux and RFC 8289:
     ///
-    /// - The RFC speaks of the MTU of the interface, Linux of `psched_mtu`, the MTU and the header of the link. A line
-    ///   has neither here, so `mtu` is a parameter. A packet counts with its header of Ethernet, and so does the
-    ///   default.
-    /// - `ce_threshold_selector` and `ce_threshold_mask` are those of `fq-codel`; in Linux `codel` has none.
-    /// - RFC 8289 has no marks. They come when those of Linux come. A packet that carries a mark already counts as
-    ///   marked, as in the kernel, but is not reported again.
-    /// - `target` and `interval` are cut from nanoseconds to units of 1024 ns; `tc` cuts them to whole microseconds
-    ///   first.
-    /// - In the kernel a `first_above_time` of 0 means that none is noted, so it forgets one that happens to be 0 in its 32
-    ///   bits. Here no time stands for that.
+    /// - `mtu` is a parameter, because a link has no MTU here. The RFC uses the MTU of the interface, Linux
+    ///   `psched_mtu`, which is the MTU plus the link-layer header. Packet sizes include the Ethernet header, and so
+    ///   does the default.
+    /// - `ce_threshold_selector` and `ce_threshold_mask` are those of `fq-codel`. Linux's `codel` does not have them.
+    /// - RFC 8289 does not define marking. With the profile `rfc`, marking follows Linux. A packet that is already
+    ///   marked counts as marked again, as in the kernel, but is not reported again.
+    /// - `target` and `interval` are rounded down from nanoseconds to units of 1024 ns. `tc` first rounds them down to
+    ///   whole microseconds.
+    /// - In the kernel, a `first_above_time` of 0 means that no time is stored, so the kernel loses a time whose 32-bit
+    ///   value is 0. Here no time has this meaning.
     pub struct Config {
-        /// Whose CoDel this is.
-        pub profile: Profile = Profile::Linux, "ours: the kernel of the recorded runs";
-        /// The time in queue that may stand for good.
+        /// Implementation of CoDel.
+        pub profile: Profile = Profile::Linux, "aqmlab's choice: the kernel of the recorded runs";
+        /// Acceptable standing queueing delay.
         pub target: Span = Span::from_millis(5), "RFC 8289, Linux";
-        /// How long packets must have waited too long before one is dropped; about the longest round trip.
+        /// Time for which the queueing delay must stay at or above `target` before a packet is dropped; about the
+        /// maximum round-trip time.
         pub interval: Span = Span::from_millis(100), "RFC 8289, Linux";
-        /// The most that may wait, in packets or bytes; the packet on the line is not counted.
+        /// Maximum backlog in packets or bytes, without the packet in transmission.
         pub limit: Length = Length::Packets(1000), "Linux";
-        /// Whether packets that can be marked are marked instead of dropped.
+        /// Whether ECN-capable packets are marked instead of dropped.
         pub ecn: bool = false, "Linux: tc-codel";
-        /// Packets that waited for longer are marked if they can be, with `ecn` or without. Left out: none are.
+        /// Queueing delay above which ECN-capable packets are marked, regardless of `ecn`. Default: no such marks.
         pub ce_threshold: Option<Span> = None, "Linux";
-        /// `ce_threshold` is for packets only whose DS field (DSCP and ECN) has these bits under `ce_threshold_mask`: 1
-        /// with a mask of 3 for those with ECT(1).
+        /// Required value of the DS field (DSCP and ECN) under `ce_threshold_mask` for marks by `ce_threshold`. For
+        /// example, 1 with a mask of 3 selects packets with ECT(1).
         pub ce_threshold_selector: u32 = 0, "Linux: tc-fq_codel";
-        /// The bits of the DS field that must be those of `ce_threshold_selector`; 0 for all packets.
+        /// Bits of the DS field that are compared with `ce_threshold_selector`; 0 selects all packets.
         pub ce_threshold_mask: u32 = 0, "Linux: tc-fq_codel";
-        /// Nothing is dropped that leaves no more than so many bytes behind: a full packet.
+        /// Size of a full packet. A packet is not dropped if at most this many bytes remain behind it.
         pub mtu: Size = Size::from_bytes(1514), "Linux: psched_mtu, of Ethernet";
     }
 }
 
 choices! {
-    /// Whose CoDel.
+    /// Implementation of CoDel.
     pub enum Profile {
-        /// Linux 6.1, to the bit of its arithmetic.
+        /// Linux 6.1, with identical integer arithmetic.
         Linux = "linux",
         /// RFC 8289.
         Rfc = "rfc",
@@ -75,12 +74,16 @@ impl Config {
 impl Build for Config {
     fn build(&self, _rate: Rate) -> Result<Box<dyn QueueDiscipline>, ConfigErrors> {
         let mut errors = ErrorCollector::default();
-        errors.check(self.limit.count() > 0, "limit", "must be at least 1p or 1B");
+        errors.check(
+            self.limit.count() > 0,
+            "limit",
+            format_args!("must be at least 1p or 1B (got {})", self.limit),
+        );
         self.settings().check(&mut errors);
         errors.finish(())?;
         Ok(match self.profile {
-            Profile::Linux => Box::new(Running::<Ticks>::new(self)),
-            Profile::Rfc => Box::new(Running::<Nanos>::new(self)),
+            Profile::Linux => Box::new(CodelQueue::<Ticks>::new(self)),
+            Profile::Rfc => Box::new(CodelQueue::<Nanos>::new(self)),
         })
     }
 }
@@ -114,30 +117,30 @@ impl TestCases for Config {
     }
 }
 
-/// The running discipline, with the clock of a profile.
+/// The discipline with its state; `T` is the clock of the profile.
 #[derive(Clone)]
-struct Running<T: Time> {
+struct CodelQueue<T: Time> {
     codel: Codel<T>,
     control: Control<T>,
     fifo: Fifo<T>,
-    /// When a packet was last asked for.
-    asked: T,
+    /// Time of the latest dequeue.
+    last_dequeue: T,
     drop_overlimit: u64,
 }
 
-impl<T: Time> Running<T> {
+impl<T: Time> CodelQueue<T> {
     fn new(config: &Config) -> Self {
         Self {
             codel: Codel::new(&config.settings()),
             control: Control::new(),
             fifo: Fifo::new(config.limit),
-            asked: T::default(),
+            last_dequeue: T::default(),
             drop_overlimit: 0,
         }
     }
 }
 
-impl<T: Time> QueueDiscipline for Running<T> {
+impl<T: Time> QueueDiscipline for CodelQueue<T> {
     fn enqueue(&mut self, packet: Packet, cx: &mut Context<'_>) {
         if self.fifo.has_room_for(&packet) {
             self.fifo.push_with(packet, T::at(cx.now));
@@ -148,7 +151,7 @@ impl<T: Time> QueueDiscipline for Running<T> {
     }
 
     fn dequeue(&mut self, cx: &mut Context<'_>) -> Option<Packet> {
-        self.asked = T::at(cx.now);
+        self.last_dequeue = T::at(cx.now);
         self.codel.dequeue(&mut self.control, &mut self.fifo, cx)
     }
 
@@ -161,19 +164,19 @@ impl<T: Time> QueueDiscipline for Running<T> {
     }
 }
 
-impl<T: Time> Report for Running<T> {
+impl<T: Time> Report for CodelQueue<T> {
     fn gauges(&self, show: &mut dyn FnMut(Gauge)) {
         let Control { count, lastcount, dropping, .. } = self.control;
         show(Gauge::number("count", count.into()));
         show(Gauge::number("lastcount", lastcount.into()));
         show(Gauge::new("ldelay", self.control.ldelay().seconds(), "s"));
         show(Gauge::number("dropping", f64::from(u8::from(dropping))));
-        show(Gauge::new("drop_next", self.control.drop_next(self.asked) as f64 * 1e-9, "s"));
+        show(Gauge::new("drop_next", self.control.drop_next(self.last_dequeue) as f64 * 1e-9, "s"));
     }
 
     fn tc_statistics(&self, now: Instant) -> Value {
         let Control { count, lastcount, dropping, .. } = self.control;
-        let mut told = json!({
+        let mut statistics = json!({
             "count": count,
             "lastcount": lastcount,
             "ldelay": self.control.ldelay().nanos() / 1000,
@@ -183,11 +186,11 @@ impl<T: Time> Report for Running<T> {
             "drop_overlimit": self.drop_overlimit,
         });
         if dropping {
-            told["dropping"] = json!(true);
+            statistics["dropping"] = json!(true);
         }
         if self.codel.statistics.ce_mark > 0 {
-            told["ce_mark"] = json!(self.codel.statistics.ce_mark);
+            statistics["ce_mark"] = json!(self.codel.statistics.ce_mark);
         }
-        told
+        statistics
     }
 }

@@ -1,24 +1,27 @@
-//! CoDel's control law, without a buffer: what is dropped or marked as packets are taken out of any queue.
+//! CoDel's control law without a buffer: the drops and marks when packets are dequeued from any queue.
 //!
 //! K. Nichols, V. Jacobson, A. McGregor, J. Iyengar, "Controlled Delay Active Queue Management", RFC 8289, section 5;
 //! Linux 6.1's `include/net/codel.h` and `codel_impl.h` (E. Dumazet, D. Täht).
-//! - A packet waited too long if it waited for `target` or longer and more than `mtu` bytes wait behind it.
-//! - When the packets of a whole `interval` waited too long the queue begins to drop: one packet at once, the next one
-//!   `interval` later, and each further one `interval / sqrt(count)` after that which was due before it, until a packet
-//!   did not wait too long. What falls due between two packets taken is made up for with the second.
-//! - If it begins again within 16 intervals it goes on with the rate that was reached, less that with which it had
-//!   begun: `count - lastcount`.
-//! - With `ecn` packets are marked instead that can be. With `ce_threshold` those are marked, too, that waited
-//!   for longer than that, whatever CoDel thinks.
+//! - A packet is late if its sojourn time is at least `target` and more than `mtu` bytes remain behind it.
+//! - When all packets of a whole `interval` have been late, the dropping state begins: one packet is dropped at once,
+//!   the next one `interval` later, and each further one `interval / sqrt(count)` after the time at which the previous
+//!   one was due, until a packet is not late. All drops that are due between two dequeues are made at the second
+//!   dequeue.
+//! - If the dropping state begins again within 16 intervals, it continues with the rate of drops reached before, minus
+//!   the rate at the previous begin: `count - lastcount`.
+//! - With `ecn`, ECN-capable packets are marked instead of dropped. With `ce_threshold`, packets with a longer sojourn
+//!   time are marked, regardless of the dropping state.
 //!
-//! How the two differ:
-//! - Linux ([`Ticks`]) counts 1024 ns, modulo 2^32, and keeps `1 / sqrt(count)` in 16 bits, to which each drop
-//!   adds a step of Newton's method. RFC 8289 ([`Nanos`]) computes; here nanoseconds, with what is below cut off.
-//! - Linux begins to drop after the `interval`, RFC 8289 at its very end, too.
-//! - In Linux a queue that is found empty forgets that it drops, but not since when packets waited too long.
+//! Differences between the two implementations:
+//! - Linux ([`Ticks`]) counts units of 1024 ns modulo 2^32, and stores `1 / sqrt(count)` in 16 bits, which each drop
+//!   updates by one step of Newton's method. RFC 8289 ([`Nanos`]) uses the exact value, here in nanoseconds, rounded
+//!   down.
+//! - Linux begins to drop after the end of the `interval`, RFC 8289 also exactly at its end.
+//! - In Linux, a queue that is found empty leaves the dropping state, but keeps the time since which packets have been
+//!   late.
 //!
-//! Ours, where the sources are silent: RFC 8289 has no marks; they come when Linux's come. What was marked
-//! before is not told again as a mark, but counted as one, as in the kernel.
+//! Where the sources are silent, aqmlab chooses: RFC 8289 does not define marking, so both mark as Linux does. A packet
+//! that is already marked is not reported as marked again, but is counted as marked, as in the kernel.
 
 use std::fmt::Debug;
 
@@ -27,15 +30,15 @@ use serde_json::{Value, json};
 
 use crate::{Context, Fifo, Label, Reason};
 
-/// A moment or a length of time, as an implementation of CoDel counts it.
+/// A point in time or a time span in the unit of a CoDel implementation.
 pub(crate) trait Time: Copy + Debug + Default + PartialEq + Send + Sync + 'static {
-    /// What is kept of the root of the count.
+    /// The stored form of the square root of the count.
     type Root: Copy + Debug + Send + Sync;
-    /// Whether a queue that is found empty forgets since when packets waited too long.
+    /// Whether a queue that is found empty discards the time since which packets have been late.
     const EMPTY_FORGETS: bool;
-    /// Before anything was counted.
+    /// The root before the first count.
     const UNCOUNTED: Self::Root;
-    /// That of a count of 1.
+    /// The root of a count of 1.
     const ONE: Self::Root;
 
     fn at(moment: Instant) -> Self;
@@ -44,16 +47,16 @@ pub(crate) trait Time: Copy + Debug + Default + PartialEq + Send + Sync + 'stati
     fn plus(self, more: Self) -> Self;
     fn minus(self, less: Self) -> Self;
     fn times_16(self) -> Self;
-    /// Whether this comes after `other`, up to half the range of the clock.
+    /// Whether this time is after `other`, for distances up to half the range of the clock.
     fn is_after(self, other: Self) -> bool;
-    /// Whether at this moment the interval that ends at `end` is over.
+    /// Whether the interval that ends at `end` is over at this time.
     fn ends(self, end: Self) -> bool;
-    /// The root of `count`, given the one of another before it.
+    /// The root of `count`, given the previous root.
     fn root(before: Self::Root, count: u32) -> Self::Root;
-    /// This over the root.
+    /// This time divided by the root.
     fn over(self, root: Self::Root) -> Self;
 
-    /// How long from `earlier` until this moment, negative if it is the earlier one, in nanoseconds.
+    /// Nanoseconds from `earlier` to this time; negative if this time is before `earlier`.
     fn nanos_after(self, earlier: Self) -> i64 {
         if earlier.is_after(self) {
             -(earlier.minus(self).nanos() as i64)
@@ -63,13 +66,13 @@ pub(crate) trait Time: Copy + Debug + Default + PartialEq + Send + Sync + 'stati
     }
 }
 
-/// Linux's: 1024 ns each, modulo 2^32 (`codel_time_t`).
+/// Linux's clock: units of 1024 ns, modulo 2^32 (`codel_time_t`).
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct Ticks(u32);
 
 /// `CODEL_SHIFT`.
 const TICK_SHIFT: u32 = 10;
-/// The bits of the root (`REC_INV_SQRT_BITS`), and how far they are from the top of 32.
+/// The distance of the root's bits (`REC_INV_SQRT_BITS`) from the top of 32 bits.
 const ROOT_SHIFT: u32 = 32 - u16::BITS;
 
 impl Time for Ticks {
@@ -111,7 +114,8 @@ impl Time for Ticks {
         self.is_after(end)
     }
 
-    /// `y (3 - count y^2) / 2`, one step from `y`: nonsense, the kernel's own, where `y` is far too large.
+    /// `y (3 - count y^2) / 2`, one Newton step from `y`. If `y` is far too large, the result is meaningless, as in the
+    /// kernel.
     fn root(before: u16, count: u32) -> u16 {
         let root = u64::from(before) << ROOT_SHIFT;
         let square = (root * root) >> 32;
@@ -124,7 +128,7 @@ impl Time for Ticks {
     }
 }
 
-/// RFC 8289's: a number without an end, here nanoseconds.
+/// RFC 8289's clock, which does not wrap; here in nanoseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct Nanos(u64);
 
@@ -176,7 +180,7 @@ impl Time for Nanos {
     }
 }
 
-/// CoDel's parameters, as a scenario has them.
+/// CoDel's parameters, as configured.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Settings {
     pub target: Span,
@@ -188,36 +192,38 @@ pub(crate) struct Settings {
     pub ce_threshold_mask: u32,
 }
 
-/// The least and the greatest time that a parameter may be: a tick of Linux, and what 16 of are within its clock.
-const SHORTEST: Span = Span::from_nanos(1024);
-const LONGEST: Span = Span::from_millis(100_000);
+/// Minimum of a time parameter: one tick of Linux.
+const MIN_TIME: Span = Span::from_nanos(1024);
+/// Maximum of a time parameter: 16 times this value fits into Linux's clock.
+const MAX_TIME: Span = Span::from_millis(100_000);
 
 impl Settings {
-    /// Tells of every parameter that is wrong.
+    /// Reports every invalid parameter.
     pub fn check(&self, errors: &mut ErrorCollector) {
-        let problem = format_args!("must be from {SHORTEST} to {LONGEST}");
-        for (place, span) in [("target", self.target), ("interval", self.interval)] {
-            errors.check(span >= SHORTEST && span <= LONGEST, place, problem);
+        for (name, span) in [("target", self.target), ("interval", self.interval)] {
+            let problem = format_args!("must be from {MIN_TIME} to {MAX_TIME} (got {span})");
+            errors.check(span >= MIN_TIME && span <= MAX_TIME, name, problem);
         }
-        let is_short = self.ce_threshold.is_none_or(|threshold| threshold <= LONGEST);
-        errors.check(is_short, "ce_threshold", format_args!("must be at most {LONGEST}"));
-        errors.check(self.mtu.bytes() <= u32::MAX.into(), "mtu", "must be at most 4294967295B");
+        let is_short = self.ce_threshold.is_none_or(|threshold| threshold <= MAX_TIME);
+        errors.check(is_short, "ce_threshold", format_args!("must be at most {MAX_TIME}"));
+        let problem = format_args!("must be at most 4294967295B (got {})", self.mtu);
+        errors.check(self.mtu.bytes() <= u32::MAX.into(), "mtu", problem);
         let (selector, mask) = (self.ce_threshold_selector, self.ce_threshold_mask);
-        for (place, value) in [("ce_threshold_selector", selector), ("ce_threshold_mask", mask)] {
-            errors.check(value <= 0xff, place, format_args!("must be at most 255, not {value}"));
+        for (name, value) in [("ce_threshold_selector", selector), ("ce_threshold_mask", mask)] {
+            errors.check(value <= 0xff, name, format_args!("must be at most 255 (got {value})"));
         }
         let selection = [("ce_threshold_mask", mask), ("ce_threshold_selector", selector)];
-        for (place, _) in selection.into_iter().filter(|(_, bits)| self.ce_threshold.is_none() && *bits != 0)
-        {
-            errors.add(ConfigError::without_effect(place, "without ce_threshold"));
+        for (name, _) in selection.into_iter().filter(|(_, bits)| self.ce_threshold.is_none() && *bits != 0) {
+            errors.add(ConfigError::without_effect(name, "without ce_threshold"));
         }
         let problem =
-            format_args!("matches nothing: some of its bits are not among ce_threshold_mask, {mask}");
+            format_args!("matches no packet: some of its bits are not in ce_threshold_mask ({mask})");
         let can_match = selector & !mask == 0 || self.ce_threshold.is_none();
         errors.check(can_match, "ce_threshold_selector", problem);
     }
 
-    /// Those of `tc`'s options that all of the family have. The kernel tells times as it keeps them, in its own ticks.
+    /// The options of `tc` that all queues of the family have. The kernel reports times after rounding to its own
+    /// ticks.
     pub fn tc_options(&self, kind: &str) -> Value {
         let micros = |span: Span| Ticks::of(span).nanos() / 1000;
         let mut options =
@@ -232,13 +238,13 @@ impl Settings {
     }
 }
 
-/// Where packets come from, the oldest first.
+/// A queue from which packets are removed, the oldest first.
 pub(crate) trait Source<T> {
-    /// Takes a packet, and when it came.
+    /// Removes the oldest packet and returns it with its arrival time.
     fn take(&mut self) -> Option<(Packet, T)>;
 
-    /// The bytes that wait behind the packet last taken.
-    fn left(&self) -> u64;
+    /// Backlog in bytes behind the packet removed last.
+    fn bytes_behind(&self) -> u64;
 }
 
 impl<T> Source<T> for Fifo<T> {
@@ -246,31 +252,31 @@ impl<T> Source<T> for Fifo<T> {
         self.pop_with()
     }
 
-    fn left(&self) -> u64 {
+    fn bytes_behind(&self) -> u64 {
         self.backlog().bytes
     }
 }
 
-/// What CoDel remembers of a queue (`codel_vars`).
+/// The state of CoDel for one queue (`codel_vars`).
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Control<T: Time> {
-    /// Drops and marks since it began to drop, those remembered of the time before included.
+    /// Drops and marks since the dropping state began, including the count that was carried over from earlier.
     pub count: u32,
-    /// `count` when it began.
+    /// `count` when the dropping state began.
     pub lastcount: u32,
     root: T::Root,
-    /// Whether it drops.
+    /// Whether the queue is in the dropping state.
     pub dropping: bool,
-    /// When packets will have waited too long for an interval; `None` while they do not.
+    /// Time at which packets will have been late for an interval; `None` while they are not late.
     first_above: Option<T>,
-    /// When the next drop is due, or the last one was.
+    /// Time at which the next drop is due, or at which the last one was due.
     drop_next: T,
-    /// How long the packet last taken had waited.
+    /// Sojourn time of the packet removed last.
     ldelay: T,
 }
 
 impl<T: Time> Control<T> {
-    /// Of a queue that nothing has left.
+    /// The state of a queue that no packet has left yet.
     pub fn new() -> Self {
         Self {
             count: 0,
@@ -283,40 +289,40 @@ impl<T: Time> Control<T> {
         }
     }
 
-    /// Of a queue that was created as the run begins, when the clock read `age`. What counts is the time since
-    /// `drop_next`, which is zero then.
+    /// The state of a queue that was created at the start of the run, when the clock showed `age`. The relevant
+    /// quantity is the time since `drop_next`, which is then zero.
     pub fn fresh(age: Span) -> Self {
         Self { drop_next: T::default().minus(T::of(age)), ..Self::new() }
     }
 
-    /// Of a queue that has dropped before, and last did so 16 intervals before the run.
+    /// The state of a queue that dropped its last packet 16 intervals before the run.
     pub fn settled(interval: Span) -> Self {
         let drop_next = T::default().minus(T::of(interval).times_16());
         Self { count: 1, lastcount: 1, root: T::ONE, drop_next, ..Self::new() }
     }
 
-    /// How long the packet last taken had waited.
+    /// Sojourn time of the packet removed last.
     pub fn ldelay(&self) -> Span {
         Span::from_nanos(self.ldelay.nanos())
     }
 
-    /// Nanoseconds from `now` until the next drop is due, negative if it is overdue; nought unless it drops.
+    /// Nanoseconds from `now` until the next drop is due, negative if it is overdue; zero outside the dropping state.
     pub fn drop_next(&self, now: T) -> i64 {
         if self.dropping { self.drop_next.nanos_after(now) } else { 0 }
     }
 
-    /// A packet is to be dropped or marked.
-    fn count_one(&mut self) {
+    /// Counts a drop or a mark.
+    fn increment(&mut self) {
         self.count = self.count.wrapping_add(1);
         self.root = T::root(self.root, self.count);
     }
 
-    /// The next one is due after that which was due before.
+    /// Schedules the next drop, relative to the time at which the previous one was due.
     fn schedule(&mut self, interval: T) {
         self.drop_next = self.drop_next.plus(interval.over(self.root));
     }
 
-    /// A packet has been dropped or marked although none was due: from now on they will be.
+    /// Enters the dropping state after the first drop or mark.
     fn begin(&mut self, now: T, interval: T) {
         self.dropping = true;
         let reached = self.count.wrapping_sub(self.lastcount);
@@ -333,14 +339,14 @@ impl<T: Time> Control<T> {
     }
 }
 
-/// What the queues that share parameters have seen together (`codel_stats`).
+/// Statistics of all queues with the same parameters (`codel_stats`).
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Statistics {
-    /// The largest packet.
+    /// Size of the largest packet.
     pub maxpacket: u16,
-    /// Packets marked because they waited too long.
+    /// Packets marked instead of dropped.
     pub ecn_mark: u64,
-    /// Packets marked because they waited for longer than `ce_threshold`.
+    /// Packets marked because of `ce_threshold`.
     pub ce_mark: u64,
 }
 
@@ -354,13 +360,13 @@ pub(crate) struct Codel<T> {
     ce_threshold: Option<T>,
     selector: u8,
     mask: u8,
-    /// DSCPs by the numbers of labels.
+    /// DSCPs by label number.
     dscps: Vec<u8>,
     pub statistics: Statistics,
 }
 
 impl<T: Time> Codel<T> {
-    /// With these parameters, which have been checked.
+    /// CoDel with parameters that have been checked.
     pub fn new(settings: &Settings) -> Self {
         Self {
             target: T::of(settings.target),
@@ -375,7 +381,7 @@ impl<T: Time> Codel<T> {
         }
     }
 
-    /// Packets of the label `number` have the headers that `label` says.
+    /// Stores the headers of packets with the label `number`.
     pub fn on_label(&mut self, number: u16, label: &Label) {
         let number = usize::from(number);
         if self.dscps.len() <= number {
@@ -384,8 +390,8 @@ impl<T: Time> Codel<T> {
         self.dscps[number] = label.dscp;
     }
 
-    /// The next packet to send of the queue `source`, of which `control` is remembered; `None` if nothing waits, or
-    /// all that did was dropped.
+    /// The next packet to send from the queue `source` with the state `control`. `None` if the queue is empty or all of
+    /// its packets were dropped.
     #[inline]
     pub fn dequeue(
         &mut self,
@@ -395,7 +401,7 @@ impl<T: Time> Codel<T> {
     ) -> Option<Packet> {
         let now = T::at(cx.now);
         let first_above = control.first_above;
-        let Some((mut packet, too_long)) = self.take(control, source, now) else {
+        let Some((mut packet, may_drop)) = self.take(control, source, now) else {
             control.dropping = false;
             if !T::EMPTY_FORGETS {
                 control.first_above = first_above;
@@ -403,12 +409,12 @@ impl<T: Time> Codel<T> {
             return None;
         };
         if control.dropping {
-            control.dropping = too_long;
-            if too_long && !control.drop_next.is_after(now) {
-                packet = self.go_on(control, packet, source, cx)?;
+            control.dropping = may_drop;
+            if may_drop && !control.drop_next.is_after(now) {
+                packet = self.continue_dropping(control, packet, source, cx)?;
             }
-        } else if too_long {
-            packet = self.begin(control, packet, source, cx)?;
+        } else if may_drop {
+            packet = self.begin_dropping(control, packet, source, cx)?;
         }
         if self.ce_threshold.is_some_and(|threshold| control.ldelay.is_after(threshold)) {
             self.mark_for_threshold(&mut packet, cx);
@@ -416,7 +422,7 @@ impl<T: Time> Codel<T> {
         Some(packet)
     }
 
-    /// Takes a packet; whether it may be dropped (`codel_should_drop`).
+    /// Removes a packet. Returns the packet and whether it may be dropped (`codel_should_drop`).
     #[inline(always)]
     fn take(
         &mut self,
@@ -424,13 +430,13 @@ impl<T: Time> Codel<T> {
         source: &mut impl Source<T>,
         now: T,
     ) -> Option<(Packet, bool)> {
-        let Some((packet, came)) = source.take() else {
+        let Some((packet, arrival)) = source.take() else {
             control.first_above = None;
             return None;
         };
         self.statistics.maxpacket = self.statistics.maxpacket.max(packet.bytes);
-        control.ldelay = now.minus(came);
-        if self.target.is_after(control.ldelay) || source.left() <= self.mtu {
+        control.ldelay = now.minus(arrival);
+        if self.target.is_after(control.ldelay) || source.bytes_behind() <= self.mtu {
             control.first_above = None;
             return Some((packet, false));
         }
@@ -438,9 +444,9 @@ impl<T: Time> Codel<T> {
         Some((packet, now.ends(end)))
     }
 
-    /// Drops what is due, from `packet` on; what to send.
+    /// Drops or marks all packets that are due, beginning with `packet`. Returns the packet to send.
     #[inline(never)]
-    fn go_on(
+    fn continue_dropping(
         &mut self,
         control: &mut Control<T>,
         mut packet: Packet,
@@ -449,14 +455,14 @@ impl<T: Time> Codel<T> {
     ) -> Option<Packet> {
         let now = T::at(cx.now);
         while control.dropping && !control.drop_next.is_after(now) {
-            control.count_one();
+            control.increment();
             if self.mark(&mut packet, cx) {
                 control.schedule(self.interval);
                 break;
             }
             cx.drop(packet, Reason::Sojourn);
             let next = self.take(control, source, now);
-            control.dropping = next.is_some_and(|(_, too_long)| too_long);
+            control.dropping = next.is_some_and(|(_, may_drop)| may_drop);
             packet = next?.0;
             if control.dropping {
                 control.schedule(self.interval);
@@ -465,9 +471,9 @@ impl<T: Time> Codel<T> {
         Some(packet)
     }
 
-    /// Drops `packet`, and from now on what falls due; what to send.
+    /// Enters the dropping state with a drop or mark of `packet`. Returns the packet to send.
     #[inline(never)]
-    fn begin(
+    fn begin_dropping(
         &mut self,
         control: &mut Control<T>,
         mut packet: Packet,
@@ -483,7 +489,7 @@ impl<T: Time> Codel<T> {
         self.take(control, source, now).map(|(next, _)| next)
     }
 
-    /// Marks `packet` in place of a drop; `false` if that cannot be.
+    /// Marks `packet` instead of dropping it; `false` if the packet cannot be marked.
     fn mark(&mut self, packet: &mut Packet, cx: &mut Context<'_>) -> bool {
         let marks = self.ecn && packet.ecn.can_be_marked();
         if marks {
@@ -493,7 +499,7 @@ impl<T: Time> Codel<T> {
         marks
     }
 
-    /// Marks `packet`, which waited for longer than `ce_threshold`, if it is one of those that shall be.
+    /// Marks `packet`, whose sojourn time exceeds `ce_threshold`, if the selector matches.
     #[inline(never)]
     fn mark_for_threshold(&mut self, packet: &mut Packet, cx: &mut Context<'_>) {
         let dscp = self.dscps.get(usize::from(packet.label)).copied().unwrap_or(0);
@@ -512,7 +518,7 @@ mod tests {
     use super::*;
     use crate::testing::{Fates, packet};
 
-    /// What leaves and what is dropped, with overload and rest in turns of four seconds.
+    /// The packets sent and dropped, with alternating overload and underload periods of four seconds.
     fn fates<T: Time>(mut control: Control<T>) -> (Vec<Option<u32>>, Fates) {
         let mut codel = Codel::<T>::new(&Settings {
             target: Span::from_millis(5),
@@ -539,9 +545,9 @@ mod tests {
         (sent, fates)
     }
 
-    /// So `codel` has no parameter `start`.
+    /// Therefore `codel` has no parameter `start`.
     #[test]
-    fn without_drops_for_want_of_room_it_does_not_matter_whether_a_queue_was_used_before() {
+    fn without_overflow_drops_the_use_of_a_queue_before_the_run_has_no_effect() {
         fn compare<T: Time>() {
             let unused = fates(Control::<T>::new());
             assert!(unused.1.told.len() > 300, "{}", unused.1.told.len());
@@ -552,7 +558,7 @@ mod tests {
         compare::<Nanos>();
     }
 
-    /// Roots of `1..=last` counted one by one.
+    /// Roots of `1..=last`, counted one by one.
     fn roots(last: u32) -> Vec<u16> {
         let mut root = Ticks::ONE;
         let step = |count| {
@@ -562,9 +568,9 @@ mod tests {
         (1..=last).map(step).collect()
     }
 
-    /// ns-3's vectors, which are those of the kernel's arithmetic.
+    /// ns-3's test vectors, which match the kernel's arithmetic.
     #[test]
-    fn newtons_steps_and_the_law_are_those_of_the_kernel() {
+    fn newton_steps_and_the_control_law_match_the_kernel() {
         let interval = Ticks::of(Span::from_millis(100));
         assert_eq!((interval, Ticks::of(Span::from_millis(5))), (Ticks(97_656), Ticks(4_882)));
         assert_eq!(
@@ -599,42 +605,50 @@ mod tests {
         }
     }
 
-    /// The drops of `count` while it stays 1, 2, ...: the whole of `interval / sqrt(count)`, which is what
-    /// implementations are known to get wrong.
+    /// The time to the next drop at `count` = 1, 2, ... is `interval / sqrt(count)`, which some implementations are
+    /// known to get wrong.
     #[test]
-    fn drops_come_closer_by_the_root_of_their_number() {
-        fn off<T: Time>(count: u32) -> f64 {
+    fn drop_intervals_shrink_with_the_square_root_of_the_count() {
+        fn relative_error<T: Time>(count: u32) -> f64 {
             let interval = T::of(Span::from_millis(100));
             let mut control = Control::<T> { root: T::ONE, count: 1, ..Control::new() };
             while control.count < count {
-                control.count_one();
+                control.increment();
             }
             control.schedule(interval);
             control.drop_next.nanos() as f64 / (interval.nanos() as f64 / f64::from(count).sqrt()) - 1.0
         }
         for count in 1..=1000 {
-            assert!(off::<Nanos>(count).abs() < 1e-6, "{count}: {}", off::<Nanos>(count));
-            // Newton's first step is rough, the second less; later there are the 16 bits of the root.
+            assert!(
+                relative_error::<Nanos>(count).abs() < 1e-6,
+                "{count}: {}",
+                relative_error::<Nanos>(count)
+            );
+            // Newton's first step is inaccurate, the second less so; later the 16 bits of the root limit the accuracy.
             let tolerance = match count {
                 2 => 0.3,
                 3..30 => 0.03,
                 _ => 1e-3,
             };
-            assert!(off::<Ticks>(count).abs() < tolerance, "{count}: {}", off::<Ticks>(count));
+            assert!(
+                relative_error::<Ticks>(count).abs() < tolerance,
+                "{count}: {}",
+                relative_error::<Ticks>(count)
+            );
         }
     }
 
     #[test]
-    fn a_count_that_jumps_makes_a_root_of_nonsense_as_in_the_kernel() {
-        assert_eq!(Ticks::root(0, 64), 0, "the root of a queue that never dropped stays nought");
-        // 3 - 66 is negative; by hand, modulo 2^64: (2^64 + (3 << 32) - 66 * 0xfffe0001) >> 2, and so on.
+    fn a_jump_of_the_count_makes_the_root_meaningless_as_in_the_kernel() {
+        assert_eq!(Ticks::root(0, 64), 0, "the root of a queue that never dropped remains zero");
+        // 3 - 66 is negative; calculated by hand, modulo 2^64: (2^64 + (3 << 32) - 66 * 0xfffe0001) >> 2, and so on.
         let rest = ((3_u128 << 32) + (1 << 64) - 66 * 0xfffe_0001) >> 2;
         let root = ((rest * 0xffff_0000) % (1 << 64)) >> 47;
         assert_eq!(u128::from(Ticks::root(u16::MAX, 66)), root % 65_536);
     }
 
     #[test]
-    fn the_clock_of_the_kernel_goes_round() {
+    fn the_clock_of_the_kernel_wraps_around() {
         let turn = Span::from_nanos(1 << 42);
         let before = Ticks::at(Instant::from_nanos((1 << 42) - 2048));
         let after = Ticks::at(Instant::START + turn + Span::from_nanos(5 * 1024));

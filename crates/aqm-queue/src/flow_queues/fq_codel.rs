@@ -269,7 +269,7 @@ impl<T: Time> Source<T> for Turn<'_, T> {
     }
 
     #[inline]
-    fn left(&self) -> u64 {
+    fn bytes_behind(&self) -> u64 {
         match self.profile {
             Profile::Linux => self.queues.backlog().bytes,
             Profile::Rfc => self.queues.of(self.flow).bytes,

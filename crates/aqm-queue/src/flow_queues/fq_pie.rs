@@ -22,7 +22,7 @@ use serde_json::{Value, json};
 
 use crate::flow_queues::lists::{FlowQueues, MAX_FLOWS};
 use crate::pie::linux::{MAX_PROB, Rules, Vars};
-use crate::pie::pie::{self, Departed};
+use crate::pie::pie::{self, Departure};
 use crate::pie::timer::Timer;
 use crate::qdisc::truesize::truesize;
 use crate::start::{Start, first_instant};
@@ -253,7 +253,7 @@ impl QueueDiscipline for FqPie {
             Some(Reason::Overflow)
         } else {
             statistics.overmemory += u64::from(memory > self.memory_limit + truesize(packet.bytes));
-            if !rules.picks(&mut flow.vars, packet.bytes, waiting, cx.rng) {
+            if !rules.selects(&mut flow.vars, packet.bytes, waiting, cx.rng) {
                 None
             } else if packet.ecn.can_be_marked() && self.mark_up_to.is_some_and(|most| flow.vars.prob <= most)
             {
@@ -281,7 +281,7 @@ impl QueueDiscipline for FqPie {
             queues.aqm(number).catch_up(rules, now, *tupdate, waiting);
             let (packet, joined) = queues.pop(number)?;
             let left = queues.of(number);
-            let departed = Departed { bytes: packet.bytes, joined, left, now };
+            let departed = Departure { bytes: packet.bytes, arrival: joined, backlog: left, now };
             rules.after_departure(&mut queues.aqm(number).vars, &departed);
             Some(packet)
         })

@@ -33,7 +33,7 @@ use serde_json::{Value, json};
 use crate::fair::classifier::Classifier;
 use crate::fair::flows::Flows;
 use crate::fair::ring::Ring;
-use crate::red::linux_core::{Asked, Parms, Vars, thresholds};
+use crate::red::linux_core::{Parms, TcOptions, Vars, thresholds};
 use crate::red::tc;
 use crate::start::Start;
 use crate::{Build, Context, Derived, Describe, Gauge, QueueDiscipline, Reason, Report, TestCases};
@@ -130,7 +130,7 @@ impl Config {
         let thresholds = errors.take(thresholds(limit, bytes(self.min), bytes(self.max), 'B'));
         let (min, max) = errors.finish_some(thresholds)?;
         let Self { probability, burst, .. } = *self;
-        Asked { min, max, unit: 'B', probability, burst, avpkt }.parms().map(Some)
+        TcOptions { min, max, unit: 'B', probability, burst, avpkt }.parms().map(Some)
     }
 }
 

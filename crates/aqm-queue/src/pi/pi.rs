@@ -1,15 +1,14 @@
-//! PI: a proportional-integral controller holds the queue at a reference.
+//! PI: a proportional-integral controller that keeps the queue at a reference length.
 //!
-//! C. Hollot, V. Misra, D. Towsley, W. Gong, "On Designing Improved Controllers for AQM Routers
-//! Supporting TCP Flows", IEEE INFOCOM 2001: every `interval`
-//! `p = a (q - q_ref) - b (q_old - q_ref) + p_old`, with the queue itself and not its average. The integral
-//! goes on until the queue is at `q_ref`, whatever `p` that takes.
+//! C. Hollot, V. Misra, D. Towsley, W. Gong, "On Designing Improved Controllers for AQM Routers Supporting TCP Flows",
+//! IEEE INFOCOM 2001: every `interval`, `p = a (q - q_ref) - b (q_old - q_ref) + p_old`, where `q` is the current and
+//! not the average queue. The integral term changes `p` until the queue is at `q_ref`.
 //!
-//! Defaults are the paper's example: 60 flows, 3750 packets a second, 246 ms. ns-2's own differ:
-//! 170 updates a second, a `q_ref` and a `limit` of 50 packets.
+//! The defaults are those of the paper's example: 60 flows, 3750 packets per second, 246 ms. The defaults of ns-2 are
+//! different: 170 updates per second, and 50 packets for `q_ref` and `limit`.
 //!
-//! How it differs from its sources, and what it does where they are silent, stands in the documentation of
-//! [`Config`], which the reference prints.
+//! The documentation of [`Config`], which is printed in the reference, lists aqmlab's choices where the paper is
+//! silent.
 
 use aqm_net::{
     Backlog, ConfigErrors, ErrorCollector, Instant, Length, Packet, Rate, Rng, Size, Span, choices,
@@ -21,68 +20,72 @@ use crate::start::{Start, first_instant};
 use crate::{Build, Context, Describe, Fifo, Gauge, QueueDiscipline, Reason, Report, TestCases};
 
 parameters! {
-    /// PI: a proportional-integral controller that moves the drop probability until the queue is at a
-    /// reference length.
+    /// PI: a proportional-integral controller that adjusts the drop probability to keep the queue at a reference
+    /// length.
     ///
-    /// Where the paper is silent, after `pi.cc` of ns-2:
+    /// Where the paper is silent, aqmlab follows `pi.cc` of ns-2:
     ///
-    /// - The probability stays between 0 and 1, and begins at 0 with an empty queue.
-    /// - The packet on the line is not in the queue. In bytes, the queue and `q_ref` count packets of the mean size.
-    /// - Each packet is judged by itself: there is no count. A full queue refuses without asking chance.
-    /// - An instant of the controller that meets an arrival or a departure comes first.
+    /// - The probability is limited to the range from 0 to 1, and is initially 0, with an empty queue.
+    /// - The packet in transmission is not part of the queue. If `q_ref` is in bytes, the queue and `q_ref` are
+    ///   converted to packets of the mean size.
+    /// - Drops are independent: no count spaces them. A full queue drops a packet without drawing a random number.
+    /// - An update of the controller at the time of an arrival or a departure is processed first.
     pub struct Config {
-        /// The queue to hold (`q_ref`). Its unit, packets or bytes, is the unit the queue is measured in.
+        /// Reference queue length (`q_ref`). Its unit, packets or bytes, is the unit of the queue length.
         pub q_ref: Length = Length::Packets(200), "Hollot et al. 2001";
-        /// Weight of the queue now, for each packet it is off `q_ref` (`a`).
+        /// Weight of the current deviation from `q_ref`, per packet (`a`).
         pub a: f64 = 1.822e-5, "Hollot et al. 2001";
-        /// Weight of the queue at the update before (`b`); less than `a`, or nothing is integrated.
+        /// Weight of the deviation at the previous update, per packet (`b`); must be less than `a`, because otherwise
+        /// there is no integral term.
         pub b: f64 = 1.816e-5, "Hollot et al. 2001";
-        /// Time from update to update of the probability (`1/w`).
+        /// Time between updates of the probability (`1/w`).
         pub interval: Span = Span::from_nanos(6_250_000), "Hollot et al. 2001: 160 Hz";
-        /// The most that may wait, in packets or bytes; the packet on the line is not counted.
+        /// Maximum backlog in packets or bytes, without the packet in transmission.
         pub limit: Length = Length::Packets(800), "Hollot et al. 2001";
-        /// Typical size of a packet: what `a` and `b` take for a packet if `q_ref` is in bytes, and the
-        /// size that `scale_by_size` compares with.
+        /// Typical packet size. It converts bytes to packets if `q_ref` is in bytes, and is the reference size of
+        /// `scale_by_size`.
         pub mean_packet: Size = Size::from_bytes(500), "ns-2";
-        /// Whether the probability is multiplied by the size of a packet over `mean_packet`.
+        /// Whether the probability is multiplied by the ratio of the packet size to `mean_packet`.
         pub scale_by_size: bool = false, "ns-2: `bytes_`";
-        /// What happens to an ECN-capable packet that chance chose. Others are always dropped.
+        /// Treatment of an ECN-capable packet selected for a drop. Other packets are always dropped.
         pub ecn: EcnRule = EcnRule::Off, "ns-2: `setbit_`; the paper marks";
-        /// Whether the controller has been running for long as a run begins (`settled`), or starts with the run.
-        pub start: Start = Start::Settled, "ours";
+        /// State of the controller at the start of the run: running for a long time (`settled`), or starting with the
+        /// run (`fresh`).
+        pub start: Start = Start::Settled, "aqmlab's choice";
     }
 }
 
 choices! {
-    /// Whether a controller marks instead of dropping.
+    /// Condition for marking an ECN-capable packet instead of dropping it.
     pub enum EcnRule {
-        /// Never.
+        /// Packets are never marked.
         Off = "off",
-        /// Unless the queue is full.
+        /// Packets are marked unless the queue is full.
         Always = "always",
     }
 }
 
-/// The shortest interval: whoever returns after a long time must catch up with every one.
-const SHORTEST: Span = Span::from_nanos(10_000);
+/// Shortest interval. The limit bounds the number of updates to process after a long time without packets.
+const MIN_INTERVAL: Span = Span::from_nanos(10_000);
 
 impl Config {
-    /// The running controller, for those who build on it; all checks made.
-    pub(crate) fn running(&self) -> Result<Pi, ConfigErrors> {
+    /// Checks the parameters and builds a PI queue, also for the queues based on PI.
+    pub(crate) fn discipline(&self) -> Result<Pi, ConfigErrors> {
         let mut errors = ErrorCollector::default();
         let Self { q_ref, a, b, interval, limit, mean_packet, .. } = *self;
-        errors.check(q_ref.count() > 0, "q_ref", "must be at least 1p or 1B");
+        errors.check(q_ref.count() > 0, "q_ref", format_args!("must be at least 1p or 1B (got {q_ref})"));
         let is_positive = a > 0.0 && a.is_finite();
-        errors.check(is_positive, "a", format_args!("must be above 0, not {a}"));
-        let problem = format_args!("must be above 0 and below a, {a}, not {b}");
+        errors.check(is_positive, "a", format_args!("must be above 0 (got {a})"));
+        let problem = format_args!("must be above 0 and below a ({a}) (got {b})");
         errors.check(b > 0.0 && (b < a || !is_positive), "b", problem);
-        errors.check(interval >= SHORTEST, "interval", format_args!("must be at least {SHORTEST}"));
-        let is_met = limit.in_bytes() != q_ref.in_bytes() || limit.count() > q_ref.count();
-        let remedy = "or the queue is full before it is where PI holds it";
+        let problem = format_args!("must be at least {MIN_INTERVAL} (got {interval})");
+        errors.check(interval >= MIN_INTERVAL, "interval", problem);
+        let is_effective = limit.in_bytes() != q_ref.in_bytes() || limit.count() > q_ref.count();
+        let remedy = "otherwise the queue is full before it reaches the reference length";
         if limit.count() == 0 {
-            errors.check(false, "limit", "must be at least 1p or 1B");
+            errors.check(false, "limit", format_args!("must be at least 1p or 1B (got {limit})"));
         } else {
-            errors.check(is_met, "limit", format_args!("must exceed q_ref, {q_ref}, {remedy}"));
+            errors.check(is_effective, "limit", format_args!("must exceed q_ref ({q_ref}); {remedy}"));
         }
         errors.check(mean_packet.bytes() > 0, "mean_packet", "must be at least 1B");
         let counts_bytes = q_ref.in_bytes() || self.scale_by_size;
@@ -93,7 +96,7 @@ impl Config {
             controller: Controller {
                 unit: if q_ref.in_bytes() { mean_packet.bytes() as f64 } else { 1.0 },
                 config: self.clone(),
-                due: Instant::START + interval,
+                next_update: Instant::START + interval,
                 p: 0.0,
                 q_old: 0,
             },
@@ -104,7 +107,7 @@ impl Config {
 
 impl Build for Config {
     fn build(&self, _rate: Rate) -> Result<Box<dyn QueueDiscipline>, ConfigErrors> {
-        Ok(Box::new(self.running()?))
+        Ok(Box::new(self.discipline()?))
     }
 }
 
@@ -116,7 +119,7 @@ impl TestCases for Config {
     }
 }
 
-/// A controller of a few packets that moves quickly; for those who build on it, too.
+/// Parameters of a controller with few packets and quick changes, also for the queues based on PI.
 pub(crate) fn corners() -> Vec<Value> {
     let pi = |interval: &str, q_ref: &str, limit: &str, ecn: &str| json!({"interval": interval, "q_ref": q_ref, "a": 0.02, "b": 0.01, "limit": limit, "ecn": ecn});
     let mut corners = vec![
@@ -129,7 +132,7 @@ pub(crate) fn corners() -> Vec<Value> {
     corners
 }
 
-/// The running discipline.
+/// The discipline with its state.
 #[derive(Clone)]
 pub struct Pi {
     controller: Controller,
@@ -153,7 +156,7 @@ impl QueueDiscipline for Pi {
     fn on_start(&mut self, chance: &mut Rng) {
         let Config { start, interval, .. } = self.controller.config;
         if start.is_settled() {
-            self.controller.due = first_instant(interval, chance);
+            self.controller.next_update = first_instant(interval, chance);
         }
     }
 }
@@ -165,7 +168,7 @@ impl Report for Pi {
 }
 
 impl Pi {
-    /// Decides on a `packet` for which the probability is multiplied by `factor`, and carries it out.
+    /// Drops, marks or enqueues `packet`, with the probability multiplied by `factor`.
     pub(crate) fn admit(&mut self, mut packet: Packet, factor: f64, cx: &mut Context<'_>) {
         self.controller.catch_up(self.fifo.backlog(), cx.now);
         if !self.fifo.has_room_for(&packet) {
@@ -184,36 +187,36 @@ impl Pi {
     }
 }
 
-/// The controller; it knows no queue.
+/// The controller, without the queue.
 #[derive(Clone)]
 struct Controller {
     config: Config,
-    /// What counts as one packet, in packets or bytes.
+    /// Packets or bytes that count as one packet.
     unit: f64,
-    /// The next update.
-    due: Instant,
+    /// Time of the next update.
+    next_update: Instant,
     p: f64,
     q_old: u64,
 }
 
 impl Controller {
-    /// Makes the updates up to `now`, to which this `backlog` has stood unchanged.
+    /// Processes all updates up to `now`. The `backlog` has not changed since the last call.
     fn catch_up(&mut self, backlog: Backlog, now: Instant) {
-        if now < self.due {
+        if now < self.next_update {
             return;
         }
         let Config { a, b, q_ref, interval, .. } = self.config;
         let q = backlog.in_unit_of(q_ref);
-        let off = |queue: u64| (queue as f64 - q_ref.count() as f64) / self.unit;
-        while self.due <= now {
+        let deviation = |queue: u64| (queue as f64 - q_ref.count() as f64) / self.unit;
+        while self.next_update <= now {
             let before = (self.p, self.q_old);
-            self.p = (a * off(q) - b * off(self.q_old) + self.p).clamp(0.0, 1.0);
+            self.p = (a * deviation(q) - b * deviation(self.q_old) + self.p).clamp(0.0, 1.0);
             self.q_old = q;
-            self.due += interval;
-            // Nothing moves any more.
-            if (self.p, self.q_old) == before && self.due <= now {
-                let missed = now.since(self.due).nanos() / interval.nanos();
-                self.due += Span::from_nanos(interval.nanos() * (missed + 1));
+            self.next_update += interval;
+            // Further updates would not change the state.
+            if (self.p, self.q_old) == before && self.next_update <= now {
+                let skipped = now.since(self.next_update).nanos() / interval.nanos();
+                self.next_update += Span::from_nanos(interval.nanos() * (skipped + 1));
             }
         }
     }
@@ -224,22 +227,22 @@ mod tests {
     use super::*;
 
     fn controller(config: &Config) -> Controller {
-        config.running().unwrap().controller
+        config.discipline().unwrap().controller
     }
 
-    /// The state after the next update, which finds so many packets.
+    /// The probability after the next update, which finds `packets` packets.
     fn update(controller: &mut Controller, packets: u64) -> f64 {
-        let due = controller.due;
-        controller.catch_up(Backlog { packets: 0, bytes: 0 }, Instant::from_nanos(due.nanos() - 1));
-        controller.catch_up(Backlog { packets, bytes: packets * 500 }, due);
+        let time = controller.next_update;
+        controller.catch_up(Backlog { packets: 0, bytes: 0 }, Instant::from_nanos(time.nanos() - 1));
+        controller.catch_up(Backlog { packets, bytes: packets * 500 }, time);
         controller.p
     }
 
     #[test]
-    fn the_probability_is_the_papers_difference_equation() {
+    fn the_probability_follows_the_papers_difference_equation() {
         let mut pi = controller(&Config::default());
         let (a, b) = (1.822e-5, 1.816e-5);
-        // By hand, from the empty queue on.
+        // Calculated by hand, starting with the empty queue.
         let first = a * 100.0 + b * 200.0;
         assert!((update(&mut pi, 300) - first).abs() < 1e-15);
         let second = a * 200.0 - b * 100.0 + first;
@@ -249,12 +252,12 @@ mod tests {
     }
 
     #[test]
-    fn at_its_reference_nothing_moves_and_beside_it_the_integral_goes_on() {
+    fn at_the_reference_the_probability_is_constant_and_elsewhere_the_integral_grows() {
         let mut pi = controller(&Config::default());
         update(&mut pi, 300);
-        let held = update(&mut pi, 200);
-        assert!(held > 0.0);
-        assert_eq!(update(&mut pi, 200), held);
+        let p = update(&mut pi, 200);
+        assert!(p > 0.0);
+        assert_eq!(update(&mut pi, 200), p);
         let mut before = update(&mut pi, 201);
         for _ in 0..100 {
             let p = update(&mut pi, 201);
@@ -274,14 +277,14 @@ mod tests {
     }
 
     #[test]
-    fn the_probability_ends_at_nought_and_at_one() {
+    fn the_probability_is_limited_to_zero_and_one() {
         let mut pi = controller(&Config { a: 0.4, b: 0.3, ..Config::default() });
         assert_eq!(update(&mut pi, 300), 1.0);
         assert_eq!(update(&mut pi, 0), 0.0);
     }
 
     #[test]
-    fn what_does_not_move_any_more_is_as_if_every_update_had_been_made() {
+    fn skipping_updates_that_change_nothing_gives_the_same_state() {
         let queue = |packets| Backlog { packets, bytes: 0 };
         for packets in [0, 200, 800] {
             let pi = Config { a: 0.4, b: 0.3, ..Config::default() };
@@ -290,12 +293,12 @@ mod tests {
                 often.catch_up(queue(packets), Instant::from_nanos(k * 625_000));
             }
             once.catch_up(queue(packets), Instant::from_nanos(160_007 * 625_000));
-            assert_eq!((once.p, once.due, once.q_old), (often.p, often.due, often.q_old));
+            assert_eq!((once.p, once.next_update, once.q_old), (often.p, often.next_update, often.q_old));
         }
     }
 
     #[test]
-    fn missed_updates_are_made_up_one_by_one() {
+    fn missed_updates_are_processed_one_by_one() {
         let (mut often, mut seldom) = (controller(&Config::default()), controller(&Config::default()));
         let queue = |packets| Backlog { packets, bytes: 0 };
         for k in 1..=160 {
@@ -303,9 +306,9 @@ mod tests {
         }
         seldom.catch_up(queue(450), Instant::from_nanos(1_000_000_000));
         assert_eq!(often.p, seldom.p);
-        assert!(seldom.p > 0.006, "a second at 250 too many");
+        assert!(seldom.p > 0.006, "one second with 250 packets above the reference");
         let before = seldom.p;
         seldom.catch_up(queue(0), Instant::from_nanos(1_006_249_999));
-        assert_eq!(seldom.p, before, "an instant too early");
+        assert_eq!(seldom.p, before, "one nanosecond too early");
     }
 }

@@ -1,11 +1,11 @@
-//! PIMC: PI with a minimum congestion window, below which it drops nothing.
+//! PIMC: PI with a minimum congestion window. Packets of smaller windows are not dropped.
 //!
-//! M. Kim, "Proportional Integrator with Short-lived flows Adjustment", master's thesis, Worcester
-//! Polytechnic Institute, 2004: packets tell their sender's congestion window, and a router under PI does
-//! not drop a packet whose window is below a fixed threshold.
+//! M. Kim, "Proportional Integrator with Short-lived flows Adjustment", master's thesis, Worcester Polytechnic
+//! Institute, 2004: packets carry their sender's congestion window, and a router with PI does not drop a packet whose
+//! window is below a fixed threshold.
 //!
-//! How it differs from its sources, and what it does where they are silent, stands in the documentation of
-//! [`Config`], which the reference prints.
+//! The documentation of [`Config`], which is printed in the reference, lists aqmlab's choices where the source is
+//! silent.
 
 use aqm_net::{Backlog, ConfigErrors, ErrorCollector, Packet, Rate, Rng, parameters};
 use serde_json::{Value, json};
@@ -14,31 +14,32 @@ use crate::pi::pi::{self, Pi};
 use crate::{Build, Context, Describe, Gauge, QueueDiscipline, Report, TestCases};
 
 parameters! {
-    /// PIMC: PI that spares packets of congestion windows below a threshold.
+    /// PIMC: PI that does not drop packets of senders whose congestion window is below a threshold.
     ///
     /// Packets must carry their sender's window.
     ///
     /// Where the abstract of the thesis is silent:
     ///
-    /// - The threshold is 4: a smaller window cannot bring three duplicate acknowledgements, so a loss would cost a
-    ///   time-out.
-    /// - A packet that is spared asks no chance and is not marked either. A full queue refuses it all the same.
-    /// - A packet without a window meets PI.
+    /// - The threshold is 4, because a smaller window cannot cause three duplicate acknowledgements, so that a loss
+    ///   would cause a retransmission timeout.
+    /// - For a packet below the threshold no random number is drawn, and the packet is not marked. A full queue
+    ///   nevertheless drops it.
+    /// - For a packet without a window, PI decides.
     pub struct Config {
-        /// The PI it is built on.
+        /// Parameters of the PI controller.
         pub pi: pi::Config = pi::Config::default(), "Hollot et al. 2001";
-        /// Windows below this, in segments, are spared.
-        pub min_cwnd: u32 = 4, "ours: what fast retransmit needs";
+        /// Threshold of the congestion window in segments; packets of smaller windows are not dropped.
+        pub min_cwnd: u32 = 4, "aqmlab's choice: the minimum for fast retransmit";
     }
 }
 
 impl Build for Config {
     fn build(&self, _rate: Rate) -> Result<Box<dyn QueueDiscipline>, ConfigErrors> {
-        let most = u32::from(u16::MAX);
+        let max = u32::from(u16::MAX);
         let mut errors = ErrorCollector::default();
-        let problem = format_args!("must be 1 to {most} segments, not {}", self.min_cwnd);
-        errors.check((1..=most).contains(&self.min_cwnd), "min_cwnd", problem);
-        let pi = errors.take(self.pi.running().map_err(|errors| errors.within("pi")));
+        let problem = format_args!("must be from 1 to {max} segments (got {})", self.min_cwnd);
+        errors.check((1..=max).contains(&self.min_cwnd), "min_cwnd", problem);
+        let pi = errors.take(self.pi.discipline().map_err(|errors| errors.within("pi")));
         let pi = errors.finish_some(pi)?;
         Ok(Box::new(Pimc { min_cwnd: self.min_cwnd, pi }))
     }
@@ -56,7 +57,7 @@ impl TestCases for Config {
     }
 }
 
-/// The running discipline.
+/// The discipline with its state.
 #[derive(Clone)]
 pub struct Pimc {
     min_cwnd: u32,

@@ -1,15 +1,15 @@
-//! PISA: PI that is kind to small windows.
+//! PISA: PI with lower drop probabilities for small congestion windows.
 //!
-//! M. Kim, "Proportional Integrator with Short-lived flows Adjustment", master's thesis, Worcester
-//! Polytechnic Institute, 2004: packets tell their sender's congestion window, as with SHRED, and a router
-//! under PI drops packets of small windows less than packets of large ones.
+//! M. Kim, "Proportional Integrator with Short-lived flows Adjustment", master's thesis, Worcester Polytechnic
+//! Institute, 2004: packets carry their sender's congestion window, as with SHRED, and a router with PI drops packets
+//! of small windows less often than packets of large ones.
 //!
-//! Only the thesis' abstract is at hand, so the formula is ours: a packet's probability is PI's times the
-//! packet's window over the average window (`p r`, with SHRED's `r`), at most 1. As the average counts every
-//! packet once, the packets together are dropped as often as PI wants. The average window is as in
-//! `window_average.rs`.
+//! Only the abstract of the thesis is available, so the formula is aqmlab's choice: PI's probability is multiplied by
+//! the ratio of the packet's window to the average window (`p r`, with SHRED's `r`) and limited to 1. Because the
+//! average counts every packet once, the mean drop probability of all packets is that of PI. The average window is that
+//! of `window_average.rs`.
 //!
-//! If all windows are equal this is PI, draw for draw.
+//! If all windows are equal, this queue is identical to PI, including the sequence of random numbers.
 
 use aqm_net::{Backlog, ConfigErrors, ErrorCollector, Packet, Rate, Rng, parameters};
 use serde_json::{Value, json};
@@ -19,11 +19,12 @@ use crate::red::window_average::WindowAverage;
 use crate::{Build, Context, Describe, Gauge, QueueDiscipline, Report, TestCases};
 
 parameters! {
-    /// PISA: PI that drops packets of small congestion windows less often, and of large ones more often.
+    /// PISA: PI that drops packets of senders with small congestion windows less often, and packets of senders with
+    /// large windows more often.
     ///
     /// Packets must carry their sender's window.
     pub struct Config {
-        /// The PI it is built on.
+        /// Parameters of the PI controller.
         pub pi: pi::Config = pi::Config::default(), "Hollot et al. 2001";
         /// Weight of the newest window in the average window (`w_c`): above 0, at most 1.
         pub window_weight: f64 = 0.002, "SHRED talk, slide 10";
@@ -33,7 +34,7 @@ parameters! {
 impl Build for Config {
     fn build(&self, _rate: Rate) -> Result<Box<dyn QueueDiscipline>, ConfigErrors> {
         let mut errors = ErrorCollector::default();
-        let pi = errors.take(self.pi.running().map_err(|errors| errors.within("pi")));
+        let pi = errors.take(self.pi.discipline().map_err(|errors| errors.within("pi")));
         let windows = errors.take(WindowAverage::new(self.window_weight));
         let (pi, windows) = errors.finish_some(pi.zip(windows))?;
         Ok(Box::new(Pisa { windows, pi }))
@@ -52,7 +53,7 @@ impl TestCases for Config {
     }
 }
 
-/// The running discipline.
+/// The discipline with its state.
 #[derive(Clone)]
 pub struct Pisa {
     windows: WindowAverage,

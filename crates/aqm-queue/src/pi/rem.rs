@@ -1,18 +1,20 @@
-//! REM: a price that rises while more arrives than leaves or waits than wished, and marks that are exponential in it.
+//! REM: a price that rises while the arrival rate exceeds the link rate or the backlog exceeds a target. The marking
+//! probability is an exponential function of the price.
 //!
-//! S. Athuraliya, V. Li, S. Low, Q. Yin, "REM: Active Queue Management", IEEE Network 15(3), May 2001. Each `interval` a
-//! queue moves its price by what it is off two targets, a backlog of `b*` and arrivals as fast as the line:
-//! `p = max(p + gamma (alpha (b - b*) + x - c), 0)`, where `b` is the backlog, `x` what arrived in the interval and `c`
-//! what the line could send in it. It marks (or drops) each arrival with `1 - phi^-p`. At rest both targets are met
-//! whatever the price is, which so tells the number of flows apart from the queue; and of a path of queues a packet
-//! stays unmarked with `phi^-(p_1 + p_2 + ...)`, so that the share of marks tells the sum of their prices.
+//! S. Athuraliya, V. Li, S. Low, Q. Yin, "REM: Active Queue Management", IEEE Network 15(3), May 2001. In every
+//! `interval`, a queue adjusts its price by the deviation from two targets, a backlog of `b*` and an arrival rate equal
+//! to the link rate: `p = max(p + gamma (alpha (b - b*) + x - c), 0)`, where `b` is the backlog, `x` the arrivals in
+//! the interval and `c` the number of packets that the link can send in an interval. Each arrival is marked (or
+//! dropped) with the probability `1 - phi^-p`. In equilibrium both targets are reached at any price, so that the
+//! backlog does not depend on the number of flows. A packet that passes several queues remains unmarked with the
+//! probability `phi^-(p_1 + p_2 + ...)`, so that the share of marked packets shows the sum of the prices.
 //!
-//! As the difference of arrivals and line is how much the backlog grows, the paper also has
-//! `p = max(p + gamma (b - (1 - alpha) b_old - alpha b*), 0)` (`excess` = `"backlog"`), which needs no rates; while the
-//! line idles or packets are dropped the two differ.
+//! Because the difference of arrivals and departures is the growth of the backlog, the paper also has the form `p =
+//! max(p + gamma (b - (1 - alpha) b_old - alpha b*), 0)` (`excess = "backlog"`), which needs no rates. The two forms
+//! differ while the link is idle or packets are dropped.
 //!
-//! How it differs from its sources, and what it does where they are silent, stands in the documentation of
-//! [`Config`], which the reference prints.
+//! The documentation of [`Config`], which is printed in the reference, lists aqmlab's choices where the paper is
+//! silent.
 
 use aqm_net::{
     Backlog, ConfigErrors, ErrorCollector, Instant, Length, Packet, Rate, Rng, Size, Span, choices,
@@ -25,78 +27,82 @@ use crate::start::{Start, first_instant};
 use crate::{Build, Context, Describe, Fifo, Gauge, QueueDiscipline, Reason, Report, TestCases};
 
 parameters! {
-    /// REM: a price follows backlog and excess of arrivals, and marks are exponential in it.
+    /// REM: a price depends on the backlog and the excess of arrivals, and the marking probability is an exponential
+    /// function of the price.
     ///
-    /// Where the paper is silent, after `rem.cc` of ns-2:
+    /// Where the paper is silent, aqmlab follows `rem.cc` of ns-2:
     ///
-    /// - Defaults are those of ns-2, where `alpha` is a constant in the code. All is counted in packets. With `target`
-    ///   in bytes, bytes count as packets of `mean_packet`, and with `scale_by_size` the probability is multiplied by
-    ///   the size of a packet over that, as in ns-2.
-    /// - The backlog is that at the update. In the form without rates (`excess = "backlog"`) `alpha` weighs the one at
-    ///   the update before, as written.
-    /// - All arrivals count, whatever becomes of them; `rate_weight` below 1 averages them over intervals (`inw_`).
-    /// - The price begins at 0. An instant of the controller that meets an arrival or a departure comes first.
-    /// - A full queue refuses without asking chance. Packets are marked as they arrive; ns-2 marks as they leave, and
-    ///   drops none that cannot be marked.
+    /// - The defaults are those of ns-2, where `alpha` is a constant in the code. All quantities are in packets. If
+    ///   `target` is in bytes, bytes are converted to packets of `mean_packet`. With `scale_by_size` the probability is
+    ///   multiplied by the ratio of the packet size to `mean_packet`.
+    /// - The backlog is the backlog at the update. In the form without rates (`excess = "backlog"`), `alpha` multiplies
+    ///   the backlog at the previous update, as in the paper's formula.
+    /// - All arrivals count, including dropped ones. A `rate_weight` below 1 averages them over several intervals
+    ///   (`inw_`).
+    /// - The initial price is 0. An update at the time of an arrival or a departure is processed first.
+    /// - A full queue drops a packet without drawing a random number. Packets are marked on arrival. ns-2 marks them on
+    ///   departure, and does not drop packets that cannot be marked.
     pub struct Config {
-        /// The backlog to hold (`b*`). Its unit, packets or bytes, is the unit that all is measured in.
+        /// Target backlog (`b*`). Its unit, packets or bytes, is the unit of all measurements.
         pub target: Length = Length::Packets(20), "ns-2: `pbo_`";
-        /// What a packet that is too much adds to the price.
+        /// Increase of the price per packet of excess.
         pub gamma: f64 = 0.001, "ns-2";
-        /// How much a packet of backlog counts beside one of arrivals.
+        /// Weight of a packet of backlog relative to a packet of excess arrivals.
         pub alpha: f64 = 0.1, "ns-2, a constant there";
-        /// The base of the marking law; above 1.
+        /// Base of the exponential marking function; above 1.
         pub phi: f64 = 1.001, "ns-2";
-        /// Time from update to update of the price.
+        /// Time between updates of the price.
         pub interval: Span = Span::from_millis(2), "ns-2: `pupdtime_`";
-        /// How it is known how much more arrives than the line can send.
+        /// Measurement of the excess of arrivals over the link's capacity.
         pub excess: Excess = Excess::Arrivals, "Athuraliya et al. 2001";
         /// Weight of the latest interval in the average of arrivals.
         pub rate_weight: f64 = 1.0, "ns-2: `inw_`";
-        /// The most that may wait, in packets or bytes; the packet on the line is not counted.
+        /// Maximum backlog in packets or bytes, without the packet in transmission.
         pub limit: Length = Length::Packets(50), "ns-2";
-        /// Typical size of a packet: what counts as one if `target` is in bytes, what size the line carries packets
-        /// of, and what `scale_by_size` compares with.
+        /// Typical packet size. It converts bytes to packets if `target` is in bytes, converts the link rate to
+        /// packets, and is the reference size of `scale_by_size`.
         pub mean_packet: Size = Size::from_bytes(1000), "ns-2";
-        /// Whether the probability is multiplied by the size of a packet over `mean_packet`.
+        /// Whether the probability is multiplied by the ratio of the packet size to `mean_packet`.
         pub scale_by_size: bool = false, "ns-2: with `qib_`";
-        /// What happens to an ECN-capable packet that chance chose. Others are always dropped.
+        /// Treatment of an ECN-capable packet selected for a drop. Other packets are always dropped.
         pub ecn: EcnRule = EcnRule::Off, "ns-2: `markpkts_`; the paper marks";
-        /// Whether the controller has been running for long as a run begins (`settled`), or starts with the run.
-        pub start: Start = Start::Settled, "ours";
+        /// State of the controller at the start of the run: running for a long time (`settled`), or starting with the
+        /// run (`fresh`).
+        pub start: Start = Start::Settled, "aqmlab's choice";
     }
 }
 
 choices! {
-    /// What the price takes for the excess of arrivals.
+    /// Measurement of the excess of arrivals.
     pub enum Excess {
-        /// Arrivals less what the line could have sent.
+        /// Arrivals minus the packets that the link could have sent.
         Arrivals = "arrivals",
-        /// The growth of the backlog.
+        /// Growth of the backlog.
         Backlog = "backlog",
     }
 }
 
-/// The shortest interval: whoever returns after a long time must catch up with every one.
-const SHORTEST: Span = Span::from_nanos(10_000);
+/// Shortest interval. The limit bounds the number of updates to process after a long time without packets.
+const MIN_INTERVAL: Span = Span::from_nanos(10_000);
 
 impl Build for Config {
     fn build(&self, rate: Rate) -> Result<Box<dyn QueueDiscipline>, ConfigErrors> {
         let mut errors = ErrorCollector::default();
         let Self { target, gamma, alpha, phi, interval, rate_weight, limit, mean_packet, .. } = *self;
-        for (place, gain) in [("gamma", gamma), ("alpha", alpha)] {
-            errors.check(gain > 0.0 && gain.is_finite(), place, format_args!("must be above 0, not {gain}"));
+        for (name, gain) in [("gamma", gamma), ("alpha", alpha)] {
+            errors.check(gain > 0.0 && gain.is_finite(), name, format_args!("must be above 0 (got {gain})"));
         }
-        errors.check(phi > 1.0 && phi.is_finite(), "phi", format_args!("must be above 1, not {phi}"));
-        errors.check(interval >= SHORTEST, "interval", format_args!("must be at least {SHORTEST}"));
-        let problem = format_args!("must be above 0 and at most 1, not {rate_weight}");
+        errors.check(phi > 1.0 && phi.is_finite(), "phi", format_args!("must be above 1 (got {phi})"));
+        let problem = format_args!("must be at least {MIN_INTERVAL} (got {interval})");
+        errors.check(interval >= MIN_INTERVAL, "interval", problem);
+        let problem = format_args!("must be above 0 and at most 1 (got {rate_weight})");
         errors.check(rate_weight > 0.0 && rate_weight <= 1.0, "rate_weight", problem);
-        let is_met = limit.in_bytes() != target.in_bytes() || limit.count() > target.count();
-        let remedy = "or the queue is full before it is where REM holds it";
+        let is_effective = limit.in_bytes() != target.in_bytes() || limit.count() > target.count();
+        let remedy = "otherwise the queue is full before it reaches the target";
         if limit.count() == 0 {
-            errors.check(false, "limit", "must be at least 1p or 1B");
+            errors.check(false, "limit", format_args!("must be at least 1p or 1B (got {limit})"));
         } else {
-            errors.check(is_met, "limit", format_args!("must exceed target, {target}, {remedy}"));
+            errors.check(is_effective, "limit", format_args!("must exceed target ({target}); {remedy}"));
         }
         errors.check(mean_packet.bytes() > 0, "mean_packet", "must be at least 1B");
         let from_arrivals = self.excess == Excess::Arrivals;
@@ -132,7 +138,7 @@ impl TestCases for Config {
     }
 }
 
-/// The running discipline.
+/// The discipline with its state.
 #[derive(Clone)]
 struct Rem {
     controller: Controller,
@@ -170,7 +176,7 @@ impl QueueDiscipline for Rem {
     fn on_start(&mut self, chance: &mut Rng) {
         let Config { start, interval, .. } = self.controller.config;
         if start.is_settled() {
-            self.controller.due = first_instant(interval, chance);
+            self.controller.next_update = first_instant(interval, chance);
         }
     }
 }
@@ -182,24 +188,24 @@ impl Report for Rem {
     }
 }
 
-/// The controller; it knows no queue.
+/// The controller, without the queue.
 #[derive(Clone)]
 struct Controller {
     config: Config,
-    /// One packet, in packets or bytes.
+    /// Packets or bytes that count as one packet.
     unit: f64,
-    /// `c`, in packets an interval.
-    line: f64,
+    /// Packets that the link can send in an interval (`c`).
+    capacity: f64,
     /// The natural logarithm of `phi`.
     log_phi: f64,
-    /// The next update.
-    due: Instant,
-    /// What arrived since the last one, in packets or bytes.
-    arrived: u64,
-    /// `x`, in packets an interval.
+    /// Time of the next update.
+    next_update: Instant,
+    /// Arrivals since the last update, in packets or bytes.
+    arrivals: u64,
+    /// Average arrivals per interval, in packets (`x`).
     rate: f64,
-    /// The backlog at the last update, in packets.
-    old: f64,
+    /// Backlog at the last update, in packets.
+    old_backlog: f64,
     price: f64,
     probability: f64,
 }
@@ -211,51 +217,54 @@ impl Controller {
         Self {
             config: config.clone(),
             unit: if target.in_bytes() { mean } else { 1.0 },
-            line: rate.bytes_per_second() * interval.seconds() / mean,
+            capacity: rate.bytes_per_second() * interval.seconds() / mean,
             log_phi: libm::log(phi),
-            due: Instant::START + interval,
-            arrived: 0,
+            next_update: Instant::START + interval,
+            arrivals: 0,
             rate: 0.0,
-            old: 0.0,
+            old_backlog: 0.0,
             price: 0.0,
             probability: 0.0,
         }
     }
 
-    /// A packet arrives.
+    /// Counts an arriving packet.
     #[inline]
     fn count(&mut self, packet: &Packet) {
-        self.arrived += if self.config.target.in_bytes() { packet.bytes.into() } else { 1 };
+        self.arrivals += if self.config.target.in_bytes() { packet.bytes.into() } else { 1 };
     }
 
-    /// Makes the updates up to `now`, to which this `backlog` has stood unchanged.
+    /// Processes all updates up to `now`. The `backlog` has not changed since the last call.
     #[inline]
     fn catch_up(&mut self, backlog: Backlog, now: Instant) {
-        if now >= self.due {
+        if now >= self.next_update {
             self.update_until(backlog, now);
         }
     }
 
     fn update_until(&mut self, backlog: Backlog, now: Instant) {
         let Config { target, gamma, alpha, interval, excess, rate_weight, .. } = self.config;
-        let waiting = backlog.in_unit_of(target) as f64 / self.unit;
+        let current = backlog.in_unit_of(target) as f64 / self.unit;
         let target = target.count() as f64 / self.unit;
-        while self.due <= now {
-            let before = (self.price, self.rate, self.old);
-            self.rate += rate_weight * (self.arrived as f64 / self.unit - self.rate);
-            let (weighed, excess) = match excess {
-                Excess::Arrivals => (waiting, self.rate - self.line),
-                Excess::Backlog => (self.old, waiting - self.old),
+        while self.next_update <= now {
+            let before = (self.price, self.rate, self.old_backlog);
+            self.rate += rate_weight * (self.arrivals as f64 / self.unit - self.rate);
+            let (weighted, excess) = match excess {
+                Excess::Arrivals => (current, self.rate - self.capacity),
+                Excess::Backlog => (self.old_backlog, current - self.old_backlog),
             };
-            self.price = (self.price + gamma * (alpha * (weighed - target) + excess)).max(0.0);
-            self.old = waiting;
-            self.due += interval;
-            // Nothing moves any more.
-            if (self.price, self.rate, self.old) == before && self.arrived == 0 && self.due <= now {
-                let missed = now.since(self.due).nanos() / interval.nanos();
-                self.due += Span::from_nanos(interval.nanos() * (missed + 1));
+            self.price = (self.price + gamma * (alpha * (weighted - target) + excess)).max(0.0);
+            self.old_backlog = current;
+            self.next_update += interval;
+            // Further updates would not change the state.
+            if (self.price, self.rate, self.old_backlog) == before
+                && self.arrivals == 0
+                && self.next_update <= now
+            {
+                let skipped = now.since(self.next_update).nanos() / interval.nanos();
+                self.next_update += Span::from_nanos(interval.nanos() * (skipped + 1));
             }
-            self.arrived = 0;
+            self.arrivals = 0;
         }
         self.probability = -libm::expm1(-self.price * self.log_phi);
     }
@@ -268,29 +277,29 @@ mod tests {
     use super::*;
     use crate::testing::{Driver, ect, packet};
 
-    const LINE: Rate = Rate::from_bps(10_000_000);
+    const LINK: Rate = Rate::from_bps(10_000_000);
 
     fn controller(table: Value) -> Controller {
-        Controller::new(&Config::read(table).unwrap(), LINE)
+        Controller::new(&Config::read(table).unwrap(), LINK)
     }
 
-    /// The price after an interval in which so many packets arrived and at whose end so many wait.
-    fn update(controller: &mut Controller, arrived: u64, packets: u64) -> f64 {
-        (0..arrived).for_each(|_| controller.count(&packet(1000)));
-        let due = controller.due;
+    /// The price after an interval with `arrivals` arriving packets, with a backlog of `packets` at its end.
+    fn update(controller: &mut Controller, arrivals: u64, packets: u64) -> f64 {
+        (0..arrivals).for_each(|_| controller.count(&packet(1000)));
+        let time = controller.next_update;
         let queue = Backlog { packets, bytes: packets * 1000 };
-        controller.catch_up(Backlog::default(), Instant::from_nanos(due.nanos() - 1));
-        controller.catch_up(queue, due);
+        controller.catch_up(Backlog::default(), Instant::from_nanos(time.nanos() - 1));
+        controller.catch_up(queue, time);
         controller.price
     }
 
     #[test]
-    fn the_price_is_the_papers_difference_equation_by_hand() {
-        // The line sends 2.5 packets of 1000 bytes in 2 ms.
+    fn the_price_follows_the_papers_difference_equation_calculated_by_hand() {
+        // The link sends 2.5 packets of 1000 bytes in 2 ms.
         for unit in ["20p", "20kB"] {
             let mut rem = controller(json!({"target": unit, "gamma": 0.01, "limit": "999p"}));
             let near =
-                |found: f64, expected: f64| assert!((found - expected).abs() < 1e-12, "{found} {expected}");
+                |price: f64, expected: f64| assert!((price - expected).abs() < 1e-12, "{price} {expected}");
             near(update(&mut rem, 5, 30), 0.01 * (0.1 * 10.0 + 2.5));
             near(update(&mut rem, 2, 30), 0.01 * (3.5 + 1.0 - 0.5));
             near(update(&mut rem, 0, 10), 0.01 * (4.0 - 1.0 - 2.5));
@@ -304,7 +313,7 @@ mod tests {
     }
 
     #[test]
-    fn the_form_without_rates_counts_the_growth_of_the_backlog() {
+    fn the_form_without_rates_uses_the_growth_of_the_backlog() {
         let mut rem = controller(json!({"gamma": 0.01, "excess": "backlog"}));
         let mut expected: f64 = 0.0;
         let mut old = 0.0;
@@ -317,7 +326,7 @@ mod tests {
     }
 
     #[test]
-    fn where_nothing_overflows_or_idles_both_forms_differ_by_the_backlog_that_only_one_has_seen() {
+    fn without_overflow_and_idle_time_both_forms_differ_only_by_the_latest_backlog() {
         let (mut arrivals, mut backlog) = (
             controller(json!({"gamma": 0.003, "mean_packet": "1250B"})),
             controller(json!({"gamma": 0.003, "excess": "backlog", "mean_packet": "1250B"})),
@@ -327,15 +336,15 @@ mod tests {
         for rem in [&mut arrivals, &mut backlog] {
             update(rem, 22, 20);
         }
-        for came in [2, 5, 0, 1, 4, 2, 2, 0, 7, 3] {
-            waiting = waiting + came - 2;
-            let prices = [&mut arrivals, &mut backlog].map(|rem| update(rem, came, waiting));
+        for offered in [2, 5, 0, 1, 4, 2, 2, 0, 7, 3] {
+            waiting = waiting + offered - 2;
+            let prices = [&mut arrivals, &mut backlog].map(|rem| update(rem, offered, waiting));
             assert!((prices[0] - prices[1] - 0.003 * 0.1 * waiting as f64).abs() < 1e-12, "{prices:?}");
         }
     }
 
     #[test]
-    fn at_rest_neither_price_nor_mark_moves_whatever_the_price_is() {
+    fn in_equilibrium_price_and_probability_are_constant() {
         let mut rem = controller(json!({"mean_packet": "1250B"}));
         update(&mut rem, 900, 20);
         let (price, probability) = (rem.price, rem.probability);
@@ -347,22 +356,22 @@ mod tests {
     }
 
     #[test]
-    fn marks_are_exponential_in_the_price_and_two_queues_mark_by_the_sum_of_theirs() {
-        let law = |price: f64| {
+    fn marks_are_exponential_in_the_price_and_two_queues_mark_by_the_sum_of_their_prices() {
+        let probability = |price: f64| {
             let mut rem = controller(json!({"phi": 1.001, "target": "0p", "gamma": price / 2.5}));
-            let found = update(&mut rem, 5, 0);
-            assert!((found - price).abs() < 1e-9 * price);
+            let result = update(&mut rem, 5, 0);
+            assert!((result - price).abs() < 1e-9 * price);
             rem.probability
         };
         for price in [0.1, 1.0, 50.0, 693.5, 5000.0] {
-            assert!((law(price) - (1.0 - libm::pow(1.001, -price))).abs() < 1e-12, "{price}");
+            assert!((probability(price) - (1.0 - libm::pow(1.001, -price))).abs() < 1e-12, "{price}");
         }
-        let (one, two, both) = (law(120.0), law(300.0), law(420.0));
-        assert!(((1.0 - one) * (1.0 - two) - (1.0 - both)).abs() < 1e-12);
+        let (first, second, both) = (probability(120.0), probability(300.0), probability(420.0));
+        assert!(((1.0 - first) * (1.0 - second) - (1.0 - both)).abs() < 1e-12);
     }
 
     #[test]
-    fn the_share_of_marks_is_what_the_price_says() {
+    fn the_share_of_marks_follows_from_the_price() {
         let table = json!({
             "kind": "rem", "limit": "2000000p", "target": "0p", "ecn": "always", "gamma": 0.01, "interval": "10s",
         });
@@ -372,7 +381,7 @@ mod tests {
         });
         rem.now = Instant::from_nanos(10_000_000_000);
         rem.take();
-        // 27,500 too many, and 40,000 wait.
+        // 27,500 arrivals above the capacity, and a backlog of 40,000.
         let price = 0.01 * (40_000.0 - 12_500.0 + 0.1 * 40_000.0);
         assert!((rem.gauge("price") - price).abs() < 1e-6);
         let marks = (0..200_000).filter(|_| rem.offer(ect(1000))).count();
@@ -381,7 +390,7 @@ mod tests {
     }
 
     #[test]
-    fn packets_of_more_bytes_are_chosen_more_often_if_so_wished() {
+    fn larger_packets_are_selected_more_often_with_scale_by_size() {
         let table = json!({
             "kind": "rem", "limit": "2000000p", "target": "0p", "ecn": "always", "gamma": 0.001, "interval": "10s",
             "scale_by_size": true,
@@ -403,7 +412,7 @@ mod tests {
     }
 
     #[test]
-    fn missed_updates_are_made_up_for_one_by_one() {
+    fn missed_updates_are_processed_one_by_one() {
         for table in [
             json!({"gamma": 0.05}),
             json!({"gamma": 0.05, "rate_weight": 0.03}),
@@ -415,27 +424,30 @@ mod tests {
             }
             for packets in [30, 25, 0, 0] {
                 let queue = Backlog { packets, bytes: 0 };
-                let from = often.due.nanos() - 1;
+                let from = often.next_update.nanos() - 1;
                 for k in 1..=5000 {
                     often.catch_up(queue, Instant::from_nanos(from + k * 333_333));
                 }
                 seldom.catch_up(queue, Instant::from_nanos(from + 5000 * 333_333));
-                assert_eq!((often.price, often.due, often.rate), (seldom.price, seldom.due, seldom.rate));
+                assert_eq!(
+                    (often.price, often.next_update, often.rate),
+                    (seldom.price, seldom.next_update, seldom.rate)
+                );
                 assert_eq!(often.probability, seldom.probability);
             }
         }
     }
 
     #[test]
-    fn at_rest_both_targets_are_met_and_the_price_is_what_the_sources_ask() {
+    fn in_equilibrium_both_targets_are_reached_and_the_price_matches_the_sources() {
         for excess in ["arrivals", "backlog"] {
             let table = json!({
                 "kind": "rem", "excess": excess, "target": "300p", "limit": "2000p", "gamma": 0.1, "alpha": 0.0002,
                 "ecn": "always",
             });
             let mut rem = Driver::new(table, 11);
-            // Many sources, which together send 0.4 packets a second more after each packet, and a hundredth less
-            // after a mark: at the line's 1250 packets a second, where 3.2 % are marked.
+            // Many sources together increase their rate by 0.4 packets per second with each packet and reduce it by 1 %
+            // at a mark. At the link rate of 1250 packets per second, 3.2 % of the packets are marked.
             let (mut rate, mut next, mut free_at) = (500.0, 0.0, 0.0);
             let (mut sent, mut waited, mut price) = (0.0, 0.0, 0.0);
             while next < 200.0 {
@@ -468,7 +480,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_work_is_refused() {
+    fn invalid_parameters_are_rejected() {
         for (table, place) in [
             (json!({"gamma": 0.0}), "gamma"),
             (json!({"alpha": -1.0}), "alpha"),
@@ -479,7 +491,7 @@ mod tests {
             (json!({"limit": "20p"}), "limit"),
             (json!({"mean_packet": "0B"}), "mean_packet"),
         ] {
-            let errors = Config::read(table).unwrap().build(LINE).err().expect("it is wrong");
+            let errors = Config::read(table).unwrap().build(LINK).err().expect("the parameters are invalid");
             assert!(errors.iter().count() == 1 && errors.iter().all(|error| error.place == place), "{place}");
         }
     }

@@ -1,25 +1,26 @@
-//! DOCSIS-PIE: the PIE of cable modems, which knows from its token bucket how long packets will wait.
+//! DOCSIS-PIE: the PIE of cable modems, which computes the queueing delay from the state of its token bucket.
 //!
 //! G. White, R. Pan, "Active Queue Management (AQM) Based on Proportional Integral Controller Enhanced (PIE) for
-//! Data-Over-Cable Service Interface Specifications (DOCSIS) Cable Modems", RFC 8034, 2017, with its constants. How it
-//! differs from RFC 8033:
-//! - The delay is what waits over the rates of the service flow: what the token bucket holds leaves at the peak rate,
-//!   and what is beyond it at the sustained one (`msr`). It is estimated every 16 ms.
-//! - alpha and beta are twice as large, and above 10 %, 100 % and 1000 % the change is multiplied by 2, 8 and 32. The
-//!   probability is that of a packet of 1024 bytes; it ends at 1360 %, where one of 64 bytes has 85 %.
-//! - Two delays below 5 ms multiply it by 0.98; a delay above 200 ms adds 2 % at each update.
-//! - An arrival has the probability times its size over 1024 bytes, at most 85 %. Probabilities add up: below 0.85
-//!   nothing is dropped, from 8.5 on every packet is.
-//! - PIE is inactive until a third of the buffer is full. The first drop then grants a burst allowance of 142 ms. With
-//!   nothing to do PIE is quiescent, and after 1 s of that inactive again.
-//! - There is no ECN.
+//! Data-Over-Cable Service Interface Specifications (DOCSIS) Cable Modems", RFC 8034, 2017, with its constants.
+//! Differences from RFC 8033:
+//! - The delay is computed from the backlog and the rates of the service flow: bytes covered by the token bucket leave
+//!   at the peak rate, further bytes at the sustained rate (`msr`). The delay is computed every 16 ms.
+//! - alpha and beta are twice as large, and the change is multiplied by 2, 8 and 32 if the probability is above 10 %,
+//!   100 % and 1000 %. The probability is that of a packet of 1024 bytes. Its maximum is 1360 %, where a packet of 64
+//!   bytes has 85 %.
+//! - Two delays below 5 ms multiply the probability by 0.98. A delay above 200 ms adds 2 % at each update.
+//! - The probability of an arrival is multiplied by its size divided by 1024 bytes, and limited to 85 %. Probabilities
+//!   are accumulated: below a sum of 0.85 no packet is dropped, from 8.5 on every packet is dropped.
+//! - PIE is inactive until a third of the buffer is full. The first drop then grants a burst allowance of 142 ms. When
+//!   the probability and the burst allowance are zero and the delays are low, PIE becomes quiescent, and after 1 s in
+//!   this state inactive again.
+//! - ECN is not supported.
 //!
-//! The queue is the modem's shaper, too: it holds packets back so that over any time no more leaves than `msr` brings,
-//! and `traffic_burst` beside; and packets follow each other at `peak` at most. (DOCSIS 3.1, C.2.2.7: Maximum
-//! Sustained Traffic Rate, Maximum Traffic Burst, Peak Traffic Rate.)
+//! The queue is also the modem's shaper. Over any time, at most the bytes of `msr` plus `traffic_burst` leave, and
+//! consecutive packets leave at most at the rate `peak`. (DOCSIS 3.1, C.2.2.7: Maximum Sustained Traffic Rate, Maximum
+//! Traffic Burst, Peak Traffic Rate.)
 //!
-//! How it differs from its sources, and what it does where they are silent, stands in the documentation of
-//! [`Config`], which the reference prints.
+//! The documentation of [`Config`], which is printed in the reference, lists aqmlab's choices where RFC 8034 is silent.
 
 use aqm_net::{
     Backlog, ConfigErrors, ErrorCollector, Instant, Length, Pace, Packet, Rate, Rng, Size, Span, parameters,
@@ -34,52 +35,55 @@ use crate::{Build, Context, Derived, Describe, Fifo, Gauge, QueueDiscipline, Rea
 parameters! {
     /// DOCSIS-PIE: the PIE of cable modems, with their shaper.
     ///
-    /// RFC 8034, whose constants stand. It never marks.
+    /// It uses the constants of RFC 8034. It never marks packets.
     ///
     /// Where RFC 8034 is silent:
     ///
-    /// - Requests and grants of the upstream channel are not modelled: a packet whose turn it is leaves.
-    /// - An update that meets an arrival or a departure comes first.
-    /// - A packet that is larger than `traffic_burst` leaves when the bucket is full.
+    /// - Requests and grants of the upstream channel are not modelled: the next packet leaves without waiting for a
+    ///   grant.
+    /// - An update at the time of an arrival or a departure is processed first.
+    /// - A packet larger than `traffic_burst` leaves when the bucket is full.
     pub struct Config {
-        /// The time to wait that is held (`LATENCY_TARGET`).
+        /// Target of the queueing delay (`LATENCY_TARGET`).
         pub target: Span = Span::from_millis(10), "RFC 8034";
-        /// The rate at which packets leave in the long run (`MSR`, Maximum Sustained Traffic Rate). Left out: `peak`.
-        pub msr: Option<Rate> = None, "ours: nothing is held back";
-        /// Bytes that may leave at the peak rate after a pause (Maximum Traffic Burst).
+        /// Long-term rate at which packets leave (`MSR`, Maximum Sustained Traffic Rate). Default: `peak`.
+        pub msr: Option<Rate> = None, "aqmlab's choice: no shaping";
+        /// Number of bytes that may leave at the peak rate after an idle time (Maximum Traffic Burst).
         pub traffic_burst: Size = Size::from_bytes(3044), "DOCSIS 3.1";
-        /// The rate at which packets leave at most (`PEAK_RATE`). Left out: that of the line.
-        pub peak: Option<Rate> = None, "ours: nothing is held back";
-        /// The most that may wait (`BUFFER_SIZE`); the packet on the line is not counted. Left out: what `peak` sends in
+        /// Maximum rate at which packets leave (`PEAK_RATE`). Default: the rate of the link.
+        pub peak: Option<Rate> = None, "aqmlab's choice: no shaping";
+        /// Maximum backlog (`BUFFER_SIZE`), without the packet in transmission. Default: the bytes that `peak` sends in
         /// 100 ms.
         pub limit: Option<Size> = None, "DOCSIS 3.1: Default Upstream Target Buffer";
-        /// Whether the timer has been running for long as a run begins (`settled`), or starts with the run.
-        pub start: Start = Start::Settled, "ours";
+        /// State of the timer at the start of the run: running for a long time (`settled`), or starting with the run
+        /// (`fresh`).
+        pub start: Start = Start::Settled, "aqmlab's choice";
     }
 }
 
-/// From update to update (`INTERVAL`).
+/// Time between updates (`INTERVAL`).
 const INTERVAL: Span = Span::from_millis(16);
-/// What a second off the target adds to the probability (`A`).
+/// Change of the probability per second of deviation from the target, in Hz (`A`).
 const A: f64 = 0.25;
-/// What a second more than before adds (`B`).
+/// Change of the probability per second of increase of the delay, in Hz (`B`).
 const B: f64 = 2.5;
-/// Quiet until PIE is inactive.
+/// Time in the quiescent state before PIE becomes inactive.
 const BURST_RESET_TIMEOUT: Span = Span::from_millis(1000);
 /// The burst allowance.
 const MAX_BURST: Span = Span::from_millis(142);
-/// The packet whose probability it is, in bytes.
+/// Size of the packet for which the probability is defined, in bytes.
 const MEAN_PKTSIZE: f64 = 1024.0;
-/// The smallest packet, in bytes.
+/// Size of the smallest packet, in bytes.
 const MIN_PKTSIZE: f64 = 64.0;
-/// A low and a high delay, in seconds.
+/// Limits of a low and of a high delay, in seconds.
 const LATENCY_LOW: f64 = 0.005;
 const LATENCY_HIGH: f64 = 0.2;
-/// Below this sum of probabilities nothing is dropped, and above it is no packet's; from the other on all are dropped.
+/// Accumulated probability below which no packet is dropped; also the maximum probability of a packet.
 const PROB_LOW: f64 = ACCUMULATED.0;
+/// Accumulated probability from which every packet is dropped.
 const PROB_HIGH: f64 = ACCUMULATED.1;
 
-/// What the service flow may send, all left out filled in.
+/// Limits of the service flow, with defaults filled in.
 struct Flow {
     msr: Rate,
     peak: Rate,
@@ -87,23 +91,24 @@ struct Flow {
 }
 
 impl Config {
-    /// What the service flow may send on a `line`.
+    /// The limits of the service flow on a `link`.
     ///
     /// # Errors
-    /// If a rate is more than there is.
-    fn flow(&self, line: Rate) -> Result<Flow, ConfigErrors> {
+    /// If a rate exceeds its maximum, or another parameter is invalid.
+    fn flow(&self, link: Rate) -> Result<Flow, ConfigErrors> {
         let mut errors = ErrorCollector::default();
-        let peak = self.peak.unwrap_or(line);
+        let peak = self.peak.unwrap_or(link);
         let msr = self.msr.unwrap_or(peak);
-        errors.check(peak <= line, "peak", format_args!("must be at most the rate of the line, {line}"));
-        errors.check(msr <= peak, "msr", format_args!("must be at most the peak rate, {peak}"));
+        errors.check(peak <= link, "peak", format_args!("must be at most the rate of the link ({link})"));
+        errors.check(msr <= peak, "msr", format_args!("must be at most the peak rate ({peak})"));
         let limit = self.limit.map_or(peak.bps() / 80, Size::bytes);
-        let remedy = if self.limit.is_some() { "" } else { ": write it" };
+        let remedy = if self.limit.is_some() { "" } else { "; its default depends on peak, so set limit" };
         errors.check(limit > 0, "limit", format_args!("must be at least 1B{remedy}"));
         errors.check(self.traffic_burst.bytes() > 0, "traffic_burst", "must be at least 1B");
-        let condition = format_args!("unless msr is below the peak rate, {peak}");
+        let condition = format_args!("unless msr is below the peak rate ({peak})");
         errors.check_effect(msr < peak, self, &["traffic_burst"], condition);
-        errors.check(self.target >= Span::from_nanos(1000), "target", "must be at least 1us");
+        let problem = format_args!("must be at least 1us (got {})", self.target);
+        errors.check(self.target >= Span::from_nanos(1000), "target", problem);
         errors.finish(Flow { msr, peak, limit })
     }
 }
@@ -122,7 +127,7 @@ impl Build for Config {
             vars: Vars::default(),
             timer: Timer::new(Instant::START + INTERVAL),
             shaper: (msr < rate).then(|| Shaper::new(msr, peak, self.traffic_burst)),
-            held_until: None,
+            ready_at: None,
             fifo: Fifo::new(Length::Bytes(limit)),
         }))
     }
@@ -133,8 +138,8 @@ impl Describe for Config {
         self.msr.is_some() || self.peak.is_some()
     }
 
-    fn outlet(&self, line: Rate) -> Rate {
-        self.flow(line).map_or(line, |flow| flow.msr)
+    fn outlet(&self, link: Rate) -> Rate {
+        self.flow(link).map_or(link, |flow| flow.msr)
     }
 
     fn derived(&self, rate: Rate) -> Vec<Derived> {
@@ -164,33 +169,34 @@ impl TestCases for Config {
     }
 }
 
-/// The running discipline.
+/// The discipline with its state.
 #[derive(Clone)]
 struct DocsisPie {
     rules: Rules,
     start: Start,
     vars: Vars,
     timer: Timer,
-    /// None if the line does it.
+    /// `None` if the link itself has the sustained rate.
     shaper: Option<Shaper>,
-    /// When a packet may leave that was not let go.
-    held_until: Option<Instant>,
+    /// Time at which the shaper lets the next packet leave, if it delays the packet.
+    ready_at: Option<Instant>,
     fifo: Fifo,
 }
 
-/// What the controller knows.
+/// The parameters of the controller.
 #[derive(Clone, Debug)]
 struct Rules {
-    /// In seconds.
+    /// Target delay in seconds.
     target: f64,
-    /// In bytes.
+    /// Buffer size in bytes.
     limit: u64,
-    /// In bytes per second.
+    /// Sustained rate in bytes per second.
     msr: f64,
+    /// Peak rate in bytes per second.
     peak: f64,
 }
 
-/// What changes.
+/// The state of the controller.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 struct Vars {
     state: AqmState,
@@ -202,7 +208,7 @@ struct Vars {
     burst_reset: Span,
 }
 
-/// Whether PIE has something to do.
+/// The activity of PIE.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum AqmState {
     #[default]
@@ -212,7 +218,7 @@ enum AqmState {
 }
 
 impl Rules {
-    /// How long the last of so many waiting `bytes` will wait, with so many `tokens`, in seconds.
+    /// The queueing delay, in seconds, of the last of `bytes` queued bytes, with `tokens` in the bucket.
     fn delay(&self, bytes: u64, tokens: f64) -> f64 {
         let bytes = bytes as f64;
         if bytes <= tokens { bytes / self.peak } else { (bytes - tokens) / self.msr + tokens / self.peak }
@@ -249,8 +255,8 @@ impl Rules {
         vars.qdelay_old = qdelay;
     }
 
-    /// Whether the packet of so many `bytes` that arrives is dropped.
-    fn picks(&self, vars: &mut Vars, bytes: u16, waiting: u64, rng: &mut Rng) -> bool {
+    /// Whether an arriving packet of `bytes` bytes is dropped.
+    fn selects(&self, vars: &mut Vars, bytes: u16, backlog: u64, rng: &mut Rng) -> bool {
         if !vars.burst_allowance.is_zero() {
             return false;
         }
@@ -258,7 +264,7 @@ impl Rules {
             vars.accu_prob = 0.0;
         }
         if vars.state == AqmState::Inactive {
-            if waiting < self.limit / 3 {
+            if backlog < self.limit / 3 {
                 return false;
             }
             vars.state = AqmState::Quiescent;
@@ -266,7 +272,7 @@ impl Rules {
         let p = (vars.drop_prob * f64::from(bytes) / MEAN_PKTSIZE).min(PROB_LOW);
         vars.accu_prob += p;
         if (vars.qdelay_old < 0.5 * self.target && vars.drop_prob < 0.2)
-            || waiting as f64 <= 2.0 * MEAN_PKTSIZE
+            || backlog as f64 <= 2.0 * MEAN_PKTSIZE
             || vars.accu_prob < PROB_LOW
             || (vars.accu_prob < PROB_HIGH && !rng.chance(p))
         {
@@ -280,7 +286,7 @@ impl Rules {
     }
 }
 
-/// By what a change of this probability is multiplied.
+/// Factor of a change of this probability.
 fn gain(drop_prob: f64) -> f64 {
     match drop_prob {
         p if p < 0.1 => 1.0 / damping(p),
@@ -290,19 +296,20 @@ fn gain(drop_prob: f64) -> f64 {
     }
 }
 
-/// Lets packets go by a token bucket, and one after the other at the peak rate.
+/// A shaper with a token bucket and a peak rate.
 #[derive(Clone, Debug)]
 struct Shaper {
-    /// Time for bytes at the sustained and at the peak rate.
+    /// Sustained rate.
     msr: Pace,
+    /// Peak rate.
     peak: Pace,
     bytes_per_nano: f64,
     depth: f64,
-    /// How long an empty bucket takes to fill.
-    fills_in: Span,
-    /// When the bucket will be full, if nothing leaves.
+    /// Time in which an empty bucket becomes full.
+    fill_time: Span,
+    /// Time at which the bucket will be full, if no packet leaves.
     full_at: Instant,
-    /// When the last packet has left at the peak rate.
+    /// End of the last packet's transmission at the peak rate.
     free_at: Instant,
 }
 
@@ -313,24 +320,24 @@ impl Shaper {
             peak: peak.pace(),
             bytes_per_nano: msr.bytes_per_second() / 1e9,
             depth: depth.bytes() as f64,
-            fills_in: msr.pace().time_for(depth.bytes()),
+            fill_time: msr.pace().time_for(depth.bytes()),
             full_at: Instant::START,
             free_at: Instant::START,
         }
     }
 
-    /// What the bucket holds at `now`, in bytes.
+    /// Content of the bucket at `now`, in bytes.
     fn tokens(&self, now: Instant) -> f64 {
         (self.depth - self.full_at.since(now).nanos() as f64 * self.bytes_per_nano).max(0.0)
     }
 
-    /// When a packet of so many `bytes` may leave, at `now` at the earliest.
+    /// The earliest time, not before `now`, at which a packet of `bytes` bytes may leave.
     fn ready(&self, bytes: u16, now: Instant) -> Instant {
-        let needs = self.msr.time_for(bytes.into()).min(self.fills_in);
-        now.max(self.free_at).max((self.full_at + needs).earlier_by(self.fills_in))
+        let needs = self.msr.time_for(bytes.into()).min(self.fill_time);
+        now.max(self.free_at).max((self.full_at + needs).earlier_by(self.fill_time))
     }
 
-    /// A packet of so many `bytes` leaves.
+    /// Processes the departure of a packet of `bytes` bytes.
     fn after_departure(&mut self, bytes: u16, now: Instant) {
         self.full_at = self.full_at.max(now) + self.msr.time_for(bytes.into());
         self.free_at = now + self.peak.time_for(bytes.into());
@@ -343,7 +350,7 @@ impl DocsisPie {
         let Self { rules, vars, timer, shaper, fifo, .. } = self;
         let bytes = fifo.backlog().bytes;
         timer.catch_up(now, INTERVAL, vars, |vars, at| {
-            // Without a shaper both rates are one, and tokens make no difference.
+            // Without a shaper both rates are equal, and tokens have no effect.
             let tokens = shaper.as_ref().map_or(0.0, |shaper| shaper.tokens(at));
             rules.update(vars, rules.delay(bytes, tokens));
         });
@@ -359,11 +366,11 @@ impl QueueDiscipline for DocsisPie {
 
     fn enqueue(&mut self, packet: Packet, cx: &mut Context<'_>) {
         self.catch_up(cx.now);
-        let waiting = self.fifo.backlog().bytes;
+        let backlog = self.fifo.backlog().bytes;
         if !self.fifo.has_room_for(&packet) {
             self.vars.accu_prob = 0.0;
             cx.drop(packet, Reason::Overflow);
-        } else if self.rules.picks(&mut self.vars, packet.bytes, waiting, cx.rng) {
+        } else if self.rules.selects(&mut self.vars, packet.bytes, backlog, cx.rng) {
             cx.drop(packet, Reason::Early);
         } else {
             self.fifo.push(packet);
@@ -373,11 +380,11 @@ impl QueueDiscipline for DocsisPie {
     fn dequeue(&mut self, cx: &mut Context<'_>) -> Option<Packet> {
         self.catch_up(cx.now);
         if let Some(shaper) = &mut self.shaper {
-            self.held_until = None;
+            self.ready_at = None;
             let bytes = self.fifo.front()?.0.bytes;
             let ready = shaper.ready(bytes, cx.now);
             if ready > cx.now {
-                self.held_until = Some(ready);
+                self.ready_at = Some(ready);
                 return None;
             }
             shaper.after_departure(bytes, cx.now);
@@ -390,13 +397,13 @@ impl QueueDiscipline for DocsisPie {
     }
 
     fn next_ready(&self) -> Option<Instant> {
-        self.held_until
+        self.ready_at
     }
 }
 
 impl Report for DocsisPie {
     fn gauges(&self, show: &mut dyn FnMut(Gauge)) {
-        // The probability of a packet of the mean size, which is the most that any has.
+        // The probability of a packet of the mean size, limited to the maximum of any packet.
         show(Gauge::number("prob", self.vars.drop_prob.min(PROB_LOW)));
         show(Gauge::number("drop_prob", self.vars.drop_prob));
         show(Gauge::new("delay", self.vars.qdelay_old, "s"));

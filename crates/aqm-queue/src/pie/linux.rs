@@ -1,38 +1,41 @@
 //! Linux's PIE without a buffer, in the kernel's integers: `net/sched/sch_pie.c` and `include/net/pie.h` of Linux 6.1.
 //!
-//! [`Rules`] are the parameters, [`Vars`] what changes; `fq-pie` has one of the former and many of the latter. Times
-//! are ticks of 64 ns, and a probability counts in units of 1 / (2^56 - 1).
+//! [`Rules`] are the parameters, [`Vars`] the state; `fq-pie` has one set of parameters and many states. Times are
+//! ticks of 64 ns, and probabilities are in units of 1 / (2^56 - 1).
 //!
-//! - `pie_calculate_probability`, at each instant of the timer: the delay off the target times alpha, and the delay
-//!   off the one before times beta, are added to the probability, both divided by 2 to 2048 as long as it is below
-//!   10 % to 0.0001 %; from 10 % on at most 2 % at a time. Beyond 250 ms there are 2 % more. After two delays of
-//!   zero a 64th goes. Once the probability is zero and both delays are below half the target, all begins anew.
-//! - `pie_drop_early`, at each arrival: nothing while burst allowance is left, nor while the delay is below half the
-//!   target and the probability below 20 %, nor with less than two packets' bytes waiting. Otherwise the
-//!   probability is added up; below 0.85 nothing happens, from 8.5 on a drop is sure, in between chance decides.
-//! - `pie_process_dequeue`, at each departure: the delay is that of the packet that leaves, but zero if it leaves
-//!   nothing behind; the time since the last departure comes off the burst allowance. With the estimator of the
-//!   departure rate, the delay is what waits over that rate instead.
+//! - `pie_calculate_probability`, at each tick of the timer: the probability changes by alpha times the delay's
+//!   deviation from the target plus beta times the delay's change since the previous update. The change is divided by a
+//!   factor from 2 (probability below 10 %) to 2048 (below 0.0001 %). From a probability of 10 % on, the increase is at
+//!   most 2 %. A delay above 250 ms adds 2 %. After two delays of zero, the probability decreases by 1/64. Once the
+//!   probability is zero and both delays are below half the target, all state is reset.
+//! - `pie_drop_early`, at each arrival: no packet is selected while burst allowance remains, while the delay is below
+//!   half the target and the probability below 20 %, or while the backlog is less than twice `mtu`. Otherwise the
+//!   probabilities are accumulated. While the sum is below 0.85, no packet is selected; once it is at least 8.5, every
+//!   packet is selected; between these values the selection is random.
+//! - `pie_process_dequeue`, at each departure: the delay is the sojourn time of the departing packet, or zero if the
+//!   queue is empty afterwards. The burst allowance decreases by the time since the last departure. With the estimator
+//!   of the departure rate, the delay is the backlog divided by this rate instead.
 //!
-//! The timer counts ticks of the kernel: [`updates`].
+//! The timer counts ticks of the kernel; see [`updates`].
 //!
-//! The overflow of the probability is looked for at 2^64, no longer at its maximum: under a lasting overload it goes on
-//! beyond 1, and takes as long to come back. So it is here.
+//! The kernel checks the overflow of the probability at 2^64 and not at the maximum of the probability. Under a lasting
+//! overload the probability therefore rises above 1, and needs as long to fall again. This is reproduced here.
 
 use aqm_net::{Instant, Rng, Span};
 
-use super::pie::Departed;
+use super::pie::Departure;
 
 /// The probability 1 (`MAX_PROB`).
 pub(crate) const MAX_PROB: u64 = u64::MAX >> 8;
 
-/// Nanoseconds of a tick, as a logarithm (`PSCHED_SHIFT`).
+/// Binary logarithm of the nanoseconds per tick (`PSCHED_SHIFT`).
 const TICK_LOG: u32 = 6;
 
-/// Ticks of a second (`PSCHED_TICKS_PER_SEC`).
+/// Ticks per second (`PSCHED_TICKS_PER_SEC`).
 const TICKS_PER_SECOND: u64 = 1_000_000_000 >> TICK_LOG;
 
-/// Below each of these alpha and beta are halved once, then divided by four again and again.
+/// Probabilities below which alpha and beta are reduced: divided by 2 below the first, then by 4 more below each
+/// further one.
 const STEPS: [u64; 6] = [
     MAX_PROB / 10,
     MAX_PROB / 100,
@@ -42,27 +45,29 @@ const STEPS: [u64; 6] = [
     MAX_PROB / 1_000_000,
 ];
 
-/// Binary places of the departure rate (`PIE_SCALE`).
+/// Fractional bits of the departure rate (`PIE_SCALE`).
 const RATE_FRACTION: u32 = 8;
 
-/// When the timer would run out first, after the queue was made (`HZ / 2`).
+/// Time of the first update after the creation of the queue (`HZ / 2`).
 pub(crate) const FIRST_UPDATE: Span = Span::from_millis(500);
 
-/// Ticks of the kernel's timers per second (`CONFIG_HZ`) of the recorded runs, and the most there may be here.
+/// Timer frequency of the kernel of the recorded runs, in ticks per second (`CONFIG_HZ`).
 pub(crate) const HZ: u32 = 1000;
-pub(crate) const MOST_HZ: u32 = 10_000;
+/// Maximum timer frequency.
+pub(crate) const MAX_HZ: u32 = 10_000;
 
-/// What `tc` shows of this `tupdate`: whole ticks of so many per second, exact without any.
-pub(crate) fn told_tupdate(tupdate: Span, hz: u32) -> Span {
+/// The `tupdate` that `tc` shows: rounded up to whole ticks of `hz` per second, or exact if `hz` is 0.
+pub(crate) fn tc_tupdate(tupdate: Span, hz: u32) -> Span {
     if hz == 0 { tupdate } else { jiffies(in_jiffies(tupdate, hz), hz) }
 }
 
-/// When the timer runs out first with so many ticks per second, and the time from then on; the run begins with a tick.
+/// Time of the first timer tick and the time between ticks, with `hz` kernel ticks per second. The run begins with a
+/// kernel tick.
 ///
-/// The timer wheel makes sure that a timer is never early, and rounds up beyond it: by one tick for those of less than
-/// 64 ticks, to the next multiple of 8 beyond for those of less than 512, and so on (`kernel/time/timer.c`).
+/// The timer wheel ensures that a timer never expires early, and rounds up: by one tick for timers of less than 64
+/// ticks, to the next larger multiple of 8 for those of less than 512, and so on (`kernel/time/timer.c`).
 pub(crate) fn updates(tupdate: Span, hz: u32) -> (Instant, Span) {
-    // While timers run, the wheel is a tick ahead.
+    // While timers run, the wheel is one tick ahead.
     let rounded_up = |ticks: u64, ahead: u64| {
         let level = (0..8).find(|level| ticks - ahead < 63 << (3 * level)).unwrap_or(8);
         ((ticks >> (3 * level)) + 1) << (3 * level)
@@ -72,99 +77,99 @@ pub(crate) fn updates(tupdate: Span, hz: u32) -> (Instant, Span) {
     (Instant::START + jiffies(first, hz), jiffies(period, hz))
 }
 
-/// Whole ticks of so many per second, rounded up; at least one.
+/// Number of kernel ticks in `span`, rounded up; at least one.
 fn in_jiffies(span: Span, hz: u32) -> u64 {
     let ticks = (u128::from(span.nanos()) * u128::from(hz)).div_ceil(1_000_000_000);
     (ticks as u64).max(1)
 }
 
-/// How long so many ticks take.
+/// Duration of `ticks` kernel ticks.
 fn jiffies(ticks: u64, hz: u32) -> Span {
     Span::from_nanos((u128::from(ticks) * 1_000_000_000 / u128::from(hz)) as u64)
 }
 
-/// The tick that this moment is in.
+/// The 64 ns tick that contains this time.
 pub(crate) const fn ticks(moment: Instant) -> u64 {
     moment.nanos() >> TICK_LOG
 }
 
-/// A length of time in whole ticks.
+/// A time span in whole ticks of 64 ns.
 const fn ticks_of(span: Span) -> u64 {
     span.nanos() >> TICK_LOG
 }
 
-/// A share of the largest probability, to the billionth.
+/// The probability `share` in the kernel's unit, rounded to multiples of 1e-9.
 pub(crate) fn probability(share: f64) -> u64 {
     (u128::from(MAX_PROB) * u128::from((share * 1e9 + 0.5) as u64) / 1_000_000_000) as u64
 }
 
-/// The parameters, as the kernel has them.
+/// The parameters in the kernel's units.
 #[derive(Clone, Debug)]
 pub(crate) struct Rules {
     target: u64,
-    /// What a tick of delay adds to the probability.
+    /// Change of the probability per tick of delay.
     alpha: u64,
     beta: u64,
     max_burst: u64,
     mtu: u64,
     bytemode: bool,
-    /// Bytes over which the departure rate is measured, if it is estimated.
+    /// Bytes per measurement of the departure rate; `None` if the rate is not estimated.
     estimator: Option<u64>,
 }
 
-/// What [`Rules`] are made of.
-pub(crate) struct Told {
-    /// The delay to hold.
+/// The parameters as `tc` passes them to the kernel.
+pub(crate) struct TcParams {
+    /// Target of the queueing delay.
     pub(crate) target: Span,
-    /// In sixteenths per second.
+    /// In sixteenths of a Hz.
     pub(crate) alpha: u32,
-    /// Likewise.
+    /// In sixteenths of a Hz.
     pub(crate) beta: u32,
-    /// How long a burst may last.
+    /// Maximum length of a burst.
     pub(crate) max_burst: Span,
-    /// The largest packet.
+    /// Size of a full packet in bytes.
     pub(crate) mtu: u64,
-    /// Whether small packets have less to fear.
+    /// Whether smaller packets have a smaller probability.
     pub(crate) bytemode: bool,
-    /// Bytes over which the departure rate is measured, if it is estimated.
+    /// Bytes per measurement of the departure rate; `None` if the rate is not estimated.
     pub(crate) estimator: Option<u64>,
 }
 
-/// What changes.
+/// The state of one queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Vars {
-    /// The probability; above [`MAX_PROB`] it is 1.
+    /// The probability; values above [`MAX_PROB`] mean 1.
     pub(crate) prob: u64,
-    /// Probabilities since the last drop.
+    /// Sum of the probabilities since the last drop.
     pub(crate) accu_prob: u64,
-    /// The delay.
+    /// The delay in ticks.
     pub(crate) qdelay: u64,
     qdelay_old: u64,
-    /// Burst allowance that is left.
+    /// Remaining burst allowance in ticks.
     pub(crate) burst_time: u64,
-    /// When the last packet left, or when the measurement began.
+    /// Time of the last departure, or start of the measurement.
     dq_tstamp: Option<u64>,
-    /// Bytes that left in this measurement.
+    /// Bytes that have left in this measurement.
     dq_count: Option<u64>,
-    /// Bytes per tick, with [`RATE_FRACTION`] binary places.
+    /// Departure rate in bytes per tick, with [`RATE_FRACTION`] fractional bits.
     avg_dq_rate: u32,
 }
 
 impl Rules {
-    pub(crate) fn new(told: &Told) -> Self {
+    pub(crate) fn new(params: &TcParams) -> Self {
         let per_tick = |sixteenths: u32| (u64::from(sixteenths) * (MAX_PROB / TICKS_PER_SECOND)) >> 4;
         Self {
-            target: ticks_of(told.target),
-            alpha: per_tick(told.alpha),
-            beta: per_tick(told.beta),
-            max_burst: ticks_of(told.max_burst),
-            mtu: told.mtu,
-            bytemode: told.bytemode,
-            estimator: told.estimator,
+            target: ticks_of(params.target),
+            alpha: per_tick(params.alpha),
+            beta: per_tick(params.beta),
+            max_burst: ticks_of(params.max_burst),
+            mtu: params.mtu,
+            bytemode: params.bytemode,
+            estimator: params.estimator,
         }
     }
 
-    /// What a new queue has.
+    /// The state of a new queue.
     pub(crate) fn vars(&self) -> Vars {
         Vars {
             prob: 0,
@@ -183,8 +188,8 @@ impl Rules {
         self.estimator.is_some()
     }
 
-    /// Whether chance picks the packet of so many `bytes` that arrives.
-    pub(crate) fn picks(&self, vars: &mut Vars, bytes: u16, backlog: u64, rng: &mut Rng) -> bool {
+    /// Whether an arriving packet of `bytes` bytes is selected at random.
+    pub(crate) fn selects(&self, vars: &mut Vars, bytes: u16, backlog: u64, rng: &mut Rng) -> bool {
         if vars.burst_time > 0
             || (vars.qdelay < self.target / 2 && vars.prob < MAX_PROB / 5)
             || backlog < 2 * self.mtu
@@ -201,27 +206,27 @@ impl Rules {
         if vars.accu_prob >= MAX_PROB / 2 * 17 {
             return true;
         }
-        let is_picked = rng.bits() >> 8 < prob;
-        if is_picked {
+        let is_selected = rng.bits() >> 8 < prob;
+        if is_selected {
             vars.accu_prob = 0;
         }
-        is_picked
+        is_selected
     }
 
-    /// A packet has left.
-    pub(crate) fn after_departure(&self, vars: &mut Vars, departed: &Departed) {
+    /// Processes a departure.
+    pub(crate) fn after_departure(&self, vars: &mut Vars, departure: &Departure) {
         let elapsed = match self.estimator {
             None => {
-                let now = ticks(departed.now);
-                vars.qdelay = if departed.left.bytes == 0 { 0 } else { now - ticks(departed.joined) };
+                let now = ticks(departure.now);
+                vars.qdelay = if departure.backlog.bytes == 0 { 0 } else { now - ticks(departure.arrival) };
                 vars.dq_tstamp.replace(now).map(|last| (now - last) as u32)
             }
-            Some(threshold) => vars.measure(departed, threshold),
+            Some(threshold) => vars.measure(departure, threshold),
         };
         vars.burst_time = vars.burst_time.saturating_sub(elapsed.unwrap_or(0).into());
     }
 
-    /// The timer has run out.
+    /// Processes a tick of the timer.
     pub(crate) fn update(&self, vars: &mut Vars, backlog: u64) {
         if self.estimator.is_some() {
             vars.qdelay_old = vars.qdelay;
@@ -231,8 +236,8 @@ impl Rules {
         let Vars { qdelay, qdelay_old, prob, .. } = *vars;
         let below = STEPS.iter().take_while(|&&step| prob < step).count() as u32;
         let shift = (2 * below).saturating_sub(1);
-        let moved = |gain: u64, from: u64| (gain >> shift).wrapping_mul(qdelay.wrapping_sub(from)) as i64;
-        let mut delta = moved(self.alpha, self.target).wrapping_add(moved(self.beta, qdelay_old));
+        let change = |gain: u64, from: u64| (gain >> shift).wrapping_mul(qdelay.wrapping_sub(from)) as i64;
+        let mut delta = change(self.alpha, self.target).wrapping_add(change(self.beta, qdelay_old));
         if delta > (MAX_PROB / 50) as i64 && prob >= MAX_PROB / 10 {
             delta = (MAX_PROB / 100 * 2) as i64;
         }
@@ -248,7 +253,7 @@ impl Rules {
         } else {
             next
         };
-        // A delay of zero although something waits is that of a very short queue.
+        // With a backlog, a delay of zero is the delay of a very short queue and not of an empty one.
         if qdelay == 0 && qdelay_old == 0 && backlog == 0 && !overflows {
             vars.prob -= vars.prob / 64;
         }
@@ -268,14 +273,14 @@ impl Rules {
 }
 
 impl Vars {
-    /// A packet has left: measures the departure rate over `threshold` bytes at a time, and returns how long a
-    /// measurement took that ends.
-    fn measure(&mut self, departed: &Departed, threshold: u64) -> Option<u32> {
-        let (backlog, now) = (departed.left.bytes, ticks(departed.now));
+    /// Processes a departure for the measurement of the departure rate over `threshold` bytes. Returns the duration of
+    /// the measurement if it ends.
+    fn measure(&mut self, departure: &Departure, threshold: u64) -> Option<u32> {
+        let (backlog, now) = (departure.backlog.bytes, ticks(departure.now));
         if backlog >= threshold && self.dq_count.is_none() {
             (self.dq_tstamp, self.dq_count) = (Some(now), Some(0));
         }
-        let count = self.dq_count? + u64::from(departed.bytes);
+        let count = self.dq_count? + u64::from(departure.bytes);
         self.dq_count = Some(count);
         if count < threshold {
             return None;
@@ -305,7 +310,7 @@ impl Vars {
     }
 }
 
-/// So many ticks in seconds.
+/// Converts ticks to seconds.
 pub(crate) fn seconds(ticks: u64) -> f64 {
     ticks as f64 * ((1 << TICK_LOG) as f64 / 1e9)
 }
@@ -316,8 +321,8 @@ mod tests {
 
     use super::*;
 
-    fn told() -> Told {
-        Told {
+    fn params() -> TcParams {
+        TcParams {
             target: Span::from_millis(15),
             alpha: 2,
             beta: 20,
@@ -332,23 +337,23 @@ mod tests {
         Instant::from_nanos(micros * 1000)
     }
 
-    fn departed(bytes: u16, waited_us: u64, left: u64, now_us: u64) -> Departed {
-        let left = Backlog { packets: left.div_ceil(1000), bytes: left };
-        Departed { bytes, joined: at_micros(now_us - waited_us), left, now: at_micros(now_us) }
+    fn departure(bytes: u16, sojourn_us: u64, backlog: u64, now_us: u64) -> Departure {
+        let backlog = Backlog { packets: backlog.div_ceil(1000), bytes: backlog };
+        Departure { bytes, arrival: at_micros(now_us - sojourn_us), backlog, now: at_micros(now_us) }
     }
 
-    /// After two departures, which leave a queue, the burst allowance spent.
-    fn waited(rules: &Rules, micros: u64) -> Vars {
+    /// The state after two departures that leave a backlog, with the burst allowance used up.
+    fn after_two_departures(rules: &Rules, micros: u64) -> Vars {
         let mut vars = rules.vars();
-        rules.after_departure(&mut vars, &departed(1000, micros, 20_000, 1_000_000));
-        rules.after_departure(&mut vars, &departed(1000, micros, 20_000, 1_200_000));
+        rules.after_departure(&mut vars, &departure(1000, micros, 20_000, 1_000_000));
+        rules.after_departure(&mut vars, &departure(1000, micros, 20_000, 1_200_000));
         vars
     }
 
     #[test]
     fn times_are_ticks_and_gains_are_rounded_as_in_the_kernel() {
-        let rules = Rules::new(&told());
-        // (2^56 - 1) / 15,625,000 = 4,611,686,018, times 2 and 20, over 16.
+        let rules = Rules::new(&params());
+        // (2^56 - 1) / 15,625,000 = 4,611,686,018, multiplied by 2 and 20, divided by 16.
         assert_eq!((rules.alpha, rules.beta), (576_460_752, 5_764_607_522));
         assert_eq!((rules.target, rules.max_burst), (234_375, 2_343_750));
         assert_eq!(ticks(Instant::from_nanos(1_000_063)), 15_625);
@@ -356,16 +361,16 @@ mod tests {
     }
 
     #[test]
-    fn an_update_adds_what_the_kernels_shifts_leave() {
-        let rules = Rules::new(&told());
-        let mut vars = waited(&rules, 30_000);
+    fn an_update_uses_the_kernels_shifts() {
+        let rules = Rules::new(&params());
+        let mut vars = after_two_departures(&rules, 30_000);
         assert_eq!((vars.qdelay, vars.burst_time), (468_750, 0));
         rules.update(&mut vars, 20_000);
-        // Below 0.0001 %: alpha and beta over 2048, in whole units.
+        // Below 0.0001 %, alpha and beta are divided by 2048 in integers.
         let first = 281_474 * 234_375 + 2_814_749 * 468_750;
         assert_eq!((vars.prob, vars.qdelay_old), (first, 468_750));
         rules.update(&mut vars, 20_000);
-        // From 0.001 % on: over 128.
+        // From 0.001 % on, they are divided by 128.
         assert_eq!(vars.prob, first + (576_460_752 / 128) * 234_375);
         vars.prob = MAX_PROB / 10;
         rules.update(&mut vars, 20_000);
@@ -373,44 +378,44 @@ mod tests {
     }
 
     #[test]
-    fn rises_end_at_two_percent_but_for_two_more_beyond_a_quarter_of_a_second() {
-        let rules = Rules::new(&told());
+    fn increases_are_limited_to_two_percent_plus_two_above_a_delay_of_250_ms() {
+        let rules = Rules::new(&params());
         let rise = |prob: u64, micros: u64| {
-            let mut vars = Vars { prob, ..waited(&rules, micros) };
+            let mut vars = Vars { prob, ..after_two_departures(&rules, micros) };
             rules.update(&mut vars, 20_000);
             vars.prob - prob
         };
         let two_percent = MAX_PROB / 100 * 2;
         assert_eq!(rise(MAX_PROB / 5, 250_000), two_percent);
         assert_eq!(rise(MAX_PROB / 5, 250_064), two_percent + MAX_PROB / 50);
-        assert!(rise(MAX_PROB / 20, 250_000) > MAX_PROB / 10, "below 10 % there is no end");
+        assert!(rise(MAX_PROB / 20, 250_000) > MAX_PROB / 10, "below 10 % there is no limit");
     }
 
     #[test]
-    fn under_a_lasting_overload_the_probability_goes_on_beyond_one() {
-        let rules = Rules::new(&told());
-        let mut vars = waited(&rules, 100_000);
+    fn under_a_lasting_overload_the_probability_rises_above_one() {
+        let rules = Rules::new(&params());
+        let mut vars = after_two_departures(&rules, 100_000);
         (0..200).for_each(|_| rules.update(&mut vars, 20_000));
         assert!(vars.prob > MAX_PROB + MAX_PROB / 2, "{}", vars.prob as f64 / MAX_PROB as f64);
         (0..100_000).for_each(|_| rules.update(&mut vars, 20_000));
-        assert!(vars.prob >= MAX_PROB, "it begins at 1 again when 64 bits are full");
+        assert!(vars.prob >= MAX_PROB, "it restarts at 1 when 64 bits overflow");
     }
 
     #[test]
-    fn an_empty_queue_forgets_by_a_64th_and_then_begins_anew() {
-        let rules = Rules::new(&told());
-        let mut vars = Vars { prob: MAX_PROB / 2, accu_prob: 7, ..waited(&rules, 30_000) };
-        rules.after_departure(&mut vars, &departed(1000, 30_000, 0, 1_300_000));
-        assert_eq!(vars.qdelay, 0, "it leaves nothing behind");
+    fn in_an_empty_queue_the_probability_decays_by_1_64_and_then_the_state_is_reset() {
+        let rules = Rules::new(&params());
+        let mut vars = Vars { prob: MAX_PROB / 2, accu_prob: 7, ..after_two_departures(&rules, 30_000) };
+        rules.after_departure(&mut vars, &departure(1000, 30_000, 0, 1_300_000));
+        assert_eq!(vars.qdelay, 0, "the queue is empty after the departure");
         rules.update(&mut vars, 0);
         let before = vars.prob;
         rules.update(&mut vars, 0);
-        let fallen = before - 576_460_752 * 234_375;
-        assert_eq!(vars.prob, fallen - fallen / 64);
-        // With a backlog a delay of zero is not that of an empty queue.
+        let decreased = before - 576_460_752 * 234_375;
+        assert_eq!(vars.prob, decreased - decreased / 64);
+        // With a backlog, a delay of zero is not the delay of an empty queue.
         let mut standing = Vars { prob: before, ..vars };
         rules.update(&mut standing, 100);
-        assert_eq!(standing.prob, fallen);
+        assert_eq!(standing.prob, decreased);
         let mut updates = 0;
         while vars.prob > 0 {
             rules.update(&mut vars, 0);
@@ -421,41 +426,41 @@ mod tests {
     }
 
     #[test]
-    fn little_that_waits_and_a_low_delay_are_left_alone() {
-        let rules = Rules::new(&told());
+    fn no_packet_is_selected_from_a_short_queue_or_at_a_low_delay() {
+        let rules = Rules::new(&params());
         let mut rng = Streams::new(1).named("queue", 0);
-        let base = Vars { prob: MAX_PROB, accu_prob: MAX_PROB * 9, ..waited(&rules, 30_000) };
-        let mut picks = |vars: Vars, backlog| rules.picks(&mut vars.clone(), 1000, backlog, &mut rng);
-        assert!(picks(base, 3028));
-        assert!(!picks(base, 3027), "less than two packets");
-        assert!(!picks(Vars { burst_time: 1, ..base }, 20_000));
+        let base = Vars { prob: MAX_PROB, accu_prob: MAX_PROB * 9, ..after_two_departures(&rules, 30_000) };
+        let mut selects = |vars: Vars, backlog| rules.selects(&mut vars.clone(), 1000, backlog, &mut rng);
+        assert!(selects(base, 3028));
+        assert!(!selects(base, 3027), "less than two packets");
+        assert!(!selects(Vars { burst_time: 1, ..base }, 20_000));
         let low = 234_375 / 2 - 1;
-        assert!(!picks(Vars { qdelay: low, prob: MAX_PROB / 5 - 1, ..base }, 20_000));
-        assert!(picks(Vars { qdelay: low + 1, prob: MAX_PROB / 5 - 1, ..base }, 20_000));
-        assert!(picks(Vars { qdelay: low, ..base }, 20_000));
+        assert!(!selects(Vars { qdelay: low, prob: MAX_PROB / 5 - 1, ..base }, 20_000));
+        assert!(selects(Vars { qdelay: low + 1, prob: MAX_PROB / 5 - 1, ..base }, 20_000));
+        assert!(selects(Vars { qdelay: low, ..base }, 20_000));
     }
 
     #[test]
-    fn with_bytemode_a_small_packet_has_less_to_fear() {
-        let rules = Rules::new(&Told { bytemode: true, ..told() });
+    fn with_bytemode_a_small_packet_has_a_smaller_probability() {
+        let rules = Rules::new(&TcParams { bytemode: true, ..params() });
         let mut rng = Streams::new(1).named("queue", 0);
-        let base = Vars { prob: MAX_PROB / 4, ..waited(&rules, 30_000) };
+        let base = Vars { prob: MAX_PROB / 4, ..after_two_departures(&rules, 30_000) };
         let mut added = |bytes| {
             let mut vars = base;
-            rules.picks(&mut vars, bytes, 20_000, &mut rng);
+            rules.selects(&mut vars, bytes, 20_000, &mut rng);
             vars.accu_prob
         };
         assert_eq!(added(757), 757 * (MAX_PROB / 4 / 1514));
-        assert_eq!(added(9000), MAX_PROB / 4, "a larger one has as much as there is");
+        assert_eq!(added(9000), MAX_PROB / 4, "a larger packet has the full probability");
     }
 
     #[test]
     fn the_departure_rate_is_an_average_in_bytes_per_tick() {
-        let rules = Rules::new(&Told { estimator: Some(16_384), ..told() });
+        let rules = Rules::new(&TcParams { estimator: Some(16_384), ..params() });
         let mut vars = rules.vars();
-        // 1000 bytes each millisecond: the 17th of a measurement, which counts from the first on, ends it.
+        // 1000 bytes per millisecond: the 17th packet of a measurement, including the first, ends it.
         for k in 0..17 {
-            rules.after_departure(&mut vars, &departed(1000, 500, 30_000, 1_000_000 + k * 1000));
+            rules.after_departure(&mut vars, &departure(1000, 500, 30_000, 1_000_000 + k * 1000));
         }
         let ticks = 16_000_000 / 64;
         assert_eq!(vars.avg_dq_rate, (17_000 << 8) / ticks);
@@ -465,10 +470,10 @@ mod tests {
         assert_eq!(vars.qdelay, (30_000 << 8) / u64::from(vars.avg_dq_rate));
         let before = vars.avg_dq_rate;
         for k in 0..17 {
-            rules.after_departure(&mut vars, &departed(1000, 500, 10_000, 1_018_000 + k * 2000));
+            rules.after_departure(&mut vars, &departure(1000, 500, 10_000, 1_018_000 + k * 2000));
         }
         let second = (17_000_u32 << 8) / (34_000_000 / 64);
         assert_eq!(vars.avg_dq_rate, before - before / 8 + second / 8);
-        assert_eq!(vars.dq_count, None, "too little waits to begin another");
+        assert_eq!(vars.dq_count, None, "the backlog is too small for another measurement");
     }
 }

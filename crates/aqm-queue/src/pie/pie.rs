@@ -1,32 +1,34 @@
-//! PIE: a proportional-integral controller holds the time that packets wait, and drops arrivals by chance.
+//! PIE: a proportional-integral controller that keeps the queueing delay at a target by dropping arrivals at random.
 //!
 //! R. Pan, P. Natarajan, F. Baker, G. White, "Proportional Integral Controller Enhanced (PIE): A Lightweight Control
-//! Scheme to Address the Bufferbloat Problem", RFC 8033, 2017; and Linux 6.1, `net/sched/sch_pie.c`. What they
-//! compute is in `rfc.rs`, and ns-3's way beside it, and in `linux.rs`, each without a buffer; here are the parameters
-//! and the queue. What differs between them, by `profile`:
+//! Scheme to Address the Bufferbloat Problem", RFC 8033, 2017; and Linux 6.1, `net/sched/sch_pie.c`. The control laws,
+//! without a buffer, are in `rfc.rs` (RFC 8033 and ns-3) and `linux.rs`. This module contains the parameters and the
+//! queue. The profiles differ as follows:
 //!
 //! | | `linux` | `rfc` | `ns-3` |
 //! | --- | --- | --- | --- |
 //! | first update of a fresh queue | after 0.5 s | after `tupdate` | after `tupdate` |
-//! | delay above 250 ms | 2 % more at each update | | |
+//! | delay above 250 ms | adds 2 % at each update | | |
 //! | decay | by 1/64 | by 2 % | by 2 % |
-//! | a low delay is that | of the last departure | at the last update | at the last update |
-//! | a couple of packets | less than 2 `mtu` of bytes | at most 2 `mtu` of bytes | at most 2 packets |
-//! | burst allowance shrinks | by the time between departures | by `tupdate` at an update | likewise |
-//! | burst allowance returns | at an update | at an arrival | 1.5 s of quiet later |
-//! | ECN marks | up to `mark_ecnth` | below it | below it |
-//! | probability | goes on beyond 1 | ends at 1 | ends at 1 |
+//! | delay compared with half the target | of the last departure | at the last update | at the last update |
+//! | queue too short for drops | less than 2 `mtu` of bytes | at most 2 `mtu` of bytes | at most 2 packets |
+//! | burst allowance decreases | by the time between departures | by `tupdate` per update | by `tupdate` per update |
+//! | burst allowance is renewed | at an update | at an arrival | after 1.5 s of low delay |
+//! | ECN marks | up to `mark_ecnth` | below `mark_ecnth` | below `mark_ecnth` |
+//! | maximum of the probability | above 1 | 1 | 1 |
 //!
-//! What `start` sets: the timer of a *settled* queue has been running, so its first instant is drawn from one `tupdate`;
-//! that of a *fresh* one starts with the run. All else is alike after long service and some seconds without packets:
-//! - `linux`: once probability and delays are zero, each update sets all variables anew, the burst allowance to
-//!   `max_burst` and the estimated rate of departures to none (`pie_vars_init` in `pie_calculate_probability`).
-//! - `rfc`: the first arrival that finds them zero sets the burst allowance to `max_burst` (RFC 8033, section 4.4). The
-//!   estimated rate of departures is kept: a settled queue knows that of the line, for full packets.
-//! - `ns-3`: the state of bursts has fallen back, and the next arrival is granted `max_burst`.
+//! Effect of `start`: the timer of a *settled* queue has been running, so its first tick is drawn from one `tupdate`.
+//! The timer of a *fresh* queue starts with the run. All other state is the same after long service and some seconds
+//! without packets:
+//! - `linux`: once the probability and the delays are zero, each update resets all variables, the burst allowance to
+//!   `max_burst` and the estimated departure rate to none (`pie_vars_init` in `pie_calculate_probability`).
+//! - `rfc`: the first arrival that finds the probability and the delays zero sets the burst allowance to `max_burst`
+//!   (RFC 8033, section 4.4). The estimated departure rate remains; in a settled queue it is the link rate, for full
+//!   packets.
+//! - `ns-3`: the burst state has been reset, and the next arrival gets a burst allowance of `max_burst`.
 //!
-//! How it differs from its sources, and what it does where they are silent, stands in the documentation of
-//! [`Config`], which the reference prints.
+//! The documentation of [`Config`], which is printed in the reference, lists the differences from the sources and
+//! aqmlab's choices where the sources are silent.
 
 use aqm_net::{
     Backlog, ConfigError, ConfigErrors, ErrorCollector, Instant, Length, Packet, Rate, Rng, Size, Span,
@@ -35,146 +37,151 @@ use aqm_net::{
 use serde_json::{Value, json};
 
 use super::linux;
-use super::rfc::{self, Dialect, Rfc};
+use super::rfc::{self, Rfc, Variant};
 use super::timer::Timer;
 use crate::start::{Start, first_instant};
 use crate::{Build, Context, Derived, Describe, Fifo, Gauge, QueueDiscipline, Reason, Report, TestCases};
 
 parameters! {
-    /// PIE: drops arrivals by chance, with a probability that a controller moves until packets wait for the target.
+    /// PIE: drops arrivals at random, with a probability that a controller adjusts to keep the queueing delay at a
+    /// target.
     ///
-    /// RFC 8033, and as Linux has it.
+    /// The implementations are those of RFC 8033, Linux and ns-3.
     ///
     /// Differences from Linux and RFC 8033:
     ///
-    /// - An instant of the timer that meets an arrival or a departure comes first.
-    /// - With `profile = "linux"` a `limit` in bytes is allowed, which `tc` cannot express. `max_burst`, `mark_ecnth`
-    ///   and `dq_threshold` are constants in the kernel, and `alpha` and `beta` are in Hz, those of `tc` in sixteenths
-    ///   of it.
-    /// - With `profile = "rfc"` the delay is zero once a packet leaves nothing behind, as in Linux and in ns-3. PIE
-    ///   does not rest while as much waits as wakes it: the pseudocode would put it to rest at once, before it can know
-    ///   a departure rate. Updates are at multiples of `tupdate`, also after PIE has been woken.
-    /// - The pseudocode of the appendix decays the probability when both delays are below half the target. Section 4.2
-    ///   of the RFC says zero, and so it is here. The burst allowance is granted by section 4.4 with every option.
-    /// - `cap_adjustment` is on as it comes; the RFC calls it optional.
+    /// - A tick of the timer at the time of an arrival or a departure is processed first.
+    /// - With `profile = "linux"`, a `limit` in bytes is allowed, which `tc` cannot express. `max_burst`, `mark_ecnth`
+    ///   and `dq_threshold` are constants in the kernel. `alpha` and `beta` are in Hz; `tc` uses sixteenths of a Hz.
+    /// - With `profile = "rfc"`, the delay is zero after a departure that leaves the queue empty, as in Linux and ns-3.
+    ///   PIE does not become inactive while the backlog is at or above the activation threshold. The pseudocode would
+    ///   deactivate PIE at once, before it has a departure rate. Updates are at multiples of `tupdate`, also after PIE
+    ///   has been activated.
+    /// - The pseudocode in the RFC's appendix reduces the probability when both delays are below half the target.
+    ///   Section 4.2 of the RFC requires that both are zero, as here. The burst allowance is granted according to
+    ///   section 4.4 with every option.
+    /// - `cap_adjustment` is on by default; the RFC calls it optional.
     pub struct Config {
-        /// Whose PIE this is; it sets what is left out.
-        pub profile: Profile = Profile::Linux, "ours: the kernel of the recorded runs";
-        /// The most that may wait; the packet on the line is not counted.
+        /// Implementation of PIE. It determines the defaults of other parameters.
+        pub profile: Profile = Profile::Linux, "aqmlab's choice: the kernel of the recorded runs";
+        /// Maximum backlog, without the packet in transmission.
         pub limit: Length = Length::Packets(1000), "tc-pie";
-        /// The time to wait that is held (`QDELAY_REF`).
+        /// Target of the queueing delay (`QDELAY_REF`).
         pub target: Span = Span::from_millis(15), "RFC 8033, tc-pie";
-        /// Time from update to update of the probability (`T_UPDATE`).
+        /// Time between updates of the probability (`T_UPDATE`).
         pub tupdate: Span = Span::from_millis(15), "RFC 8033, tc-pie";
-        /// What a second of delay off the target adds to the probability at an update. `tc` counts in sixteenths: its
-        /// 2 is 0.125.
+        /// Change of the probability at an update per second of deviation from the target, in Hz. `tc` uses sixteenths:
+        /// its 2 is 0.125.
         pub alpha: f64 = 0.125, "RFC 8033, tc-pie";
-        /// What a second of delay more than at the update before adds. `tc` counts in sixteenths: its 20 is 1.25.
+        /// Change of the probability at an update per second of increase of the delay since the previous update, in Hz.
+        /// `tc` uses sixteenths: its 20 is 1.25.
         pub beta: f64 = 1.25, "RFC 8033, tc-pie";
-        /// How long a burst may last of which nothing is dropped.
+        /// Length of an initial burst from which no packet is dropped.
         pub max_burst: Span = Span::from_millis(150), "RFC 8033, Linux";
         /// Whether ECN-capable packets are marked instead of dropped, up to a probability of `mark_ecnth`.
         pub ecn: bool = false, "tc-pie";
-        /// The probability beyond which packets are dropped in spite of `ecn`.
+        /// Probability above which packets are dropped in spite of `ecn`.
         pub mark_ecnth: f64 = 0.1, "RFC 8033, Linux";
-        /// Whether a packet below the size of `mtu` has a probability that is less in proportion.
+        /// Whether the probability is multiplied by the ratio of the packet size to `mtu` for packets smaller than
+        /// `mtu`.
         pub bytemode: bool = false, "tc-pie";
-        /// A packet's size with all headers: of those of which a couple must wait before any is dropped
-        /// (`MEAN_PKTSIZE`), and of those that `bytemode` compares with.
+        /// Size of a full packet with all headers. A queue of at most two such packets drops none (`MEAN_PKTSIZE`), and
+        /// `bytemode` compares sizes with it.
         pub mtu: Size = Size::from_bytes(1514), "Linux on Ethernet";
-        /// Whether the delay is what waits over the rate of departures. Otherwise it is how long the packet waited that
-        /// left last.
+        /// Whether the delay is estimated as the backlog divided by the departure rate. Otherwise the delay is the
+        /// sojourn time of the packet that left last.
         pub dq_rate_estimator: bool = false, "tc-pie";
-        /// Bytes that must wait, and then leave, to measure the rate of departures.
+        /// Minimum backlog, and number of departing bytes, for a measurement of the departure rate.
         pub dq_threshold: Size = Size::from_bytes(16_384), "RFC 8033, Linux";
-        /// Whether no packet is dropped before the probabilities since the last drop add up to 0.85, and one is for
-        /// sure at 8.5. Left out: in Linux.
+        /// Whether drops are spaced: no packet is dropped before the sum of the probabilities since the last drop is
+        /// 0.85, and a packet is certainly dropped when this sum is 8.5. Default: true in the profile `linux`.
         pub derandomise: Option<bool> = None, "Linux; RFC 8033: optional";
-        /// Whether the probability, from 10 % on, rises by at most 2 % at an update. Left out: yes. Linux always does.
+        /// Whether the probability, once it is at least 10 %, increases by at most 2 % at an update. Default: true.
+        /// Linux always has this limit.
         pub cap_adjustment: Option<bool> = None, "Linux, ns-3; RFC 8033: optional";
-        /// The share of `limit` that must wait before PIE acts; it rests again once it has nothing to do. Left out: it
-        /// always acts, as in Linux.
+        /// Fraction of `limit` that must be occupied before PIE becomes active. PIE becomes inactive again when
+        /// probability and delay are zero. Default: PIE is always active, as in Linux.
         pub active_threshold: Option<f64> = None, "RFC 8033: 1/3, optional";
-        /// The ticks per second of the kernel (`CONFIG_HZ`): `tupdate` is rounded up to whole ticks, and its timer wheel
-        /// adds one, so that 15 ms are 16 ms with 1000, 20 ms with 250 and 30 ms with 100; 0 for an exact `tupdate`.
-        /// Left out: 1000 in Linux.
-        pub hz: Option<u32> = None, "Linux; ours: that of the recorded runs";
-        /// Whether the timer has been running for long as a run begins (`settled`), or starts with the run: in Linux its
-        /// first update then comes after half a second.
-        pub start: Start = Start::Settled, "ours";
+        /// Timer frequency of the kernel in ticks per second (`CONFIG_HZ`). `tupdate` is rounded up to whole ticks, and
+        /// the timer wheel adds one tick, so that 15 ms become 16 ms with 1000, 20 ms with 250 and 30 ms with 100. With
+        /// 0, `tupdate` is exact. Default: 1000 in the profile `linux`.
+        pub hz: Option<u32> = None, "Linux; aqmlab's choice: the value of the recorded runs";
+        /// State of the timer at the start of the run. `settled`: the timer has been running for a long time. `fresh`:
+        /// the timer starts with the run; in Linux, the first update is then after half a second.
+        pub start: Start = Start::Settled, "aqmlab's choice";
     }
 }
 
 choices! {
-    /// Whose rules hold.
+    /// Implementation of PIE.
     pub enum Profile {
-        /// Linux 6.1, in its integers.
+        /// Linux 6.1, with the kernel's integer arithmetic.
         Linux = "linux",
         /// RFC 8033.
         Rfc = "rfc",
-        /// ns-3 3.37: RFC 8033 but for bursts and a couple of packets.
+        /// ns-3 3.37: RFC 8033 with different rules for bursts and short queues.
         Ns3 = "ns-3",
     }
 }
 
-/// The shortest interval: whoever returns after a long time must catch up with every one.
-const SHORTEST: Span = Span::from_nanos(10_000);
+/// Shortest interval. The limit bounds the number of updates to process after a long time without packets.
+const MIN_INTERVAL: Span = Span::from_nanos(10_000);
 
-/// What a controller without a buffer is asked and told. An arrival or a departure comes after `catch_up`.
+/// A controller without a buffer. `catch_up` is called before every arrival and departure.
 pub(super) trait Controller: Clone + Send + Sync {
-    /// Makes the updates up to `now`, to which what waits has stood unchanged.
-    fn catch_up(&mut self, waiting: Backlog, now: Instant);
+    /// Processes all updates up to `now`. The `backlog` has not changed since the last call.
+    fn catch_up(&mut self, backlog: Backlog, now: Instant);
 
-    /// The timer has been running for long: it takes a phase that `chance` draws.
+    /// Draws the phase of the timer, because the timer has been running for a long time.
     fn draw_phase(&mut self, chance: &mut Rng);
 
-    /// Whether chance picks the packet of so many `bytes` that arrives.
-    fn picks(&mut self, bytes: u16, waiting: Backlog, rng: &mut Rng) -> bool;
+    /// Whether an arriving packet of `bytes` bytes is selected at random.
+    fn selects(&mut self, bytes: u16, backlog: Backlog, rng: &mut Rng) -> bool;
 
-    /// Whether a packet that was picked may be marked.
+    /// Whether a selected packet may be marked.
     fn may_mark(&self) -> bool;
 
-    /// A packet that arrived was dropped.
+    /// Processes a drop of an arriving packet.
     fn after_drop(&mut self);
 
-    /// A packet arrived; this waits now.
-    fn after_arrival(&mut self, _waiting: Backlog, _now: Instant) {}
+    /// Processes an arrival, after which the backlog is `backlog`.
+    fn after_arrival(&mut self, _backlog: Backlog, _now: Instant) {}
 
-    /// A packet left.
-    fn after_departure(&mut self, departed: &Departed);
+    /// Processes a departure.
+    fn after_departure(&mut self, departure: &Departure);
 
-    /// What is worth plotting.
+    /// Values for the gauges.
     fn state(&self) -> State;
 
-    /// The statistics of `tc`, but for those of the queue.
+    /// The statistics of `tc`, except those of the queue.
     fn tc_statistics(&self) -> Option<Value> {
         None
     }
 }
 
-/// A packet that left.
-pub(crate) struct Departed {
-    /// Its size.
+/// The departure of a packet.
+pub(crate) struct Departure {
+    /// Size of the packet.
     pub(crate) bytes: u16,
-    /// When it came.
-    pub(crate) joined: Instant,
-    /// What waits behind it.
-    pub(crate) left: Backlog,
-    /// When it left.
+    /// Arrival time of the packet.
+    pub(crate) arrival: Instant,
+    /// Backlog after the departure.
+    pub(crate) backlog: Backlog,
+    /// Time of the departure.
     pub(crate) now: Instant,
 }
 
-/// What is worth plotting of a controller.
+/// Values of a controller for the gauges.
 pub(super) struct State {
     pub(super) prob: f64,
-    /// In seconds.
+    /// Queueing delay in seconds.
     pub(super) delay: f64,
-    /// Likewise.
+    /// Burst allowance in seconds.
     pub(super) burst: f64,
 }
 
 impl Config {
-    /// When the first update is, and the time from update to update.
+    /// Time of the first update, and the time between updates.
     pub(crate) fn updates(&self) -> (Instant, Span) {
         match (self.profile, self.hz.unwrap_or(linux::HZ)) {
             (Profile::Linux, 0) => (Instant::START + linux::FIRST_UPDATE, self.tupdate),
@@ -183,57 +190,67 @@ impl Config {
         }
     }
 
-    /// Whether all parameters can be.
+    /// Checks all parameters.
     ///
     /// # Errors
-    /// Every one that cannot.
+    /// Every invalid parameter.
     pub(crate) fn check(&self) -> Result<(), ConfigErrors> {
         let mut errors = ErrorCollector::default();
         let Self { target, tupdate, alpha, beta, mark_ecnth, .. } = *self;
-        errors.check(self.limit.count() > 0, "limit", "must be at least 1p or 1B");
-        errors.check(target >= Span::from_nanos(1000), "target", "must be at least 1us");
-        errors.check(tupdate >= SHORTEST, "tupdate", format_args!("must be at least {SHORTEST}"));
-        for (place, gain) in [("alpha", alpha), ("beta", beta)] {
+        errors.check(
+            self.limit.count() > 0,
+            "limit",
+            format_args!("must be at least 1p or 1B (got {})", self.limit),
+        );
+        let problem = format_args!("must be at least 1us (got {target})");
+        errors.check(target >= Span::from_nanos(1000), "target", problem);
+        let problem = format_args!("must be at least {MIN_INTERVAL} (got {tupdate})");
+        errors.check(tupdate >= MIN_INTERVAL, "tupdate", problem);
+        for (name, gain) in [("alpha", alpha), ("beta", beta)] {
             let is_gain = gain > 0.0 && gain.is_finite();
-            errors.check(is_gain, place, format_args!("must be above 0, not {gain}"));
-            let is_told = !self.is_linux() || !is_gain || linux_gain(gain).is_some();
-            let remedy = "in Linux, which counts in sixteenths";
-            errors.check(
-                is_told,
-                place,
-                format_args!("must be a multiple of 0.0625 up to 2, not {gain}, {remedy}"),
+            errors.check(is_gain, name, format_args!("must be above 0 (got {gain})"));
+            let is_valid = !self.is_linux() || !is_gain || linux_gain(gain).is_some();
+            let problem = format_args!(
+                "must be a multiple of 0.0625 up to 2, because Linux uses sixteenths (got {gain})"
             );
+            errors.check(is_valid, name, problem);
         }
         let is_share = (0.0..=1.0).contains(&mark_ecnth);
-        errors.check(is_share, "mark_ecnth", format_args!("must be from 0 to 1, not {mark_ecnth}"));
+        errors.check(is_share, "mark_ecnth", format_args!("must be from 0 to 1 (got {mark_ecnth})"));
         let in_packets = self.profile == Profile::Ns3 && !self.bytemode;
         errors.check_effect(!in_packets, self, &["mtu"], "in the profile `ns-3` without bytemode");
         errors.check_effect(self.ecn, self, &["mark_ecnth"], "without ecn");
         errors.check_effect(self.dq_rate_estimator, self, &["dq_threshold"], "without dq_rate_estimator");
         let in_32_bits = 1..=u64::from(u32::MAX);
-        for (place, size) in [("mtu", self.mtu), ("dq_threshold", self.dq_threshold)] {
-            errors.check(in_32_bits.contains(&size.bytes()), place, "must be from 1B to 4294967295B");
+        for (name, size) in [("mtu", self.mtu), ("dq_threshold", self.dq_threshold)] {
+            let problem = format_args!("must be from 1B to 4294967295B (got {size})");
+            errors.check(in_32_bits.contains(&size.bytes()), name, problem);
         }
         if let Some(share) = self.active_threshold {
             let is_share = share > 0.0 && share <= 1.0;
-            let problem = format_args!("must be above 0 and at most 1, not {share}");
+            let problem = format_args!("must be above 0 and at most 1 (got {share})");
             errors.check(is_share, "active_threshold", problem);
         }
         if self.is_linux() {
-            let remedy = "Linux's PIE always is: leave it out, or choose another profile";
+            let remedy = "it is always on in Linux; leave it out, or choose another profile";
             let is_off = |option: Option<bool>| option == Some(false);
-            errors.check(!is_off(self.derandomise), "derandomise", format_args!("must be true: {remedy}"));
+            errors.check(
+                !is_off(self.derandomise),
+                "derandomise",
+                format_args!("must be true, because {remedy}"),
+            );
             errors.check(
                 !is_off(self.cap_adjustment),
                 "cap_adjustment",
-                format_args!("must be true: {remedy}"),
+                format_args!("must be true, because {remedy}"),
             );
             let problem = "does not exist in Linux: leave it out, or choose another profile";
             errors.check(self.active_threshold.is_none(), "active_threshold", problem);
-            let problem = format_args!("must be at most {}", linux::MOST_HZ);
-            errors.check(self.hz.is_none_or(|hz| hz <= linux::MOST_HZ), "hz", problem);
+            let problem = format_args!("must be at most {}", linux::MAX_HZ);
+            errors.check(self.hz.is_none_or(|hz| hz <= linux::MAX_HZ), "hz", problem);
         } else {
-            errors.check(self.hz.is_none(), "hz", "is for Linux only: leave it out, or choose that profile");
+            let problem = "applies only to Linux: leave it out, or choose the profile `linux`";
+            errors.check(self.hz.is_none(), "hz", problem);
         }
         errors.finish(())
     }
@@ -246,9 +263,9 @@ impl Config {
         self.dq_rate_estimator.then(|| self.dq_threshold.bytes())
     }
 
-    /// What the kernel is told of the parameters, which have been checked.
+    /// The kernel's parameters. The configuration must have been checked.
     pub(crate) fn linux_rules(&self) -> linux::Rules {
-        linux::Rules::new(&linux::Told {
+        linux::Rules::new(&linux::TcParams {
             target: self.target,
             alpha: linux_gain(self.alpha).unwrap_or(0),
             beta: linux_gain(self.beta).unwrap_or(0),
@@ -271,14 +288,14 @@ impl Config {
         }
     }
 
-    pub(super) fn rfc(&self, dialect: Dialect, line: Rate) -> Rfc {
+    pub(super) fn rfc(&self, variant: Variant, link: Rate) -> Rfc {
         let packets = self.dq_threshold.bytes().div_ceil(self.mtu.bytes());
-        let measured = line.pace().time_for(packets.saturating_mul(self.mtu.bytes()));
-        let knows_rate = self.start.is_settled() && self.dq_rate_estimator;
+        let measured = link.pace().time_for(packets.saturating_mul(self.mtu.bytes()));
+        let has_estimate = self.start.is_settled() && self.dq_rate_estimator;
         Rfc::new(
-            knows_rate.then_some(measured),
+            has_estimate.then_some(measured),
             rfc::Rules {
-                dialect,
+                variant,
                 target: self.target,
                 tupdate: self.tupdate,
                 alpha: self.alpha,
@@ -291,7 +308,7 @@ impl Config {
                 cap_adjustment: self.cap_adjustment.unwrap_or(true),
                 estimator: self.estimator(),
                 limit: self.limit,
-                active_from: self.active_threshold.map(|share| share * self.limit.count() as f64),
+                active_threshold: self.active_threshold.map(|share| share * self.limit.count() as f64),
             },
         )
     }
@@ -308,7 +325,7 @@ impl Config {
     }
 }
 
-/// A gain in sixteenths, if `tc` can tell the kernel.
+/// A gain in sixteenths, or `None` if `tc` cannot represent it.
 pub(crate) fn linux_gain(gain: f64) -> Option<u32> {
     let sixteenths = gain * 16.0;
     ((1.0..=32.0).contains(&sixteenths) && sixteenths == libm::trunc(sixteenths)).then_some(sixteenths as u32)
@@ -319,8 +336,8 @@ impl Build for Config {
         self.check()?;
         Ok(match self.profile {
             Profile::Linux => self.with(self.linux()),
-            Profile::Rfc => self.with(self.rfc(Dialect::Rfc, rate)),
-            Profile::Ns3 => self.with(self.rfc(Dialect::Ns3, rate)),
+            Profile::Rfc => self.with(self.rfc(Variant::Rfc, rate)),
+            Profile::Ns3 => self.with(self.rfc(Variant::Ns3, rate)),
         })
     }
 }
@@ -328,11 +345,11 @@ impl Build for Config {
 impl Describe for Config {
     fn derived(&self, _rate: Rate) -> Vec<Derived> {
         let mut derived = Vec::new();
-        for (name, given, default) in [
+        for (name, configured, default) in [
             ("derandomise", self.derandomise, self.is_linux()),
             ("cap_adjustment", self.cap_adjustment, true),
         ] {
-            if given.is_none() {
+            if configured.is_none() {
                 derived.push(Derived::new(name, f64::from(u8::from(default)), ""));
             }
         }
@@ -345,19 +362,21 @@ impl Describe for Config {
 
     fn warnings(&self, rate: Rate) -> Vec<ConfigError> {
         let mut warnings = Vec::new();
-        for (place, gain) in [("alpha", self.alpha), ("beta", self.beta)] {
+        for (name, gain) in [("alpha", self.alpha), ("beta", self.beta)] {
             if gain == libm::trunc(gain) {
-                let problem = format!("is {gain} for each second of delay; tc's {gain} is {}", gain / 16.0);
-                warnings.push(ConfigError::at(place, problem));
+                let problem =
+                    format!("is {gain} per second of delay; the value {gain} of tc would be {}", gain / 16.0);
+                warnings.push(ConfigError::at(name, problem));
             }
         }
         let bytes = match self.limit {
             Length::Packets(packets) => packets.saturating_mul(self.mtu.bytes()),
             Length::Bytes(bytes) => bytes,
         };
-        let drains = Span::from_seconds(bytes as f64 / rate.bytes_per_second());
-        if drains < self.target {
-            let problem = format!("drains in {drains}: the queue is full before packets wait for the target");
+        let drain_time = Span::from_seconds(bytes as f64 / rate.bytes_per_second());
+        if drain_time < self.target {
+            let problem =
+                format!("drains in {drain_time}, so the queue is full before the delay reaches the target");
             warnings.push(ConfigError::at("limit", problem));
         }
         warnings
@@ -372,7 +391,7 @@ impl Describe for Config {
             "kind": "pie",
             "limit": self.limit.count(),
             "target": micros(self.target),
-            "tupdate": linux::told_tupdate(self.tupdate, self.hz.unwrap_or(linux::HZ)).nanos() / 1000,
+            "tupdate": linux::tc_tupdate(self.tupdate, self.hz.unwrap_or(linux::HZ)).nanos() / 1000,
             "alpha": linux_gain(self.alpha),
             "beta": linux_gain(self.beta),
         });
@@ -410,36 +429,36 @@ impl TestCases for Config {
     }
 }
 
-/// The running discipline.
+/// The discipline with its state.
 #[derive(Clone)]
 struct Pie<C> {
     controller: C,
     ecn: bool,
     start: Start,
-    /// Beside each packet, when it came.
+    /// The packets, each with its arrival time.
     fifo: Fifo<Instant>,
     statistics: Statistics,
 }
 
-/// What `tc` counts (`struct pie_stats`).
+/// Counters of `tc` (`struct pie_stats`).
 #[derive(Clone, Copy, Debug, Default)]
 struct Statistics {
     packets_in: u64,
     dropped: u64,
     overlimit: u64,
     ecn_mark: u64,
-    /// The most packets that an admitted one has found.
+    /// Maximum number of packets that an admitted packet has found in the queue.
     maxq: u64,
 }
 
 impl<C: Controller> QueueDiscipline for Pie<C> {
     fn enqueue(&mut self, mut packet: Packet, cx: &mut Context<'_>) {
-        let waiting = self.fifo.backlog();
-        self.controller.catch_up(waiting, cx.now);
-        let fate = if !self.fifo.has_room_for(&packet) {
+        let backlog = self.fifo.backlog();
+        self.controller.catch_up(backlog, cx.now);
+        let drop_reason = if !self.fifo.has_room_for(&packet) {
             self.statistics.overlimit += 1;
             Some(Reason::Overflow)
-        } else if !self.controller.picks(packet.bytes, waiting, cx.rng) {
+        } else if !self.controller.selects(packet.bytes, backlog, cx.rng) {
             None
         } else if self.ecn && packet.ecn.can_be_marked() && self.controller.may_mark() {
             self.statistics.ecn_mark += 1;
@@ -448,13 +467,13 @@ impl<C: Controller> QueueDiscipline for Pie<C> {
         } else {
             Some(Reason::Early)
         };
-        if let Some(why) = fate {
+        if let Some(reason) = drop_reason {
             self.statistics.dropped += 1;
             self.controller.after_drop();
-            cx.drop(packet, why);
+            cx.drop(packet, reason);
         } else {
             self.statistics.packets_in += 1;
-            self.statistics.maxq = self.statistics.maxq.max(waiting.packets);
+            self.statistics.maxq = self.statistics.maxq.max(backlog.packets);
             self.fifo.push_with(packet, cx.now);
         }
         self.controller.after_arrival(self.fifo.backlog(), cx.now);
@@ -462,9 +481,9 @@ impl<C: Controller> QueueDiscipline for Pie<C> {
 
     fn dequeue(&mut self, cx: &mut Context<'_>) -> Option<Packet> {
         self.controller.catch_up(self.fifo.backlog(), cx.now);
-        let (packet, joined) = self.fifo.pop_with()?;
-        let left = self.fifo.backlog();
-        self.controller.after_departure(&Departed { bytes: packet.bytes, joined, left, now: cx.now });
+        let (packet, arrival) = self.fifo.pop_with()?;
+        let backlog = self.fifo.backlog();
+        self.controller.after_departure(&Departure { bytes: packet.bytes, arrival, backlog, now: cx.now });
         Some(packet)
     }
 
@@ -518,17 +537,17 @@ struct Linux {
 
 impl Controller for Linux {
     #[inline]
-    fn catch_up(&mut self, waiting: Backlog, now: Instant) {
+    fn catch_up(&mut self, backlog: Backlog, now: Instant) {
         let Self { rules, vars, timer, .. } = self;
-        timer.catch_up(now, self.tupdate, vars, |vars, _| rules.update(vars, waiting.bytes));
+        timer.catch_up(now, self.tupdate, vars, |vars, _| rules.update(vars, backlog.bytes));
     }
 
     fn draw_phase(&mut self, chance: &mut Rng) {
         self.timer = Timer::new(first_instant(self.tupdate, chance));
     }
 
-    fn picks(&mut self, bytes: u16, waiting: Backlog, rng: &mut Rng) -> bool {
-        self.rules.picks(&mut self.vars, bytes, waiting.bytes, rng)
+    fn selects(&mut self, bytes: u16, backlog: Backlog, rng: &mut Rng) -> bool {
+        self.rules.selects(&mut self.vars, bytes, backlog.bytes, rng)
     }
 
     fn may_mark(&self) -> bool {
@@ -539,8 +558,8 @@ impl Controller for Linux {
         self.vars.accu_prob = 0;
     }
 
-    fn after_departure(&mut self, departed: &Departed) {
-        self.rules.after_departure(&mut self.vars, departed);
+    fn after_departure(&mut self, departure: &Departure) {
+        self.rules.after_departure(&mut self.vars, departure);
     }
 
     fn state(&self) -> State {

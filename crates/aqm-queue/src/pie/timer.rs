@@ -1,50 +1,51 @@
-//! A timer without a clock: what it would have done is made up on the next call.
+//! A periodic timer that is processed lazily: each call processes all ticks since the previous call.
 
 use aqm_net::{Instant, Span};
 
-/// Runs out at regular intervals.
+/// A timer with regular ticks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Timer {
-    /// When it runs out next.
-    due: Instant,
+    /// Time of the next tick.
+    next: Instant,
 }
 
 impl Timer {
-    /// Runs out at `first` for the first time.
+    /// A timer with its first tick at `first`.
     pub(crate) const fn new(first: Instant) -> Self {
-        Self { due: first }
+        Self { next: first }
     }
 
-    /// Lets it run out as often as it has by `now`, `every` so often: an instant at `now` comes first. `act` changes
-    /// `state` at an instant. Where it changes nothing, nothing would be changed up to `now`.
+    /// Processes all ticks up to and including `now`, with the given `interval`. `act` updates `state` at a tick. If
+    /// `act` does not change `state`, the remaining ticks up to `now` are skipped, because they would not change it
+    /// either.
     #[inline]
     pub(crate) fn catch_up<S: Copy + PartialEq>(
         &mut self,
         now: Instant,
-        every: Span,
+        interval: Span,
         state: &mut S,
         act: impl FnMut(&mut S, Instant),
     ) {
-        if self.due <= now {
-            self.make_up(now, every, state, act);
+        if self.next <= now {
+            self.process(now, interval, state, act);
         }
     }
 
     #[cold]
-    fn make_up<S: Copy + PartialEq>(
+    fn process<S: Copy + PartialEq>(
         &mut self,
         now: Instant,
-        every: Span,
+        interval: Span,
         state: &mut S,
         mut act: impl FnMut(&mut S, Instant),
     ) {
-        while self.due <= now {
+        while self.next <= now {
             let before = *state;
-            act(state, self.due);
-            self.due += every;
-            if *state == before && self.due <= now {
-                let missed = now.since(self.due).nanos() / every.nanos() + 1;
-                self.due += every.saturating_mul(missed);
+            act(state, self.next);
+            self.next += interval;
+            if *state == before && self.next <= now {
+                let skipped = now.since(self.next).nanos() / interval.nanos() + 1;
+                self.next += interval.saturating_mul(skipped);
             }
         }
     }
@@ -55,23 +56,23 @@ mod tests {
     use super::*;
 
     #[test]
-    fn it_runs_out_as_often_as_it_would_have() {
-        let every = Span::from_nanos(10);
+    fn all_ticks_up_to_now_are_processed() {
+        let interval = Span::from_nanos(10);
         let mut timer = Timer::new(Instant::from_nanos(25));
         let mut count = 0;
         for (now, expected) in [(24, 0), (25, 1), (34, 1), (35, 2), (74, 5), (75, 6)] {
-            timer.catch_up(Instant::from_nanos(now), every, &mut count, |count, _| *count += 1);
+            timer.catch_up(Instant::from_nanos(now), interval, &mut count, |count, _| *count += 1);
             assert_eq!(count, expected, "at {now}");
         }
     }
 
     #[test]
-    fn what_changes_nothing_is_not_repeated_and_the_next_instant_is_right() {
-        let every = Span::from_nanos(10);
+    fn ticks_without_effect_are_skipped_and_the_next_tick_is_correct() {
+        let interval = Span::from_nanos(10);
         let mut timer = Timer::new(Instant::from_nanos(25));
         let (mut state, mut calls) = (3, 0);
         let century = Instant::from_nanos(3_000_000_000_000_000_000);
-        timer.catch_up(century, every, &mut state, |state, _| {
+        timer.catch_up(century, interval, &mut state, |state, _| {
             calls += 1;
             *state = (*state - 1).max(0);
         });

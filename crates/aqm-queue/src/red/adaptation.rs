@@ -1,18 +1,19 @@
-//! How Adaptive RED moves `max_p`.
+//! Adjustment of `max_p` in Adaptive RED.
 //!
-//! S. Floyd, R. Gummadi, S. Shenker, "Adaptive RED: An Algorithm for Increasing the Robustness of
-//! RED's Active Queue Management", 2001: every `interval` a step up if the average is above
-//! its target, a step down if it is below.
+//! S. Floyd, R. Gummadi, S. Shenker, "Adaptive RED: An Algorithm for Increasing the Robustness of RED's Active Queue
+//! Management", 2001: in every `interval`, `max_p` increases by one step if the average queue is above its target, and
+//! decreases by one step if the average is below.
 //!
-//! Ours, where the source is silent:
-//! - The clock's first instant is one interval after the run begins if the queue is fresh, and at any moment before if
-//!   it is settled. An instant that meets an arrival or a departure comes first, and sees the average as it has fallen if
-//!   the line idles, as in Linux.
-//! - With the clock a settled queue has the `max_p` to which it falls while the line idles. On arrivals nothing moves
-//!   it then, so it begins where it does in a fresh queue; but the interval since the last step is over.
-//! - On arrivals the average is taken with the arrival's own sample, and the interval is counted from the
-//!   last step, not from the last look: the first arrival after a long time inside the target that
-//!   finds the average outside moves `max_p` at once (ns-2, ns-3).
+//! Where the source is silent, aqmlab chooses:
+//! - The first tick of the clock is one interval after the start of the run if the queue is fresh, and at a random time
+//!   within the first interval if the queue is settled. A tick at the time of an arrival or a departure is processed
+//!   first. While the link is idle, the tick uses the decayed average, as in Linux.
+//! - With the clock, a settled queue starts with the `max_p` that is reached after a long idle time. With updates on
+//!   arrivals, `max_p` does not change while the link is idle, so a settled queue starts with the same `max_p` as a
+//!   fresh queue; but the interval since the last step has already passed.
+//! - With updates on arrivals, the average includes the sample of the arrival, and the interval starts at the last
+//!   step, not at the last check. If the average has been inside the target for a long time, the first arrival that
+//!   finds the average outside changes `max_p` at once (ns-2, ns-3).
 
 use aqm_net::{ConfigErrors, ErrorCollector, Instant, Rng, Span, choices};
 
@@ -20,137 +21,137 @@ use crate::red::average::Average;
 use crate::start::first_instant;
 
 choices! {
-    /// When `max_p` may move.
+    /// Events at which `max_p` may change.
     pub enum AdaptsOn {
-        /// At every `interval`, packets or not.
+        /// A clock tick in every `interval`, with or without traffic.
         Clock = "clock",
-        /// At an arrival more than an `interval` after the last step; without arrivals it stands still.
+        /// An arrival more than one `interval` after the last step. Without arrivals `max_p` does not change.
         Arrivals = "arrivals",
     }
 }
 
 choices! {
-    /// Whether the last step may lead beyond a bound.
+    /// Treatment of a step that would cross a bound of `max_p`.
     pub enum Bounds {
-        /// No: it ends at the bound.
+        /// The step ends at the bound.
         Kept = "kept",
-        /// Yes: a bound only forbids to go on from there, as in the code of ns-2 and Linux.
+        /// The step may cross the bound, but no further step leads away from it, as in the code of ns-2 and Linux.
         Passed = "passed",
     }
 }
 
-/// When and how far `max_p` moves.
+/// Times and sizes of the steps of `max_p`.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Rule {
-    /// The target of the average begins here; below, `max_p` falls.
+    /// Lower end of the target; `max_p` decreases while the average is below.
     pub low: f64,
-    /// The target ends here; above, `max_p` rises.
+    /// Upper end of the target; `max_p` increases while the average is above.
     pub high: f64,
-    /// The step upwards, at most a quarter of `max_p`.
+    /// Increment, limited to a quarter of `max_p`.
     pub alpha: f64,
-    /// The factor of a step downwards.
+    /// Factor of a decrease.
     pub beta: f64,
-    /// The least `max_p`.
+    /// Minimum of `max_p`.
     pub bottom: f64,
-    /// The largest `max_p`.
+    /// Maximum of `max_p`.
     pub top: f64,
-    /// Whether the last step may lead beyond `bottom` or `top`.
+    /// Whether the last step may cross `bottom` or `top`.
     pub bounds: Bounds,
-    /// When a step may come.
+    /// Events at which a step is possible.
     pub adapts_on: AdaptsOn,
-    /// The time from step to step.
+    /// Time between steps.
     pub interval: Span,
 }
 
-/// Checks the least and the largest `max_p`.
+/// Checks the minimum and the maximum of `max_p`.
 ///
 /// # Errors
-/// Each that is no bound.
+/// Each bound that is out of range.
 pub(crate) fn check_bounds(bottom: f64, top: f64) -> Result<(), ConfigErrors> {
     let mut errors = ErrorCollector::default();
-    let problem = format_args!("must be above 0 and at most 1, not {bottom}");
+    let problem = format_args!("must be above 0 and at most 1 (got {bottom})");
     let is_share = bottom > 0.0 && bottom <= 1.0;
     errors.check(is_share, "bottom", problem);
-    let problem = format_args!("must be from bottom, {bottom}, to 1, not {top}");
+    let problem = format_args!("must be from bottom ({bottom}) to 1 (got {top})");
     errors.check((top >= bottom || !is_share) && top <= 1.0, "top", problem);
     errors.finish(())
 }
 
-/// `max_p`, which moves.
+/// The current `max_p` and the time of its next step.
 #[derive(Clone, Debug)]
 pub(crate) struct Adaptation {
     rule: Rule,
-    /// The value now.
+    /// The current value.
     pub max_p: f64,
-    /// The clock's next instant, or the one that an arrival must exceed.
-    due: Instant,
+    /// Time of the next clock tick, or the time after which an arrival may change `max_p`.
+    next_step: Instant,
 }
 
 impl Adaptation {
-    /// Begins at `max_p`.
+    /// Starts with `max_p`.
     pub fn new(rule: Rule, max_p: f64) -> Self {
-        Self { rule, max_p, due: Instant::START + rule.interval }
+        Self { rule, max_p, next_step: Instant::START + rule.interval }
     }
 
-    /// The same after long service and an idle time.
+    /// The state after long service followed by a long idle time.
     pub fn settled(rule: Rule, max_p: f64) -> Self {
         let mut settled = Self::new(rule, max_p);
         match rule.adapts_on {
-            AdaptsOn::Arrivals => settled.due = Instant::START,
+            AdaptsOn::Arrivals => settled.next_step = Instant::START,
             AdaptsOn::Clock if max_p > rule.bottom && rule.low > 0.0 && rule.beta < 1.0 => {
                 let steps = libm::ceil(libm::log(rule.bottom / max_p) / libm::log(rule.beta));
-                let kept = rule.bounds == Bounds::Kept;
-                settled.max_p = if kept { rule.bottom } else { max_p * libm::pow(rule.beta, steps) };
+                let is_limited = rule.bounds == Bounds::Kept;
+                settled.max_p = if is_limited { rule.bottom } else { max_p * libm::pow(rule.beta, steps) };
             }
             AdaptsOn::Clock => {}
         }
         settled
     }
 
-    /// The clock has been running for long: its first instant is drawn from one interval.
+    /// Draws the first clock tick from one interval, because the clock has been running for a long time.
     pub fn draw_phase(&mut self, chance: &mut Rng) {
         if self.rule.adapts_on == AdaptsOn::Clock {
-            self.due = first_instant(self.rule.interval, chance);
+            self.next_step = first_instant(self.rule.interval, chance);
         }
     }
 
-    /// Catches up with the clock, if that is what moves `max_p`; up to `now` nothing has happened to
-    /// `average` but that the line may idle.
+    /// Processes all clock ticks up to `now`, if a clock adjusts `max_p`. Since the last call, `average` may have
+    /// changed only by idle time.
     #[inline]
     pub fn catch_up(&mut self, average: &Average, now: Instant) {
-        if self.due <= now && self.rule.adapts_on == AdaptsOn::Clock {
+        if self.next_step <= now && self.rule.adapts_on == AdaptsOn::Clock {
             self.step_until(average, now);
         }
     }
 
     #[cold]
     fn step_until(&mut self, average: &Average, now: Instant) {
-        while self.due <= now {
-            self.step(average.after_idle(self.due));
-            self.due += self.rule.interval;
+        while self.next_step <= now {
+            self.step(average.after_idle(self.next_step));
+            self.next_step += self.rule.interval;
         }
     }
 
-    /// An arrival at `now` has led to this `average`.
+    /// Processes an arrival at `now`, whose sample is included in `average`.
     pub fn on_arrival(&mut self, average: f64, now: Instant) {
-        if self.rule.adapts_on == AdaptsOn::Arrivals && now > self.due {
+        if self.rule.adapts_on == AdaptsOn::Arrivals && now > self.next_step {
             let before = self.max_p;
             self.step(average);
             if self.max_p != before {
-                self.due = now + self.rule.interval;
+                self.next_step = now + self.rule.interval;
             }
         }
     }
 
     fn step(&mut self, average: f64) {
         let Rule { low, high, alpha, beta, bottom, top, bounds, .. } = self.rule;
-        let kept = bounds == Bounds::Kept;
+        let is_limited = bounds == Bounds::Kept;
         if average < low && self.max_p > bottom {
-            let fallen = self.max_p * beta;
-            self.max_p = if kept { fallen.max(bottom) } else { fallen };
+            let decreased = self.max_p * beta;
+            self.max_p = if is_limited { decreased.max(bottom) } else { decreased };
         } else if average > high && self.max_p < top {
-            let risen = self.max_p + alpha.min(self.max_p / 4.0);
-            self.max_p = risen.min(if kept { top } else { 1.0 });
+            let increased = self.max_p + alpha.min(self.max_p / 4.0);
+            self.max_p = increased.min(if is_limited { top } else { 1.0 });
         }
     }
 }
@@ -170,17 +171,17 @@ mod tests {
         Instant::from_nanos(millis * 1_000_000)
     }
 
-    /// `max_p` after each of so many steps of the clock with the average pinned.
+    /// `max_p` after each of `steps` clock ticks with a constant average.
     fn pinned(average: f64, bounds: Bounds, steps: u64) -> Vec<f64> {
         let mut adaptation = Adaptation::new(Rule { bounds, ..rule(54.0, 66.0, AdaptsOn::Clock) }, 0.1);
-        let mut held = Average::new(1.0, Size::from_bytes(1000), Rate::from_bps(1000));
-        held.busy();
-        held.value = average;
+        let mut constant = Average::new(1.0, Size::from_bytes(1000), Rate::from_bps(1000));
+        constant.busy();
+        constant.value = average;
         (1..=steps)
             .map(|step| {
-                adaptation.catch_up(&held, at(500 * step - 1));
+                adaptation.catch_up(&constant, at(500 * step - 1));
                 let before = adaptation.max_p;
-                adaptation.catch_up(&held, at(500 * step));
+                adaptation.catch_up(&constant, at(500 * step));
                 assert!(before != adaptation.max_p || step > 20 || (54.0..=66.0).contains(&average));
                 adaptation.max_p
             })
@@ -215,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bound_that_may_be_passed_is_passed_by_less_than_a_step() {
+    fn a_bound_that_may_be_crossed_is_crossed_by_less_than_one_step() {
         let (low, high) = (pinned(0.0, Bounds::Passed, 60)[59], pinned(90.0, Bounds::Passed, 60)[59]);
         assert!(low < 0.01 && low > 0.009, "{low}");
         assert!((0.5..0.51).contains(&high), "{high}");
@@ -229,15 +230,15 @@ mod tests {
     }
 
     #[test]
-    fn an_idle_line_lets_the_clock_see_the_average_fall() {
-        // A packet takes a second, so the average halves each second: 64 at 0 s, 32 at 1 s, and so on.
+    fn the_clock_uses_the_average_that_decays_while_the_link_is_idle() {
+        // A packet takes one second, so the average halves every second: 64 at 0 s, 32 at 1 s, and so on.
         let mut adaptation = Adaptation::new(rule(10.0, 20.0, AdaptsOn::Clock), 0.1);
         let mut average = Average::new(0.5, Size::from_bytes(125), Rate::from_bps(1000));
         average.value = 64.0;
         adaptation.catch_up(&average, at(1999));
-        assert!((adaptation.max_p - 0.13).abs() < 1e-12, "three instants above the target");
+        assert!((adaptation.max_p - 0.13).abs() < 1e-12, "three ticks above the target");
         adaptation.catch_up(&average, at(4000));
-        assert!((adaptation.max_p - 0.13 * 0.729).abs() < 1e-12, "two inside, and three below");
+        assert!((adaptation.max_p - 0.13 * 0.729).abs() < 1e-12, "two ticks inside the target, three below");
         assert_eq!(average.value, 64.0);
     }
 
@@ -252,7 +253,7 @@ mod tests {
         assert_eq!(after(9.0, 501), 0.11);
         assert_eq!(after(9.0, 1001), 0.11);
         assert_eq!(after(5.5, 1002), 0.11);
-        assert_eq!(after(5.5, 9000), 0.11, "a look that moves nothing does not start an interval");
+        assert_eq!(after(5.5, 9000), 0.11, "a check without a step does not start an interval");
         assert_eq!(after(9.0, 9001), 0.12);
         assert_eq!(after(0.0, 9501), 0.12);
         assert_eq!(after(0.0, 9502), 0.12 * 0.9);

@@ -1,20 +1,20 @@
-//! Adaptive RED: RED that moves its `max_p` to hold the average queue where it should be.
+//! Adaptive RED: RED that adjusts `max_p` to keep the average queue near a target.
 //!
-//! S. Floyd, R. Gummadi, S. Shenker, "Adaptive RED: An Algorithm for Increasing the Robustness of
-//! RED's Active Queue Management", 2001. How `max_p` moves is in `adaptation.rs`; all else is RED (`red.rs`).
-//! Thresholds and weight that are left out follow from the line, as in ns-2: with `C` packets of the mean size a
-//! second, `min_th = max(5, target_delay C / 2)`, `max_th = 3 min_th`, `weight = 1 - exp(-1 / (10 R C))`.
+//! S. Floyd, R. Gummadi, S. Shenker, "Adaptive RED: An Algorithm for Increasing the Robustness of RED's Active Queue
+//! Management", 2001. `adaptation.rs` adjusts `max_p`; the rest is RED (`red.rs`). Thresholds and a weight that the
+//! scenario leaves out are derived from the rate of the link, as in ns-2: if `C` is the rate in packets of the mean
+//! size per second, `min_th = max(5, target_delay C / 2)`, `max_th = 3 min_th` and `weight = 1 - exp(-1 / (10 R C))`.
 //!
-//! Defaults are the paper's. ns-2 in packet mode, as in 2002 to 2004, is `adapts_on = "arrivals"`, `bounds =
-//! "passed"`, `gentle_line = "stale"`, `spacing = "wait"`, `bottom` 80 kb/s over the rate of the line if that is less
-//! than 0.01 (one packet lost in a window of 1000-byte packets and 100 ms), and with ECN `ecn = "unless-forced"`,
-//! `mark_p = 0.1`. Linux's is `linux-red` with `adaptive` (`linux_red.rs`); what Feng et al. proposed in 1999 is
-//! another algorithm (`self_configuring_red.rs`).
+//! The defaults are the paper's. The packet mode of ns-2 in the versions of 2002 to 2004 corresponds to `adapts_on =
+//! "arrivals"`, `bounds = "passed"`, `gentle_line = "stale"`, `spacing = "wait"`, `bottom` set to 80 kb/s divided by
+//! the link rate if this ratio is below 0.01 (one packet lost in a window of 1000-byte packets and 100 ms), and with
+//! ECN `ecn = "unless-forced"` and `mark_p = 0.1`. The algorithm of Linux is `linux-red` with `adaptive`
+//! (`linux_red.rs`). The algorithm that Feng et al. proposed in 1999 is in `self_configuring_red.rs`.
 //!
-//! Where `max_p` does not move, this is RED, draw for draw.
+//! With a constant `max_p` this queue is identical to RED, including the sequence of random numbers.
 //!
-//! How it differs from its sources, and what it does where they are silent, stands in the documentation of
-//! [`Config`], which the reference prints.
+//! The documentation of [`Config`], which is printed in the reference, lists the differences from the sources and
+//! aqmlab's choices where the sources are silent.
 
 use aqm_net::{
     Backlog, ConfigError, ConfigErrors, ErrorCollector, Length, Packet, Rate, Rng, Size, Span, choices,
@@ -31,115 +31,115 @@ use crate::start::Start;
 use crate::{Build, Context, Derived, Describe, Gauge, QueueDiscipline, Report, TestCases};
 
 parameters! {
-    /// Adaptive RED: RED that moves `max_p` so that the average queue stays midway between the
-    /// thresholds, and chooses thresholds and weight by itself.
+    /// Adaptive RED: RED that adjusts `max_p` so that the average queue stays midway between the thresholds, and that
+    /// derives the thresholds and the weight from the link rate.
     ///
     /// Where the sources are silent:
     ///
-    /// - Automatic thresholds are in the unit of `limit`, and need not be whole.
-    /// - `round_trip` is a parameter: ns-2 takes three times the delay of the link and of a packet on it, if that is
-    ///   more than 100 ms, but a queue knows the rate of its line only. `q_weight_` 0 and -2 of ns-2 are 100 ms and 10
-    ///   ms.
+    /// - Automatic thresholds have the unit of `limit` and need not be integers.
+    /// - `round_trip` is a parameter. ns-2 uses three times the sum of the link's delay and the transmission time of a
+    ///   packet, but at least 100 ms; here a queue knows only the rate of its link. `q_weight_` 0 and -2 of ns-2
+    ///   correspond to 100 ms and 10 ms.
     pub struct Config {
-        /// The most that may wait, in packets or bytes (`B`); the packet on the line is not counted.
-        /// Automatic thresholds are in its unit.
+        /// Maximum backlog in packets or bytes (`B`), without the packet in transmission. Automatic thresholds have the
+        /// unit of `limit`.
         pub limit: Length = Length::Packets(225), "as `red`";
-        /// Typical size of a packet (`mean_pktsize_`): makes the rate of the line a rate of packets, and is the
-        /// size that `packet_scaling` compares with.
+        /// Typical packet size (`mean_pktsize_`). It converts the link rate to packets per second, and is the reference
+        /// size of `packet_scaling`.
         pub mean_packet: Size = Size::from_bytes(500), "ns-2";
-        /// Average queue below which nothing is dropped early (`min_th`). Left out: from `target_delay`.
+        /// Average queue below which no packet is dropped early (`min_th`). Default: derived from `target_delay`.
         pub min_th: Option<Length> = None, "automatic";
-        /// Average queue at which the drop probability reaches `max_p` (`max_th`). Left out: three times
-        /// `min_th`.
+        /// Average queue at which the drop probability reaches `max_p` (`max_th`). Default: three times `min_th`.
         pub max_th: Option<Length> = None, "automatic";
-        /// Time in the queue to aim at: automatic `min_th` is half of it, but at least 5 packets.
+        /// Target queueing delay: the automatic `min_th` is half of this delay, but at least 5 packets.
         pub target_delay: Span = Span::from_millis(5), "ns-2: `targetdelay_`";
-        /// Weight of the newest sample in the average queue (`w_q`): above 0, at most 1. Left out: from
+        /// Weight of the newest sample in the average queue (`w_q`): above 0, at most 1. Default: derived from
         /// `round_trip`.
         pub weight: Option<f64> = None, "automatic";
-        /// Round trip (`R`) of which automatic `weight` averages over ten.
-        pub round_trip: Span = Span::from_millis(100), "Floyd, Gummadi & Shenker 2001; ns-2's least";
-        /// Where `max_p` begins.
+        /// Round-trip time (`R`); the automatic `weight` averages over ten round-trip times.
+        pub round_trip: Span = Span::from_millis(100), "Floyd, Gummadi & Shenker 2001; ns-2's minimum";
+        /// Initial `max_p`.
         pub max_p: f64 = 0.1, "ns-2: `linterm_` 10";
-        /// When `max_p` may move.
+        /// Events at which `max_p` may change.
         pub adapts_on: AdaptsOn = AdaptsOn::Clock, "Floyd, Gummadi & Shenker 2001";
-        /// How often `max_p` may move.
+        /// Time between changes of `max_p`.
         pub interval: Span = Span::from_millis(500), "Floyd, Gummadi & Shenker 2001";
-        /// Where the target of the average begins, as a share of the way from `min_th` to `max_th`.
+        /// Lower end of the target range of the average, as a fraction of the distance from `min_th` to `max_th`.
         pub target_low: f64 = 0.4, "Floyd, Gummadi & Shenker 2001";
-        /// Where the target ends.
+        /// Upper end of the target range, as a fraction of the same distance.
         pub target_high: f64 = 0.6, "Floyd, Gummadi & Shenker 2001";
-        /// Step upwards (`alpha`), but never more than a quarter of `max_p`.
+        /// Increment of `max_p` (`alpha`), limited to a quarter of `max_p`.
         pub alpha: f64 = 0.01, "Floyd, Gummadi & Shenker 2001";
-        /// Factor of a step downwards (`beta`).
+        /// Factor by which `max_p` decreases (`beta`).
         pub beta: f64 = 0.9, "Floyd, Gummadi & Shenker 2001";
-        /// Least `max_p` (`bottom_`).
+        /// Minimum of `max_p` (`bottom_`).
         pub bottom: f64 = 0.01, "Floyd, Gummadi & Shenker 2001";
-        /// Largest `max_p` (`top_`).
+        /// Maximum of `max_p` (`top_`).
         pub top: f64 = 0.5, "Floyd, Gummadi & Shenker 2001";
-        /// Whether the last step may lead beyond these bounds.
+        /// Treatment of a step of `max_p` that would cross `bottom` or `top`.
         pub bounds: Bounds = Bounds::Kept, "Floyd, Gummadi & Shenker 2001";
-        /// Above `max_th`, whether the probability rises on to 1 at twice `max_th` (true), or every
+        /// Drop function above `max_th`: the probability rises from `max_p` to 1 at twice `max_th` (true), or every
         /// packet is dropped (false).
         pub gentle: bool = true, "Floyd, Gummadi & Shenker 2001";
-        /// Where the gentle line begins once `max_p` has moved.
-        pub gentle_line: GentleLine = GentleLine::Refreshed, "ours, to have no jump";
-        /// How drops are spaced, as in RED.
+        /// Drop probability at which the gentle part of the drop function begins after `max_p` has changed.
+        pub gentle_line: GentleLine = GentleLine::Refreshed, "aqmlab's choice: no jump in the drop function";
+        /// Spacing of drops, as in RED.
         pub spacing: Spacing = Spacing::NoWait, "as `red`";
-        /// Whether the first packet after the average has crossed `min_th` always passes.
+        /// Whether the first packet after the average has risen above `min_th` is never dropped.
         pub spare_first: bool = true, "ns-2";
-        /// Whether big packets are dropped more often than small ones.
+        /// Dependence of the drop probability on the packet size.
         pub packet_scaling: PacketScaling = PacketScaling::None, "ns-2 in packet mode";
-        /// What happens to an ECN-capable packet that is to be dropped early; others are always dropped.
+        /// Treatment of an ECN-capable packet selected for an early drop. Other packets are always dropped.
         pub ecn: EcnRule = EcnRule::Off, "as `red`";
-        /// Mark only while `p_b` is at most this, and drop above it (`mark_p_`). Left out: no such bound.
+        /// Maximum of `p_b` at which packets are marked; above it they are dropped (`mark_p_`). Default: no maximum.
         pub mark_p: Option<f64> = None, "as `red`";
-        /// Whether `max_p` has fallen to its least value in an idle time before the run and the clock is running
-        /// (`settled`), or `max_p` begins at the value given and the clock with the run.
-        pub start: Start = Start::Settled, "ours";
+        /// State of the queue at the start of the run. `settled`: `max_p` has decreased to its minimum in an idle time
+        /// before the run, and the clock is running. `fresh`: `max_p` has its initial value, and the clock starts with
+        /// the run.
+        pub start: Start = Start::Settled, "aqmlab's choice";
     }
 }
 
 choices! {
-    /// Where the gentle line begins at `max_th`.
+    /// Drop probability at which the gentle part of the drop function begins at `max_th`.
     pub enum GentleLine {
-        /// At `max_p` as it is now: the drop function has no jump.
+        /// The current `max_p`, so that the drop function has no jump.
         Refreshed = "refreshed",
-        /// At the `max_p` of the beginning, as in ns-2 and ns-3: beyond `max_th` the probability jumps, down if
-        /// `max_p` has risen.
+        /// The initial `max_p`, as in ns-2 and ns-3: at `max_th` the drop function jumps, and it jumps down if `max_p`
+        /// has increased.
         Stale = "stale",
     }
 }
 
-/// The shortest interval: whoever returns after a long time must catch up with every one.
-const SHORTEST: Span = Span::from_millis(1);
+/// Shortest interval. The limit bounds the number of ticks to process after a long time without packets.
+const MIN_INTERVAL: Span = Span::from_millis(1);
 
-/// Automatic thresholds are never closer to an empty queue, in packets.
-const LEAST_MIN_TH: f64 = 5.0;
+/// Minimum of an automatic `min_th`, in packets.
+const SMALLEST_MIN_TH: f64 = 5.0;
 
-/// RED's thresholds, not necessarily whole.
+/// RED's thresholds, not necessarily integers.
 #[derive(Clone, Copy)]
 struct Thresholds {
     min: f64,
     max: f64,
-    /// Whether they count bytes.
+    /// Whether the thresholds are in bytes.
     in_bytes: bool,
 }
 
 impl Thresholds {
-    /// A whole number of packets or bytes, as RED's parameters have it.
+    /// An integer number of packets or bytes, as RED's parameters require.
     fn whole(self, count: f64) -> Length {
         if self.in_bytes { Length::Bytes(count as u64) } else { Length::Packets(count as u64) }
     }
 }
 
 impl Config {
-    /// The running queue, all checks made.
-    fn running(&self, rate: Rate) -> Result<AdaptiveRed, ConfigErrors> {
+    /// Builds the discipline after all checks.
+    fn discipline(&self, rate: Rate) -> Result<AdaptiveRed, ConfigErrors> {
         let mut errors = ErrorCollector::default();
         errors.take(self.check_adaptation());
-        errors.check_effect(self.min_th.is_none(), self, &["target_delay"], "where min_th is given");
-        errors.check_effect(self.weight.is_none(), self, &["round_trip"], "where weight is given");
+        errors.check_effect(self.min_th.is_none(), self, &["target_delay"], "if min_th is set");
+        errors.check_effect(self.weight.is_none(), self, &["round_trip"], "if weight is set");
         let red = errors.take(self.red(rate));
         let (thresholds, config, red) = errors.finish_some(red)?;
         let Thresholds { min, max, .. } = thresholds;
@@ -155,9 +155,9 @@ impl Config {
         })
     }
 
-    /// The RED that it is for now, with its thresholds as they are before they are rounded.
+    /// The RED queue with the initial `max_p`, and its thresholds before rounding.
     fn red(&self, rate: Rate) -> Result<(Thresholds, red::Config, Red), ConfigErrors> {
-        // Thresholds and weight follow from the time that such a packet takes.
+        // Thresholds and weight depend on the transmission time of a packet of this size.
         ConfigError::unless(self.mean_packet.bytes() > 0, "mean_packet", "must be at least 1B")?;
         let mut errors = ErrorCollector::default();
         let (thresholds, weight) = (errors.take(self.thresholds(rate)), errors.take(self.weight(rate)));
@@ -176,28 +176,28 @@ impl Config {
             ecn: self.ecn,
             mark_p: self.mark_p,
         };
-        let running = red.running(rate)?;
-        Ok((thresholds, red, running))
+        let discipline = red.discipline(rate)?;
+        Ok((thresholds, red, discipline))
     }
 
-    /// The thresholds, given or not.
+    /// The configured or automatic thresholds.
     fn thresholds(&self, rate: Rate) -> Result<Thresholds, ConfigError> {
         let in_bytes = self.min_th.unwrap_or(self.limit).in_bytes();
         if self.max_th.is_some_and(|max_th| max_th.in_bytes() != in_bytes) {
             let (name, like) = self.min_th.map_or(("limit", self.limit), |min_th| ("min_th", min_th));
-            return Err(ConfigError::at("max_th", format!("must be in the unit of {name}, {like}")));
+            return Err(ConfigError::at("max_th", format!("must have the unit of {name} ({like})")));
         }
         let unit = if in_bytes { self.mean_packet.bytes() as f64 } else { 1.0 };
         let automatic = || {
             let target = self.target_delay.seconds() * self.capacity(rate);
-            LEAST_MIN_TH.max(target / 2.0) * unit
+            SMALLEST_MIN_TH.max(target / 2.0) * unit
         };
         let min = self.min_th.map_or_else(automatic, |length| length.count() as f64);
         let max = self.max_th.map_or(3.0 * min, |length| length.count() as f64);
         Ok(Thresholds { min, max, in_bytes })
     }
 
-    /// The weight, given or not.
+    /// The configured or automatic weight.
     fn weight(&self, rate: Rate) -> Result<f64, ConfigError> {
         match self.weight {
             Some(weight) => Ok(weight),
@@ -206,31 +206,32 @@ impl Config {
         }
     }
 
-    /// Packets of the mean size that the line sends in a second (`ptc`).
+    /// Link rate in packets of the mean size per second (`ptc`).
     fn capacity(&self, rate: Rate) -> f64 {
         rate.bytes_per_second() / self.mean_packet.bytes() as f64
     }
 
-    /// Checks when and how far `max_p` moves.
+    /// Checks the times and sizes of the steps of `max_p`.
     fn check_adaptation(&self) -> Result<(), ConfigErrors> {
         let mut errors = ErrorCollector::default();
         let Self { target_low, target_high, alpha, beta, bottom, top, interval, .. } = *self;
-        let problem = format_args!("must be from 0 to 1, not {target_low}");
+        let problem = format_args!("must be from 0 to 1 (got {target_low})");
         let is_share = (0.0..=1.0).contains(&target_low);
         errors.check(is_share, "target_low", problem);
-        let problem = format_args!("must be from target_low, {target_low}, to 1, not {target_high}");
+        let problem = format_args!("must be from target_low ({target_low}) to 1 (got {target_high})");
         let is_beyond = (target_high >= target_low || !is_share) && target_high <= 1.0;
         errors.check(is_beyond, "target_high", problem);
-        let problem = format_args!("must be above 0 and at most 1, not {alpha}");
+        let problem = format_args!("must be above 0 and at most 1 (got {alpha})");
         errors.check(alpha > 0.0 && alpha <= 1.0, "alpha", problem);
-        let problem = format_args!("must be above 0 and below 1, not {beta}");
+        let problem = format_args!("must be above 0 and below 1 (got {beta})");
         errors.check(beta > 0.0 && beta < 1.0, "beta", problem);
         errors.take(check_bounds(bottom, top));
-        errors.check(interval >= SHORTEST, "interval", format_args!("must be at least {SHORTEST}"));
+        let problem = format_args!("must be at least {MIN_INTERVAL} (got {interval})");
+        errors.check(interval >= MIN_INTERVAL, "interval", problem);
         errors.finish(())
     }
 
-    /// When and how far `max_p` moves.
+    /// Times and sizes of the steps of `max_p`.
     fn rule(&self, thresholds: Thresholds) -> Rule {
         let Self { target_low, target_high, alpha, beta, bottom, top, bounds, adapts_on, interval, .. } =
             *self;
@@ -243,17 +244,17 @@ impl Config {
 
 impl Build for Config {
     fn build(&self, rate: Rate) -> Result<Box<dyn QueueDiscipline>, ConfigErrors> {
-        Ok(Box::new(self.running(rate)?))
+        Ok(Box::new(self.discipline(rate)?))
     }
 }
 
 impl Describe for Config {
-    /// With `max_p` where it begins. `None` if the thresholds depend on the rate of the line.
+    /// Drop function with the initial `max_p`; `None` if the thresholds depend on the rate of the link.
     fn drop_curve(&self, average: f64, _relative_window: f64, _class: u8) -> Option<f64> {
         self.min_th?;
-        // The rate decides how the average moves, not what it means.
+        // The rate affects how fast the average changes, but not the drop function.
         let any_rate = Rate::from_bps(10_000_000);
-        Some(self.running(any_rate).ok()?.curve.probability(average))
+        Some(self.discipline(any_rate).ok()?.curve.probability(average))
     }
 
     fn derived(&self, rate: Rate) -> Vec<Derived> {
@@ -286,7 +287,7 @@ impl TestCases for Config {
     }
 }
 
-/// The running discipline.
+/// The discipline with its state.
 #[derive(Clone)]
 pub struct AdaptiveRed {
     red: Red,
@@ -301,7 +302,7 @@ impl QueueDiscipline for AdaptiveRed {
         self.adaptation.catch_up(self.red.average(), cx.now);
         self.red.observe(cx.now);
         self.adaptation.on_arrival(self.red.average().value, cx.now);
-        self.bend();
+        self.update_curve();
         self.red.admit(packet, self.curve, self.curve.min, cx);
     }
 
@@ -329,8 +330,8 @@ impl Report for AdaptiveRed {
 }
 
 impl AdaptiveRed {
-    /// Bends the drop function to `max_p` as it is now.
-    fn bend(&mut self) {
+    /// Sets the drop function to the current `max_p`.
+    fn update_curve(&mut self) {
         let max_p = self.adaptation.max_p;
         self.curve.max_p = max_p;
         if self.gentle_line == GentleLine::Refreshed {
@@ -346,17 +347,17 @@ mod tests {
     const TEN_MBPS: Rate = Rate::from_bps(10_000_000);
 
     #[test]
-    fn the_drop_function_has_no_jump_wherever_max_p_has_gone_unless_the_line_is_stale() {
+    fn the_drop_function_has_no_jump_at_any_max_p_unless_its_gentle_line_is_stale() {
         for gentle_line in [GentleLine::Refreshed, GentleLine::Stale] {
-            let mut queue = Config { gentle_line, ..Config::default() }.running(TEN_MBPS).unwrap();
+            let mut queue = Config { gentle_line, ..Config::default() }.discipline(TEN_MBPS).unwrap();
             for max_p in [0.01, 0.05, 0.1, 0.3, 0.5] {
                 queue.adaptation.max_p = max_p;
-                queue.bend();
+                queue.update_curve();
                 let Curve { max, .. } = queue.curve;
                 let (below, at) = (queue.curve.probability(max * (1.0 - 1e-9)), queue.curve.probability(max));
                 assert!((below - max_p).abs() < 1e-8);
-                let begin = if gentle_line == GentleLine::Refreshed { max_p } else { 0.1 };
-                assert!((at - begin).abs() < 1e-12, "{gentle_line:?} {max_p}: {at}");
+                let expected = if gentle_line == GentleLine::Refreshed { max_p } else { 0.1 };
+                assert!((at - expected).abs() < 1e-12, "{gentle_line:?} {max_p}: {at}");
                 assert_eq!(queue.curve.probability(2.0 * max), 1.0);
             }
         }
@@ -371,19 +372,23 @@ mod tests {
             for (limit, unit) in [(Length::Packets(500), 1.0), (Length::Bytes(500_000), mean as f64)] {
                 let (mean_packet, target_delay) = (Size::from_bytes(mean), Span::from_millis(delay));
                 let config = Config { limit, mean_packet, target_delay, ..Config::default() };
-                let found = config.thresholds(TEN_MBPS).unwrap();
-                assert!((found.min - min * unit).abs() < 1e-9 && (found.max - max * unit).abs() < 1e-9);
+                let thresholds = config.thresholds(TEN_MBPS).unwrap();
+                assert!(
+                    (thresholds.min - min * unit).abs() < 1e-9 && (thresholds.max - max * unit).abs() < 1e-9
+                );
                 let derived = config.derived(TEN_MBPS);
-                let told: Vec<_> =
-                    derived.iter().map(|one| (one.name.as_str(), one.value, one.unit)).collect();
+                let shown: Vec<_> = derived
+                    .iter()
+                    .map(|derived| (derived.name.as_str(), derived.value, derived.unit))
+                    .collect();
                 let unit = if limit.in_bytes() { "bytes" } else { "packets" };
-                assert_eq!(told[..2], [("min_th", found.min, unit), ("max_th", found.max, unit)]);
+                assert_eq!(shown[..2], [("min_th", thresholds.min, unit), ("max_th", thresholds.max, unit)]);
             }
         }
     }
 
     #[test]
-    fn automatic_weights_are_those_of_the_paper() {
+    fn automatic_weights_match_the_paper() {
         let weight = |config: &Config| config.weight(TEN_MBPS).unwrap();
         assert!((weight(&Config::default()) / 4.0e-4 - 1.0).abs() < 1e-3);
         let bigger = Config { mean_packet: Size::from_bytes(1000), ..Config::default() };
@@ -391,7 +396,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_given_is_not_told_as_derived() {
+    fn configured_values_are_not_listed_as_derived() {
         let (min_th, max_th) = (Some(Length::Packets(20)), Some(Length::Packets(60)));
         let config = Config { min_th, max_th, weight: Some(0.1), ..Config::default() };
         assert_eq!(config.derived(TEN_MBPS), []);

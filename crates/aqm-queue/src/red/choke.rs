@@ -1,19 +1,19 @@
-//! CHOKe: RED whose arrivals are compared with a packet drawn from the queue.
+//! CHOKe: RED that compares each arrival with a packet drawn at random from the queue.
 //!
 //! R. Pan, B. Prabhakar, K. Psounis, "CHOKe, A Stateless Active Queue Management Scheme for Approximating Fair
-//! Bandwidth Allocation", IEEE INFOCOM 2000, as `sch_choke` of Linux 6.1 has it (S. Hemminger, E. Dumazet):
-//! - The average counts packets, in the kernel's integers (`linux_red_core.rs`), and takes a sample at each arrival.
-//! - While it is above `min`, a packet is drawn from the queue. If it is of the arrival's flow, both are dropped:
-//!   who fills the queue meets himself. So a flow that does not respond gets at most 1/(1 + e) of the line, and less
-//!   the more it sends (A. Tang, J. Wang, S. Low, "Understanding CHOKe", IEEE/ACM ToN 2004).
-//! - Otherwise RED decides. A threshold belongs to what is below it, in `sch_red` to what is above it. A drop for a
-//!   match leaves RED's count alone.
-//! - What is dropped leaves a hole in the queue. A draw that meets holes only, three times, takes the oldest packet. So
-//!   the kernel's draws are not uniform where matches are many: who sends 16 times what leaves keeps 12 % of the line,
-//!   not the paper's 0.3 %. `draw` is `"uniform"` for the paper's.
+//! Bandwidth Allocation", IEEE INFOCOM 2000, as implemented by `sch_choke` of Linux 6.1 (S. Hemminger, E. Dumazet):
+//! - The average counts packets, in the kernel's integers (`linux_core.rs`), with one sample per arrival.
+//! - While the average is above `min`, a packet is drawn from the queue. If the drawn packet and the arrival belong to
+//!   the same flow, both are dropped. The more packets a flow has in the queue, the more often its arrivals match. An
+//!   unresponsive flow therefore gets at most 1/(1 + e) of the link, and less the more it sends (A. Tang, J. Wang, S.
+//!   Low, "Understanding CHOKe", IEEE/ACM ToN 2004).
+//! - Otherwise RED decides. A threshold belongs to the range below it; in `sch_red` it belongs to the range above it. A
+//!   drop because of a match does not change RED's count.
+//! - A packet dropped from the queue leaves a hole. A draw that finds a hole three times takes the oldest packet.
+//!   Therefore the kernel's draws are not uniform if matches are frequent: a flow that sends 16 times the departure
+//!   rate keeps 12 % of the link instead of the paper's 0.3 %. With `draw = "uniform"` draws are as in the paper.
 //!
-//! How it differs from its sources, and what it does where they are silent, stands in the documentation of
-//! [`Config`], which the reference prints.
+//! The documentation of [`Config`], which is printed in the reference, lists the differences from Linux.
 
 use std::collections::VecDeque;
 
@@ -23,73 +23,76 @@ use aqm_net::{
 };
 use serde_json::{Value, json};
 
-use crate::red::linux_core::{Asked, Parms, Vars, thresholds};
+use crate::red::linux_core::{Parms, TcOptions, Vars, thresholds};
 use crate::red::tc::{self, Clock, IdleTable};
 use crate::{Build, Context, Derived, Describe, Gauge, QueueDiscipline, Reason, Report, TestCases};
 
 parameters! {
-    /// CHOKe: RED that drops an arrival together with a packet drawn from the queue if both are of one flow, so that
-    /// who does not respond gets little.
+    /// CHOKe: RED that drops an arrival together with a packet drawn at random from the queue if both belong to one
+    /// flow, so that unresponsive flows get little of the link.
     ///
     /// Differences from Linux:
     ///
-    /// - Packets are of one flow if they are of one connection. The kernel compares addresses, ports and protocol.
-    /// - The ring of the kernel has a power of two of places above `limit`, and may run over if holes take all that are
-    ///   left. Ours grows.
-    /// - A refused packet that found the line idle leaves it idle: the kernel asks the queue again at once.
-    /// - A packet that is to be marked but finds no room is dropped, and leaves unmarked.
+    /// - A flow is one connection. The kernel compares addresses, ports and protocol.
+    /// - The kernel's ring has a fixed size, the next power of two above `limit`, and may overflow if holes occupy the
+    ///   remaining slots. Here the ring grows.
+    /// - A dropped packet that found the link idle leaves the link idle. The kernel tries to dequeue again at once.
+    /// - If a packet selected for marking finds no room, it is dropped and not marked.
     pub struct Config {
-        /// The most that may wait, in packets; the packet on the line is not counted.
-        pub limit: Length = Length::Packets(200), "ours: tc itself has no default";
-        /// Average queue up to which nothing is dropped early, in packets. Left out: a third of `max`.
+        /// Maximum backlog in packets, without the packet in transmission.
+        pub limit: Length = Length::Packets(200), "aqmlab's choice: tc itself has no default";
+        /// Average queue up to which no packet is dropped early, in packets. Default: a third of `max`.
         pub min: Option<Length> = None, "tc-choke, after Floyd 1997";
-        /// Average queue above which every packet is dropped, or marked, in packets. Left out: a quarter of `limit`.
+        /// Average queue above which every packet is dropped or marked, in packets. Default: a quarter of `limit`.
         pub max: Option<Length> = None, "tc-choke, after Floyd 1997";
-        /// Drop probability as the average reaches `max` (`max_P`); above 0, below 1.
+        /// Drop probability at `max` (`max_P`): above 0, below 1.
         pub probability: f64 = 0.02, "tc-choke";
-        /// Packets of a burst that should pass: `tc` takes the weight of the average from it, a power of 1/2.
-        /// Left out: `(2 min + max) / 3`.
+        /// Number of packets of a burst that should pass. `tc` derives the weight of the average from it, which is a
+        /// power of 1/2. Default: `(2 min + max) / 3`.
         pub burst: Option<u32> = None, "tc-choke";
-        /// Typical size of a packet: how many the line could have sent while it idled.
+        /// Typical packet size, which determines the number of packets that the link could have sent while idle.
         pub avpkt: Size = Size::from_bytes(1000), "tc-choke";
-        /// The rate by which the average falls while the line idles. Left out: that of the line.
-        pub bandwidth: Option<Rate> = None, "ours: what tc-choke asks for; tc itself has no default";
-        /// Whether ECN-capable packets are marked where RED chose them, as long as there is room. A match drops.
+        /// Rate at which the average decays while the link is idle. Default: the rate of the link.
+        pub bandwidth: Option<Rate> = None, "aqmlab's choice, as tc-choke recommends; tc itself has no default";
+        /// Whether ECN-capable packets selected by RED are marked instead of dropped, if the queue has room. Matched
+        /// packets are always dropped.
         pub ecn: bool = false, "tc-choke";
-        /// How an arrival's packet to compare with is drawn.
+        /// Method of drawing the packet that is compared with an arrival.
         pub draw: Draw = Draw::ThreeTries, "Linux 6.1";
     }
 }
 
 choices! {
-    /// How a packet is drawn from a queue with holes.
+    /// Method of drawing a packet from a queue with holes.
     pub enum Draw {
-        /// Three times a place; the oldest packet if all three are holes.
+        /// Three draws among all slots; if all three find holes, the oldest packet is taken.
         ThreeTries = "three-tries",
-        /// Each packet that waits with the same probability.
+        /// Every queued packet has the same probability.
         Uniform = "uniform",
     }
 }
 
-/// The longest queue (`CHOKE_MAX_QUEUE`).
-const MOST: u64 = 128 * 1024 - 1;
+/// Maximum queue length in packets (`CHOKE_MAX_QUEUE`).
+const MAX_LIMIT: u64 = 128 * 1024 - 1;
 
 impl Config {
-    /// What the kernel is told; all checks made but those of the table of idle times.
-    fn told(&self) -> Result<Parms, ConfigErrors> {
+    /// The kernel's configuration. All parameters are checked except those of the idle table.
+    fn parms(&self) -> Result<Parms, ConfigErrors> {
         let mut errors = ErrorCollector::default();
-        for (place, length) in [("limit", Some(self.limit)), ("min", self.min), ("max", self.max)] {
-            let problem = "must be in packets, such as 20p";
-            errors.check(!length.is_some_and(Length::in_bytes), place, problem);
+        for (name, length) in [("limit", Some(self.limit)), ("min", self.min), ("max", self.max)] {
+            let problem = "must be in packets, for example 20p";
+            errors.check(!length.is_some_and(Length::in_bytes), name, problem);
         }
-        errors.check(self.limit.count() <= MOST, "limit", format_args!("must be at most {MOST}p"));
+        let problem = format_args!("must be at most {MAX_LIMIT}p (got {})", self.limit);
+        errors.check(self.limit.count() <= MAX_LIMIT, "limit", problem);
         let avpkt = self.avpkt.bytes();
         let in_range = (1..=u32::MAX.into()).contains(&avpkt);
-        errors.check(in_range, "avpkt", "must be from 1B to 4294967295B");
+        errors.check(in_range, "avpkt", format_args!("must be from 1B to 4294967295B (got {})", self.avpkt));
         errors.finish(())?;
         let (min, max) = self.thresholds()?;
         let Self { probability, burst, .. } = *self;
-        Ok(Asked { min, max, unit: 'p', probability, burst, avpkt }.parms()?.beyond())
+        let options = TcOptions { min, max, unit: 'p', probability, burst, avpkt };
+        Ok(options.parms()?.with_exclusive_thresholds())
     }
 
     fn thresholds(&self) -> Result<(u64, u64), ConfigErrors> {
@@ -104,7 +107,7 @@ impl Config {
 
 impl Build for Config {
     fn build(&self, rate: Rate) -> Result<Box<dyn QueueDiscipline>, ConfigErrors> {
-        let parms = self.told()?;
+        let parms = self.parms()?;
         Ok(Box::new(Choke {
             parms,
             vars: Vars::default(),
@@ -120,11 +123,11 @@ impl Build for Config {
 
 impl Describe for Config {
     fn drop_curve(&self, average: f64, _relative_window: f64, _class: u8) -> Option<f64> {
-        Some(self.told().ok()?.curve().probability(average))
+        Some(self.parms().ok()?.curve().probability(average))
     }
 
     fn derived(&self, rate: Rate) -> Vec<Derived> {
-        let Ok(parms) = self.told() else { return Vec::new() };
+        let Ok(parms) = self.parms() else { return Vec::new() };
         let mut derived = Vec::new();
         if self.min.is_none() {
             derived.push(Derived::new("min", parms.min as f64, "packets"));
@@ -141,7 +144,7 @@ impl Describe for Config {
     }
 
     fn tc_options(&self, _rate: Rate) -> Option<Value> {
-        let Parms { min, max, .. } = self.told().ok()?;
+        let Parms { min, max, .. } = self.parms().ok()?;
         Some(json!({
             "kind": "choke", "limit": self.limit.count(), "min": min, "max": max,
             "ecn": self.ecn, "harddrop": false, "adaptive": false, "nodrop": false,
@@ -159,14 +162,14 @@ impl TestCases for Config {
             }
             table
         };
-        // A single flow meets RED only where its average is above `min` and its queue empty: an average that is slow,
-        // and a probability that a fraction of a packet above `min` is enough for.
+        // A single flow reaches RED only while the average is above `min` and the queue is empty. This needs a slow
+        // average, and a probability that is high already at a fraction of a packet above `min`.
         let steep = json!({"max": "3p", "probability": 0.99, "ecn": true});
         vec![small(steep), small(json!({"burst": 3})), small(json!({"limit": "9p", "probability": 0.99}))]
     }
 }
 
-/// What `tc -s` shows.
+/// Counters of `tc -s`.
 #[derive(Clone, Copy, Default)]
 struct Counts {
     early: u64,
@@ -175,7 +178,7 @@ struct Counts {
     matched: u64,
 }
 
-/// The running discipline.
+/// The discipline with its state.
 #[derive(Clone)]
 struct Choke {
     parms: Parms,
@@ -191,10 +194,10 @@ struct Choke {
 impl QueueDiscipline for Choke {
     fn enqueue(&mut self, packet: Packet, cx: &mut Context<'_>) {
         let idle_since = self.idle_since.take();
-        let waiting = self.queue.backlog.packets;
-        let left = idle_since.map(|since| self.vars.after_idle(&self.idle, since, cx.now));
-        self.parms.observe(&mut self.vars, waiting, left);
-        if !self.judge(packet, cx) && idle_since.is_some() {
+        let backlog = self.queue.backlog.packets;
+        let decayed = idle_since.map(|since| self.vars.after_idle(&self.idle, since, cx.now));
+        self.parms.observe(&mut self.vars, backlog, decayed);
+        if !self.admit(packet, cx) && idle_since.is_some() {
             self.idle_since = Some(cx.now);
         }
     }
@@ -229,9 +232,9 @@ impl Report for Choke {
 }
 
 impl Choke {
-    /// Decides on `packet` and carries it out: `true` if it has joined the queue.
-    fn judge(&mut self, mut packet: Packet, cx: &mut Context<'_>) -> bool {
-        if !self.parms.spares(self.vars.average)
+    /// Drops, marks or enqueues `packet`. Returns `true` if the packet has joined the queue.
+    fn admit(&mut self, mut packet: Packet, cx: &mut Context<'_>) -> bool {
+        if !self.parms.is_below_thresholds(self.vars.average)
             && let Some(drawn) = self.queue.draw(cx.rng)
             && self.queue.flow(drawn) == packet.flow
         {
@@ -240,19 +243,19 @@ impl Choke {
             cx.drop(packet, Reason::Matched);
             return false;
         }
-        let chosen = self.parms.decide(&mut self.vars, 0, cx.rng);
-        if let Some(reason) = chosen.filter(|_| !self.ecn || !packet.ecn.can_be_marked()) {
+        let reason = self.parms.decide(&mut self.vars, 0, cx.rng);
+        if let Some(reason) = reason.filter(|_| !self.ecn || !packet.ecn.can_be_marked()) {
             self.counts.early += 1;
             cx.drop(packet, reason);
             return false;
         }
-        self.counts.marked += u64::from(chosen.is_some());
+        self.counts.marked += u64::from(reason.is_some());
         if self.queue.backlog.packets >= self.limit {
             self.counts.pdrop += 1;
             cx.drop(packet, Reason::Overflow);
             return false;
         }
-        if let Some(reason) = chosen {
+        if let Some(reason) = reason {
             cx.mark(&mut packet, reason);
         }
         self.queue.push(packet);
@@ -260,60 +263,60 @@ impl Choke {
     }
 }
 
-/// Packets in order of arrival, with holes where some were taken out; the first place is none, the last may be.
+/// Packets in order of arrival, with holes in place of removed packets. The first slot is not a hole; the last may be.
 #[derive(Clone)]
 struct Ring {
-    places: VecDeque<Option<Packet>>,
+    slots: VecDeque<Option<Packet>>,
     backlog: Backlog,
     draw: Draw,
 }
 
 impl Ring {
     fn new(draw: Draw) -> Self {
-        Self { places: VecDeque::new(), backlog: Backlog::default(), draw }
+        Self { slots: VecDeque::new(), backlog: Backlog::default(), draw }
     }
 
     fn push(&mut self, packet: Packet) {
         self.backlog.packets += 1;
         self.backlog.bytes += u64::from(packet.bytes);
-        self.places.push_back(Some(packet));
+        self.slots.push_back(Some(packet));
     }
 
     fn pop(&mut self) -> Option<Packet> {
-        if self.places.is_empty() { None } else { Some(self.take(0)) }
+        if self.slots.is_empty() { None } else { Some(self.take(0)) }
     }
 
-    /// Takes the packet at this place, which is no hole.
-    fn take(&mut self, place: usize) -> Packet {
-        let packet = self.places[place].take().expect("there is a packet");
-        while matches!(self.places.front(), Some(None)) {
-            self.places.pop_front();
+    /// Removes the packet in this slot, which must not be a hole.
+    fn take(&mut self, slot: usize) -> Packet {
+        let packet = self.slots[slot].take().expect("the slot is not a hole");
+        while matches!(self.slots.front(), Some(None)) {
+            self.slots.pop_front();
         }
         self.backlog.packets -= 1;
         self.backlog.bytes -= u64::from(packet.bytes);
-        // A draw that tries until it finds a packet must find one soon.
-        if self.draw == Draw::Uniform && self.places.len() as u64 > 2 * self.backlog.packets + 16 {
-            self.places.retain(Option::is_some);
+        // Draws are repeated until they find a packet, so the number of holes must be bounded.
+        if self.draw == Draw::Uniform && self.slots.len() as u64 > 2 * self.backlog.packets + 16 {
+            self.slots.retain(Option::is_some);
         }
         packet
     }
 
-    fn flow(&self, place: usize) -> u32 {
-        self.places[place].expect("there is a packet").flow
+    fn flow(&self, slot: usize) -> u32 {
+        self.slots[slot].expect("the slot is not a hole").flow
     }
 
-    /// The place of a packet drawn at random; none if nothing waits.
+    /// The slot of a packet drawn at random; `None` if the queue is empty.
     fn draw(&self, rng: &mut Rng) -> Option<usize> {
-        let places = self.places.len() as u64;
-        if places == 0 {
+        let slots = self.slots.len() as u64;
+        if slots == 0 {
             return None;
         }
-        let mut any = || (((rng.bits() >> 32) * places) >> 32) as usize;
+        let mut random_slot = || (((rng.bits() >> 32) * slots) >> 32) as usize;
         let mut tries = if self.draw == Draw::Uniform { u32::MAX } else { 3 };
         while tries > 0 {
-            let place = any();
-            if self.places[place].is_some() {
-                return Some(place);
+            let slot = random_slot();
+            if self.slots[slot].is_some() {
+                return Some(slot);
             }
             tries -= 1;
         }
@@ -336,7 +339,7 @@ mod tests {
         Packet { flow, ..packet(1000) }
     }
 
-    /// A queue held at so many packets of other flows, until the average is there.
+    /// A queue with at most `packets` packets of different flows, after its average has converged.
     fn at_rest(change: Value, packets: u64) -> Driver {
         let mut driver = driver(change, 1);
         for flow in 1..2000 {
@@ -349,7 +352,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_read_back_from_a_kernel_is_what_follows_from_the_same_words() {
+    fn the_configuration_matches_the_one_reported_by_a_kernel() {
         // `choke limit 200 min 20 max 60 probability 0.1 bandwidth 10mbit burst 30`: ewma 4, Scell_log 14.
         let config = Config {
             min: Some(Length::Packets(20)),
@@ -358,7 +361,7 @@ mod tests {
             burst: Some(30),
             ..Config::default()
         };
-        let parms = config.told().unwrap();
+        let parms = config.parms().unwrap();
         let idle = config.idle_table(&parms, Rate::from_bps(10_000_000)).unwrap();
         assert_eq!((parms.weight_log, idle.cell_log), (4, 14));
         assert!((libm::ldexp(parms.max_p.value as f64, -32) - 0.1).abs() < 1e-9);
@@ -366,12 +369,12 @@ mod tests {
         assert_eq!((min, max), (16, 50));
     }
 
-    /// The share of a hog that sends `load` packets for each that leaves, in a queue that others, all of different
-    /// flows, fill up to 60 packets at once.
+    /// Share of the link of flow 0, which sends `load` packets per departure, in a queue that packets of other flows
+    /// always refill to 60 packets.
     fn share_of_hog(draw: &str, load: f64) -> f64 {
         let plain = json!({"draw": draw, "limit": "100p", "min": "5p", "max": "100p", "probability": 1e-6, "avpkt": "10B"});
         let mut driver = driver(plain, 7);
-        let (mut owed, mut sent, mut next_flow, packets) = (0.0, 0.0, 1, 40_000);
+        let (mut credit, mut sent, mut next_flow, packets) = (0.0, 0.0, 1, 40_000);
         let mut fill = |driver: &mut Driver| {
             while driver.queue.backlog().packets < 60 {
                 driver.offer(of(next_flow));
@@ -380,9 +383,9 @@ mod tests {
         };
         for _ in 0..packets {
             fill(&mut driver);
-            owed += load;
-            while owed >= 1.0 {
-                owed -= 1.0;
+            credit += load;
+            while credit >= 1.0 {
+                credit -= 1.0;
                 driver.offer(of(0));
                 fill(&mut driver);
             }
@@ -392,22 +395,22 @@ mod tests {
     }
 
     #[test]
-    fn a_flow_that_does_not_respond_gets_what_the_formula_of_tang_wang_and_low_says() {
-        // Its packets in the queue die at the rate a in one delay: with mu its share, mu / (1 - mu) = a exp(-a) and
-        // load = a (1 - mu) (2 - exp(-a)). The most is 1 / (1 + e), at a = 1.
+    fn an_unresponsive_flow_gets_the_share_of_the_formula_of_tang_wang_and_low() {
+        // The flow's queued packets are dropped at the rate a per queueing delay. With its share mu, mu / (1 - mu) = a
+        // exp(-a) and load = a (1 - mu) (2 - exp(-a)). The maximum is 1 / (1 + e), at a = 1.
         for a in [0.5, 1.0, 2.0, 4.0, 8.0] {
             let over_rest = a * libm::exp(-a);
             let mu = over_rest / (1.0 + over_rest);
             let load = a * (1.0 - mu) * (2.0 - libm::exp(-a));
             let [paper, kernel] = ["uniform", "three-tries"].map(|draw| share_of_hog(draw, load));
             assert!(mu < 0.27 && (paper - mu).abs() < 0.012, "load {load:.2}: {paper:.4}, not {mu:.4}");
-            // The kernel's draws are as good while holes are few: at 16 times what leaves they no longer are.
+            // The kernel's draws agree while holes are few; at 16 times the departure rate they no longer agree.
             assert!((kernel - mu).abs() < 0.012 || (a > 7.0 && kernel > 0.1), "load {load:.2}: {kernel:.4}");
         }
     }
 
     #[test]
-    fn a_match_drops_both_and_says_so() {
+    fn a_match_drops_both_packets_and_reports_the_reason() {
         let mut driver = at_rest(json!({"probability": 1e-6, "avpkt": "10B"}), 30);
         for _ in 0..30 {
             driver.take();
@@ -417,9 +420,9 @@ mod tests {
         let (before, waiting) = (driver.fates.told.len(), driver.queue.backlog().packets);
         assert_eq!(waiting, 1);
         assert!(driver.offer(of(9999)));
-        let told: Vec<_> =
+        let outcomes: Vec<_> =
             driver.fates.told[before..].iter().map(|fate| (fate.packet.flow, fate.why)).collect();
-        assert_eq!(told, [(9999, Reason::Matched); 2]);
+        assert_eq!(outcomes, [(9999, Reason::Matched); 2]);
         assert_eq!(driver.queue.backlog().packets, waiting - 1);
     }
 
@@ -438,7 +441,7 @@ mod tests {
     }
 
     #[test]
-    fn above_max_all_go_and_at_max_chance_still_decides() {
+    fn above_max_all_packets_are_dropped_and_at_max_drops_are_random() {
         let forced = |packets| {
             let mut driver = at_rest(json!({"probability": 0.02}), packets);
             driver.fates.counts = crate::testing::Counts::default();
@@ -451,23 +454,23 @@ mod tests {
             driver.fates.counts.forced
         };
         assert_eq!(forced(60), 0);
-        assert!(forced(66) > 20, "the average follows the queue until nothing gets in");
+        assert!(forced(66) > 20, "the average follows the queue until no packet is admitted");
     }
 
     #[test]
-    fn a_draw_is_uniform_and_falls_back_on_the_oldest_where_all_is_holes() {
+    fn a_draw_is_uniform_and_takes_the_oldest_packet_after_three_holes() {
         let mut ring = Ring::new(Draw::ThreeTries);
         (0..1000).for_each(|flow| ring.push(of(flow)));
-        for place in 1..999 {
-            ring.take(place);
+        for slot in 1..999 {
+            ring.take(slot);
         }
         let mut rng = aqm_net::Streams::new(1).named("queue", 0);
         let draws = 30_000_u32;
         let newest = (0..draws).filter(|_| ring.draw(&mut rng) == Some(999)).count() as f64;
-        // One of three draws may meet it before one meets the oldest: 3/1000 less what both do.
+        // One of three draws may find this packet before a draw finds the oldest: 3/1000 minus the overlap.
         let expected = f64::from(draws) * 0.5 * (1.0 - libm::pow(0.998, 3.0));
         assert!((newest - expected).abs() < 4.0 * expected.sqrt(), "{newest}, not {expected}");
-        assert_eq!((ring.pop().unwrap().flow, ring.places.len()), (0, 1), "holes in front are forgotten");
+        assert_eq!((ring.pop().unwrap().flow, ring.slots.len()), (0, 1), "holes at the head are removed");
         assert_eq!((ring.pop().unwrap().flow, ring.pop(), ring.draw(&mut rng)), (999, None, None));
     }
 
@@ -495,7 +498,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_is_refused_with_its_place() {
+    fn invalid_parameters_are_rejected_with_their_names() {
         let refused = |change: Value, place: &str, problem: &str| {
             let mut table = json!({"kind": "choke"});
             table.as_object_mut().unwrap().extend(change.as_object().unwrap().clone());

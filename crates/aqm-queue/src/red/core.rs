@@ -1,5 +1,5 @@
-//! RED without its buffer: the average queue, the drop function and the spacing of drops put together. RED and
-//! those built on it have one core, RIO one for each class.
+//! RED without its buffer: the average queue, the drop function and the spacing of drops. RED and the queues based on
+//! it have one core; RIO has one core per class.
 
 use aqm_net::{Backlog, Instant, Length, Packet, Rng, choices};
 
@@ -9,59 +9,59 @@ use crate::red::spacing::DropSpacing;
 use crate::{Context, Fifo, Reason};
 
 choices! {
-    /// When a router marks instead of dropping.
+    /// Condition for marking an ECN-capable packet instead of dropping it.
     pub enum EcnRule {
-        /// Never.
+        /// Packets are never marked.
         Off = "off",
-        /// While the average is below `max_th`; above, it drops (ns-2 before 2002).
+        /// Packets are marked while the average is below `max_th`, and dropped above (ns-2 before 2002).
         BelowMaxTh = "below-max-th",
-        /// Also on the gentle line, up to twice `max_th`; where drops are forced, it drops.
+        /// Packets are also marked between `max_th` and twice `max_th` if `gentle` is on. Forced drops remain drops.
         UnlessForced = "unless-forced",
-        /// At any average: only a full queue drops.
+        /// Packets are marked at any average. Only a full queue drops.
         Always = "always",
     }
 }
 
-/// An average queue, and what decides by it.
+/// An average queue and the rules that depend on it.
 #[derive(Clone)]
 pub(crate) struct RedCore {
     /// The average queue.
     pub average: Average,
-    /// Which packets are dropped, given the drop function.
+    /// Selection of the packets to drop at a given drop probability.
     pub spacing: DropSpacing,
-    /// What is done with an ECN-capable packet that is to be dropped.
+    /// Condition for marking an ECN-capable packet that was selected for a drop.
     pub ecn: EcnRule,
-    /// The largest `p_b` at which a packet is marked.
+    /// Maximum of `p_b` at which a packet is marked.
     pub mark_p: f64,
     /// The unit of the average.
     pub unit: Length,
-    /// A queue of fewer packets drops nothing early.
+    /// Minimum number of packets in the queue for an early drop.
     pub min_packets: u64,
 }
 
-/// What an arriving packet meets.
+/// The state that an arriving packet finds.
 #[derive(Clone, Copy)]
 pub(crate) struct ArrivalState {
     /// The drop function.
     pub curve: Curve,
-    /// The average below which the count starts afresh: the smallest `min` that any packet may meet.
+    /// The average below which the count restarts: the lowest `min` that applies to any packet.
     pub lowest: f64,
-    /// Packets in the queue that the average measures.
+    /// Number of packets in the queue that the average measures.
     pub packets: u64,
 }
 
 impl RedCore {
-    /// Takes the `queue` that an arrival at `now` finds into the average.
+    /// Updates the average with the `queue` that an arrival at `now` finds.
     pub fn observe(&mut self, queue: Backlog, now: Instant) {
         self.average.update(queue.in_unit_of(self.unit), now);
     }
 
-    /// The last `p_b`.
+    /// The latest `p_b`.
     pub fn probability(&self) -> f64 {
         self.spacing.probability
     }
 
-    /// Decides on a `packet`, and carries it out; `true` if it has joined `fifo`.
+    /// Drops, marks or enqueues `packet`. Returns `true` if the packet has joined `fifo`.
     #[inline(always)]
     pub fn admit(
         &mut self,
@@ -103,7 +103,7 @@ impl RedCore {
         let average = self.average.value;
         self.spacing.probability = curve.probability(average);
         if average < lowest || packets < self.min_packets {
-            self.spacing.leave();
+            self.spacing.leave_range();
             return None;
         }
         if average < curve.min {
@@ -112,6 +112,6 @@ impl RedCore {
         if average >= curve.forced_at() {
             return Some(Reason::Forced);
         }
-        self.spacing.chooses(u64::from(packet.bytes), rng).then_some(Reason::Early)
+        self.spacing.selects(u64::from(packet.bytes), rng).then_some(Reason::Early)
     }
 }

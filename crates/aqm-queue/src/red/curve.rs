@@ -1,17 +1,17 @@
 //! RED's drop function.
 //!
-//! Floyd & Jacobson, "Random Early Detection Gateways for Congestion Avoidance", 1993, section 4; the gentle line is
-//! Floyd's note of 2000 (`red.rs`).
+//! Floyd & Jacobson, "Random Early Detection Gateways for Congestion Avoidance", 1993, section 4. The gentle part is
+//! from Floyd's note of 2000 (`red.rs`).
 
-/// RED's drop function: zero below `min`, a line to `max_p` at `max`, and above it either 1 or the
-/// gentle line to 1 at twice `max`.
+/// RED's drop function: zero below `min`, then a linear increase to `max_p` at `max`. Above `max`, the value is 1, or
+/// with `gentle` it increases linearly to 1 at twice `max`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Curve {
     pub min: f64,
     pub max: f64,
     pub max_p: f64,
     pub gentle: bool,
-    /// Where the gentle line begins at `max`: at `max_p`, unless that has moved since.
+    /// Drop probability at which the gentle part begins at `max`: the initial or the current `max_p`.
     pub gentle_from: f64,
 }
 
@@ -31,7 +31,7 @@ impl Curve {
         }
     }
 
-    /// The average from which every packet is dropped.
+    /// Lowest average at which every packet is dropped.
     pub fn forced_at(&self) -> f64 {
         if self.gentle { 2.0 * self.max } else { self.max }
     }

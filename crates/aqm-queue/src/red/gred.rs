@@ -1,78 +1,83 @@
-//! GRED: several REDs over one queue, one for each virtual queue; with it RIO and WRED in Linux's way.
+//! GRED: several RED configurations over one queue, one for each virtual queue. It includes RIO and WRED as Linux
+//! implements them.
 //!
-//! J. H. Salim's `sch_gred` in Linux 6.1. Packets wait in one queue, first in, first out. Each is counted in the
-//! virtual queue that its class names, and that queue's RED (`linux_red_core.rs`, thresholds in bytes) judges it:
-//! - Without `grio` by the average of its own virtual queue.
-//! - With `grio` each virtual queue has a priority, 1 the first. The averages of those before it that have something
-//!   waiting are added to its own (RIO: Clark & Fang 1998, `rio.rs`).
-//! - With `grio` and two equal priorities all have one average, that of the whole queue, and each its own thresholds
-//!   (WRED). The average is an integer that weights have scaled, so with different weights it means nothing.
-//! - Each virtual queue has its own `limit` on what waits of it, in WRED on what waits of all.
-//! - A virtual queue idles from when its last packet leaves, not from when the line has sent it, and its next arrival
-//!   ends that, even if it is dropped.
-//! - A packet of a class without a virtual queue belongs to the `default` one. If there is none of that number, it
+//! J. H. Salim's `sch_gred` in Linux 6.1. All packets share one FIFO. A packet is counted in the virtual queue that its
+//! class selects, and the RED of this virtual queue (`linux_core.rs`, thresholds in bytes) decides whether it is
+//! dropped:
+//! - Without `grio`, RED uses the average of its own virtual queue.
+//! - With `grio`, each virtual queue has a priority; 1 is the highest. RED adds the averages of all backlogged virtual
+//!   queues of higher priority to its own average (RIO: Clark & Fang 1998, `rio.rs`).
+//! - With `grio` and two equal priorities, all virtual queues share the average of the whole queue, and each has its
+//!   own thresholds (WRED). The stored average is scaled by the weight, so it is meaningless if weights differ.
+//! - Each virtual queue has its own `limit` on its backlog, in WRED on the backlog of the whole queue.
+//! - A virtual queue is idle from the departure of its last packet, not from the end of the packet's transmission. Its
+//!   next arrival ends the idle time, even if the arrival is dropped.
+//! - A packet whose class has no virtual queue belongs to the `default` one. If the default does not exist, the packet
 //!   passes without RED, up to the outer `limit`.
 //!
-//! How it differs from its sources, and what it does where they are silent, stands in the documentation of
-//! [`Config`], which the reference prints.
+//! The documentation of [`Config`], which is printed in the reference, lists the differences from Linux.
 
 use aqm_net::{
     Backlog, ConfigError, ConfigErrors, Ecn, ErrorCollector, Instant, Length, Packet, Rate, Size, parameters,
 };
 use serde_json::{Value, json};
 
-use crate::red::linux_core::{Asked, Parms, Vars};
+use crate::red::linux_core::{Parms, TcOptions, Vars};
 use crate::red::tc::{self, Clock, IdleTable};
 use crate::{Build, Context, Derived, Describe, Fifo, Gauge, QueueDiscipline, Reason, Report, TestCases};
 
 parameters! {
-    /// GRED: several REDs of Linux over one queue, one for each virtual queue that the class of a packet names.
+    /// GRED: several RED configurations of Linux over one queue, one for each virtual queue. The class of a packet
+    /// selects the virtual queue.
     ///
     /// Packets must carry their class.
     ///
     /// Differences from Linux:
     ///
-    /// - The number of the virtual queue is the class of the packet modulo 16. The kernel takes it from `tc_index`,
-    ///   which a classifier has written, as an edge here writes the class. Neither looks at a DSCP.
-    /// - Where `prio` is left out, `tc` goes by the order of its commands. Here the `default` queue comes first, then
-    ///   the others.
-    /// - A packet that is to be marked but finds no room is dropped, and leaves unmarked.
+    /// - The number of the virtual queue is the class of the packet modulo 16. The kernel reads it from `tc_index`,
+    ///   which a classifier sets, as an edge sets the class here. Neither reads a DSCP.
+    /// - If several `prio` are missing, `tc` depends on the order of its commands. Here the `default` queue is
+    ///   configured first, then the others.
+    /// - If a packet selected for marking finds no room, it is dropped and not marked.
     pub struct Config {
-        /// The most that may wait of packets without a virtual queue; a virtual queue's `limit` is at most this.
+        /// Maximum backlog for packets without a virtual queue. It is also the upper bound of the virtual queues'
+        /// limits.
         pub limit: Size = Size::from_bytes(1_514_000), "Linux 6.1: 1000 packets of the largest size";
-        /// The virtual queue of packets whose class has none.
-        pub default: u32 = 0, "ours: tc itself has no default";
-        /// Whether priorities count: with RIO's sum of averages, or with WRED's one average where two are equal.
+        /// Virtual queue of the packets whose class has no virtual queue.
+        pub default: u32 = 0, "aqmlab's choice: tc itself has no default";
+        /// Whether priorities are used: RIO with sums of averages, or WRED with one average if two priorities are
+        /// equal.
         pub grio: bool = false, "tc-gred";
-        /// Virtual queues by number, 1 to 16 of them.
-        pub vqs: Vec<VirtualQueue> = VirtualQueue::three(), "ours: drop precedences of RFC 2597, each half of that before";
+        /// Virtual queues by number, from 1 to 16.
+        pub vqs: Vec<VirtualQueue> = VirtualQueue::three(), "aqmlab's choice: drop precedences of RFC 2597, each with half the thresholds of the previous one";
     }
 }
 
 parameters! {
-    /// A virtual queue: the RED of its packets.
+    /// A virtual queue with its RED parameters.
     pub struct VirtualQueue {
-        /// Its priority with `grio`, from 1, the first, to 255. Left out: that of the `default` queue, without any 8.
+        /// Priority with `grio`, from 1 (highest) to 255. Default: the priority of the `default` queue, or 8 if it has
+        /// none.
         pub prio: Option<u32> = None, "Linux 6.1";
-        /// The most that may wait of it; the packet on the line is not counted.
+        /// Maximum backlog of the virtual queue, without the packet in transmission.
         pub limit: Size = Size::from_bytes(400_000), "as `linux-red`";
-        /// Average queue below which nothing is dropped early.
+        /// Average queue below which no packet is dropped early.
         pub min: Size = Size::from_bytes(30_000), "as tc-red's example";
-        /// Average queue from which every packet is dropped, or marked.
+        /// Average queue at and above which every packet is dropped or marked.
         pub max: Size = Size::from_bytes(90_000), "as tc-red's example";
-        /// Drop probability as the average reaches `max` (`max_P`); above 0, below 1.
+        /// Drop probability just below `max` (`max_P`): above 0, below 1.
         pub probability: f64 = 0.02, "tc-gred";
-        /// Packets of a burst that should pass: `tc` takes the weight of the average from it, a power of 1/2.
-        /// Left out: `(2 min + max) / (3 avpkt)`.
+        /// Number of packets of a burst that should pass. `tc` derives the weight of the average from it, which is a
+        /// power of 1/2. Default: `(2 min + max) / (3 avpkt)`.
         pub burst: Option<u32> = None, "tc-gred";
-        /// Typical size of a packet: of those of `burst`, and of those that the line could have sent while it
-        /// idled.
+        /// Typical packet size, for the packets of `burst` and for the packets that the link could have sent while the
+        /// virtual queue was idle.
         pub avpkt: Size = Size::from_bytes(1000), "as `linux-red`";
-        /// The rate by which the average falls while the queue idles. Left out: that of the line.
-        pub bandwidth: Option<Rate> = None, "ours: tc itself takes 10Mbit";
-        /// Whether ECN-capable packets are marked instead of dropped, as long as there is room.
+        /// Rate at which the average decays while the virtual queue is idle. Default: the rate of the link.
+        pub bandwidth: Option<Rate> = None, "aqmlab's choice: tc itself uses 10Mbit";
+        /// Whether ECN-capable packets are marked instead of dropped, if the queue has room.
         pub ecn: bool = false, "tc-gred";
-        /// Whether, with `ecn`, packets are dropped nevertheless where the average is at `max` or above.
+        /// With `ecn`: whether packets are nevertheless dropped while the average is at `max` or above.
         pub harddrop: bool = false, "tc-gred";
     }
 }
@@ -87,52 +92,58 @@ impl VirtualQueue {
         vec![of(1), of(2), of(4)]
     }
 
-    /// What the kernel is told of this queue.
-    fn told(&self) -> Result<Parms, ConfigErrors> {
+    /// The kernel's configuration of this queue.
+    fn parms(&self) -> Result<Parms, ConfigErrors> {
         let mut errors = ErrorCollector::default();
         let (min, max) = (self.min.bytes(), self.max.bytes());
-        for (place, bytes) in [("limit", self.limit.bytes()), ("avpkt", self.avpkt.bytes())] {
-            let in_range = (1..=u32::MAX.into()).contains(&bytes);
-            errors.check(in_range, place, "must be from 1B to 4294967295B");
+        for (name, size) in [("limit", self.limit), ("avpkt", self.avpkt)] {
+            let in_range = (1..=u32::MAX.into()).contains(&size.bytes());
+            errors.check(in_range, name, format_args!("must be from 1B to 4294967295B (got {size})"));
         }
         errors.check(min > 0, "min", "must be at least 1B");
-        errors.check(max > min, "max", format_args!("must exceed min, {min}B"));
+        errors.check(max > min, "max", format_args!("must exceed min ({min}B)"));
         let is_number = self.prio.is_none_or(|prio| (1..=255).contains(&prio));
-        errors.check(is_number, "prio", "must be from 1 to 255");
+        errors.check(
+            is_number,
+            "prio",
+            format_args!("must be from 1 to 255 (got {})", self.prio.unwrap_or(0)),
+        );
         errors.check_effect(self.ecn, self, &["harddrop"], "without ecn");
         errors.finish(())?;
         let Self { probability, burst, .. } = *self;
-        Asked { min, max, unit: 'B', probability, burst, avpkt: self.avpkt.bytes() }.parms()
+        TcOptions { min, max, unit: 'B', probability, burst, avpkt: self.avpkt.bytes() }.parms()
     }
 }
 
-/// The most virtual queues (`MAX_DPs`).
-const MOST: usize = 16;
+/// Maximum number of virtual queues (`MAX_DPs`).
+const MAX_QUEUES: usize = 16;
 
-/// The priority of a queue that has none and no example (`GRED_DEF_PRIO`).
-const PRIO: u32 = MOST as u32 / 2;
+/// Priority of a virtual queue if neither it nor the default queue has one (`GRED_DEF_PRIO`).
+const DEFAULT_PRIO: u32 = MAX_QUEUES as u32 / 2;
 
 impl Config {
-    /// Each virtual queue as it runs.
-    fn queues(&self, rate: Rate) -> Result<Vec<Virtual>, ConfigErrors> {
+    /// The state of each virtual queue before the first packet.
+    fn queues(&self, rate: Rate) -> Result<Vec<VirtualState>, ConfigErrors> {
         let mut errors = ErrorCollector::default();
         let limit = self.limit.bytes();
-        errors.check((1..=u32::MAX.into()).contains(&limit), "limit", "must be from 1B to 4294967295B");
-        let problem = format_args!("must be 1 to {MOST} tables, not {}", self.vqs.len());
-        errors.check((1..=MOST).contains(&self.vqs.len()), "vqs", problem);
-        errors.check(self.default < MOST as u32, "default", "must be from 0 to 15");
+        let problem = format_args!("must be from 1B to 4294967295B (got {})", self.limit);
+        errors.check((1..=u32::MAX.into()).contains(&limit), "limit", problem);
+        let problem = format_args!("must contain 1 to {MAX_QUEUES} tables (got {})", self.vqs.len());
+        errors.check((1..=MAX_QUEUES).contains(&self.vqs.len()), "vqs", problem);
+        let problem = format_args!("must be from 0 to 15 (got {})", self.default);
+        errors.check(self.default < MAX_QUEUES as u32, "default", problem);
         errors.check_effect(self.vqs.len() > 1, self, &["grio"], "with one virtual queue");
-        let build = |vq: &VirtualQueue| -> Result<Virtual, ConfigErrors> {
-            let parms = vq.told()?;
+        let build = |vq: &VirtualQueue| -> Result<VirtualState, ConfigErrors> {
+            let parms = vq.parms()?;
             let bandwidth = vq.bandwidth.unwrap_or(rate);
             let idle = IdleTable::new(parms.weight_log, vq.avpkt, bandwidth, Clock::Ticks)?;
-            Ok(Virtual {
+            Ok(VirtualState {
                 parms,
                 vars: Vars::default(),
                 idle,
                 idle_since: None,
                 limit: vq.limit.bytes().min(limit),
-                prio: if self.grio { vq.prio.unwrap_or(self.prio_by_default()) } else { PRIO },
+                prio: if self.grio { vq.prio.unwrap_or(self.default_prio()) } else { DEFAULT_PRIO },
                 ecn: vq.ecn,
                 harddrop: vq.harddrop,
                 bytes: 0,
@@ -141,21 +152,21 @@ impl Config {
         };
         let queues = self.vqs.iter().enumerate().filter_map(|(number, vq)| {
             let place = format!("vqs.{number}");
-            let mut of_class = ErrorCollector::default();
-            of_class.check_effect(self.grio, vq, &["prio"], "without grio");
-            errors.take(of_class.finish(()).map_err(|found| found.within(&place)));
+            let mut class_errors = ErrorCollector::default();
+            class_errors.check_effect(self.grio, vq, &["prio"], "without grio");
+            errors.take(class_errors.finish(()).map_err(|errors| errors.within(&place)));
             errors.take(build(vq).map_err(|errors| errors.within(&place)))
         });
         let queues = queues.collect();
         errors.finish(queues)
     }
 
-    fn prio_by_default(&self) -> u32 {
-        self.vqs.get(self.default as usize).and_then(|vq| vq.prio).unwrap_or(PRIO)
+    fn default_prio(&self) -> u32 {
+        self.vqs.get(self.default as usize).and_then(|vq| vq.prio).unwrap_or(DEFAULT_PRIO)
     }
 
     fn mode(&self) -> Mode {
-        let prio = |vq: &VirtualQueue| vq.prio.unwrap_or(self.prio_by_default());
+        let prio = |vq: &VirtualQueue| vq.prio.unwrap_or(self.default_prio());
         let mut prios: Vec<u32> = self.vqs.iter().map(prio).collect();
         prios.sort_unstable();
         match (self.grio, prios.windows(2).any(|pair| pair[0] == pair[1])) {
@@ -171,8 +182,8 @@ impl Build for Config {
         let queues = self.queues(rate)?;
         Ok(Box::new(Gred {
             by_class: std::array::from_fn(|class| {
-                let asked = if class < queues.len() { class } else { self.default as usize };
-                if asked < queues.len() { asked as u8 } else { NONE }
+                let number = if class < queues.len() { class } else { self.default as usize };
+                if number < queues.len() { number as u8 } else { NONE }
             }),
             mode: self.mode(),
             limit: self.limit.bytes(),
@@ -186,9 +197,9 @@ impl Build for Config {
 
 impl Describe for Config {
     fn drop_curve(&self, average: f64, _relative_window: f64, class: u8) -> Option<f64> {
-        let number = usize::from(class) % MOST;
+        let number = usize::from(class) % MAX_QUEUES;
         let vq = self.vqs.get(number).or(self.vqs.get(self.default as usize))?;
-        Some(vq.told().ok()?.curve().probability(average))
+        Some(vq.parms().ok()?.curve().probability(average))
     }
 
     fn needs_classes(&self) -> bool {
@@ -198,17 +209,17 @@ impl Describe for Config {
     fn derived(&self, rate: Rate) -> Vec<Derived> {
         let mut derived = Vec::new();
         for (number, vq) in self.vqs.iter().enumerate() {
-            let Ok(parms) = vq.told() else { return Vec::new() };
-            let mut tell = |name: &str, value: f64, unit: &'static str| {
+            let Ok(parms) = vq.parms() else { return Vec::new() };
+            let mut add = |name: &str, value: f64, unit: &'static str| {
                 derived.push(Derived::new(&format!("vqs.{number}.{name}"), value, unit));
             };
-            tell("weight", tc::power_of_half(parms.weight_log), "");
-            tell("max_p", parms.curve().max_p, "");
+            add("weight", tc::power_of_half(parms.weight_log), "");
+            add("max_p", parms.curve().max_p, "");
             if self.grio && vq.prio.is_none() {
-                tell("prio", self.prio_by_default().into(), "");
+                add("prio", self.default_prio().into(), "");
             }
             if vq.bandwidth.is_none() {
-                tell("bandwidth", rate.bps() as f64, "bps");
+                add("bandwidth", rate.bps() as f64, "bps");
             }
         }
         derived
@@ -216,15 +227,16 @@ impl Describe for Config {
 
     fn warnings(&self, _rate: Rate) -> Vec<ConfigError> {
         let limit = self.limit.bytes();
-        let over = self.vqs.iter().enumerate().filter(|(_, vq)| vq.limit.bytes() > limit);
-        let problem = format!("is more than the outer limit, which is taken instead: {}", self.limit);
-        let mut warnings: Vec<_> =
-            over.map(|(number, _)| ConfigError::at(format!("vqs.{number}.limit"), problem.clone())).collect();
+        let larger = self.vqs.iter().enumerate().filter(|(_, vq)| vq.limit.bytes() > limit);
+        let problem = format!("is above the outer limit ({}), which is used instead", self.limit);
+        let mut warnings: Vec<_> = larger
+            .map(|(number, _)| ConfigError::at(format!("vqs.{number}.limit"), problem.clone()))
+            .collect();
         let weights: Vec<u32> =
-            self.vqs.iter().filter_map(|vq| vq.told().ok()).map(|red| red.weight_log).collect();
+            self.vqs.iter().filter_map(|vq| vq.parms().ok()).map(|red| red.weight_log).collect();
         if self.mode() != Mode::Own && weights.iter().any(|weight| *weight != weights[0]) {
-            let problem = "should have one weight: with grio the kernel adds or shares averages as weights have \
-                           scaled them";
+            let problem = "should have equal weights: with grio the kernel adds or shares averages that are scaled by \
+                           these weights";
             warnings.push(ConfigError::at("vqs", problem));
         }
         warnings
@@ -246,7 +258,7 @@ impl Describe for Config {
             flags(table, vq.ecn, vq.harddrop)
         });
         let setup = json!({
-            "kind": "gred", "dp_cnt": MOST, "dp_default": self.default, "grio": self.grio,
+            "kind": "gred", "dp_cnt": MAX_QUEUES, "dp_default": self.default, "grio": self.grio,
             "limit": self.limit.bytes(), "vqs": vqs.collect::<Vec<_>>(),
         });
         Some(flags(setup, false, false))
@@ -284,21 +296,21 @@ impl TestCases for Config {
     }
 }
 
-/// Whose average judges a packet.
+/// The average that decides about a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Mode {
-    /// That of its virtual queue.
+    /// The average of the packet's virtual queue.
     Own,
-    /// That and those of the queues of a higher priority.
+    /// The sum of this average and the averages of the virtual queues of higher priority.
     Rio,
-    /// One for all.
+    /// One average for all virtual queues.
     Wred,
 }
 
-/// No virtual queue.
+/// Marker for a class without a virtual queue.
 const NONE: u8 = u8::MAX;
 
-/// What `tc -s` shows of a virtual queue.
+/// Counters of a virtual queue in `tc -s`.
 #[derive(Clone, Copy, Default)]
 struct Counts {
     prob_drop: u64,
@@ -310,9 +322,9 @@ struct Counts {
     bytes: u64,
 }
 
-/// A virtual queue.
+/// The state of a virtual queue.
 #[derive(Clone)]
-struct Virtual {
+struct VirtualState {
     parms: Parms,
     vars: Vars,
     idle: IdleTable,
@@ -321,13 +333,13 @@ struct Virtual {
     prio: u32,
     ecn: bool,
     harddrop: bool,
-    /// What waits of it.
+    /// Backlog in bytes.
     bytes: u64,
     counts: Counts,
 }
 
-impl Virtual {
-    /// Counts what was decided of a packet with these bits: whether it is to be marked, and not dropped.
+impl VirtualState {
+    /// Counts a packet that RED selected for `reason`. Returns whether the packet is marked instead of dropped.
     fn may_mark(&mut self, reason: Reason, ecn: Ecn) -> bool {
         let is_forced = reason == Reason::Forced;
         let marks = self.ecn && ecn.can_be_marked() && !(is_forced && self.harddrop);
@@ -343,24 +355,25 @@ impl Virtual {
     }
 }
 
-/// The running discipline.
+/// The discipline with its state.
 #[derive(Clone)]
 struct Gred {
     mode: Mode,
-    /// The virtual queue of each class.
-    by_class: [u8; MOST],
-    queues: Vec<Virtual>,
+    /// The number of the virtual queue of each class.
+    by_class: [u8; MAX_QUEUES],
+    queues: Vec<VirtualState>,
     limit: u64,
-    /// The one average of WRED, and since when the whole queue idles.
+    /// The shared average of WRED.
     shared: Vars,
+    /// Start of the idle time of the whole queue.
     shared_idle: Option<Instant>,
-    /// Beside each packet the number of its virtual queue.
+    /// The packets, each with the number of its virtual queue.
     fifo: Fifo<u8>,
 }
 
 impl QueueDiscipline for Gred {
     fn enqueue(&mut self, mut packet: Packet, cx: &mut Context<'_>) {
-        let number = self.by_class[usize::from(packet.class) % MOST];
+        let number = self.by_class[usize::from(packet.class) % MAX_QUEUES];
         let (waiting, bytes) = (self.fifo.backlog().bytes, u64::from(packet.bytes));
         if number == NONE {
             if waiting + bytes > self.limit {
@@ -379,20 +392,20 @@ impl QueueDiscipline for Gred {
         } else {
             (vq.bytes, vq.idle_since.take())
         };
-        let left = idle_since.map(|since| vq.vars.after_idle(&vq.idle, since, cx.now));
-        vq.parms.observe(&mut vq.vars, queue, left);
+        let decayed = idle_since.map(|since| vq.vars.after_idle(&vq.idle, since, cx.now));
+        vq.parms.observe(&mut vq.vars, queue, decayed);
         if is_shared {
             self.shared.average = vq.vars.average;
         }
-        let chosen = vq.parms.decide(&mut vq.vars, others, cx.rng);
-        if let Some(reason) = chosen.filter(|reason| !vq.may_mark(*reason, packet.ecn)) {
+        let reason = vq.parms.decide(&mut vq.vars, others, cx.rng);
+        if let Some(reason) = reason.filter(|&reason| !vq.may_mark(reason, packet.ecn)) {
             return cx.drop(packet, reason);
         }
         if queue + bytes > vq.limit {
             vq.counts.pdrop += 1;
             return cx.drop(packet, Reason::Overflow);
         }
-        if let Some(reason) = chosen {
+        if let Some(reason) = reason {
             cx.mark(&mut packet, reason);
         }
         vq.bytes += bytes;
@@ -432,7 +445,7 @@ impl Report for Gred {
             let idle_since = if is_shared { self.shared_idle } else { vq.idle_since };
             let mut vars = vq.vars;
             vars.average = self.average(vq);
-            // The kernel shows what an arrival would find.
+            // The kernel shows the average that an arrival would find.
             let qave = idle_since.map_or(vars.average, |since| vars.after_idle(&vq.idle, since, now));
             json!({
                 "vq": number,
@@ -442,20 +455,20 @@ impl Report for Gred {
                 "forced_mark": forced_mark, "prob_mark": prob_mark, "packets": packets, "bytes": bytes,
             })
         });
-        let chosen =
+        let selected =
             |counts: &Counts| counts.prob_drop + counts.prob_mark + counts.forced_drop + counts.forced_mark;
-        let overlimits: u64 = self.queues.iter().map(|vq| chosen(&vq.counts)).sum();
+        let overlimits: u64 = self.queues.iter().map(|vq| selected(&vq.counts)).sum();
         json!({"overlimits": overlimits, "options": {"vqs": vqs.collect::<Vec<_>>()}})
     }
 }
 
 impl Gred {
-    /// The average that belongs to this queue, times `2^weight_log`.
-    fn average(&self, vq: &Virtual) -> u64 {
+    /// The average that applies to this queue, times `2^weight_log`.
+    fn average(&self, vq: &VirtualState) -> u64 {
         if self.mode == Mode::Wred { self.shared.average } else { vq.vars.average }
     }
 
-    /// What the averages of others add to that of this queue.
+    /// The averages of other queues that are added to the average of this queue.
     fn others(&self, number: u8) -> u64 {
         if self.mode != Mode::Rio {
             return 0;
@@ -466,8 +479,8 @@ impl Gred {
     }
 }
 
-/// The names of gauges.
-const AVERAGES: [&str; MOST] = [
+/// Names of the gauges.
+const AVERAGES: [&str; MAX_QUEUES] = [
     "average_0",
     "average_1",
     "average_2",
@@ -510,8 +523,8 @@ mod tests {
         Packet { class, flow: class.into(), ..packet(1000) }
     }
 
-    /// Holds the queue at so many bytes while it offers packets of these classes in turn.
-    fn hold(driver: &mut Driver, bytes: u64, classes: &[u8], packets: usize) {
+    /// Offers packets of these classes in turn while departures keep the backlog at `bytes` bytes.
+    fn keep_backlog(driver: &mut Driver, bytes: u64, classes: &[u8], packets: usize) {
         for class in classes.iter().cycle().take(packets) {
             while driver.queue.backlog().bytes > bytes {
                 driver.take();
@@ -534,9 +547,9 @@ mod tests {
                 let mut driver = Driver::new(table, 5);
                 for k in 0..30_000_u32 {
                     driver.offer(if k % 3 == 0 { ect(700) } else { packet(1000) });
-                    // The line never idles, which the two would see at other moments.
-                    let most = if k % 2000 < 1000 { 6_000 } else { 22_000 };
-                    while driver.queue.backlog().bytes > most {
+                    // The link is never idle, because the two queues define the start of an idle time differently.
+                    let limit = if k % 2000 < 1000 { 6_000 } else { 22_000 };
+                    while driver.queue.backlog().bytes > limit {
                         driver.take();
                     }
                 }
@@ -549,9 +562,9 @@ mod tests {
     }
 
     #[test]
-    fn a_class_counts_what_waits_of_its_own_queue() {
+    fn the_average_of_a_class_counts_the_backlog_of_its_own_queue() {
         let mut driver = driver(json!({"vqs": [vq(json!({})), vq(json!({}))]}), 1);
-        hold(&mut driver, 16_000, &[0, 0, 0, 1], 4000);
+        keep_backlog(&mut driver, 16_000, &[0, 0, 0, 1], 4000);
         let averages = ["average_0", "average_1"].map(|name| driver.gauge(name));
         assert!(
             (averages[0] - 12_000.0).abs() < 1500.0 && (averages[1] - 4000.0).abs() < 1000.0,
@@ -562,7 +575,7 @@ mod tests {
     }
 
     #[test]
-    fn rio_adds_the_averages_of_those_before_that_have_something_waiting() {
+    fn rio_adds_the_averages_of_backlogged_queues_of_higher_priority() {
         let vqs = json!([vq(json!({"prio": 1})), vq(json!({"prio": 2}))]);
         let drops = |grio: bool| {
             let mut table = json!({"grio": grio, "vqs": vqs});
@@ -570,26 +583,26 @@ mod tests {
                 table["vqs"] = json!([vq(json!({})), vq(json!({}))]);
             }
             let mut driver = driver(table, 2);
-            hold(&mut driver, 8_000, &[0, 1], 4000);
+            keep_backlog(&mut driver, 8_000, &[0, 1], 4000);
             [0, 1].map(|class| driver.fates.dropped_packets().filter(|packet| packet.class == class).count())
         };
         assert_eq!(drops(false), [0, 0], "4000 bytes of each");
         let [first, second] = drops(true);
-        assert!(first == 0 && second > 20, "the second is judged by 8000: {second}");
+        assert!(first == 0 && second > 20, "the second sees an average of 8000: {second}");
         let mut driver = driver(json!({"grio": true, "vqs": vqs}), 2);
-        hold(&mut driver, 4_000, &[0], 1000);
+        keep_backlog(&mut driver, 4_000, &[0], 1000);
         while driver.take().is_some() {}
         driver.fates = Fates::default();
-        hold(&mut driver, 4_000, &[1], 1000);
+        keep_backlog(&mut driver, 4_000, &[1], 1000);
         assert_eq!(
             (driver.fates.counts.drops(), driver.gauge("average_0")),
             (0, 4000.0),
-            "nothing of it waits"
+            "its virtual queue is empty"
         );
     }
 
     #[test]
-    fn wred_has_one_average_and_a_line_for_each() {
+    fn wred_has_one_average_and_a_drop_function_per_class() {
         let strict = json!({"min": "2000B", "max": "9000B", "burst": 8});
         let table = json!({"grio": true, "vqs": [vq(json!({"prio": 4})), vq({
             let mut vq = strict;
@@ -597,12 +610,12 @@ mod tests {
             vq
         })]});
         let mut driver = driver(table, 3);
-        hold(&mut driver, 8_000, &[0, 1], 6000);
+        keep_backlog(&mut driver, 8_000, &[0, 1], 6000);
         assert_eq!(driver.gauge("average_0"), driver.gauge("average_1"));
         let drops = [0, 1].map(|class| {
             driver.fates.dropped_packets().filter(|packet| packet.class == class).count() as f64
         });
-        // max_P * (8000 - min) / (max - min): 0.023 and 0.086, each twice that for the count.
+        // max_P * (8000 - min) / (max - min) is 0.023 and 0.086; the count doubles both rates.
         let [lax, strict] = drops.map(|drops| drops / 3000.0);
         assert!(
             (lax / (2.0 * 0.0231) - 1.0).abs() < 0.3 && (strict / (2.0 * 0.0857) - 1.0).abs() < 0.2,
@@ -611,7 +624,7 @@ mod tests {
     }
 
     #[test]
-    fn a_class_without_a_queue_goes_to_the_default_one_or_passes() {
+    fn a_class_without_a_queue_uses_the_default_queue_or_passes() {
         let with = |default: u32| {
             let mut driver = driver(
                 json!({"default": default, "limit": "25kB", "vqs": [vq(json!({})), vq(json!({}))]}),
@@ -626,15 +639,15 @@ mod tests {
             ([packets(0), packets(1)], driver.fates.counts.overflow, driver.queue.backlog().bytes)
         };
         assert_eq!(with(1).0, [Some(0), Some(40)]);
-        assert_eq!(with(7), ([Some(0), Some(0)], 15, 25_000), "no RED, and the outer limit");
+        assert_eq!(with(7), ([Some(0), Some(0)], 15, 25_000), "no RED, only the outer limit");
         let mut driver = driver(json!({"vqs": [vq(json!({})), vq(json!({}))]}), 1);
         driver.offer(of(17));
         let statistics = driver.queue.tc_statistics(driver.now);
-        assert_eq!(statistics["options"]["vqs"][1]["packets"], 1, "16 classes, then again");
+        assert_eq!(statistics["options"]["vqs"][1]["packets"], 1, "class 17 is class 1 modulo 16");
     }
 
     #[test]
-    fn a_virtual_queue_has_its_own_limit_and_the_outer_one_at_most() {
+    fn a_virtual_queue_has_its_own_limit_but_at_most_the_outer_one() {
         let roomy = json!({"min": "20000B", "max": "60000B", "burst": 200});
         let full = |own: &str| {
             let mut vqs = [vq(roomy.clone()), vq(roomy.clone())];
@@ -657,14 +670,14 @@ mod tests {
             json!({"vqs": [vq(json!({"min": "1000B", "max": "2000B", "burst": 5, "avpkt": "500B"}))]}),
             1,
         );
-        hold(&mut driver, 3_000, &[0], 2000);
+        keep_backlog(&mut driver, 3_000, &[0], 2000);
         assert!(driver.gauge("average_0") > 2900.0);
         while driver.take().is_some() {}
         driver.fates = Fates::default();
         driver.offer(of(0));
         driver.now = Instant::from_nanos(1_000_000_000_000);
         driver.offer(of(0));
-        assert_eq!(driver.fates.counts.forced, 2, "one sample of an empty queue, and nothing is forgotten");
+        assert_eq!(driver.fates.counts.forced, 2, "one sample of an empty queue, and no decay");
         assert!(driver.gauge("average_0") > 2000.0);
     }
 
@@ -689,11 +702,11 @@ mod tests {
         let later = Instant::from_nanos(1_000_000_000);
         let vq = &driver.queue.tc_statistics(later)["options"]["vqs"][0];
         let shown = (vq["qave"].as_u64(), driver.gauge("average_0") as u64);
-        assert_eq!(shown, (Some(average / 4), average), "as far as its table of idle times reaches");
+        assert_eq!(shown, (Some(average / 4), average), "the decay at the end of the idle table");
     }
 
     #[test]
-    fn what_cannot_be_is_refused_with_its_place() {
+    fn invalid_parameters_are_rejected_with_their_names() {
         let refused = |table: Value, place: &str, problem: &str| {
             let mut table = table;
             table["kind"] = json!("gred");
@@ -715,7 +728,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_kernel_does_without_a_word_is_warned_of() {
+    fn values_that_the_kernel_changes_silently_cause_a_warning() {
         let places = |table: Value| {
             let mut table = table;
             table["kind"] = json!("gred");

@@ -1,8 +1,8 @@
-//! What every RED of the kernel is made of: its average, and where its next drop is.
+//! The parts that all RED queues of the kernel share: the average, and the selection of the next drop.
 //!
-//! `include/net/red.h` of Linux 6.1. What is set up once (`red_parms`) and what moves (`red_vars`) are apart, since SFQ
-//! has one of the former and many of the latter, and GRED judges by averages that are not its own. Lengths are in
-//! bytes, in CHOKe in packets.
+//! `include/net/red.h` of Linux 6.1. The configuration (`red_parms`) and the state (`red_vars`) are separate, because
+//! SFQ has one configuration and many states, and GRED decides by averages of other queues, too. Lengths are in bytes,
+//! in CHOKe in packets.
 
 use aqm_net::{ConfigError, ConfigErrors, ErrorCollector, Instant, Rng};
 
@@ -10,15 +10,15 @@ use crate::Reason;
 use crate::red::curve::Curve;
 use crate::red::tc::{self, IdleTable};
 
-/// The bits of an average that the kernel keeps times `2^Wlog` in 32 bits with a sign.
+/// Usable bits of an average, which the kernel stores as the average times `2^Wlog` in a signed 32-bit integer.
 const AVERAGE_BITS: u32 = 31;
 
-/// What `tc` is told of a RED, apart from how its average falls on an idle line.
+/// The options of `tc` for a RED queue, except those for the decay of the average on an idle link.
 #[derive(Clone, Copy)]
-pub(crate) struct Asked {
+pub(crate) struct TcOptions {
     pub min: u64,
     pub max: u64,
-    /// The letter of their unit: `p` or `B`.
+    /// The letter of the thresholds' unit: `p` or `B`.
     pub unit: char,
     pub probability: f64,
     pub burst: Option<u32>,
@@ -26,16 +26,16 @@ pub(crate) struct Asked {
     pub avpkt: u64,
 }
 
-impl Asked {
-    /// What one of the thresholds' unit takes in bytes.
+impl TcOptions {
+    /// Bytes per unit of the thresholds.
     fn unit_bytes(&self) -> u64 {
         if self.unit == 'p' { self.avpkt } else { 1 }
     }
 
-    /// What the kernel is told.
+    /// The kernel's configuration.
     ///
     /// # Errors
-    /// What `tc` cannot tell it.
+    /// Each option that `tc` cannot convert.
     pub fn parms(&self) -> Result<Parms, ConfigErrors> {
         let mut errors = ErrorCollector::default();
         let weight_log = errors.take(self.weight_log());
@@ -47,48 +47,51 @@ impl Asked {
     /// The weight of the average, as its logarithm.
     ///
     /// # Errors
-    /// If `burst` allows for none, or the average would not fit.
+    /// If no weight exists for `burst`, or the average does not fit into 32 bits.
     pub fn weight_log(&self) -> Result<u32, ConfigError> {
         let Self { min, max, unit, avpkt, .. } = *self;
         let bytes = |length: u64| length.saturating_mul(self.unit_bytes());
         let weight_log = tc::weight_log(self.burst, bytes(min), bytes(max), avpkt)?;
         let (beyond, weight) = (1_u64 << (AVERAGE_BITS - weight_log), 1_u64 << weight_log);
-        let problem =
-            format_args!("must be below {beyond}{unit} with weight 1/{weight}, for it is kept in 32 bits");
+        let problem = format_args!(
+            "must be below {beyond}{unit} with weight 1/{weight}, because the kernel stores the average in 32 \
+             bits (got {max}{unit})"
+        );
         ConfigError::unless(max < beyond, "max", problem)?;
         Ok(weight_log)
     }
 
-    /// The drop probability at `max`, which must not be 1.
+    /// The drop probability at `max`, which must be below 1.
     ///
     /// # Errors
-    /// If it does not fit.
+    /// If the probability is out of range or does not fit into 32 bits.
     pub fn max_p(&self) -> Result<MaxP, ConfigError> {
         let probability = self.probability;
-        let problem = format_args!("must be above 0 and at most 1, not {probability}");
+        let problem = format_args!("must be above 0 and at most 1 (got {probability})");
         ConfigError::unless(probability > 0.0 && probability <= 1.0, "probability", problem)?;
         self.probability_log()?;
-        let remedy = "must be below 1, which tc cannot tell the kernel";
+        let remedy = "must be below 1, because tc cannot pass 1 to the kernel";
         ConfigError::unless(probability < 1.0, "probability", remedy)?;
         let value = libm::ldexp(probability, 32) as u64;
         Ok(MaxP { value, slope: (value / (self.max - self.min)).max(1) })
     }
 
-    /// The smallest power of two beyond the thresholds' distance in bytes over `probability`, as its logarithm.
+    /// The smallest power of two, as its logarithm, that exceeds the distance of the thresholds in bytes divided by
+    /// `probability`.
     ///
     /// # Errors
-    /// If it does not fit into 32 bits.
+    /// If the power does not fit into 32 bits.
     pub fn probability_log(&self) -> Result<u32, ConfigError> {
         tc::probability_log(self.probability, (self.max - self.min).saturating_mul(self.unit_bytes()))
     }
 }
 
-/// The drop probability at `max`, and how steeply `p_b` rises to it.
+/// The drop probability at `max`, and the slope of `p_b`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct MaxP {
-    /// In units of 2^-32 (`max_P`).
+    /// Drop probability at `max` in units of 2^-32 (`max_P`).
     pub value: u64,
-    /// What `p_b` rises by for each byte or packet, in units of 2^-32 (`max_p_delta`).
+    /// Increase of `p_b` per byte or packet, in units of 2^-32 (`max_p_delta`).
     pub slope: u64,
 }
 
@@ -100,65 +103,67 @@ impl MaxP {
     }
 }
 
-/// What is set up (`red_parms`).
+/// The configuration (`red_parms`).
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Parms {
     pub min: u64,
     pub max: u64,
     pub weight_log: u32,
     pub max_p: MaxP,
-    /// The averages, times `2^weight_log`, from which on chance chooses, and nothing passes.
-    from: u64,
-    until: u64,
+    /// Lowest average, times `2^weight_log`, at which packets are dropped at random.
+    early_from: u64,
+    /// Lowest average, times `2^weight_log`, at which every packet is dropped.
+    forced_from: u64,
 }
 
 impl Parms {
-    /// Thresholds are part of what is above them.
+    /// A configuration in which a threshold belongs to the range above it.
     pub fn new(min: u64, max: u64, weight_log: u32, max_p: MaxP) -> Self {
-        Self { min, max, weight_log, max_p, from: min << weight_log, until: max << weight_log }
+        Self { min, max, weight_log, max_p, early_from: min << weight_log, forced_from: max << weight_log }
     }
 
-    /// The same where thresholds are part of what is below them.
-    pub fn beyond(self) -> Self {
-        Self { from: self.from + 1, until: self.until + 1, ..self }
+    /// The configuration in which a threshold belongs to the range below it.
+    pub fn with_exclusive_thresholds(self) -> Self {
+        Self { early_from: self.early_from + 1, forced_from: self.forced_from + 1, ..self }
     }
 
-    /// Whether chance has no part in it: the average is below all thresholds.
+    /// Whether the average is below all thresholds, so that no packet is dropped.
     #[inline]
-    pub fn spares(&self, average: u64) -> bool {
-        average < self.from
+    pub fn is_below_thresholds(&self, average: u64) -> bool {
+        average < self.early_from
     }
 
-    /// An arrival finds this `queue`; where it ends an idle time, what is `left` of the average takes its place.
+    /// Updates the average at an arrival that finds this `queue`. If the arrival ends an idle time, `decayed` is the
+    /// decayed average, which becomes the new average.
     #[inline]
-    pub fn observe(&self, vars: &mut Vars, queue: u64, left: Option<u64>) {
-        match left {
-            Some(left) => vars.average = left,
+    pub fn observe(&self, vars: &mut Vars, queue: u64, decayed: Option<u64>) {
+        match decayed {
+            Some(decayed) => vars.average = decayed,
             None => self.sample(vars, queue),
         }
     }
 
-    /// An arrival finds this `queue`.
+    /// Adds a sample of the `queue` that an arrival finds.
     #[inline]
     pub fn sample(&self, vars: &mut Vars, queue: u64) {
         vars.average = vars.average + queue - (vars.average >> self.weight_log);
     }
 
-    /// Why the packet that arrives must go, judged by the average and what `others` add to it; none if it may pass
-    /// (`red_action`).
+    /// The reason for dropping or marking an arriving packet, based on the sum of the average and `others`, the
+    /// averages of other queues. `None` if the packet passes (`red_action`).
     #[inline]
     pub fn decide(&self, vars: &mut Vars, others: u64, rng: &mut Rng) -> Option<Reason> {
         let average = vars.average + others;
-        if self.spares(average) {
+        if self.is_below_thresholds(average) {
             vars.count = None;
             return None;
         }
-        if average >= self.until {
+        if average >= self.forced_from {
             vars.count = None;
             return Some(Reason::Forced);
         }
         let above = (average - (self.min << self.weight_log)) >> self.weight_log;
-        let chosen = match vars.count {
+        let reason = match vars.count {
             Some(count) if above * (count + 1) < vars.draw => {
                 vars.count = Some(count + 1);
                 return None;
@@ -168,10 +173,10 @@ impl Parms {
         };
         vars.count = Some(0);
         vars.draw = (rng.bits() >> 32) / self.max_p.slope;
-        chosen
+        reason
     }
 
-    /// The average as a length.
+    /// The average as a length in the unit of the thresholds.
     pub fn length(&self, average: u64) -> f64 {
         average as f64 * tc::power_of_half(self.weight_log)
     }
@@ -182,28 +187,29 @@ impl Parms {
     }
 }
 
-/// What moves (`red_vars`).
+/// The state (`red_vars`).
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Vars {
     /// The average queue, times `2^weight_log` (`qavg`).
     pub average: u64,
-    /// Packets since the last drop or the first packet within the thresholds; none outside (`qcount`).
+    /// Packets since the last drop or since the first packet between the thresholds; `None` outside them (`qcount`).
     count: Option<u64>,
-    /// What the length above `min` times `count` must reach (`qR`).
+    /// Random threshold for the product of `count` and the length above `min` (`qR`).
     draw: u64,
 }
 
 impl Vars {
-    /// What is left of the average at `now` on a line that has idled since then.
+    /// The average at `now`, if the link has been idle since `since`.
     pub fn after_idle(&self, idle: &IdleTable, since: Instant, now: Instant) -> u64 {
         idle.after(self.average, now.since(since).nanos() / 1000)
     }
 }
 
-/// The thresholds where `tc` takes them from a limit called `place`: `max` a quarter of it, `min` a third of `max`.
+/// The thresholds that `tc` derives from a limit with the name `place`: `max` is a quarter of the limit, `min` a third
+/// of `max`.
 ///
 /// # Errors
-/// If they are none.
+/// If the limit is out of range or the thresholds are not in order.
 pub(crate) fn thresholds(
     limit: (&str, u64),
     min: Option<u64>,
@@ -213,14 +219,16 @@ pub(crate) fn thresholds(
     let (place, limit) = limit;
     let largest = u64::from(u32::MAX);
     let in_range = (1..=largest).contains(&limit);
-    ConfigError::unless(in_range, place, format_args!("must be from 1{unit} to {largest}{unit}"))?;
+    let problem = format_args!("must be from 1{unit} to {largest}{unit} (got {limit}{unit})");
+    ConfigError::unless(in_range, place, problem)?;
     let mut errors = ErrorCollector::default();
-    let is_met = max.unwrap_or(limit / 4) <= limit;
-    errors.check(is_met, "max", format_args!("must be at most {place}, {limit}{unit}"));
-    let (remedy_of_max, max) =
-        max.map_or((" and is a quarter of the limit: write it", limit / 4), |max| ("", max));
-    let (remedy, min) = min.map_or((" and is a third of max: write it", max / 3), |min| ("", min));
-    errors.check(min > 0, "min", format_args!("must be at least 1{unit}{remedy}"));
-    errors.check(min == 0 || max > min, "max", format_args!("must exceed min, {min}{unit},{remedy_of_max}"));
+    let is_effective = max.unwrap_or(limit / 4) <= limit;
+    errors.check(is_effective, "max", format_args!("must be at most {place} ({limit}{unit})"));
+    let (max_default, max) =
+        max.map_or(("; its default is a quarter of the limit, so set max", limit / 4), |max| ("", max));
+    let (min_default, min) =
+        min.map_or(("; its default is a third of max, so set min", max / 3), |min| ("", min));
+    errors.check(min > 0, "min", format_args!("must be at least 1{unit}{min_default}"));
+    errors.check(min == 0 || max > min, "max", format_args!("must exceed min ({min}{unit}){max_default}"));
     errors.finish((min, max))
 }

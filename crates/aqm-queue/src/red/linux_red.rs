@@ -1,23 +1,23 @@
-//! Linux's RED, in the words of the command `tc` that sets it up.
+//! Linux's RED, with the parameters of the command `tc`.
 //!
-//! A. Kuznetsov's `sch_red` in Linux 6.1 (`net/sched/sch_red.c`, `include/net/red.h`) and in Linux 2.4; what `tc`
-//! makes of the parameters is in `tc.rs`. The algorithm is Floyd & Jacobson's of 1993, not gentle, in bytes,
-//! without divisions: the average is an integer `2^Wlog` times too large, and instead of a draw for each packet one
-//! draw tells where the next drop is, which makes the gaps uniform on 1 to `1/p_b`. With `adaptive`, a timer moves
-//! `max_P` every 500 ms so that the average stays midway between the thresholds (`red_adaptative_algo`), after
-//! S. Floyd, R. Gummadi, S. Shenker, "Adaptive RED", 2001.
+//! A. Kuznetsov's `sch_red` in Linux 6.1 (`net/sched/sch_red.c`, `include/net/red.h`) and in Linux 2.4. `tc.rs`
+//! converts the parameters as `tc` does. The algorithm is that of Floyd & Jacobson 1993, without the gentle part, in
+//! bytes and without divisions. The average is stored as an integer, `2^Wlog` times its value. Instead of one random
+//! number per packet, one random number determines the position of the next drop, so that gaps are uniform from 1 to
+//! `1/p_b`. With `adaptive`, a timer adjusts `max_P` every 500 ms so that the average stays midway between the
+//! thresholds (`red_adaptative_algo`), after S. Floyd, R. Gummadi, S. Shenker, "Adaptive RED", 2001.
 //!
-//! How it differs from the paper of 1993:
-//! - The first packet of an average within the thresholds passes, and draws.
-//! - An arrival that ends an idle time adds no sample; the average falls by a table (`tc.rs`).
-//! - A packet that meets a full queue does not start the count anew. One at `max` or above does, and the first
-//!   one below it passes.
-//! - Linux 2.4: `max_P` is `(max - min) / 2^Plog`, the largest below the one asked for; there is no `harddrop` and
-//!   nothing adapts; ECT(1) cannot be marked (RFC 2481 has only one ECT); and a packet is admitted if at most
-//!   `limit` wait before it, so up to one packet more.
+//! Differences from the paper of 1993:
+//! - The first packet after the average has entered the range between the thresholds passes, and a random number is
+//!   drawn for the next drop.
+//! - An arrival that ends an idle time adds no sample; the average decays according to a table (`tc.rs`).
+//! - A packet dropped because the queue is full does not restart the count. A packet that finds the average at `max` or
+//!   above restarts the count, and the first packet after the average has returned below `max` passes.
+//! - Linux 2.4: `max_P` is `(max - min) / 2^Plog`, the largest such value below the configured one. `harddrop` and
+//!   adaptation do not exist. ECT(1) cannot be marked, because RFC 2481 has only one ECT codepoint. A packet is
+//!   admitted if the backlog before it is at most `limit`, so the queue may exceed `limit` by up to one packet.
 //!
-//! How it differs from its sources, and what it does where they are silent, stands in the documentation of
-//! [`Config`], which the reference prints.
+//! The documentation of [`Config`], which is printed in the reference, lists the differences from Linux.
 
 use std::ops::RangeInclusive;
 
@@ -28,114 +28,117 @@ use aqm_net::{
 use serde_json::{Value, json};
 
 use crate::fifo::Admission;
-use crate::red::linux_core::{Asked, MaxP, Parms, Vars};
+use crate::red::linux_core::{MaxP, Parms, TcOptions, Vars};
 use crate::red::tc::{self, Clock, IdleTable};
 use crate::start::{Start, first_instant};
 use crate::{Build, Context, Derived, Describe, Fifo, Gauge, QueueDiscipline, Reason, Report, TestCases};
 
 parameters! {
-    /// Linux's RED as `tc` sets it up: in bytes and integers, not gentle, and slow to forget when idle.
+    /// Linux's RED as configured by `tc`: in bytes and integers, without the gentle part, and with a slow decay of the
+    /// average while the link is idle.
     ///
     /// Differences from Linux:
     ///
-    /// - A refused packet that found the line idle leaves it idle: the kernel asks the queue again at once.
-    /// - A packet that is to be marked but finds no room is dropped, and leaves unmarked.
-    /// - An instant of the timer that meets an arrival or a departure comes first.
-    /// - The clock of Linux 2.4, microseconds or coarser as the kernel was built, has whole microseconds here, and
-    ///   products do not overflow.
-    /// - There are no `qevents`.
+    /// - A dropped packet that found the link idle leaves the link idle. The kernel tries to dequeue again at once.
+    /// - If a packet selected for marking finds no room, it is dropped and not marked.
+    /// - A tick of the timer at the time of an arrival or a departure is processed first.
+    /// - The clock of Linux 2.4 has a resolution of one microsecond or more, depending on the kernel's build. Here the
+    ///   resolution is one microsecond, and products do not overflow.
+    /// - `qevents` are not supported.
     pub struct Config {
-        /// Whose RED this is.
-        pub kernel: Kernel = Kernel::Linux61, "ours: the kernel of the recorded runs";
-        /// The most that may wait; the packet on the line is not counted.
+        /// Kernel version whose RED is used.
+        pub kernel: Kernel = Kernel::Linux61, "aqmlab's choice: the kernel of the recorded runs";
+        /// Maximum backlog, without the packet in transmission.
         pub limit: Size = Size::from_bytes(400_000), "tc-red: the manual's example; tc itself has no default";
-        /// Average queue below which nothing is dropped early. Left out: a third of `max`.
+        /// Average queue below which no packet is dropped early. Default: a third of `max`.
         pub min: Option<Size> = None, "tc, after Floyd, \"RED: Discussions of Setting Parameters\", 1997";
-        /// Average queue from which every packet is dropped, or marked. Left out: three times `min`; without
-        /// `min` a quarter of `limit`.
+        /// Average queue at and above which every packet is dropped or marked. Default: three times `min`, or a quarter
+        /// of `limit` if `min` is not set either.
         pub max: Option<Size> = None, "tc, after Floyd 1997";
-        /// Drop probability as the average reaches `max` (`max_P`); above 0, below 1.
+        /// Drop probability just below `max` (`max_P`): above 0, below 1.
         pub probability: f64 = 0.02, "tc-red";
-        /// Packets of a burst that should pass: `tc` takes the weight of the average from it, a power of 1/2.
-        /// Left out: `(2 min + max) / (3 avpkt)`.
+        /// Number of packets of a burst that should pass. `tc` derives the weight of the average from it, which is a
+        /// power of 1/2. Default: `(2 min + max) / (3 avpkt)`.
         pub burst: Option<u32> = None, "tc-red";
-        /// Typical size of a packet: of those of `burst`, and of those that the line could have sent while it
-        /// idled.
+        /// Typical packet size, for the packets of `burst` and for the packets that the link could have sent while
+        /// idle.
         pub avpkt: Size = Size::from_bytes(1000), "tc-red: \"1000 is a good value\"; tc itself has no default";
-        /// The rate by which the average falls while the line idles. Left out: that of the line.
-        pub bandwidth: Option<Rate> = None, "ours: what tc-red asks for; tc itself takes 10Mbit";
-        /// Whether ECN-capable packets are marked instead of dropped, as long as there is room.
+        /// Rate at which the average decays while the link is idle. Default: the rate of the link.
+        pub bandwidth: Option<Rate> = None, "aqmlab's choice, as tc-red recommends; tc itself uses 10Mbit";
+        /// Whether ECN-capable packets are marked instead of dropped, if the queue has room.
         pub ecn: bool = false, "tc-red";
-        /// Whether, with `ecn`, packets are dropped nevertheless where the average is at `max` or above.
+        /// With `ecn`: whether packets are nevertheless dropped while the average is at `max` or above.
         pub harddrop: bool = false, "tc-red";
-        /// Whether, with `ecn`, a packet that cannot be marked is queued where RED chose it, and dropped only where
-        /// `harddrop` says so or no room is left.
+        /// With `ecn`: whether RED enqueues the packets that it selected but cannot mark. These packets are dropped
+        /// only because of `harddrop` or because the queue has no room.
         pub nodrop: bool = false, "tc-red, since Linux 5.7";
-        /// Whether `max_P` moves between 1 and 50 %, from `probability` on, to hold the average near the middle
-        /// of the thresholds.
+        /// Whether `max_P` is adjusted between 1 and 50 %, starting from `probability`, to keep the average near the
+        /// middle of the thresholds.
         pub adaptive: bool = false, "tc-red";
-        /// With `adaptive`: whether `max_P` has fallen to 1 % in an idle time before the run and the timer is running
-        /// (`settled`), or `max_P` begins at `probability` and the timer with the run.
-        pub start: Start = Start::Settled, "ours";
+        /// With `adaptive`: state of the queue at the start of the run. `settled`: `max_P` has decreased to 1 % in an
+        /// idle time before the run, and the timer is running. `fresh`: `max_P` is `probability`, and the timer starts
+        /// with the run.
+        pub start: Start = Start::Settled, "aqmlab's choice";
     }
 }
 
 choices! {
-    /// Kernels that have a RED.
+    /// Kernel versions with a RED queue.
     pub enum Kernel {
         /// Linux 6.1 with iproute2 6.1.
         Linux61 = "6.1",
-        /// Linux 2.4 with the iproute2 of its days.
+        /// Linux 2.4 with the iproute2 of its time.
         Linux24 = "2.4",
     }
 }
 
-/// How often `max_P` may move (`HZ/2`).
-const ADAPT_EVERY: Span = Span::from_millis(500);
+/// Interval of the adjustments of `max_P` (`HZ/2`).
+const ADAPTATION_INTERVAL: Span = Span::from_millis(500);
 
-/// One percent of `max_P`, which counts in 2^-32 (`RED_ONE_PERCENT`).
+/// One percent of `max_P`, in units of 2^-32 (`RED_ONE_PERCENT`).
 const ONE_PERCENT: u64 = ((1 << 32) + 50) / 100;
 
-/// The sizes that the kernel can be told, in bytes.
+/// The sizes that the kernel can store, in bytes.
 const IN_32_BITS: RangeInclusive<u64> = 1..=u32::MAX as u64;
 const OUT_OF_RANGE: &str = "must be from 1B to 4294967295B";
 
 impl Config {
-    /// The thresholds, given or not.
+    /// The configured or automatic thresholds.
     ///
     /// # Errors
-    /// If they are none, or the limit leaves them no room.
+    /// If the thresholds are out of order, or the limit does not exceed them.
     fn thresholds(&self) -> Result<(u64, u64), ConfigErrors> {
         let mut errors = ErrorCollector::default();
         let bytes = |size: Option<Size>| size.map(Size::bytes);
-        let without_max = || bytes(self.min).map_or(self.limit.bytes() / 4, |min| min.saturating_mul(3));
-        let max = bytes(self.max).unwrap_or_else(without_max);
+        let default_max = || bytes(self.min).map_or(self.limit.bytes() / 4, |min| min.saturating_mul(3));
+        let max = bytes(self.max).unwrap_or_else(default_max);
         let min = bytes(self.min).unwrap_or(max / 3);
         let limit = self.limit.bytes();
         let has_limit = IN_32_BITS.contains(&limit);
         errors.check(has_limit, "limit", OUT_OF_RANGE);
         if has_limit || self.min.is_some() || self.max.is_some() {
-            let remedy = if self.min.is_some() { "" } else { ", and is a third of max: write it" };
+            let remedy = if self.min.is_some() { "" } else { "; its default is a third of max, so set min" };
             errors.check(min > 0, "min", format_args!("must be at least 1B{remedy}"));
-            errors.check(min == 0 || max > min, "max", format_args!("must exceed min, {min}B"));
+            errors.check(min == 0 || max > min, "max", format_args!("must exceed min ({min}B)"));
         }
-        let remedy = "or the queue is full before RED acts; for a plain queue use `drop-tail`";
-        let is_met = !has_limit || limit > min;
-        errors.check(is_met, "limit", format_args!("must exceed min, {min}B, {remedy}"));
+        let remedy = "otherwise the queue is full before RED drops early; for a plain queue use `drop-tail`";
+        let is_effective = !has_limit || limit > min;
+        errors.check(is_effective, "limit", format_args!("must exceed min ({min}B); {remedy}"));
         errors.finish((min, max))
     }
 
-    /// What the kernel is told; all checks made but those of the table of idle times.
+    /// The kernel's configuration. All parameters are checked except those of the idle table.
     ///
     /// # Errors
-    /// Every parameter that Linux does not have, or with which RED would not do what its name says.
-    fn told(&self) -> Result<Parms, ConfigErrors> {
+    /// Every parameter that Linux does not have, or that is out of range, inconsistent or without effect.
+    fn parms(&self) -> Result<Parms, ConfigErrors> {
         let mut errors = ErrorCollector::default();
         let thresholds = errors.take(self.thresholds());
-        let later = [("harddrop", self.harddrop), ("nodrop", self.nodrop), ("adaptive", self.adaptive)];
-        for (place, is_on) in later {
+        let linux61_only =
+            [("harddrop", self.harddrop), ("nodrop", self.nodrop), ("adaptive", self.adaptive)];
+        for (name, is_on) in linux61_only {
             let exists = self.kernel != Kernel::Linux24;
-            errors.check(exists || !is_on, place, "does not exist in Linux 2.4: leave it out");
+            errors.check(exists || !is_on, name, "does not exist in Linux 2.4: leave it out");
         }
         errors.check_effect(self.ecn, self, &["harddrop", "nodrop"], "without ecn");
         errors.check_effect(self.adaptive, self, &["start"], "without adaptive");
@@ -143,10 +146,10 @@ impl Config {
         errors.check(has_packet, "avpkt", OUT_OF_RANGE);
         let probability = self.probability;
         let is_share = probability > 0.0 && probability <= 1.0;
-        let problem = format_args!("must be above 0 and at most 1, not {probability}");
+        let problem = format_args!("must be above 0 and at most 1 (got {probability})");
         errors.check(is_share, "probability", problem);
-        // What follows from others can be judged only if these can.
-        let asked = thresholds.map(|(min, max)| Asked {
+        // Derived values can be checked only if the values on which they depend are valid.
+        let options = thresholds.map(|(min, max)| TcOptions {
             min,
             max,
             unit: 'B',
@@ -154,28 +157,28 @@ impl Config {
             burst: self.burst,
             avpkt: self.avpkt.bytes(),
         });
-        let max_p = asked.filter(|_| is_share).and_then(|asked| errors.take(self.max_p(asked)));
-        let weight_log = asked.filter(|_| has_packet).and_then(|asked| errors.take(asked.weight_log()));
-        let told = thresholds.zip(weight_log).zip(max_p);
-        let (((min, max), weight_log), max_p) = errors.finish_some(told)?;
+        let max_p = options.filter(|_| is_share).and_then(|options| errors.take(self.max_p(options)));
+        let weight_log = options.filter(|_| has_packet).and_then(|options| errors.take(options.weight_log()));
+        let values = thresholds.zip(weight_log).zip(max_p);
+        let (((min, max), weight_log), max_p) = errors.finish_some(values)?;
         Ok(Parms::new(min, max, weight_log, max_p))
     }
 
-    /// Where `max_P` begins.
-    fn max_p(&self, asked: Asked) -> Result<MaxP, ConfigError> {
+    /// The initial `max_P`.
+    fn max_p(&self, options: TcOptions) -> Result<MaxP, ConfigError> {
         if self.kernel == Kernel::Linux24 {
-            let slope = 1 << (32 - asked.probability_log()?);
-            return Ok(MaxP { value: slope * (asked.max - asked.min), slope });
+            let slope = 1 << (32 - options.probability_log()?);
+            return Ok(MaxP { value: slope * (options.max - options.min), slope });
         }
-        asked.max_p()
+        options.max_p()
     }
 }
 
 impl Build for Config {
     fn build(&self, rate: Rate) -> Result<Box<dyn QueueDiscipline>, ConfigErrors> {
-        let mut parms = self.told()?;
+        let mut parms = self.parms()?;
         if self.adaptive && self.start.is_settled() {
-            parms.max_p = at_rest(&parms);
+            parms.max_p = settled_max_p(&parms);
         }
         let (clock, admission) = match self.kernel {
             Kernel::Linux24 => (Clock::Micros, Admission::UntilBeyond),
@@ -188,7 +191,11 @@ impl Build for Config {
             parms,
             vars: Vars::default(),
             start: self.start,
-            adapts_at: if self.adaptive { Instant::START + ADAPT_EVERY } else { Instant::NEVER },
+            next_adaptation: if self.adaptive {
+                Instant::START + ADAPTATION_INTERVAL
+            } else {
+                Instant::NEVER
+            },
             ecn: self.ecn,
             harddrop: self.harddrop,
             nodrop: self.nodrop,
@@ -201,11 +208,11 @@ impl Build for Config {
 
 impl Describe for Config {
     fn drop_curve(&self, average: f64, _relative_window: f64, _class: u8) -> Option<f64> {
-        Some(self.told().ok()?.curve().probability(average))
+        Some(self.parms().ok()?.curve().probability(average))
     }
 
     fn derived(&self, rate: Rate) -> Vec<Derived> {
-        let Ok(parms) = self.told() else { return Vec::new() };
+        let Ok(parms) = self.parms() else { return Vec::new() };
         let Parms { min, max, weight_log, .. } = parms;
         let mut derived = Vec::new();
         if self.min.is_none() {
@@ -223,7 +230,7 @@ impl Describe for Config {
     }
 
     fn tc_options(&self, _rate: Rate) -> Option<Value> {
-        let Parms { min, max, .. } = self.told().ok()?;
+        let Parms { min, max, .. } = self.parms().ok()?;
         let Self { limit, ecn, harddrop, adaptive, nodrop, .. } = self;
         Some(json!({
             "kind": "red", "limit": limit.bytes(), "min": min, "max": max, "ecn": ecn, "harddrop": harddrop,
@@ -256,8 +263,8 @@ impl TestCases for Config {
 }
 
 impl MaxP {
-    /// One step towards an `average` in the middle of the thresholds (`red_adaptative_algo`).
-    fn adapted(self, average: u64, min: u64, max: u64) -> Self {
+    /// One step that moves the `average` towards the middle of the thresholds (`red_adaptative_algo`).
+    fn step(self, average: u64, min: u64, max: u64) -> Self {
         let width = max - min;
         let (target_min, target_max) = (min + 2 * (width / 5), min + 3 * (width / 5));
         let value = if average > target_max && self.value <= 50 * ONE_PERCENT {
@@ -271,15 +278,15 @@ impl MaxP {
     }
 }
 
-/// The running discipline.
+/// The discipline with its state.
 #[derive(Clone)]
 pub struct LinuxRed {
     idle: IdleTable,
     idle_since: Option<Instant>,
     parms: Parms,
     vars: Vars,
-    /// The next instant of the timer; never if nothing adapts.
-    adapts_at: Instant,
+    /// Time of the next timer tick; never without `adaptive`.
+    next_adaptation: Instant,
     ecn: bool,
     harddrop: bool,
     nodrop: bool,
@@ -289,11 +296,11 @@ pub struct LinuxRed {
     fifo: Fifo,
 }
 
-/// `max_P` after an idle time in which the timer has moved it as far as it goes.
-fn at_rest(parms: &Parms) -> MaxP {
+/// `max_P` after a long idle time, at the end of all decreases.
+fn settled_max_p(parms: &Parms) -> MaxP {
     let mut max_p = parms.max_p;
     loop {
-        let next = max_p.adapted(0, parms.min, parms.max);
+        let next = max_p.step(0, parms.min, parms.max);
         if next.value >= max_p.value {
             return max_p;
         }
@@ -301,49 +308,50 @@ fn at_rest(parms: &Parms) -> MaxP {
     }
 }
 
-/// What `tc -s` shows.
+/// Counters of `tc -s`.
 #[derive(Clone, Copy, Default)]
 struct Counts {
-    /// Packets that were to go before the queue is full, dropped or marked.
-    chosen: u64,
+    /// Packets dropped or marked before the queue was full (`overlimits`).
+    selected: u64,
+    /// Marked packets among these.
     marked: u64,
-    /// Of those, dropped.
+    /// Dropped packets among these.
     early: u64,
     pdrop: u64,
 }
 
 impl LinuxRed {
-    /// Lets the timer run out as often as it has by `now`.
+    /// Processes all timer ticks up to `now`.
     #[inline]
     fn catch_up(&mut self, now: Instant) {
-        if self.adapts_at <= now {
+        if self.next_adaptation <= now {
             self.adapt_until(now);
         }
     }
 
     #[cold]
     fn adapt_until(&mut self, now: Instant) {
-        while self.adapts_at <= now {
+        while self.next_adaptation <= now {
             let average = match self.idle_since {
-                Some(since) => self.vars.after_idle(&self.idle, since, self.adapts_at),
+                Some(since) => self.vars.after_idle(&self.idle, since, self.next_adaptation),
                 None => self.vars.average,
             };
             let Parms { min, max, weight_log, max_p, .. } = self.parms;
-            self.parms.max_p = max_p.adapted(average >> weight_log, min, max);
-            self.adapts_at += ADAPT_EVERY;
+            self.parms.max_p = max_p.step(average >> weight_log, min, max);
+            self.next_adaptation += ADAPTATION_INTERVAL;
         }
     }
 
-    /// Carries out what was decided: `true` if `packet` has joined the queue.
-    fn carry_out(&mut self, reason: Option<Reason>, mut packet: Packet, cx: &mut Context<'_>) -> bool {
+    /// Drops, marks or enqueues `packet`. Returns `true` if the packet has joined the queue.
+    fn apply(&mut self, reason: Option<Reason>, mut packet: Packet, cx: &mut Context<'_>) -> bool {
         if let Some(reason) = reason {
-            self.counts.chosen += 1;
+            self.counts.selected += 1;
             if self.may_mark(packet.ecn, reason) {
                 self.counts.marked += 1;
                 if self.fifo.has_room_for(&packet) {
                     cx.mark(&mut packet, reason);
                 }
-            } else if !self.spares(reason) {
+            } else if !self.passes(reason) {
                 self.counts.early += 1;
                 cx.drop(packet, reason);
                 return false;
@@ -365,16 +373,16 @@ impl LinuxRed {
             && (reason == Reason::Early || !self.harddrop)
     }
 
-    /// Whether a packet that was chosen and cannot be marked is queued.
-    fn spares(&self, reason: Reason) -> bool {
+    /// Whether a packet that was selected but cannot be marked is enqueued.
+    fn passes(&self, reason: Reason) -> bool {
         self.nodrop && (reason == Reason::Early || !self.harddrop)
     }
 }
 
 impl QueueDiscipline for LinuxRed {
     fn on_start(&mut self, chance: &mut Rng) {
-        if self.start.is_settled() && self.adapts_at < Instant::NEVER {
-            self.adapts_at = first_instant(ADAPT_EVERY, chance);
+        if self.start.is_settled() && self.next_adaptation < Instant::NEVER {
+            self.next_adaptation = first_instant(ADAPTATION_INTERVAL, chance);
         }
     }
 
@@ -382,10 +390,10 @@ impl QueueDiscipline for LinuxRed {
         self.catch_up(cx.now);
         let idle_since = self.idle_since.take();
         let queue = self.fifo.backlog().bytes;
-        let left = idle_since.map(|since| self.vars.after_idle(&self.idle, since, cx.now));
-        self.parms.observe(&mut self.vars, queue, left);
+        let decayed = idle_since.map(|since| self.vars.after_idle(&self.idle, since, cx.now));
+        self.parms.observe(&mut self.vars, queue, decayed);
         let reason = self.parms.decide(&mut self.vars, 0, cx.rng);
-        if !self.carry_out(reason, packet, cx) && idle_since.is_some() {
+        if !self.apply(reason, packet, cx) && idle_since.is_some() {
             self.idle_since = Some(cx.now);
         }
     }
@@ -410,13 +418,13 @@ impl Report for LinuxRed {
         let curve = self.parms.curve();
         show(Gauge::new("average", average, "bytes"));
         show(Gauge::number("probability", curve.probability(average)));
-        if self.adapts_at != Instant::NEVER {
+        if self.next_adaptation != Instant::NEVER {
             show(Gauge::number("max_p", curve.max_p));
         }
     }
 
     fn tc_statistics(&self, _now: Instant) -> Value {
-        let Counts { chosen, marked, early, pdrop } = self.counts;
-        json!({"marked": marked, "early": early, "pdrop": pdrop, "other": 0, "overlimits": chosen})
+        let Counts { selected, marked, early, pdrop } = self.counts;
+        json!({"marked": marked, "early": early, "pdrop": pdrop, "other": 0, "overlimits": selected})
     }
 }

@@ -1,12 +1,12 @@
-//! RED and its descendants: the drop probability rises with the average queue.
+//! RED and its variants: queues whose drop probability rises with the average queue.
 //!
 //! The queues of ns-2 and of papers share the parts of [`core`]: the average queue (`average.rs`), the drop function
-//! (`curve.rs`) and the spacing of drops (`spacing.rs`). `adaptation.rs` moves `max_p` in Adaptive RED and
-//! Self-Configuring RED. SHRED reads the sender's window (`window_average.rs`); RIO and RIO-PS keep an average for
+//! (`curve.rs`) and the spacing of drops (`spacing.rs`). `adaptation.rs` adjusts `max_p` in Adaptive RED and
+//! Self-Configuring RED. SHRED reads the sender's window (`window_average.rs`). RIO and RIO-PS have an average for
 //! each class.
 //!
-//! The queues of Linux (`linux_red.rs`, `choke.rs`, `gred.rs`; SFQ uses them too) compute with shifts, as the kernel
-//! does (`linux_core.rs`), and with the tables that iproute2 computes from the parameters of `tc` (`tc.rs`).
+//! The queues of Linux (`linux_red.rs`, `choke.rs`, `gred.rs`, and SFQ) use the kernel's integer arithmetic
+//! (`linux_core.rs`) and the tables that iproute2 computes from the parameters of `tc` (`tc.rs`).
 
 pub(crate) mod adaptation;
 pub(crate) mod adaptive_red;
@@ -17,7 +17,7 @@ pub(crate) mod curve;
 pub(crate) mod gred;
 pub(crate) mod linux_core;
 pub(crate) mod linux_red;
-#[expect(clippy::module_inception, reason = "RED is the first of its family")]
+#[expect(clippy::module_inception, reason = "the family has the name of its first algorithm")]
 pub(crate) mod red;
 pub(crate) mod rio;
 pub(crate) mod rio_ps;

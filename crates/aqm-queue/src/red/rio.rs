@@ -1,19 +1,20 @@
-//! RIO: RED with an own line for each class of packets, in one queue; with it WRED.
+//! RIO: RED with one drop function per class of packets, in one queue. It includes WRED.
 //!
-//! Clark & Fang, "Explicit Allocation of Best-Effort Packet Delivery Service", IEEE/ACM
-//! Transactions on Networking 6(4), 1998: packets are *in* or *out* of a profile. An in packet is
-//! judged by the average number of in packets waiting, an out packet by the average of the whole
-//! queue, each by its own three parameters. More than two classes, and the couplings, are those of
-//! ns-2's DiffServ module: RIO-C, RIO-D and WRED.
+//! Clark & Fang, "Explicit Allocation of Best-Effort Packet Delivery Service", IEEE/ACM Transactions on Networking
+//! 6(4), 1998: packets are *in* or *out* of a profile. The drop probability of an in packet depends on the average
+//! number of queued in packets, that of an out packet on the average of the whole queue, each with its own three
+//! parameters. The configurations with more than two classes and the couplings are from ns-2's DiffServ module: RIO-C,
+//! RIO-D and WRED.
 //!
-//! Classes are numbered from 0, the one that is preferred; a packet carries its class number plus
-//! one. A packet that nothing classified belongs to the last class, one beyond the list too.
+//! Class 0 is the preferred class. A packet carries its class number plus one. A packet without a class, or with a
+//! class beyond the list, belongs to the last class.
 //!
-//! With one class, or if all packets are of the last class and it counts them all, this is RED, draw
-//! for draw. Defaults are those of ns-2's RIO, which is steeper than its RED: not gentle.
+//! This queue is identical to RED, including the sequence of random numbers, if there is one class, or if all packets
+//! belong to the last class and its average counts all packets. The defaults are those of ns-2's RIO, which is steeper
+//! than ns-2's RED because it is not gentle.
 //!
-//! How it differs from its sources, and what it does where they are silent, stands in the documentation of
-//! [`Config`], which the reference prints.
+//! The documentation of [`Config`], which is printed in the reference, lists the differences from the sources and
+//! aqmlab's choices where the sources are silent.
 
 use aqm_net::{
     Backlog, ConfigError, ConfigErrors, ErrorCollector, Length, Packet, Rate, Size, choices, parameters,
@@ -27,131 +28,134 @@ use crate::red::spacing::{PacketScaling, Spacing};
 use crate::{Build, Context, Describe, Fifo, Gauge, QueueDiscipline, Report, TestCases};
 
 parameters! {
-    /// RIO: RED with an own line for each class of packets in one queue, so that some are dropped
-    /// later than others.
+    /// RIO: RED with one drop function per class of packets in one queue, so that some classes are dropped later than
+    /// others.
     ///
     /// Packets must carry their class.
     ///
     /// Where the sources are silent:
     ///
-    /// - An average takes a sample at each arrival of a class that it counts, dropped or not.
-    /// - A class counts the packets since its own last drop, and its turn above `min_th` ends by itself.
-    /// - A class whose queue holds at most one packet (with thresholds in bytes: none) is not dropped early, whatever
-    ///   else waits (RIO of ns-2), unless `spare_short_queue` is off.
-    /// - Every average falls while the line idles. `idle` says whether that of a class falls while only other classes
-    ///   keep the line busy.
-    /// - The limit is on the whole queue. A packet that meets it is lost, whatever its class.
+    /// - An average gets a sample at each arrival of a class that it counts, even if the arrival is dropped.
+    /// - Each class counts the packets since its own last drop, and has its own state above `min_th`.
+    /// - A class with at most one packet in its queue (none if thresholds are in bytes) is not dropped early, whatever
+    ///   the backlog of other classes is (ns-2's RIO), unless `spare_short_queue` is off.
+    /// - All averages decay while the link is idle. `idle` determines whether the average of a class also decays while
+    ///   only other classes keep the link busy.
+    /// - The limit applies to the whole queue. A packet that finds the queue full is dropped, whatever its class is.
     pub struct Config {
-        /// Which packets the average of a class counts.
+        /// Packets that the average of a class counts.
         pub coupling: Coupling = Coupling::Coupled, "Clark & Fang 1998";
-        /// The lines, that of the preferred class first; 1 to 8.
-        pub classes: Vec<Class> = Class::of_ns2(), "ns-2's RIO";
-        /// When the average of the last class takes a sample; matters only if `coupled`.
+        /// Drop functions, with the preferred class first; 1 to 8.
+        pub classes: Vec<Class> = Class::ns2_defaults(), "ns-2's RIO";
+        /// Arrivals at which the average of the last class gets a sample. It has an effect only if `coupling` is
+        /// `coupled`.
         pub total_average: TotalAverage = TotalAverage::EveryArrival, "Clark & Fang 1998";
-        /// When the average of a class falls by itself.
-        pub idle: Idle = Idle::Line, "ours: as RED's";
+        /// Times at which the average of a class decays.
+        pub idle: Idle = Idle::Link, "aqmlab's choice, as in RED";
         /// Weight of the newest sample in each average (`w_q`): above 0, at most 1.
         pub weight: f64 = 0.002, "ns-2's RIO";
-        /// The most that may wait, all classes together, in packets or bytes; the packet on the line
-        /// is not counted.
+        /// Maximum backlog of all classes together in packets or bytes, without the packet in transmission.
         pub limit: Length = Length::Packets(50), "ns-2";
-        /// Typical size of a packet: tells how fast an average falls while the line is idle, and is
-        /// the size that `packet_scaling` compares with.
+        /// Typical packet size. It determines how fast an average decays while the link is idle, and is the reference
+        /// size of `packet_scaling`.
         pub mean_packet: Size = Size::from_bytes(500), "ns-2's RIO";
-        /// Above `max_th`, whether the probability rises on to 1 at twice `max_th` (true), or every
+        /// Drop function above `max_th`: the probability rises from `max_p` to 1 at twice `max_th` (true), or every
         /// packet is dropped (false).
         pub gentle: bool = false, "ns-2's RIO";
-        /// How the drops of a class are spaced, as in RED.
+        /// Spacing of the drops of a class, as in RED.
         pub spacing: Spacing = Spacing::Wait, "ns-2's RIO";
-        /// Whether the first packet of a class after its average has crossed `min_th` always passes.
+        /// Whether the first packet of a class after its average has risen above `min_th` is never dropped.
         pub spare_first: bool = true, "ns-2's RIO";
-        /// Whether a class with at most one packet waiting, or none with thresholds in bytes, drops none early,
-        /// whatever its average.
+        /// Whether a class with at most one queued packet (none if thresholds are in bytes) is never dropped early,
+        /// whatever its average is.
         pub spare_short_queue: bool = true, "ns-2's RIO; its dsRED does not";
-        /// Whether big packets are dropped more often than small ones.
+        /// Dependence of the drop probability on the packet size.
         pub packet_scaling: PacketScaling = PacketScaling::None, "ns-2's RIO in packet mode";
-        /// What happens to an ECN-capable packet that is to be dropped early. Others are always dropped.
+        /// Treatment of an ECN-capable packet selected for an early drop. Other packets are always dropped.
         pub ecn: EcnRule = EcnRule::Off, "ns-2's RIO";
-        /// Mark only while `p_b` is at most this, and drop above it. Left out: no such bound.
-        pub mark_p: Option<f64> = None, "ns-2's RIO has no such bound";
+        /// Maximum of `p_b` at which packets are marked; above it they are dropped. Default: no maximum.
+        pub mark_p: Option<f64> = None, "ns-2's RIO has no maximum";
     }
 }
 
 parameters! {
-    /// The line that packets of one class meet.
+    /// Drop function of one class.
     pub struct Class {
-        /// Average below which no packet of the class is dropped early (`min_th`). All classes have
-        /// one unit, packets or bytes.
+        /// Average below which no packet of the class is dropped early (`min_th`). All classes have the same unit,
+        /// packets or bytes.
         pub min_th: Length = Length::Packets(5), "ns-2's RIO, out packets";
         /// Average at which the drop probability reaches `max_p` (`max_th`).
         pub max_th: Length = Length::Packets(15), "ns-2's RIO, out packets";
-        /// Drop probability `p_b` as the average reaches `max_th` (`max_p`).
+        /// Drop probability `p_b` just below `max_th` (`max_p`).
         pub max_p: f64 = 0.1, "ns-2's RIO, out packets";
     }
 }
 
 impl Class {
-    fn of_ns2() -> Vec<Self> {
-        let inside = Self { min_th: Length::Packets(15), max_th: Length::Packets(30), max_p: 0.02 };
-        vec![inside, Self::default()]
+    fn ns2_defaults() -> Vec<Self> {
+        let in_class = Self { min_th: Length::Packets(15), max_th: Length::Packets(30), max_p: 0.02 };
+        vec![in_class, Self::default()]
     }
 }
 
 choices! {
-    /// Which packets the average of a class counts.
+    /// Packets that the average of a class counts.
     pub enum Coupling {
-        /// Those of its class and of all before it; the last class's is the whole queue (RIO, RIO-C).
+        /// Packets of the class and of all preferred classes; the average of the last class is that of the whole queue
+        /// (RIO, RIO-C).
         Coupled = "coupled",
-        /// Those of its class (RIO-D).
+        /// Packets of the class (RIO-D).
         Decoupled = "decoupled",
-        /// All packets: one average for all classes (WRED).
+        /// All packets, with one average for all classes (WRED).
         Total = "total",
     }
 }
 
 choices! {
-    /// When the average of the whole queue takes a sample.
+    /// Arrivals at which the average of the whole queue gets a sample.
     pub enum TotalAverage {
-        /// At every arrival.
+        /// Every arrival.
         EveryArrival = "every-arrival",
-        /// Not at arrivals of the last class, the very packets it judges: it lags where the other classes
-        /// are rare, and forgets idle times that the last class ends (ns-2's `rio.cc`, reported in 2001).
+        /// Arrivals of all classes except the last, although the average applies to the last class. The average lags if
+        /// the other classes are rare, and ignores idle times that the last class ends (ns-2's `rio.cc`, reported in
+        /// 2001).
         InArrivals = "in-arrivals",
     }
 }
 
 choices! {
-    /// When an average falls by itself.
+    /// Times at which an average decays.
     pub enum Idle {
-        /// While the line idles.
-        Line = "line",
-        /// While nothing that it counts waits or is sent, as if it had the line to itself.
+        /// While the link is idle.
+        Link = "line",
+        /// While none of the packets that the average counts is queued or in transmission, as if the link carried only
+        /// these packets.
         Class = "class",
     }
 }
 
-/// The most classes there may be.
-const MOST: usize = 8;
+/// Maximum number of classes.
+const MAX_CLASSES: usize = 8;
 
 impl Config {
-    /// All checks on the parameters.
+    /// Checks all parameters.
     ///
     /// # Errors
-    /// Every parameter with which RIO would not do what its name says.
+    /// Every parameter that is out of range, inconsistent or without effect.
     pub(crate) fn check(&self) -> Result<(), ConfigErrors> {
         let mut errors = ErrorCollector::default();
         let Self { classes, coupling, .. } = self;
-        let problem = format_args!("must be 1 to {MOST} tables, not {}", classes.len());
-        errors.check((1..=MOST).contains(&classes.len()), "classes", problem);
+        let problem = format_args!("must contain 1 to {MAX_CLASSES} tables (got {})", classes.len());
+        errors.check((1..=MAX_CLASSES).contains(&classes.len()), "classes", problem);
         for (k, class) in classes.iter().enumerate() {
             let place = format!("classes.{k}");
             let of_class = |error: ConfigError| match error.place.as_str() {
                 "min_th" | "max_th" | "max_p" => error.within(&place),
                 _ => error,
             };
-            errors.take(self.red(class).check().map_err(|found| found.map(of_class)));
+            errors.take(self.red(class).check().map_err(|errors| errors.map(of_class)));
             let unit = classes[0].min_th;
-            let problem = format_args!("must be in the unit of the first class's, {unit}");
+            let problem = format_args!("must have the unit of the first class ({unit})");
             let same_unit = class.min_th.in_bytes() == unit.in_bytes();
             errors.check(same_unit, format!("{place}.min_th"), problem);
         }
@@ -159,13 +163,13 @@ impl Config {
         if self.total_average == TotalAverage::InArrivals {
             let couples = *coupling == Coupling::Coupled;
             errors.check_effect(couples, self, &["total_average"], "unless coupling is \"coupled\"");
-            let remedy = "needs a class before the last, or the average never moves";
+            let remedy = "needs another class before the last, because otherwise the average never changes";
             errors.check(!couples || classes.len() > 1, "total_average", remedy);
         }
         errors.finish(())
     }
 
-    /// What RED would be if all packets were of this class.
+    /// The RED parameters of this class.
     fn red(&self, class: &Class) -> red::Config {
         let Class { min_th, max_th, max_p } = *class;
         let Self { weight, limit, mean_packet, gentle, spacing, .. } = *self;
@@ -190,19 +194,19 @@ impl Config {
 impl Build for Config {
     fn build(&self, rate: Rate) -> Result<Box<dyn QueueDiscipline>, ConfigErrors> {
         self.check()?;
-        let lane = |class| {
+        let state = |class| {
             let red = self.red(class);
             let mut core = red.core(rate);
             if !self.spare_short_queue {
                 core.min_packets = 0;
             }
-            Lane { core, curve: red.curve(), queue: Backlog::default() }
+            ClassState { core, curve: red.curve(), queue: Backlog::default() }
         };
         Ok(Box::new(Rio {
             coupling: self.coupling,
             total_average: self.total_average,
             idle: self.idle,
-            lanes: self.classes.iter().map(lane).collect(),
+            classes: self.classes.iter().map(state).collect(),
             fifo: Fifo::new(self.limit),
         }))
     }
@@ -211,7 +215,7 @@ impl Build for Config {
 impl Describe for Config {
     fn drop_curve(&self, average: f64, _relative_window: f64, class: u8) -> Option<f64> {
         self.check().ok()?;
-        let class = &self.classes[place(class, self.classes.len())];
+        let class = &self.classes[class_index(class, self.classes.len())];
         Some(self.red(class).curve().probability(average))
     }
 
@@ -221,7 +225,7 @@ impl Describe for Config {
 }
 
 impl TestCases for Config {
-    /// The last class is a small RED, with two classes before it.
+    /// The last class is a small RED, after two preferred classes.
     fn corners(&self) -> Vec<Value> {
         let couplings = [
             json!({"coupling": "coupled"}),
@@ -252,59 +256,59 @@ impl TestCases for Config {
     }
 }
 
-/// The running discipline.
+/// The discipline with its state.
 #[derive(Clone)]
 pub struct Rio {
     coupling: Coupling,
     total_average: TotalAverage,
     idle: Idle,
-    lanes: Vec<Lane>,
+    classes: Vec<ClassState>,
     fifo: Fifo,
 }
 
-/// What a class has of its own.
+/// The state of a class.
 #[derive(Clone)]
-struct Lane {
+struct ClassState {
     core: RedCore,
     curve: Curve,
-    /// What waits of all that the average counts.
+    /// Backlog of all packets that the average counts.
     queue: Backlog,
 }
 
 impl QueueDiscipline for Rio {
     fn enqueue(&mut self, packet: Packet, cx: &mut Context<'_>) {
-        let own = place(packet.class, self.lanes.len());
+        let own = class_index(packet.class, self.classes.len());
         self.observe(own, cx);
-        let Lane { core, curve, queue } = &mut self.lanes[own];
+        let ClassState { core, curve, queue } = &mut self.classes[own];
         let state = ArrivalState { curve: *curve, lowest: curve.min, packets: queue.packets };
         if core.admit(packet, state, &mut self.fifo, cx) {
-            for (k, lane) in self.lanes.iter_mut().enumerate() {
+            for (k, state) in self.classes.iter_mut().enumerate() {
                 let counts = self.coupling.counts(k, own);
                 if counts {
-                    lane.queue.packets += 1;
-                    lane.queue.bytes += u64::from(packet.bytes);
+                    state.queue.packets += 1;
+                    state.queue.bytes += u64::from(packet.bytes);
                 }
-                if counts || self.idle == Idle::Line {
-                    lane.core.average.busy();
+                if counts || self.idle == Idle::Link {
+                    state.core.average.busy();
                 }
             }
         }
     }
 
     fn dequeue(&mut self, cx: &mut Context<'_>) -> Option<Packet> {
-        // The line has just sent what it was given last: what does not wait now is not here at all.
-        let line_idles = self.fifo.backlog().packets == 0;
-        for lane in &mut self.lanes {
-            if line_idles || (self.idle == Idle::Class && lane.queue.packets == 0) {
-                lane.core.average.idle_from(cx.now);
+        // The transmission of the previous packet has ended, so a class without queued packets has none at all.
+        let link_is_idle = self.fifo.backlog().packets == 0;
+        for state in &mut self.classes {
+            if link_is_idle || (self.idle == Idle::Class && state.queue.packets == 0) {
+                state.core.average.idle_from(cx.now);
             }
         }
         let packet = self.fifo.pop()?;
-        let own = place(packet.class, self.lanes.len());
-        for (k, lane) in self.lanes.iter_mut().enumerate() {
+        let own = class_index(packet.class, self.classes.len());
+        for (k, state) in self.classes.iter_mut().enumerate() {
             if self.coupling.counts(k, own) {
-                lane.queue.packets -= 1;
-                lane.queue.bytes -= u64::from(packet.bytes);
+                state.queue.packets -= 1;
+                state.queue.bytes -= u64::from(packet.bytes);
             }
         }
         Some(packet)
@@ -317,12 +321,12 @@ impl QueueDiscipline for Rio {
 
 impl Report for Rio {
     fn gauges(&self, show: &mut dyn FnMut(Gauge)) {
-        // Those of the last class have RED's names.
-        if let Some(Lane { core, .. }) = self.lanes.last() {
+        // The gauges of the last class also have RED's names.
+        if let Some(ClassState { core, .. }) = self.classes.last() {
             show(Gauge::length("average", core.average.value, core.unit));
             show(Gauge::number("probability", core.probability()));
         }
-        for (Lane { core, queue, .. }, names) in self.lanes.iter().zip(GAUGES) {
+        for (ClassState { core, queue, .. }, names) in self.classes.iter().zip(GAUGES) {
             show(Gauge::length(names[0], core.average.value, core.unit));
             show(Gauge::number(names[1], core.probability()));
             show(Gauge::new(names[2], queue.packets as f64, "packets"));
@@ -330,9 +334,8 @@ impl Report for Rio {
     }
 }
 
-/// The gauges of each class: its average, its last `p_b`, and the packets waiting of those that its
-/// average counts.
-const GAUGES: [[&str; 3]; MOST] = [
+/// Gauges of each class: its average, its latest `p_b`, and the number of queued packets that its average counts.
+const GAUGES: [[&str; 3]; MAX_CLASSES] = [
     ["average_0", "probability_0", "packets_0"],
     ["average_1", "probability_1", "packets_1"],
     ["average_2", "probability_2", "packets_2"],
@@ -344,18 +347,18 @@ const GAUGES: [[&str; 3]; MOST] = [
 ];
 
 impl Rio {
-    /// Tells the averages of an arrival of class `own`.
+    /// Updates the averages at an arrival of class `own`.
     fn observe(&mut self, own: usize, cx: &Context<'_>) {
-        let last = self.lanes.len() - 1;
-        for (k, Lane { core, queue, .. }) in self.lanes.iter_mut().enumerate() {
+        let last = self.classes.len() - 1;
+        for (k, ClassState { core, queue, .. }) in self.classes.iter_mut().enumerate() {
             let is_ignored = self.total_average == TotalAverage::InArrivals && k == last && own == last;
             if is_ignored {
                 continue;
             }
             if self.coupling.counts(k, own) {
                 core.observe(*queue, cx.now);
-            } else if self.idle == Idle::Line {
-                core.average.forget(cx.now);
+            } else if self.idle == Idle::Link {
+                core.average.decay(cx.now);
             }
         }
     }
@@ -372,8 +375,8 @@ impl Coupling {
     }
 }
 
-/// The place of a packet's `class` in a list of `classes`.
-fn place(class: u8, classes: usize) -> usize {
+/// The index of a packet's `class` in a list of `classes` classes.
+fn class_index(class: u8, classes: usize) -> usize {
     match usize::from(class) {
         0 => classes - 1,
         number => number.min(classes) - 1,

@@ -1,12 +1,12 @@
-//! Self-configuring RED: RED that moves its `max_p` once each time the average queue leaves the thresholds.
+//! Self-Configuring RED: RED that changes `max_p` once each time the average queue crosses a threshold.
 //!
-//! W. Feng, D. Kandlur, D. Saha, K. Shin, "A Self-Configuring RED Gateway", IEEE INFOCOM 1999: when the average
-//! falls below `min_th`, `max_p` is divided by `alpha`; when it rises above `max_th`, `max_p` is multiplied by
-//! `beta`. All else is RED (`red.rs`). Floyd, Gummadi and Shenker's Adaptive RED of 2001 is another algorithm
+//! W. Feng, D. Kandlur, D. Saha, K. Shin, "A Self-Configuring RED Gateway", IEEE INFOCOM 1999: when the average falls
+//! below `min_th`, `max_p` is divided by `alpha`; when the average rises above `max_th`, `max_p` is multiplied by
+//! `beta`. The rest is RED (`red.rs`). Adaptive RED by Floyd, Gummadi and Shenker (2001) is a different algorithm
 //! (`adaptive_red.rs`).
 //!
-//! How it differs from its sources, and what it does where they are silent, stands in the documentation of
-//! [`Config`], which the reference prints.
+//! The documentation of [`Config`], which is printed in the reference, lists aqmlab's choices where the paper is
+//! silent.
 
 use aqm_net::{Backlog, ConfigErrors, ErrorCollector, Packet, Rate, parameters};
 use serde_json::{Value, json};
@@ -17,40 +17,40 @@ use crate::red::red::{self, Red};
 use crate::{Build, Context, Describe, Gauge, QueueDiscipline, Report, TestCases};
 
 parameters! {
-    /// Self-configuring RED (Feng et al. 1999): RED that divides `max_p` when the average queue falls below
-    /// `min_th`, and multiplies it when the average rises above `max_th`.
+    /// Self-Configuring RED (Feng et al. 1999): RED that divides `max_p` by a constant when the average queue falls
+    /// below `min_th`, and multiplies it by a constant when the average rises above `max_th`.
     ///
     /// Where the paper is silent:
     ///
-    /// - `max_p` keeps to bounds; the paper names none.
-    /// - The first arrival, which finds an average below `min_th`, is a crossing (ns-2, ns-3).
-    /// - The gentle line, which the paper does not have, begins at `max_p` as it is now, so that the drop function has
-    ///   no jump.
+    /// - `max_p` is limited to a range. The paper does not define one.
+    /// - The first arrival, which finds an average below `min_th`, counts as a crossing (ns-2, ns-3).
+    /// - The gentle part of the drop function, which is not in the paper, begins at the current `max_p`, so that the
+    ///   drop function has no jump.
     pub struct Config {
-        /// The RED it is built on; its `max_p` is the one it begins with.
+        /// Parameters of the RED queue; its `max_p` is the initial value.
         pub red: red::Config = red::Config::default(), "as `red`";
-        /// What `max_p` is divided by when the average falls below `min_th` (`alpha`): above 1.
+        /// Divisor of `max_p` when the average falls below `min_th` (`alpha`): above 1.
         pub alpha: f64 = 3.0, "Feng et al. 1999";
-        /// What `max_p` is multiplied by when the average rises above `max_th` (`beta`): above 1.
+        /// Factor of `max_p` when the average rises above `max_th` (`beta`): above 1.
         pub beta: f64 = 2.0, "Feng et al. 1999";
-        /// Least `max_p`.
-        pub bottom: f64 = 0.0001, "ours";
-        /// Largest `max_p`.
-        pub top: f64 = 1.0, "ours";
+        /// Minimum of `max_p`.
+        pub bottom: f64 = 0.0001, "aqmlab's choice";
+        /// Maximum of `max_p`.
+        pub top: f64 = 1.0, "aqmlab's choice";
     }
 }
 
 impl Config {
-    /// The running queue; all checks made.
-    fn running(&self, rate: Rate) -> Result<SelfConfiguringRed, ConfigErrors> {
+    /// Builds the discipline after all checks.
+    fn discipline(&self, rate: Rate) -> Result<SelfConfiguringRed, ConfigErrors> {
         let mut errors = ErrorCollector::default();
         let Self { alpha, beta, bottom, top, .. } = *self;
-        for (place, factor) in [("alpha", alpha), ("beta", beta)] {
-            let problem = format_args!("must be above 1, not {factor}");
-            errors.check(factor > 1.0 && factor.is_finite(), place, problem);
+        for (name, factor) in [("alpha", alpha), ("beta", beta)] {
+            let problem = format_args!("must be above 1 (got {factor})");
+            errors.check(factor > 1.0 && factor.is_finite(), name, problem);
         }
         errors.take(check_bounds(bottom, top));
-        let red = errors.take(self.red.running(rate).map_err(|errors| errors.within("red")));
+        let red = errors.take(self.red.discipline(rate).map_err(|errors| errors.within("red")));
         let red = errors.finish_some(red)?;
         let curve = self.red.curve();
         Ok(SelfConfiguringRed { red, curve, side: Side::Above, alpha, beta, bottom, top })
@@ -59,16 +59,16 @@ impl Config {
 
 impl Build for Config {
     fn build(&self, rate: Rate) -> Result<Box<dyn QueueDiscipline>, ConfigErrors> {
-        Ok(Box::new(self.running(rate)?))
+        Ok(Box::new(self.discipline(rate)?))
     }
 }
 
 impl Describe for Config {
-    /// With `max_p` where it begins.
+    /// Drop function with the initial `max_p`.
     fn drop_curve(&self, average: f64, _relative_window: f64, _class: u8) -> Option<f64> {
-        // The rate decides how the average moves, not what it means.
+        // The rate affects how fast the average changes, but not the drop function.
         let any_rate = Rate::from_bps(10_000_000);
-        Some(self.running(any_rate).ok()?.curve.probability(average))
+        Some(self.discipline(any_rate).ok()?.curve.probability(average))
     }
 }
 
@@ -78,7 +78,7 @@ impl TestCases for Config {
     }
 }
 
-/// Where the average was when it was last seen off both thresholds.
+/// Position of the average relative to the thresholds when it was last not equal to a threshold.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Side {
     Below,
@@ -86,11 +86,11 @@ enum Side {
     Above,
 }
 
-/// The running discipline.
+/// The discipline with its state.
 #[derive(Clone)]
 pub struct SelfConfiguringRed {
     red: Red,
-    /// The drop function as it is now.
+    /// The current drop function.
     curve: Curve,
     side: Side,
     alpha: f64,
@@ -100,7 +100,7 @@ pub struct SelfConfiguringRed {
 }
 
 impl SelfConfiguringRed {
-    /// Moves `max_p` if this `average` is on another side of the thresholds than the one before.
+    /// Changes `max_p` if this `average` is on another side of the thresholds than the previous average.
     fn adapt(&mut self, average: f64) {
         let Curve { min, max, max_p, .. } = self.curve;
         let side = if average < min {
@@ -154,23 +154,23 @@ mod tests {
     use super::*;
 
     #[test]
-    fn max_p_moves_once_for_each_crossing() {
+    fn max_p_changes_once_per_crossing() {
         let (min_th, max_th) = (Length::Packets(5), Length::Packets(15));
         let red = red::Config { min_th, max_th, max_p: 0.3, ..red::Config::default() };
         let config = Config { red, bottom: 0.01, top: 0.5, ..Config::default() };
-        let mut queue = config.running(Rate::from_bps(10_000_000)).unwrap();
+        let mut queue = config.discipline(Rate::from_bps(10_000_000)).unwrap();
         let mut after = |average| {
             queue.adapt(average);
             assert_eq!(queue.curve.gentle_from, queue.curve.max_p);
             queue.curve.max_p
         };
-        assert!((after(1.0) - 0.1).abs() < 1e-12, "the first arrival comes from above");
+        assert!((after(1.0) - 0.1).abs() < 1e-12, "the first arrival counts as a fall from above");
         let low = after(4.0);
         assert!((low - 0.1).abs() < 1e-12);
         assert_eq!((after(5.0), after(10.0), after(15.0)), (low, low, low));
         assert_eq!((after(16.0), after(99.0)), (2.0 * low, 2.0 * low));
         assert_eq!((after(10.0), after(20.0)), (2.0 * low, 4.0 * low));
-        assert_eq!((after(10.0), after(20.0)), (4.0 * low, 0.5), "the bound is kept");
+        assert_eq!((after(10.0), after(20.0)), (4.0 * low, 0.5), "max_p stays within its bounds");
         assert!((after(0.0) - 0.5 / 3.0).abs() < 1e-12);
     }
 }

@@ -1,16 +1,15 @@
-//! SHRED: RED that is kind to small windows.
+//! SHRED: RED with lower drop probabilities for small congestion windows.
 //!
-//! Claypool, Kinicki & Hartling, "Active Queue Management for Web Traffic", IEEE International
-//! Performance, Computing and Communications Conference, 2004, and the talk about it. Each packet
-//! carries its sender's congestion window. A packet from a small window meets RED's line later,
-//! one from a large window earlier; the slope never changes:
-//! `min_mod = min_th + (max_th - min_th) (1 - r)` and `maxp_mod = max_p (max_th - min_mod) / (max_th -
-//! min_th)`, where `r` is the packet's window over the average window.
+//! Claypool, Kinicki & Hartling, "Active Queue Management for Web Traffic", IEEE International Performance, Computing
+//! and Communications Conference, 2004, and the talk about it. Each packet carries its sender's congestion window. The
+//! drop function begins at a larger average for a packet of a small window, and at a smaller average for a packet of a
+//! large window. The slope is constant: `min_mod = min_th + (max_th - min_th) (1 - r)` and `maxp_mod = max_p (max_th -
+//! min_mod) / (max_th - min_th)`, where `r` is the ratio of the packet's window to the average window.
 //!
-//! If all windows are equal this is RED, draw for draw.
+//! If all windows are equal, this queue is identical to RED, including the sequence of random numbers.
 //!
-//! How it differs from its sources, and what it does where they are silent, stands in the documentation of
-//! [`Config`], which the reference prints.
+//! The documentation of [`Config`], which is printed in the reference, lists aqmlab's choices where paper and talk are
+//! silent.
 
 use aqm_net::{Backlog, ConfigErrors, ErrorCollector, Packet, Rate, choices, parameters};
 use serde_json::{Value, json};
@@ -21,36 +20,37 @@ use crate::red::window_average::WindowAverage;
 use crate::{Build, Context, Describe, Gauge, QueueDiscipline, Report, TestCases};
 
 parameters! {
-    /// SHRED: RED that drops packets of small congestion windows less often, and of large ones more
-    /// often.
+    /// SHRED: RED that drops packets of senders with small congestion windows less often, and packets of senders with
+    /// large windows more often.
     ///
     /// Packets must carry their sender's window.
     ///
     /// Where paper and talk are silent:
     ///
-    /// - The gentle line starts at the `maxp_mod` of the packet, the only choice without a jump.
-    /// - The line of a large window may begin below an empty queue: `floor` says what happens then.
-    /// - A packet below its own line is not counted, and does not end the turn of RED above the threshold. The turn
-    ///   ends below the smallest `min_mod` met so far, or with a queue too short to drop from. Otherwise every small
-    ///   window would win the next large one a free pass.
+    /// - The gentle part of the drop function starts at the packet's `maxp_mod`, the only choice without a jump.
+    /// - The drop function of a large window may begin below an average of zero. `floor` determines its treatment.
+    /// - A packet that finds the average below its own `min_mod` is not counted and does not end RED's episode above
+    ///   the threshold. The episode ends when the average falls below the lowest `min_mod` of any packet so far, or
+    ///   when the queue is too short for drops. Otherwise, after every packet of a small window, `spare_first` would
+    ///   spare the next packet of a large window.
     pub struct Config {
-        /// The RED it is built on.
+        /// Parameters of the RED queue.
         pub red: red::Config = red::Config::default(), "SHRED talk, slide 17";
         /// Weight of the newest window in the average window (`w_c`): above 0, at most 1.
         pub window_weight: f64 = 0.002, "SHRED talk, slide 10";
-        /// What happens to a line that would begin below an empty queue.
-        pub floor: Floor = Floor::Zero, "ours";
+        /// Treatment of a drop function that would begin below an average of zero.
+        pub floor: Floor = Floor::Zero, "aqmlab's choice";
     }
 }
 
 choices! {
-    /// How a line that would begin below an empty queue is treated.
+    /// Treatment of a drop function that would begin below an average of zero.
     pub enum Floor {
-        /// Nothing: a large window is dropped even at a small average, as the formulas read.
+        /// The formulas are used unchanged: packets of a large window are dropped even at a small average.
         None = "none",
-        /// The line begins at zero and keeps its slope: windows beyond that are treated alike.
+        /// The drop function begins at zero and keeps its slope, so that all larger windows are treated equally.
         Zero = "zero",
-        /// The line begins at zero and still ends at `r max_p`: it gets steeper.
+        /// The drop function begins at zero and still reaches `r max_p` at `max_th`, so that it is steeper.
         ZeroRatio = "zero-ratio",
     }
 }
@@ -58,7 +58,7 @@ choices! {
 impl Build for Config {
     fn build(&self, rate: Rate) -> Result<Box<dyn QueueDiscipline>, ConfigErrors> {
         let mut errors = ErrorCollector::default();
-        let red = errors.take(self.red.running(rate).map_err(|errors| errors.within("red")));
+        let red = errors.take(self.red.discipline(rate).map_err(|errors| errors.within("red")));
         let windows = errors.take(WindowAverage::new(self.window_weight));
         let (red, windows) = errors.finish_some(red.zip(windows))?;
         let curve = self.red.curve();
@@ -71,7 +71,7 @@ impl Describe for Config {
         self.red.check().ok()?;
         WindowAverage::new(self.window_weight).ok()?;
         let usable = relative_window >= 0.0 && relative_window.is_finite();
-        usable.then(|| moved(self.red.curve(), relative_window, self.floor).probability(average))
+        usable.then(|| shifted_curve(self.red.curve(), relative_window, self.floor).probability(average))
     }
 
     fn needs_windows(&self) -> bool {
@@ -87,13 +87,13 @@ impl TestCases for Config {
     }
 }
 
-/// The running discipline.
+/// The discipline with its state.
 #[derive(Clone)]
 pub struct Shred {
     windows: WindowAverage,
     curve: Curve,
     floor: Floor,
-    /// The smallest `min_mod` met so far.
+    /// The lowest `min_mod` of any packet so far.
     lowest: f64,
     red: Red,
 }
@@ -102,7 +102,7 @@ impl QueueDiscipline for Shred {
     fn enqueue(&mut self, packet: Packet, cx: &mut Context<'_>) {
         self.red.observe(cx.now);
         let relative_window = self.windows.compare(&packet);
-        let curve = moved(self.curve, relative_window, self.floor);
+        let curve = shifted_curve(self.curve, relative_window, self.floor);
         self.lowest = self.lowest.min(curve.min);
         self.red.admit(packet, curve, self.lowest, cx);
     }
@@ -123,11 +123,11 @@ impl Report for Shred {
     }
 }
 
-/// The line a packet meets, given its window relative to the average (talk, slide 11).
-fn moved(curve: Curve, relative_window: f64, floor: Floor) -> Curve {
+/// The drop function for a packet, given the ratio of its window to the average window (talk, slide 11).
+fn shifted_curve(curve: Curve, relative_window: f64, floor: Floor) -> Curve {
     let Curve { min, max, max_p, .. } = curve;
     let start = min + (max - min) * (1.0 - relative_window);
-    // The ratio is formed first so that an average window gets exactly RED's own curve.
+    // The ratio is computed first so that an average window gets exactly RED's own curve.
     let end = |start: f64| max_p * ((max - start) / (max - min));
     let (min, max_p) = match floor {
         Floor::None => (start, end(start)),
@@ -146,35 +146,35 @@ mod tests {
     }
 
     #[test]
-    fn every_window_meets_the_same_slope() {
+    fn every_window_has_the_same_slope() {
         for floor in [Floor::None, Floor::Zero] {
             for relative_window in [0.1, 0.25, 0.5, 1.0, 1.25, 2.0, 10.0] {
-                let Curve { min, max, max_p, .. } = moved(red_curve(), relative_window, floor);
+                let Curve { min, max, max_p, .. } = shifted_curve(red_curve(), relative_window, floor);
                 assert!((max_p / (max - min) - 0.1 / 60.0).abs() < 1e-12, "{floor:?} {relative_window}");
             }
         }
     }
 
     #[test]
-    fn an_average_window_meets_reds_own_curve_to_the_bit() {
+    fn an_average_window_gets_exactly_reds_own_curve() {
         let odd = Curve { min: 7.0, max: 31.0, max_p: 0.0137, gentle: true, gentle_from: 0.0137 };
         for floor in [Floor::None, Floor::Zero, Floor::ZeroRatio] {
-            assert_eq!(moved(odd, 1.0, floor), odd);
+            assert_eq!(shifted_curve(odd, 1.0, floor), odd);
         }
     }
 
     #[test]
-    fn half_the_average_window_meets_the_line_thirty_packets_later() {
-        let half = moved(red_curve(), 0.5, Floor::Zero);
+    fn half_the_average_window_shifts_the_drop_function_by_thirty_packets() {
+        let half = shifted_curve(red_curve(), 0.5, Floor::Zero);
         for average in [0.0, 30.0, 59.0, 60.0, 70.0, 89.0] {
-            let moved = half.probability(average);
-            assert!((moved - red_curve().probability(average - 30.0)).abs() < 1e-12, "{average}");
+            let shifted = half.probability(average);
+            assert!((shifted - red_curve().probability(average - 30.0)).abs() < 1e-12, "{average}");
         }
     }
 
     #[test]
-    fn a_floor_decides_what_a_large_window_meets_at_an_empty_queue() {
-        let p = |floor, average| moved(red_curve(), 2.0, floor).probability(average);
+    fn the_floor_determines_the_drop_probability_of_a_large_window_at_an_empty_queue() {
+        let p = |floor, average| shifted_curve(red_curve(), 2.0, floor).probability(average);
         assert!((p(Floor::None, 0.0) - 0.05).abs() < 1e-12);
         assert_eq!(p(Floor::Zero, 0.0), 0.0);
         assert!((p(Floor::Zero, 45.0) - 0.075).abs() < 1e-12);

@@ -1,49 +1,52 @@
-//! How RED spaces its drops: the count of packets since the last one.
+//! Spacing of RED's drops by the count of packets since the last drop.
 //!
-//! Floyd & Jacobson, "Random Early Detection Gateways for Congestion Avoidance", 1993, sections 4
-//! and 7; `wait` is ns-2's.
+//! Floyd & Jacobson, "Random Early Detection Gateways for Congestion Avoidance", 1993, sections 4 and 7. `wait` is from
+//! ns-2.
 //!
-//! Ours, where the paper is silent: where `count * p_b` reaches 1 (2 with `wait`) the packet is
-//! chosen for certain, since the printed formula would turn negative; and a probability of zero chooses
-//! nothing, whatever the draw.
+//! Where the paper is silent, aqmlab chooses: if `count * p_b` is at least 1 (2 with `wait`), the packet is selected
+//! with certainty, because the printed formula would become negative. With a probability of zero, no packet is selected
+//! and no random number is drawn.
 
 use aqm_net::{Rng, Size, choices};
 
 choices! {
-    /// How drops are spaced.
+    /// Spacing of drops.
     pub enum Spacing {
-        /// `p_a = p_b / (1 - count p_b)`: gaps uniform on 1 to `1/p_b`.
+        /// `p_a = p_b / (1 - count p_b)`: gaps are uniform from 1 to `1/p_b`.
         NoWait = "no-wait",
-        /// No drop until `count p_b` is 1, then `p_a = p_b / (2 - count p_b)`: gaps uniform on `1/p_b` to `2/p_b`.
+        /// No drop until `count p_b` is 1, then `p_a = p_b / (2 - count p_b)`: gaps are uniform from `1/p_b` to
+        /// `2/p_b`.
         Wait = "wait",
-        /// As `no-wait`, but once `count p_b` has jumped past 1 chance chooses nothing until the average has left
-        /// the range: ns-2's dsRED, where the formula turns negative.
+        /// As `no-wait`, but after `count p_b` has exceeded 1, no packet is selected at random until the average has
+        /// left the range between the thresholds. This is the behaviour of ns-2's dsRED, where the formula becomes
+        /// negative.
         Unguarded = "unguarded",
-        /// `p_a = p_b`, each packet by itself: geometric gaps.
+        /// `p_a = p_b`, independently for each packet: gaps are geometric.
         Independent = "none",
     }
 }
 
 choices! {
-    /// Where the size of a packet enters its drop probability.
+    /// Dependence of the drop probability on the packet size.
     pub enum PacketScaling {
-        /// All sizes alike.
+        /// No dependence.
         None = "none",
-        /// `p_b` times size over `mean_packet`, before it is spaced, as in the paper.
+        /// `p_b` is multiplied by the ratio of the packet size to `mean_packet` before spacing, as in the paper.
         BeforeCount = "before-count",
-        /// `p_a` times size over `mean_packet`, and the count in units of `mean_packet`, as ns-2 in byte mode.
+        /// `p_a` is multiplied by the ratio of the packet size to `mean_packet`, and the count is in units of
+        /// `mean_packet`, as in the byte mode of ns-2.
         AfterCount = "after-count",
     }
 }
 
-/// Which packets are dropped, given `p_b`: RED's count.
+/// Selection of packets to drop at a given `p_b`, with RED's count.
 #[derive(Clone, Debug)]
 pub(crate) struct DropSpacing {
     spacing: Spacing,
     spare_first: bool,
     scaling: PacketScaling,
     mean_packet: u64,
-    /// The last `p_b`.
+    /// The latest `p_b`.
     pub probability: f64,
     /// Whether the average was above `min` at the last arrival.
     inside: bool,
@@ -66,19 +69,19 @@ impl DropSpacing {
         }
     }
 
-    /// A drop or a mark: the count begins anew.
+    /// Restarts the count after a drop or a mark.
     pub fn restart(&mut self) {
         self.count = 0;
         self.count_bytes = 0;
     }
 
-    /// The average is below all thresholds: the next packet above them is the first.
-    pub fn leave(&mut self) {
+    /// Notes that the average is below all thresholds, so that the next packet above them is the first.
+    pub fn leave_range(&mut self) {
         self.inside = false;
     }
 
-    /// Whether chance picks this packet of `bytes` bytes.
-    pub fn chooses(&mut self, bytes: u64, rng: &mut Rng) -> bool {
+    /// Whether a packet of `bytes` bytes is selected at random.
+    pub fn selects(&mut self, bytes: u64, rng: &mut Rng) -> bool {
         if !self.inside {
             self.inside = true;
             self.restart();
@@ -91,12 +94,12 @@ impl DropSpacing {
             self.count += 1;
             self.count_bytes += bytes;
         }
-        let p = self.spaced(bytes);
+        let p = self.drop_probability(bytes);
         p > 0.0 && rng.chance(p)
     }
 
-    /// `p_a`: never above 1.
-    fn spaced(&self, bytes: u64) -> f64 {
+    /// `p_a`, at most 1.
+    fn drop_probability(&self, bytes: u64) -> f64 {
         let relative_size = || bytes as f64 / self.mean_packet as f64;
         let (p_b, count) = match self.scaling {
             PacketScaling::None => (self.probability, self.count),
@@ -132,17 +135,17 @@ mod tests {
     }
 
     #[test]
-    fn p_a_stays_a_probability_past_its_pole() {
+    fn p_a_stays_a_probability_beyond_its_pole() {
         for spacing in [Spacing::NoWait, Spacing::Wait, Spacing::Unguarded, Spacing::Independent] {
             for p_b in [0.0, 1e-9, 0.007, 0.05, 0.3, 0.5, 0.9999, 1.0] {
                 for count in 0..500 {
-                    let p = self::spacing(p_b, spacing, count).spaced(974);
+                    let p = self::spacing(p_b, spacing, count).drop_probability(974);
                     assert!((0.0..=1.0).contains(&p), "{spacing:?} {p_b} {count}: {p}");
                     let pole = if spacing == Spacing::Wait { 2.0 } else { 1.0 };
                     let past = count as f64 * p_b > pole && spacing == Spacing::Unguarded;
                     if spacing != Spacing::Independent && count as f64 * p_b >= pole {
-                        let sure = if past { 0.0 } else { 1.0 };
-                        assert_eq!(p, sure, "{spacing:?} {p_b} {count}");
+                        let expected = if past { 0.0 } else { 1.0 };
+                        assert_eq!(p, expected, "{spacing:?} {p_b} {count}");
                     }
                 }
             }
@@ -154,16 +157,16 @@ mod tests {
         let mut rng = aqm_net::Streams::new(1).named("zero", 0);
         let untouched = rng.clone().bits();
         let mut state = spacing(0.0, Spacing::NoWait, 0);
-        assert!((0..100).all(|_| !state.chooses(974, &mut rng)));
+        assert!((0..100).all(|_| !state.selects(974, &mut rng)));
         assert_eq!(rng.bits(), untouched);
     }
 
-    /// The smallest number of offers up to the first choice, over many streams.
+    /// The smallest number of packets up to the first selection, over many random streams.
     fn earliest(begin: &DropSpacing, bytes: u64) -> usize {
         let first = |seed| {
             let mut rng = aqm_net::Streams::new(seed).named("earliest", 0);
             let mut state = begin.clone();
-            (1..).find(|_| state.chooses(bytes, &mut rng)).unwrap()
+            (1..).find(|_| state.selects(bytes, &mut rng)).unwrap()
         };
         (0..2000).map(first).min().unwrap()
     }

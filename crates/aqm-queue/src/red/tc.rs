@@ -1,21 +1,22 @@
-//! What Linux's command `tc` makes of RED's parameters before it hands them to the kernel.
+//! Conversion of RED's parameters to the kernel's parameters by Linux's command `tc`.
 //!
 //! iproute2 (A. Kuznetsov): `tc_red.c`, `tc_core.c` and the manual page tc-red; versions up to 6.1.
 //!
-//! The kernel computes with shifts only, so the weight is a power of 1/2, once `max_P` was one too in its
-//! way, and how the average falls while the line idles is a table of shifts, one for each cell of idle time.
+//! The kernel computes with shifts only. The weight is therefore a power of 1/2, in Linux 2.4 also the slope of the
+//! drop function, and the decay of the average while the link is idle is a table of shifts, one for each cell of idle
+//! time.
 //!
-//! The kernel looks up microseconds, but tc makes the table in ticks of the kernel's packet scheduler. In the
-//! days of Linux 2.4 both had one unit; today a tick is 64 ns, and the average takes 15.6 times as long to be
-//! forgotten as meant.
+//! The kernel looks up the table in microseconds, but tc computes the table in ticks of the kernel's packet scheduler.
+//! Both had the same unit in Linux 2.4. Today a tick is 64 ns, so that the average decays 15.6 times as slowly as
+//! intended.
 //!
-//! Ours, where tc and C have no answer: what tc cannot express is refused, such as a packet that takes less
-//! than a microsecond.
+//! Where tc's result is undefined in C, aqmlab rejects the value, for example a packet whose transmission takes less
+//! than one microsecond.
 
 use aqm_net::{ConfigError, Rate, Size};
 
-/// The largest power of 1/2, as its logarithm (`Wlog`), with which a burst of so many packets of `avpkt` bytes, met
-/// by an empty queue, does not lift the average above `min`.
+/// The largest power of 1/2, as its logarithm (`Wlog`), with which a burst of `burst` packets of `avpkt` bytes that
+/// arrives at an empty queue does not raise the average above `min`.
 ///
 /// # Errors
 /// If `burst` is too small or too large.
@@ -27,13 +28,13 @@ pub(crate) fn weight_log(burst: Option<u32>, min: u64, max: u64, avpkt: u64) -> 
     ConfigError::unless(
         room >= 1.0,
         "burst",
-        format_args!("must be at least min, {min} packets, not {burst}"),
+        format_args!("must be at least min, which is {min} packets (got {burst})"),
     )?;
     let fits = |log: &u32| {
         let weight = power_of_half(*log);
         room <= (1.0 - libm::pow(1.0 - weight, burst)) / weight
     };
-    (1..32).find(fits).ok_or_else(|| ConfigError::at("burst", format!("is too large: {burst}")))
+    (1..32).find(fits).ok_or_else(|| ConfigError::at("burst", format!("is too large (got {burst})")))
 }
 
 /// `2^-log`.
@@ -41,73 +42,74 @@ pub(crate) fn power_of_half(log: u32) -> f64 {
     libm::ldexp(1.0, -(log as i32))
 }
 
-/// The smallest power of two, as its logarithm (`Plog`), that exceeds `width / probability`, where `width` is
-/// `max - min` in bytes.
+/// The smallest power of two, as its logarithm (`Plog`), that exceeds `width / probability`, where `width` is `max -
+/// min` in bytes.
 ///
 /// # Errors
-/// If it does not fit into 32 bits.
+/// If the power does not fit into 32 bits.
 pub(crate) fn probability_log(probability: f64, width: u64) -> Result<u32, ConfigError> {
     let share = probability / width as f64;
     (0..32).find(|&log| share * libm::ldexp(1.0, log as i32) > 1.0).ok_or_else(|| {
         let least = width as f64 * power_of_half(31);
         ConfigError::at(
             "probability",
-            format!("must be above {least} with these thresholds, not {probability}"),
+            format!("must be above {least} with these thresholds (got {probability})"),
         )
     })
 }
 
-/// A clock in whose ticks tc expresses the time a packet takes.
+/// The clock whose ticks tc uses for the transmission time of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Clock {
     /// Microseconds.
     Micros,
-    /// 64 ns, of which 15.625 are a microsecond.
+    /// Ticks of 64 ns; 15.625 ticks are one microsecond.
     Ticks,
 }
 
-/// How far the average falls in a time without packets (`Stab`, `Scell_log`).
+/// Decay of the average during an idle time (`Stab`, `Scell_log`).
 #[derive(Clone, Debug)]
 pub(crate) struct IdleTable {
-    /// A cell of the table is `2^cell_log` microseconds.
+    /// Logarithm of the length of one cell: a cell is `2^cell_log` microseconds long.
     pub cell_log: u32,
-    /// By how many places the average is shifted; nought means less than one.
+    /// Number of bits by which the average is shifted to the right; zero means less than one bit.
     pub shifts: [u8; 256],
 }
 
-/// The table's last shift.
-const MOST: f64 = 31.0;
+/// The largest shift in the table.
+const MAX_SHIFT: f64 = 31.0;
 
 impl IdleTable {
     /// The table for a weight of `2^-weight_log`.
     ///
     /// # Errors
-    /// If `avpkt` is sent too quickly or too slowly at this `rate`.
+    /// If the transmission of `avpkt` takes too little or too much time at this `rate`.
     pub fn new(weight_log: u32, avpkt: Size, rate: Rate, clock: Clock) -> Result<Self, ConfigError> {
         let bytes_per_second = u128::from(rate.bps() / 8);
         let micros = (u128::from(avpkt.bytes()) * 1_000_000).checked_div(bytes_per_second).unwrap_or(0);
-        let problem = format_args!("must take at least 1us at {rate}, for tc counts whole microseconds");
+        let problem =
+            format_args!("must take at least 1us to send at {rate}, because tc counts whole microseconds");
         ConfigError::unless(micros > 0, "avpkt", problem)?;
         let ticks = match clock {
             Clock::Micros => micros,
             Clock::Ticks => micros * 125 / 8,
         };
         let decay = -libm::log1p(-power_of_half(weight_log)) / ticks as f64;
-        let cells = |log: u32| MOST / decay * power_of_half(log);
+        let cells = |log: u32| MAX_SHIFT / decay * power_of_half(log);
         let Some(cell_log) = (0..32).find(|&log| cells(log) < 512.0) else {
-            let problem = format!("takes too long to send at {rate} for an average this slow");
+            let problem = format!("takes too long to send at {rate} with this weight of the average");
             return Err(ConfigError::at("avpkt", problem));
         };
         let mut shifts = [0; 256];
         for (cell, shift) in (0_u64..).zip(&mut shifts) {
-            *shift = ((cell << cell_log) as f64 * decay).min(MOST) as u8;
+            *shift = ((cell << cell_log) as f64 * decay).min(MAX_SHIFT) as u8;
         }
-        shifts[255] = MOST as u8;
+        shifts[255] = MAX_SHIFT as u8;
         Ok(Self { cell_log, shifts })
     }
 
-    /// What is left of `average` after so many microseconds. Within the first cells, where a shift is too
-    /// coarse, the average falls in a straight line, but never by more than half.
+    /// The value of `average` after an idle time of `micros` microseconds. In the first cells, where a shift by one bit
+    /// is too coarse, the average decreases linearly, but never to less than half.
     pub fn after(&self, average: u64, micros: u64) -> u64 {
         let micros = micros.min(255 << self.cell_log);
         match self.shifts[(micros >> self.cell_log) as usize] {
@@ -125,8 +127,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_weight_for_a_burst_is_the_one_that_a_kernel_reads_back() {
-        // min, max, mean packet, burst (or tc's own): Wlog.
+    fn the_weight_for_a_burst_is_the_weight_that_the_kernel_reports() {
+        // min, max, mean packet, burst (or tc's default): Wlog.
         for (min, max, mean, burst, log) in [
             (5_000, 18_000, 500, None, 4),
             (5_000, 18_000, 1_000, None, 3),
@@ -142,12 +144,17 @@ mod tests {
         ] {
             assert_eq!(weight_log(burst, min, max, mean).unwrap(), log, "{min} {mean} {burst:?}");
         }
-        assert!(weight_log(Some(4), 5_000, 18_000, 1_000).unwrap_err().problem.contains("at least min, 5 "));
+        assert!(
+            weight_log(Some(4), 5_000, 18_000, 1_000)
+                .unwrap_err()
+                .problem
+                .contains("at least min, which is 5 ")
+        );
         assert!(weight_log(Some(u32::MAX), 5_000, 18_000, 1_000).unwrap_err().problem.contains("too large"));
     }
 
     #[test]
-    fn a_kibibyte_halves_the_largest_probability_of_old() {
+    fn a_kibibyte_halves_the_maximum_probability_of_linux_2_4() {
         for (width, log, effective) in [(13_000, 17, 0.0992), (13_312, 18, 0.0508)] {
             assert_eq!(probability_log(0.1, width).unwrap(), log);
             assert!((width as f64 * power_of_half(log) - effective).abs() < 5e-5);
@@ -156,23 +163,23 @@ mod tests {
     }
 
     #[test]
-    fn the_table_has_the_cells_that_a_kernel_reads_back_and_is_16_times_too_slow() {
+    fn the_table_has_the_cells_that_the_kernel_reports_and_decays_16_times_too_slowly() {
         let table =
             |clock| IdleTable::new(3, Size::from_bytes(1500), Rate::from_bps(140_000), clock).unwrap();
         let (ticks, micros) = (table(Clock::Ticks), table(Clock::Micros));
         assert_eq!((ticks.cell_log, micros.cell_log), (20, 16));
-        // After one second a line of 140 kb/s might have sent 11.67 packets: the meant shift is that times
-        // -ln(7/8), 1.56, and 16 s in ticks are 1.02 times one second in microseconds.
+        // In one second a 140 kb/s link could send 11.67 packets. The intended shift is 1.56, which is 11.67 times
+        // -ln(7/8); 16 s in ticks are 1.02 times one second in microseconds.
         assert_eq!((micros.after(1 << 40, 1_000_000), ticks.after(1 << 40, 16_000_000)), (1 << 39, 1 << 39));
-        // 85714 us are 1,339,281 ticks, a cell's shift 0.104547: 5 is reached in cell 48.
+        // 85714 us are 1,339,281 ticks, and one cell adds a shift of 0.104547: a shift of 5 is reached in cell 48.
         assert_eq!([47, 48].map(|cell| ticks.after(1 << 40, cell << 20)), [1 << 36, 1 << 35]);
-        // A cell of 65.5 ms, or of 1.05 s: half way to its half the average has lost a quarter.
+        // A cell is 65.5 ms or 1.05 s long: half way to one half, the average has decreased by a quarter.
         assert_eq!((micros.after(1 << 40, 1 << 14), ticks.after(1 << 40, 1 << 18)), (3 << 38, 3 << 38));
         assert_eq!((micros.after(1 << 40, 0), micros.after(1 << 40, u64::MAX)), (1 << 40, 1 << 9));
     }
 
     #[test]
-    fn a_packet_that_tc_cannot_time_is_refused() {
+    fn a_packet_whose_time_tc_cannot_represent_is_rejected() {
         let table = |bps| IdleTable::new(3, Size::from_bytes(1000), Rate::from_bps(bps), Clock::Ticks);
         assert!(table(8_000_000_000).is_ok());
         assert!(table(8_000_000_008).unwrap_err().problem.contains("at least 1us"));

@@ -1,17 +1,17 @@
-//! The average window of the packets that pass, and how a packet's own compares with it.
+//! The average congestion window of arriving packets, and the ratio of a packet's window to the average.
 //!
-//! Claypool, Kinicki & Hartling, "Active Queue Management for Web Traffic", IEEE International
-//! Performance, Computing and Communications Conference, 2004, and the talk about it, slide 10.
+//! Claypool, Kinicki & Hartling, "Active Queue Management for Web Traffic", IEEE International Performance, Computing
+//! and Communications Conference, 2004, and the talk about it, slide 10.
 //!
-//! Ours, where paper and talk are silent:
-//! - The average window starts at the first window seen and does not move while the line idles.
-//! - A packet without a window counts as average, and leaves the average window alone.
+//! Where paper and talk are silent, aqmlab chooses:
+//! - The average window starts with the first window seen and does not change while the link is idle.
+//! - A packet without a window has the ratio 1 and does not change the average window.
 
 use aqm_net::{ConfigError, Packet};
 
 use crate::Gauge;
 
-/// The exponentially weighted average of the windows that packets tell (`cwnd_avg`).
+/// The exponentially weighted moving average of the windows that packets carry (`cwnd_avg`).
 #[derive(Clone)]
 pub(crate) struct WindowAverage {
     weight: f64,
@@ -19,20 +19,20 @@ pub(crate) struct WindowAverage {
 }
 
 impl WindowAverage {
-    /// An average that has seen no window; `weight` is the parameter `window_weight`.
+    /// An average without a sample; `weight` is the parameter `window_weight`.
     ///
     /// # Errors
-    /// If the weight is none.
+    /// If the weight is not above 0 and at most 1.
     pub fn new(weight: f64) -> Result<Self, ConfigError> {
         if weight > 0.0 && weight <= 1.0 {
             Ok(Self { weight, value: None })
         } else {
-            let problem = format!("must be above 0 and at most 1, not {weight}");
+            let problem = format!("must be above 0 and at most 1 (got {weight})");
             Err(ConfigError::at("window_weight", problem))
         }
     }
 
-    /// Takes the window of `packet` into the average, and returns their ratio.
+    /// Adds the window of `packet` to the average, and returns the ratio of this window to the average.
     pub fn compare(&mut self, packet: &Packet) -> f64 {
         let Some(window) = packet.window().map(f64::from) else { return 1.0 };
         let average = self.value.get_or_insert(window);
@@ -40,7 +40,7 @@ impl WindowAverage {
         window / *average
     }
 
-    /// Shows the average: zero until a packet tells its window.
+    /// Shows the average, which is zero until a packet carries a window.
     pub fn gauges(&self, show: &mut dyn FnMut(Gauge)) {
         show(Gauge::new("window_average", self.value.unwrap_or(0.0), "segments"));
     }
@@ -51,7 +51,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_average_window_starts_at_the_first_and_follows_by_its_weight() {
+    fn the_average_window_starts_with_the_first_and_follows_with_its_weight() {
         let mut windows = WindowAverage::new(0.5).unwrap();
         let mut compare = |cwnd| windows.compare(&Packet { cwnd, ..Packet::default() });
         assert_eq!(compare(4), 1.0);

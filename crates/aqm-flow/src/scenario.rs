@@ -63,25 +63,25 @@ parameters! {
         /// The rate at which sessions come; give this or `load`.
         pub sessions_per_second: Option<f64> = None, "no default: this or `load` must be given";
         /// The mean number of flows in a session, which is geometric.
-        pub flows: f64 = 1.0, "ours: Poisson flows";
+        pub flows: f64 = 1.0, "aqmlab's choice: Poisson flows";
         /// The gaps between the arrivals of sessions; their mean follows from the load or the rate.
         pub gaps: distributions::Config = distributions::Config::exponential(exponential::Config::default()),
             "Roberts & Augé talk: Poisson flows";
         /// How large flows are.
         pub sizes: distributions::Config =
             distributions::Config::exponential(exponential::Config::of(Amount::bytes(100_000))),
-            "ours: 100 packets of the size in Roberts & Augé's talk";
+            "aqmlab's choice: 100 packets of the size in Roberts & Augé's talk";
         /// From the end of a flow to the next one of its session.
         pub think_time: distributions::Config =
-            distributions::Config::exponential(exponential::Config::of(Amount::millis(1000))), "ours";
+            distributions::Config::exponential(exponential::Config::of(Amount::millis(1000))), "aqmlab's choice";
         /// The chance that a flow has the size of the one before in its session.
-        pub same_size: f64 = 0.0, "ours: independent sizes";
+        pub same_size: f64 = 0.0, "aqmlab's choice: independent sizes";
         /// The most a flow can take of the link, which lies elsewhere, such as in an access line.
-        pub peak_rate: Option<Rate> = None, "ours: none";
+        pub peak_rate: Option<Rate> = None, "aqmlab's choice: none";
         /// The flow's weight, if the discipline is `weighted`.
-        pub weight: f64 = 1.0, "ours";
+        pub weight: f64 = 1.0, "aqmlab's choice";
         /// What flows do about the rate they get.
-        pub service: Service = Service::Elastic, "ours";
+        pub service: Service = Service::Elastic, "aqmlab's choice";
     }
 }
 
@@ -89,9 +89,9 @@ parameters! {
     /// What a run at flow level records beside distributions and averages, which it always does.
     pub struct Record {
         /// A row for each flow.
-        pub flows: bool = true, "ours";
+        pub flows: bool = true, "aqmlab's choice";
         /// A row for each traffic, so often: its flows in progress; `0s` for never.
-        pub every: Span = Span::from_millis(100), "ours";
+        pub every: Span = Span::from_millis(100), "aqmlab's choice";
     }
 }
 

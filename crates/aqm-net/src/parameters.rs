@@ -106,10 +106,10 @@ mod tests {
         /// What grows.
         pub struct Tree {
             /// How high it is.
-            pub height: u32 = 3, "ours";
+            pub height: u32 = 3, "aqmlab's choice";
             /// Since when it is known.
             #[serde(skip_serializing_if = "Option::is_none")]
-            pub known: Option<u32> = None, "ours";
+            pub known: Option<u32> = None, "aqmlab's choice";
         }
     }
 
@@ -126,17 +126,17 @@ mod tests {
         /// A fruit.
         pub struct Apple {
             /// Which colour.
-            pub colour: Colour = Colour::Green, "ours";
+            pub colour: Colour = Colour::Green, "aqmlab's choice";
             /// When eaten.
-            pub eaten: Option<Span> = None, "ours";
+            pub eaten: Option<Span> = None, "aqmlab's choice";
             /// What is inside.
-            pub seeds: Vec<Seed> = vec![Seed::default()], "ours";
+            pub seeds: Vec<Seed> = vec![Seed::default()], "aqmlab's choice";
             /// What holds it.
-            pub stalk: Stalk = Stalk::default(), "ours";
+            pub stalk: Stalk = Stalk::default(), "aqmlab's choice";
             /// Who is in it.
-            pub worms: BTreeMap<String, u32> = BTreeMap::new(), "ours";
+            pub worms: BTreeMap<String, u32> = BTreeMap::new(), "aqmlab's choice";
             /// What it tastes like.
-            pub r#match: Vec<String> = Vec::new(), "ours";
+            pub r#match: Vec<String> = Vec::new(), "aqmlab's choice";
         }
     }
 
@@ -146,7 +146,7 @@ mod tests {
             /// How long.
             pub length: Length = Length::Packets(2), "a textbook";
             /// How thick.
-            pub width: Option<Length> = None, "ours";
+            pub width: Option<Length> = None, "aqmlab's choice";
         }
     }
 
@@ -156,7 +156,7 @@ mod tests {
             /// How long.
             pub length: Length = Length::Packets(1), "a textbook";
             /// How heavy.
-            pub weight: f64 = 0.5, "ours";
+            pub weight: f64 = 0.5, "aqmlab's choice";
         }
     }
 

@@ -175,7 +175,7 @@ mod tests {
                 /// How long.
                 pub length: Length = Length::Packets(3), "a textbook";
                 /// Whether it is sweet.
-                pub sweet: bool = true, "ours";
+                pub sweet: bool = true, "aqmlab's choice";
             }
         }
         impl super::Fruit for Config {
@@ -191,7 +191,7 @@ mod tests {
             /// What is made of a fruit.
             pub struct Config {
                 /// What is inside.
-                pub filling: Option<Box<super::AnyFruit>> = None, "ours: a sad pie";
+                pub filling: Option<Box<super::AnyFruit>> = None, "aqmlab's choice: a sad pie";
             }
         }
         impl super::Fruit for Config {

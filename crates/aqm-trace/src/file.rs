@@ -19,7 +19,7 @@ parameters! {
         /// Where it lies.
         pub path: String = String::new(), "no default: must be given";
         /// The rate of a flow in a list that tells none.
-        pub rate: Rate = Rate::from_bps(10_000_000), "ours: the fastest of the Roberts & Augé talk";
+        pub rate: Rate = Rate::from_bps(10_000_000), "aqmlab's choice: the fastest of the Roberts & Augé talk";
         /// Bytes of a packet of a flow in a list that tells none.
         pub packet: Size = Size::from_bytes(1000), "Roberts & Augé talk, packets of the simulations";
     }

@@ -29,7 +29,7 @@ parameters! {
     /// sizes, each sent evenly at a rate of its own.
     pub struct Config {
         /// How long the trace is.
-        pub duration: Span = Span::from_millis(60_000), "ours";
+        pub duration: Span = Span::from_millis(60_000), "aqmlab's choice";
         /// The rate of the line it is as if taken from.
         pub line_rate: Rate = OC48, "Roberts & Augé talk: OC-48";
         /// The share of that line that it fills on average.
@@ -41,7 +41,7 @@ parameters! {
         /// The rate of the fastest flow.
         pub fastest: Rate = Rate::from_bps(10_000_000), "Roberts & Augé talk";
         /// How large flows are.
-        pub sizes: distributions::Config = flow_sizes(), "ours";
+        pub sizes: distributions::Config = flow_sizes(), "aqmlab's choice";
         /// Bytes of a packet, but for the last of a flow.
         pub packet: Size = Size::from_bytes(1000), "Roberts & Augé talk, packets of the simulations";
     }

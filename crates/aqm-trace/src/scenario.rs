@@ -28,17 +28,17 @@ parameters! {
         /// How fast the line sends.
         pub rate: Rate = OC48, "Roberts & Augé talk: OC-48";
         /// Of the trace, replay the first part that is so long. Left out: all of it.
-        pub duration: Option<Span> = None, "ours";
+        pub duration: Option<Span> = None, "aqmlab's choice";
         /// The beginning of the trace that is not measured.
-        pub warm_up: Span = Span::ZERO, "ours: a trace is of a link at work";
+        pub warm_up: Span = Span::ZERO, "aqmlab's choice: a trace is of a link at work";
         /// The seed of the random streams of queue and source.
-        pub seed: u64 = 1, "ours";
+        pub seed: u64 = 1, "aqmlab's choice";
         /// A flow that sends nothing for so long is over.
-        pub idle_timeout: Span = Span::from_millis(2000), "ours: above the gap between 1500 B at 10 kb/s";
+        pub idle_timeout: Span = Span::from_millis(2000), "aqmlab's choice: above the gap between 1500 B at 10 kb/s";
         /// Remember at most so many flows; then the one silent for longest is over.
-        pub max_flows: u32 = 4_000_000, "ours: about half a gigabyte";
+        pub max_flows: u32 = 4_000_000, "aqmlab's choice: about half a gigabyte";
         /// Look at the queue and at the flows in progress so often; `0s` for never.
-        pub every: Span = Span::from_millis(100), "ours";
+        pub every: Span = Span::from_millis(100), "aqmlab's choice";
     }
 }
 

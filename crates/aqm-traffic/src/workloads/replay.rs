@@ -1,14 +1,13 @@
-//! A recorded schedule: transfers of given sizes at given moments, from a file, so that runs of
-//! different programs can meet the same traffic.
+//! A recorded schedule: transfers of given sizes at given times, read from a file, so that runs of different programs
+//! have the same traffic.
 //!
-//! One transfer a line: the start in seconds and the size in bytes, separated by a comma or by
-//! blanks. A third column is ignored (the schedules of the ns-2 runs have a number of packets
-//! there). Six columns are a request and its response over a connection of its own: the start and the
-//! size of the response, then the size of the request, and in seconds how long the server takes before it
-//! answers and what each packet takes longer on the client's and on the server's side. Blank lines and
-//! what follows a `#` are skipped. The first line may be a header, and then must name the columns. Lines
-//! need not be in the order of time: they are sorted, and lines of the same moment keep their order. What
-//! starts at or after the end of the run is left out and counted. Times are rounded to a nanosecond.
+//! Each line of the file is a transfer: the start in seconds and the size in bytes, separated by a comma or by blanks.
+//! A third column is ignored (in the schedules of the ns-2 runs it is a number of packets). Six columns describe a
+//! request and its response over a separate connection: the start, the size of the response, the size of the request,
+//! and in seconds the server's delay before its response, the additional one-way delay of each packet at the client,
+//! and that at the server. Blank lines and text after a `#` are ignored. The first line may be a header with the names
+//! of the columns. Lines may be in any order: they are sorted by time, and lines with the same time keep their order.
+//! Transfers that start at or after the end of the run are skipped and counted. Times are rounded to a nanosecond.
 
 use aqm_net::{ConfigError, Instant, Rate, Span, parameters};
 
@@ -19,21 +18,21 @@ use crate::{Build, BuildContext, Conversation, Exchange, TrafficContext, Transfe
 parameters! {
     /// A recorded schedule of transfers, read from a file.
     pub struct Config {
-        /// The file: on each line a start in seconds and a size in bytes; if it is a response, also the
-        /// bytes of its request and, in seconds, the server's delay before it and the further one-way delays
-        /// of the client and of the server.
+        /// Name of the file. Each line contains a start in seconds and a size in bytes. A line for a response to a
+        /// request also contains the size of the request in bytes and, in seconds, the server's delay before the
+        /// response and the additional one-way delays of the client and of the server.
         pub file: String = String::new(), "no default: it must be given";
     }
 }
 
 impl Build for Config {
     fn build(&self, context: &BuildContext<'_>) -> Result<Box<dyn Workload>, ConfigError> {
-        let problem = "is missing: name a file with a start in seconds and a size in bytes on each line";
+        let problem = "is missing: set it to a file with a start in seconds and a size in bytes on each line";
         ConfigError::unless(!self.file.is_empty(), "file", problem)?;
-        let not_read = || ConfigError::at("file", format!("`{}` was not read", self.file));
+        let not_read = || ConfigError::at("file", format!("`{}` could not be read", self.file));
         let content = context.file.ok_or_else(not_read)?;
         let mut schedule = parse(content).map_err(|problem| ConfigError::at("file", problem))?;
-        let problem = "has no transfers: write a start in seconds and a size in bytes on each line";
+        let problem = "contains no transfers: expected a start in seconds and a size in bytes on each line";
         ConfigError::unless(!schedule.is_empty(), "file", problem)?;
         schedule.sort_by_key(|line| line.at);
         let period = Period::new(Span::ZERO, None, context.duration)?;
@@ -57,9 +56,9 @@ impl Build for Config {
 /// The running workload.
 #[derive(Clone)]
 struct Replay {
-    /// In the order of time.
+    /// Transfers in the order of their starts.
     schedule: Vec<Line>,
-    /// How many were opened.
+    /// Number of transfers that were opened.
     next: usize,
     left_out: usize,
     wire_bytes: u64,
@@ -72,11 +71,11 @@ struct Replay {
 struct Line {
     at: Instant,
     bytes: u64,
-    /// If it answers a request.
+    /// The request that the transfer answers, if any.
     asked: Option<Asked>,
 }
 
-/// What a response answers, and over which path.
+/// The request of a transfer and its path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Asked {
     request: u64,
@@ -128,7 +127,7 @@ impl Line {
     }
 }
 
-/// Reads a schedule in the order of the file.
+/// Parses a schedule, in the order of the file.
 fn parse(content: &str) -> Result<Vec<Line>, String> {
     let mut schedule = Vec::new();
     let mut first = true;
@@ -152,12 +151,12 @@ fn parse(content: &str) -> Result<Vec<Line>, String> {
     Ok(schedule)
 }
 
-/// Whether these are the names of the columns, in the order in which they are read.
+/// Returns whether the fields are the names of the columns, in the expected order.
 fn is_header(fields: &[&str]) -> bool {
     matches!(fields, [start, size, ..] if start.starts_with("start") && size.starts_with("size"))
 }
 
-/// Reads one line.
+/// Parses a line.
 fn transfer(fields: &[&str]) -> Result<Line, String> {
     let (start, size, asked) = match *fields {
         [start, size] | [start, size, _] => (start, size, None),
@@ -165,11 +164,11 @@ fn transfer(fields: &[&str]) -> Result<Line, String> {
             (start, size, Some((request, [think, client, server])))
         }
         _ => {
-            let columns = "a start in seconds and a size in bytes, at most one more, or six";
-            return Err(format!("has {} columns, expected {columns}", fields.len()));
+            let columns = "2, 3 or 6, beginning with a start in seconds and a size in bytes";
+            return Err(format!("has {} columns (expected {columns})", fields.len()));
         }
     };
-    let at = Instant::START + time(start, "a start")?;
+    let at = Instant::START + time(start, "a start time")?;
     let asked = match asked {
         None => None,
         Some((request, [think, client, server])) => Some(Asked {
@@ -184,13 +183,13 @@ fn transfer(fields: &[&str]) -> Result<Line, String> {
 
 fn time(text: &str, what: &str) -> Result<Span, String> {
     let seconds = text.parse::<f64>().ok().filter(|seconds| (0.0..=3e9).contains(seconds));
-    let wrong = || format!("`{text}` must be {what} in seconds, a number from 0 to 3e9");
+    let wrong = || format!("`{text}` is not {what} in seconds (expected a number from 0 to 3e9)");
     seconds.map(Span::from_seconds).ok_or_else(wrong)
 }
 
 fn bytes(text: &str) -> Result<u64, String> {
     let bytes = text.parse::<u64>().ok().filter(|bytes| (1..=1_000_000_000_000_000).contains(bytes));
-    bytes.ok_or_else(|| format!("`{text}` must be a size in bytes, a whole number from 1 to 1e15"))
+    bytes.ok_or_else(|| format!("`{text}` is not a size in bytes (expected an integer from 1 to 1e15)"))
 }
 
 #[cfg(test)]
@@ -267,14 +266,14 @@ mod tests {
         };
         assert_eq!(
             problem("start_s,size_bytes\n# first\n1,ten\n"),
-            "line 3: `ten` must be a size in bytes, a whole number from 1 to 1e15"
+            "line 3: `ten` is not a size in bytes (expected an integer from 1 to 1e15)"
         );
-        assert_eq!(problem("-1 5"), "line 1: `-1` must be a start in seconds, a number from 0 to 3e9");
+        assert_eq!(problem("-1 5"), "line 1: `-1` is not a start time in seconds (expected a number from 0 to 3e9)");
         assert_eq!(
             problem("1 5 0 0 0 0"),
-            "line 1: `0` must be a size in bytes, a whole number from 1 to 1e15"
+            "line 1: `0` is not a size in bytes (expected an integer from 1 to 1e15)"
         );
-        assert_eq!(problem("1 5 9 0 x 0"), "line 1: `x` must be a delay in seconds, a number from 0 to 3e9");
+        assert_eq!(problem("1 5 9 0 x 0"), "line 1: `x` is not a delay in seconds (expected a number from 0 to 3e9)");
         for content in
             ["NaN 5", "inf 5", "1 0", "1 1.5", "1 -3", "1 1e300", "1,,5", "x y", "1,2\nstart,size\n"]
         {
@@ -287,6 +286,6 @@ mod tests {
         assert!(problem("start,size\n").starts_with("has no transfers"));
         let place = |config: Config| config.build(&context(1, 1)).err().unwrap().to_string();
         assert!(place(Config::default()).starts_with("file: is missing"));
-        assert_eq!(place(Config { file: "a.csv".to_owned() }), "file: `a.csv` was not read");
+        assert_eq!(place(Config { file: "a.csv".to_owned() }), "file: `a.csv` could not be read");
     }
 }

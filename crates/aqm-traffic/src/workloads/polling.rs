@@ -12,9 +12,9 @@ parameters! {
     /// Polling: a small transfer again and again.
     pub struct Config {
         /// What each transfer carries.
-        pub size: Size = Size::from_bytes(1000), "ours";
+        pub size: Size = Size::from_bytes(1000), "aqmlab's choice";
         /// The gaps between the starts of transfers.
-        pub gaps: distributions::Config = every_second(), "ours";
+        pub gaps: distributions::Config = every_second(), "aqmlab's choice";
     }
 }
 
@@ -73,7 +73,8 @@ mod tests {
     use crate::testing::{context, distance, gaps, run, seconds};
 
     mod registered {
-        use crate::{Build, polling};
+        use crate::Build;
+        use crate::workloads::polling;
 
         aqm_net::registry! {
             /// A registry with the one line that registers it.

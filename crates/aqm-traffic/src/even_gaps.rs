@@ -13,7 +13,7 @@ pub(crate) struct EvenGaps {
 
 /// Accumulated rounding error, in units of 1/`of` nanoseconds.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Rest(u64);
+pub(crate) struct RoundingError(u64);
 
 impl EvenGaps {
     /// Returns the transmission time of `bytes` at a rate of `bps`, which must not be zero.
@@ -38,16 +38,16 @@ impl EvenGaps {
     }
 
     /// Returns the rounding error before the first gap: one half, so that times are rounded to the nearest nanosecond.
-    pub(crate) fn rest(self) -> Rest {
-        Rest(self.of / 2)
+    pub(crate) fn initial_error(self) -> RoundingError {
+        RoundingError(self.of / 2)
     }
 
     /// Returns the next gap in whole nanoseconds.
-    pub(crate) fn next(self, rest: &mut Rest) -> Span {
-        rest.0 += self.part;
-        let carry = rest.0 >= self.of;
+    pub(crate) fn next(self, error: &mut RoundingError) -> Span {
+        error.0 += self.part;
+        let carry = error.0 >= self.of;
         if carry {
-            rest.0 -= self.of;
+            error.0 -= self.of;
         }
         Span::from_nanos(self.whole.saturating_add(u64::from(carry)))
     }
@@ -69,7 +69,7 @@ mod tests {
         // 1000 B at 1.2347 Mb/s take 6479306.714... ns; 1 B at 7 Tb/s takes less than 1 ns.
         for (bytes, bps) in [(1000_u64, 1_234_700_u64), (1500, 10_000_000), (1, 7_000_000_000_000)] {
             let gap = EvenGaps::new(bytes, bps);
-            let (mut rest, mut moment) = (gap.rest(), 0);
+            let (mut rest, mut moment) = (gap.initial_error(), 0);
             for k in 1..100_000_u128 {
                 moment += gap.next(&mut rest).nanos();
                 let exact = (k * u128::from(bytes) * 8_000_000_000 + u128::from(bps) / 2) / u128::from(bps);

@@ -13,7 +13,7 @@ use aqm_net::{ConfigError, Size};
 use crate::{Conversation, Exchange, TrafficContext};
 
 /// Maximum number of connections per page; a larger number is treated as a typing error.
-const MOST_CONNECTIONS: u32 = 1000;
+const MAX_CONNECTIONS: u32 = 1000;
 
 /// The reason why this workload cannot run live.
 pub(crate) const SIMULATED_ONLY: Option<&str> =
@@ -22,8 +22,8 @@ pub(crate) const SIMULATED_ONLY: Option<&str> =
 /// Checks the number of connections per page. Persistent connections require a request size.
 pub(crate) fn check_connections(connections: Option<u32>, request: Option<Size>) -> Result<(), ConfigError> {
     let Some(connections) = connections else { return Ok(()) };
-    let problem = format_args!("must be between 1 and {MOST_CONNECTIONS} (got {connections})");
-    ConfigError::unless((1..=MOST_CONNECTIONS).contains(&connections), "connections", problem)?;
+    let problem = format_args!("must be between 1 and {MAX_CONNECTIONS} (got {connections})");
+    ConfigError::unless((1..=MAX_CONNECTIONS).contains(&connections), "connections", problem)?;
     let problem = "is missing: with `connections`, the client sends a request for each object";
     ConfigError::unless(request.is_some(), "request", problem)
 }
@@ -75,7 +75,7 @@ impl Fetching {
         let &id = self.page_of.get(&number)?;
         let page = self.pages.get_mut(&id)?;
         if let Some(bytes) = page.left.pop_front() {
-            cx.ask(number, Exchange::at_once(self.request, bytes));
+            cx.request(number, Exchange::immediate(self.request, bytes));
             self.finish_if_last(id, number, cx);
             return None;
         }
@@ -85,7 +85,7 @@ impl Fetching {
     }
 
     /// Processes the failure of a connection; returns the page if it has no objects left.
-    pub(crate) fn on_hung_up(&mut self, number: u32, cx: &mut dyn TrafficContext) -> Option<u64> {
+    pub(crate) fn on_connection_failed(&mut self, number: u32, cx: &mut dyn TrafficContext) -> Option<u64> {
         let id = self.page_of.remove(&number)?;
         let page = self.leave_object(id);
         if page.is_none() {
@@ -118,7 +118,7 @@ impl Fetching {
             page: Some(id),
             page_objects: page.objects,
             host: page.host,
-            ..Conversation::of(Exchange::at_once(self.request, bytes))
+            ..Conversation::single(Exchange::immediate(self.request, bytes))
         });
         self.finish_if_last(id, number, cx);
     }
@@ -162,8 +162,8 @@ mod tests {
         fn on_response(&mut self, number: u32, cx: &mut dyn TrafficContext) {
             self.over.extend(self.fetching.on_response(number, cx).map(|page| (cx.now(), page)));
         }
-        fn on_hung_up(&mut self, number: u32, cx: &mut dyn TrafficContext) {
-            self.over.extend(self.fetching.on_hung_up(number, cx).map(|page| (cx.now(), page)));
+        fn on_connection_failed(&mut self, number: u32, cx: &mut dyn TrafficContext) {
+            self.over.extend(self.fetching.on_connection_failed(number, cx).map(|page| (cx.now(), page)));
         }
     }
 
@@ -179,7 +179,7 @@ mod tests {
         let first: Vec<u64> = recording.conversations.iter().map(|(_, one)| one.first.response).collect();
         let millis = |at: Instant| at.nanos() / 1_000_000;
         let more: Vec<_> =
-            recording.asked.iter().map(|&(at, number, it)| (millis(at), number, it.response)).collect();
+            recording.requests.iter().map(|&(at, number, it)| (millis(at), number, it.response)).collect();
         assert_eq!((first, more), (vec![10, 30], vec![(10, 0, 5), (15, 0, 5), (20, 0, 40)]));
         assert_eq!(page.over, [(Instant::from_nanos(60_000_000), 7)]);
         let conversation = &recording.conversations[0].1;
@@ -193,7 +193,7 @@ mod tests {
     fn a_page_has_no_more_connections_than_objects() {
         let mut page = OnePage::new(6, &[10, 20]);
         let recording = fetched(&mut page);
-        assert_eq!((recording.conversations.len(), recording.asked.len()), (2, 0));
+        assert_eq!((recording.conversations.len(), recording.requests.len()), (2, 0));
         assert_eq!(page.over, [(Instant::from_nanos(20_000_000), 7)]);
     }
 
@@ -202,9 +202,9 @@ mod tests {
         let mut page = OnePage::new(1, &[10, 20]);
         let mut recording = RecordingContext::default();
         page.start(&mut recording);
-        page.on_hung_up(0, &mut recording);
+        page.on_connection_failed(0, &mut recording);
         assert_eq!((recording.conversations[1].1.number, page.over.len()), (Some(1), 0));
-        page.on_hung_up(1, &mut recording);
+        page.on_connection_failed(1, &mut recording);
         assert_eq!((recording.conversations.len(), page.over.len()), (2, 1));
         page.on_response(1, &mut recording);
         assert_eq!(page.over.len(), 1, "the page is complete once");

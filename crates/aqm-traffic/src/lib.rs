@@ -158,7 +158,7 @@ pub trait Workload: DynClone + Send + Sync {
     fn on_response(&mut self, _number: u32, _cx: &mut dyn TrafficContext) {}
 
     /// Processes the failure of a numbered conversation, whose connection TCP has given up.
-    fn on_hung_up(&mut self, _number: u32, _cx: &mut dyn TrafficContext) {}
+    fn on_connection_failed(&mut self, _number: u32, _cx: &mut dyn TrafficContext) {}
 
     /// Passes facts about the load to `show`, with their names: nominal and realised values.
     fn facts(&self, _show: &mut dyn FnMut(&'static str, f64)) {}
@@ -182,7 +182,7 @@ pub trait TrafficContext {
 
     /// Adds an exchange to the conversation with this number. The request is ignored if the conversation is finished or
     /// over.
-    fn ask(&mut self, number: u32, exchange: Exchange);
+    fn request(&mut self, number: u32, exchange: Exchange);
 
     /// Finishes the conversation with this number: its connection closes after the last requested exchange.
     fn finish(&mut self, number: u32);
@@ -215,7 +215,7 @@ pub struct Transfer {
 /// opens the connection, and the server closes it with its last response.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Conversation {
-    /// Number of a conversation to which the workload may add exchanges with [`ask`](TrafficContext::ask) and which it
+    /// Number of a conversation to which the workload may add exchanges with [`request`](TrafficContext::request) and which it
     /// will [`finish`](TrafficContext::finish). The number must differ from those of the workload's other conversations
     /// in progress.
     pub number: Option<u32>,
@@ -237,7 +237,7 @@ pub struct Conversation {
 
 impl Conversation {
     /// Returns a conversation of one exchange on the first host, without a number, a page or additional delays.
-    pub fn of(first: Exchange) -> Self {
+    pub fn single(first: Exchange) -> Self {
         Self {
             number: None,
             page: None,
@@ -266,7 +266,7 @@ pub struct Exchange {
 
 impl Exchange {
     /// Returns an exchange without delays at its ends; the sizes are in bytes.
-    pub fn at_once(request: u64, response: u64) -> Self {
+    pub fn immediate(request: u64, response: u64) -> Self {
         Self { pause: Span::ZERO, request, think: Span::ZERO, response }
     }
 }

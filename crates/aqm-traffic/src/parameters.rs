@@ -35,12 +35,12 @@ impl Hosts {
 }
 
 /// Maximum number of flows; a larger number is treated as a typing error.
-const MOST_FLOWS: u32 = 1_000_000;
+const MAX_FLOWS: u32 = 1_000_000;
 
 /// Checks the number of flows of a workload.
 pub(crate) fn check_flows(flows: u32) -> Result<(), ConfigError> {
-    if !(1..=MOST_FLOWS).contains(&flows) {
-        return Err(ConfigError::at("flows", format!("must be between 1 and {MOST_FLOWS} (got {flows})")));
+    if !(1..=MAX_FLOWS).contains(&flows) {
+        return Err(ConfigError::at("flows", format!("must be between 1 and {MAX_FLOWS} (got {flows})")));
     }
     Ok(())
 }
@@ -76,7 +76,7 @@ impl Period {
 
 /// Returns the delay of flow number `flow` after the earliest start: uniform on [0, `stagger`) and independent of the
 /// number of flows.
-pub(crate) fn late(stagger: Span, flow: u32, context: &BuildContext<'_>) -> Span {
+pub(crate) fn start_offset(stagger: Span, flow: u32, context: &BuildContext<'_>) -> Span {
     let mut stream = context.streams.named(&format!("{}/start", context.name), u64::from(flow));
     Span::from_nanos(Uniform::below(stagger.nanos() as f64).sample(&mut stream) as u64)
 }
@@ -90,11 +90,11 @@ pub(crate) fn check_load(load: f64) -> Result<(), ConfigError> {
 }
 
 /// Maximum size of a request in bytes; a larger size is treated as a typing error.
-const MOST_REQUEST: u64 = 1_000_000;
+const MAX_REQUEST: u64 = 1_000_000;
 
 /// Checks the size of a client's request for an object.
 pub(crate) fn check_request(request: Option<Size>) -> Result<(), ConfigError> {
-    if request.is_none_or(|request| (1..=MOST_REQUEST).contains(&request.bytes())) {
+    if request.is_none_or(|request| (1..=MAX_REQUEST).contains(&request.bytes())) {
         return Ok(());
     }
     Err(ConfigError::at("request", "must be between 1B and 1MB"))
@@ -106,27 +106,27 @@ pub(crate) fn request_bytes(request: Size) -> u32 {
 }
 
 /// Maximum number of transfers per run, because each transfer needs memory.
-const MOST_TRANSFERS: f64 = 5e7;
+const MAX_TRANSFERS: f64 = 5e7;
 
 /// Rejects a number of transfers that would not fit into memory. The parameter `place` results in `expected` transfers;
 /// `remedy` is advice to reduce them.
 pub(crate) fn check_transfers(expected: f64, place: &str, remedy: &str) -> Result<(), ConfigError> {
-    if expected <= MOST_TRANSFERS {
+    if expected <= MAX_TRANSFERS {
         return Ok(());
     }
-    let problem = format!("would cause about {expected:.0} transfers in this run; the maximum is {MOST_TRANSFERS:.0}");
+    let problem = format!("would cause about {expected:.0} transfers in this run; the maximum is {MAX_TRANSFERS:.0}");
     Err(ConfigError::at(place, format!("{problem}: {remedy}")))
 }
 
 /// Maximum number of datagrams per run; a run with more datagrams would take too long.
-const MOST_DATAGRAMS: f64 = 1e10;
+const MAX_DATAGRAMS: f64 = 1e10;
 
 /// Rejects a number of datagrams that would take too long. The parameter `place` results in `expected` datagrams.
 pub(crate) fn check_datagrams(expected: f64, place: &str) -> Result<(), ConfigError> {
-    if expected <= MOST_DATAGRAMS {
+    if expected <= MAX_DATAGRAMS {
         return Ok(());
     }
-    let problem = format!("would cause about {expected:.0} datagrams in this run; the maximum is {MOST_DATAGRAMS:.0}");
+    let problem = format!("would cause about {expected:.0} datagrams in this run; the maximum is {MAX_DATAGRAMS:.0}");
     Err(ConfigError::at(place, problem))
 }
 
@@ -146,7 +146,7 @@ pub(crate) fn check_link_header(
 }
 
 /// Maximum size of an IP packet, in bytes.
-pub(crate) const MOST_BYTES: u64 = 65_535;
+pub(crate) const MAX_BYTES: u64 = 65_535;
 
 /// Returns the bytes per unit of `length`: 1 for bytes, a full payload for packets.
 pub(crate) fn unit(length: Length, packetisation: &dyn Packetisation) -> u64 {

@@ -17,7 +17,7 @@ pub struct RecordingContext {
     /// Conversations that the workload opened.
     pub conversations: Vec<(Instant, Conversation)>,
     /// Additional exchanges that the workload requested, with the number of their conversation.
-    pub asked: Vec<(Instant, u32, Exchange)>,
+    pub requests: Vec<(Instant, u32, Exchange)>,
     /// Numbers of the conversations that the workload finished.
     pub finished: Vec<(Instant, u32)>,
     /// Datagrams that the workload sent: flow, bytes on the wire, ECN.
@@ -42,8 +42,8 @@ impl TrafficContext for RecordingContext {
     fn converse(&mut self, conversation: Conversation) {
         self.conversations.push((self.now, conversation));
     }
-    fn ask(&mut self, number: u32, exchange: Exchange) {
-        self.asked.push((self.now, number, exchange));
+    fn request(&mut self, number: u32, exchange: Exchange) {
+        self.requests.push((self.now, number, exchange));
     }
     fn finish(&mut self, number: u32) {
         self.finished.push((self.now, number));

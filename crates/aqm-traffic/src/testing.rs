@@ -86,17 +86,17 @@ pub(crate) fn run_conversing(
 ) -> RecordingContext {
     let mut recording = RecordingContext::default();
     let mut under_way: BinaryHeap<Reverse<(Instant, u32)>> = BinaryHeap::new();
-    let (mut opened, mut asked) = (0, 0);
+    let (mut opened, mut requests) = (0, 0);
     workload.start(&mut recording);
     loop {
         for (at, conversation) in &recording.conversations[opened..] {
             let number = conversation.number.expect("the conversation has a number");
             under_way.push(Reverse((*at + time(*at, conversation.first), number)));
         }
-        for &(at, number, exchange) in &recording.asked[asked..] {
+        for &(at, number, exchange) in &recording.requests[requests..] {
             under_way.push(Reverse((at + time(at, exchange), number)));
         }
-        (opened, asked) = (recording.conversations.len(), recording.asked.len());
+        (opened, requests) = (recording.conversations.len(), recording.requests.len());
         let wake = recording.wakes.peek().map_or(Instant::NEVER, |Reverse(at)| *at);
         let response = under_way.peek().filter(|Reverse((at, _))| *at <= wake).copied();
         recording.now = response.map_or(wake, |Reverse((at, _))| at);

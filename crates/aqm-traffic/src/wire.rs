@@ -52,17 +52,17 @@ impl Wire {
 
 /// Number of packets after which an integral (the midpoint rule) replaces the sum. From there on, the integral is
 /// accurate to nine digits, or to half a packet if the minimum size has more packets than this.
-const ONE_BY_ONE: u64 = 10_000;
+const SUMMED_PACKETS: u64 = 10_000;
 
 /// Σ P(size > k·payload) over k = 1, 2, ...
 fn packets_before_the_last(sizes: &Sizes, payload: u64) -> f64 {
     let most = (sizes.maximum() - 1) / payload;
-    let summed: f64 = (1..=most.min(ONE_BY_ONE)).map(|k| sizes.at_least(k * payload + 1)).sum();
-    if most <= ONE_BY_ONE {
+    let summed: f64 = (1..=most.min(SUMMED_PACKETS)).map(|k| sizes.at_least(k * payload + 1)).sum();
+    if most <= SUMMED_PACKETS {
         return summed;
     }
     let middle = |k: u64| (k as f64 + 0.5) * payload as f64 + 0.5;
-    summed + sizes.survival_between(middle(ONE_BY_ONE), middle(most)) / payload as f64
+    summed + sizes.survival_between(middle(SUMMED_PACKETS), middle(most)) / payload as f64
 }
 
 #[cfg(test)]

@@ -106,7 +106,7 @@ pub enum Unit {
 }
 
 /// Maximum mean size in bytes; a larger size is treated as a typing error.
-const MOST_MEAN: f64 = 1e12;
+const MAX_MEAN: f64 = 1e12;
 
 impl Unit {
     /// Reads the parameter `place` in this unit.
@@ -155,7 +155,7 @@ impl Unit {
             return Ok(1.0);
         }
         let mean = self.read_given(place, amount)?;
-        if *self == Self::Bytes && mean > MOST_MEAN {
+        if *self == Self::Bytes && mean > MAX_MEAN {
             let is = amount.map_or_else(String::new, |amount| amount.to_string());
             return Err(ConfigError::at(place, format!("must be between 1B and 1000GB (got {is})")));
         }

@@ -149,8 +149,8 @@ mod tests {
             let (sizes, exact) =
                 (sizes(shape, bounds[0], bounds[1]), bounded_pareto(shape, bounds[0], bounds[1]));
             let mut rng = Streams::new(1).named("sizes", 0);
-            let drawn = (0..20_000).map(|_| sizes.sample(&mut rng) as f64).collect();
-            assert!(distance(drawn, |x| 1.0 - exact.survival(x)) < 1.63, "{shape}");
+            let samples = (0..20_000).map(|_| sizes.sample(&mut rng) as f64).collect();
+            assert!(distance(samples, |x| 1.0 - exact.survival(x)) < 1.63, "{shape}");
         }
     }
 

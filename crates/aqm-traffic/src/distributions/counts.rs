@@ -61,9 +61,9 @@ mod tests {
         ] {
             let counts = counts(table.clone()).unwrap();
             let mut rng = Streams::new(1).named("counts", 0);
-            let drawn: Vec<f64> = (0..40_000).map(|_| counts.sample(&mut rng) as f64).collect();
-            let mean = drawn.iter().sum::<f64>() / 40_000.0;
-            assert!(drawn.iter().all(|count| (1.0..=20.0).contains(count)));
+            let samples: Vec<f64> = (0..40_000).map(|_| counts.sample(&mut rng) as f64).collect();
+            let mean = samples.iter().sum::<f64>() / 40_000.0;
+            assert!(samples.iter().all(|count| (1.0..=20.0).contains(count)));
             assert!((mean - counts.mean()).abs() < 3.3 * 6.0 / 200.0, "{table}: {mean} {}", counts.mean());
         }
     }

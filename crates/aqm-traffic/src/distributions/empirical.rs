@@ -114,8 +114,8 @@ mod tests {
         let config = points(&[(10.0, 0.25), (20.0, 0.5), (40.0, 1.0)]);
         let empirical = config.build(&mut Unit::Count).unwrap();
         let mut rng = Streams::new(1).named("empirical", 0);
-        let drawn: Vec<f64> = (0..20_000).map(|_| empirical.sample(&mut rng)).collect();
-        let firsts = drawn.iter().filter(|&&value| value == 10.0).count() as f64;
+        let samples: Vec<f64> = (0..20_000).map(|_| empirical.sample(&mut rng)).collect();
+        let firsts = samples.iter().filter(|&&value| value == 10.0).count() as f64;
         assert!((firsts - 5000.0).abs() < 3.3 * f64::sqrt(3750.0), "{firsts}");
         // A quarter of the values is 10, a quarter has a mean of 15, and a half has a mean of 30.
         assert!((empirical.mean() - 21.25).abs() < 1e-12, "{}", empirical.mean());

@@ -17,13 +17,13 @@ parameters! {
 }
 
 /// Maximum mean. A larger mean is treated as a typing error, and its values would exceed the range of exact integers.
-const MOST_MEAN: f64 = 1e15;
+const MAX_MEAN: f64 = 1e15;
 
 impl Build for Config {
     fn build(&self, unit: &mut Unit) -> Result<AnyDistribution, ConfigError> {
         let mean = unit.read_mean("mean", self.mean)?;
-        if !(1.0..=MOST_MEAN).contains(&mean) {
-            return Err(ConfigError::at("mean", format!("must be between 1 and {MOST_MEAN:e} (got {mean})")));
+        if !(1.0..=MAX_MEAN).contains(&mean) {
+            return Err(ConfigError::at("mean", format!("must be between 1 and {MAX_MEAN:e} (got {mean})")));
         }
         Ok(Geometric::new(mean).into())
     }
@@ -87,10 +87,10 @@ mod tests {
     fn each_number_is_as_likely_as_it_should_be() {
         let geometric = Geometric::new(4.0);
         let mut rng = Streams::new(1).named("geometric", 0);
-        let drawn: Vec<f64> = (0..40_000).map(|_| geometric.sample(&mut rng)).collect();
+        let samples: Vec<f64> = (0..40_000).map(|_| geometric.sample(&mut rng)).collect();
         for k in 1..10 {
             let k = f64::from(k);
-            let n = drawn.iter().filter(|&&value| value == k).count() as f64;
+            let n = samples.iter().filter(|&&value| value == k).count() as f64;
             let expected = 40_000.0 * 0.25 * libm::pow(0.75, k - 1.0);
             assert!((n - expected).abs() < 3.3 * expected.sqrt(), "{k}: {n} {expected}");
         }

@@ -80,7 +80,7 @@ mod tests {
             .map(|_| distribution.sample(&mut rng) / distribution.mean() - 1.0)
             .map(|off| off * off)
             .collect();
-        let found = squares.iter().sum::<f64>() / squares.len() as f64;
-        assert!((found / 4.0 - 1.0).abs() < 0.05, "{found}");
+        let actual = squares.iter().sum::<f64>() / squares.len() as f64;
+        assert!((actual / 4.0 - 1.0).abs() < 0.05, "{actual}");
     }
 }

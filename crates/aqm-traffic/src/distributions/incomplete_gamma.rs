@@ -13,14 +13,14 @@ pub(super) fn upper(a: f64, x: f64) -> f64 {
 }
 
 /// Maximum number of terms, which the shapes allowed for parameters never need.
-const MOST_TERMS: u32 = 10_000;
+const MAX_TERMS: u32 = 10_000;
 
 fn series(a: f64, x: f64) -> f64 {
     if x <= 0.0 {
         return 0.0;
     }
     let (mut term, mut sum) = (1.0 / a, 1.0 / a);
-    for n in 1..MOST_TERMS {
+    for n in 1..MAX_TERMS {
         term *= x / (a + f64::from(n));
         sum += term;
         if term < sum * f64::EPSILON {
@@ -39,7 +39,7 @@ fn fraction(a: f64, x: f64) -> f64 {
     let mut b = x + 1.0 - a;
     let (mut c, mut d) = (f64::MAX, 1.0 / b);
     let mut value = d;
-    for n in 1..MOST_TERMS {
+    for n in 1..MAX_TERMS {
         let term = -f64::from(n) * (f64::from(n) - a);
         b += 2.0;
         d = 1.0 / (term * d + b);

@@ -250,7 +250,7 @@ mod tests {
                 Config { maximum: size(20_000_000_000), mean: size(100_000_000), truncation, ..web_model() };
             let (lomax, sizes) = (lomax(&config), sizes(&config));
             let mut rng = Streams::new(1).named("sizes", 0);
-            let drawn: Vec<u64> = (0..20_000).map(|_| sizes.sample(&mut rng)).collect();
+            let samples: Vec<u64> = (0..20_000).map(|_| sizes.sample(&mut rng)).collect();
             let chance = 1.0 - sizes.at_least(sizes.maximum());
             assert_eq!(
                 truncation == Truncation::Clip,
@@ -259,9 +259,9 @@ mod tests {
             );
             // The distribution is continuous below the maximum; at this scale, bytes are small enough.
             let inner =
-                drawn.iter().filter(|&&size| size < sizes.maximum()).map(|&size| size as f64).collect();
+                samples.iter().filter(|&&size| size < sizes.maximum()).map(|&size| size as f64).collect();
             assert!(distance(inner, |x| (1.0 - lomax.survival(x)) / chance) < 1.63, "{truncation:?}");
-            let piled = drawn.iter().filter(|&&size| size == sizes.maximum()).count() as f64;
+            let piled = samples.iter().filter(|&&size| size == sizes.maximum()).count() as f64;
             let expected = 20_000.0 * (1.0 - chance);
             assert!((piled - expected).abs() <= 3.0 * expected.sqrt(), "{piled} {expected}");
         }
@@ -281,10 +281,10 @@ mod tests {
         // With a shape of 1.2 and a high maximum, no sample would be long enough for the mean.
         let sizes = sizes(&Config { maximum: size(100_000), mean: size(5000), ..web_model() });
         let mut rng = Streams::new(5).named("sizes", 0);
-        let drawn: Vec<f64> = (0..200_000).map(|_| sizes.sample(&mut rng) as f64).collect();
-        let n = drawn.len() as f64;
-        let mean = drawn.iter().sum::<f64>() / n;
-        let variance = drawn.iter().map(|size| (size - mean) * (size - mean)).sum::<f64>() / n;
+        let samples: Vec<f64> = (0..200_000).map(|_| sizes.sample(&mut rng) as f64).collect();
+        let n = samples.len() as f64;
+        let mean = samples.iter().sum::<f64>() / n;
+        let variance = samples.iter().map(|size| (size - mean) * (size - mean)).sum::<f64>() / n;
         assert!((mean - 5000.0).abs() < 3.0 * (variance / n).sqrt(), "{mean}");
     }
 

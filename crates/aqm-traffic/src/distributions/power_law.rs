@@ -150,10 +150,10 @@ mod tests {
         for exponent in [-1.5, 0.0, 0.3, 2.0] {
             let power_law = PowerLaw { exponent, least: 2.0, most: 50.0 };
             let mut rng = Streams::new(1).named("power-law", 0);
-            let drawn: Vec<f64> = (0..100_000).map(|_| power_law.sample(&mut rng)).collect();
-            assert!(drawn.iter().all(|value| (2.0..=50.000_001).contains(value)));
-            let mean = drawn.iter().sum::<f64>() / 1e5;
-            let inverse = drawn.iter().map(|value| 1.0 / value).sum::<f64>() / 1e5;
+            let samples: Vec<f64> = (0..100_000).map(|_| power_law.sample(&mut rng)).collect();
+            assert!(samples.iter().all(|value| (2.0..=50.000_001).contains(value)));
+            let mean = samples.iter().sum::<f64>() / 1e5;
+            let inverse = samples.iter().map(|value| 1.0 / value).sum::<f64>() / 1e5;
             assert!((mean / power_law.mean() - 1.0).abs() < 0.02, "{exponent}: {mean} {}", power_law.mean());
             assert!((inverse / power_law.mean_inverse() - 1.0).abs() < 0.02, "{exponent}: {inverse}");
         }
@@ -173,8 +173,8 @@ mod tests {
         let [least, most] = power_law.mean_inverses();
         assert!(least < 1.02e-7 && most > 9.8e-5, "{least} {most}");
         for wanted in [least, 1.1e-7, 1e-6, 1.4e-5, 5e-5, 9.5e-5, most] {
-            let found = power_law.with_mean_inverse(wanted).mean_inverse();
-            assert!((found / wanted - 1.0).abs() < 1e-9, "{wanted}: {found}");
+            let actual = power_law.with_mean_inverse(wanted).mean_inverse();
+            assert!((actual / wanted - 1.0).abs() < 1e-9, "{wanted}: {actual}");
         }
     }
 }

@@ -18,10 +18,10 @@ pub struct Sizes {
 }
 
 /// Maximum size in bytes; a larger size is treated as a typing error.
-const MOST_BYTES: f64 = 1e15;
+const MAX_BYTES: f64 = 1e15;
 
 /// Number of packets after which an integral replaces the sum for the mean.
-const ONE_BY_ONE: u64 = 10_000;
+const SUMMED_PACKETS: u64 = 10_000;
 
 impl Sizes {
     pub(super) fn build(
@@ -34,8 +34,8 @@ impl Sizes {
         let unit =
             packetisation.filter(|_| packets).map_or(1, |packetisation| packetisation.payload().max(1));
         let greatest = distribution.support().1;
-        if greatest.is_finite() && greatest * unit as f64 > MOST_BYTES {
-            let most = libm::floor(MOST_BYTES / unit as f64);
+        if greatest.is_finite() && greatest * unit as f64 > MAX_BYTES {
+            let most = libm::floor(MAX_BYTES / unit as f64);
             return Err(ConfigError::at("maximum", format!("must be at most {most} (got {greatest})")));
         }
         let rounds_up = packets || distribution.rounds_up();
@@ -99,7 +99,7 @@ fn mean_rounded_up(distribution: &AnyDistribution) -> f64 {
     }
     let (least, most) = distribution.support();
     let (first, last) = (least as u64, libm::ceil(most) as u64);
-    let one_by_one = last.min(first.saturating_add(ONE_BY_ONE));
+    let one_by_one = last.min(first.saturating_add(SUMMED_PACKETS));
     let summed: f64 = (first..one_by_one).map(|k| distribution.survival(k as f64)).sum();
     // The midpoint rule for the rest.
     let rest = if one_by_one < last {

@@ -18,8 +18,8 @@ pub(super) fn reference(distribution: &impl rand_distr::Distribution<f64>) -> Ve
 /// Asserts that a distribution equals one of rand_distr.
 pub(super) fn assert_like(ours: &impl Distribution, theirs: &impl rand_distr::Distribution<f64>) {
     let mut rng = Streams::new(5).named("distributions", 0);
-    let drawn = (0..DRAWS).map(|_| ours.sample(&mut rng)).collect();
-    assert!(distance_between(drawn, reference(theirs)) < 1.63);
+    let samples = (0..DRAWS).map(|_| ours.sample(&mut rng)).collect();
+    assert!(distance_between(samples, reference(theirs)) < 1.63);
 }
 
 /// Tables of all kinds, with plain numbers as parameters.
@@ -55,7 +55,7 @@ fn built() -> Vec<(Value, AnyDistribution)> {
     examples().into_iter().map(build).collect()
 }
 
-fn drawn(distribution: &AnyDistribution, draws: usize) -> Vec<f64> {
+fn samples(distribution: &AnyDistribution, draws: usize) -> Vec<f64> {
     let mut rng = Streams::new(3).named("distributions", 0);
     (0..draws).map(|_| distribution.sample(&mut rng)).collect()
 }
@@ -78,7 +78,7 @@ fn every_kind_has_an_example() {
 #[test]
 fn values_follow_the_survival_function_within_the_support() {
     for (table, distribution) in built() {
-        let values = drawn(&distribution, DRAWS);
+        let values = samples(&distribution, DRAWS);
         let (least, most) = distribution.support();
         assert!(values.iter().all(|&value| value >= least && value <= most * (1.0 + 1e-12)), "{table}");
         // Where several values are equal, the shares above and not above `x` are compared.
@@ -99,7 +99,7 @@ fn values_follow_the_survival_function_within_the_support() {
 #[test]
 fn samples_have_the_mean() {
     for (table, distribution) in built() {
-        let (mean, error) = mean_and_error(&drawn(&distribution, 400_000));
+        let (mean, error) = mean_and_error(&samples(&distribution, 400_000));
         let off = (mean - distribution.mean()).abs();
         assert!(off <= 3.3 * error + 1e-12, "{table}: {mean} {}", distribution.mean());
     }
@@ -128,28 +128,28 @@ fn size_biased_values_have_the_second_moment_over_the_first_as_their_mean() {
     for (table, distribution) in built() {
         let mut rng = Streams::new(4).named("distributions", 0);
         let biased: Vec<f64> = (0..4000).map(|_| distribution.sample_size_biased(&mut rng)).collect();
-        let (found, error) = mean_and_error(&biased);
+        let (actual, error) = mean_and_error(&biased);
         let squares: Vec<f64> =
-            drawn(&distribution, 400_000).into_iter().map(|value| value * value).collect();
+            samples(&distribution, 400_000).into_iter().map(|value| value * value).collect();
         let (square, square_error) = mean_and_error(&squares);
         let expected = square / distribution.mean();
         let most = 3.3 * (error + square_error / distribution.mean()) + 1e-9;
-        assert!((found - expected).abs() <= most, "{table}: {found} {expected}");
+        assert!((actual - expected).abs() <= most, "{table}: {actual} {expected}");
     }
 }
 
 #[test]
 fn the_first_values_are_pinned() {
     // A change of these values changes results of users: raise the results versions.
-    let found: Vec<String> = built()
+    let actual: Vec<String> = built()
         .iter()
         .map(|(table, distribution)| {
             let values: Vec<String> =
-                drawn(distribution, 3).into_iter().map(|value| format!("{value:.12}")).collect();
+                samples(distribution, 3).into_iter().map(|value| format!("{value:.12}")).collect();
             format!("{} {}", table["kind"].as_str().unwrap(), values.join(" "))
         })
         .collect();
-    assert_eq!(found, PINNED, "{found:#?}");
+    assert_eq!(actual, PINNED, "{actual:#?}");
 }
 
 const PINNED: &[&str] = &[

@@ -18,7 +18,7 @@ use aqm_net::{ConfigError, Ecn, Instant, Size, Span, choices, parameters};
 
 use crate::description::Application;
 use crate::distributions::{Distribution as _, Uniform};
-use crate::parameters::{MOST_BYTES, Period, check_datagrams, check_link_header, late};
+use crate::parameters::{MAX_BYTES, Period, check_datagrams, check_link_header, start_offset};
 use crate::{Build, BuildContext, TrafficContext, Workload};
 
 choices! {
@@ -74,16 +74,16 @@ parameters! {
 const HEADERS: u64 = 40;
 
 /// Maximum number of calls; a larger number is treated as a typing error.
-const MOST_CALLS: u32 = 100_000;
+const MAX_CALLS: u32 = 100_000;
 
 impl Build for Config {
     fn build(&self, context: &BuildContext<'_>) -> Result<Box<dyn Workload>, ConfigError> {
-        let problem = format_args!("must be between 1 and {MOST_CALLS} (got {})", self.calls);
-        ConfigError::unless((1..=MOST_CALLS).contains(&self.calls), "calls", problem)?;
+        let problem = format_args!("must be between 1 and {MAX_CALLS} (got {})", self.calls);
+        ConfigError::unless((1..=MAX_CALLS).contains(&self.calls), "calls", problem)?;
         ConfigError::unless(!self.every.is_zero(), "every", "must be longer than zero")?;
         let bytes = self.packet.map_or(HEADERS.saturating_add(self.codec.payload(self.every)), Size::bytes);
-        let problem = format_args!("must be between 1B and {MOST_BYTES}B (got {bytes}B)");
-        ConfigError::unless((1..=MOST_BYTES).contains(&bytes), "packet", problem)?;
+        let problem = format_args!("must be between 1B and {MAX_BYTES}B (got {bytes}B)");
+        ConfigError::unless((1..=MAX_BYTES).contains(&bytes), "packet", problem)?;
         check_link_header(bytes, "packet", context)?;
         let period = Period::new(self.start, self.stop, context.duration)?;
         let each = period.seconds() / self.every.seconds();
@@ -91,7 +91,7 @@ impl Build for Config {
         let phases = Uniform::below(self.every.nanos() as f64);
         let mut due = BinaryHeap::with_capacity(2 * self.calls as usize);
         for call in 0..self.calls {
-            let begins = period.start + late(self.stagger, call, context);
+            let begins = period.start + start_offset(self.stagger, call, context);
             let mut random = context.streams.named(&format!("{}/phase", context.name), u64::from(call));
             for back in [false, true] {
                 let first = begins + Span::from_nanos(phases.sample(&mut random) as u64);
@@ -192,26 +192,26 @@ mod tests {
         let recording = run(&mut *workload);
         let there = recording.sent.iter().map(|&(at, call, bytes, _)| (at, call, bytes, false));
         let back = recording.sent_back.iter().map(|&(at, call, bytes, _)| (at, call, bytes, true));
-        let mut found: BTreeMap<_, Vec<Instant>> = BTreeMap::new();
+        let mut actual: BTreeMap<_, Vec<Instant>> = BTreeMap::new();
         for (at, call, bytes, is_back) in there.chain(back) {
             assert_eq!(u64::from(bytes), config.packet.map_or(200, Size::bytes));
-            found.entry((call, is_back)).or_default().push(at);
+            actual.entry((call, is_back)).or_default().push(at);
         }
         assert_eq!(fact(&*workload, "datagrams"), (recording.sent.len() + recording.sent_back.len()) as f64);
-        found
+        actual
     }
 
     #[test]
     fn both_ends_send_200_bytes_every_20_ms_from_the_start_to_the_end() {
         let (start, stop) = (Span::from_millis(2000), Some(Span::from_millis(7000)));
-        let found = talk(&Config { calls: 3, start, stop, ..Config::default() });
-        assert_eq!(found.len(), 6);
-        for moments in found.values() {
+        let actual = talk(&Config { calls: 3, start, stop, ..Config::default() });
+        assert_eq!(actual.len(), 6);
+        for moments in actual.values() {
             assert_eq!(moments.len(), 250);
             assert!(moments.windows(2).all(|two| two[1].since(two[0]) == Span::from_millis(20)));
             assert!((2.0..2.02).contains(&moments[0].seconds()));
         }
-        let mut firsts: Vec<Instant> = found.values().map(|moments| moments[0]).collect();
+        let mut firsts: Vec<Instant> = actual.values().map(|moments| moments[0]).collect();
         firsts.sort_unstable();
         firsts.dedup();
         assert_eq!(firsts.len(), 6, "no two directions are in step");

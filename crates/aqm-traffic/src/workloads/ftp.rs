@@ -10,7 +10,7 @@ use std::sync::Arc;
 use aqm_net::{ConfigError, Instant, Span, parameters};
 
 use crate::distributions;
-use crate::parameters::{Hosts, check_flows, late};
+use crate::parameters::{Hosts, check_flows, start_offset};
 use crate::{Build, BuildContext, TrafficContext, Transfer, Workload};
 
 parameters! {
@@ -37,7 +37,7 @@ impl Build for Config {
         let stream = format!("{}/sizes", context.name);
         let mut files: Arc<[File]> = (0..self.flows)
             .map(|flow| File {
-                begin: Instant::START + self.start + late(self.stagger, flow, context),
+                begin: Instant::START + self.start + start_offset(self.stagger, flow, context),
                 flow,
                 bytes: sizes
                     .as_ref()

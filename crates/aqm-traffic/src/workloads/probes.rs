@@ -48,13 +48,13 @@ parameters! {
 }
 
 /// Maximum size of a probe; a larger size is treated as a typing error.
-const MOST_BYTES: u64 = 1_000_000_000_000_000;
+const MAX_BYTES: u64 = 1_000_000_000_000_000;
 
 impl Build for Config {
     fn build(&self, context: &BuildContext<'_>) -> Result<Box<dyn Workload>, ConfigError> {
         check_flows(self.flows)?;
         let (count, unit) = (self.size.count(), unit(self.size, context.packetisation));
-        if !(1..=MOST_BYTES / unit).contains(&count) {
+        if !(1..=MAX_BYTES / unit).contains(&count) {
             let problem = format!("must be between 1 byte and 1e15 bytes (got {})", self.size);
             return Err(ConfigError::at("size", problem));
         }

@@ -34,14 +34,14 @@ impl Build for Config {
         let mut schedule = parse(content).map_err(|problem| ConfigError::at("file", problem))?;
         let problem = "contains no transfers: expected a start in seconds and a size in bytes on each line";
         ConfigError::unless(!schedule.is_empty(), "file", problem)?;
-        schedule.sort_by_key(|line| line.at);
+        schedule.sort_by_key(|entry| entry.at);
         let period = Period::new(Span::ZERO, None, context.duration)?;
-        let within = schedule.partition_point(|line| line.at < period.end);
-        let left_out = schedule.len() - within;
+        let within = schedule.partition_point(|entry| entry.at < period.end);
+        let skipped = schedule.len() - within;
         schedule.truncate(within);
         let wire = Wire::of(context.packetisation);
-        let wire_bytes = schedule.iter().map(|line| wire.bytes(line.bytes)).fold(0, u64::saturating_add);
-        Ok(Box::new(Replay { schedule, next: 0, left_out, wire_bytes, rate: context.rate, period }))
+        let wire_bytes = schedule.iter().map(|entry| wire.bytes(entry.bytes)).fold(0, u64::saturating_add);
+        Ok(Box::new(Replay { schedule, next: 0, skipped, wire_bytes, rate: context.rate, period }))
     }
 
     fn own_hosts(&self) -> bool {
@@ -57,10 +57,10 @@ impl Build for Config {
 #[derive(Clone)]
 struct Replay {
     /// Transfers in the order of their starts.
-    schedule: Vec<Line>,
+    schedule: Vec<Entry>,
     /// Number of transfers that were opened.
     next: usize,
-    left_out: usize,
+    skipped: usize,
     wire_bytes: u64,
     rate: Rate,
     period: Period,
@@ -68,17 +68,17 @@ struct Replay {
 
 /// A transfer of the schedule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Line {
+struct Entry {
     at: Instant,
     bytes: u64,
     /// The request that the transfer answers, if any.
-    asked: Option<Asked>,
+    request: Option<Request>,
 }
 
 /// The request of a transfer and its path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Asked {
-    request: u64,
+struct Request {
+    bytes: u64,
     think: Span,
     client_delay: Span,
     server_delay: Span,
@@ -90,45 +90,45 @@ impl Workload for Replay {
     }
 
     fn on_wake(&mut self, cx: &mut dyn TrafficContext) {
-        while let Some(&line) = self.schedule.get(self.next).filter(|line| line.at <= cx.now()) {
+        while let Some(&entry) = self.schedule.get(self.next).filter(|entry| entry.at <= cx.now()) {
             self.next += 1;
-            line.begin(cx);
+            entry.begin(cx);
         }
         self.sleep(cx);
     }
 
     fn facts(&self, show: &mut dyn FnMut(&'static str, f64)) {
         show("transfers", self.schedule.len() as f64);
-        show("transfers_after_the_end", self.left_out as f64);
+        show("transfers_after_the_end", self.skipped as f64);
         show("realised_load", self.period.load(self.wire_bytes, self.rate));
     }
 }
 
 impl Replay {
     fn sleep(&self, cx: &mut dyn TrafficContext) {
-        if let Some(line) = self.schedule.get(self.next) {
-            cx.wake_at(line.at);
+        if let Some(entry) = self.schedule.get(self.next) {
+            cx.wake_at(entry.at);
         }
     }
 }
 
-impl Line {
+impl Entry {
     fn begin(self, cx: &mut dyn TrafficContext) {
         let bytes = self.bytes;
-        match self.asked {
+        match self.request {
             None => {
                 cx.open(Transfer { bytes: Some(bytes), request: None, page: None, page_objects: 1, host: 0 });
             }
-            Some(Asked { request, think, client_delay, server_delay }) => {
-                let first = Exchange { think, ..Exchange::at_once(request, bytes) };
-                cx.converse(Conversation { client_delay, server_delay, ..Conversation::of(first) });
+            Some(Request { bytes: request, think, client_delay, server_delay }) => {
+                let first = Exchange { think, ..Exchange::immediate(request, bytes) };
+                cx.converse(Conversation { client_delay, server_delay, ..Conversation::single(first) });
             }
         }
     }
 }
 
 /// Parses a schedule, in the order of the file.
-fn parse(content: &str) -> Result<Vec<Line>, String> {
+fn parse(content: &str) -> Result<Vec<Entry>, String> {
     let mut schedule = Vec::new();
     let mut first = true;
     let content = content.strip_prefix('\u{feff}').unwrap_or(content);
@@ -157,8 +157,8 @@ fn is_header(fields: &[&str]) -> bool {
 }
 
 /// Parses a line.
-fn transfer(fields: &[&str]) -> Result<Line, String> {
-    let (start, size, asked) = match *fields {
+fn transfer(fields: &[&str]) -> Result<Entry, String> {
+    let (start, size, request) = match *fields {
         [start, size] | [start, size, _] => (start, size, None),
         [start, size, request, think, client, server] => {
             (start, size, Some((request, [think, client, server])))
@@ -169,22 +169,22 @@ fn transfer(fields: &[&str]) -> Result<Line, String> {
         }
     };
     let at = Instant::START + time(start, "a start time")?;
-    let asked = match asked {
+    let request = match request {
         None => None,
-        Some((request, [think, client, server])) => Some(Asked {
-            request: bytes(request)?,
+        Some((request, [think, client, server])) => Some(Request {
+            bytes: bytes(request)?,
             think: time(think, "a delay")?,
             client_delay: time(client, "a delay")?,
             server_delay: time(server, "a delay")?,
         }),
     };
-    Ok(Line { at, bytes: bytes(size)?, asked })
+    Ok(Entry { at, bytes: bytes(size)?, request })
 }
 
-fn time(text: &str, what: &str) -> Result<Span, String> {
+fn time(text: &str, quantity: &str) -> Result<Span, String> {
     let seconds = text.parse::<f64>().ok().filter(|seconds| (0.0..=3e9).contains(seconds));
-    let wrong = || format!("`{text}` is not {what} in seconds (expected a number from 0 to 3e9)");
-    seconds.map(Span::from_seconds).ok_or_else(wrong)
+    let problem = || format!("`{text}` is not {quantity} in seconds (expected a number from 0 to 3e9)");
+    seconds.map(Span::from_seconds).ok_or_else(problem)
 }
 
 fn bytes(text: &str) -> Result<u64, String> {
@@ -225,7 +225,7 @@ mod tests {
         let expected = Conversation {
             client_delay: Span::from_nanos(500_000),
             server_delay: millis(40),
-            ..Conversation::of(Exchange { think: millis(100), ..Exchange::at_once(436, 934) })
+            ..Conversation::single(Exchange { think: millis(100), ..Exchange::immediate(436, 934) })
         };
         assert_eq!(recording.conversations, [(Instant::START + millis(2000), expected)]);
         assert_eq!(fact(&*workload, "transfers"), 2.0);
@@ -249,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn what_starts_after_the_end_is_left_out_and_counted() {
+    fn what_starts_after_the_end_is_skipped_and_counted() {
         let mut workload = build("1,934\n100,1\n2e9,1\n").unwrap();
         assert_eq!(run(&mut *workload).opened.len(), 1);
         assert_eq!(fact(&*workload, "transfers"), 1.0);

@@ -14,9 +14,9 @@ use std::collections::BTreeMap;
 use aqm_net::{ConfigError, Ecn, Instant, Rate, Rng, Size, Span, parameters};
 
 use crate::distributions::{self, Amount, Sizes, Times, exponential};
-use crate::even_gaps::{EvenGaps, Rest};
+use crate::even_gaps::{EvenGaps, RoundingError};
 use crate::parameters::{
-    MOST_BYTES, Period, check_datagrams, check_link_header, check_load, check_transfers,
+    MAX_BYTES, Period, check_datagrams, check_link_header, check_load, check_transfers,
 };
 use crate::{Build, BuildContext, TrafficContext, Workload};
 
@@ -48,8 +48,8 @@ parameters! {
 impl Build for Config {
     fn build(&self, context: &BuildContext<'_>) -> Result<Box<dyn Workload>, ConfigError> {
         check_load(self.load)?;
-        if !(1..=MOST_BYTES).contains(&self.packet.bytes()) {
-            let problem = format!("must be between 1B and {MOST_BYTES}B (got {})", self.packet);
+        if !(1..=MAX_BYTES).contains(&self.packet.bytes()) {
+            let problem = format!("must be between 1B and {MAX_BYTES}B (got {})", self.packet);
             return Err(ConfigError::at("packet", problem));
         }
         check_link_header(self.packet.bytes(), "packet", context)?;
@@ -121,7 +121,7 @@ struct Flow {
     /// Remaining bytes.
     left: u64,
     /// Accumulated rounding error.
-    rest: Rest,
+    error: RoundingError,
 }
 
 impl Workload for Streaming {
@@ -135,7 +135,7 @@ impl Workload for Streaming {
         while self.next <= now && self.next < self.period.end {
             let left = self.sizes.sample(&mut self.sizes_rng);
             self.offered_bytes += left;
-            self.sending.insert((self.next, self.begun), Flow { left, rest: self.pace.rest() });
+            self.sending.insert((self.next, self.begun), Flow { left, error: self.pace.initial_error() });
             self.begun += 1;
             self.wait();
         }
@@ -149,7 +149,7 @@ impl Workload for Streaming {
             cx.datagram(number, bytes as u16, self.ecn);
             flow.left -= bytes;
             if flow.left > 0 {
-                let next = at + self.pace.next(&mut flow.rest);
+                let next = at + self.pace.next(&mut flow.error);
                 self.sending.insert((next, number), flow);
             }
         }

@@ -16,9 +16,9 @@ use std::collections::binary_heap::PeekMut;
 use aqm_net::{ConfigError, Ecn, Instant, Rate, Rng, Span, choices, parameters};
 
 use crate::distributions::{self, Amount, Distribution as _, Sizes, Times, Uniform, constant};
-use crate::even_gaps::{EvenGaps, Rest};
+use crate::even_gaps::{EvenGaps, RoundingError};
 use crate::parameters::{
-    Hosts, MOST_BYTES, Period, check_datagrams, check_flows, check_link_header, check_load, late,
+    Hosts, MAX_BYTES, Period, check_datagrams, check_flows, check_link_header, check_load, start_offset,
 };
 use crate::{Build, BuildContext, TrafficContext, Workload};
 
@@ -69,29 +69,29 @@ parameters! {
 
 /// Maximum share of the bytes that may exceed the largest datagram: the share for exponential sizes with a mean of 6500
 /// B.
-const MOST_BEYOND: f64 = 4.182e-5;
+const MAX_BEYOND: f64 = 4.182e-5;
 
 impl Build for Config {
     fn build(&self, context: &BuildContext<'_>) -> Result<Box<dyn Workload>, ConfigError> {
         check_flows(self.flows)?;
         let sizes = self.sizes.sizes(None).map_err(|error| error.within("sizes"))?;
-        let (most, greatest) = (MOST_BYTES as f64, sizes.maximum().max(MOST_BYTES) as f64);
+        let (most, greatest) = (MAX_BYTES as f64, sizes.maximum().max(MAX_BYTES) as f64);
         let beyond = sizes.survival_between(most, greatest) / sizes.mean();
-        if sizes.minimum() > MOST_BYTES || beyond > MOST_BEYOND {
+        if sizes.minimum() > MAX_BYTES || beyond > MAX_BEYOND {
             let problem = format!(
-                "must be at most {MOST_BYTES}B, but {:.3} % of the bytes exceed this size: choose smaller sizes",
+                "must be at most {MAX_BYTES}B, but {:.3} % of the bytes exceed this size: choose smaller sizes",
                 100.0 * beyond
             );
             return Err(ConfigError::at("sizes", problem));
         }
         check_link_header(sizes.minimum(), "sizes", context)?;
         let even = self.even_gaps(sizes.mean(), context.rate)?;
-        let drawn = self.gaps.times_with_mean(even.nanos()).map_err(|error| error.within("gaps"))?;
+        let random = self.gaps.times_with_mean(even.nanos()).map_err(|error| error.within("gaps"))?;
         let period = self.period(Span::ZERO, context.duration)?;
         let expected = f64::from(self.flows) * period.seconds() * 1e9 / even.nanos();
         check_datagrams(expected, if self.rate.is_some() { "rate" } else { "load" })?;
         let mut datagrams = Datagrams {
-            gaps: if drawn.is_constant() { Gaps::Even(even) } else { Gaps::Drawn(drawn) },
+            gaps: if random.is_constant() { Gaps::Even(even) } else { Gaps::Random(random) },
             ecn: if self.ecn { Ecn::Ect0 } else { Ecn::NotEct },
             flows: Vec::with_capacity(self.flows as usize),
             queue: BinaryHeap::with_capacity(self.flows as usize),
@@ -104,7 +104,7 @@ impl Build for Config {
             sent_bytes: 0,
         };
         for flow in 0..self.flows {
-            let period = self.period(late(self.stagger, flow, context), context.duration)?;
+            let period = self.period(start_offset(self.stagger, flow, context), context.duration)?;
             datagrams.add(flow, period, self.phase, context);
         }
         Ok(Box::new(datagrams))
@@ -177,7 +177,7 @@ enum Gaps {
     /// Equal gaps.
     Even(EvenGaps),
     /// Gaps drawn from a distribution.
-    Drawn(Times),
+    Random(Times),
 }
 
 /// Time of the next datagram and number of its flow, packed into one number because the heap compares these often.
@@ -200,7 +200,7 @@ struct Flow {
     /// End of the flow's period.
     end: Instant,
     /// Accumulated rounding error.
-    rest: Rest,
+    error: RoundingError,
     gaps: Rng,
     sizes: Rng,
 }
@@ -209,14 +209,14 @@ impl Flow {
     /// Returns the time until the next datagram.
     fn wait(&mut self, gaps: &Gaps) -> Span {
         match gaps {
-            Gaps::Even(even) => even.next(&mut self.rest),
-            Gaps::Drawn(times) => times.sample_span(&mut self.gaps),
+            Gaps::Even(even) => even.next(&mut self.error),
+            Gaps::Random(times) => times.sample_span(&mut self.gaps),
         }
     }
 
     /// Returns the size of the next datagram.
     fn size(&mut self, sizes: &Sizes) -> u16 {
-        sizes.sample(&mut self.sizes).min(MOST_BYTES) as u16
+        sizes.sample(&mut self.sizes).min(MAX_BYTES) as u16
     }
 }
 
@@ -261,13 +261,13 @@ impl Datagrams {
     fn add(&mut self, number: u32, period: Period, phase: Phase, context: &BuildContext<'_>) {
         let stream =
             |purpose| context.streams.named(&format!("{}/{purpose}", context.name), u64::from(number));
-        let rest = match &self.gaps {
-            Gaps::Even(even) => even.rest(),
-            Gaps::Drawn(_) => Rest::default(),
+        let error = match &self.gaps {
+            Gaps::Even(even) => even.initial_error(),
+            Gaps::Random(_) => RoundingError::default(),
         };
-        let mut flow = Flow { end: period.end, rest, gaps: stream("gaps"), sizes: stream("sizes") };
+        let mut flow = Flow { end: period.end, error, gaps: stream("gaps"), sizes: stream("sizes") };
         let wait = match (&self.gaps, phase) {
-            (Gaps::Drawn(_), _) => flow.wait(&self.gaps),
+            (Gaps::Random(_), _) => flow.wait(&self.gaps),
             (Gaps::Even(_), Phase::Zero) => Span::ZERO,
             (Gaps::Even(even), Phase::Random) => {
                 let wait = Uniform::below(even.nanos()).sample(&mut stream("phase"));

@@ -27,7 +27,7 @@ use std::collections::{BTreeSet, VecDeque};
 use aqm_net::{ConfigError, Instant, Rate, Size, Span, choices, parameters};
 
 use crate::description::{Application, Playback};
-use crate::parameters::{Period, check_request, check_transfers, late};
+use crate::parameters::{Period, check_request, check_transfers, start_offset};
 use crate::{Build, BuildContext, Conversation, Exchange, TrafficContext, Workload};
 
 choices! {
@@ -76,7 +76,7 @@ parameters! {
         pub start: Span = Span::ZERO, "aqmlab's choice";
         /// Interval after `start` in which viewers arrive at random times.
         pub stagger: Span = Span::ZERO, "aqmlab's choice";
-        /// Time after which no segment is requested; by default, the end of the run.
+        /// Time after which no segment is totals; by default, the end of the run.
         pub stop: Option<Span> = None, "aqmlab's choice";
     }
 }
@@ -88,20 +88,20 @@ fn ladder() -> Vec<Rate> {
 }
 
 /// Maximum number of viewers; a larger number is treated as a typing error.
-const MOST_VIEWERS: u32 = 100_000;
+const MAX_VIEWERS: u32 = 100_000;
 
 /// Maximum size of a segment in bytes; a larger size is treated as a typing error.
-const MOST_SEGMENT: u64 = 10_000_000_000;
+const MAX_SEGMENT: u64 = 10_000_000_000;
 
 impl Build for Config {
     fn build(&self, context: &BuildContext<'_>) -> Result<Box<dyn Workload>, ConfigError> {
-        let problem = format_args!("must be between 1 and {MOST_VIEWERS} (got {})", self.viewers);
-        ConfigError::unless((1..=MOST_VIEWERS).contains(&self.viewers), "viewers", problem)?;
+        let problem = format_args!("must be between 1 and {MAX_VIEWERS} (got {})", self.viewers);
+        ConfigError::unless((1..=MAX_VIEWERS).contains(&self.viewers), "viewers", problem)?;
         let ascends = !self.ladder.is_empty() && self.ladder.windows(2).all(|two| two[0] < two[1]);
         ConfigError::unless(ascends, "ladder", "must list bit rates in ascending order")?;
         ConfigError::unless(!self.segment.is_zero(), "segment", "must be longer than zero")?;
         let ladder: Vec<Step> = self.ladder.iter().map(|&rate| Step::new(rate, self.segment)).collect();
-        let sensible = ladder.iter().all(|step| (1..=MOST_SEGMENT).contains(&step.bytes));
+        let sensible = ladder.iter().all(|step| (1..=MAX_SEGMENT).contains(&step.bytes));
         ConfigError::unless(sensible, "ladder", "must result in segments of 1B to 10GB")?;
         let needed = self.segment + self.start_up.max(self.resume);
         let problem = "must be at least `segment` longer than `start_up` and `resume`";
@@ -118,16 +118,16 @@ impl Build for Config {
         let most = period.seconds() / self.segment.seconds() + self.buffer.seconds() / self.segment.seconds();
         let each = segments.map_or(most, |segments| most.min(segments as f64));
         check_transfers(f64::from(self.viewers) * each, "viewers", "lower it")?;
-        let comes = |number| Instant::START + self.start + late(self.stagger, number, context);
+        let arrival = |number| Instant::START + self.start + start_offset(self.stagger, number, context);
         Ok(Box::new(Video {
-            viewers: (0..self.viewers).map(|number| Viewer::new(comes(number))).collect(),
-            due: BTreeSet::new(),
+            viewers: (0..self.viewers).map(|number| Viewer::new(arrival(number))).collect(),
+            pending: BTreeSet::new(),
             config: self.clone(),
             ladder,
             segments,
             thresholds: self.thresholds(),
             period,
-            asked: Asked::default(),
+            totals: RequestTotals::default(),
         }))
     }
 
@@ -201,13 +201,13 @@ struct Video {
     period: Period,
     viewers: Vec<Viewer>,
     /// Pending requests: the time at which a viewer's buffer has room for a segment, and the viewer.
-    due: BTreeSet<(Instant, u32)>,
-    asked: Asked,
+    pending: BTreeSet<(Instant, u32)>,
+    totals: RequestTotals,
 }
 
 /// Totals of the segments that were requested so far.
 #[derive(Clone, Default)]
-struct Asked {
+struct RequestTotals {
     segments: u64,
     /// Sum of the segments' bit rates.
     bps: f64,
@@ -218,7 +218,7 @@ struct Asked {
 #[derive(Clone)]
 struct Viewer {
     /// Time of the newest request; before the first request, the viewer's arrival.
-    asked_at: Instant,
+    requested_at: Instant,
     /// Number of requested segments.
     segments: u64,
     /// Ladder index of the newest segment.
@@ -229,33 +229,33 @@ struct Viewer {
 }
 
 impl Viewer {
-    fn new(comes: Instant) -> Self {
-        Self { asked_at: comes, segments: 0, step: 0, rates: VecDeque::new(), player: Player::new(comes) }
+    fn new(arrival: Instant) -> Self {
+        Self { requested_at: arrival, segments: 0, step: 0, rates: VecDeque::new(), player: Player::new(arrival) }
     }
 }
 
 impl Workload for Video {
     fn start(&mut self, cx: &mut dyn TrafficContext) {
         for number in 0..self.viewers.len() as u32 {
-            self.ask_at(self.viewers[number as usize].asked_at, number, cx);
+            self.schedule_request(self.viewers[number as usize].requested_at, number, cx);
         }
     }
 
     fn on_wake(&mut self, cx: &mut dyn TrafficContext) {
-        while let Some(&(at, number)) = self.due.first().filter(|(at, _)| *at <= cx.now()) {
-            self.due.remove(&(at, number));
-            self.ask(number, cx);
+        while let Some(&(at, number)) = self.pending.first().filter(|(at, _)| *at <= cx.now()) {
+            self.pending.remove(&(at, number));
+            self.request(number, cx);
         }
     }
 
     fn on_response(&mut self, number: u32, cx: &mut dyn TrafficContext) {
         let now = cx.now();
         let Some(viewer) = self.viewers.get_mut(number as usize) else { return };
-        let took = now.since(viewer.asked_at).seconds().max(1e-9);
+        let duration = now.since(viewer.requested_at).seconds().max(1e-9);
         if viewer.rates.len() == self.config.samples as usize {
             viewer.rates.pop_front();
         }
-        viewer.rates.push_back(self.ladder[viewer.step].bytes as f64 * 8.0 / took);
+        viewer.rates.push_back(self.ladder[viewer.step].bytes as f64 * 8.0 / duration);
         let is_last = self.segments == Some(viewer.segments);
         viewer.player.receive(now.min(self.period.end), is_last, &self.config);
         if is_last {
@@ -264,23 +264,23 @@ impl Workload for Video {
         let room = self.config.buffer - self.config.segment;
         let full = viewer.player.level() - room;
         if full.is_zero() {
-            self.ask(number, cx);
+            self.request(number, cx);
         } else {
-            self.ask_at(now + full, number, cx);
+            self.schedule_request(now + full, number, cx);
         }
     }
 
-    fn on_hung_up(&mut self, number: u32, cx: &mut dyn TrafficContext) {
+    fn on_connection_failed(&mut self, number: u32, cx: &mut dyn TrafficContext) {
         if let Some(viewer) = self.viewers.get_mut(number as usize) {
-            viewer.player.leave(cx.now().min(self.period.end));
+            viewer.player.stop(cx.now().min(self.period.end));
         }
-        self.due.retain(|(_, viewer)| *viewer != number);
+        self.pending.retain(|(_, viewer)| *viewer != number);
     }
 
     /// Prints the facts of the workload: bit rates and stalls of the segments that have arrived. At the end of the run
     /// they are complete, except for the segments that are still in the buffer.
     fn facts(&self, show: &mut dyn FnMut(&'static str, f64)) {
-        let Asked { segments, bps, switches } = self.asked;
+        let RequestTotals { segments, bps, switches } = self.totals;
         let stalls: u64 = self.viewers.iter().map(|viewer| viewer.player.stalls).sum();
         let stalled: f64 = self.viewers.iter().map(|viewer| viewer.player.stalled.seconds()).sum();
         show("segments", segments as f64);
@@ -293,15 +293,15 @@ impl Workload for Video {
 
 impl Video {
     /// Schedules a viewer's next request for `at`, when its buffer has room for a segment.
-    fn ask_at(&mut self, at: Instant, number: u32, cx: &mut dyn TrafficContext) {
+    fn schedule_request(&mut self, at: Instant, number: u32, cx: &mut dyn TrafficContext) {
         if at < self.period.end {
-            self.due.insert((at, number));
+            self.pending.insert((at, number));
             cx.wake_at(at);
         }
     }
 
     /// Requests a viewer's next segment, unless the period is over.
-    fn ask(&mut self, number: u32, cx: &mut dyn TrafficContext) {
+    fn request(&mut self, number: u32, cx: &mut dyn TrafficContext) {
         let now = cx.now();
         if now >= self.period.end {
             return;
@@ -310,17 +310,17 @@ impl Video {
         let step = self.choose(&self.viewers[number as usize]);
         let viewer = &mut self.viewers[number as usize];
         let is_first = viewer.segments == 0;
-        self.asked.segments += 1;
-        self.asked.bps += self.ladder[step].bps;
-        self.asked.switches += u64::from(!is_first && step != viewer.step);
-        (viewer.step, viewer.asked_at) = (step, now);
+        self.totals.segments += 1;
+        self.totals.bps += self.ladder[step].bps;
+        self.totals.switches += u64::from(!is_first && step != viewer.step);
+        (viewer.step, viewer.requested_at) = (step, now);
         viewer.segments += 1;
         let is_last = self.segments == Some(viewer.segments);
-        let exchange = Exchange::at_once(self.config.request.bytes(), self.ladder[step].bytes);
+        let exchange = Exchange::immediate(self.config.request.bytes(), self.ladder[step].bytes);
         if is_first {
-            cx.converse(Conversation { number: Some(number), host: number, ..Conversation::of(exchange) });
+            cx.converse(Conversation { number: Some(number), host: number, ..Conversation::single(exchange) });
         } else {
-            cx.ask(number, exchange);
+            cx.request(number, exchange);
         }
         if is_last {
             cx.finish(number);
@@ -343,8 +343,8 @@ impl Video {
             return 0;
         }
         let mean = rates.len() as f64 / rates.iter().map(|rate| 1.0 / rate).sum::<f64>();
-        let carried = self.config.safety * mean;
-        self.ladder.iter().rposition(|step| step.bps <= carried).unwrap_or(0)
+        let usable = self.config.safety * mean;
+        self.ladder.iter().rposition(|step| step.bps <= usable).unwrap_or(0)
     }
 }
 
@@ -386,21 +386,21 @@ struct Player {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
     /// Play has not begun.
-    StartsUp,
-    Plays,
+    StartingUp,
+    Playing,
     /// The buffer is empty.
-    Stalls,
+    Stalled,
     /// All segments have arrived; the player plays the rest of the buffer.
-    PlaysOut,
+    Finishing,
 }
 
 impl Player {
-    fn new(comes: Instant) -> Self {
+    fn new(arrival: Instant) -> Self {
         Self {
             received: Span::ZERO,
             played: Span::ZERO,
-            since: comes,
-            state: State::StartsUp,
+            since: arrival,
+            state: State::StartingUp,
             stalled: Span::ZERO,
             stalls: 0,
         }
@@ -411,17 +411,17 @@ impl Player {
         let passed = now.since(self.since);
         let playable = passed.min(self.level());
         match self.state {
-            State::StartsUp => {}
-            State::PlaysOut => self.played = self.played + playable,
-            State::Plays => {
+            State::StartingUp => {}
+            State::Finishing => self.played = self.played + playable,
+            State::Playing => {
                 self.played = self.played + playable;
                 if passed > playable {
-                    self.state = State::Stalls;
+                    self.state = State::Stalled;
                     self.stalls += 1;
                     self.stalled = self.stalled + (passed - playable);
                 }
             }
-            State::Stalls => self.stalled = self.stalled + passed,
+            State::Stalled => self.stalled = self.stalled + passed,
         }
         self.since = now;
     }
@@ -431,17 +431,17 @@ impl Player {
         self.advance(now);
         self.received = self.received + config.segment;
         match self.state {
-            _ if is_last => self.state = State::PlaysOut,
-            State::StartsUp if self.level() >= config.start_up => self.state = State::Plays,
-            State::Stalls if self.level() >= config.resume => self.state = State::Plays,
+            _ if is_last => self.state = State::Finishing,
+            State::StartingUp if self.level() >= config.start_up => self.state = State::Playing,
+            State::Stalled if self.level() >= config.resume => self.state = State::Playing,
             _ => {}
         }
     }
 
     /// Stops the arrival of segments.
-    fn leave(&mut self, now: Instant) {
+    fn stop(&mut self, now: Instant) {
         self.advance(now);
-        self.state = State::PlaysOut;
+        self.state = State::Finishing;
     }
 
     /// Returns the buffer level at `since`.
@@ -464,10 +464,10 @@ mod tests {
             Span::from_seconds(exchange.response as f64 * 8.0 / bps(at.seconds()))
         });
         let first = recording.conversations.iter().map(|(at, one)| (at.seconds(), one.first.response));
-        let more = recording.asked.iter().map(|(at, _, exchange)| (at.seconds(), exchange.response));
+        let more = recording.requests.iter().map(|(at, _, exchange)| (at.seconds(), exchange.response));
         let facts = ["segments", "mean_bit_rate_bps", "switches", "stalls", "stalled_s"];
         Watched {
-            asked: first.chain(more).collect(),
+            requests: first.chain(more).collect(),
             facts: facts.map(|name| fact(&*workload, name)),
             last: recording.finished.last().map(|finished| finished.0.seconds()),
         }
@@ -475,7 +475,7 @@ mod tests {
 
     struct Watched {
         /// Times and bytes of the requested segments.
-        asked: Vec<(f64, u64)>,
+        requests: Vec<(f64, u64)>,
         /// Segments, mean bit rate, switches, stalls, seconds of stalls.
         facts: [f64; 5],
         /// Time at which the workload finished the conversation.
@@ -485,7 +485,7 @@ mod tests {
     impl Watched {
         /// Bit rates of the requested segments in kb/s, for segments of 4 s.
         fn kbps(&self) -> Vec<u64> {
-            self.asked.iter().map(|(_, bytes)| bytes * 8 / 4000).collect()
+            self.requests.iter().map(|(_, bytes)| bytes * 8 / 4000).collect()
         }
     }
 
@@ -502,7 +502,7 @@ mod tests {
     #[test]
     fn the_buffer_fills_at_once_and_then_a_segment_is_asked_for_as_often_as_one_is_played() {
         let watched = watch(&Config::default(), 100, |_| 3e6);
-        let gaps: Vec<f64> = watched.asked.windows(2).map(|two| two[1].0 - two[0].0).collect();
+        let gaps: Vec<f64> = watched.requests.windows(2).map(|two| two[1].0 - two[0].0).collect();
         // 235 * 4 / 3000 s, then 2350 * 4 / 3000 s.
         assert!((gaps[0] - 0.3133).abs() < 1e-3 && (gaps[1] - 3.1333).abs() < 1e-3, "{gaps:?}");
         let full = gaps.iter().position(|gap| (gap - 4.0).abs() < 1e-6).unwrap();
@@ -510,8 +510,8 @@ mod tests {
         assert!(gaps[full..].iter().all(|gap| (gap - 4.0).abs() < 1e-6), "{gaps:?}");
         // When the viewer first waits, the buffer contains 30 s minus one segment: the play time received, minus the
         // play time since the first segment arrived.
-        let (waits, came) = (watched.asked[full].0, 4.0 * full as f64);
-        assert!((came - (waits - 0.3133) - 26.0).abs() < 1e-3, "{waits} {came}");
+        let (wait_start, received) = (watched.requests[full].0, 4.0 * full as f64);
+        assert!((received - (wait_start - 0.3133) - 26.0).abs() < 1e-3, "{wait_start} {received}");
     }
 
     #[test]
@@ -522,7 +522,7 @@ mod tests {
         let watched = watch(&config, 100, |at| if at < 20.0 { 3e6 } else { 1e6 });
         let kbps = watched.kbps();
         let last = kbps.iter().rposition(|&rate| rate == 2350).unwrap();
-        assert!(watched.asked[last].0 >= 20.0 && watched.asked[last - 1].0 < 20.0);
+        assert!(watched.requests[last].0 >= 20.0 && watched.requests[last - 1].0 < 20.0);
         assert_eq!(kbps[last + 1..last + 6], [1750, 1050, 1050, 750, 750]);
     }
 
@@ -546,14 +546,14 @@ mod tests {
         let mut player = Player::new(Instant::START);
         let at = |seconds: f64| Instant::START + Span::from_seconds(seconds);
         player.receive(at(1.0), false, &config);
-        assert_eq!(player.state, State::Plays);
+        assert_eq!(player.state, State::Playing);
         player.receive(at(6.0), false, &config);
         assert_eq!(
             (player.state, player.stalls, player.level()),
-            (State::Stalls, 1, Span::from_millis(4000))
+            (State::Stalled, 1, Span::from_millis(4000))
         );
         player.receive(at(7.5), false, &config);
-        assert_eq!((player.state, player.stalled), (State::Plays, Span::from_millis(2500)));
+        assert_eq!((player.state, player.stalled), (State::Playing, Span::from_millis(2500)));
         player.receive(at(9.5), true, &config);
         assert_eq!(player.level(), Span::from_millis(10_000));
         player.advance(at(60.0));
@@ -597,11 +597,11 @@ mod tests {
     fn a_video_of_a_length_ends_with_its_last_segment() {
         let config = Config { length: Some(Span::from_millis(18_000)), ..Config::default() };
         let watched = watch(&config, 100, |_| 3e6);
-        assert_eq!((watched.asked.len(), watched.last, watched.facts[3]), (5, Some(watched.asked[4].0), 0.0));
+        assert_eq!((watched.requests.len(), watched.last, watched.facts[3]), (5, Some(watched.requests[4].0), 0.0));
         assert_eq!(watch(&Config::default(), 100, |_| 3e6).last, None);
         let single = Config { length: Some(Span::from_millis(3_000)), ..Config::default() };
         let watched = watch(&single, 10, |_| 3e6);
-        assert_eq!((watched.asked.len(), watched.last), (1, Some(0.0)));
+        assert_eq!((watched.requests.len(), watched.last), (1, Some(0.0)));
     }
 
     #[test]
@@ -625,14 +625,14 @@ mod tests {
     fn no_segment_is_asked_for_after_the_stop_and_one_who_lost_the_connection_asks_no_more() {
         let config = Config { stop: Some(Span::from_millis(50_000)), ..Config::default() };
         let watched = watch(&config, 100, |_| 3e6);
-        assert!(watched.asked.iter().all(|asked| asked.0 < 50.0) && watched.asked.len() > 10);
+        assert!(watched.requests.iter().all(|request| request.0 < 50.0) && watched.requests.len() > 10);
         let mut workload = Config::default().build(&context(1, 100)).unwrap();
         let mut recording = RecordingContext::default();
         workload.start(&mut recording);
         workload.on_wake(&mut recording);
-        workload.on_hung_up(0, &mut recording);
+        workload.on_connection_failed(0, &mut recording);
         workload.on_wake(&mut recording);
-        assert_eq!((recording.conversations.len(), recording.asked.len()), (1, 0));
+        assert_eq!((recording.conversations.len(), recording.requests.len()), (1, 0));
     }
 
     #[test]

@@ -61,12 +61,12 @@ fn web_sizes() -> distributions::Config {
 }
 
 /// Maximum number of objects per page; a larger number is treated as a typing error.
-const MOST_OBJECTS: u64 = 10_000;
+const MAX_OBJECTS: u64 = 10_000;
 
 impl Build for Config {
     fn build(&self, context: &BuildContext<'_>) -> Result<Box<dyn Workload>, ConfigError> {
         check_load(self.load)?;
-        let objects = self.objects.counts(MOST_OBJECTS).map_err(|error| error.within("objects"))?;
+        let objects = self.objects.counts(MAX_OBJECTS).map_err(|error| error.within("objects"))?;
         check_request(self.request)?;
         check_connections(self.connections, self.request)?;
         let sizes = self.sizes.sizes(Some(context.packetisation)).map_err(|error| error.within("sizes"))?;
@@ -174,9 +174,9 @@ impl Workload for Web {
         }
     }
 
-    fn on_hung_up(&mut self, number: u32, cx: &mut dyn TrafficContext) {
+    fn on_connection_failed(&mut self, number: u32, cx: &mut dyn TrafficContext) {
         if let Some(fetching) = &mut self.fetching {
-            fetching.on_hung_up(number, cx);
+            fetching.on_connection_failed(number, cx);
         }
     }
 

@@ -192,8 +192,8 @@ mod tests {
                 re += value * cos;
                 im += value * sin;
             }
-            let found = (0..n).any(|p| (data.re[p] - re).abs() < 1e-13 && (data.im[p] - im).abs() < 1e-13);
-            assert!(found, "{k}");
+            let actual = (0..n).any(|p| (data.re[p] - re).abs() < 1e-13 && (data.im[p] - im).abs() < 1e-13);
+            assert!(actual, "{k}");
         }
     }
 
@@ -204,8 +204,8 @@ mod tests {
         let (low, high) = filter.apply(&b);
         for k in 0..128 {
             let expected: f64 = (0..=k).filter(|&j| j < 50 && k - j < 64).map(|j| a[j] * b[k - j]).sum();
-            let found = if k < 64 { low[k] } else { high[k - 64] };
-            assert!((found - expected).abs() < 1e-13, "{k}");
+            let actual = if k < 64 { low[k] } else { high[k - 64] };
+            assert!((actual - expected).abs() < 1e-13, "{k}");
         }
     }
 
@@ -213,9 +213,9 @@ mod tests {
     fn the_reciprocal_times_the_series_is_one() {
         // 1/(1 - z)^(1/2) begins with 1, 1/2, 3/8, 5/16.
         let root = [1.0, -0.5, -0.125, -0.0625, -0.0390625, -0.02734375, -0.0205078125, -0.01611328125];
-        let found = reciprocal(&root, 8);
-        for (found, expected) in found.iter().zip([1.0, 0.5, 0.375, 0.3125, 0.2734375]) {
-            assert!((found - expected).abs() < 1e-14, "{found} {expected}");
+        let actual = reciprocal(&root, 8);
+        for (actual, expected) in actual.iter().zip([1.0, 0.5, 0.375, 0.3125, 0.2734375]) {
+            assert!((actual - expected).abs() < 1e-14, "{actual} {expected}");
         }
     }
 }

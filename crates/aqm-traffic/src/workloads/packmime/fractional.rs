@@ -73,7 +73,7 @@ impl Memory {
 pub(crate) struct Fractional {
     memory: Memory,
     rng: Rng,
-    machine: Option<Box<Machine>>,
+    filter: Option<Box<BlockFilter>>,
     /// The present block, and the number of its values that were drawn.
     block: Vec<f64>,
     used: usize,
@@ -81,7 +81,7 @@ pub(crate) struct Fractional {
 
 /// The filters that compute a block from the previous block.
 #[derive(Clone, Debug)]
-struct Machine {
+struct BlockFilter {
     /// Prediction from the last values of the previous block.
     predict: Filter,
     /// Effect of innovations on the following values.
@@ -94,7 +94,7 @@ struct Machine {
 
 impl Fractional {
     pub(crate) fn new(memory: Memory, rng: Rng) -> Self {
-        Self { memory, rng, machine: None, block: Vec::new(), used: 0 }
+        Self { memory, rng, filter: None, block: Vec::new(), used: 0 }
     }
 
     /// Draws the next value.
@@ -110,15 +110,15 @@ impl Fractional {
     #[cold]
     fn refill(&mut self) {
         self.used = 0;
-        if let Some(machine) = &mut self.machine {
-            return machine.advance(&mut self.block, self.memory.lags, &mut self.rng);
+        if let Some(filter) = &mut self.filter {
+            return filter.advance(&mut self.block, self.memory.lags, &mut self.rng);
         }
-        self.machine = Some(Box::new(Machine::new(self.memory)));
-        self.block = self.beginning();
+        self.filter = Some(Box::new(BlockFilter::new(self.memory)));
+        self.block = self.first_block();
     }
 
     /// Draws the first values, one per lag.
-    fn beginning(&mut self) -> Vec<f64> {
+    fn first_block(&mut self) -> Vec<f64> {
         let size = self.memory.lags.next_power_of_two();
         let fourier = Fourier::new(2 * size, Modulus::One);
         let mut data = embedding(self.memory, &fourier, size);
@@ -145,7 +145,7 @@ fn embedding(memory: Memory, fourier: &Fourier, size: usize) -> Complex {
     data
 }
 
-impl Machine {
+impl BlockFilter {
     fn new(memory: Memory) -> Self {
         let predictor = memory.predictor();
         let size = memory.lags.next_power_of_two();
@@ -262,8 +262,8 @@ mod tests {
     fn the_predictor_is_what_the_recursion_of_durbin_and_levinson_ends_in() {
         for memory in [ARRIVALS, Memory { d: 0.31, lags: 2000 }, Memory { d: 0.4, lags: 1 }] {
             let (expected, error) = durbin_levinson(memory);
-            for (found, expected) in memory.predictor().iter().zip(&expected) {
-                assert!((found / expected - 1.0).abs() < 1e-9, "{found} {expected}");
+            for (actual, expected) in memory.predictor().iter().zip(&expected) {
+                assert!((actual / expected - 1.0).abs() < 1e-9, "{actual} {expected}");
             }
             assert!((memory.error() - error).abs() < 1e-12);
         }
@@ -273,20 +273,20 @@ mod tests {
     fn blocks_are_the_autoregression_value_for_value() {
         for memory in [Memory { d: 0.31, lags: 37 }, Memory { d: 0.32, lags: 64 }, ARRIVALS] {
             let predictor = durbin_levinson(memory).0;
-            let mut block = Fractional::new(memory, rng(0)).beginning();
+            let mut block = Fractional::new(memory, rng(0)).first_block();
             let mut path = block.clone();
-            let mut machine = Machine::new(memory);
+            let mut filter = BlockFilter::new(memory);
             let mut innovations = rng(1);
             for _ in 0..3 {
-                machine.innovations = (0..machine.block).map(|_| innovations.uniform() - 0.5).collect();
-                let plain = machine.innovations.clone();
-                machine.follow(&mut block, memory.lags);
+                filter.innovations = (0..filter.block).map(|_| innovations.uniform() - 0.5).collect();
+                let plain = filter.innovations.clone();
+                filter.follow(&mut block, memory.lags);
                 for innovation in plain {
                     let recent = path.iter().rev().zip(&predictor);
                     path.push(innovation + recent.map(|(value, weight)| value * weight).sum::<f64>());
                 }
-                for (found, expected) in block.iter().rev().zip(path.iter().rev()) {
-                    assert!((found - expected).abs() < 1e-10, "{found} {expected}");
+                for (actual, expected) in block.iter().rev().zip(path.iter().rev()) {
+                    assert!((actual - expected).abs() < 1e-10, "{actual} {expected}");
                 }
             }
         }
@@ -302,8 +302,8 @@ mod tests {
             assert!(data.re.iter().all(|&value| value > 0.0));
             assert!(data.im.iter().all(|value| value.abs() < 1e-9));
             fourier.backward(&mut data);
-            for (found, expected) in data.re.iter().zip(memory.autocovariances(memory.lags)) {
-                assert!((found / (2 * size) as f64 - expected).abs() < 1e-12, "{found} {expected}");
+            for (actual, expected) in data.re.iter().zip(memory.autocovariances(memory.lags)) {
+                assert!((actual / (2 * size) as f64 - expected).abs() < 1e-12, "{actual} {expected}");
             }
         }
     }
@@ -318,15 +318,15 @@ mod tests {
         };
         // Lags within the first block and across blocks.
         let lags = [1, 2, 10, 100, 500, 999];
-        let mut found = vec![[0.0; 6]; runs];
+        let mut actual = vec![[0.0; 6]; runs];
         let (mut ends, mut squares) = (Vec::new(), Vec::new());
-        for (run, found) in found.iter_mut().enumerate() {
+        for (run, actual) in actual.iter_mut().enumerate() {
             let streams = [rng(2 * run as u64 + 1), rng(2 * run as u64 + 2)];
             let mut process = SumDifference::new(ARRIVALS, theta, streams);
             let z: Vec<f64> = (0..length).map(|_| process.draw()).collect();
-            for (found, lag) in found.iter_mut().zip(lags) {
+            for (actual, lag) in actual.iter_mut().zip(lags) {
                 let products = z.windows(lag + 1).map(|pair| pair[0] * pair[lag]);
-                *found = products.sum::<f64>() / (length - lag) as f64;
+                *actual = products.sum::<f64>() / (length - lag) as f64;
             }
             squares.push(z.iter().map(|z| z * z).sum::<f64>() / length as f64);
             ends.extend([z[0], z[length - 1]]);
@@ -341,7 +341,7 @@ mod tests {
         };
         for (place, &lag) in lags.iter().enumerate() {
             let expected = (1.0 - theta) * sums(lag) / (2.0 * (covariances[0] + covariances[1]));
-            check(found.iter().map(|found| found[place]).collect(), expected);
+            check(actual.iter().map(|actual| actual[place]).collect(), expected);
         }
         check(squares, 1.0);
         assert!(distance(ends, |z| 0.5 * libm::erfc(-z / std::f64::consts::SQRT_2)) < 1.63);

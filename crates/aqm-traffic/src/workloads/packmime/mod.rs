@@ -285,7 +285,7 @@ impl PackMime {
             rest: self.following(first),
             client_delay: one_way(client_time(self.client_times.exceeded())),
             server_delay: one_way(server_time(self.server_times.exceeded())),
-            ..Conversation::of(first)
+            ..Conversation::single(first)
         }
     }
 

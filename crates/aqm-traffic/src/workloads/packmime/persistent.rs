@@ -71,12 +71,12 @@ impl Persistent {
         if !rng.chance(PERSISTENT) {
             return None;
         }
-        let pages = several(ONE_PAGE, MORE_PAGES, rng);
+        let pages = count_from(ONE_PAGE, MORE_PAGES, rng);
         let [object_gaps, page_gaps] = self.shared.unwrap_or_else(|| effects(&mut self.gaps));
         let mut pauses = Vec::new();
         for page in 0..pages {
             let one_object = if pages > 1 { ONE_OBJECT } else { 0.0 };
-            for object in 0..several(one_object, MORE_OBJECTS, rng) {
+            for object in 0..count_from(one_object, MORE_OBJECTS, rng) {
                 match (page, object) {
                     (0, 0) => {}
                     (_, 0) => pauses.push(pause(page_gaps, &mut self.gaps)),
@@ -104,7 +104,7 @@ fn effects(rng: &mut Rng) -> [Normal; 2] {
 }
 
 /// Returns 1 with probability `one`; otherwise 1 plus an exponential value, rounded up, at least 2.
-fn several(one: f64, more: Exponential, rng: &mut Rng) -> u64 {
+fn count_from(one: f64, more: Exponential, rng: &mut Rng) -> u64 {
     if rng.chance(one) {
         return 1;
     }

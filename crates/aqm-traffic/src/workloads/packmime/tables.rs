@@ -138,8 +138,8 @@ mod tests {
     #[test]
     fn lines_join_the_knots_and_go_on_beyond_them() {
         let table = Piecewise(&[(0.0, 1.0), (1.0, 2.0), (3.0, 8.0)]);
-        let found = [-1.0, 0.0, 0.5, 1.0, 2.0, 3.0, 4.0].map(|x| table.at(x));
-        assert_eq!(found, [0.0, 1.0, 1.5, 2.0, 5.0, 8.0, 11.0]);
+        let actual = [-1.0, 0.0, 0.5, 1.0, 2.0, 3.0, 4.0].map(|x| table.at(x));
+        assert_eq!(actual, [0.0, 1.0, 1.5, 2.0, 5.0, 8.0, 11.0]);
     }
 
     #[test]

@@ -19,8 +19,8 @@ fn mean(exceeded_with: impl Fn(f64) -> f64) -> f64 {
         .sum()
 }
 
-fn close(found: f64, expected: f64, tolerance: f64) {
-    assert!((found / expected - 1.0).abs() < tolerance, "found {found}, expected {expected}");
+fn close(actual: f64, expected: f64, tolerance: f64) {
+    assert!((actual / expected - 1.0).abs() < tolerance, "actual {actual}, expected {expected}");
 }
 
 /// Checks the mean, the median, and the 10th, 90th and 99th percentiles, most of which are known to two digits.
@@ -63,9 +63,9 @@ fn round_trip_times_have_the_statistics_of_the_model() {
     let mut both = || client_time(rng.uniform_positive()) + server_time(rng.uniform_positive());
     let times: Vec<f64> = (0..400_000).map(|_| both()).collect();
     close(times.iter().sum::<f64>() / times.len() as f64, 108.0, 0.02);
-    let found = quantiles(times, [0.5, 0.1, 0.9, 0.99, 0.999]);
-    for (found, expected) in found.into_iter().zip([67.0, 4.9, 186.0, 1060.0, 3170.0]) {
-        close(found, expected, 0.04);
+    let actual = quantiles(times, [0.5, 0.1, 0.9, 0.99, 0.999]);
+    for (actual, expected) in actual.into_iter().zip([67.0, 4.9, 186.0, 1060.0, 3170.0]) {
+        close(actual, expected, 0.04);
     }
 }
 
@@ -97,9 +97,9 @@ fn responses_come_in_runs_of_short_ones_and_downloads() {
     close(states.iter().sum::<usize>() as f64 / n, 0.725, 0.005);
     // The standard deviation of this mean is 150 B.
     close(sizes.iter().sum::<f64>() / n, 7990.0, 0.05);
-    let found = quantiles(sizes, [0.5, 0.1, 0.9, 0.99]);
-    for (found, expected) in found.into_iter().zip([894.0, 129.0, 14_900.0, 72_000.0]) {
-        close(found, expected, 0.02);
+    let actual = quantiles(sizes, [0.5, 0.1, 0.9, 0.99]);
+    for (actual, expected) in actual.into_iter().zip([894.0, 129.0, 14_900.0, 72_000.0]) {
+        close(actual, expected, 0.02);
     }
     // The length of a run follows the model, rounded up: P(more than k) is the probability before rounding.
     let runs: Vec<&[usize]> = states.chunk_by(|a, b| a == b).collect();
@@ -107,10 +107,10 @@ fn responses_come_in_runs_of_short_ones_and_downloads() {
         let lengths: Vec<usize> = runs.iter().filter(|run| run[0] == state).map(|run| run.len()).collect();
         for k in [1, 2, 5] {
             let beyond = libm::exp(-libm::exp(run.shape * libm::log(f64::from(k) / run.scale)));
-            let found = lengths.iter().filter(|&&length| length > k as usize).count() as f64;
+            let actual = lengths.iter().filter(|&&length| length > k as usize).count() as f64;
             let n = lengths.len() as f64;
             let error = (beyond * (1.0 - beyond) / n).sqrt();
-            assert!((found / n - beyond).abs() < 3.3 * error, "{state} {k}: {} {beyond}", found / n);
+            assert!((actual / n - beyond).abs() < 3.3 * error, "{state} {k}: {} {beyond}", actual / n);
         }
     }
 }

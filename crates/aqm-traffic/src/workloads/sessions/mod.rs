@@ -93,13 +93,13 @@ fn web_sizes() -> distributions::Config {
 }
 
 /// Maximum number of users; a larger number is treated as a typing error.
-const MOST_USERS: u32 = 100_000;
+const MAX_USERS: u32 = 100_000;
 /// Maximum number of objects per page; a larger number is treated as a typing error.
-const MOST_OBJECTS: u64 = 10_000;
+const MAX_OBJECTS: u64 = 10_000;
 
 impl Build for Config {
     fn build(&self, context: &BuildContext<'_>) -> Result<Box<dyn Workload>, ConfigError> {
-        let objects = self.objects.counts(MOST_OBJECTS).map_err(|error| error.within("objects"))?;
+        let objects = self.objects.counts(MAX_OBJECTS).map_err(|error| error.within("objects"))?;
         let think_time = self.think_time.times().map_err(|error| error.within("think_time"))?;
         ConfigError::unless(think_time.mean() > 0.0, "think_time", "must be longer than zero")?;
         let object_gap = self.object_gap.times().map_err(|error| error.within("object_gap"))?;
@@ -133,8 +133,8 @@ impl Build for Config {
         Ok(Box::new(Sessions {
             users: (0..users).map(|user| User::new(user, context)).collect(),
             schedule: BinaryHeap::new(),
-            planned: 0,
-            asked: Instant::NEVER,
+            scheduled: 0,
+            next_wake: Instant::NEVER,
             under_way: BTreeMap::new(),
             fetching: Fetching::new(self.connections, self.request),
             think_time,
@@ -183,17 +183,17 @@ impl Config {
     /// Returns the number of users, each of whom offers the load `each`.
     fn count(&self, each: f64) -> Result<u32, ConfigError> {
         match (self.users, self.load) {
-            (Some(users), None) if (1..=MOST_USERS).contains(&users) => Ok(users),
+            (Some(users), None) if (1..=MAX_USERS).contains(&users) => Ok(users),
             (Some(users), None) => {
-                let problem = format!("must be between 1 and {MOST_USERS} (got {users})");
+                let problem = format!("must be between 1 and {MAX_USERS} (got {users})");
                 Err(ConfigError::at("users", problem))
             }
             (None, Some(load)) => {
                 check_load(load)?;
                 let users = libm::round(load / each);
-                if !(1.0..=f64::from(MOST_USERS)).contains(&users) {
+                if !(1.0..=f64::from(MAX_USERS)).contains(&users) {
                     let problem = format!(
-                        "requires {users} users with a load of {each:.2e} each; the number must be between 1 and {MOST_USERS}"
+                        "requires {users} users with a load of {each:.2e} each; the number must be between 1 and {MAX_USERS}"
                     );
                     return Err(ConfigError::at("load", problem));
                 }
@@ -211,11 +211,11 @@ struct Sessions {
     config: Config,
     users: Vec<User>,
     /// Pending events, the earliest on top. The workload requests a wake-up only for the earliest.
-    schedule: BinaryHeap<Reverse<Due>>,
+    schedule: BinaryHeap<Reverse<ScheduledEvent>>,
     /// Number of events that were scheduled.
-    planned: u64,
+    scheduled: u64,
     /// Time of the earliest requested wake-up.
-    asked: Instant,
+    next_wake: Instant,
     /// For each incomplete page of a closed loop, by its number: its user and the number of incomplete objects.
     under_way: BTreeMap<u64, (u32, u32)>,
     /// Pages whose objects share connections; `None` if each object has its own connection.
@@ -256,15 +256,15 @@ impl User {
 
 /// A scheduled event; at equal times, the event that was scheduled first occurs first.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
-struct Due {
+struct ScheduledEvent {
     at: Instant,
     number: u64,
-    what: What,
+    event: Event,
 }
 
 /// The kinds of events.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum What {
+enum Event {
     /// The next page of a user begins.
     Page { user: u32 },
     /// An object of a page begins.
@@ -289,15 +289,15 @@ impl Workload for Sessions {
 
     fn on_wake(&mut self, cx: &mut dyn TrafficContext) {
         let now = cx.now();
-        if self.asked <= now {
-            self.asked = Instant::NEVER;
+        if self.next_wake <= now {
+            self.next_wake = Instant::NEVER;
         }
         while let Some(Reverse(due)) = self.schedule.peek().filter(|due| due.0.at <= now) {
-            let (at, what) = (due.at, due.what);
+            let (at, event) = (due.at, due.event);
             self.schedule.pop();
-            match what {
-                What::Page { user } => self.begin_page(user, at, cx),
-                What::Object { user, page, page_objects, bytes } => {
+            match event {
+                Event::Page { user } => self.begin_page(user, at, cx),
+                Event::Object { user, page, page_objects, bytes } => {
                     self.offered.objects += 1;
                     self.offered.wire_bytes += self.wire.bytes(bytes);
                     let request = self.config.request.map(request_bytes);
@@ -311,21 +311,21 @@ impl Workload for Sessions {
     }
 
     fn on_done(&mut self, transfer: Transfer, cx: &mut dyn TrafficContext) {
-        self.leave_object(transfer, cx);
+        self.complete_object(transfer, cx);
     }
 
     fn on_failed(&mut self, transfer: Transfer, cx: &mut dyn TrafficContext) {
-        self.leave_object(transfer, cx);
+        self.complete_object(transfer, cx);
     }
 
     fn on_response(&mut self, number: u32, cx: &mut dyn TrafficContext) {
-        let over = self.fetching.as_mut().and_then(|fetching| fetching.on_response(number, cx));
-        self.leave_page(over, cx);
+        let complete = self.fetching.as_mut().and_then(|fetching| fetching.on_response(number, cx));
+        self.complete_page(complete, cx);
     }
 
-    fn on_hung_up(&mut self, number: u32, cx: &mut dyn TrafficContext) {
-        let over = self.fetching.as_mut().and_then(|fetching| fetching.on_hung_up(number, cx));
-        self.leave_page(over, cx);
+    fn on_connection_failed(&mut self, number: u32, cx: &mut dyn TrafficContext) {
+        let complete = self.fetching.as_mut().and_then(|fetching| fetching.on_connection_failed(number, cx));
+        self.complete_page(complete, cx);
     }
 
     /// Prints the facts of the workload. The realised load covers the whole period, so it is complete only at the end
@@ -344,17 +344,17 @@ impl Workload for Sessions {
 impl Sessions {
     /// Removes a complete or failed object from its page in a closed loop; after the last object the user's think time
     /// begins.
-    fn leave_object(&mut self, transfer: Transfer, cx: &mut dyn TrafficContext) {
+    fn complete_object(&mut self, transfer: Transfer, cx: &mut dyn TrafficContext) {
         let Some(page) = transfer.page else { return };
         let Some((_, missing)) = self.under_way.get_mut(&page) else { return };
         *missing -= 1;
         if *missing == 0 {
-            self.leave_page(Some(page), cx);
+            self.complete_page(Some(page), cx);
         }
     }
 
     /// Removes a complete page; in a closed loop, the user's think time begins.
-    fn leave_page(&mut self, page: Option<u64>, cx: &mut dyn TrafficContext) {
+    fn complete_page(&mut self, page: Option<u64>, cx: &mut dyn TrafficContext) {
         let Some((user, _)) = page.and_then(|page| self.under_way.remove(&page)) else { return };
         self.think(user, cx.now());
         self.sleep(cx);
@@ -364,7 +364,7 @@ impl Sessions {
     fn think(&mut self, user: u32, from: Instant) {
         let next = from + self.think_time.sample_span(&mut self.users[user as usize].think);
         if next < self.period.end {
-            self.plan(next, What::Page { user });
+            self.schedule_event(next, Event::Page { user });
         }
     }
 
@@ -374,7 +374,7 @@ impl Sessions {
         self.offered.pages += 1;
         let page_objects = self.objects.sample(&mut self.users[user as usize].objects) as u32;
         let mut at = now;
-        let mut together = VecDeque::new();
+        let mut sizes = VecDeque::new();
         for object in 0..page_objects {
             let random = &mut self.users[user as usize];
             if object > 0 {
@@ -384,13 +384,13 @@ impl Sessions {
             if self.fetching.is_some() {
                 self.offered.objects += 1;
                 self.offered.wire_bytes += self.wire.bytes(bytes);
-                together.push_back(bytes);
+                sizes.push_back(bytes);
             } else {
-                self.plan(at, What::Object { user, page, page_objects, bytes });
+                self.schedule_event(at, Event::Object { user, page, page_objects, bytes });
             }
         }
         if let Some(fetching) = &mut self.fetching {
-            fetching.begin(page, together, user % self.config.hosts, cx);
+            fetching.begin(page, sizes, user % self.config.hosts, cx);
         }
         match self.config.think_from {
             ThinkFrom::PageStart => self.think(user, now),
@@ -400,14 +400,14 @@ impl Sessions {
         }
     }
 
-    fn plan(&mut self, at: Instant, what: What) {
-        self.schedule.push(Reverse(Due { at, number: self.planned, what }));
-        self.planned += 1;
+    fn schedule_event(&mut self, at: Instant, event: Event) {
+        self.schedule.push(Reverse(ScheduledEvent { at, number: self.scheduled, event }));
+        self.scheduled += 1;
     }
 
     fn sleep(&mut self, cx: &mut dyn TrafficContext) {
-        if let Some(Reverse(due)) = self.schedule.peek().filter(|due| due.0.at < self.asked) {
-            self.asked = due.at;
+        if let Some(Reverse(due)) = self.schedule.peek().filter(|due| due.0.at < self.next_wake) {
+            self.next_wake = due.at;
             cx.wake_at(due.at);
         }
     }

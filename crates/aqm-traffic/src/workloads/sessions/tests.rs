@@ -72,10 +72,10 @@ fn sizes_are_bounded_pareto() {
     // In bytes, so that sizes are nearly continuous.
     let sizes = sizes(1.2, Amount::bytes(40_000), Amount::bytes(2_000_000_000));
     let opened = run(&mut *Config { sizes, ..users(50) }.build(&context(3, 1000)).unwrap()).opened;
-    let drawn: Vec<f64> = opened.iter().map(|(_, transfer)| transfer.bytes.unwrap() as f64).collect();
-    assert!(drawn.len() > 20_000);
+    let samples: Vec<f64> = opened.iter().map(|(_, transfer)| transfer.bytes.unwrap() as f64).collect();
+    assert!(samples.len() > 20_000);
     let power = |x: f64| libm::pow(40_000.0 / x, 1.2);
-    assert!(distance(drawn, |x| (1.0 - power(x)) / (1.0 - power(2e9))) < 1.63);
+    assert!(distance(samples, |x| (1.0 - power(x)) / (1.0 - power(2e9))) < 1.63);
 }
 
 #[test]
@@ -274,26 +274,26 @@ fn over_connections_a_user_has_the_same_pages_and_thinks_from_the_end_of_the_las
     let recording = run_conversing(&mut *workload, end, |_, exchange| took(exchange.response));
     let page_of: BTreeMap<u32, u64> =
         recording.conversations.iter().map(|(_, one)| (one.number.unwrap(), one.page.unwrap())).collect();
-    let mut found: BTreeMap<u64, Vec<(Instant, u64)>> = BTreeMap::new();
+    let mut actual: BTreeMap<u64, Vec<(Instant, u64)>> = BTreeMap::new();
     for (at, one) in &recording.conversations {
         assert_eq!((one.first.request, one.host), (300, 0));
-        found.entry(one.page.unwrap()).or_default().push((*at, one.first.response));
+        actual.entry(one.page.unwrap()).or_default().push((*at, one.first.response));
     }
-    for &(at, number, exchange) in &recording.asked {
-        found.entry(page_of[&number]).or_default().push((at, exchange.response));
+    for &(at, number, exchange) in &recording.requests {
+        actual.entry(page_of[&number]).or_default().push((at, exchange.response));
     }
-    let found: Vec<_> = found.into_values().collect();
-    assert!(found.len() > 3000);
+    let actual: Vec<_> = actual.into_values().collect();
+    assert!(actual.len() > 3000);
     let without = Config { connections: None, ..config.clone() };
     let opened = run_served(&mut *without.build(&context(1, 50_000)).unwrap(), network).opened;
-    for (page, alone) in found.iter().zip(pages(&opened)).take(3000) {
+    for (page, alone) in actual.iter().zip(pages(&opened)).take(3000) {
         let alone: Vec<u64> = alone.iter().filter_map(|(_, it)| it.bytes).collect();
         assert_eq!(page.iter().map(|(_, bytes)| *bytes).collect::<Vec<_>>(), alone);
     }
     let end = |page: &[(Instant, u64)]| page.iter().map(|&(at, bytes)| at + took(bytes)).max().unwrap();
-    let thought = found.windows(2).map(|pair| pair[1][0].0.since(end(&pair[0])).seconds());
+    let thought = actual.windows(2).map(|pair| pair[1][0].0.since(end(&pair[0])).seconds());
     assert!(distance(thought.collect(), |time| 1.0 - libm::exp(-time / 9.5)) < 1.63);
-    assert_eq!(fact(&*workload, "pages"), found.len() as f64);
+    assert_eq!(fact(&*workload, "pages"), actual.len() as f64);
 }
 
 /// A distribution of zero times between objects.

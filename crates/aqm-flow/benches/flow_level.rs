@@ -1,5 +1,5 @@
-//! Millions of flow events (arrivals and departures) per second, best of five runs, for each discipline and
-//! for links where flows have peak rates, weights or sessions.
+//! Millions of flow events (arrivals and departures) per second, best of five runs, for each discipline and for links
+//! with peak rates, weights or sessions.
 
 use aqm_net::stage::Plan as _;
 use aqm_net::watch::Watch;

@@ -1,5 +1,5 @@
-//! What holds on every run: work is conserved, order is kept, the same seed gives the same bits, and bad
-//! input is refused with its place.
+//! Invariants of every run: conservation of work, order of flows, and identical results for the same seed. Also the
+//! rejection of bad input with its path.
 
 mod common;
 
@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 const DISCIPLINES: [&str; 4] = ["processor-sharing", "weighted", "fifo", "shortest-remaining"];
 
-/// From the start, with a row for each flow.
+/// A scenario without warm-up, with a row for each flow.
 fn whole_run(discipline: &str, load: f64, seconds: u32) -> Value {
     let mut value = link(discipline, load, seconds);
     value["warm_up"] = "0s".into();
@@ -113,7 +113,7 @@ fn samples_are_what_the_flows_say() {
     }
 }
 
-/// The work left, in bytes, at each of these moments: it falls at the rate of the link whenever there is any.
+/// Returns the remaining work in bytes at a given time. It decreases at the rate of the link while it is positive.
 fn work_left(starts: &[f64], sizes: &[u64], capacity: f64, at: f64) -> f64 {
     let mut left = 0.0_f64;
     let mut now = 0.0;
@@ -151,11 +151,11 @@ proptest! {
         let near = |a: f64, b: f64| (a - b).abs() <= 1e-7 * offered.max(1.0);
         prop_assert!(near(carried, offered - left), "{carried} {offered} {left}");
         prop_assert!(near(carried, real(&run, "links.busy")[0] * 120.0 * 1e6));
-        // Little's law on the path itself: the area under the number in progress is the sum of the times.
+        // Little's law on the sample path: the area under the number in progress is the sum of the durations.
         let times = starts.iter().zip(maybe_real(&run, "flows.duration_s"));
         let area: f64 = times.map(|(start, time)| time.unwrap_or(120.0 - start)).sum();
         prop_assert!((area - real(&run, "links.mean_in_progress")[0] * 120.0).abs() <= 1e-7 * area.max(1.0));
-        // Those who are done took no less than the whole link would have needed.
+        // The duration of a complete flow is at least its transmission time on the whole link.
         for (time, &size) in maybe_real(&run, "flows.duration_s").iter().zip(sizes) {
             prop_assert!(time.is_none_or(|time| time >= size as f64 / 1e6 - 1e-9));
         }

@@ -1,27 +1,29 @@
-//! How a table of parameters is declared.
+//! Declaration of a table of parameters.
 //!
-//! [`parameters!`](crate::parameters!) lists each parameter once, with its meaning, default and source. What each may
-//! be is in `values.rs`; what is no plain table reads its keys one by one with a [`TableReader`].
+//! [`parameters!`](crate::parameters!) lists each parameter once, with its description, default and source. The types
+//! of parameters are in `values.rs`. A table with other rules reads its keys one by one with a [`TableReader`].
 
 use crate::{Field, Parameter, TableReader};
 
 /// A table of parameters: implemented by [`parameters!`](crate::parameters!).
 pub trait Parameters: Parameter {
-    /// What the table configures, in a sentence or two.
+    /// Returns the description of the table, in one or two sentences.
     fn about() -> &'static str;
 
-    /// Its parameters, in the order of declaration.
+    /// Returns the parameters, in the order of declaration.
     fn parameters() -> Vec<Field>;
 
-    /// Takes its parameters out of a table that may hold other keys; what is left out or malformed has its default.
+    /// Reads the table's parameters from a table that may contain other keys. Missing or invalid parameters get their
+    /// defaults.
     fn take_from(table: &mut TableReader) -> Self;
 }
 
-/// Declares a table of parameters: each field with its meaning, type, default and the default's
-/// source. The fields are private to nobody, all may be left out, unknown ones are refused.
+/// Declares a table of parameters: each field with its description, type, default and the source of the default. All
+/// fields are public and optional, and unknown keys are rejected.
 ///
-/// A scenario in full names all of them, and results are named after it. So a parameter that came later, and may be left
-/// out, is written only where it is given (serde's `skip_serializing_if`): older results keep their names.
+/// A complete scenario lists all parameters, and the digest of a result depends on it. An optional parameter that was
+/// added later is therefore serialised only if it is set (serde's `skip_serializing_if`), so that older results keep
+/// their digests.
 #[macro_export]
 macro_rules! parameters {
     (
@@ -52,11 +54,11 @@ macro_rules! parameters {
             fn parameters() -> Vec<$crate::Field> {
                 let default = Self::default();
                 vec![$( $crate::Field {
-                    // A field may be named after a word of Rust.
+                    // A field may have the name of a Rust keyword.
                     name: stringify!($field).trim_start_matches("r#"),
                     doc: [$($doc.trim()),+].join(" "),
                     schema: <$type as $crate::Parameter>::schema(),
-                    default: ::serde_json::to_value(&default.$field).expect("a default can be written"),
+                    default: ::serde_json::to_value(&default.$field).expect("a default can be serialised"),
                     source: $source,
                 }, )*]
             }
@@ -226,8 +228,8 @@ mod tests {
         let red = json!({"colour": "sky-blue", "worms": {"one": 1}});
         assert_eq!(without(red.clone(), false), ["colour: has no effect without a tree: leave it out"]);
         assert!(without(red, true).is_empty());
-        assert!(without(json!({"colour": "green"}), false).is_empty(), "the default says nothing");
-        assert!(without(json!({"eaten": "0s"}), false).is_empty(), "it is refused for something else");
+        assert!(without(json!({"colour": "green"}), false).is_empty(), "the default is accepted");
+        assert!(without(json!({"eaten": "0s"}), false).is_empty(), "the parameter has another error");
         assert_eq!(without(json!({"eaten": "1s", "colour": "sky-blue"}), false).len(), 2);
     }
 

@@ -156,7 +156,7 @@ impl Watch {
     /// The run goes no further than so many seconds of its time, but for up to `record.queue_every`, until it is
     /// allowed more.
     fn hold(&self, until_s: f64) {
-        self.0.hold((until_s * 1e9) as u64);
+        self.0.limit((until_s * 1e9) as u64);
     }
 
     /// What the queues look like, as JSON (`aqm_net::watch::View`), if the run has shown a view since the last call;

@@ -54,7 +54,7 @@ impl Stage for Traces {
     fn keys(&self) -> &'static [&'static str] {
         scenario::KEYS
     }
-    fn look_in(&self, scenario: &mut Value, folder: &Path) {
+    fn resolve_paths(&self, scenario: &mut Value, folder: &Path) {
         if let Some(Value::String(path)) = scenario.pointer_mut("/source/path") {
             *path = folder.join(&*path).to_string_lossy().into_owned();
         }

@@ -251,9 +251,9 @@ impl<'a> Replay<'a> {
             utilisation: per_second(counters.departed_bytes, before.departed_bytes) / line.bytes_per_second(),
             mean_active: self.active.mean(),
             p999_active: self.active.quantile(0.999) as u64,
-            most_active: self.active.most() as u64,
+            most_active: self.active.maximum() as u64,
             mean_in_progress: in_progress.as_ref().map(Occupancy::mean),
-            most_in_progress: in_progress.as_ref().map(|number| number.most() as u64),
+            most_in_progress: in_progress.as_ref().map(|number| number.maximum() as u64),
             mean_backlog_packets: (counters.packet_nanos - before.packet_nanos) as f64 / 1e9 / seconds,
             mean_sojourn_s: self.sojourn.mean(),
             p99_sojourn_s: self.sojourn.quantile(0.99),
@@ -293,7 +293,7 @@ impl<'a> Replay<'a> {
 /// Shares of the time, from no flow to the most there were.
 fn distribution(active: &Occupancy, in_progress: Option<&Occupancy>) -> Vec<DistributionRow> {
     let total = |number: &Occupancy| -> f64 { number.seconds.iter().sum() };
-    let most = active.most().max(in_progress.map_or(0, Occupancy::most));
+    let most = active.maximum().max(in_progress.map_or(0, Occupancy::maximum));
     let at = |number: &Occupancy, time: f64, flows: usize| {
         number.seconds.get(flows).copied().unwrap_or(0.0) / time
     };

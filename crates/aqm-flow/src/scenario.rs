@@ -259,7 +259,8 @@ impl Traffic {
             (Some(load), None) => ("load", format!("must be above 0 and at most 10 (got {load})")),
             (None, Some(rate)) => {
                 let most = 10.0 / session;
-                let problem = format!("must be above 0 and at most {most:.3e}, which is a load of 10 (got {rate})");
+                let problem =
+                    format!("must be above 0 and at most {most:.3e}, which is a load of 10 (got {rate})");
                 ("sessions_per_second", problem)
             }
             (None, None) => ("load", "is missing: give either `load` or `sessions_per_second`".to_owned()),
@@ -276,8 +277,10 @@ impl Traffic {
         let shared = "must not be set unless the discipline is `processor-sharing` or `weighted`";
         if streaming {
             table.check(link.discipline.shares(), "service", shared);
-            let problem =
-                format_args!("must be set for streaming, and must be at most the capacity of {}", link.capacity);
+            let problem = format_args!(
+                "must be set for streaming, and must be at most the capacity of {}",
+                link.capacity
+            );
             table.check(self.peak_rate.is_some_and(|rate| rate <= link.capacity), "peak_rate", problem);
         } else {
             table.check(link.discipline.shares() || self.peak_rate.is_none(), "peak_rate", shared);

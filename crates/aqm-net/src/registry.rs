@@ -239,7 +239,11 @@ mod tests {
             filling(json!({"kind": "pear"})),
             "filling.kind: unknown kind `pear`; allowed: `apple`, `pie`"
         );
-        assert_eq!(filling(json!({"kind": "aple", "size": 1})).lines().count(), 1, "the keys of an unknown kind are not checked");
+        assert_eq!(
+            filling(json!({"kind": "aple", "size": 1})).lines().count(),
+            1,
+            "the keys of an unknown kind are not checked"
+        );
         assert_eq!(filling(json!({})), "filling.kind: is missing: write one of `apple`, `pie`");
         assert_eq!(filling(json!({"kind": 3})), "filling.kind: must be one of `apple`, `pie`, not 3");
         assert_eq!(filling(json!(3)), "filling: must be a table, not 3");

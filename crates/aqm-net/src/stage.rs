@@ -327,7 +327,11 @@ mod tests {
     fn a_scenario_says_its_level_and_is_of_packets_if_it_does_not() {
         assert_eq!(level(json!({"duration": "1s", "links": {}})), Ok("packet"));
         assert_eq!(level(json!({"level": "flow", "link": {}})), Ok("flow"));
-        assert_eq!(level(json!({"level": "packet", "lnks": {}})), Ok("packet"), "unknown keys are not reported here");
+        assert_eq!(
+            level(json!({"level": "packet", "lnks": {}})),
+            Ok("packet"),
+            "unknown keys are not reported here"
+        );
     }
 
     #[test]

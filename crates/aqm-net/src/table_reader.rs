@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 
 use crate::config_error::unknown;
 use crate::schema::Schema;
-use crate::values::{Parameter, read_entries, object, quoted, format_value};
+use crate::values::{Parameter, format_value, object, quoted, read_entries};
 use crate::{ConfigError, ConfigErrors, ErrorCollector};
 
 /// Parses a table key by key and collects all errors. A key that is read becomes known. [`TableReader::finish`] rejects

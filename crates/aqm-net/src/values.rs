@@ -159,7 +159,11 @@ pub fn read_entries<T, E: Into<ConfigErrors>>(
     let mut all = BTreeMap::new();
     for (name, value) in object(value)? {
         let is_name = !name.is_empty() && name.len() <= 64 && name.chars().all(fine);
-        errors.check(is_name, name.as_str(), "a name must consist of 1 to 64 letters, digits, `-`, `_` or `+`");
+        errors.check(
+            is_name,
+            name.as_str(),
+            "a name must consist of 1 to 64 letters, digits, `-`, `_` or `+`",
+        );
         if let Some(one) = errors.take(read(&name, value).map_err(|e| e.into().within(&name))) {
             all.insert(name, one);
         }

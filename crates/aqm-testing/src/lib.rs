@@ -78,7 +78,9 @@ pub fn maybe_real(run: &impl AsRef<[Table]>, place: &str) -> Vec<Option<f64>> {
 /// # Panics
 /// If the run has no table of gauges.
 pub fn gauge(run: &impl AsRef<[Table]>, name: &str) -> Vec<f64> {
-    let Column::Word { codes, words } = column(run, "gauges.name") else { panic!("the names of gauges must be words") };
+    let Column::Word { codes, words } = column(run, "gauges.name") else {
+        panic!("the names of gauges must be words")
+    };
     let wanted = words.iter().position(|word| word == name);
     let values = codes.iter().zip(real(run, "gauges.value"));
     values.filter(|&(&code, _)| Some(code as usize) == wanted).map(|(_, &value)| value).collect()

@@ -18,9 +18,7 @@ use aqm_net::{ConfigError, Ecn, Instant, Rate, Size, Span, Streams, registry};
 use dyn_clone::DynClone;
 
 use crate::description::Application;
-use crate::workloads::{
-    call, ftp, packmime, probes, program, replay, sessions, streaming, udp, video, web,
-};
+use crate::workloads::{call, ftp, packmime, probes, program, replay, sessions, streaming, udp, video, web};
 
 registry! {
     /// The parameters of a workload of any kind.

@@ -114,7 +114,8 @@ pub(crate) fn check_transfers(expected: f64, place: &str, remedy: &str) -> Resul
     if expected <= MAX_TRANSFERS {
         return Ok(());
     }
-    let problem = format!("would cause about {expected:.0} transfers in this run; the maximum is {MAX_TRANSFERS:.0}");
+    let problem =
+        format!("would cause about {expected:.0} transfers in this run; the maximum is {MAX_TRANSFERS:.0}");
     Err(ConfigError::at(place, format!("{problem}: {remedy}")))
 }
 
@@ -126,7 +127,8 @@ pub(crate) fn check_datagrams(expected: f64, place: &str) -> Result<(), ConfigEr
     if expected <= MAX_DATAGRAMS {
         return Ok(());
     }
-    let problem = format!("would cause about {expected:.0} datagrams in this run; the maximum is {MAX_DATAGRAMS:.0}");
+    let problem =
+        format!("would cause about {expected:.0} datagrams in this run; the maximum is {MAX_DATAGRAMS:.0}");
     Err(ConfigError::at(place, problem))
 }
 

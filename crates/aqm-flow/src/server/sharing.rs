@@ -48,7 +48,7 @@ pub(crate) struct Sharing {
     /// Bytes per second.
     capacity: f64,
     groups: Vec<GroupState>,
-    /// Elastic groups, in the order in which they peak_share their peak rates.
+    /// Elastic groups, in the order in which they reach their peak rates.
     elastic: Vec<usize>,
     streaming: Vec<usize>,
     now: f64,

@@ -221,9 +221,15 @@ mod tests {
             "mean: must be a size in bytes, such as \"10kB\" (got 4p)"
         );
         assert_eq!(problem(Unit::Bytes, Amount::bytes(0)), "mean: must be at least 1B (got 0B)");
-        assert_eq!(problem(Unit::Count, Amount::Number(-1.0)), "mean: must be a number of zero or more (got -1)");
+        assert_eq!(
+            problem(Unit::Count, Amount::Number(-1.0)),
+            "mean: must be a number of zero or more (got -1)"
+        );
         let mut unit = Unit::BytesOrPackets;
         assert_eq!(unit.read("minimum", Amount::Packets(4)), Ok(4.0));
-        assert!(unit.read("maximum", Amount::bytes(5)).is_err(), "the first parameter has set the unit to packets");
+        assert!(
+            unit.read("maximum", Amount::bytes(5)).is_err(),
+            "the first parameter has set the unit to packets"
+        );
     }
 }

@@ -18,7 +18,8 @@ impl Counts {
         let (least, greatest) = distribution.support();
         let whole = distribution.is_whole();
         if (whole && least < 1.0) || (greatest.is_finite() && greatest > most as f64) {
-            let problem = format!("must be integers from 1 to {most} (got a range from {least} to {greatest})");
+            let problem =
+                format!("must be integers from 1 to {most} (got a range from {least} to {greatest})");
             return Err(ConfigError::at("", problem));
         }
         let mean = if whole && greatest.is_finite() {

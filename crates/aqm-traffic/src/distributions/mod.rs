@@ -227,10 +227,7 @@ impl Config {
         let distribution = self.build(&mut Unit::Form)?;
         let own = distribution.mean();
         if !(own > 0.0 && own.is_finite()) {
-            return Err(ConfigError::at(
-                "",
-                format!("must have a finite mean above 0 (got {own})"),
-            ));
+            return Err(ConfigError::at("", format!("must have a finite mean above 0 (got {own})")));
         }
         Ok(Times::new(distribution, mean / own))
     }

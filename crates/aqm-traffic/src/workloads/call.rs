@@ -126,7 +126,9 @@ impl Build for Config {
     }
 
     fn simulated_only(&self) -> Option<&'static str> {
-        Some("live runs support datagrams in only one direction: use two `udp` workloads, one for each direction")
+        Some(
+            "live runs support datagrams in only one direction: use two `udp` workloads, one for each direction",
+        )
     }
 }
 

@@ -268,12 +268,18 @@ mod tests {
             problem("start_s,size_bytes\n# first\n1,ten\n"),
             "line 3: `ten` is not a size in bytes (expected an integer from 1 to 1e15)"
         );
-        assert_eq!(problem("-1 5"), "line 1: `-1` is not a start time in seconds (expected a number from 0 to 3e9)");
+        assert_eq!(
+            problem("-1 5"),
+            "line 1: `-1` is not a start time in seconds (expected a number from 0 to 3e9)"
+        );
         assert_eq!(
             problem("1 5 0 0 0 0"),
             "line 1: `0` is not a size in bytes (expected an integer from 1 to 1e15)"
         );
-        assert_eq!(problem("1 5 9 0 x 0"), "line 1: `x` is not a delay in seconds (expected a number from 0 to 3e9)");
+        assert_eq!(
+            problem("1 5 9 0 x 0"),
+            "line 1: `x` is not a delay in seconds (expected a number from 0 to 3e9)"
+        );
         for content in
             ["NaN 5", "inf 5", "1 0", "1 1.5", "1 -3", "1 1e300", "1,,5", "x y", "1,2\nstart,size\n"]
         {

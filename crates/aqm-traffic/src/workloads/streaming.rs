@@ -15,9 +15,7 @@ use aqm_net::{ConfigError, Ecn, Instant, Rate, Rng, Size, Span, parameters};
 
 use crate::distributions::{self, Amount, Sizes, Times, exponential};
 use crate::even_gaps::{EvenGaps, RoundingError};
-use crate::parameters::{
-    MAX_BYTES, Period, check_datagrams, check_link_header, check_load, check_transfers,
-};
+use crate::parameters::{MAX_BYTES, Period, check_datagrams, check_link_header, check_load, check_transfers};
 use crate::{Build, BuildContext, TrafficContext, Workload};
 
 parameters! {

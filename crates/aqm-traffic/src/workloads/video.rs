@@ -76,7 +76,7 @@ parameters! {
         pub start: Span = Span::ZERO, "aqmlab's choice";
         /// Interval after `start` in which viewers arrive at random times.
         pub stagger: Span = Span::ZERO, "aqmlab's choice";
-        /// Time after which no segment is totals; by default, the end of the run.
+        /// Time after which no segment is requested; by default, the end of the run.
         pub stop: Option<Span> = None, "aqmlab's choice";
     }
 }
@@ -230,7 +230,13 @@ struct Viewer {
 
 impl Viewer {
     fn new(arrival: Instant) -> Self {
-        Self { requested_at: arrival, segments: 0, step: 0, rates: VecDeque::new(), player: Player::new(arrival) }
+        Self {
+            requested_at: arrival,
+            segments: 0,
+            step: 0,
+            rates: VecDeque::new(),
+            player: Player::new(arrival),
+        }
     }
 }
 
@@ -318,7 +324,11 @@ impl Video {
         let is_last = self.segments == Some(viewer.segments);
         let exchange = Exchange::immediate(self.config.request.bytes(), self.ladder[step].bytes);
         if is_first {
-            cx.converse(Conversation { number: Some(number), host: number, ..Conversation::single(exchange) });
+            cx.converse(Conversation {
+                number: Some(number),
+                host: number,
+                ..Conversation::single(exchange)
+            });
         } else {
             cx.request(number, exchange);
         }
@@ -597,7 +607,10 @@ mod tests {
     fn a_video_of_a_length_ends_with_its_last_segment() {
         let config = Config { length: Some(Span::from_millis(18_000)), ..Config::default() };
         let watched = watch(&config, 100, |_| 3e6);
-        assert_eq!((watched.requests.len(), watched.last, watched.facts[3]), (5, Some(watched.requests[4].0), 0.0));
+        assert_eq!(
+            (watched.requests.len(), watched.last, watched.facts[3]),
+            (5, Some(watched.requests[4].0), 0.0)
+        );
         assert_eq!(watch(&Config::default(), 100, |_| 3e6).last, None);
         let single = Config { length: Some(Span::from_millis(3_000)), ..Config::default() };
         let watched = watch(&single, 10, |_| 3e6);

@@ -107,11 +107,7 @@ impl Build for Config {
         check_request(self.request)?;
         check_connections(self.connections, self.request)?;
         let gapless = self.connections.is_none() || object_gap.mean() == 0.0;
-        ConfigError::unless(
-            gapless,
-            "object_gap",
-            "must be zero with `connections`: use a constant of 0s",
-        )?;
+        ConfigError::unless(gapless, "object_gap", "must be zero with `connections`: use a constant of 0s")?;
         let period = Period::new(self.start, self.stop, context.duration)?;
         let wire = Wire::of(context.packetisation);
         let mean_objects = objects.mean();

@@ -108,7 +108,10 @@ fn in_the_closed_loop_a_user_thinks_from_the_end_of_the_last_object() {
     assert!(pages.len() > 4000);
     let end = |page: &Page| page.iter().map(|&(at, it)| at + network(it).unwrap()).max().unwrap();
     let thought = pages.windows(2).map(|pair| {
-        assert!(pair[1][0].0 >= end(&pair[0]), "a page begins before the last object of the previous page ends");
+        assert!(
+            pair[1][0].0 >= end(&pair[0]),
+            "a page begins before the last object of the previous page ends"
+        );
         pair[1][0].0.since(end(&pair[0])).seconds()
     });
     assert!(distance(thought.collect(), |time| 1.0 - libm::exp(-time / 9.5)) < 1.63);

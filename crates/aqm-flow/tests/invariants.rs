@@ -181,24 +181,24 @@ proptest! {
 fn what_is_wrong_is_named() {
     let good = link("processor-sharing", 0.5, 200);
     for (path, bad, place, problem) in [
-        ("/duration", json!("0s"), "duration", "more than 0s"),
-        ("/warm_up", json!("200s"), "warm_up", "shorter than the duration"),
+        ("/duration", json!("0s"), "duration", "longer than 0s"),
+        ("/warm_up", json!("200s"), "warm_up", "shorter than `duration`"),
         ("/traffic", json!({}), "traffic", "[traffic.NAME]"),
         ("/traffic", json!({ "elastic": { "load": 0.1 } }), "traffic.elastic", "all elastic traffic"),
         ("/link/discipline", json!("lifo"), "link.discipline", "`processor-sharing`"),
         ("/link/capacity", json!("8"), "link.capacity", "has no unit"),
         ("/traffic/web/load", json!(0.0), "traffic.web.load", "above 0 and at most 10"),
-        ("/traffic/web/load", Value::Null, "traffic.web.load", "give `load` or `sessions_per_second`"),
+        ("/traffic/web/load", Value::Null, "traffic.web.load", "give either `load` or `sessions_per_second`"),
         ("/traffic/web/sessions_per_second", json!(1.0), "traffic.web.load", "not both"),
         ("/traffic/web/flows", json!(0.5), "traffic.web.flows", "between 1 and 1000000"),
         ("/traffic/web/same_size", json!(1.5), "traffic.web.same_size", "between 0 and 1"),
         ("/traffic/web/weight", json!(2.0), "traffic.web.weight", "discipline is `weighted`"),
-        ("/traffic/web/service", json!("streaming"), "traffic.web.peak_rate", "at most the capacity, 8Mbps"),
+        ("/traffic/web/service", json!("streaming"), "traffic.web.peak_rate", "at most the capacity of 8Mbps"),
         ("/traffic/web/sizes", json!({ "kind": "cauchy" }), "traffic.web.sizes.kind", "`hyperexponential`"),
         ("/traffic/web/sizes", json!({ "kind": "constant", "value": "0B" }), "traffic.web.sizes.value", "1B"),
         ("/traffic/web/lod", json!(1.0), "traffic.web.lod", "unknown key `lod`; did you mean `load`?"),
         ("/duration", json!("30000min"), "traffic.web", "record.flows = false"),
-        ("/record/every", json!("1us"), "record.every", "look less often"),
+        ("/record/every", json!("1us"), "record.every", "lengthen the interval"),
         ("/sed", json!(1), "sed", "unknown key `sed`; did you mean `seed`?"),
     ] {
         let mut value = good.clone();

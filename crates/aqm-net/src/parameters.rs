@@ -208,7 +208,7 @@ mod tests {
                 "seeds.1.weight: must be a number, not \"heavy\"",
                 "seeds.2: must be a table, not 3",
                 "stalk.width: must be text with a unit (packets or bytes: p, B, kB, MB), not true",
-                "worms.no such: a name has 1 to 64 letters, digits, `-`, `_` or `+`",
+                "worms.no such: a name must consist of 1 to 64 letters, digits, `-`, `_` or `+`",
                 "worms.two: must be a whole number from 0 to 4294967295, not -1",
             ]
         );

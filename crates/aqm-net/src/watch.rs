@@ -153,8 +153,8 @@ impl Watch {
         self.check_now()
     }
 
-    /// Blocks a run at the simulated time `now` (in nanoseconds) if a watcher [limits](Self::limit) the run, until the watcher
-    /// allows this time or stops the run.
+    /// Blocks a run at the simulated time `now` (in nanoseconds) if a watcher [limits](Self::limit) the run, until the
+    /// watcher allows this time or stops the run.
     pub fn wait_at(&self, now: u64) {
         if !self.is_limited.load(Relaxed) {
             return;

@@ -117,7 +117,7 @@ impl Plan {
         let plan: &dyn Any = self.0.as_ref();
         let Some(trace) = plan.downcast_ref::<aqm_trace::Scenario>() else {
             return Err(TraceError::new_err(format!(
-                "{path}: only a made-up trace (`source.kind = \"generated\"`) can be written"
+                "{path}: only a generated trace (`source.kind = \"generated\"`) can be written"
             )));
         };
         let written = py.detach(|| aqm_trace::write(trace, path, &watch.0));

@@ -97,14 +97,14 @@ fn what_is_no_trace_is_refused_by_name() {
     assert!(refused(b"").contains("is empty"));
     assert!(refused(b"hello, world\n").contains("is neither a capture"));
     assert!(refused(&gzip(b"hello")).contains("is neither a capture"));
-    assert!(refused(&gzip(b"hello")[..12]).contains("cannot be unpacked"));
-    assert!(refused(&pcap(&[], false)[..20]).contains("cut off within its header"));
-    assert!(refused(&pcap(&[], false)).contains("holds no packet"));
-    assert!(refused(&pcap(&packets(1, 1, 1), false)).contains("one moment only"));
-    assert!(refused(&pcapng_of(&packets(5, 1, 1), true, 3)).contains("not one of its 5 packets has a time"));
+    assert!(refused(&gzip(b"hello")[..12]).contains("cannot be decompressed"));
+    assert!(refused(&pcap(&[], false)[..20]).contains("truncated within its header"));
+    assert!(refused(&pcap(&[], false)).contains("contains no packets"));
+    assert!(refused(&pcap(&packets(1, 1, 1), false)).contains("have the same time"));
+    assert!(refused(&pcapng_of(&packets(5, 1, 1), true, 3)).contains("none of its 5 packets has a timestamp"));
     let mut usb = pcap(&packets(5, 1, 1), false);
     usb[20] = 220;
-    assert!(refused(&usb).contains("link type 220 are not understood; known are Ethernet"));
+    assert!(refused(&usb).contains("link type 220 is not supported; supported: Ethernet"));
     let missing = run(scenario("/nowhere/at-all.pcap", json!({})));
     assert!(
         matches!(missing, Err(Failure::File(problem)) if problem.contains("at-all.pcap: cannot be read"))
@@ -137,14 +137,14 @@ fn a_gap_of_years_takes_no_time_and_no_memory() {
 fn frames_longer_than_a_packet_can_be_are_taken_as_so_long() {
     let run = replay(&pcap(&[(0, 70_000, 1), (5, 100, 2)], false), json!({})).unwrap();
     assert_eq!(whole(&run, "summary.bytes")[0], 65_535 + 100);
-    assert!(warnings(&run)[0].contains("longer than 65535 bytes: taken as so long: 1"));
+    assert!(warnings(&run)[0].contains("longer than 65535 bytes, which count as 65535 bytes: 1"));
 }
 
 #[test]
 fn what_no_line_carries_and_what_is_captured_too_short_is_told() {
     let run = replay(&pcap(&[(0, 20_000, 1), (5, 9_234, 2)], false), json!({})).unwrap();
     assert_eq!(whole(&run, "summary.bytes")[0], 29_234);
-    assert!(warnings(&run)[0].contains("longer than 9234 bytes, which no line carries"));
+    assert!(warnings(&run)[0].contains("longer than 9234 bytes, the maximum on a link"));
     assert!(warnings(&run)[0].ends_with(": 1"), "{:?}", warnings(&run));
     // The first packet lacks its ports, the second its addresses; the third is complete.
     let mut file = pcap(&[], false);

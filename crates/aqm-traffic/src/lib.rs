@@ -213,8 +213,8 @@ pub struct Transfer {
 /// opens the connection, and the server closes it with its last response.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Conversation {
-    /// Number of a conversation to which the workload may add exchanges with [`request`](TrafficContext::request) and which it
-    /// will [`finish`](TrafficContext::finish). The number must differ from those of the workload's other conversations
+    /// Number of a conversation to which the workload may add exchanges with [`request`](TrafficContext::request) and
+    /// which it will [`finish`](TrafficContext::finish). The number must differ from those of the workload's other conversations
     /// in progress.
     pub number: Option<u32>,
     /// Page to which all responses belong, counted from zero within the workload.

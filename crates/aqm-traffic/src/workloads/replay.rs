@@ -285,11 +285,11 @@ mod tests {
         {
             assert!(problem(content).starts_with("line "), "{content}");
         }
-        assert!(problem("size_bytes,start_s\n1,2").starts_with("line 1: `size_bytes` must be a start"));
+        assert!(problem("size_bytes,start_s\n1,2").starts_with("line 1: `size_bytes` is not a start"));
         assert!(problem("1").contains("has 1 columns"));
         assert!(problem("1 2 3 4").contains("has 4 columns"));
-        assert!(problem("# nothing\n").starts_with("has no transfers"));
-        assert!(problem("start,size\n").starts_with("has no transfers"));
+        assert!(problem("# nothing\n").starts_with("contains no transfers"));
+        assert!(problem("start,size\n").starts_with("contains no transfers"));
         let place = |config: Config| config.build(&context(1, 1)).err().unwrap().to_string();
         assert!(place(Config::default()).starts_with("file: is missing"));
         assert_eq!(place(Config { file: "a.csv".to_owned() }), "file: `a.csv` could not be read");

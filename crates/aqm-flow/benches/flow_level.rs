@@ -44,7 +44,7 @@ fn main() {
             let mut events = 0;
             for _ in 0..5 {
                 let begin = std::time::Instant::now();
-                events = scenario.run(&Watch::default()).expect("nobody stops it").events;
+                events = scenario.run(&Watch::default()).expect("the run is not stopped").events;
                 best = best.max(events as f64 / begin.elapsed().as_secs_f64());
             }
             println!("  {name:<32} {:6.2} million events/s ({events} events)", best / 1e6);

@@ -55,7 +55,7 @@ fn the_manifest_runs_again_and_gives_the_same() {
 }
 
 #[test]
-fn another_discipline_meets_the_same_flows() {
+fn flows_do_not_depend_on_the_discipline() {
     let flows = |discipline| {
         let run = run(&whole_run(discipline, 0.8, 500));
         (real(&run, "flows.start_s").to_vec(), whole(&run, "flows.size_bytes").to_vec())
@@ -96,7 +96,7 @@ fn with_equal_sizes_sharing_keeps_the_order_too() {
 }
 
 #[test]
-fn samples_are_what_the_flows_say() {
+fn samples_agree_with_the_flows() {
     let mut value = whole_run("processor-sharing", 0.9, 300);
     value["record"]["every"] = "700ms".into();
     let run = run(&value);
@@ -178,7 +178,7 @@ proptest! {
 }
 
 #[test]
-fn what_is_wrong_is_named() {
+fn invalid_parameters_are_rejected() {
     let good = link("processor-sharing", 0.5, 200);
     for (path, bad, place, problem) in [
         ("/duration", json!("0s"), "duration", "longer than 0s"),
@@ -193,7 +193,12 @@ fn what_is_wrong_is_named() {
         ("/traffic/web/flows", json!(0.5), "traffic.web.flows", "between 1 and 1000000"),
         ("/traffic/web/same_size", json!(1.5), "traffic.web.same_size", "between 0 and 1"),
         ("/traffic/web/weight", json!(2.0), "traffic.web.weight", "discipline is `weighted`"),
-        ("/traffic/web/service", json!("streaming"), "traffic.web.peak_rate", "at most the capacity of 8Mbps"),
+        (
+            "/traffic/web/service",
+            json!("streaming"),
+            "traffic.web.peak_rate",
+            "at most the capacity of 8Mbps",
+        ),
         ("/traffic/web/sizes", json!({ "kind": "cauchy" }), "traffic.web.sizes.kind", "`hyperexponential`"),
         ("/traffic/web/sizes", json!({ "kind": "constant", "value": "0B" }), "traffic.web.sizes.value", "1B"),
         ("/traffic/web/lod", json!(1.0), "traffic.web.lod", "unknown key `lod`; did you mean `load`?"),
@@ -220,7 +225,7 @@ fn what_is_wrong_is_named() {
 }
 
 #[test]
-fn what_is_left_out_is_filled_in() {
+fn omitted_parameters_get_their_defaults() {
     let value = scenario(&json!({ "duration": "1s", "traffic": { "web": { "load": 0.5 } } })).to_value();
     assert_eq!(value["link"], json!({ "capacity": "50Mbps", "discipline": "processor-sharing" }));
     assert_eq!(value["traffic"]["web"]["sizes"], json!({ "kind": "exponential", "mean": "100kB" }));

@@ -91,7 +91,7 @@ fn the_time_of_a_flow_is_as_its_size_with_processor_sharing() {
 }
 
 #[test]
-fn elastic_flows_beside_fast_background_have_the_rest_of_the_link() {
+fn elastic_flows_with_fast_background_get_the_remaining_capacity() {
     let mut value = link("processor-sharing", 0.1, 2500);
     value["traffic"]["background"] = json!({
         "load": 0.5,
@@ -295,7 +295,7 @@ fn weights_favour_as_fayolle_mitrani_and_iasnogorodski_say() {
 }
 
 #[test]
-fn an_overloaded_link_piles_up_what_it_cannot_carry() {
+fn flows_accumulate_on_an_overloaded_link() {
     let value = link("processor-sharing", 1.25, 4000);
     let run = run(&value);
     assert!((real(&run, "links.utilisation")[0] - 1.0).abs() < 1e-9);

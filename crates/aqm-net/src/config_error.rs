@@ -292,7 +292,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_unknown_word_is_told_the_nearest_one_and_all_that_are_allowed() {
+    fn an_unknown_word_is_reported_with_the_nearest_and_all_allowed_words() {
         let words = ["delay", "rate", "queue"];
         assert_eq!(
             unknown("key", "dely", &words),
@@ -304,7 +304,7 @@ mod tests {
     }
 
     #[test]
-    fn an_unknown_key_that_a_table_inside_has_is_told_where_it_stands() {
+    fn an_unknown_key_of_an_inner_table_is_reported_with_its_path() {
         let inner = [["rto", "min"], ["rto", "initial"], ["cwnd", "initial"], ["sack", "at_timeout"]];
         let meant = |key| {
             let problem = ConfigError::unknown_key(key, &["rto", "cwnd", "sack"], &inner).problem;
@@ -321,7 +321,7 @@ mod tests {
     }
 
     #[test]
-    fn letters_that_changed_places_count_once() {
+    fn transposed_letters_count_once() {
         for (one, other, expected) in [
             ("", "", 0),
             ("red", "red", 0),
@@ -336,7 +336,7 @@ mod tests {
     }
 
     #[test]
-    fn a_mistake_that_is_found_twice_is_told_once() {
+    fn a_repeated_error_is_reported_once() {
         let mut errors = ErrorCollector::default();
         for class in ["long", "short"] {
             errors.check(false, "limit", "must be at least 1p");
@@ -349,7 +349,7 @@ mod tests {
     }
 
     #[test]
-    fn unknown_keys_are_told_before_the_rest_and_each_with_its_place() {
+    fn unknown_keys_are_reported_first_with_their_paths() {
         let mut inner = ErrorCollector::default();
         inner.check(false, "load", "must be positive");
         inner.add(ConfigError::unknown_key("lod", &["load"], &[]));

@@ -193,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn an_unknown_unit_is_named() {
+    fn an_unknown_unit_is_reported() {
         let message = Length::parse("30q").unwrap_err();
         assert!(message.contains("unknown unit `q`, expected p, B, kB, MB"), "{message}");
     }

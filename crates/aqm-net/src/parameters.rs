@@ -105,18 +105,18 @@ mod tests {
     }
 
     parameters! {
-        /// What grows.
+        /// A tree.
         pub struct Tree {
-            /// How high it is.
+            /// Height.
             pub height: u32 = 3, "aqmlab's choice";
-            /// Since when it is known.
+            /// Year of its discovery.
             #[serde(skip_serializing_if = "Option::is_none")]
             pub known: Option<u32> = None, "aqmlab's choice";
         }
     }
 
     #[test]
-    fn what_came_later_is_written_only_where_it_is_given() {
+    fn an_optional_parameter_is_serialised_only_if_it_is_set() {
         let written = |tree: Tree| serde_json::to_value(tree).unwrap();
         assert_eq!(written(Tree::default()), json!({ "height": 3 }));
         assert_eq!(written(Tree { known: Some(1), ..Tree::default() }), json!({ "height": 3, "known": 1 }));
@@ -127,37 +127,37 @@ mod tests {
     parameters! {
         /// A fruit.
         pub struct Apple {
-            /// Which colour.
+            /// Colour.
             pub colour: Colour = Colour::Green, "aqmlab's choice";
-            /// When eaten.
+            /// Time of consumption.
             pub eaten: Option<Span> = None, "aqmlab's choice";
-            /// What is inside.
+            /// Seeds.
             pub seeds: Vec<Seed> = vec![Seed::default()], "aqmlab's choice";
-            /// What holds it.
+            /// The stalk.
             pub stalk: Stalk = Stalk::default(), "aqmlab's choice";
-            /// Who is in it.
+            /// Worms, by name.
             pub worms: BTreeMap<String, u32> = BTreeMap::new(), "aqmlab's choice";
-            /// What it tastes like.
+            /// Tastes.
             pub r#match: Vec<String> = Vec::new(), "aqmlab's choice";
         }
     }
 
     parameters! {
-        /// What holds a fruit.
+        /// A stalk.
         pub struct Stalk {
-            /// How long.
+            /// Length.
             pub length: Length = Length::Packets(2), "a textbook";
-            /// How thick.
+            /// Width.
             pub width: Option<Length> = None, "aqmlab's choice";
         }
     }
 
     parameters! {
-        /// What grows again.
+        /// A seed.
         pub struct Seed {
-            /// How long.
+            /// Length.
             pub length: Length = Length::Packets(1), "a textbook";
-            /// How heavy.
+            /// Weight.
             pub weight: f64 = 0.5, "aqmlab's choice";
         }
     }
@@ -180,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn none_is_no_value_unless_it_is_a_value() {
+    fn none_means_no_value_unless_the_type_accepts_the_word() {
         assert_eq!(Option::<Span>::read(json!("none")).unwrap(), None);
         assert_eq!(Option::<u32>::read(json!("none")).unwrap(), None);
         assert_eq!(Option::<String>::read(json!("none")).unwrap().as_deref(), Some("none"));
@@ -189,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn all_mistakes_are_told_each_at_its_place_and_unknown_keys_first() {
+    fn all_errors_are_reported_with_paths_and_unknown_keys_first() {
         let found = problems(json!({
             "colour": "sky-bleu",
             "seeds": [{}, {"length": "1q", "weight": "heavy"}, 3],
@@ -216,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn a_parameter_without_effect_is_refused_unless_it_has_its_default() {
+    fn a_parameter_without_effect_is_rejected_unless_it_has_its_default() {
         let without = |written: Value, has_effect: bool| -> Vec<String> {
             let apple = Apple::read(written).unwrap();
             let mut errors = ErrorCollector::default();

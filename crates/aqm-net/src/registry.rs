@@ -173,7 +173,7 @@ mod tests {
             ///
             /// Over winter, say.
             pub struct Config {
-                /// How long.
+                /// Length.
                 pub length: Length = Length::Packets(3), "a textbook";
                 /// Whether it is sweet.
                 pub sweet: bool = true, "aqmlab's choice";
@@ -189,10 +189,10 @@ mod tests {
     mod pie {
         use crate::parameters;
         parameters! {
-            /// What is made of a fruit.
+            /// A pie.
             pub struct Config {
-                /// What is inside.
-                pub filling: Option<Box<super::AnyFruit>> = None, "aqmlab's choice: a sad pie";
+                /// Filling.
+                pub filling: Option<Box<super::AnyFruit>> = None, "aqmlab's choice: an empty pie";
             }
         }
         impl super::Fruit for Config {
@@ -202,14 +202,14 @@ mod tests {
         }
     }
 
-    /// Something to eat.
+    /// A fruit.
     pub trait Fruit {
         /// Whether it tastes sweet.
         fn sweet(&self) -> bool;
     }
 
     registry! {
-        /// Any fruit.
+        /// A fruit of any kind.
         pub enum AnyFruit: Fruit, "fruits" = "fruit" {
             "apple" => apple,
             "pie" => pie,
@@ -227,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn an_error_names_place_and_remedy_however_deep() {
+    fn a_nested_error_has_its_path_and_a_remedy() {
         let problem = |value| AnyFruit::read(value).unwrap_err().to_string();
         assert_eq!(
             problem(json!({"kind": "pie", "filling": {"kind": "apple", "lenght": "3p", "sweet": 1}})),
@@ -250,7 +250,7 @@ mod tests {
     }
 
     #[test]
-    fn the_catalogue_tells_everything() {
+    fn the_catalogue_is_complete() {
         let entry = &AnyFruit::catalog()[0];
         assert_eq!((entry.name, entry.summary.as_str()), ("apple", "A fruit that keeps."));
         assert_eq!(entry.about, "A fruit\n that keeps.\n\n Over winter, say.");

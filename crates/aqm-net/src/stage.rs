@@ -324,7 +324,7 @@ mod tests {
     }
 
     #[test]
-    fn a_scenario_says_its_level_and_is_of_packets_if_it_does_not() {
+    fn a_scenario_names_its_level_and_the_default_is_packet() {
         assert_eq!(level(json!({"duration": "1s", "links": {}})), Ok("packet"));
         assert_eq!(level(json!({"level": "flow", "link": {}})), Ok("flow"));
         assert_eq!(
@@ -335,7 +335,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wrong_level_is_told_with_the_right_one() {
+    fn a_wrong_level_is_reported_with_the_right_one() {
         assert_eq!(
             level(json!({"duration": "1s", "link": {}})).unwrap_err(),
             "level: defaults to `packet`, but the key `link` belongs to the level `flow`: set level = \"flow\""

@@ -122,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn steps_come_again_after_every_period() {
+    fn steps_are_repeated_after_every_period() {
         let mut again = steps(&[(2, 'a'), (6, 'b')], Some(10));
         let seen: Vec<(char, u64)> = [0, 2, 6, 11, 12, 16, 25]
             .map(|now| again.at(at(now)))
@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_asks_seldom_hears_the_same_as_whoever_asks_often() {
+    fn rare_and_frequent_queries_return_equal_values() {
         for repeat in [None, Some(20), Some(23)] {
             let one = steps(&[(0, 'a'), (3, 'b'), (3, 'c'), (11, 'd'), (19, 'e')], repeat);
             let mut often = one.clone();

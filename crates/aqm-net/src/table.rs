@@ -330,13 +330,13 @@ mod tests {
     crate::table! {
         /// A day.
         DayRow as "days" {
-            /// Which.
+            /// Number of the day.
             day: Whole(u64),
-            /// How warm.
+            /// Temperature.
             degrees: MaybeReal(Option<f64>),
-            /// Where.
+            /// Town.
             town: Word(u32),
-            /// Where one went.
+            /// Destination of a trip.
             trip: MaybeWord(Option<u32>),
         }
     }
@@ -378,7 +378,7 @@ mod tests {
     }
 
     #[test]
-    fn rows_stand_in_the_order_of_their_keys_and_those_of_one_key_as_they_were_written() {
+    fn rows_are_sorted_by_key_and_equal_keys_keep_their_order() {
         let mut expected = Vec::new();
         for number in 0..2 * NEWEST as u64 {
             expected.push(day(number));
@@ -390,7 +390,7 @@ mod tests {
     }
 
     #[test]
-    fn only_the_columns_that_are_wanted_are_kept_and_without_any_no_row() {
+    fn only_requested_columns_are_stored_and_without_columns_no_rows() {
         let all = backwards(None);
         let some = backwards(Some(&["town".to_owned(), "degrees".to_owned()]));
         assert_eq!(
@@ -403,7 +403,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_missing_stays_missing_wherever_it_stands_in_a_byte() {
+    fn missing_values_stay_missing_at_every_bit() {
         let given: Vec<Option<u64>> = (0..21).map(|row| (row % 3 > 0).then_some(row * 7)).collect();
         let mut kept: Maybe<u64> = given[..5].iter().copied().collect();
         kept.extend(given[5..].iter().copied());
@@ -413,7 +413,7 @@ mod tests {
     }
 
     #[test]
-    fn a_digest_tells_a_missing_value_from_zero() {
+    fn a_digest_distinguishes_missing_values_from_zero() {
         assert_eq!(digest(&[days(None)]), digest(&[days(None)]));
         assert_ne!(digest(&[days(None)]), digest(&[days(Some(0.0))]));
         assert_ne!(digest(&[days(None)]), digest(&[days_with(None, Some(0))]));

@@ -175,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn a_time_without_a_unit_is_refused() {
+    fn a_time_without_a_unit_is_rejected() {
         for text in ["60", "", "ms", "-1s", "NaNs", "infs", "1 fortnight", "1e300s", "1e-"] {
             assert!(Span::parse(text).is_err(), "{text}");
         }
@@ -192,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_earlier_than_the_start() {
+    fn earlier_times_are_clamped_to_the_start() {
         assert_eq!(Instant::from_nanos(7).earlier_by(Span::from_nanos(5)), Instant::from_nanos(2));
         assert_eq!(Instant::from_nanos(7).earlier_by(Span::from_nanos(9)), Instant::START);
     }

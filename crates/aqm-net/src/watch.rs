@@ -189,7 +189,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_run_that_is_to_stop_learns_it_within_a_few_thousand_counts() {
+    fn a_run_detects_a_stop_within_a_few_thousand_counts() {
         let watch = Watch::default();
         let checks = |from: u64| (from..from + 4096).map(|count| watch.check(count)).collect::<Vec<_>>();
         assert!(checks(3).iter().all(Result::is_ok));
@@ -199,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn progress_is_what_was_reached_of_what_was_expected() {
+    fn progress_is_the_completed_amount_and_the_total() {
         let watch = Watch::default();
         assert_eq!(watch.progress(), (0, 0));
         watch.expect(100, Unit::Bytes);
@@ -209,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn a_view_is_made_when_somebody_asked_for_one_and_is_seen_once() {
+    fn a_view_is_created_on_request_and_returned_once() {
         let (watch, view) = (Watch::default(), View { time_s: 2.5, ..View::default() });
         watch.show(|| panic!("no view was requested"));
         assert_eq!(watch.view(), None, "the view was requested only now");
@@ -221,7 +221,7 @@ mod tests {
 
     #[test]
     #[expect(clippy::disallowed_methods, reason = "the watcher is another thread")]
-    fn a_run_that_is_held_goes_no_further_than_it_is_allowed() {
+    fn a_limited_run_does_not_exceed_its_limit() {
         let (watch, reached) = (Watch::default(), AtomicU64::new(0));
         watch.wait_at(5);
         watch.limit(10);

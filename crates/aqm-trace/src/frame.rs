@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn a_packet_is_of_the_same_flow_behind_every_link() {
+    fn the_flow_of_a_packet_does_not_depend_on_the_link_type() {
         let packet = ip(1, 5000);
         let expected = key(Link::Raw, &packet);
         assert_eq!(expected.source, u128::from(u32::from_be_bytes([10, 0, 0, 1])));
@@ -237,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_ip_has_no_flow() {
+    fn frames_other_than_ip_have_no_flow() {
         let mut arp = vec![0; 12];
         arp.extend([0x08, 0x06]);
         arp.resize(60, 0);

@@ -64,7 +64,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_number_lies_in_its_place_and_the_place_is_narrow() {
+    fn each_number_is_in_its_bin_and_bins_are_narrow() {
         let mut last = 0;
         for power in 0..64 {
             for nanos in [1_u64 << power, (1 << power) + (1 << power) / 3, u64::MAX >> (63 - power)] {

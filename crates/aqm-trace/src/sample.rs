@@ -53,7 +53,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_long_trace_is_looked_at_less_often_and_still_evenly() {
+    fn a_long_trace_is_sampled_at_a_longer_regular_interval() {
         let mut samples = Samples::new(Span::from_nanos(10));
         while samples.next() < Instant::from_nanos(1_000_000) {
             let now = samples.next().nanos();

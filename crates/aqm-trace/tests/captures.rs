@@ -56,7 +56,7 @@ fn a_section_may_follow_another_in_the_other_order_of_bytes() {
 }
 
 #[test]
-fn a_file_that_ends_within_a_packet_is_read_up_to_there() {
+fn a_file_that_ends_within_a_packet_is_read_up_to_the_previous_packet() {
     let packets = packets(100, 5, 3);
     for (whole_file, unit) in [(pcap(&packets, false), 44), (pcapng(&packets, false), 76)] {
         let cut = &whole_file[..whole_file.len() - 10];
@@ -70,7 +70,7 @@ fn a_file_that_ends_within_a_packet_is_read_up_to_there() {
 }
 
 #[test]
-fn a_packed_file_that_was_cut_or_spoilt_is_read_up_to_there() {
+fn a_truncated_or_damaged_gzip_file_is_read_up_to_the_damage() {
     let packed = gzip(&pcap(&packets(20_000, 50, 4), false));
     let mut spoilt = packed.clone();
     let middle = spoilt.len() / 2;
@@ -83,7 +83,7 @@ fn a_packed_file_that_was_cut_or_spoilt_is_read_up_to_there() {
 }
 
 #[test]
-fn a_block_of_nonsense_ends_the_reading() {
+fn an_invalid_block_ends_reading() {
     let packets = packets(50, 5, 5);
     let nonsense: Vec<u8> = (0..400_u32).map(|n| (n * 37 % 251) as u8 | 0x80).collect();
     for whole_file in [pcap(&packets, false), pcapng(&packets, false)] {
@@ -93,7 +93,7 @@ fn a_block_of_nonsense_ends_the_reading() {
 }
 
 #[test]
-fn what_is_no_trace_is_refused_by_name() {
+fn invalid_traces_are_rejected_with_a_reason() {
     assert!(refused(b"").contains("is empty"));
     assert!(refused(b"hello, world\n").contains("is neither a capture"));
     assert!(refused(&gzip(b"hello")).contains("is neither a capture"));
@@ -101,7 +101,9 @@ fn what_is_no_trace_is_refused_by_name() {
     assert!(refused(&pcap(&[], false)[..20]).contains("truncated within its header"));
     assert!(refused(&pcap(&[], false)).contains("contains no packets"));
     assert!(refused(&pcap(&packets(1, 1, 1), false)).contains("have the same time"));
-    assert!(refused(&pcapng_of(&packets(5, 1, 1), true, 3)).contains("none of its 5 packets has a timestamp"));
+    assert!(
+        refused(&pcapng_of(&packets(5, 1, 1), true, 3)).contains("none of its 5 packets has a timestamp")
+    );
     let mut usb = pcap(&packets(5, 1, 1), false);
     usb[20] = 220;
     assert!(refused(&usb).contains("link type 220 is not supported; supported: Ethernet"));
@@ -112,7 +114,7 @@ fn what_is_no_trace_is_refused_by_name() {
 }
 
 #[test]
-fn a_clock_that_steps_back_a_little_is_put_up_with_and_told() {
+fn small_clock_decreases_are_tolerated_with_a_warning() {
     let second = 1_000_000_000;
     let packets: Vec<TestPacket> =
         vec![(second, 100, 1), (2 * second, 100, 2), (second + 5, 100, 3), (3 * second, 100, 4)];
@@ -134,14 +136,14 @@ fn a_gap_of_years_takes_no_time_and_no_memory() {
 }
 
 #[test]
-fn frames_longer_than_a_packet_can_be_are_taken_as_so_long() {
+fn frames_longer_than_the_maximum_are_reduced_to_it() {
     let run = replay(&pcap(&[(0, 70_000, 1), (5, 100, 2)], false), json!({})).unwrap();
     assert_eq!(whole(&run, "summary.bytes")[0], 65_535 + 100);
     assert!(warnings(&run)[0].contains("longer than 65535 bytes, which count as 65535 bytes: 1"));
 }
 
 #[test]
-fn what_no_line_carries_and_what_is_captured_too_short_is_told() {
+fn long_frames_and_truncated_packets_cause_warnings() {
     let run = replay(&pcap(&[(0, 20_000, 1), (5, 9_234, 2)], false), json!({})).unwrap();
     assert_eq!(whole(&run, "summary.bytes")[0], 29_234);
     assert!(warnings(&run)[0].contains("longer than 9234 bytes, the maximum on a link"));
@@ -163,7 +165,7 @@ fn what_no_line_carries_and_what_is_captured_too_short_is_told() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(400))]
     #[test]
-    fn whatever_is_done_to_a_capture_it_is_read_or_refused(
+    fn a_modified_capture_is_read_or_rejected(
         seed in 0_u64..50,
         form in 0..5,
         cut in proptest::option::of(0.0..1.0),

@@ -145,7 +145,7 @@ proptest! {
 }
 
 #[test]
-fn the_table_of_flows_stays_within_its_bound_and_says_so() {
+fn the_table_of_flows_is_bounded_and_warns() {
     let packets = packets(5000, 500, 9);
     let free = replay(&pcap(&packets, false), json!({"idle_timeout": "10s"})).unwrap();
     assert_eq!(free.manifest["facts"]["most_flows_known"], 500);
@@ -176,7 +176,7 @@ fn generated(changes: Value) -> Value {
 }
 
 #[test]
-fn a_generated_trace_its_capture_and_its_list_of_flows_are_one() {
+fn a_generated_trace_equals_its_capture_and_its_list_of_flows() {
     // To the end of the trace, which many flows outlast.
     let whole_trace = || {
         let mut value = generated(json!({}));
@@ -198,7 +198,7 @@ fn a_generated_trace_its_capture_and_its_list_of_flows_are_one() {
 }
 
 #[test]
-fn a_generated_trace_has_the_utilisation_and_the_flows_that_were_asked_for_from_the_beginning() {
+fn a_generated_trace_has_its_nominal_utilisation_and_flows_from_the_start() {
     // Small flows, so that the mean converges quickly.
     let mut value =
         generated(json!({"duration": "8s", "sizes": sizes("100kB"), "flows": 600.0, "packet": "200B"}));
@@ -237,7 +237,7 @@ fn the_published_numbers_are_those_of_the_default() {
 }
 
 #[test]
-fn a_seed_makes_the_trace_and_another_another() {
+fn traces_depend_only_on_the_seed() {
     let of = |seed: u64| {
         let mut value = generated(json!({}));
         value["seed"] = seed.into();
@@ -248,7 +248,7 @@ fn a_seed_makes_the_trace_and_another_another() {
 }
 
 #[test]
-fn a_list_tells_the_line_that_is_wrong() {
+fn an_invalid_line_of_a_list_is_reported_with_its_number() {
     let problem = |text: &str| match replay(text.as_bytes(), json!({})) {
         Err(Failure::File(problem)) => problem,
         other => panic!("{text}: {:?}", other.err()),
@@ -274,7 +274,7 @@ fn a_list_tells_the_line_that_is_wrong() {
 }
 
 #[test]
-fn what_is_wrong_in_a_scenario_is_named() {
+fn invalid_scenarios_are_rejected() {
     for (changes, place, problem) in [
         (json!({"source": {"kind": "generated", "utilisation": 1.5}}), "source.utilisation", "at most 1"),
         (json!({"source": {"kind": "generated", "flows": 10.0}}), "source.flows", "must be between"),
@@ -308,7 +308,7 @@ fn what_is_wrong_in_a_scenario_is_named() {
 }
 
 #[test]
-fn a_queue_without_a_limit_of_its_own_hardly_loses_anything() {
+fn the_default_limit_of_the_queue_is_large() {
     let full = |queue: Value| {
         let value = json!({"source": {"kind": "generated"}, "queue": queue});
         Scenario::from_value(value).unwrap().to_value()["queue"]["limit"].clone()
@@ -323,7 +323,7 @@ fn a_queue_without_a_limit_of_its_own_hardly_loses_anything() {
 }
 
 #[test]
-fn whoever_watches_sees_the_end_and_can_stop() {
+fn a_watcher_sees_the_progress_and_can_stop_the_run() {
     let scenario = Scenario::from_value(generated(json!({}))).unwrap();
     let watch = Watch::default();
     scenario.run(&watch).unwrap();

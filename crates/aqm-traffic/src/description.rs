@@ -86,7 +86,7 @@ mod tests {
     }
 
     #[test]
-    fn each_kind_says_what_it_is() {
+    fn each_kind_has_its_properties() {
         assert_eq!(kinds(|one| one.sends_datagrams), ["udp", "streaming", "call"]);
         assert_eq!(kinds(|one| one.fetches_pages), ["web", "sessions", "probes"]);
         assert_eq!(kinds(|one| one.shares_connections), <[&str; 0]>::default());

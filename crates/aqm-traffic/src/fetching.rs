@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn each_connection_takes_the_next_object_when_it_has_one_and_the_page_is_over_with_the_last() {
+    fn each_connection_fetches_the_next_object_until_the_page_is_complete() {
         let mut page = OnePage::new(2, &[10, 30, 5, 5, 40]);
         let recording = fetched(&mut page);
         let first: Vec<u64> = recording.conversations.iter().map(|(_, one)| one.first.response).collect();
@@ -198,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn a_connection_that_is_gone_is_replaced_while_objects_are_left() {
+    fn a_failed_connection_is_replaced_while_objects_are_left() {
         let mut page = OnePage::new(1, &[10, 20]);
         let mut recording = RecordingContext::default();
         page.start(&mut recording);
@@ -211,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn connections_need_a_request_and_a_number_that_makes_sense() {
+    fn connections_require_a_request_and_a_valid_number() {
         let place = |connections, request| check_connections(connections, request).unwrap_err().place;
         let request = Some(Size::from_bytes(300));
         assert_eq!([place(Some(0), request), place(Some(1001), request)], ["connections"; 2]);

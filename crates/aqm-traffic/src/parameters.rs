@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn a_full_line_is_a_load_of_one() {
+    fn a_full_link_has_a_load_of_one() {
         let period = Period::new(Span::ZERO, None, Span::from_millis(2000)).unwrap();
         assert_eq!(period.load(2_500_000, Rate::from_bps(10_000_000)), 1.0);
         let empty = Period::new(Span::from_millis(2000), None, Span::from_millis(1000)).unwrap();

@@ -202,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_flow_at_its_peak_leaves_is_shared_by_the_others() {
+    fn other_flows_share_the_capacity_that_a_flow_at_its_peak_leaves() {
         let slow = Group { peak: 1.0, ..ELASTIC };
         let mut link = Sharing::new(10.0, &[ELASTIC, slow]);
         let left = departures(&mut link, &[(0.0, 45.0, 0), (0.0, 20.0, 1), (0.0, 45.0, 0)]);
@@ -211,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn streaming_flows_go_first_and_lose_what_does_not_fit() {
+    fn streaming_flows_have_priority_and_lose_the_excess() {
         let video = Group { peak: 6.0, streaming: true, ..ELASTIC };
         let mut link = Sharing::new(10.0, &[ELASTIC, video]);
         // Until 10 s, one flow streams and leaves 4 B/s. From 10 s to 20 s, two flows stream and leave nothing.

@@ -76,7 +76,7 @@ mod tests {
     use crate::server::testing::{assert_close, departures};
 
     #[test]
-    fn a_smaller_flow_takes_the_link_and_gives_it_back() {
+    fn a_smaller_flow_preempts_the_flow_in_service() {
         let flows = [(0.0, 100.0, 0), (1.0, 10.0, 0), (1.5, 50.0, 0), (2.5, 60.0, 0)];
         let left = departures(&mut Shortest::new(10.0, 1), &flows);
         // When the second flow arrives, the first has 90 B left; the third and the fourth flow are smaller.

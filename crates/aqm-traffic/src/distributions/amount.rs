@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn an_amount_is_what_its_unit_says() {
+    fn the_unit_of_an_amount_determines_its_type() {
         assert_eq!(amount(json!("10kB")), Ok(Amount::bytes(10_000)));
         assert_eq!(amount(json!("4p")), Ok(Amount::Packets(4)));
         assert_eq!(amount(json!("1e3ms")), Ok(Amount::millis(1000)));
@@ -210,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn a_parameter_in_another_unit_is_refused_at_its_place() {
+    fn a_parameter_in_another_unit_is_rejected_with_its_path() {
         let problem = |mut unit: Unit, amount| unit.read("mean", amount).unwrap_err().to_string();
         assert_eq!(
             problem(Unit::Nanoseconds, Amount::bytes(10_000)),

@@ -219,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_named() {
+    fn invalid_parameters_are_rejected() {
         let place = |shape, minimum, maximum| {
             let config = distributions::Config::bounded_pareto(table(shape, minimum, maximum));
             config.sizes(Some(&FullPackets)).unwrap_err().place

@@ -70,7 +70,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_that_nothing_can_have_are_refused() {
+    fn impossible_numbers_are_rejected() {
         for table in [
             json!({ "kind": "constant", "value": 0 }),
             json!({ "kind": "discrete-uniform", "minimum": 0, "maximum": 3 }),

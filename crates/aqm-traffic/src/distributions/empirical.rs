@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_named() {
+    fn invalid_parameters_are_rejected() {
         for wrong in [
             &[][..],
             &[(1.0, 1.0)],

@@ -304,7 +304,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_named() {
+    fn invalid_parameters_are_rejected() {
         let place = |config: Config| config.lomax(&mut Unit::Bytes).unwrap_err().place;
         assert_eq!(place(Config { shape: 0.0, ..web_model() }), "shape");
         assert_eq!(place(Config { shape: f64::NAN, ..web_model() }), "shape");

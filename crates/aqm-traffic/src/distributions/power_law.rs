@@ -146,7 +146,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn values_have_the_means_told_and_stay_within_the_bounds() {
+    fn values_have_the_computed_means_and_stay_within_the_bounds() {
         for exponent in [-1.5, 0.0, 0.3, 2.0] {
             let power_law = PowerLaw { exponent, least: 2.0, most: 50.0 };
             let mut rng = Streams::new(1).named("power-law", 0);
@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn the_wanted_mean_of_the_inverse_is_found() {
+    fn the_exponent_gives_the_requested_mean_inverse() {
         let power_law = PowerLaw { exponent: 0.0, least: 1e4, most: 1e7 };
         let [least, most] = power_law.mean_inverses();
         assert!(least < 1.02e-7 && most > 9.8e-5, "{least} {most}");

@@ -185,7 +185,7 @@ fn a_table_reads_what_it_writes() {
 }
 
 #[test]
-fn what_is_wrong_is_named() {
+fn invalid_parameters_are_rejected() {
     for (table, place) in [
         (json!({"kind": "constant", "value": "0B"}), "value"),
         (json!({"kind": "constant"}), "value"),

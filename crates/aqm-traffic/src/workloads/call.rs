@@ -220,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn calls_begin_in_a_time_and_keep_their_moments_whatever_their_number() {
+    fn calls_begin_within_the_stagger_and_do_not_depend_on_their_number() {
         let stagger = Span::from_millis(5000);
         let many = talk(&Config { calls: 1000, stagger, ..Config::default() });
         let firsts = many.values().map(|moments| moments[0].seconds()).collect();
@@ -245,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_named() {
+    fn invalid_parameters_are_rejected() {
         let place = |config: Config| config.build(&context(1, 100)).err().unwrap().place;
         assert_eq!(place(Config { calls: 0, ..Config::default() }), "calls");
         for bytes in [0, 65_536] {

@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn a_flow_keeps_its_moment_size_and_host_whatever_the_number_of_flows() {
+    fn the_start_size_and_host_of_a_flow_do_not_depend_on_the_number_of_flows() {
         let begin = |flows| {
             let config = Config { flows, sizes: sizes(1000, 2000), ..Config::default() };
             run(&mut *config.build(&context(1, 100)).unwrap()).opened
@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_named() {
+    fn invalid_parameters_are_rejected() {
         let place = |config: Config| config.build(&context(1, 1)).err().unwrap().place;
         assert_eq!(place(Config { flows: 0, ..Config::default() }), "flows");
         assert_eq!(place(Config { flows: 1_000_001, ..Config::default() }), "flows");

@@ -210,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn the_facts_tell_batches_and_load() {
+    fn the_facts_contain_batches_and_load() {
         let size = Length::Bytes(5000);
         let stop = Some(Span::from_millis(50_000));
         let config = Config { size, stop, request: Some(Size::from_bytes(100)), ..Config::default() };
@@ -225,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn a_flow_that_is_late_sits_batches_out_if_asked_to() {
+    fn a_late_flow_skips_batches_with_sits_out() {
         let config = Config { flows: 2, late: Late::SitsOut, ..Config::default() };
         let mut workload = config.build(&context(1, 150)).unwrap();
         // The first flow takes longer than two intervals; the second always finishes in time.
@@ -251,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_named() {
+    fn invalid_parameters_are_rejected() {
         let place = |config: Config| config.build(&context(1, 100)).err().unwrap().place;
         assert_eq!(place(Config { flows: 0, ..Config::default() }), "flows");
         for size in [Length::Packets(0), Length::Bytes(0), Length::Packets(1_000_000_000_000_000)] {

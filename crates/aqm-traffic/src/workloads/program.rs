@@ -52,7 +52,7 @@ mod tests {
     use crate::testing::context;
 
     #[test]
-    fn a_command_without_a_name_is_refused_by_its_place() {
+    fn a_command_without_a_program_name_is_rejected() {
         let config = Config { server: vec![String::new()], ..Config::default() };
         let Err(error) = config.build(&context(1, 10)) else { panic!("an empty command was accepted") };
         assert_eq!(error.to_string(), "server: must begin with the name of a program");

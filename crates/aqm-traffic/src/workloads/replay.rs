@@ -249,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn what_starts_after_the_end_is_skipped_and_counted() {
+    fn transfers_after_the_end_are_skipped_and_counted() {
         let mut workload = build("1,934\n100,1\n2e9,1\n").unwrap();
         assert_eq!(run(&mut *workload).opened.len(), 1);
         assert_eq!(fact(&*workload, "transfers"), 1.0);
@@ -258,7 +258,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_named_with_its_line() {
+    fn an_invalid_line_is_reported_with_its_number() {
         let problem = |content: &str| {
             let error = build(content).err().unwrap_or_else(|| panic!("accepted {content:?}"));
             assert_eq!(error.place, "file");

@@ -246,7 +246,7 @@ mod tests {
     }
 
     #[test]
-    fn flows_come_at_the_same_moments_whatever_their_sizes_and_rate() {
+    fn arrivals_do_not_depend_on_sizes_and_rate() {
         let starts = |config: &Config| -> Vec<Instant> {
             flows(&recording(config, 4)).iter().map(|flow| flow[0].0).collect()
         };
@@ -264,7 +264,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_named() {
+    fn invalid_parameters_are_rejected() {
         let error = |config: Config| config.build(&context(1, 100)).err().unwrap().place;
         assert_eq!(error(Config { load: 0.0, ..Config::default() }), "load");
         assert_eq!(error(Config { sizes: constant("0B"), ..Config::default() }), "sizes.value");

@@ -397,7 +397,7 @@ mod tests {
     }
 
     #[test]
-    fn at_equal_moments_the_lower_flow_sends_first() {
+    fn at_equal_times_the_flow_with_the_lowest_number_sends_first() {
         let recording = recording(&Config { flows: 5, phase: Phase::Zero, ..rate(80_000) }, 1);
         for round in recording.sent.chunks(5) {
             let flows: Vec<u32> = round.iter().map(|sent| sent.1).collect();
@@ -459,7 +459,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_named() {
+    fn invalid_parameters_are_rejected() {
         let error = |config: Config| config.build(&context(1, 100)).err().unwrap();
         assert_eq!(error(Config::default()).place, "rate");
         assert_eq!(error(Config { load: Some(0.5), ..rate(1000) }).place, "load");
@@ -479,7 +479,7 @@ mod tests {
     }
 
     #[test]
-    fn a_flood_of_datagrams_is_refused_with_an_estimate() {
+    fn too_many_datagrams_are_rejected_with_an_estimate() {
         let flood = Config { sizes: constant(1), ..rate(8_000_000_000) };
         let error = flood.build(&context(1, 100)).err().unwrap();
         assert_eq!(

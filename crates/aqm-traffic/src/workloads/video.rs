@@ -500,7 +500,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_segment_comes_at_the_lowest_rate_and_the_next_at_nine_tenths_of_what_was_seen() {
+    fn the_first_segment_has_the_lowest_rate_and_the_next_nine_tenths_of_the_throughput() {
         let watched = watch(&Config::default(), 60, |_| 3e6);
         // 0.9 * 3 Mb/s is 2.7 Mb/s.
         assert_eq!(watched.kbps()[..4], [235, 2350, 2350, 2350]);
@@ -510,7 +510,7 @@ mod tests {
     }
 
     #[test]
-    fn the_buffer_fills_at_once_and_then_a_segment_is_asked_for_as_often_as_one_is_played() {
+    fn the_buffer_fills_first_and_then_requests_follow_play() {
         let watched = watch(&Config::default(), 100, |_| 3e6);
         let gaps: Vec<f64> = watched.requests.windows(2).map(|two| two[1].0 - two[0].0).collect();
         // 235 * 4 / 3000 s, then 2350 * 4 / 3000 s.
@@ -537,7 +537,7 @@ mod tests {
     }
 
     #[test]
-    fn a_path_that_is_too_slow_for_the_lowest_rate_stops_play_again_and_again() {
+    fn a_path_below_the_lowest_rate_causes_repeated_stalls() {
         // A segment of 235 kb/s takes 4.7 s; after the first stall, two segments are needed to resume.
         let watched = watch(&Config::default(), 200, |_| 200e3);
         assert!(watched.kbps().iter().all(|&rate| rate == 235));
@@ -551,7 +551,7 @@ mod tests {
     }
 
     #[test]
-    fn play_stops_when_the_buffer_is_empty_and_goes_on_when_two_segments_are_there() {
+    fn play_stalls_with_an_empty_buffer_and_resumes_with_two_segments() {
         let config = Config::default();
         let mut player = Player::new(Instant::START);
         let at = |seconds: f64| Instant::START + Span::from_seconds(seconds);
@@ -567,7 +567,7 @@ mod tests {
         player.receive(at(9.5), true, &config);
         assert_eq!(player.level(), Span::from_millis(10_000));
         player.advance(at(60.0));
-        assert_eq!((player.level(), player.stalls), (Span::ZERO, 1), "the end is no stall");
+        assert_eq!((player.level(), player.stalls), (Span::ZERO, 1), "the end is not a stall");
     }
 
     #[test]
@@ -635,7 +635,7 @@ mod tests {
     }
 
     #[test]
-    fn no_segment_is_asked_for_after_the_stop_and_one_who_lost_the_connection_asks_no_more() {
+    fn no_requests_follow_the_stop_or_a_failed_connection() {
         let config = Config { stop: Some(Span::from_millis(50_000)), ..Config::default() };
         let watched = watch(&config, 100, |_| 3e6);
         assert!(watched.requests.iter().all(|request| request.0 < 50.0) && watched.requests.len() > 10);
@@ -649,7 +649,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_named() {
+    fn invalid_parameters_are_rejected() {
         let place = |config: Config| config.build(&context(1, 100)).err().unwrap().place;
         let rates = |bps: &[u64]| bps.iter().map(|&bps| Rate::from_bps(bps)).collect();
         assert_eq!(place(Config { viewers: 0, ..Config::default() }), "viewers");

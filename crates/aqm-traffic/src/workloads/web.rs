@@ -318,7 +318,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_named() {
+    fn invalid_parameters_are_rejected() {
         let error = |config: Config| config.build(&context(1, 100)).err().unwrap();
         for load in [0.0, -1.0, 10.1, f64::NAN, f64::INFINITY] {
             assert_eq!(error(Config { load, ..Config::default() }).place, "load");
@@ -336,7 +336,7 @@ mod tests {
     }
 
     #[test]
-    fn a_flood_of_transfers_is_refused_with_an_estimate() {
+    fn too_many_transfers_are_rejected_with_an_estimate() {
         let context = BuildContext { rate: Rate::from_bps(1_000_000_000_000), ..context(1, 100) };
         let problem = Config { load: 1.0, ..Config::default() }.build(&context).err().unwrap().problem;
         // A hundred thousand times the rate of the reference, for 100 s.

@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn there_and_back_is_where_it_began() {
+    fn the_inverse_transform_restores_the_values() {
         for modulus in [Modulus::One, Modulus::I] {
             let fourier = Fourier::new(64, modulus);
             let (re, im) = (values(64, 0), values(64, 1));

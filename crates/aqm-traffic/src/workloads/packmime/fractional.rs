@@ -259,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn the_predictor_is_what_the_recursion_of_durbin_and_levinson_ends_in() {
+    fn the_predictor_is_the_result_of_the_durbin_levinson_recursion() {
         for memory in [ARRIVALS, Memory { d: 0.31, lags: 2000 }, Memory { d: 0.4, lags: 1 }] {
             let (expected, error) = durbin_levinson(memory);
             for (actual, expected) in memory.predictor().iter().zip(&expected) {

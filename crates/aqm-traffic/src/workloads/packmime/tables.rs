@@ -136,7 +136,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lines_join_the_knots_and_go_on_beyond_them() {
+    fn lines_connect_the_knots_and_are_extrapolated() {
         let table = Piecewise(&[(0.0, 1.0), (1.0, 2.0), (3.0, 8.0)]);
         let actual = [-1.0, 0.0, 0.5, 1.0, 2.0, 3.0, 4.0].map(|x| table.at(x));
         assert_eq!(actual, [0.0, 1.0, 1.5, 2.0, 5.0, 8.0, 11.0]);

@@ -249,7 +249,7 @@ fn the_values_are_pinned() {
 const PINNED: (u64, u64, u64, [u64; 3]) = (98_859_005_895, 424, 1346, [304_755, 2_696_349, 3_054_644]);
 
 #[test]
-fn what_is_wrong_is_named() {
+fn invalid_parameters_are_rejected() {
     let place = |config: Config| config.build(&context(1, 100)).err().unwrap().place;
     for connections_per_second in [0.0, -1.0, 1e6, f64::NAN] {
         assert_eq!(place(Config { connections_per_second, ..Config::default() }), "connections_per_second");

@@ -144,7 +144,7 @@ fn a_user_keeps_its_pages_whatever_the_network_and_the_number_of_users() {
 }
 
 #[test]
-fn users_are_dealt_out_to_the_hosts_in_turn() {
+fn users_are_assigned_to_hosts_in_turn() {
     let config = Config { hosts: 3, ..users(7) };
     assert_eq!((config.own_hosts(), config.hosts()), (true, 3));
     assert_eq!((users(7).own_hosts(), users(7).hosts()), (false, 1));
@@ -216,7 +216,7 @@ fn a_slow_network_lowers_the_load_of_the_closed_loop_only() {
 }
 
 #[test]
-fn the_facts_count_what_was_opened() {
+fn the_facts_count_opened_flows() {
     let mut workload = users(20).build(&context(1, 500)).unwrap();
     let opened = run(&mut *workload).opened;
     assert_eq!(fact(&*workload, "objects"), opened.len() as f64);
@@ -241,7 +241,7 @@ fn the_same_seed_gives_the_same_schedule_and_another_seed_another() {
 }
 
 #[test]
-fn what_is_wrong_is_named() {
+fn invalid_parameters_are_rejected() {
     let error = |config: Config| config.build(&context(1, 100)).err().unwrap();
     let place = |config: Config| error(config).place;
     assert_eq!(error(Config::default()).to_string(), "users: is missing: give either `users` or `load`");

@@ -62,7 +62,7 @@ struct Session {
     rng: Rng,
     class: u32,
     /// Number of remaining flows.
-    left: u64,
+    remaining: u64,
     /// Size of the last flow.
     bytes: u64,
 }
@@ -142,11 +142,11 @@ impl Sources {
         let number = source.sessions;
         source.sessions += 1;
         let bytes = source.flow_sizes.sample(&mut source.sizes);
-        let left = source.further_flows();
-        if left == 0 {
+        let remaining = source.further_flows();
+        if remaining == 0 {
             return Arrival { class, bytes, session: NO_SESSION };
         }
-        let session = Session { rng: self.streams.named(&source.stream, number), class, left, bytes };
+        let session = Session { rng: self.streams.named(&source.stream, number), class, remaining, bytes };
         let index = if let Some(index) = self.free.pop() {
             self.sessions[index as usize] = session;
             index
@@ -161,12 +161,12 @@ impl Sources {
     fn next_flow(&mut self, index: u32) -> Arrival {
         let session = &mut self.sessions[index as usize];
         let source = &self.classes[session.class as usize];
-        session.left -= 1;
+        session.remaining -= 1;
         if !session.rng.chance(source.same_size) {
             session.bytes = source.flow_sizes.sample(&mut session.rng);
         }
         let arrival = Arrival { class: session.class, bytes: session.bytes, session: index };
-        if session.left == 0 {
+        if session.remaining == 0 {
             self.free.push(index);
             return Arrival { session: NO_SESSION, ..arrival };
         }

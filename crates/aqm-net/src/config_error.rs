@@ -226,8 +226,8 @@ impl ErrorCollector {
     ///
     /// # Panics
     /// If the option is `None` although no error was added.
-    pub fn finish_some<T>(self, found: Option<T>) -> Result<T, ConfigErrors> {
-        self.finish(()).map(|()| found.expect("without errors, the value exists"))
+    pub fn finish_some<T>(self, value: Option<T>) -> Result<T, ConfigErrors> {
+        self.finish(()).map(|()| value.expect("without errors, the value exists"))
     }
 }
 
@@ -256,8 +256,8 @@ fn named_like(given: &str, inner: &[[&str; 2]], is_like: impl Fn(&str, &str) -> 
             .iter()
             .any(|name| is_like(given, name))
     };
-    let found: Vec<String> = inner.iter().filter(like).map(|path| quoted(&path.join("."))).collect();
-    (!found.is_empty()).then(|| found.join(" or "))
+    let names: Vec<String> = inner.iter().filter(like).map(|path| quoted(&path.join("."))).collect();
+    (!names.is_empty()).then(|| names.join(" or "))
 }
 
 /// Returns the nearest allowed word, if at most a third of its letters differ.

@@ -42,14 +42,14 @@ impl Occupancy {
 
     /// Returns the smallest value that was not exceeded for at least this share of the time.
     pub fn quantile(&self, share: f64) -> usize {
-        let wanted = share * self.seconds.iter().sum::<f64>();
+        let target = share * self.seconds.iter().sum::<f64>();
         let mut below = 0.0;
-        let found = self.seconds.iter().position(|time| {
+        let value = self.seconds.iter().position(|time| {
             below += time;
-            below >= wanted
+            below >= target
         });
         // Because of rounding, the sum may be smaller than the total.
-        found.unwrap_or_else(|| self.maximum())
+        value.unwrap_or_else(|| self.maximum())
     }
 
     /// Returns the largest value with a time above zero.

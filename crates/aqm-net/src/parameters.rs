@@ -190,7 +190,7 @@ mod tests {
 
     #[test]
     fn all_errors_are_reported_with_paths_and_unknown_keys_first() {
-        let found = problems(json!({
+        let messages = problems(json!({
             "colour": "sky-bleu",
             "seeds": [{}, {"length": "1q", "weight": "heavy"}, 3],
             "stalk": {"lenght": "1p", "width": true},
@@ -198,7 +198,7 @@ mod tests {
             "colr": 1,
         }));
         assert_eq!(
-            found,
+            messages,
             [
                 "stalk.lenght: unknown key `lenght`; did you mean `length`? allowed: `length`, `width`",
                 "colr: unknown key `colr`; did you mean `colour`? allowed: `colour`, `eaten`, `seeds`, `stalk`, \
@@ -222,8 +222,8 @@ mod tests {
             let mut errors = ErrorCollector::default();
             errors.check(apple.eaten != Some(Span::ZERO), "eaten", "must be later");
             errors.check_effect(has_effect, &apple, &["colour", "eaten"], "without a tree");
-            let found = errors.finish(()).err().into_iter().flatten();
-            found.filter(|error| error.is_without_effect()).map(|error| error.to_string()).collect()
+            let errors = errors.finish(()).err().into_iter().flatten();
+            errors.filter(|error| error.is_without_effect()).map(|error| error.to_string()).collect()
         };
         let red = json!({"colour": "sky-blue", "worms": {"one": 1}});
         assert_eq!(without(red.clone(), false), ["colour: has no effect without a tree: leave it out"]);

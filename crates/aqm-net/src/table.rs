@@ -175,11 +175,12 @@ impl<R: Row, K: Ord> Rows<R, K> {
     pub fn with_columns(names: Option<&[String]>) -> Self {
         let open = names.is_none_or(|names| !names.is_empty());
         let names = names.filter(|_| open);
-        let wanted = |doc: &ColumnDoc| names.is_none_or(|names| names.iter().any(|name| name == doc.name));
+        let is_requested =
+            |doc: &ColumnDoc| names.is_none_or(|names| names.iter().any(|name| name == doc.name));
         let columns = R::DOC.columns.iter().zip(R::columns());
         Self {
             newest: Vec::new(),
-            columns: columns.map(|(doc, column)| wanted(doc).then_some(column)).collect(),
+            columns: columns.map(|(doc, column)| is_requested(doc).then_some(column)).collect(),
             keys: Vec::new(),
             open,
         }

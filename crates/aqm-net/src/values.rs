@@ -204,8 +204,8 @@ pub fn read_choice(value: &Value, words: &[&str]) -> Result<usize, ConfigErrors>
     let Value::String(given) = value else {
         return Err(wrong_type(&format!("one of {}", quoted(words)), value).into());
     };
-    let found = words.iter().position(|word| word == given);
-    Ok(found.ok_or_else(|| ConfigError::at("", unknown("word", given, words)))?)
+    let index = words.iter().position(|word| word == given);
+    Ok(index.ok_or_else(|| ConfigError::at("", unknown("word", given, words)))?)
 }
 
 /// Parses the text form of a quantity.

@@ -189,24 +189,24 @@ mod tests {
     fn equal_flows_share_equally() {
         // The first flow sends 50 B alone. Then both flows send at 5 B/s until the second is complete, and the first
         // sends another 5 B alone.
-        let left = departures(&mut Sharing::new(10.0, &[ELASTIC]), &[(0.0, 100.0, 0), (5.0, 45.0, 0)]);
-        assert_close(&left, &[14.5, 14.0]);
+        let remaining = departures(&mut Sharing::new(10.0, &[ELASTIC]), &[(0.0, 100.0, 0), (5.0, 45.0, 0)]);
+        assert_close(&remaining, &[14.5, 14.0]);
     }
 
     #[test]
     fn rates_are_as_the_weights() {
         let heavy = Group { weight: 3.0, ..ELASTIC };
         let mut link = Sharing::new(8.0, &[ELASTIC, heavy]);
-        let left = departures(&mut link, &[(0.0, 40.0, 0), (0.0, 60.0, 1)]);
-        assert_close(&left, &[12.5, 10.0]);
+        let remaining = departures(&mut link, &[(0.0, 40.0, 0), (0.0, 60.0, 1)]);
+        assert_close(&remaining, &[12.5, 10.0]);
     }
 
     #[test]
     fn other_flows_share_the_capacity_that_a_flow_at_its_peak_leaves() {
         let slow = Group { peak: 1.0, ..ELASTIC };
         let mut link = Sharing::new(10.0, &[ELASTIC, slow]);
-        let left = departures(&mut link, &[(0.0, 45.0, 0), (0.0, 20.0, 1), (0.0, 45.0, 0)]);
-        assert_close(&left, &[10.0, 20.0, 10.0]);
+        let remaining = departures(&mut link, &[(0.0, 45.0, 0), (0.0, 20.0, 1), (0.0, 45.0, 0)]);
+        assert_close(&remaining, &[10.0, 20.0, 10.0]);
         assert!((link.carried(0) - 90.0).abs() < 1e-9 && (link.carried(1) - 20.0).abs() < 1e-9);
     }
 
@@ -216,8 +216,8 @@ mod tests {
         let mut link = Sharing::new(10.0, &[ELASTIC, video]);
         // Until 10 s, one flow streams and leaves 4 B/s. From 10 s to 20 s, two flows stream and leave nothing.
         let flows = [(0.0, 60.0, 0), (0.0, 120.0, 1), (10.0, 60.0, 1)];
-        let left = departures(&mut link, &flows);
-        assert_close(&left, &[22.0, 20.0, 20.0]);
+        let remaining = departures(&mut link, &flows);
+        assert_close(&remaining, &[22.0, 20.0, 20.0]);
         assert!((link.carried(1) - (60.0 + 100.0)).abs() < 1e-9);
     }
 }

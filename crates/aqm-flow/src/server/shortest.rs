@@ -47,9 +47,9 @@ impl Server for Shortest {
 
     fn join(&mut self, job: Job) {
         let Some(mut first) = self.first else { return self.serve(Some(job)) };
-        let left = (first.bytes - (self.now - self.since) * self.capacity).max(0.0);
-        if job.bytes < left {
-            first.bytes = left;
+        let remaining = (first.bytes - (self.now - self.since) * self.capacity).max(0.0);
+        if job.bytes < remaining {
+            first.bytes = remaining;
             self.waiting.push(first);
             self.serve(Some(job));
         } else {
@@ -78,8 +78,8 @@ mod tests {
     #[test]
     fn a_smaller_flow_preempts_the_flow_in_service() {
         let flows = [(0.0, 100.0, 0), (1.0, 10.0, 0), (1.5, 50.0, 0), (2.5, 60.0, 0)];
-        let left = departures(&mut Shortest::new(10.0, 1), &flows);
+        let remaining = departures(&mut Shortest::new(10.0, 1), &flows);
         // When the second flow arrives, the first has 90 B left; the third and the fourth flow are smaller.
-        assert_close(&left, &[22.0, 2.0, 7.0, 13.0]);
+        assert_close(&remaining, &[22.0, 2.0, 7.0, 13.0]);
     }
 }

@@ -94,19 +94,19 @@ pub trait Distribution {
     /// example, the size of the flow to which a random byte belongs is size-biased.
     fn sample_size_biased(&self, rng: &mut Rng) -> f64 {
         let (mean, (mut low, most)) = (self.mean(), self.support());
-        let wanted = rng.uniform_positive() * mean;
+        let target = rng.uniform_positive() * mean;
         // E[X; X > x], which decreases with x.
         let beyond = |x: f64| x * self.survival(x) + mean - self.survival_between(0.0, x);
         let mut high = most;
         if high.is_infinite() {
             high = mean.max(low);
-            while high < f64::MAX / 2.0 && beyond(high) > wanted {
+            while high < f64::MAX / 2.0 && beyond(high) > target {
                 high *= 2.0;
             }
         }
         for _ in 0..100 {
             let middle = (low + high) / 2.0;
-            if beyond(middle) > wanted { low = middle } else { high = middle }
+            if beyond(middle) > target { low = middle } else { high = middle }
         }
         high
     }
@@ -225,11 +225,11 @@ impl Config {
     /// The invalid field and the allowed values.
     pub fn times_with_mean(&self, mean: f64) -> Result<Times, ConfigError> {
         let distribution = self.build(&mut Unit::Form)?;
-        let own = distribution.mean();
-        if !(own > 0.0 && own.is_finite()) {
-            return Err(ConfigError::at("", format!("must have a finite mean above 0 (got {own})")));
+        let own_mean = distribution.mean();
+        if !(own_mean > 0.0 && own_mean.is_finite()) {
+            return Err(ConfigError::at("", format!("must have a finite mean above 0 (got {own_mean})")));
         }
-        Ok(Times::new(distribution, mean / own))
+        Ok(Times::new(distribution, mean / own_mean))
     }
 
     /// Builds a distribution of integers from 1 to `most`.

@@ -103,14 +103,14 @@ impl PowerLaw {
         [-most, most].map(|exponent| Self { exponent, ..self }.mean_inverse())
     }
 
-    /// Returns the power law whose exponent gives the mean `wanted` for the inverse of the value.
+    /// Returns the power law whose exponent gives the mean `target` for the inverse of the value.
     #[must_use]
-    pub fn with_mean_inverse(self, wanted: f64) -> Self {
+    pub fn with_mean_inverse(self, target: f64) -> Self {
         let most = self.most_exponent();
         let (mut low, mut high) = (-most, most);
         for _ in 0..80 {
             let exponent = (low + high) / 2.0;
-            if (Self { exponent, ..self }).mean_inverse() < wanted {
+            if (Self { exponent, ..self }).mean_inverse() < target {
                 low = exponent;
             } else {
                 high = exponent;
@@ -172,9 +172,9 @@ mod tests {
         let power_law = PowerLaw { exponent: 0.0, least: 1e4, most: 1e7 };
         let [least, most] = power_law.mean_inverses();
         assert!(least < 1.02e-7 && most > 9.8e-5, "{least} {most}");
-        for wanted in [least, 1.1e-7, 1e-6, 1.4e-5, 5e-5, 9.5e-5, most] {
-            let actual = power_law.with_mean_inverse(wanted).mean_inverse();
-            assert!((actual / wanted - 1.0).abs() < 1e-9, "{wanted}: {actual}");
+        for target in [least, 1.1e-7, 1e-6, 1.4e-5, 5e-5, 9.5e-5, most] {
+            let actual = power_law.with_mean_inverse(target).mean_inverse();
+            assert!((actual / target - 1.0).abs() < 1e-9, "{target}: {actual}");
         }
     }
 }

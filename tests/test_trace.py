@@ -180,7 +180,7 @@ def test_damage_is_warned_of_beside_the_result(cli: Cli, tmp_path: Path) -> None
     assert "cut.pcap: damaged at byte 112: the file ends within a packet" in said.stderr
     packed = tmp_path / "cut.pcap.gz"
     packed.write_bytes(gzip.compress(cut.read_bytes()))
-    assert "damaged at byte 112 unpacked" in cli("trace", "active-flows", packed).stderr
+    assert "damaged at byte 112 of the decompressed file" in cli("trace", "active-flows", packed).stderr
 
 
 def test_what_is_no_trace_is_refused_in_a_line(cli: Cli, tmp_path: Path) -> None:

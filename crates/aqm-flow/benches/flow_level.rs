@@ -1,5 +1,5 @@
-//! Millions of flow events (arrivals and departures) per second, best of five runs, for each discipline and
-//! for links where flows have peak rates, weights or sessions.
+//! Millions of flow events (arrivals and departures) per second, best of five runs, for each discipline and for links
+//! with peak rates, weights or sessions.
 
 use aqm_net::stage::Plan as _;
 use aqm_net::watch::Watch;
@@ -44,7 +44,7 @@ fn main() {
             let mut events = 0;
             for _ in 0..5 {
                 let begin = std::time::Instant::now();
-                events = scenario.run(&Watch::default()).expect("nobody stops it").events;
+                events = scenario.run(&Watch::default()).expect("the run is not stopped").events;
                 best = best.max(events as f64 / begin.elapsed().as_secs_f64());
             }
             println!("  {name:<32} {:6.2} million events/s ({events} events)", best / 1e6);

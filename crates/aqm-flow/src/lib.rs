@@ -1,8 +1,8 @@
-//! The flow level: a link shared by flows that come and go, without packets. A scenario goes in, tables
-//! come out.
+//! The flow level: a link that is shared by arriving and departing flows, without packets. The input is a scenario, and
+//! the output are tables.
 //!
-//! This room stands beside the stage of the packet level and knows nothing of it, of queues or of TCP. It
-//! reads no clock, opens no file, starts no thread, and a scenario that was read cannot fail to run.
+//! This crate does not depend on the packet level, on queues or on TCP. It does not use clocks, files or threads, and a
+//! run of a parsed scenario cannot fail.
 
 mod scenario;
 mod server;
@@ -24,7 +24,8 @@ use crate::world::{RunRecord, World};
 
 pub use scenario::Scenario;
 
-/// Raised whenever the same scenario and seed give other numbers than before; the CHANGELOG says why.
+/// Results version, which is increased whenever the same scenario and seed give different numbers; CHANGELOG contains
+/// the reasons.
 pub const RESULTS_VERSION: u32 = 1;
 
 /// The flow level: flows that share a link, without packets.
@@ -84,7 +85,7 @@ impl Plan for Scenario {
     }
 }
 
-/// What follows for each traffic.
+/// Returns the derived quantities of each traffic class.
 fn facts(scenario: &Scenario) -> Value {
     let facts = scenario.classes.iter().map(|class| {
         let facts = json!({
@@ -121,7 +122,7 @@ fn tables(scenario: &Scenario, record: RunRecord) -> Vec<Table> {
     ]
 }
 
-/// Everything that has a name: the sections of a scenario.
+/// Returns the descriptions of a scenario's sections.
 fn catalog() -> Vec<Entry> {
     let family = Family { name: "flow-level", title: "flow-level section" };
     vec![

@@ -1,9 +1,9 @@
-//! The scenario of a run at flow level, as read: every check is made here, so that a run cannot fail. It is the plan of a
-//! run, too.
+//! The scenario of a run at flow level. All checks are made when it is parsed, so that a run cannot fail. It is also
+//! the plan of a run.
 //!
-//! The model: T. Bonald & J. W. Roberts, "Congestion at Flow Level and the Impact of User Behaviour", 2003;
-//! sessions arrive as a Poisson process by default, and each is a row of flows with time to think between them. With
-//! processor sharing the number of flows in progress depends on the sizes through their mean only.
+//! Model: T. Bonald & J. W. Roberts, "Congestion at Flow Level and the Impact of User Behaviour", 2003. By default,
+//! sessions arrive as a Poisson process. Each session is a sequence of flows with think times between them. With
+//! processor sharing, the number of flows in progress depends only on the mean of the sizes.
 
 use std::fmt;
 
@@ -15,32 +15,32 @@ use aqm_traffic::distributions::{self, Amount, Sizes, Times, exponential};
 use serde_json::{Value, json};
 
 choices! {
-    /// How the flows in progress share the link.
+    /// Sharing of the link by the flows in progress.
     pub enum Discipline {
-        /// All have the same share at every instant, up to their peak rates: max-min.
+        /// All flows have the same share at any time, up to their peak rates (max-min fairness).
         ProcessorSharing = "processor-sharing",
-        /// Shares are as the weights.
+        /// Shares are proportional to the weights.
         Weighted = "weighted",
-        /// One after another, in the order of arrival.
+        /// One flow after another, in the order of arrival.
         Fifo = "fifo",
-        /// Whoever has the least left to send has the whole link.
+        /// The flow with the fewest remaining bytes has the whole link.
         ShortestRemaining = "shortest-remaining",
     }
 }
 
 impl Discipline {
-    /// Whether flows share the link, rather than having it in turn.
+    /// Returns whether flows share the link at the same time.
     pub(crate) fn shares(self) -> bool {
         matches!(self, Self::ProcessorSharing | Self::Weighted)
     }
 }
 
 choices! {
-    /// What flows do about the rate they get.
+    /// Reaction of flows to the available rate.
     pub enum Service {
-        /// They take what they get, and last the longer the less it is.
+        /// The flows send at the available rate, so that a lower rate prolongs them.
         Elastic = "elastic",
-        /// They last their size over their peak rate; what the link cannot carry is lost.
+        /// The duration of a flow is its size divided by its peak rate; data that the link cannot carry are lost.
         Streaming = "streaming",
     }
 }
@@ -48,94 +48,95 @@ choices! {
 parameters! {
     /// The link of a scenario at flow level.
     pub struct Link {
-        /// How fast it sends.
+        /// Rate of the link.
         pub capacity: Rate = Rate::from_bps(50_000_000), "Roberts & Augé talk";
-        /// How the flows in progress share it.
+        /// Sharing of the link by the flows in progress.
         pub discipline: Discipline = Discipline::ProcessorSharing, "Roberts & Augé talk: fair sharing";
     }
 }
 
 parameters! {
-    /// Traffic at flow level, `[traffic.NAME]`: sessions of one flow or several.
+    /// Traffic at flow level, `[traffic.NAME]`: sessions of one or more flows.
     pub struct Traffic {
-        /// The offered load as a share of the capacity; give this or `sessions_per_second`.
+        /// Offered load as a share of the capacity; give this or `sessions_per_second`.
         pub load: Option<f64> = None, "no default: this or `sessions_per_second` must be given";
-        /// The rate at which sessions come; give this or `load`.
+        /// Mean number of arriving sessions per second; give this or `load`.
         pub sessions_per_second: Option<f64> = None, "no default: this or `load` must be given";
-        /// The mean number of flows in a session, which is geometric.
-        pub flows: f64 = 1.0, "ours: Poisson flows";
-        /// The gaps between the arrivals of sessions; their mean follows from the load or the rate.
+        /// Mean number of flows per session; the number has a geometric distribution.
+        pub flows: f64 = 1.0, "aqmlab's choice: Poisson flows";
+        /// Gaps between the arrivals of sessions; their mean follows from the load or the rate.
         pub gaps: distributions::Config = distributions::Config::exponential(exponential::Config::default()),
             "Roberts & Augé talk: Poisson flows";
-        /// How large flows are.
+        /// Sizes of flows.
         pub sizes: distributions::Config =
             distributions::Config::exponential(exponential::Config::of(Amount::bytes(100_000))),
-            "ours: 100 packets of the size in Roberts & Augé's talk";
-        /// From the end of a flow to the next one of its session.
+            "aqmlab's choice: 100 packets of the size in Roberts & Augé's talk";
+        /// Think times from the end of a flow to the next flow of its session.
         pub think_time: distributions::Config =
-            distributions::Config::exponential(exponential::Config::of(Amount::millis(1000))), "ours";
-        /// The chance that a flow has the size of the one before in its session.
-        pub same_size: f64 = 0.0, "ours: independent sizes";
-        /// The most a flow can take of the link, which lies elsewhere, such as in an access line.
-        pub peak_rate: Option<Rate> = None, "ours: none";
-        /// The flow's weight, if the discipline is `weighted`.
-        pub weight: f64 = 1.0, "ours";
-        /// What flows do about the rate they get.
-        pub service: Service = Service::Elastic, "ours";
+            distributions::Config::exponential(exponential::Config::of(Amount::millis(1000))), "aqmlab's choice";
+        /// Probability that a flow has the size of the previous flow of its session.
+        pub same_size: f64 = 0.0, "aqmlab's choice: independent sizes";
+        /// Peak rate of a flow, which is limited elsewhere, for example by an access link.
+        pub peak_rate: Option<Rate> = None, "aqmlab's choice: none";
+        /// Weight of a flow, if the discipline is `weighted`.
+        pub weight: f64 = 1.0, "aqmlab's choice";
+        /// Reaction of flows to the available rate.
+        pub service: Service = Service::Elastic, "aqmlab's choice";
     }
 }
 
 parameters! {
-    /// What a run at flow level records beside distributions and averages, which it always does.
+    /// Optional records of a run at flow level. Distributions and averages are always recorded.
     pub struct Record {
-        /// A row for each flow.
-        pub flows: bool = true, "ours";
-        /// A row for each traffic, so often: its flows in progress; `0s` for never.
-        pub every: Span = Span::from_millis(100), "ours";
+        /// Whether to record a row for each flow.
+        pub flows: bool = true, "aqmlab's choice";
+        /// Interval at which the number of flows in progress is recorded, with a row for each traffic class; `0s` for
+        /// never.
+        pub every: Span = Span::from_millis(100), "aqmlab's choice";
     }
 }
 
-/// The word for all elastic flows together, in the table `distribution`.
+/// Name of all elastic flows together, in the table `distribution`.
 pub(crate) const ELASTIC: &str = "elastic";
 
-/// More kinds of traffic than this are taken for a slip of the pen: each event looks at all.
-const MOST_TRAFFIC: usize = 100;
-/// More flows than this fill any memory, if they are kept.
-const MOST_KEPT: f64 = 5e7;
-/// More flows than this take hours.
-const MOST_FLOWS: f64 = 1e10;
-/// More samples than this fill any memory.
-const MOST_SAMPLES: f64 = 1e7;
+/// Maximum number of traffic classes, because each event takes time for every class.
+const MAX_TRAFFIC: usize = 100;
+/// Maximum number of recorded flows, because each needs memory.
+const MAX_KEPT: f64 = 5e7;
+/// Maximum number of flows; a run with more flows would take hours.
+const MAX_FLOWS: f64 = 1e10;
+/// Maximum number of samples, because each needs memory.
+const MAX_SAMPLES: f64 = 1e7;
 
-/// One kind of traffic, checked.
+/// A traffic class after all checks.
 #[derive(Clone)]
 pub(crate) struct Class {
     pub(crate) name: String,
     pub(crate) config: Traffic,
     pub(crate) sizes: Sizes,
-    /// In seconds, as `think_time`.
+    /// In seconds, like `think_time`.
     pub(crate) gaps: Times,
     pub(crate) think_time: Times,
     pub(crate) load: f64,
     pub(crate) sessions_per_second: f64,
 }
 
-/// A scenario at flow level, checked, defaults filled in.
+/// A scenario at flow level, after all checks and with all defaults.
 #[derive(Clone)]
 pub struct Scenario {
     pub(crate) duration: Span,
     pub(crate) warm_up: Span,
-    /// The seed of its random streams.
+    /// Seed of the random streams.
     pub(crate) seed: u64,
     pub(crate) link: Link,
     pub(crate) classes: Vec<Class>,
     pub(crate) record: Record,
 }
 
-/// What a scenario's `level` is here.
+/// Value of a scenario's `level`.
 pub(crate) const FLOW: &str = "flow";
 
-/// The keys of a scenario, beside `level`.
+/// Keys of a scenario, except `level`.
 pub(crate) const KEYS: &[&str] = &["duration", "warm_up", "seed", "link", "traffic", "record"];
 
 impl fmt::Debug for Scenario {
@@ -145,28 +146,28 @@ impl fmt::Debug for Scenario {
 }
 
 impl Scenario {
-    /// Reads and checks a scenario given as a plain value.
+    /// Parses and checks a scenario given as a JSON value.
     ///
     /// # Errors
-    /// Everything that is wrong, where, and what is allowed.
+    /// All errors, with their paths and the allowed values.
     pub fn from_value(value: Value) -> Result<Self, ConfigErrors> {
         let mut table = TableReader::new(value)?;
         let level = table.value(LEVEL);
-        table.check(level.is_none_or(|level| level == FLOW), LEVEL, "must be `flow` here");
-        let remedy = "write how long the run lasts, such as \"1000s\"";
+        table.check(level.is_none_or(|level| level == FLOW), LEVEL, "must be `flow`");
+        let remedy = "set it to the duration of the run, such as \"1000s\"";
         let duration = table.require::<Span>("duration", remedy);
-        table.check(duration != Some(Span::ZERO), "duration", "must be more than 0s");
+        table.check(duration != Some(Span::ZERO), "duration", "must be longer than 0s");
         let warm_up = table.take("warm_up").unwrap_or(Span::ZERO);
         let run = duration.unwrap_or(Span::ZERO);
-        let problem = format_args!("must be shorter than the duration, {run}");
+        let problem = format_args!("must be shorter than `duration`, which is {run}");
         table.check(run.is_zero() || warm_up < run, "warm_up", problem);
         let seed = table.take("seed").unwrap_or(1);
         let link = table.take("link").unwrap_or_default();
         let classes = table.take_each("traffic", |name, value| Class::read(name, value, &link));
         if let Some(classes) = &classes {
-            table.check(!classes.is_empty(), "traffic", "is missing: write a `[traffic.NAME]` table");
-            let problem = format_args!("{} tables; at most {MOST_TRAFFIC} are allowed", classes.len());
-            table.check(classes.len() <= MOST_TRAFFIC, "traffic", problem);
+            table.check(!classes.is_empty(), "traffic", "is missing: add a `[traffic.NAME]` table");
+            let problem = format_args!("must have at most {MAX_TRAFFIC} tables (got {})", classes.len());
+            table.check(classes.len() <= MAX_TRAFFIC, "traffic", problem);
         }
         let record = table.take("record").unwrap_or_default();
         let read = || {
@@ -178,7 +179,7 @@ impl Scenario {
         table.finish(read)
     }
 
-    /// The scenario in full, every default filled in; reading it gives the same scenario.
+    /// Returns the complete scenario, including all defaults; parsing it gives the same scenario.
     pub fn to_value(&self) -> Value {
         let traffic = self.classes.iter().map(|class| (class.name.clone(), json!(class.config)));
         json!({
@@ -192,33 +193,33 @@ impl Scenario {
         })
     }
 
-    /// Refuses what no machine could run.
+    /// Rejects scenarios that need too much memory or time.
     fn check_size(&self) -> Result<(), ConfigErrors> {
         let mut errors = ErrorCollector::default();
         let seconds = self.duration.seconds();
-        let most = if self.record.flows { MOST_KEPT } else { MOST_FLOWS };
+        let most = if self.record.flows { MAX_KEPT } else { MAX_FLOWS };
         let mut flows = 0.0;
         for class in &self.classes {
             let before = flows;
             flows += class.sessions_per_second * class.config.flows * seconds;
             let problem = format!(
-                "makes about {flows:.0e} flows; at most {most:.0e} are allowed, {MOST_FLOWS:.0e} with \
+                "would cause about {flows:.0e} flows; the maximum is {most:.0e}, or {MAX_FLOWS:.0e} with \
                  `record.flows = false`: lower it or shorten `duration`"
             );
             errors.check(flows <= most || before > most, format!("traffic.{}", class.name), problem);
         }
-        // What an overloaded link cannot carry stays.
+        // Flows that an overloaded link cannot carry accumulate.
         let load: f64 = self.classes.iter().map(|class| class.load).sum();
         let problem = format!(
-            "the load, {load}, leaves more than {MOST_KEPT:.0e} flows in progress: shorten it, or lower the load"
+            "is too long for a load of {load}: more than {MAX_KEPT:.0e} flows would be in progress; shorten it, or lower the load"
         );
-        errors.check(flows == 0.0 || flows * (1.0 - 1.0 / load) <= MOST_KEPT, "duration", problem);
+        errors.check(flows == 0.0 || flows * (1.0 - 1.0 / load) <= MAX_KEPT, "duration", problem);
         if !self.record.every.is_zero() {
             let rows = seconds / self.record.every.seconds() * self.classes.len() as f64;
             let problem = format!(
-                "would make {rows:.0e} rows; at most {MOST_SAMPLES:.0e} are allowed: look less often"
+                "would cause {rows:.0e} rows; the maximum is {MAX_SAMPLES:.0e}: lengthen the interval"
             );
-            errors.check(rows <= MOST_SAMPLES, "record.every", problem);
+            errors.check(rows <= MAX_SAMPLES, "record.every", problem);
         }
         errors.finish(())
     }
@@ -227,14 +228,14 @@ impl Scenario {
 impl Class {
     fn read(name: &str, value: Value, link: &Link) -> Result<Self, ConfigErrors> {
         let mut table = TableReader::new(value)?;
-        let problem = format_args!("`{ELASTIC}` means all elastic traffic: give it another name");
+        let problem = format_args!("`{ELASTIC}` is reserved for all elastic traffic: use another name");
         table.check(name != ELASTIC, "", problem);
         let config = Traffic::take_from(&mut table);
         let sizes = table.note(config.sizes.sizes(None).map_err(|error| error.within("sizes")));
         let think_time = table.note(config.think_time.seconds().map_err(|error| error.within("think_time")));
-        let problem = format_args!("must be between 1 and 1000000, is {}", config.flows);
+        let problem = format_args!("must be between 1 and 1000000 (got {})", config.flows);
         table.check((1.0..=1e6).contains(&config.flows), "flows", problem);
-        let problem = format_args!("must be between 0 and 1, is {}", config.same_size);
+        let problem = format_args!("must be between 0 and 1 (got {})", config.same_size);
         table.check((0.0..=1.0).contains(&config.same_size), "same_size", problem);
         config.check_rates(link, &mut table);
         let read = sizes.zip(think_time).and_then(|(sizes, think_time)| {
@@ -250,18 +251,19 @@ impl Class {
 }
 
 impl Traffic {
-    /// The rate of sessions, each of which offers the load `session` if one comes in a second.
+    /// Returns the number of sessions per second, if one session per second offers the load `session`.
     fn sessions_per_second(&self, session: f64) -> Result<f64, ConfigError> {
         let (place, problem) = match (self.load, self.sessions_per_second) {
             (Some(load), None) if load > 0.0 && load <= 10.0 => return Ok(load / session),
             (None, Some(rate)) if rate > 0.0 && rate * session <= 10.0 => return Ok(rate),
-            (Some(load), None) => ("load", format!("must be above 0 and at most 10, is {load}")),
+            (Some(load), None) => ("load", format!("must be above 0 and at most 10 (got {load})")),
             (None, Some(rate)) => {
                 let most = 10.0 / session;
-                let problem = format!("must be above 0 and at most {most:.3e}, a load of 10, is {rate}");
+                let problem =
+                    format!("must be above 0 and at most {most:.3e}, which is a load of 10 (got {rate})");
                 ("sessions_per_second", problem)
             }
-            (None, None) => ("load", "is missing: give `load` or `sessions_per_second`".to_owned()),
+            (None, None) => ("load", "is missing: give either `load` or `sessions_per_second`".to_owned()),
             (Some(_), Some(_)) => {
                 ("load", "give either `load` or `sessions_per_second`, not both".to_owned())
             }
@@ -269,22 +271,24 @@ impl Traffic {
         Err(ConfigError::at(place, problem))
     }
 
-    /// Checks what a flow may take of the link.
+    /// Checks the peak rate and the weight of a flow.
     fn check_rates(&self, link: &Link, table: &mut TableReader) {
         let streaming = self.service == Service::Streaming;
-        let shared = "must be left out unless the discipline is `processor-sharing` or `weighted`";
+        let shared = "must not be set unless the discipline is `processor-sharing` or `weighted`";
         if streaming {
             table.check(link.discipline.shares(), "service", shared);
-            let problem =
-                format_args!("must be given for streaming, at most the capacity, {}", link.capacity);
+            let problem = format_args!(
+                "must be set for streaming, and must be at most the capacity of {}",
+                link.capacity
+            );
             table.check(self.peak_rate.is_some_and(|rate| rate <= link.capacity), "peak_rate", problem);
         } else {
             table.check(link.discipline.shares() || self.peak_rate.is_none(), "peak_rate", shared);
         }
         let may_weigh = link.discipline == Discipline::Weighted && !streaming;
-        let problem = "must be 1 unless the discipline is `weighted` and the flows elastic";
+        let problem = "must be 1 unless the discipline is `weighted` and the flows are elastic";
         table.check(self.weight == 1.0 || may_weigh, "weight", problem);
-        let problem = format_args!("must be between 0.001 and 1000, is {}", self.weight);
+        let problem = format_args!("must be between 0.001 and 1000 (got {})", self.weight);
         table.check((1e-3..=1e3).contains(&self.weight), "weight", problem);
     }
 }

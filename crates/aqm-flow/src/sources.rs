@@ -1,8 +1,8 @@
-//! Who comes when: Poisson arrivals of sessions, and what follows in each of them.
+//! Arrivals of flows: sessions that arrive as a Poisson process, and the flows of each session.
 //!
-//! Ours: the times and first sizes of sessions come from streams of their class, what follows from a stream
-//! of each session's own, so that with any discipline the same flows come, the first ones at the same
-//! moments, and other sizes leave all moments of sessions as they are.
+//! aqmlab's choice: the arrival times and first sizes of sessions come from streams of their class, and all later
+//! values from a separate stream of each session. With any discipline, the same flows therefore arrive, the first flows
+//! at the same times, and a change of the sizes does not change the arrivals of sessions.
 
 use std::collections::BinaryHeap;
 
@@ -12,31 +12,31 @@ use aqm_traffic::distributions::{Distribution as _, Geometric, Sizes, Times};
 use crate::scenario::{Class, Scenario};
 use crate::server::Job;
 
-/// No session: its flow is the only one.
-const ALONE: u32 = u32::MAX;
+/// Session of a flow without successors.
+const NO_SESSION: u32 = u32::MAX;
 
-/// A flow that comes.
+/// An arriving flow.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Arrival {
     pub(crate) class: u32,
     pub(crate) bytes: u64,
-    /// The session it belongs to, for [`Sources::done`].
+    /// Session of the flow, for [`Sources::flow_done`].
     pub(crate) session: u32,
 }
 
-/// All that comes.
+/// The sources of all flows.
 pub(crate) struct Sources {
     classes: Vec<Source>,
     sessions: Vec<Session>,
-    /// Places in `sessions` that may be used again.
+    /// Unused indices of `sessions`.
     free: Vec<u32>,
-    /// Sessions that think, by the moment their next flow comes.
+    /// Sessions in their think time, sorted by the arrival of their next flow.
     thinking: BinaryHeap<Job>,
-    /// How often a session has thought.
-    thoughts: u64,
+    /// Number of think times so far.
+    think_times: u64,
     streams: Streams,
     next: f64,
-    /// The class whose session comes next, unless a thought ends before.
+    /// Class of the next session, if no think time ends earlier.
     first: usize,
 }
 
@@ -49,21 +49,21 @@ struct Source {
     gap: Times,
     think: Times,
     flow_sizes: Sizes,
-    /// How many flows a session has.
+    /// Number of flows per session.
     flows: Geometric,
     same_size: f64,
-    /// When the next session comes.
+    /// Arrival time of the next session.
     next: f64,
-    begun: u64,
+    sessions: u64,
 }
 
-/// A session of more than one flow.
+/// A session with more than one flow.
 struct Session {
     rng: Rng,
     class: u32,
-    /// Flows still to come.
-    left: u64,
-    /// The size of the last one.
+    /// Number of remaining flows.
+    remaining: u64,
+    /// Size of the last flow.
     bytes: u64,
 }
 
@@ -83,12 +83,12 @@ impl Source {
             flow_sizes: class.sizes.clone(),
             flows: Geometric::new(class.config.flows),
             same_size: class.config.same_size,
-            begun: 0,
+            sessions: 0,
         }
     }
 
-    /// How many flows follow the first one of a session.
-    fn following(&mut self) -> u64 {
+    /// Draws the number of flows after the first flow of a session.
+    fn further_flows(&mut self) -> u64 {
         self.flows.sample(&mut self.numbers) as u64 - 1
     }
 }
@@ -101,86 +101,87 @@ impl Sources {
             sessions: Vec::new(),
             free: Vec::new(),
             thinking: BinaryHeap::new(),
-            thoughts: 0,
+            think_times: 0,
             streams,
             next: f64::INFINITY,
             first: 0,
         };
-        sources.settle();
+        sources.update_next();
         sources
     }
 
-    /// When the next flow comes.
+    /// Returns the time of the next arrival.
     pub(crate) fn next(&self) -> f64 {
         self.next
     }
 
-    fn settle(&mut self) {
+    fn update_next(&mut self) {
         let earliest = self.classes.iter().enumerate().min_by(|(_, a), (_, b)| a.next.total_cmp(&b.next));
         let (first, source) = earliest.expect("a scenario has traffic");
         self.first = first;
-        self.next = self.thinking.peek().map_or(source.next, |thought| thought.bytes.min(source.next));
+        self.next = self.thinking.peek().map_or(source.next, |session| session.bytes.min(source.next));
     }
 
-    /// The flow that comes at `next`. A thought that ends goes before a session that begins.
-    pub(crate) fn take(&mut self) -> Arrival {
-        let due = self.thinking.peek().is_some_and(|thought| thought.bytes <= self.next);
+    /// Returns the flow that arrives at `next`. If a think time ends and a session begins at the same time, the flow
+    /// after the think time is first.
+    pub(crate) fn pop(&mut self) -> Arrival {
+        let due = self.thinking.peek().is_some_and(|session| session.bytes <= self.next);
         let arrival = match if due { self.thinking.pop() } else { None } {
-            Some(thought) => self.follow(thought.slot),
-            None => self.begin(),
+            Some(session) => self.next_flow(session.slot),
+            None => self.begin_session(),
         };
-        self.settle();
+        self.update_next();
         arrival
     }
 
-    /// A session begins.
-    fn begin(&mut self) -> Arrival {
+    /// Begins a session.
+    fn begin_session(&mut self) -> Arrival {
         let class = self.first as u32;
         let source = &mut self.classes[self.first];
         source.next += source.gap.sample(&mut source.gaps);
-        let number = source.begun;
-        source.begun += 1;
+        let number = source.sessions;
+        source.sessions += 1;
         let bytes = source.flow_sizes.sample(&mut source.sizes);
-        let left = source.following();
-        if left == 0 {
-            return Arrival { class, bytes, session: ALONE };
+        let remaining = source.further_flows();
+        if remaining == 0 {
+            return Arrival { class, bytes, session: NO_SESSION };
         }
-        let session = Session { rng: self.streams.named(&source.stream, number), class, left, bytes };
-        let place = if let Some(place) = self.free.pop() {
-            self.sessions[place as usize] = session;
-            place
+        let session = Session { rng: self.streams.named(&source.stream, number), class, remaining, bytes };
+        let index = if let Some(index) = self.free.pop() {
+            self.sessions[index as usize] = session;
+            index
         } else {
             self.sessions.push(session);
             (self.sessions.len() - 1) as u32
         };
-        Arrival { class, bytes, session: place }
+        Arrival { class, bytes, session: index }
     }
 
-    /// The next flow of a session.
-    fn follow(&mut self, place: u32) -> Arrival {
-        let session = &mut self.sessions[place as usize];
+    /// Returns the next flow of a session.
+    fn next_flow(&mut self, index: u32) -> Arrival {
+        let session = &mut self.sessions[index as usize];
         let source = &self.classes[session.class as usize];
-        session.left -= 1;
+        session.remaining -= 1;
         if !session.rng.chance(source.same_size) {
             session.bytes = source.flow_sizes.sample(&mut session.rng);
         }
-        let arrival = Arrival { class: session.class, bytes: session.bytes, session: place };
-        if session.left == 0 {
-            self.free.push(place);
-            return Arrival { session: ALONE, ..arrival };
+        let arrival = Arrival { class: session.class, bytes: session.bytes, session: index };
+        if session.remaining == 0 {
+            self.free.push(index);
+            return Arrival { session: NO_SESSION, ..arrival };
         }
         arrival
     }
 
-    /// A flow of this session is done, at `now`: another will follow.
-    pub(crate) fn done(&mut self, session: u32, now: f64) {
-        if session == ALONE {
+    /// Processes the end of a session's flow at `now`, which starts a think time.
+    pub(crate) fn flow_done(&mut self, session: u32, now: f64) {
+        if session == NO_SESSION {
             return;
         }
         let Session { rng, class, .. } = &mut self.sessions[session as usize];
         let at = now + self.classes[*class as usize].think.sample(rng);
-        self.thoughts += 1;
-        self.thinking.push(Job { bytes: at, number: self.thoughts, slot: session, class: *class });
+        self.think_times += 1;
+        self.thinking.push(Job { bytes: at, number: self.think_times, slot: session, class: *class });
         self.next = self.next.min(at);
     }
 }

@@ -1,4 +1,4 @@
-//! What a run at flow level leaves behind: the schema of every table.
+//! The tables of a run at flow level and their schemas.
 
 use aqm_net::table;
 use aqm_net::table::{Row, TableDoc};
@@ -10,64 +10,65 @@ table! {
     FlowRow as "flows" {
         /// Number of the flow, in the order of arrival.
         flow: Whole(u64),
-        /// The traffic it belongs to.
+        /// Traffic class of the flow.
         traffic: Word(u32),
-        /// When it came.
+        /// Arrival time.
         start_s: Real(f64),
-        /// Its size.
+        /// Size of the flow.
         size_bytes: Whole(u64),
-        /// How long it took; missing if it was in progress at the end.
+        /// Duration of the flow; missing if the flow was in progress at the end.
         duration_s: MaybeReal(Option<f64>),
     }
 }
 
 table! {
-    /// The number of flows in progress, looked at every `record.every`, before what happens at that moment.
+    /// The number of flows in progress at every `record.every`, before other events at this time.
     SampleRow as "in_progress" {
-        /// When.
+        /// Time of the sample.
         time_s: Real(f64),
-        /// The traffic.
+        /// Traffic class.
         traffic: Word(u32),
-        /// Its flows in progress.
+        /// Number of flows in progress.
         flows: Whole(u64),
     }
 }
 
 table! {
-    /// For how much of the time after the warm-up how many flows were in progress.
+    /// Time during which each number of flows was in progress, after the warm-up.
     DistributionRow as "distribution" {
-        /// The traffic; `elastic` for all flows together that share the link.
+        /// Traffic class; `elastic` for all elastic flows together.
         traffic: Word(u32),
-        /// The number of flows in progress.
+        /// Number of flows in progress.
         flows: Whole(u64),
-        /// Time at that number.
+        /// Time with this number of flows.
         time_s: Real(f64),
-        /// Share of the time.
+        /// Share of the time with this number of flows.
         share: Real(f64),
     }
 }
 
 table! {
-    /// The traffic of one kind, after the warm-up.
+    /// A traffic class, after the warm-up.
     ClassRow as "classes" {
-        /// The traffic.
+        /// Traffic class.
         traffic: Word(u32),
-        /// Its nominal load, a share of the capacity.
+        /// Nominal load, as a share of the capacity.
         load: Real(f64),
-        /// Flows that came.
+        /// Number of flows that arrived.
         flows: Whole(u64),
-        /// Of those, done by the end.
+        /// Number of flows that arrived after the warm-up and were complete at the end.
         completed: Whole(u64),
-        /// Bytes of the flows that came.
+        /// Bytes of the flows that arrived.
         offered_bytes: Whole(u64),
-        /// Bytes the link carried.
+        /// Bytes that the link carried.
         carried_bytes: Real(f64),
-        /// Time average of the number in progress.
+        /// Time average of the number of flows in progress.
         mean_in_progress: Real(f64),
-        /// Mean time of the flows that came after the warm-up and were done by the end; missing if there is none.
+        /// Mean duration of the flows that arrived after the warm-up and were complete at the end; missing if there are
+        /// none.
         mean_duration_s: MaybeReal(Option<f64>),
-        /// Throughput of flows: bits carried over the time that flows were in progress, which by Little's
-        /// law is the mean size over the mean time; missing if no flow was in progress.
+        /// Throughput of flows: carried bits divided by the total time of flows in progress. By Little's law, this is
+        /// the mean size divided by the mean duration. Missing if no flow was in progress.
         mean_throughput_bps: MaybeReal(Option<f64>),
     }
 }
@@ -75,27 +76,26 @@ table! {
 table! {
     /// The link, after the warm-up.
     LinkRow as "links" {
-        /// Its capacity.
+        /// Capacity of the link.
         capacity_bps: Real(f64),
-        /// The nominal load of all traffic.
+        /// Nominal load of all traffic.
         load: Real(f64),
-        /// Of that, streaming.
+        /// Nominal load of the streaming traffic.
         streaming_load: Real(f64),
-        /// Bytes carried.
+        /// Carried bytes.
         carried_bytes: Real(f64),
-        /// Carried bytes, as a share of what the capacity allows.
+        /// Carried bytes as a share of the capacity.
         utilisation: Real(f64),
-        /// Share of the time with a flow in progress.
+        /// Share of the time with at least one flow in progress.
         busy: Real(f64),
-        /// Share of the time in which the peak rates of the flows in progress added up to the capacity or
-        /// more.
+        /// Share of the time at which the sum of the peak rates of the flows in progress was at least the capacity.
         saturated: Real(f64),
-        /// Time average of the elastic flows in progress.
+        /// Time average of the number of elastic flows in progress.
         mean_in_progress: Real(f64),
     }
 }
 
-/// Every table, as documentation shows it.
+/// Returns the descriptions of all tables.
 pub fn catalog() -> Vec<TableDoc> {
     vec![
         TableDoc { name: "flow-level.flows", ..FlowRow::DOC },

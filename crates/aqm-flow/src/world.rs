@@ -1,7 +1,8 @@
-//! A run: who comes meets the link, and what happens is counted and recorded.
+//! A run at flow level: arriving flows are served by the link, and the events are counted and recorded.
 //!
-//! At one instant a flow leaves before another comes. Nothing else can tie, except by a chance of the last
-//! binary place, and then the earlier kind of traffic in the order of names goes first.
+//! If a departure and an arrival occur at the same time, the departure is first. Other ties are possible only through
+//! rounding of the last binary digit; in this case the traffic class whose name is first in alphabetical order is
+//! first.
 
 use aqm_net::watch::{Stopped, Watch};
 use aqm_net::{Instant, Occupancy, Span};
@@ -11,14 +12,14 @@ use crate::server::{Job, Server};
 use crate::sources::Sources;
 use crate::tables::{ClassRow, DistributionRow, FlowRow, LinkRow, SampleRow};
 
-/// What a run has brought in.
+/// The records of a run.
 pub(crate) struct RunRecord {
     pub(crate) flows: Vec<FlowRow>,
     pub(crate) samples: Vec<SampleRow>,
     pub(crate) distribution: Vec<DistributionRow>,
     pub(crate) classes: Vec<ClassRow>,
     pub(crate) link: Vec<LinkRow>,
-    /// Flows that came, and flows that left.
+    /// Number of arrivals and departures of flows.
     pub(crate) events: u64,
 }
 
@@ -32,46 +33,46 @@ struct Flow {
     session: u32,
 }
 
-/// The counts of a class.
+/// The counters of a class.
 struct Count {
     in_progress: Occupancy,
     elastic: bool,
-    /// Its peak rate in bits per second; none if it has none.
+    /// Peak rate in bits per second; `None` if there is none.
     peak: Option<u64>,
     flows: u64,
     offered: u64,
     completed: u64,
-    /// Seconds of those that came after the warm-up and are done.
+    /// Total duration in seconds of the complete flows that arrived after the warm-up.
     seconds: f64,
-    carried_before: f64,
+    carried_in_warm_up: f64,
 }
 
-/// A run at work.
+/// The state of a run.
 pub(crate) struct World<'a, S> {
     scenario: &'a Scenario,
     server: S,
     sources: Sources,
     /// Flows in progress, by slot.
     flows: Vec<Flow>,
-    /// Slots that may be used again.
+    /// Unused slots.
     free: Vec<u32>,
     classes: Vec<Count>,
-    /// All elastic flows.
+    /// Number of elastic flows.
     elastic: Occupancy,
-    /// All flows.
+    /// Number of all flows.
     all: Occupancy,
     /// One if the peak rates of the flows in progress fill the link, else zero.
     saturated: Occupancy,
-    came: u64,
-    left: u64,
+    arrivals: u64,
+    departures: u64,
     rows: Vec<FlowRow>,
     samples: Vec<SampleRow>,
     warm_up: f64,
-    /// When to look next: at the end of the warm-up, or to sample.
-    look: f64,
-    /// When to sample next; never if that is infinite.
+    /// Time of the next observation: the end of the warm-up or a sample.
+    next_observation: f64,
+    /// Time of the next sample; `NEVER` if there is none.
     sample: Instant,
-    warm: bool,
+    is_warm: bool,
 }
 
 impl<'a, S: Server> World<'a, S> {
@@ -85,7 +86,7 @@ impl<'a, S: Server> World<'a, S> {
             offered: 0,
             completed: 0,
             seconds: 0.0,
-            carried_before: 0.0,
+            carried_in_warm_up: 0.0,
         };
         let sample = if scenario.record.every.is_zero() { Instant::NEVER } else { Instant::START };
         let mut world = Self {
@@ -98,20 +99,20 @@ impl<'a, S: Server> World<'a, S> {
             elastic: Occupancy::new(warm_up),
             all: Occupancy::new(warm_up),
             saturated: Occupancy::new(warm_up),
-            came: 0,
-            left: 0,
+            arrivals: 0,
+            departures: 0,
             rows: Vec::new(),
             samples: Vec::new(),
             warm_up,
-            look: 0.0,
+            next_observation: 0.0,
             sample,
-            warm: false,
+            is_warm: false,
         };
-        world.plan_look();
+        world.schedule_observation();
         world
     }
 
-    /// Runs from the first flow to the end, unless `watch` stops it.
+    /// Runs from the first flow to the end, unless `watch` stops the run.
     pub(crate) fn run(mut self, watch: &Watch) -> Result<RunRecord, Stopped> {
         let end = self.scenario.duration.seconds();
         let mut steps = 0;
@@ -120,8 +121,8 @@ impl<'a, S: Server> World<'a, S> {
             let next = departure.min(arrival).min(end);
             watch.check_at(steps, || Span::from_seconds(next).nanos())?;
             steps += 1;
-            if self.look <= next && self.look < end {
-                self.look_around();
+            if self.next_observation <= next && self.next_observation < end {
+                self.observe();
             } else if next == end {
                 self.server.advance(end);
                 watch.reach(self.scenario.duration.nanos());
@@ -136,9 +137,9 @@ impl<'a, S: Server> World<'a, S> {
 
     fn arrive(&mut self, now: f64) {
         self.server.advance(now);
-        let arrival = self.sources.take();
-        let number = self.came;
-        self.came += 1;
+        let arrival = self.sources.pop();
+        let number = self.arrivals;
+        self.arrivals += 1;
         let flow =
             Flow { number, start: now, bytes: arrival.bytes, class: arrival.class, session: arrival.session };
         let slot = if let Some(slot) = self.free.pop() {
@@ -148,7 +149,7 @@ impl<'a, S: Server> World<'a, S> {
             self.flows.push(flow);
             (self.flows.len() - 1) as u32
         };
-        if self.warm {
+        if self.is_warm {
             let count = &mut self.classes[flow.class as usize];
             count.flows += 1;
             count.offered += flow.bytes;
@@ -170,10 +171,10 @@ impl<'a, S: Server> World<'a, S> {
         let slot = self.server.leave();
         let flow = self.flows[slot as usize];
         self.free.push(slot);
-        self.left += 1;
+        self.departures += 1;
         let duration = now - flow.start;
-        // The looks begin before anything comes, so a flow that came at the very end of the warm-up counts.
-        if self.warm && flow.start >= self.warm_up {
+        // Observations precede arrivals, so a flow that arrives exactly at the end of the warm-up counts.
+        if self.is_warm && flow.start >= self.warm_up {
             let count = &mut self.classes[flow.class as usize];
             count.completed += 1;
             count.seconds += duration;
@@ -181,44 +182,44 @@ impl<'a, S: Server> World<'a, S> {
         if self.scenario.record.flows {
             self.rows[flow.number as usize].duration_s = Some(duration);
         }
-        self.sources.done(flow.session, now);
+        self.sources.flow_done(flow.session, now);
         self.change(flow.class as usize, -1, now);
     }
 
-    /// A class has one flow more, or one less.
+    /// Changes the number of flows of a class by one.
     fn change(&mut self, class: usize, by: isize, now: f64) {
-        let changed = |number: &mut Occupancy| number.set(number.now().wrapping_add_signed(by), now);
-        changed(&mut self.all);
-        changed(&mut self.classes[class].in_progress);
+        let update = |number: &mut Occupancy| number.set(number.now().wrapping_add_signed(by), now);
+        update(&mut self.all);
+        update(&mut self.classes[class].in_progress);
         if self.classes[class].elastic {
-            changed(&mut self.elastic);
+            update(&mut self.elastic);
         }
         self.saturated.set(usize::from(self.saturates()), now);
     }
 
-    /// Whether the flows in progress could fill the link.
+    /// Returns whether the flows in progress could fill the link.
     fn saturates(&self) -> bool {
         let capacity = self.scenario.link.capacity.bps();
-        let asked = self.classes.iter().fold(0_u64, |sum, class| {
+        let demand = self.classes.iter().fold(0_u64, |sum, class| {
             let flows = class.in_progress.now() as u64;
             sum.saturating_add(flows.saturating_mul(class.peak.unwrap_or(capacity)))
         });
-        asked >= capacity
+        demand >= capacity
     }
 
-    fn plan_look(&mut self) {
+    fn schedule_observation(&mut self) {
         let sample = if self.sample == Instant::NEVER { f64::INFINITY } else { self.sample.seconds() };
-        self.look = if self.warm { sample } else { sample.min(self.warm_up) };
+        self.next_observation = if self.is_warm { sample } else { sample.min(self.warm_up) };
     }
 
-    /// The warm-up is over, or a sample is due, or both.
-    fn look_around(&mut self) {
-        let now = self.look;
+    /// Ends the warm-up, or takes a sample, or both.
+    fn observe(&mut self) {
+        let now = self.next_observation;
         self.server.advance(now);
-        if !self.warm && now >= self.warm_up {
-            self.warm = true;
+        if !self.is_warm && now >= self.warm_up {
+            self.is_warm = true;
             for (class, count) in self.classes.iter_mut().enumerate() {
-                count.carried_before = self.server.carried(class);
+                count.carried_in_warm_up = self.server.carried(class);
             }
         }
         if self.sample != Instant::NEVER && now >= self.sample.seconds() {
@@ -228,7 +229,7 @@ impl<'a, S: Server> World<'a, S> {
             }
             self.sample += self.scenario.record.every;
         }
-        self.plan_look();
+        self.schedule_observation();
     }
 
     fn record(mut self, end: f64) -> RunRecord {
@@ -245,7 +246,7 @@ impl<'a, S: Server> World<'a, S> {
                 distribution.push(DistributionRow { traffic, flows, time_s, share: time_s / measured });
             }
         }
-        let carried = |class: usize| self.server.carried(class) - self.classes[class].carried_before;
+        let carried = |class: usize| self.server.carried(class) - self.classes[class].carried_in_warm_up;
         let class_row = |(class, count): (usize, &Count)| {
             let mean = count.in_progress.mean();
             ClassRow {
@@ -282,7 +283,7 @@ impl<'a, S: Server> World<'a, S> {
             classes: self.classes.iter().enumerate().map(class_row).collect(),
             link: vec![link],
             distribution,
-            events: self.came + self.left,
+            events: self.arrivals + self.departures,
             flows: self.rows,
             samples: self.samples,
         }

@@ -1,5 +1,5 @@
-//! What holds on every run: work is conserved, order is kept, the same seed gives the same bits, and bad
-//! input is refused with its place.
+//! Invariants of every run: conservation of work, order of flows, and identical results for the same seed. Also the
+//! rejection of bad input with its path.
 
 mod common;
 
@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 const DISCIPLINES: [&str; 4] = ["processor-sharing", "weighted", "fifo", "shortest-remaining"];
 
-/// From the start, with a row for each flow.
+/// A scenario without warm-up, with a row for each flow.
 fn whole_run(discipline: &str, load: f64, seconds: u32) -> Value {
     let mut value = link(discipline, load, seconds);
     value["warm_up"] = "0s".into();
@@ -55,7 +55,7 @@ fn the_manifest_runs_again_and_gives_the_same() {
 }
 
 #[test]
-fn another_discipline_meets_the_same_flows() {
+fn flows_do_not_depend_on_the_discipline() {
     let flows = |discipline| {
         let run = run(&whole_run(discipline, 0.8, 500));
         (real(&run, "flows.start_s").to_vec(), whole(&run, "flows.size_bytes").to_vec())
@@ -96,7 +96,7 @@ fn with_equal_sizes_sharing_keeps_the_order_too() {
 }
 
 #[test]
-fn samples_are_what_the_flows_say() {
+fn samples_agree_with_the_flows() {
     let mut value = whole_run("processor-sharing", 0.9, 300);
     value["record"]["every"] = "700ms".into();
     let run = run(&value);
@@ -113,7 +113,7 @@ fn samples_are_what_the_flows_say() {
     }
 }
 
-/// The work left, in bytes, at each of these moments: it falls at the rate of the link whenever there is any.
+/// Returns the remaining work in bytes at a given time. It decreases at the rate of the link while it is positive.
 fn work_left(starts: &[f64], sizes: &[u64], capacity: f64, at: f64) -> f64 {
     let mut left = 0.0_f64;
     let mut now = 0.0;
@@ -151,11 +151,11 @@ proptest! {
         let near = |a: f64, b: f64| (a - b).abs() <= 1e-7 * offered.max(1.0);
         prop_assert!(near(carried, offered - left), "{carried} {offered} {left}");
         prop_assert!(near(carried, real(&run, "links.busy")[0] * 120.0 * 1e6));
-        // Little's law on the path itself: the area under the number in progress is the sum of the times.
+        // Little's law on the sample path: the area under the number in progress is the sum of the durations.
         let times = starts.iter().zip(maybe_real(&run, "flows.duration_s"));
         let area: f64 = times.map(|(start, time)| time.unwrap_or(120.0 - start)).sum();
         prop_assert!((area - real(&run, "links.mean_in_progress")[0] * 120.0).abs() <= 1e-7 * area.max(1.0));
-        // Those who are done took no less than the whole link would have needed.
+        // The duration of a complete flow is at least its transmission time on the whole link.
         for (time, &size) in maybe_real(&run, "flows.duration_s").iter().zip(sizes) {
             prop_assert!(time.is_none_or(|time| time >= size as f64 / 1e6 - 1e-9));
         }
@@ -178,27 +178,32 @@ proptest! {
 }
 
 #[test]
-fn what_is_wrong_is_named() {
+fn invalid_parameters_are_rejected() {
     let good = link("processor-sharing", 0.5, 200);
     for (path, bad, place, problem) in [
-        ("/duration", json!("0s"), "duration", "more than 0s"),
-        ("/warm_up", json!("200s"), "warm_up", "shorter than the duration"),
+        ("/duration", json!("0s"), "duration", "longer than 0s"),
+        ("/warm_up", json!("200s"), "warm_up", "shorter than `duration`"),
         ("/traffic", json!({}), "traffic", "[traffic.NAME]"),
         ("/traffic", json!({ "elastic": { "load": 0.1 } }), "traffic.elastic", "all elastic traffic"),
         ("/link/discipline", json!("lifo"), "link.discipline", "`processor-sharing`"),
         ("/link/capacity", json!("8"), "link.capacity", "has no unit"),
         ("/traffic/web/load", json!(0.0), "traffic.web.load", "above 0 and at most 10"),
-        ("/traffic/web/load", Value::Null, "traffic.web.load", "give `load` or `sessions_per_second`"),
+        ("/traffic/web/load", Value::Null, "traffic.web.load", "give either `load` or `sessions_per_second`"),
         ("/traffic/web/sessions_per_second", json!(1.0), "traffic.web.load", "not both"),
         ("/traffic/web/flows", json!(0.5), "traffic.web.flows", "between 1 and 1000000"),
         ("/traffic/web/same_size", json!(1.5), "traffic.web.same_size", "between 0 and 1"),
         ("/traffic/web/weight", json!(2.0), "traffic.web.weight", "discipline is `weighted`"),
-        ("/traffic/web/service", json!("streaming"), "traffic.web.peak_rate", "at most the capacity, 8Mbps"),
+        (
+            "/traffic/web/service",
+            json!("streaming"),
+            "traffic.web.peak_rate",
+            "at most the capacity of 8Mbps",
+        ),
         ("/traffic/web/sizes", json!({ "kind": "cauchy" }), "traffic.web.sizes.kind", "`hyperexponential`"),
         ("/traffic/web/sizes", json!({ "kind": "constant", "value": "0B" }), "traffic.web.sizes.value", "1B"),
         ("/traffic/web/lod", json!(1.0), "traffic.web.lod", "unknown key `lod`; did you mean `load`?"),
         ("/duration", json!("30000min"), "traffic.web", "record.flows = false"),
-        ("/record/every", json!("1us"), "record.every", "look less often"),
+        ("/record/every", json!("1us"), "record.every", "lengthen the interval"),
         ("/sed", json!(1), "sed", "unknown key `sed`; did you mean `seed`?"),
     ] {
         let mut value = good.clone();
@@ -220,7 +225,7 @@ fn what_is_wrong_is_named() {
 }
 
 #[test]
-fn what_is_left_out_is_filled_in() {
+fn omitted_parameters_get_their_defaults() {
     let value = scenario(&json!({ "duration": "1s", "traffic": { "web": { "load": 0.5 } } })).to_value();
     assert_eq!(value["link"], json!({ "capacity": "50Mbps", "discipline": "processor-sharing" }));
     assert_eq!(value["traffic"]["web"]["sizes"], json!({ "kind": "exponential", "mean": "100kB" }));

@@ -1,14 +1,14 @@
-//! Simulated links against closed forms.
+//! Simulated links compared with closed forms.
 //!
-//! Kleinrock, "Queueing Systems" II, 1976 (processor sharing; M/G/1); Schrage & Miller, "The Queue M/G/1
-//! with the Shortest Remaining Processing Time Discipline", 1966; Fayolle, Mitrani & Iasnogorodski, "Sharing
-//! a Processor Among Many Job Classes", 1980 (weights); Lindberger, "Balancing Quality of Service, Pricing
-//! and Utilisation in Multiservice Networks with Stream and Elastic Traffic", 1999 (peak rates: M/G/R
-//! processor sharing); Bonald & Roberts, "Congestion at Flow Level and the Impact of User Behaviour", 2003
-//! (sessions; elastic flows beside streaming ones that come and go much faster).
+//! Sources: Kleinrock, "Queueing Systems" II, 1976 (processor sharing; M/G/1); Schrage & Miller, "The Queue M/G/1 with
+//! the Shortest Remaining Processing Time Discipline", 1966; Fayolle, Mitrani & Iasnogorodski, "Sharing a Processor
+//! Among Many Job Classes", 1980 (weights); Lindberger, "Balancing Quality of Service, Pricing and Utilisation in
+//! Multiservice Networks with Stream and Elastic Traffic", 1999 (peak rates: M/G/R processor sharing); Bonald &
+//! Roberts, "Congestion at Flow Level and the Impact of User Behaviour", 2003 (sessions; elastic flows together with
+//! streaming flows that arrive and depart much faster).
 //!
-//! A closed form is met if the mean of at least 20 independent replications is within three of its standard
-//! errors and within a cap.
+//! A test passes if the mean of at least 20 independent replications is within three standard errors of the closed
+//! form, and within a tolerance.
 
 mod common;
 
@@ -19,7 +19,7 @@ use common::{
 use serde_json::{Value, json};
 
 const REPLICATIONS: u64 = 20;
-/// Bytes per second of the link, and the mean size.
+/// Rate of the link in bytes per second, and the mean size.
 const CAPACITY: f64 = 1e6;
 const SIZE: f64 = 1e5;
 
@@ -33,9 +33,9 @@ fn with_rows(mut value: Value) -> Value {
     value
 }
 
-/// Mean and tail of the number in progress, and the throughput of flows, with processor sharing.
+/// Asserts the mean and the tail of the number in progress, and the throughput of flows, with processor sharing.
 fn assert_geometric(what: &str, value: &Value, load: f64) {
-    // How far the tail is looked at: as long as its chance is a tenth, which runs of this length can tell.
+    // The tail is tested while its probability is at least one tenth, which runs of this duration can measure.
     let far = (1..).take_while(|&least| power(load, least) >= 0.1).last().unwrap_or(1);
     let columns = replicate(value, REPLICATIONS, |run| {
         let throughput = common::maybe_real(run, "classes.mean_throughput_bps")[0].unwrap();
@@ -54,7 +54,7 @@ fn assert_geometric(what: &str, value: &Value, load: f64) {
 fn the_number_in_progress_is_geometric_whatever_the_sizes() {
     for (load, seconds) in [(0.5, 60_000), (0.8, 40_000)] {
         for sizes in distributions() {
-            // The heavier the tail, the longer until an average means something.
+            // A heavier tail requires longer runs for a meaningful average.
             let seconds = if sizes["kind"] == "lomax" { 4 * seconds } else { seconds };
             let value = with_sizes(link("processor-sharing", load, seconds), &sizes);
             assert_geometric(&format!("{} at {load}", sizes["kind"]), &value, load);
@@ -91,7 +91,7 @@ fn the_time_of_a_flow_is_as_its_size_with_processor_sharing() {
 }
 
 #[test]
-fn elastic_flows_beside_fast_background_have_the_rest_of_the_link() {
+fn elastic_flows_with_fast_background_get_the_remaining_capacity() {
     let mut value = link("processor-sharing", 0.1, 2500);
     value["traffic"]["background"] = json!({
         "load": 0.5,
@@ -114,7 +114,7 @@ fn elastic_flows_beside_fast_background_have_the_rest_of_the_link() {
     assert_met("utilisation", &found.iter().map(|one| one.2).collect::<Vec<f64>>(), 0.6, 0.02);
 }
 
-/// The chance to wait with `servers` servers and so much work for each: Erlang C.
+/// Returns the probability of waiting with `servers` servers and a load of `load` each (Erlang C).
 fn erlang_c(servers: usize, load: f64) -> f64 {
     let offered = servers as f64 * load;
     let (mut term, mut below) = (1.0, 0.0);
@@ -130,7 +130,7 @@ fn erlang_c(servers: usize, load: f64) -> f64 {
 fn flows_with_equal_peak_rates_take_as_long_as_erlang_c_says() {
     for (ratio, load, factor, seconds) in [(10, 0.8, 1.2046, 20_000), (50, 0.9, 1.0728, 15_000)] {
         let theory = 1.0 + erlang_c(ratio, load) / (ratio as f64 * (1.0 - load));
-        assert!((theory - factor).abs() < 1e-4, "computed elsewhere: {factor}, here {theory}");
+        assert!((theory - factor).abs() < 1e-4, "independently computed: {factor}, here: {theory}");
         for sizes in distributions() {
             let mut value = with_sizes(link("processor-sharing", load, seconds), &sizes);
             value["traffic"]["web"]["peak_rate"] = format!("{}bps", 8_000_000 / ratio).into();
@@ -163,7 +163,7 @@ fn flows_that_never_fill_the_link_are_poisson_in_number() {
     }
 }
 
-/// e^x by its series, which is short enough here.
+/// Returns e^x by its series, which is short enough for these values.
 fn libm_exp(x: f64) -> f64 {
     1.0 / (1..200)
         .fold((1.0, 1.0), |(sum, term), k| {
@@ -173,7 +173,8 @@ fn libm_exp(x: f64) -> f64 {
         .0
 }
 
-/// Time of a flow of size `x` with shortest remaining first: exponential sizes with mean 1, capacity 1.
+/// Returns the mean duration of a flow of size `x` with shortest remaining first, for exponential sizes with mean 1 and
+/// a capacity of 1.
 fn shortest_time(x: f64, load: f64) -> f64 {
     let below = |x: f64| load * (1.0 - (1.0 + x) * libm_exp(-x));
     let squares = 2.0 - (x * x + 2.0 * x + 2.0) * libm_exp(-x);
@@ -184,7 +185,7 @@ fn shortest_time(x: f64, load: f64) -> f64 {
     waiting + service
 }
 
-/// The mean of `shortest_time` over exponential sizes between two, over their mean size.
+/// Returns the mean of `shortest_time` over exponential sizes between two bounds, divided by their mean size.
 fn shortest_by_size(load: f64, from: f64, to: f64) -> f64 {
     let steps = 200;
     let step = (to - from) / f64::from(steps);
@@ -217,11 +218,11 @@ fn no_discipline_is_faster_than_shortest_remaining_first() {
         };
         let shortest = mean("shortest-remaining");
         for other in ["processor-sharing", "fifo"] {
-            // Equal sizes leave nothing to choose between this and first in, first out.
+            // With equal sizes, this discipline and first in, first out are equivalent.
             assert!(shortest <= mean(other) * (1.0 + 1e-9), "{sizes} {other}");
         }
     }
-    // At half the capacity or less it is no slower than processor sharing for flows of any size.
+    // At a load of one half or less, this discipline is at least as fast as processor sharing for flows of any size.
     let by_size = |discipline: &str, from: f64, to: f64| {
         let value = with_rows(link(discipline, 0.5, 3000));
         let each = replicate(&value, REPLICATIONS, |run| time_by_size(&times(run), from, to));
@@ -268,7 +269,7 @@ fn without_a_second_moment_fifo_waits_for_ever_and_sharing_does_not_care() {
     let maxima = ["1MB", "10MB", "100MB"];
     let fifo = maxima.map(|maximum| mean("fifo", maximum));
     let sharing = maxima.map(|maximum| mean("processor-sharing", maximum));
-    // The second moment of what is clipped at m grows as the root of m.
+    // The second moment of sizes that are clipped at m grows as the square root of m.
     assert!(fifo[1] > 1.7 * fifo[0] && fifo[2] > 1.7 * fifo[1], "{fifo:?}");
     for found in sharing {
         assert!((found / 1.5 - 1.0).abs() < 0.04, "{sharing:?}");
@@ -280,7 +281,7 @@ fn weights_favour_as_fayolle_mitrani_and_iasnogorodski_say() {
     let mut value = link("weighted", 0.4, 30_000);
     value["traffic"]["heavy"] =
         json!({ "load": 0.4, "weight": 4.0, "sizes": { "kind": "exponential", "mean": "50kB" } });
-    // `heavy` comes first: classes are in the order of their names.
+    // `heavy` is first, because classes are in the order of their names.
     let (mu, load, weight) = ([20.0, 10.0], [0.4, 0.4], [4.0, 1.0]);
     let common: f64 = (0..2).map(|k| mu[k] * weight[k] * (1.0 - load[k])).sum();
     for (one, other) in [(0, 1), (1, 0)] {
@@ -294,11 +295,12 @@ fn weights_favour_as_fayolle_mitrani_and_iasnogorodski_say() {
 }
 
 #[test]
-fn an_overloaded_link_piles_up_what_it_cannot_carry() {
+fn flows_accumulate_on_an_overloaded_link() {
     let value = link("processor-sharing", 1.25, 4000);
     let run = run(&value);
     assert!((real(&run, "links.utilisation")[0] - 1.0).abs() < 1e-9);
-    // With exponential sizes departures go on at the rate of the link: the rest, a fifth of 12.5 a second, stays.
+    // With exponential sizes, departures continue at the rate of the link, and the remaining fifth of 12.5 flows per
+    // second accumulates.
     let mean = 2.5 * (4000.0 + 100.0) / 2.0;
     assert!((real(&run, "links.mean_in_progress")[0] / mean - 1.0).abs() < 0.15);
 }

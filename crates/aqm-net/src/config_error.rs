@@ -1,5 +1,5 @@
-//! What is wrong in a configuration: [`ConfigError`], one mistake at its place, and [`ConfigErrors`], all mistakes of
-//! a table.
+//! Errors in a configuration: [`ConfigError`] is one error with its path, and [`ConfigErrors`] contains all errors of a
+//! table.
 
 use std::fmt;
 
@@ -7,54 +7,54 @@ use serde::Serialize;
 
 use crate::{Field, Parameters};
 
-/// What is wrong in a configuration, and where.
+/// An error in a configuration, with its path.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ConfigError {
-    /// The path of the offending field, such as `bottleneck.queue.max_th`; may be empty.
+    /// Path of the invalid field, for example `bottleneck.queue.max_th`; may be empty.
     pub place: String,
-    /// What is wrong, and what is allowed.
+    /// Description of the error and the allowed values.
     pub problem: String,
     kind: Kind,
 }
 
-/// Mistakes that need more than to be told.
+/// Kinds of errors that need special treatment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
-    /// The place is a key that nobody knows: told before all else, since what it was meant for is missing.
+    /// The path is an unknown key. Such errors are reported first, because the key that was meant is then missing, too.
     UnknownKey,
-    /// The parameter has no effect in this setting: a sweep leaves it out where it has none.
+    /// The parameter has no effect in this setting. A sweep omits such a parameter where it has no effect.
     WithoutEffect,
     Other,
 }
 
 impl ConfigError {
-    /// The `problem` at `place`.
+    /// Creates an error with the text `problem` at the path `place`.
     pub fn at(place: impl Into<String>, problem: impl Into<String>) -> Self {
         Self { place: place.into(), problem: problem.into(), kind: Kind::Other }
     }
 
-    /// The parameter at `place` has no effect, for the reason that `condition` says: `without ecn`.
+    /// Creates the error for the parameter at `place` that has no effect under `condition`, for example `without ecn`.
     pub fn without_effect(place: impl Into<String>, condition: impl fmt::Display) -> Self {
         let problem = format!("has no effect {condition}: leave it out");
         Self { place: place.into(), problem, kind: Kind::WithoutEffect }
     }
 
-    /// Whether the mistake is a parameter that has no effect in this setting.
+    /// Returns whether the error is a parameter that has no effect in this setting.
     pub fn is_without_effect(&self) -> bool {
         self.kind == Kind::WithoutEffect
     }
 
-    /// Refuses what does not meet a condition: `ConfigError::unless(gain <= 1.0, "gain", format_args!("must be at
-    /// most 1, not {gain}"))?`.
+    /// Returns an error unless a condition is true: `ConfigError::unless(gain <= 1.0, "gain", format_args!("must be at
+    /// most 1 (got {gain})"))?`.
     ///
     /// # Errors
-    /// The `problem` at `place`, unless the condition holds.
+    /// The `problem` at `place`, if the condition is false.
     pub fn unless(condition: bool, place: impl Into<String>, problem: impl fmt::Display) -> Result<(), Self> {
         if condition { Ok(()) } else { Err(Self::at(place, problem.to_string())) }
     }
 
-    /// A key of a table that has only those `allowed`; `inner` are the keys that the tables in it have, each after the
-    /// key of its table.
+    /// Creates the error for an unknown key of a table with the `allowed` keys. `inner` contains the keys of its
+    /// sub-tables, as pairs of table key and inner key.
     pub(crate) fn unknown_key(key: &str, allowed: &[&str], inner: &[[&str; 2]]) -> Self {
         let same = || named_like(key, inner, |given, name| given == name);
         let near = || named_like(key, inner, |given, name| nearest(given, &[name]).is_some());
@@ -62,7 +62,7 @@ impl ConfigError {
         Self { place: key.to_owned(), problem: refusal("key", key, meant, allowed), kind: Kind::UnknownKey }
     }
 
-    /// The same error seen from outside: its place is inside `outer`.
+    /// Prepends `outer` to the error's path.
     #[must_use]
     pub fn within(mut self, outer: &str) -> Self {
         self.place = match (outer, self.place.as_str()) {
@@ -85,29 +85,29 @@ impl fmt::Display for ConfigError {
 
 impl std::error::Error for ConfigError {}
 
-/// Everything that is wrong in a table, at least one mistake: unknown keys first, then the rest in the order in which
-/// it was found. It is made of a [`ConfigError`], or by an [`ErrorCollector`].
+/// All errors of a table, at least one: unknown keys first, then the other errors in the order of detection. Created
+/// from a [`ConfigError`] or by an [`ErrorCollector`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ConfigErrors(Vec<ConfigError>);
 
 impl ConfigErrors {
-    /// The first mistake.
+    /// Returns the first error.
     pub fn first(&self) -> &ConfigError {
         &self.0[0]
     }
 
-    /// Every mistake.
+    /// Returns an iterator over all errors.
     pub fn iter(&self) -> std::slice::Iter<'_, ConfigError> {
         self.0.iter()
     }
 
-    /// The same errors seen from outside: their places are inside `outer`.
+    /// Prepends `outer` to the paths of all errors.
     #[must_use]
     pub fn within(self, outer: &str) -> Self {
         self.map(|error| error.within(outer))
     }
 
-    /// The same errors, each changed.
+    /// Applies a function to all errors.
     #[must_use]
     pub fn map(self, change: impl FnMut(ConfigError) -> ConfigError) -> Self {
         Self(self.0.into_iter().map(change).collect())
@@ -128,7 +128,7 @@ impl IntoIterator for ConfigErrors {
     }
 }
 
-/// A mistake a line.
+/// Writes one error per line.
 impl fmt::Display for ConfigErrors {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (number, error) in self.0.iter().enumerate() {
@@ -140,27 +140,27 @@ impl fmt::Display for ConfigErrors {
 
 impl std::error::Error for ConfigErrors {}
 
-/// Collects mistakes, so that reading goes on after the first one and all are told at the end:
+/// Collects errors, so that parsing continues after the first error and all errors are reported at the end:
 ///
 /// ```
 /// use aqm_net::{ConfigErrors, ErrorCollector, Quantity as _, Rate, Span};
-/// fn line(rate: &str, delay: &str) -> Result<(Rate, Span), ConfigErrors> {
+/// fn link(rate: &str, delay: &str) -> Result<(Rate, Span), ConfigErrors> {
 ///     let mut errors = ErrorCollector::default();
 ///     let rate = Rate::parse(rate).map_err(|problem| aqm_net::ConfigError::at("rate", problem));
 ///     let rate = errors.take(rate).unwrap_or_default();
 ///     let delay = Span::parse(delay).map_err(|problem| aqm_net::ConfigError::at("delay", problem));
 ///     let delay = errors.take(delay).unwrap_or_default();
-///     errors.check(delay.seconds() < 10.0, "delay", format_args!("must be less than 10s, is {delay}"));
+///     errors.check(delay.seconds() < 10.0, "delay", format_args!("must be less than 10s (got {delay})"));
 ///     errors.finish((rate, delay))
 /// }
-/// assert_eq!(line("1Mb", "5").unwrap_err().iter().count(), 2);
+/// assert_eq!(link("1Mb", "5").unwrap_err().iter().count(), 2);
 /// ```
 #[derive(Debug, Default)]
-#[must_use = "the mistakes are told by `finish`"]
+#[must_use = "`finish` returns the errors"]
 pub struct ErrorCollector(Vec<ConfigError>);
 
 impl ErrorCollector {
-    /// Takes note of mistakes, of each once.
+    /// Adds errors, each of them only once.
     pub fn add(&mut self, errors: impl Into<ConfigErrors>) {
         for error in errors.into() {
             if !self.0.contains(&error) {
@@ -169,19 +169,19 @@ impl ErrorCollector {
         }
     }
 
-    /// The value of a result, or nothing and its mistakes are noted.
+    /// Returns the value of a result, or adds its errors and returns `None`.
     pub fn take<T, E: Into<ConfigErrors>>(&mut self, result: Result<T, E>) -> Option<T> {
         result.map_err(|errors| self.add(errors)).ok()
     }
 
-    /// Notes the `problem` at `place` unless the condition holds.
+    /// Adds the `problem` at `place` unless the condition is true.
     pub fn check(&mut self, condition: bool, place: impl Into<String>, problem: impl fmt::Display) {
         self.take(ConfigError::unless(condition, place, problem));
     }
 
-    /// Notes those of the parameters `names` of `table` that have another value than their default although they have
-    /// no effect, for the reason that `condition` says, unless `has_effect`. The default is let pass, because a scenario
-    /// in full names every parameter; so is a parameter of which another mistake is noted.
+    /// Unless `has_effect`, adds an error for each of the parameters `names` of `table` whose value differs from its
+    /// default, because the parameter has no effect under `condition`. The default is accepted, because a complete
+    /// scenario lists every parameter. A parameter with another error is skipped.
     pub fn check_effect<T: Parameters + Serialize>(
         &mut self,
         has_effect: bool,
@@ -192,7 +192,7 @@ impl ErrorCollector {
         if has_effect {
             return;
         }
-        let values = serde_json::to_value(table).expect("parameters can be written");
+        let values = serde_json::to_value(table).expect("parameters can be serialised");
         for Field { name, default, .. } in T::parameters().iter().filter(|field| names.contains(&field.name))
         {
             let is_noted = self.0.iter().any(|error| error.place == *name);
@@ -202,15 +202,15 @@ impl ErrorCollector {
         }
     }
 
-    /// Whether nothing is wrong so far.
+    /// Returns whether no error was added.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// The value, if nothing is wrong.
+    /// Returns the value if no error was added.
     ///
     /// # Errors
-    /// Every mistake that was noted, unknown keys first.
+    /// All added errors, unknown keys first.
     pub fn finish<T>(mut self, value: T) -> Result<T, ConfigErrors> {
         if self.0.is_empty() {
             return Ok(value);
@@ -219,25 +219,25 @@ impl ErrorCollector {
         Err(ConfigErrors(self.0))
     }
 
-    /// What was found or made, if nothing is wrong.
+    /// Returns the value of an option if no error was added.
     ///
     /// # Errors
-    /// Every mistake that was noted, unknown keys first.
+    /// All added errors, unknown keys first.
     ///
     /// # Panics
-    /// If there is nothing although nothing is wrong.
-    pub fn finish_some<T>(self, found: Option<T>) -> Result<T, ConfigErrors> {
-        self.finish(()).map(|()| found.expect("without a mistake everything was found"))
+    /// If the option is `None` although no error was added.
+    pub fn finish_some<T>(self, value: Option<T>) -> Result<T, ConfigErrors> {
+        self.finish(()).map(|()| value.expect("without errors, the value exists"))
     }
 }
 
-/// Says that the word `given` is none of those `allowed`, and which of them it is nearest to; `what` is what it was
-/// taken for, such as `kind`.
+/// Formats the error for a word `given` that is not in `allowed`, with the nearest allowed word; `what` is the category
+/// of the word, for example `kind`.
 pub fn unknown(what: &str, given: &str, allowed: &[&str]) -> String {
     refusal(what, given, nearest(given, allowed).map(quoted), allowed)
 }
 
-/// Says that the word `given` is none of those `allowed`, and what may have been meant.
+/// Formats the error for a word `given` that is not in `allowed`, with the words that may have been meant.
 fn refusal(what: &str, given: &str, meant: Option<String>, allowed: &[&str]) -> String {
     let meant = meant.map_or(String::new(), |meant| format!(" did you mean {meant}?"));
     let list = allowed.iter().map(|word| quoted(word)).collect::<Vec<_>>().join(", ");
@@ -248,27 +248,27 @@ fn quoted(word: &str) -> String {
     format!("`{word}`")
 }
 
-/// The keys of tables that `is_like` finds like `given`, which may also name the table, before the key or after it;
-/// nothing if there are none.
+/// Returns the paths of inner keys for which `is_like` is true, with or without the table's name before or after the
+/// key; `None` if there are none.
 fn named_like(given: &str, inner: &[[&str; 2]], is_like: impl Fn(&str, &str) -> bool) -> Option<String> {
     let like = |[table, key]: &&[&str; 2]| {
         [(*key).to_owned(), format!("{table}_{key}"), format!("{key}_{table}")]
             .iter()
             .any(|name| is_like(given, name))
     };
-    let found: Vec<String> = inner.iter().filter(like).map(|path| quoted(&path.join("."))).collect();
-    (!found.is_empty()).then(|| found.join(" or "))
+    let names: Vec<String> = inner.iter().filter(like).map(|path| quoted(&path.join("."))).collect();
+    (!names.is_empty()).then(|| names.join(" or "))
 }
 
-/// The word that may have been meant: one that differs in at most a third of its letters.
+/// Returns the nearest allowed word, if at most a third of its letters differ.
 fn nearest<'a>(given: &str, allowed: &[&'a str]) -> Option<&'a str> {
     let distances = allowed.iter().map(|word| (distance(given, word), *word));
     let near = distances.filter(|(distance, word)| *distance <= word.chars().count().div_ceil(3));
     near.min_by_key(|(distance, _)| *distance).map(|(_, word)| word)
 }
 
-/// How many letters must be put in, left out or replaced to turn one word into the other, two letters that changed
-/// places counting as one (the restricted distance of Damerau and Levenshtein).
+/// Returns the number of insertions, deletions, replacements and transpositions of adjacent letters that convert one
+/// word into the other (the restricted Damerau-Levenshtein distance).
 fn distance(one: &str, other: &str) -> usize {
     let (one, other): (Vec<char>, Vec<char>) = (one.chars().collect(), other.chars().collect());
     let mut rows = [vec![0; other.len() + 1], vec![0; other.len() + 1], (0..=other.len()).collect()];
@@ -292,7 +292,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_unknown_word_is_told_the_nearest_one_and_all_that_are_allowed() {
+    fn an_unknown_word_is_reported_with_the_nearest_and_all_allowed_words() {
         let words = ["delay", "rate", "queue"];
         assert_eq!(
             unknown("key", "dely", &words),
@@ -304,7 +304,7 @@ mod tests {
     }
 
     #[test]
-    fn an_unknown_key_that_a_table_inside_has_is_told_where_it_stands() {
+    fn an_unknown_key_of_an_inner_table_is_reported_with_its_path() {
         let inner = [["rto", "min"], ["rto", "initial"], ["cwnd", "initial"], ["sack", "at_timeout"]];
         let meant = |key| {
             let problem = ConfigError::unknown_key(key, &["rto", "cwnd", "sack"], &inner).problem;
@@ -315,13 +315,13 @@ mod tests {
         assert_eq!(meant("initial"), "`rto.initial` or `cwnd.initial`");
         assert_eq!(meant("min_rto"), "`rto.min`");
         assert_eq!(meant("rto_min"), "`rto.min`");
-        assert_eq!(meant("rtto"), "`rto`", "what the table itself has is nearer");
+        assert_eq!(meant("rtto"), "`rto`", "the table's own keys take precedence");
         assert_eq!(meant("sacks_at_timeout"), "`sack.at_timeout`");
         assert_eq!(meant("xyzzy"), "");
     }
 
     #[test]
-    fn letters_that_changed_places_count_once() {
+    fn transposed_letters_count_once() {
         for (one, other, expected) in [
             ("", "", 0),
             ("red", "red", 0),
@@ -336,7 +336,7 @@ mod tests {
     }
 
     #[test]
-    fn a_mistake_that_is_found_twice_is_told_once() {
+    fn a_repeated_error_is_reported_once() {
         let mut errors = ErrorCollector::default();
         for class in ["long", "short"] {
             errors.check(false, "limit", "must be at least 1p");
@@ -349,7 +349,7 @@ mod tests {
     }
 
     #[test]
-    fn unknown_keys_are_told_before_the_rest_and_each_with_its_place() {
+    fn unknown_keys_are_reported_first_with_their_paths() {
         let mut inner = ErrorCollector::default();
         inner.check(false, "load", "must be positive");
         inner.add(ConfigError::unknown_key("lod", &["load"], &[]));

@@ -1,33 +1,33 @@
-//! The name of what was computed: SHA-256 over texts and numbers, in hexadecimal digits.
+//! Digests that identify results: SHA-256 over texts and numbers, in hexadecimal digits.
 
 use sha2::{Digest as _, Sha256};
 
-/// A digest that is being made.
+/// A digest under construction.
 #[derive(Clone, Debug, Default)]
 pub struct Digest(Sha256);
 
 impl Digest {
-    /// Takes in a text.
+    /// Adds a text.
     pub fn text(&mut self, text: &str) {
         self.0.update(text);
     }
 
-    /// Takes in what a file holds, or a part of it.
+    /// Adds the content of a file, or a part of it.
     pub fn bytes(&mut self, bytes: &[u8]) {
         self.0.update(bytes);
     }
 
-    /// Takes in a number.
+    /// Adds a 64-bit number.
     pub fn word(&mut self, word: u64) {
         self.0.update(word.to_le_bytes());
     }
 
-    /// Takes in a short number.
+    /// Adds a 32-bit number.
     pub fn short(&mut self, short: u32) {
         self.0.update(short.to_le_bytes());
     }
 
-    /// The digest of all that was taken in.
+    /// Returns the digest of everything that was added.
     pub fn finish(self) -> String {
         self.0.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
     }

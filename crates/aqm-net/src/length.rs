@@ -1,28 +1,28 @@
-//! How long a queue is, in packets or in bytes: the papers use both. Some measure it in time.
+//! Lengths of queues in packets or bytes, because papers use both units, and thresholds that may also be times.
 
 use std::fmt;
 
 use crate::units;
 use crate::{Quantity, Span};
 
-/// A number of packets or of bytes; written `30p`, `1500B` or `20kB` (1000 bytes) in a scenario.
+/// A number of packets or bytes; written `30p`, `1500B` or `20kB` (1000 bytes) in a scenario.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Length {
-    /// So many packets.
+    /// A number of packets.
     Packets(u64),
-    /// So many bytes.
+    /// A number of bytes.
     Bytes(u64),
 }
 
 impl Length {
-    /// The bare number.
+    /// Returns the number without its unit.
     pub const fn count(self) -> u64 {
         match self {
             Self::Packets(n) | Self::Bytes(n) => n,
         }
     }
 
-    /// Whether this counts bytes.
+    /// Returns whether the unit is bytes.
     pub const fn in_bytes(self) -> bool {
         matches!(self, Self::Bytes(_))
     }
@@ -35,12 +35,12 @@ impl Quantity for Length {
     fn parse(text: &str) -> Result<Self, String> {
         let whole = |value: f64| {
             if value > 1e12 || value != libm::trunc(value) {
-                Err(format!("`{text}` must be a whole number, at most 1e12"))
+                Err(format!("`{text}` must be an integer of at most 1e12"))
             } else {
                 Ok(value as u64)
             }
         };
-        // Packets and bytes are not multiples of each other, so the packets are read first.
+        // Packets and bytes cannot be converted into each other, so packets are parsed first.
         if let Some(number) = text.trim().strip_suffix('p') {
             return whole(units::parse::<Self>(&format!("{number}p"), "30p")?).map(Self::Packets);
         }
@@ -61,12 +61,12 @@ impl fmt::Display for Length {
 
 units::quantity_parameter!(Length);
 
-/// How long a queue may be, in packets, in bytes, or in the time that a packet waits; written `20p`, `30kB` or `1ms`.
+/// A threshold of a queue in packets, in bytes, or in queueing delay; written `20p`, `30kB` or `1ms`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Threshold {
-    /// So many packets or bytes wait.
+    /// A number of packets or bytes in the queue.
     Length(Length),
-    /// A packet has waited for so long.
+    /// A queueing delay.
     Time(Span),
 }
 
@@ -110,7 +110,7 @@ units::quantity_parameter!(Threshold);
 pub struct Size(u64);
 
 impl Size {
-    /// A size of `bytes` bytes.
+    /// Returns a size of `bytes` bytes.
     pub const fn from_bytes(bytes: u64) -> Self {
         Self(bytes)
     }
@@ -128,7 +128,7 @@ impl Quantity for Size {
     fn parse(text: &str) -> Result<Self, String> {
         let bytes = units::parse::<Self>(text, "10kB")?;
         if bytes > 1e15 || bytes != libm::trunc(bytes) {
-            return Err(format!("`{text}` must be a whole number of bytes, at most 1e15"));
+            return Err(format!("`{text}` must be an integer number of bytes, at most 1e15"));
         }
         Ok(Self(bytes as u64))
     }
@@ -146,17 +146,17 @@ impl fmt::Display for Size {
 
 units::quantity_parameter!(Size);
 
-/// What waits in a queue, the packet on the line not counted.
+/// The packets in a queue, excluding the packet in transmission.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Backlog {
-    /// Packets waiting.
+    /// Number of queued packets.
     pub packets: u64,
-    /// Bytes waiting.
+    /// Number of queued bytes.
     pub bytes: u64,
 }
 
 impl Backlog {
-    /// The backlog in the unit of `like`.
+    /// Returns the backlog in the unit of `like`.
     pub const fn in_unit_of(self, like: Length) -> u64 {
         if like.in_bytes() { self.bytes } else { self.packets }
     }
@@ -189,11 +189,11 @@ mod tests {
             Threshold::parse("1Mbps").unwrap_err(),
             format!("`1Mbps`: unknown unit `Mbps`, expected {}", both.join(", "))
         );
-        assert_eq!(Threshold::parse("1.5p").unwrap_err(), "`1.5p` must be a whole number, at most 1e12");
+        assert_eq!(Threshold::parse("1.5p").unwrap_err(), "`1.5p` must be an integer of at most 1e12");
     }
 
     #[test]
-    fn an_unknown_unit_is_named() {
+    fn an_unknown_unit_is_reported() {
         let message = Length::parse("30q").unwrap_err();
         assert!(message.contains("unknown unit `q`, expected p, B, kB, MB"), "{message}");
     }

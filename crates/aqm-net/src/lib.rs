@@ -1,8 +1,7 @@
-//! The words every room of aqmlab shares: moments and spans of time, rates, lengths, packets,
-//! random streams, tables of results, how a family of plug-ins is declared and read, and what all stages have in
-//! common.
+//! The types that all crates of aqmlab share: times, rates, lengths, packets, random streams and tables of results; the
+//! declaration and parsing of parameters and plug-in families; and the interface of the simulation levels.
 //!
-//! This room knows no queue and no protocol.
+//! This crate depends on no other crate of aqmlab and contains neither queues nor protocols.
 
 mod config_error;
 pub mod digest;

@@ -1,6 +1,6 @@
-//! For how long a number had which value: flows in progress, queues with a packet.
+//! Time at each value of a number, for example of the flows in progress or the queues with a packet.
 
-/// For how long a number had which value, from the warm-up on. Moments are seconds, and come in order.
+/// Time at each value of a number since the end of the warm-up. Times are in seconds and must not decrease.
 #[derive(Clone, Debug)]
 pub struct Occupancy {
     now: usize,
@@ -10,18 +10,18 @@ pub struct Occupancy {
 }
 
 impl Occupancy {
-    /// Zero, and not yet counted: that begins at `warm_up`.
+    /// Creates an occupancy of zero, which counts time from `warm_up` on.
     pub fn new(warm_up: f64) -> Self {
-        // Until the warm-up `since` lies ahead, and no time is counted.
+        // Until the end of the warm-up, `since` is in the future and no time is counted.
         Self { now: 0, since: warm_up, seconds: vec![0.0] }
     }
 
-    /// The number now.
+    /// Returns the present value.
     pub fn now(&self) -> usize {
         self.now
     }
 
-    /// The number is another from `at` on.
+    /// Sets the value from `at` on.
     pub fn set(&mut self, value: usize, at: f64) {
         if at > self.since {
             self.seconds[self.now] += at - self.since;
@@ -33,31 +33,31 @@ impl Occupancy {
         self.now = value;
     }
 
-    /// Its time average.
+    /// Returns the time average.
     pub fn mean(&self) -> f64 {
         let total: f64 = self.seconds.iter().sum();
         let area: f64 = self.seconds.iter().enumerate().map(|(value, time)| value as f64 * time).sum();
         area / total
     }
 
-    /// The least value that it did not exceed for at least this share of the time.
+    /// Returns the smallest value that was not exceeded for at least this share of the time.
     pub fn quantile(&self, share: f64) -> usize {
-        let wanted = share * self.seconds.iter().sum::<f64>();
+        let target = share * self.seconds.iter().sum::<f64>();
         let mut below = 0.0;
-        let found = self.seconds.iter().position(|time| {
+        let value = self.seconds.iter().position(|time| {
             below += time;
-            below >= wanted
+            below >= target
         });
-        // Rounding may leave the sum short of its own total.
-        found.unwrap_or_else(|| self.most())
+        // Because of rounding, the sum may be smaller than the total.
+        value.unwrap_or_else(|| self.maximum())
     }
 
-    /// The greatest value that it had for any time.
-    pub fn most(&self) -> usize {
+    /// Returns the largest value with a time above zero.
+    pub fn maximum(&self) -> usize {
         self.seconds.iter().rposition(|&time| time > 0.0).unwrap_or(0)
     }
 
-    /// The share of the time at which it was not zero.
+    /// Returns the share of the time at which the value was not zero.
     pub fn above_zero(&self) -> f64 {
         let total: f64 = self.seconds.iter().sum();
         self.seconds[1..].iter().sum::<f64>() / total
@@ -75,7 +75,7 @@ mod tests {
             number.set(value, at);
         }
         assert_eq!([0.5, 0.9, 0.95, 0.99, 1.0].map(|share| number.quantile(share)), [0, 0, 5, 5, 9]);
-        assert_eq!(number.most(), 9);
+        assert_eq!(number.maximum(), 9);
     }
 
     #[test]

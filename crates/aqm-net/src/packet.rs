@@ -1,61 +1,59 @@
-//! What a queue sees of a packet.
+//! The description of a packet as queues see it.
 
 /// The two ECN bits of an IP header (RFC 3168, section 5).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Ecn {
-    /// The sender does not understand marks: congestion must be told by dropping.
+    /// The transport does not support ECN, so that a router must signal congestion by dropping.
     #[default]
     NotEct,
     /// ECN-capable transport, code point ECT(1).
     Ect1,
     /// ECN-capable transport, code point ECT(0).
     Ect0,
-    /// A router met congestion.
+    /// A router experienced congestion.
     Ce,
 }
 
 impl Ecn {
-    /// Whether a router may mark instead of dropping.
+    /// Returns whether a router may mark the packet instead of dropping it.
     pub const fn can_be_marked(self) -> bool {
         !matches!(self, Self::NotEct)
     }
 }
 
-/// A copyable description of a packet, 24 bytes. It owns no payload: `id` names what it carries,
-/// which stays with whoever made the packet.
-/// It has no time stamp either: a discipline that needs one keeps it beside the packet.
+/// A copyable description of a packet, 24 bytes. It has no payload: `id` identifies the payload, which remains with the
+/// creator of the packet. It has no timestamp: a queue discipline that needs one stores it next to the packet.
 ///
-/// It is copied several times on each link. Its fields stand in this order so that what is only carried is moved in
-/// one go; what links change or read comes behind that.
+/// A packet is copied several times on each link. The order of the fields allows the fields that links do not use to be
+/// copied together; the fields that links read or change come last.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(C)]
 pub struct Packet {
-    /// Names the payload; its owner decides what the number means.
+    /// Identifier of the payload; its owner defines the meaning of the number.
     pub id: u32,
-    /// The flow it belongs to: unique in a run, never used again.
+    /// Flow of the packet: unique within a run and never reused.
     pub flow: u32,
-    /// The sender's congestion window in segments, written at the edge; 0 if it does not tell
-    /// (the "edge hint" of SHRED).
+    /// The sender's congestion window in segments, set by the edge; 0 if unknown (the "edge hint" of SHRED).
     pub cwnd: u16,
-    /// The host it comes from, by number from 1; 0 if that is not known.
+    /// Number of the source host, from 1; 0 if unknown.
     pub source: u16,
-    /// The host it goes to, likewise.
+    /// Number of the destination host, from 1; 0 if unknown.
     pub destination: u16,
-    /// What its headers say beside: the number of a label that whoever made the packet told the queue of.
+    /// Number of a label with further header fields, which the creator of the packet has registered with the queue.
     pub label: u16,
-    /// Where on its route the packet is: the business of whoever forwards it.
+    /// Position of the packet on its route; used only by the forwarder.
     pub hop: u32,
-    /// Bytes on the wire, headers included.
+    /// Bytes on the wire, including headers.
     pub bytes: u16,
-    /// Short or long, or what else an edge wrote; 0 unless something classified the packet.
+    /// Class set by an edge, for example short or long; 0 if the packet is not classified.
     pub class: u8,
     /// ECN bits.
     pub ecn: Ecn,
 }
 
 impl Packet {
-    /// The sender's window in segments, if the packet tells.
+    /// Returns the sender's congestion window in segments, if it is known.
     pub const fn window(&self) -> Option<u16> {
         if self.cwnd == 0 { None } else { Some(self.cwnd) }
     }

@@ -1,30 +1,32 @@
-//! How a table of parameters is declared.
+//! Declaration of a table of parameters.
 //!
-//! [`parameters!`](crate::parameters!) lists each parameter once, with its meaning, default and source. What each may
-//! be is in `values.rs`; what is no plain table reads its keys one by one with a [`TableReader`].
+//! [`parameters!`](crate::parameters!) lists each parameter once, with its description, default and source. The types
+//! of parameters are in `values.rs`. A table with other rules reads its keys one by one with a [`TableReader`].
 
 use crate::{Field, Parameter, TableReader};
 
 /// A table of parameters: implemented by [`parameters!`](crate::parameters!).
 pub trait Parameters: Parameter {
-    /// What the table configures, in a sentence or two.
+    /// Returns the description of the table, in one or two sentences.
     fn about() -> &'static str;
 
-    /// Its parameters, in the order of declaration.
+    /// Returns the parameters, in the order of declaration.
     fn parameters() -> Vec<Field>;
 
     /// The path of the module that declares the table, such as `aqm_queue::red::shred`.
     fn module() -> &'static str;
 
-    /// Takes its parameters out of a table that may hold other keys; what is left out or malformed has its default.
+    /// Reads the table's parameters from a table that may contain other keys. Missing or invalid parameters get their
+    /// defaults.
     fn take_from(table: &mut TableReader) -> Self;
 }
 
-/// Declares a table of parameters: each field with its meaning, type, default and the default's
-/// source. The fields are private to nobody, all may be left out, unknown ones are refused.
+/// Declares a table of parameters: each field with its description, type, default and the source of the default. All
+/// fields are public and optional, and unknown keys are rejected.
 ///
-/// A scenario in full names all of them, and results are named after it. So a parameter that came later, and may be left
-/// out, is written only where it is given (serde's `skip_serializing_if`): older results keep their names.
+/// A complete scenario lists all parameters, and the digest of a result depends on it. An optional parameter that was
+/// added later is therefore serialised only if it is set (serde's `skip_serializing_if`), so that older results keep
+/// their digests.
 #[macro_export]
 macro_rules! parameters {
     (
@@ -55,11 +57,11 @@ macro_rules! parameters {
             fn parameters() -> Vec<$crate::Field> {
                 let default = Self::default();
                 vec![$( $crate::Field {
-                    // A field may be named after a word of Rust.
+                    // A field may have the name of a Rust keyword.
                     name: stringify!($field).trim_start_matches("r#"),
                     doc: [$($doc.trim()),+].join(" "),
                     schema: <$type as $crate::Parameter>::schema(),
-                    default: ::serde_json::to_value(&default.$field).expect("a default can be written"),
+                    default: ::serde_json::to_value(&default.$field).expect("a default can be serialised"),
                     source: $source,
                 }, )*]
             }
@@ -109,18 +111,18 @@ mod tests {
     }
 
     parameters! {
-        /// What grows.
+        /// A tree.
         pub struct Tree {
-            /// How high it is.
-            pub height: u32 = 3, "ours";
-            /// Since when it is known.
+            /// Height.
+            pub height: u32 = 3, "aqmlab's choice";
+            /// Year of its discovery.
             #[serde(skip_serializing_if = "Option::is_none")]
-            pub known: Option<u32> = None, "ours";
+            pub known: Option<u32> = None, "aqmlab's choice";
         }
     }
 
     #[test]
-    fn what_came_later_is_written_only_where_it_is_given() {
+    fn an_optional_parameter_is_serialised_only_if_it_is_set() {
         let written = |tree: Tree| serde_json::to_value(tree).unwrap();
         assert_eq!(written(Tree::default()), json!({ "height": 3 }));
         assert_eq!(written(Tree { known: Some(1), ..Tree::default() }), json!({ "height": 3, "known": 1 }));
@@ -131,38 +133,38 @@ mod tests {
     parameters! {
         /// A fruit.
         pub struct Apple {
-            /// Which colour.
-            pub colour: Colour = Colour::Green, "ours";
-            /// When eaten.
-            pub eaten: Option<Span> = None, "ours";
-            /// What is inside.
-            pub seeds: Vec<Seed> = vec![Seed::default()], "ours";
-            /// What holds it.
-            pub stalk: Stalk = Stalk::default(), "ours";
-            /// Who is in it.
-            pub worms: BTreeMap<String, u32> = BTreeMap::new(), "ours";
-            /// What it tastes like.
-            pub r#match: Vec<String> = Vec::new(), "ours";
+            /// Colour.
+            pub colour: Colour = Colour::Green, "aqmlab's choice";
+            /// Time of consumption.
+            pub eaten: Option<Span> = None, "aqmlab's choice";
+            /// Seeds.
+            pub seeds: Vec<Seed> = vec![Seed::default()], "aqmlab's choice";
+            /// The stalk.
+            pub stalk: Stalk = Stalk::default(), "aqmlab's choice";
+            /// Worms, by name.
+            pub worms: BTreeMap<String, u32> = BTreeMap::new(), "aqmlab's choice";
+            /// Tastes.
+            pub r#match: Vec<String> = Vec::new(), "aqmlab's choice";
         }
     }
 
     parameters! {
-        /// What holds a fruit.
+        /// A stalk.
         pub struct Stalk {
-            /// How long.
+            /// Length.
             pub length: Length = Length::Packets(2), "a textbook";
-            /// How thick.
-            pub width: Option<Length> = None, "ours";
+            /// Width.
+            pub width: Option<Length> = None, "aqmlab's choice";
         }
     }
 
     parameters! {
-        /// What grows again.
+        /// A seed.
         pub struct Seed {
-            /// How long.
+            /// Length.
             pub length: Length = Length::Packets(1), "a textbook";
-            /// How heavy.
-            pub weight: f64 = 0.5, "ours";
+            /// Weight.
+            pub weight: f64 = 0.5, "aqmlab's choice";
         }
     }
 
@@ -184,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn none_is_no_value_unless_it_is_a_value() {
+    fn none_means_no_value_unless_the_type_accepts_the_word() {
         assert_eq!(Option::<Span>::read(json!("none")).unwrap(), None);
         assert_eq!(Option::<u32>::read(json!("none")).unwrap(), None);
         assert_eq!(Option::<String>::read(json!("none")).unwrap().as_deref(), Some("none"));
@@ -193,8 +195,8 @@ mod tests {
     }
 
     #[test]
-    fn all_mistakes_are_told_each_at_its_place_and_unknown_keys_first() {
-        let found = problems(json!({
+    fn all_errors_are_reported_with_paths_and_unknown_keys_first() {
+        let messages = problems(json!({
             "colour": "sky-bleu",
             "seeds": [{}, {"length": "1q", "weight": "heavy"}, 3],
             "stalk": {"lenght": "1p", "width": true},
@@ -202,7 +204,7 @@ mod tests {
             "colr": 1,
         }));
         assert_eq!(
-            found,
+            messages,
             [
                 "stalk.lenght: unknown key `lenght`; did you mean `length`? allowed: `length`, `width`",
                 "colr: unknown key `colr`; did you mean `colour`? allowed: `colour`, `eaten`, `seeds`, `stalk`, \
@@ -212,7 +214,7 @@ mod tests {
                 "seeds.1.weight: must be a number, not \"heavy\"",
                 "seeds.2: must be a table, not 3",
                 "stalk.width: must be text with a unit (packets or bytes: p, B, kB, MB), not true",
-                "worms.no such: a name has 1 to 64 letters, digits, `-`, `_` or `+`",
+                "worms.no such: a name must consist of 1 to 64 letters, digits, `-`, `_` or `+`",
                 "worms.two: must be a whole number from 0 to 4294967295, not -1",
             ]
         );
@@ -220,20 +222,20 @@ mod tests {
     }
 
     #[test]
-    fn a_parameter_without_effect_is_refused_unless_it_has_its_default() {
+    fn a_parameter_without_effect_is_rejected_unless_it_has_its_default() {
         let without = |written: Value, has_effect: bool| -> Vec<String> {
             let apple = Apple::read(written).unwrap();
             let mut errors = ErrorCollector::default();
             errors.check(apple.eaten != Some(Span::ZERO), "eaten", "must be later");
             errors.check_effect(has_effect, &apple, &["colour", "eaten"], "without a tree");
-            let found = errors.finish(()).err().into_iter().flatten();
-            found.filter(|error| error.is_without_effect()).map(|error| error.to_string()).collect()
+            let errors = errors.finish(()).err().into_iter().flatten();
+            errors.filter(|error| error.is_without_effect()).map(|error| error.to_string()).collect()
         };
         let red = json!({"colour": "sky-blue", "worms": {"one": 1}});
         assert_eq!(without(red.clone(), false), ["colour: has no effect without a tree: leave it out"]);
         assert!(without(red, true).is_empty());
-        assert!(without(json!({"colour": "green"}), false).is_empty(), "the default says nothing");
-        assert!(without(json!({"eaten": "0s"}), false).is_empty(), "it is refused for something else");
+        assert!(without(json!({"colour": "green"}), false).is_empty(), "the default is accepted");
+        assert!(without(json!({"eaten": "0s"}), false).is_empty(), "the parameter has another error");
         assert_eq!(without(json!({"eaten": "1s", "colour": "sky-blue"}), false).len(), 2);
     }
 

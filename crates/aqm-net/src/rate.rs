@@ -1,4 +1,4 @@
-//! How fast a line sends.
+//! Rates of links.
 
 use std::fmt;
 
@@ -11,10 +11,10 @@ use crate::units;
 pub struct Rate(u64);
 
 impl Rate {
-    /// The least one that may be written.
+    /// The minimum rate.
     pub const LEAST: Self = Self(16);
 
-    /// A rate of `bps` bits per second.
+    /// Returns a rate of `bps` bits per second.
     pub const fn from_bps(bps: u64) -> Self {
         Self(bps)
     }
@@ -29,36 +29,36 @@ impl Rate {
         self.0 as f64 / 8.0
     }
 
-    /// What a line needs to turn bytes into time without dividing.
+    /// Returns the pace, which converts bytes into transmission time without a division.
     ///
     /// # Panics
-    /// If the rate is zero, which no scenario passes.
+    /// If the rate is zero, which no scenario allows.
     pub fn pace(self) -> Pace {
-        assert!(self.0 > 0, "a line needs a rate");
+        assert!(self.0 > 0, "the rate of a link must not be zero");
         Pace(((8_000_000_000_u128 << Pace::FRACTION) / u128::from(self.0)) as u64)
     }
 }
 
-/// A [`Rate`] that may be zero, of a line that may be down; zero is written `0bps`.
+/// A [`Rate`] that may be zero, for a link that may be down; zero is written `0bps`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct RateOrZero(Rate);
 
 impl RateOrZero {
-    /// The rate, perhaps zero.
+    /// Returns the rate, which may be zero.
     pub const fn or_zero(self) -> Rate {
         self.0
     }
 }
 
-/// Nanoseconds per byte as a fixed-point number with 32 binary places: exact to a nanosecond for
-/// any packet up to 64 kB at 16 bps and above.
+/// Nanoseconds per byte as a fixed-point number with 32 fractional bits. It is exact to a nanosecond for packets of up
+/// to 64 kB at 16 bps and above.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Pace(u64);
 
 impl Pace {
     const FRACTION: u32 = 32;
 
-    /// How long `bytes` take on the line, rounded to the nearest nanosecond.
+    /// Returns the transmission time of `bytes`, rounded to the nearest nanosecond.
     pub fn time_for(self, bytes: u64) -> Span {
         let half = 1_u128 << (Self::FRACTION - 1);
         Span::from_nanos(((u128::from(self.0) * u128::from(bytes) + half) >> Self::FRACTION) as u64)

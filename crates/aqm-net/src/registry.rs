@@ -1,35 +1,36 @@
-//! How a family of plug-ins (queue disciplines, workloads, congestion controls) is declared, read and shown.
+//! Declaration, parsing and documentation of families of plug-ins (queue disciplines, workloads, congestion controls).
 //!
-//! [`registry!`](crate::registry!) lists the members of a family, one line each, and gives it a reader for scenario
-//! files and a catalogue for documentation. Modules are not declared inside the macro: formatters do not follow macros.
+//! [`registry!`](crate::registry!) lists the members of a family, one per line, and provides a parser for scenario
+//! files and a catalogue for documentation. Modules are not declared inside the macro, because formatters do not format
+//! macros.
 
 use serde::Serialize;
 use serde_json::Value;
 
 use crate::{Field, Parameters};
 
-/// A group of things with names.
+/// A family of plug-ins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Family {
-    /// What the group is called, such as `queues`.
+    /// Name of the family, for example `queues`.
     pub name: &'static str,
-    /// What one of its members is, such as `queue discipline`.
+    /// Singular name of a member, for example `queue discipline`.
     pub title: &'static str,
 }
 
-/// One member of a family, as documentation shows it.
+/// Description of a member of a family.
 #[derive(Clone, Debug, Serialize)]
 pub struct Entry {
-    /// Its name in scenario files.
+    /// Name in scenario files.
     pub name: &'static str,
-    /// The family it belongs to.
+    /// Family of the member.
     #[serde(skip)]
     pub family: Family,
-    /// What it is, in a sentence: the first paragraph of `about`.
+    /// Summary: the first paragraph of `about`.
     pub summary: String,
-    /// What it is, and what else is worth knowing, in paragraphs with a blank line between them.
+    /// Description, in paragraphs separated by blank lines.
     pub about: String,
-    /// Its parameters.
+    /// Parameters.
     pub parameters: Vec<Field>,
     /// The path of the module that declares the parameters, such as `aqm_queue::red::shred`.
     #[serde(skip_serializing_if = "str::is_empty")]
@@ -37,22 +38,22 @@ pub struct Entry {
     /// The kind of Linux's command `tc`, if the entry is a queue that the kernel has.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tc: Option<String>,
-    /// Of a name for a set of values: the table that it stands for.
+    /// For the name of a set of values: the table with these values.
     #[serde(skip_serializing_if = "Value::is_null")]
     pub values: Value,
-    /// By dotted path, where values come from that are unlike those of the first member of the family.
+    /// Sources of the values that differ from those of the family's first member, by dotted path.
     #[serde(skip_serializing_if = "<[_]>::is_empty")]
     pub sources: Vec<(&'static str, &'static str)>,
 }
 
 impl Entry {
-    /// A table of parameters.
+    /// Creates the entry of a member with a table of parameters.
     pub fn of_parameters<T: Parameters>(name: &'static str, family: Family) -> Self {
         let parameters = T::parameters();
         Self { parameters, module: T::module(), ..Self::of_values(name, family, T::about(), Value::Null) }
     }
 
-    /// A name for a set of values.
+    /// Creates the entry of a named set of values.
     pub fn of_values(name: &'static str, family: Family, about: impl Into<String>, values: Value) -> Self {
         let about = about.into();
         let summary = summary(&about);
@@ -70,14 +71,14 @@ impl Entry {
     }
 }
 
-/// The first paragraph of a documentation, on one line.
+/// Returns the first paragraph of a documentation text, on one line.
 pub fn summary(doc: &str) -> String {
     let first = doc.trim().split("\n\n").next().unwrap_or_default();
     first.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-/// Lists the members of a family: what the family is called and what each member is; the trait `$build` that every
-/// member's `Config` implements; and the members, each the module of a `Config` made by
+/// Declares a family: the name of the family and of its members, the trait `$build` that every member's `Config`
+/// implements, and the members. Each member is the module of a `Config` declared by
 /// [`parameters!`](crate::parameters!).
 #[macro_export]
 macro_rules! registry {
@@ -107,18 +108,18 @@ macro_rules! registry {
                 match self { $( Self::$module(_) => $kind, )+ }
             }
 
-            /// Reads a table: its `kind` names the member, the rest are the member's parameters.
+            /// Parses a table: `kind` names the member, and the other keys are the member's parameters.
             ///
             /// # Errors
-            /// If the kind is unknown, or every parameter that is unknown or malformed.
+            /// The kind is unknown, or all unknown or invalid parameters.
             pub fn read(value: ::serde_json::Value) -> Result<Self, $crate::ConfigErrors> {
                 let mut table = $crate::TableReader::new(value)?;
                 let read = Self::take_from(&mut table);
                 table.finish(read)
             }
 
-            /// Takes a member and its parameters out of a table that may hold other keys; nothing if the kind is
-            /// missing or unknown.
+            /// Reads a member and its parameters from a table that may contain other keys; returns `None` if the kind
+            /// is missing or unknown.
             pub fn take_from(table: &mut $crate::TableReader) -> Option<Self> {
                 match table.kind(Self::NAMES)? {
                     $( $kind => {
@@ -128,22 +129,22 @@ macro_rules! registry {
                 }
             }
 
-            /// The table in full, every default filled in.
+            /// Returns the complete table, including all defaults.
             pub fn to_value(&self) -> ::serde_json::Value {
                 let mut value = match self {
                     $( Self::$module(config) => ::serde_json::to_value(config), )+
                 }
-                .expect("parameters can be written");
+                .expect("parameters can be serialised");
                 value["kind"] = self.kind().into();
                 value
             }
 
-            /// Every member with its default parameters.
+            /// Returns every member with its default parameters.
             pub fn every() -> Vec<Self> {
                 vec![$( Self::$module($module::Config::default()) ),+]
             }
 
-            /// Every member, as documentation shows it.
+            /// Returns the descriptions of all members.
             pub fn catalog() -> Vec<$crate::registry::Entry> {
                 use $crate::registry::Entry;
                 vec![$( Entry::of_parameters::<$module::Config>($kind, Self::FAMILY) ),+]
@@ -188,10 +189,10 @@ mod tests {
             ///
             /// Over winter, say.
             pub struct Config {
-                /// How long.
+                /// Length.
                 pub length: Length = Length::Packets(3), "a textbook";
                 /// Whether it is sweet.
-                pub sweet: bool = true, "ours";
+                pub sweet: bool = true, "aqmlab's choice";
             }
         }
         impl super::Fruit for Config {
@@ -204,10 +205,10 @@ mod tests {
     mod pie {
         use crate::parameters;
         parameters! {
-            /// What is made of a fruit.
+            /// A pie.
             pub struct Config {
-                /// What is inside.
-                pub filling: Option<Box<super::AnyFruit>> = None, "ours: a sad pie";
+                /// Filling.
+                pub filling: Option<Box<super::AnyFruit>> = None, "aqmlab's choice: an empty pie";
             }
         }
         impl super::Fruit for Config {
@@ -217,14 +218,14 @@ mod tests {
         }
     }
 
-    /// Something to eat.
+    /// A fruit.
     pub trait Fruit {
         /// Whether it tastes sweet.
         fn sweet(&self) -> bool;
     }
 
     registry! {
-        /// Any fruit.
+        /// A fruit of any kind.
         pub enum AnyFruit: Fruit, "fruits" = "fruit" {
             "apple" => apple,
             "pie" => pie,
@@ -242,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn an_error_names_place_and_remedy_however_deep() {
+    fn a_nested_error_has_its_path_and_a_remedy() {
         let problem = |value| AnyFruit::read(value).unwrap_err().to_string();
         assert_eq!(
             problem(json!({"kind": "pie", "filling": {"kind": "apple", "lenght": "3p", "sweet": 1}})),
@@ -254,14 +255,18 @@ mod tests {
             filling(json!({"kind": "pear"})),
             "filling.kind: unknown kind `pear`; allowed: `apple`, `pie`"
         );
-        assert_eq!(filling(json!({"kind": "aple", "size": 1})).lines().count(), 1, "nobody knows its keys");
+        assert_eq!(
+            filling(json!({"kind": "aple", "size": 1})).lines().count(),
+            1,
+            "the keys of an unknown kind are not checked"
+        );
         assert_eq!(filling(json!({})), "filling.kind: is missing: write one of `apple`, `pie`");
         assert_eq!(filling(json!({"kind": 3})), "filling.kind: must be one of `apple`, `pie`, not 3");
         assert_eq!(filling(json!(3)), "filling: must be a table, not 3");
     }
 
     #[test]
-    fn the_catalogue_tells_everything() {
+    fn the_catalogue_is_complete() {
         let entry = &AnyFruit::catalog()[0];
         assert_eq!((entry.name, entry.summary.as_str()), ("apple", "A fruit that keeps."));
         assert_eq!(entry.about, "A fruit\n that keeps.\n\n Over winter, say.");

@@ -1,8 +1,9 @@
-//! What the packet level, the flow level and traces have in common: a stage reads a scenario into a plan, and a plan
-//! runs.
+//! The common interface of the packet level, the flow level and traces: a stage parses a scenario into a plan, and a
+//! plan runs.
 //!
-//! A scenario names its level and is read once: [`Document`] is its text as a plain value, [`Document::plan`] reads and
-//! checks all of it, and a [`Plan`] owns whatever a run needs, so that nothing of the scenario can be wrong any more.
+//! A scenario names its level and is parsed once. [`Document`] is the scenario as a JSON value, and [`Document::plan`]
+//! parses and checks it completely. A [`Plan`] owns everything that a run needs, so that a run cannot fail because of
+//! an invalid scenario.
 
 use std::any::Any;
 use std::collections::BTreeMap;
@@ -18,87 +19,88 @@ use crate::text::toml_value;
 use crate::watch::{Stopped, Watch};
 use crate::{ConfigError, ConfigErrors, unknown};
 
-/// The contents of the files that a scenario names, by name.
+/// Contents of the files that a scenario names, by name.
 pub type Files = BTreeMap<String, String>;
 
-/// The key of a scenario that names its level.
+/// Key of a scenario that names its level.
 pub const LEVEL: &str = "level";
 
-/// A level of detail at which traffic meets a queue, and how scenarios of that level are read.
+/// A level of simulation, and the parser of its scenarios.
 pub trait Stage: Sync {
-    /// What a scenario's `level` calls it.
+    /// Returns the value of `level` in a scenario.
     fn level(&self) -> &'static str;
 
-    /// Raised whenever the same scenario and seed give other numbers than before; the CHANGELOG says why.
+    /// Returns the results version, which is increased whenever the same scenario and seed give different numbers;
+    /// CHANGELOG contains the reasons.
     fn results_version(&self) -> u32;
 
-    /// The keys of a scenario, beside `level`.
+    /// Returns the keys of a scenario, except `level`.
     fn keys(&self) -> &'static [&'static str];
 
-    /// The names of the files whose contents are needed to read `scenario`.
+    /// Returns the names of the files whose contents are needed to parse `scenario`.
     fn files(&self, _scenario: &Value) -> Vec<String> {
         Vec::new()
     }
 
-    /// Turns the paths of files that a run opens by itself into paths from `folder`, where the scenario lies.
-    fn look_in(&self, _scenario: &mut Value, _folder: &Path) {}
+    /// Resolves the paths of files that a run opens itself, relative to `folder`, which contains the scenario.
+    fn resolve_paths(&self, _scenario: &mut Value, _folder: &Path) {}
 
-    /// Reads and checks a scenario.
+    /// Parses and checks a scenario.
     ///
     /// # Errors
-    /// Everything that is wrong, where, and what is allowed.
+    /// All errors, with their paths and the allowed values.
     fn read(&self, scenario: Value, files: Files) -> Result<Box<dyn Plan>, ConfigErrors>;
 
-    /// Everything that has a name at this level, as documentation shows it.
+    /// Returns the descriptions of all plug-ins of this level.
     fn catalog(&self) -> Vec<Entry>;
 
-    /// The schema of every table that a run leaves behind.
+    /// Returns the schemas of all tables that a run creates.
     fn tables(&self) -> Vec<TableDoc>;
 }
 
-/// A scenario that was read: it owns whatever a run needs, and may run more than once.
+/// A parsed scenario. It owns everything that a run needs, and may run more than once.
 pub trait Plan: Any + Send + Sync {
-    /// The level of the scenario.
+    /// Returns the level of the scenario.
     fn stage(&self) -> &'static dyn Stage;
 
-    /// The scenario in full, every default filled in; reading it gives the same plan.
+    /// Returns the complete scenario, including all defaults; parsing it gives the same plan.
     fn to_value(&self) -> Value;
 
-    /// The seed of its random streams.
+    /// Returns the seed of the random streams.
     fn seed(&self) -> u64;
 
-    /// The same with another seed; only what draws from random streams is made anew.
+    /// Returns the same plan with another seed; only the parts that use random streams are rebuilt.
     ///
     /// # Errors
-    /// If the scenario does not allow that seed.
+    /// The scenario does not allow this seed.
     fn with_seed(&self, seed: u64) -> Result<Box<dyn Plan>, ConfigErrors>;
 
-    /// What is allowed but suspicious, a sentence each that begins with the place.
+    /// Returns warnings about valid but suspicious parameters, as sentences that begin with the path.
     fn warnings(&self) -> Vec<String> {
         Vec::new()
     }
 
-    /// What queues choose by themselves, such as a threshold that follows from the rate of the line: by link and
-    /// parameter, each a `value` with its `unit`.
+    /// Returns the parameters that queues compute themselves, for example a threshold that depends on the link rate: by
+    /// link and parameter, each a `value` with its `unit`.
     fn derived(&self) -> Value {
         json!({})
     }
 
-    /// The name of a result: a digest of the level, the results version, the scenario in full with its seed, and
-    /// the contents of its files.
+    /// Returns the digest that identifies a result. It covers the level, the results version, the complete scenario
+    /// with its seed, and the contents of its files.
     ///
     /// # Errors
-    /// If a file that a run would open cannot be read.
+    /// A file that a run would open cannot be read.
     fn digest(&self) -> Result<String, Failure>;
 
-    /// Runs it; `watch` sees how far it is, and can stop it.
+    /// Runs the plan. `watch` receives the progress and can stop the run.
     ///
     /// # Errors
-    /// If `watch` stopped it, or a file that it opens is not what it should be.
+    /// `watch` stopped the run, or a file that the run opens is invalid.
     fn run(&self, watch: &Watch) -> Result<Run, Failure>;
 }
 
-/// The digest that names a result; `files` are names and contents.
+/// Returns the digest that identifies a result; `files` contains names and contents.
 pub fn digest<'a>(plan: &dyn Plan, files: impl IntoIterator<Item = (&'a str, &'a str)>) -> String {
     let stage = plan.stage();
     let mut digest = Digest::default();
@@ -116,17 +118,18 @@ pub fn digest<'a>(plan: &dyn Plan, files: impl IntoIterator<Item = (&'a str, &'a
     digest.finish()
 }
 
-/// What a run leaves behind.
+/// The result of a run.
 #[derive(Debug)]
 pub struct Run {
-    /// The tables, in the order of the catalogue.
+    /// Tables, in the order of the catalogue.
     pub tables: Vec<Table>,
-    /// The scenario in full, its digest, versions, warnings, and what follows from it and is worth knowing.
+    /// Complete scenario, its digest, versions, warnings, and facts that follow from the scenario.
     pub manifest: Value,
-    /// Events handled; at flow level, flows that came and flows that left; of a trace, packets that came.
+    /// Number of processed events; at flow level, of arrivals and departures of flows; for a trace, of arriving
+    /// packets.
     pub events: u64,
-    /// Packets sent by the first managed link, or by that of a trace, over the whole run; at flow level there are
-    /// none.
+    /// Number of packets sent by the first managed link, or by the link of a trace, during the whole run; `None` at
+    /// flow level.
     pub forwarded: Option<u64>,
 }
 
@@ -137,13 +140,13 @@ impl AsRef<[Table]> for Run {
 }
 
 impl Run {
-    /// A digest of every value of every table: equal for equal runs.
+    /// Returns a digest of all values of all tables, which is equal for equal runs.
     pub fn digest(&self) -> String {
         table::digest(&self.tables)
     }
 }
 
-/// The manifest of a run: what names it, and `facts` that follow from the scenario.
+/// Returns the manifest of a run: the properties that identify it, and `facts` that follow from the scenario.
 pub fn manifest(plan: &dyn Plan, digest: String, facts: Value, warnings: Vec<String>) -> Value {
     json!({
         "level": plan.stage().level(),
@@ -157,14 +160,14 @@ pub fn manifest(plan: &dyn Plan, digest: String, facts: Value, warnings: Vec<Str
     })
 }
 
-/// Why a run has no result.
+/// The reason why a run has no result.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Failure {
-    /// Whoever watches stopped it.
+    /// The watcher stopped the run.
     Stopped,
-    /// A file cannot be read or written, or is no trace: which file and why.
+    /// A file cannot be read or written, or is not a valid trace; the text contains the file and the reason.
     File(String),
-    /// A parameter does not fit the file that was read, or this way of running.
+    /// A parameter does not match the file or the mode of the run.
     Config(ConfigError),
 }
 
@@ -192,7 +195,7 @@ impl From<Stopped> for Failure {
     }
 }
 
-/// The text of a scenario as a plain value, of which only the level has been read.
+/// A scenario as a JSON value, of which only the level was parsed.
 #[derive(Clone)]
 pub struct Document {
     stage: &'static dyn Stage,
@@ -200,53 +203,53 @@ pub struct Document {
 }
 
 impl Document {
-    /// Reads TOML; paths of files are from `folder`.
+    /// Parses TOML; relative file paths start at `folder`.
     ///
     /// # Errors
-    /// If it is no TOML, holds what no scenario can, or its level is unknown.
+    /// The text is not valid TOML, contains unsupported values, or names an unknown level.
     pub fn of_toml(text: &str, folder: &Path, stages: &[&'static dyn Stage]) -> Result<Self, ConfigErrors> {
         let mut document = Self::of_value(toml_value(text)?, stages)?;
-        document.stage.look_in(&mut document.value, folder);
+        document.stage.resolve_paths(&mut document.value, folder);
         Ok(document)
     }
 
-    /// Reads JSON.
+    /// Parses JSON.
     ///
     /// # Errors
-    /// If it is no JSON, or its level is unknown.
+    /// The text is not valid JSON, or names an unknown level.
     pub fn of_json(text: &str, stages: &[&'static dyn Stage]) -> Result<Self, ConfigErrors> {
         let value = serde_json::from_str(text).map_err(|error| ConfigError::at("", error.to_string()))?;
         Self::of_value(value, stages)
     }
 
-    /// Takes a plain value; its level is one of `stages`, and the first of them if it does not say.
+    /// Creates a document from a JSON value. Its level is one of `stages`, by default the first.
     ///
     /// # Errors
-    /// If the level is unknown, or what the scenario holds belongs to another level.
+    /// The level is unknown, or the scenario contains a key of another level.
     pub fn of_value(value: Value, stages: &[&'static dyn Stage]) -> Result<Self, ConfigErrors> {
         let stage = stage_of(&value, stages)?;
         Ok(Self { stage, value })
     }
 
-    /// What a scenario's `level` calls its stage.
+    /// Returns the stage of the scenario's level.
     pub fn stage(&self) -> &'static dyn Stage {
         self.stage
     }
 
-    /// What was written.
+    /// Returns the scenario as written.
     pub fn value(&self) -> &Value {
         &self.value
     }
 
-    /// The names of the files whose contents are needed to read it.
+    /// Returns the names of the files whose contents are needed to parse the scenario.
     pub fn files(&self) -> Vec<String> {
         self.stage.files(&self.value)
     }
 
-    /// Reads and checks all of it; `files` holds the contents of the files it names, by name.
+    /// Parses and checks the scenario; `files` contains the contents of the files that it names, by name.
     ///
     /// # Errors
-    /// Everything that is wrong, where, and what is allowed.
+    /// All errors, with their paths and the allowed values.
     pub fn plan(&self, files: Files) -> Result<Box<dyn Plan>, ConfigErrors> {
         self.stage.read(self.value.clone(), files)
     }
@@ -275,9 +278,9 @@ fn stage_of(value: &Value, stages: &[&'static dyn Stage]) -> Result<&'static dyn
         && let Some(other) = stages.iter().find(|other| foreign(**other).is_none())
     {
         let (here, there) = (chosen.level(), other.level());
-        let said = if given.is_none() { "left out means" } else { "is" };
+        let state = if given.is_none() { "defaults to" } else { "is" };
         let problem = format!(
-            "{said} `{here}`, but `{key}` belongs to the level `{there}`: write {LEVEL} = \"{there}\""
+            "{state} `{here}`, but the key `{key}` belongs to the level `{there}`: set {LEVEL} = \"{there}\""
         );
         return Err(ConfigError::at(LEVEL, problem));
     }
@@ -288,7 +291,7 @@ fn stage_of(value: &Value, stages: &[&'static dyn Stage]) -> Result<&'static dyn
 mod tests {
     use super::*;
 
-    /// A level at which nothing happens.
+    /// A level without functions.
     struct Quiet(&'static str, &'static [&'static str]);
 
     impl Stage for Quiet {
@@ -302,7 +305,7 @@ mod tests {
             self.1
         }
         fn read(&self, _: Value, _: Files) -> Result<Box<dyn Plan>, ConfigErrors> {
-            Err(ConfigError::at("", "nothing can be read").into())
+            Err(ConfigError::at("", "this level reads no scenarios").into())
         }
         fn catalog(&self) -> Vec<Entry> {
             Vec::new()
@@ -321,21 +324,25 @@ mod tests {
     }
 
     #[test]
-    fn a_scenario_says_its_level_and_is_of_packets_if_it_does_not() {
+    fn a_scenario_names_its_level_and_the_default_is_packet() {
         assert_eq!(level(json!({"duration": "1s", "links": {}})), Ok("packet"));
         assert_eq!(level(json!({"level": "flow", "link": {}})), Ok("flow"));
-        assert_eq!(level(json!({"level": "packet", "lnks": {}})), Ok("packet"), "a slip is not told here");
+        assert_eq!(
+            level(json!({"level": "packet", "lnks": {}})),
+            Ok("packet"),
+            "unknown keys are not reported here"
+        );
     }
 
     #[test]
-    fn a_wrong_level_is_told_with_the_right_one() {
+    fn a_wrong_level_is_reported_with_the_right_one() {
         assert_eq!(
             level(json!({"duration": "1s", "link": {}})).unwrap_err(),
-            "level: left out means `packet`, but `link` belongs to the level `flow`: write level = \"flow\""
+            "level: defaults to `packet`, but the key `link` belongs to the level `flow`: set level = \"flow\""
         );
         assert_eq!(
             level(json!({"level": "flow", "links": {}})).unwrap_err(),
-            "level: is `flow`, but `links` belongs to the level `packet`: write level = \"packet\""
+            "level: is `flow`, but the key `links` belongs to the level `packet`: set level = \"packet\""
         );
         let unknown = level(json!({"level": "flows"})).unwrap_err();
         assert!(unknown.starts_with("level: unknown level `flows`; did you mean `flow`?"), "{unknown}");

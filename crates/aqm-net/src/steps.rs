@@ -1,64 +1,65 @@
-//! A value that changes at given moments: the rate of a line, its delay.
+//! A value that changes at given times, for example a link's rate or delay.
 
 use std::sync::Arc;
 
 use crate::{Instant, Span};
 
-/// A value and the steps in which it changes, once or again after every period; asked in the order of time.
+/// A value and the times at which it changes, once or periodically; queried in ascending order of time.
 #[derive(Clone, Debug)]
 pub struct Steps<T> {
-    /// Before the first step.
+    /// Value before the first step.
     first: T,
-    /// When in a round, and to what; in the order of time.
+    /// Time of each step within a period, and the value from then on; in ascending order of time.
     steps: Arc<[(Span, T)]>,
-    /// How long a round lasts; zero if there is one only.
+    /// Duration of a period; zero if the steps are not repeated.
     period: Span,
-    /// The present value, and the next step: its place, and when its round begins.
+    /// The present value, the index of the next step, and the start of that step's period.
     value: T,
     next: usize,
     round: Instant,
 }
 
 impl<T: Copy> Steps<T> {
-    /// One that is `first` until the first of `steps`, which come again after each `repeat`.
+    /// Creates a value that is `first` until the first of `steps`; the steps are repeated with the period `repeat`.
     ///
     /// # Panics
-    /// If the steps are not in the order of time, or one is not before the end of the round.
+    /// If the steps are not in ascending order of time, or a step is not before the end of the period.
     pub fn new(first: T, steps: impl Into<Arc<[(Span, T)]>>, repeat: Option<Span>) -> Self {
         let (steps, period) = (steps.into(), repeat.unwrap_or(Span::ZERO));
-        assert!(steps.is_sorted_by_key(|&(at, _)| at), "steps are in the order of time");
+        assert!(steps.is_sorted_by_key(|&(at, _)| at), "steps must be in ascending order of time");
         let last = steps.last().map_or(Span::ZERO, |&(at, _)| at);
-        assert!(repeat.is_none_or(|period| last < period), "steps are within the period");
-        // Without steps nothing comes again.
+        assert!(repeat.is_none_or(|period| last < period), "steps must be within the period");
+        // Without steps, nothing is repeated.
         let period = if steps.is_empty() { Span::ZERO } else { period };
         Self { first, steps, period, value: first, next: 0, round: Instant::START }
     }
 
-    /// The value at `now`, and until when it surely lasts. Each moment that is asked about is at or after the last one.
+    /// Returns the value at `now`, and a time until which it does not change. The times of consecutive calls must not
+    /// decrease.
     #[inline]
     pub fn at(&mut self, now: Instant) -> (T, Instant) {
         let until = self.next_step();
-        if now < until { (self.value, until) } else { self.go_on(now) }
+        if now < until { (self.value, until) } else { self.advance(now) }
     }
 
-    /// The value at any moment.
+    /// Returns the value at any time.
     pub fn value_at(&self, now: Instant) -> T {
         let rounds = now.nanos().checked_div(self.period.nanos()).unwrap_or(0);
         let since = Span::from_nanos(now.nanos() - rounds * self.period.nanos());
-        match self.steps[..self.begun(since)].last().or(self.steps.last().filter(|_| rounds > 0)) {
+        match self.steps[..self.steps_until(since)].last().or(self.steps.last().filter(|_| rounds > 0)) {
             Some(&(_, value)) => value,
             None => self.first,
         }
     }
 
-    /// Every value that it ever has, some of them more than once.
+    /// Returns all values; a value may occur more than once.
     pub fn values(&self) -> impl Iterator<Item = T> {
         let begins_with_step = self.steps.first().is_some_and(|(at, _)| at.is_zero());
         let first = (!begins_with_step).then_some(self.first);
         first.into_iter().chain(self.steps.iter().map(|&(_, value)| value))
     }
 
-    /// Its steps in the order of time: when each begins, and to what; without an end if they come again.
+    /// Returns the steps in ascending order of time, as times and values; infinite if the steps are repeated.
     pub fn steps(&self) -> impl Iterator<Item = (Instant, T)> {
         let rounds = if self.period.is_zero() { 1 } else { u64::MAX };
         let of_round = |number| {
@@ -68,8 +69,8 @@ impl<T: Copy> Steps<T> {
         (0..rounds).flat_map(of_round)
     }
 
-    /// How many steps of a round have begun after so much of it.
-    fn begun(&self, since: Span) -> usize {
+    /// Returns the number of steps within the first `since` of a period.
+    fn steps_until(&self, since: Span) -> usize {
         self.steps.partition_point(|&(at, _)| at <= since)
     }
 
@@ -77,14 +78,14 @@ impl<T: Copy> Steps<T> {
         self.steps.get(self.next).map_or(Instant::NEVER, |&(at, _)| self.round + at)
     }
 
-    /// The next step is due.
+    /// Advances to the step that is due.
     #[cold]
-    fn go_on(&mut self, now: Instant) -> (T, Instant) {
+    fn advance(&mut self, now: Instant) -> (T, Instant) {
         if let Some(rounds @ 1..) = now.since(self.round).nanos().checked_div(self.period.nanos()) {
             self.round += self.period.saturating_mul(rounds);
             self.value = self.steps[self.steps.len() - 1].1;
         }
-        self.next = self.begun(now.since(self.round));
+        self.next = self.steps_until(now.since(self.round));
         if let Some(&(_, value)) = self.steps[..self.next].last() {
             self.value = value;
         }
@@ -121,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn steps_come_again_after_every_period() {
+    fn steps_are_repeated_after_every_period() {
         let mut again = steps(&[(2, 'a'), (6, 'b')], Some(10));
         let seen: Vec<(char, u64)> = [0, 2, 6, 11, 12, 16, 25]
             .map(|now| again.at(at(now)))
@@ -133,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_asks_seldom_hears_the_same_as_whoever_asks_often() {
+    fn rare_and_frequent_queries_return_equal_values() {
         for repeat in [None, Some(20), Some(23)] {
             let one = steps(&[(0, 'a'), (3, 'b'), (3, 'c'), (11, 'd'), (19, 'e')], repeat);
             let mut often = one.clone();

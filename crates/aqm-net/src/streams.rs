@@ -1,28 +1,28 @@
-//! Randomness by purpose, not by order of creation.
+//! Random streams that are identified by their purpose instead of their order of creation.
 //!
-//! A stream depends on the seed of the run, the name of its purpose and an index, and on nothing
-//! else: change the queue, and arrivals, sizes and start times stay as they were, so that two runs
-//! can be compared in pairs.
+//! A stream depends only on the seed of the run, the name of its purpose and an index. Changing the queue therefore
+//! does not change arrivals, sizes and start times, so that two runs can be compared in pairs.
 //!
-//! The generator is Xoshiro256++ (Blackman & Vigna 2019), named so that it never changes under us;
-//! its seed is the SplitMix64 sequence that starts at a hash (FNV-1a) of seed, name and index.
+//! The generator is Xoshiro256++ (Blackman & Vigna 2019), which is named explicitly so that a change of a library's
+//! default does not change results. Its seed is the SplitMix64 sequence that starts at a hash (FNV-1a) of seed, name
+//! and index.
 
 use rand_core::{Rng as _, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 
-/// The streams of one run.
+/// The random streams of a run.
 #[derive(Clone, Copy, Debug)]
 pub struct Streams {
     seed: u64,
 }
 
 impl Streams {
-    /// The streams of the run with this seed.
+    /// Returns the streams of a run with this seed.
     pub const fn new(seed: u64) -> Self {
         Self { seed }
     }
 
-    /// The stream for the purpose `name`, for the `index`-th of those who share the purpose.
+    /// Returns the stream for the purpose `name`; `index` distinguishes several streams of the same purpose.
     pub fn named(&self, name: &str, index: u64) -> Rng {
         let mut hash = 0xcbf2_9ce4_8422_2325_u64;
         let bytes = self.seed.to_le_bytes().into_iter().chain(index.to_le_bytes()).chain(name.bytes());
@@ -33,32 +33,33 @@ impl Streams {
     }
 }
 
-/// One random stream.
+/// A random stream.
 #[derive(Clone, Debug)]
 pub struct Rng(Xoshiro256PlusPlus);
 
 impl Rng {
-    /// Sixty-four random bits.
+    /// Returns 64 random bits.
     pub fn bits(&mut self) -> u64 {
         self.0.next_u64()
     }
 
-    /// Uniform on [0, 1), a multiple of 2^-53.
+    /// Returns a uniform value on [0, 1), a multiple of 2^-53.
     pub fn uniform(&mut self) -> f64 {
         (self.bits() >> 11) as f64 * (1.0 / (1_u64 << 53) as f64)
     }
 
-    /// Uniform on (0, 1], a multiple of 2^-53: safe under a logarithm or a negative power.
+    /// Returns a uniform value on (0, 1], a multiple of 2^-53, which is safe as an argument of a logarithm or a
+    /// negative power.
     pub fn uniform_positive(&mut self) -> f64 {
         ((self.bits() >> 11) + 1) as f64 * (1.0 / (1_u64 << 53) as f64)
     }
 
-    /// Uniform on {0, …, n-1}, without bias (Lemire 2019).
+    /// Returns a uniform integer from {0, …, n-1}, without bias (Lemire 2019).
     ///
     /// # Panics
     /// If `n` is zero.
     pub fn below(&mut self, n: u64) -> u64 {
-        assert!(n > 0, "no number is below zero");
+        assert!(n > 0, "`n` must not be zero");
         let threshold = n.wrapping_neg() % n;
         loop {
             let product = u128::from(self.bits()) * u128::from(n);
@@ -68,7 +69,7 @@ impl Rng {
         }
     }
 
-    /// True with probability `p`; never for `p` = 0, always for `p` = 1.
+    /// Returns true with probability `p`; never for `p` = 0, always for `p` = 1.
     pub fn chance(&mut self, p: f64) -> bool {
         self.uniform() < p
     }
@@ -89,7 +90,7 @@ mod tests {
 
     #[test]
     fn the_values_are_pinned() {
-        // A change here changes every result of every user: raise the results version.
+        // A change of these values changes all results of all users: raise the results version.
         let mut rng = Streams::new(1).named("pinned", 0);
         assert_eq!([rng.bits(), rng.bits(), rng.bits()], PINNED);
     }

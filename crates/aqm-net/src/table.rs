@@ -1,40 +1,41 @@
-//! What a run leaves behind: tables made of columns, and how the schema of a table is declared.
+//! The tables of a run's results, which consist of columns, and the declaration of their schemas.
 //!
-//! The unit of a column ends its name. Times are seconds since the run began. A missing value is
-//! written as missing, never as zero.
+//! The name of a column ends with its unit. Times are in seconds since the start of the run. A missing value is stored
+//! as missing and never as zero.
 
 use crate::digest::Digest;
 
-/// One column: its values all have one type.
+/// A column; all its values have the same type.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Column {
-    /// Whole numbers.
+    /// Integers.
     Whole(Vec<u64>),
-    /// Whole numbers, some missing.
+    /// Integers, some of them missing.
     MaybeWhole(Maybe<u64>),
     /// Real numbers.
     Real(Vec<f64>),
-    /// Real numbers, some missing.
+    /// Real numbers, some of them missing.
     MaybeReal(Maybe<f64>),
-    /// True or false.
+    /// Boolean values.
     Truth(Vec<bool>),
-    /// One of a few words: an index into `words`.
+    /// Words, stored as indices into `words`.
     Word {
-        /// Which word.
+        /// Index of each value.
         codes: Vec<u32>,
         /// The words.
         words: Vec<String>,
     },
-    /// The same, some missing.
+    /// Words, some of them missing.
     MaybeWord {
-        /// Which word.
+        /// Index of each value.
         codes: Vec<Option<u32>>,
         /// The words.
         words: Vec<String>,
     },
 }
 
-/// Values of which some are missing; a bit for each tells which, so that they take half the room of options.
+/// Values, some of which are missing. A bit per value marks the values that exist, which halves the memory compared
+/// with options.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Maybe<T> {
     values: Vec<T>,
@@ -42,22 +43,22 @@ pub struct Maybe<T> {
 }
 
 impl<T: Copy + Default> Maybe<T> {
-    /// The value of a row, if it is not missing.
+    /// Returns the value of a row, unless it is missing.
     pub fn get(&self, row: usize) -> Option<T> {
         (self.bit(row) > 0).then(|| self.values[row])
     }
 
-    /// 1 if the value of a row is there.
+    /// Returns 1 if the value of a row exists.
     fn bit(&self, row: usize) -> u8 {
         self.known[row / 8] >> (row % 8) & 1
     }
 
-    /// All of them.
+    /// Returns an iterator over all values.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = Option<T>> {
         (0..self.values.len()).map(|row| self.get(row))
     }
 
-    /// The values of these rows.
+    /// Returns the values of these rows.
     fn of_rows(&self, rows: &[u32]) -> Self {
         let values = rows.iter().map(|&row| self.values[row as usize]).collect();
         let byte =
@@ -65,12 +66,12 @@ impl<T: Copy + Default> Maybe<T> {
         Self { values, known: rows.chunks(8).map(byte).collect() }
     }
 
-    /// The values, with zeros for those that are missing.
+    /// Returns the values, with zeros in place of missing values.
     pub fn values(&self) -> &[T] {
         &self.values
     }
 
-    /// Which values are there: eight to a byte, the first in its lowest bit.
+    /// Returns a bit mask of the values that exist: eight values per byte, the first in the lowest bit.
     pub fn known(&self) -> &[u8] {
         &self.known
     }
@@ -102,64 +103,64 @@ impl<T: Copy + Default> FromIterator<Option<T>> for Maybe<T> {
 /// A table: named columns of equal length.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Table {
-    /// Its name.
+    /// Name of the table.
     pub name: &'static str,
     /// Name and values of each column.
     pub columns: Vec<(&'static str, Column)>,
 }
 
-/// One column, as documentation shows it.
+/// Description of a column.
 #[derive(Clone, Copy, Debug, serde::Serialize)]
 pub struct ColumnDoc {
-    /// Its name; the unit is its last part.
+    /// Name, which ends with the unit.
     pub name: &'static str,
-    /// What it holds.
+    /// Content of the column.
     pub doc: &'static str,
 }
 
-/// One table, as documentation shows it.
+/// Description of a table.
 #[derive(Clone, Copy, Debug, serde::Serialize)]
 pub struct TableDoc {
-    /// Its name.
+    /// Name.
     pub name: &'static str,
-    /// What a row is; what else is worth knowing stands after a blank line.
+    /// Meaning of a row; further notes follow after a blank line.
     pub doc: &'static str,
-    /// Its columns.
+    /// Columns.
     pub columns: &'static [ColumnDoc],
 }
 
-/// A row of a table that [`table!`](crate::table!) declares.
+/// A row of a table that is declared by [`table!`](crate::table!).
 pub trait Row: Sized {
-    /// The schema of the table.
+    /// Schema of the table.
     const DOC: TableDoc;
 
-    /// Its columns, empty.
+    /// Returns the columns, empty.
     fn columns() -> Vec<Column>;
 
-    /// Puts rows at the end of `columns`, of which some may be left out.
+    /// Appends rows to `columns`; columns that are `None` are skipped.
     fn append(rows: &[Self], columns: &mut [Option<Column>]);
 
-    /// The rows as a table; `words` gives the words of a column of words.
+    /// Converts rows into a table; `words` returns the words of a column.
     fn table(rows: Vec<Self>, words: impl Fn(&str) -> Vec<String>) -> Table {
         Rows::<Self, ()> { newest: rows, ..Rows::default() }.table(words)
     }
 }
 
-/// Rows that are written in any order, each with a key that says where it belongs in the table.
+/// Rows that are added in any order, with keys that determine their order in the table.
 ///
-/// They are kept by column, but for the newest, and columns that nobody wants are not kept: with millions of rows it is
-/// these that a run needs memory for.
+/// Except for the newest, rows are stored by column, and unneeded columns are not stored, because with millions of rows
+/// they take most of a run's memory.
 #[derive(Debug)]
 pub struct Rows<R, K> {
     newest: Vec<R>,
-    /// In the order of the schema.
+    /// Columns in the order of the schema.
     columns: Vec<Option<Column>>,
     keys: Vec<K>,
-    /// Whether any rows are kept.
+    /// Whether any rows are stored.
     open: bool,
 }
 
-/// How many rows wait to be put into columns.
+/// Number of rows that are buffered before they are appended to columns.
 const NEWEST: usize = 256;
 
 impl<R: Row, K: Ord> Default for Rows<R, K> {
@@ -169,22 +170,23 @@ impl<R: Row, K: Ord> Default for Rows<R, K> {
 }
 
 impl<R: Row, K: Ord> Rows<R, K> {
-    /// Rows of which the columns of these names are kept: all of them if none are given, and no row if the list is
-    /// empty.
+    /// Creates an empty set of rows with the columns of these names. Without names, all columns are stored; with an
+    /// empty list, no rows are stored.
     pub fn with_columns(names: Option<&[String]>) -> Self {
         let open = names.is_none_or(|names| !names.is_empty());
         let names = names.filter(|_| open);
-        let wanted = |doc: &ColumnDoc| names.is_none_or(|names| names.iter().any(|name| name == doc.name));
+        let is_requested =
+            |doc: &ColumnDoc| names.is_none_or(|names| names.iter().any(|name| name == doc.name));
         let columns = R::DOC.columns.iter().zip(R::columns());
         Self {
             newest: Vec::new(),
-            columns: columns.map(|(doc, column)| wanted(doc).then_some(column)).collect(),
+            columns: columns.map(|(doc, column)| is_requested(doc).then_some(column)).collect(),
             keys: Vec::new(),
             open,
         }
     }
 
-    /// Writes a row that belongs behind those with a smaller key, and behind those written before with the same.
+    /// Adds a row. It is placed after the rows with a smaller key and after earlier rows with an equal key.
     pub fn push(&mut self, key: K, row: R) {
         if !self.open {
             return;
@@ -197,7 +199,7 @@ impl<R: Row, K: Ord> Rows<R, K> {
         self.newest.push(row);
     }
 
-    /// The rows in the order of their keys; `words` gives the words of a column of words.
+    /// Returns the rows in the order of their keys; `words` returns the words of a column.
     pub fn table(mut self, words: impl Fn(&str) -> Vec<String>) -> Table {
         R::append(&self.newest, &mut self.columns);
         let mut order: Vec<u32> = Vec::new();
@@ -221,7 +223,7 @@ impl<R: Row, K: Ord> Rows<R, K> {
 }
 
 impl Column {
-    /// Puts the value that stood at each place of `order` there.
+    /// Reorders the values; `order` contains the old index of each value.
     fn reorder(&mut self, order: &[u32]) {
         fn reordered<T: Copy>(values: &mut Vec<T>, order: &[u32]) {
             *values = order.iter().map(|&place| values[place as usize]).collect();
@@ -238,7 +240,7 @@ impl Column {
     }
 }
 
-/// Declares a table: a struct for its rows, with their documentation, which is a [`Row`](table::Row).
+/// Declares a table: a struct for its rows with documentation, which implements [`Row`](table::Row).
 #[macro_export]
 macro_rules! table {
     (@column Word, $values:pat) => { $crate::table::Column::Word { codes: $values, .. } };
@@ -280,7 +282,7 @@ macro_rules! table {
     };
 }
 
-/// A digest of every value of every table: equal for equal tables.
+/// Returns a digest of all values of all tables, which is equal for equal tables.
 pub fn digest(tables: &[Table]) -> String {
     let mut digest = Digest::default();
     tables.iter().for_each(|table| table.feed(&mut digest));
@@ -288,7 +290,7 @@ pub fn digest(tables: &[Table]) -> String {
 }
 
 impl Table {
-    /// Feeds every value to `digest`, so that two tables are equal if their digests are.
+    /// Adds every value to `digest`, so that tables with equal digests are equal.
     fn feed(&self, digest: &mut Digest) {
         digest.text(self.name);
         for (name, column) in &self.columns {
@@ -329,13 +331,13 @@ mod tests {
     crate::table! {
         /// A day.
         DayRow as "days" {
-            /// Which.
+            /// Number of the day.
             day: Whole(u64),
-            /// How warm.
+            /// Temperature.
             degrees: MaybeReal(Option<f64>),
-            /// Where.
+            /// Town.
             town: Word(u32),
-            /// Where one went.
+            /// Destination of a trip.
             trip: MaybeWord(Option<u32>),
         }
     }
@@ -363,8 +365,8 @@ mod tests {
         DayRow { day, degrees: Some(day as f64), town: 0, trip: None }
     }
 
-    /// As many days as it takes that some wait to be put into columns and some do not, the latest first; those of an
-    /// even number come twice, the second time without degrees.
+    /// Returns a table of more days than the buffer contains, in descending order. Days with an even number occur
+    /// twice, the second time without degrees.
     fn backwards(columns: Option<&[String]>) -> Table {
         let mut rows = Rows::with_columns(columns);
         for number in (0..2 * NEWEST as u64).rev() {
@@ -377,7 +379,7 @@ mod tests {
     }
 
     #[test]
-    fn rows_stand_in_the_order_of_their_keys_and_those_of_one_key_as_they_were_written() {
+    fn rows_are_sorted_by_key_and_equal_keys_keep_their_order() {
         let mut expected = Vec::new();
         for number in 0..2 * NEWEST as u64 {
             expected.push(day(number));
@@ -389,7 +391,7 @@ mod tests {
     }
 
     #[test]
-    fn only_the_columns_that_are_wanted_are_kept_and_without_any_no_row() {
+    fn only_requested_columns_are_stored_and_without_columns_no_rows() {
         let all = backwards(None);
         let some = backwards(Some(&["town".to_owned(), "degrees".to_owned()]));
         assert_eq!(
@@ -402,7 +404,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_missing_stays_missing_wherever_it_stands_in_a_byte() {
+    fn missing_values_stay_missing_at_every_bit() {
         let given: Vec<Option<u64>> = (0..21).map(|row| (row % 3 > 0).then_some(row * 7)).collect();
         let mut kept: Maybe<u64> = given[..5].iter().copied().collect();
         kept.extend(given[5..].iter().copied());
@@ -412,7 +414,7 @@ mod tests {
     }
 
     #[test]
-    fn a_digest_tells_a_missing_value_from_zero() {
+    fn a_digest_distinguishes_missing_values_from_zero() {
         assert_eq!(digest(&[days(None)]), digest(&[days(None)]));
         assert_ne!(digest(&[days(None)]), digest(&[days(Some(0.0))]));
         assert_ne!(digest(&[days(None)]), digest(&[days_with(None, Some(0))]));

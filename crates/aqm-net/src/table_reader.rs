@@ -1,4 +1,4 @@
-//! Reads a table key by key, for one or several owners, and tells all that is wrong in it.
+//! Parses a table key by key, for one or several owners, and reports all errors.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -7,26 +7,26 @@ use serde_json::{Map, Value};
 
 use crate::config_error::unknown;
 use crate::schema::Schema;
-use crate::values::{Parameter, each, object, quoted, told};
+use crate::values::{Parameter, format_value, object, quoted, read_entries};
 use crate::{ConfigError, ConfigErrors, ErrorCollector};
 
-/// Reads a table key by key and collects every mistake. A key that is asked for is known; what nobody asked for is
-/// refused by [`TableReader::finish`], with the nearest known key. A reader may be handed on, so that several owners
-/// read their parameters out of one table:
+/// Parses a table key by key and collects all errors. A key that is read becomes known. [`TableReader::finish`] rejects
+/// all other keys and suggests the nearest known key. A reader may be passed on, so that several owners read their
+/// parameters from one table:
 ///
 /// ```
 /// use aqm_net::{ConfigErrors, Rate, Size, Span, TableReader};
-/// fn line(value: serde_json::Value) -> Result<(Rate, Option<Span>), ConfigErrors> {
+/// fn link(value: serde_json::Value) -> Result<(Rate, Option<Span>), ConfigErrors> {
 ///     let mut table = TableReader::new(value)?;
-///     let rate = table.require("rate", "write how fast it sends, such as \"1Mbps\"");
+///     let rate = table.require("rate", "set it to a rate, such as \"1Mbps\"");
 ///     let delay = table.take("delay");
 ///     table.finish(rate.map(|rate| (rate, delay)))
 /// }
-/// let errors = line(serde_json::json!({ "delay": "1m", "rat": "1Mbps" })).unwrap_err();
-/// let said: Vec<String> = errors.iter().map(ToString::to_string).collect();
-/// assert_eq!(said[0], "rat: unknown key `rat`; did you mean `rate`? allowed: `rate`, `delay`");
-/// assert_eq!(said[1], "rate: is missing: write how fast it sends, such as \"1Mbps\"");
-/// assert!(said[2].starts_with("delay: `1m`: unknown unit `m`"));
+/// let errors = link(serde_json::json!({ "delay": "1m", "rat": "1Mbps" })).unwrap_err();
+/// let messages: Vec<String> = errors.iter().map(ToString::to_string).collect();
+/// assert_eq!(messages[0], "rat: unknown key `rat`; did you mean `rate`? allowed: `rate`, `delay`");
+/// assert_eq!(messages[1], "rate: is missing: set it to a rate, such as \"1Mbps\"");
+/// assert!(messages[2].starts_with("delay: `1m`: unknown unit `m`"));
 /// ```
 #[derive(Debug)]
 pub struct TableReader {
@@ -36,16 +36,16 @@ pub struct TableReader {
     any_key: bool,
 }
 
-/// A key that was asked for.
+/// A known key.
 #[derive(Debug)]
 struct KnownKey {
     name: &'static str,
-    /// What may stand there.
+    /// Schema of the key's value.
     schema: Option<fn() -> Schema>,
 }
 
 impl KnownKey {
-    /// The keys of the table that stands there, each after the key of the table.
+    /// Returns the keys of the table under this key, as pairs of table key and inner key.
     fn inner(&self) -> Vec<[&'static str; 2]> {
         let schema = self.schema.map(|schema| schema()).filter(|schema| schema.several.is_none());
         schema
@@ -54,22 +54,22 @@ impl KnownKey {
 }
 
 impl TableReader {
-    /// A reader of this table.
+    /// Creates a reader of this table.
     ///
     /// # Errors
-    /// If the value is none.
+    /// The value is not a table.
     pub fn new(value: Value) -> Result<Self, ConfigErrors> {
         let unread = object(value)?;
         Ok(Self { unread, known: Vec::new(), errors: ErrorCollector::default(), any_key: false })
     }
 
-    /// Takes what stands under `key`, as it was written; nothing if the key is left out.
+    /// Takes the value of `key` without parsing it; `None` if the key is missing.
     pub fn value(&mut self, key: &'static str) -> Option<Value> {
         self.known.push(KnownKey { name: key, schema: None });
         self.unread.remove(key)
     }
 
-    /// Takes and reads what stands under `key`; nothing if it is left out or malformed.
+    /// Takes and parses the value of `key`; `None` if it is missing or invalid.
     pub fn take<T: Parameter>(&mut self, key: &'static str) -> Option<T> {
         let read = self.take_with(key, T::read);
         if let Some(known) = self.known.last_mut() {
@@ -78,7 +78,7 @@ impl TableReader {
         read
     }
 
-    /// The same with a reader of one's own.
+    /// Takes the value of `key` and parses it with `read`; `None` if it is missing or invalid.
     pub fn take_with<T, E: Into<ConfigErrors>>(
         &mut self,
         key: &'static str,
@@ -88,14 +88,14 @@ impl TableReader {
         self.errors.take(read(value).map_err(|errors| errors.into().within(key)))
     }
 
-    /// Takes and reads what must stand under `key`; `remedy` says what to write if it is left out.
+    /// Takes and parses the value of `key`, which must exist; `remedy` is a part of the error message if it is missing.
     pub fn require<T: Parameter>(&mut self, key: &'static str, remedy: &str) -> Option<T> {
         self.check(self.unread.contains_key(key), key, format_args!("is missing: {remedy}"));
         self.take(key)
     }
 
-    /// Takes the tables that an author named and reads each with `read`, which is told the name; see [`each`]. There
-    /// are none if the key is left out, and nothing is returned if one is malformed.
+    /// Takes the tables with user-defined names under `key` and parses each with `read`, which receives the name; see
+    /// [`read_entries`]. Returns an empty map if the key is missing, and `None` if a table is invalid.
     pub fn take_each<T, E: Into<ConfigErrors>>(
         &mut self,
         key: &'static str,
@@ -105,17 +105,18 @@ impl TableReader {
             self.known.push(KnownKey { name: key, schema: None });
             return Some(BTreeMap::new());
         }
-        self.take_with(key, |value| each(value, read))
+        self.take_with(key, |value| read_entries(value, read))
     }
 
-    /// Takes the `kind`, one of `names`; nothing if it is missing or unknown, and then no other key is refused.
+    /// Takes the `kind`, which must be one of `names`. If it is missing or unknown, returns `None` and accepts all
+    /// other keys.
     pub fn kind(&mut self, names: &'static [&'static str]) -> Option<&'static str> {
         let problem = match self.value("kind") {
             Some(Value::String(kind)) => match names.iter().find(|name| **name == kind) {
                 Some(name) => return Some(name),
                 None => unknown("kind", &kind, names),
             },
-            Some(other) => format!("must be one of {}, not {}", quoted(names), told(&other)),
+            Some(other) => format!("must be one of {}, not {}", quoted(names), format_value(&other)),
             None => format!("is missing: write one of {}", quoted(names)),
         };
         self.errors.add(ConfigError::at("kind", problem));
@@ -123,23 +124,23 @@ impl TableReader {
         None
     }
 
-    /// The value of a result, or nothing and its mistakes are noted; their places are inside this table.
+    /// Returns the value of a result, or adds its errors, whose paths are inside this table, and returns `None`.
     pub fn note<T, E: Into<ConfigErrors>>(&mut self, result: Result<T, E>) -> Option<T> {
         self.errors.take(result)
     }
 
-    /// Notes the `problem` at `place` inside this table unless the condition holds.
+    /// Adds the `problem` at `place` inside this table unless the condition is true.
     pub fn check(&mut self, condition: bool, place: impl Into<String>, problem: impl fmt::Display) {
         self.errors.check(condition, place, problem);
     }
 
-    /// What was read, if nothing is wrong.
+    /// Returns the parsed value if there are no errors.
     ///
     /// # Errors
-    /// Every key that nobody asked for, then every other mistake.
+    /// All unknown keys, then all other errors.
     ///
     /// # Panics
-    /// If nothing was read although nothing is wrong.
+    /// If the value is `None` although there are no errors.
     pub fn finish<T>(mut self, read: Option<T>) -> Result<T, ConfigErrors> {
         if !self.any_key {
             let known: Vec<&str> = self.known.iter().map(|known| known.name).collect();

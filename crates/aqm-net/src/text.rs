@@ -1,12 +1,12 @@
-//! Scenarios as text: TOML turned into a plain value.
+//! Parsing of TOML scenarios.
 
 use crate::ConfigError;
 use serde_json::Value;
 
-/// Reads TOML as a plain value.
+/// Parses TOML into a JSON value.
 ///
 /// # Errors
-/// Where the text is not TOML, or holds what no scenario can: dates, infinities, NaN.
+/// The text is not valid TOML, or contains values that scenarios do not support: dates, infinities, NaN.
 pub fn toml_value(text: &str) -> Result<Value, ConfigError> {
     let table: toml::Table = text.parse().map_err(|error: toml::de::Error| {
         let line = error.span().map(|span| text[..span.start.min(text.len())].matches('\n').count() + 1);
@@ -25,7 +25,7 @@ fn plain(value: toml::Value) -> Result<Value, ConfigError> {
             .map(Value::Number)
             .ok_or_else(|| ConfigError::at("", format!("`{number}` is not a finite number")))?,
         toml::Value::Datetime(date) => {
-            return Err(ConfigError::at("", format!("`{date}` is a date, which no scenario holds")));
+            return Err(ConfigError::at("", format!("`{date}` is a date, which scenarios do not support")));
         }
         toml::Value::Array(values) => {
             let values = values.into_iter().enumerate();

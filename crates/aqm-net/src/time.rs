@@ -1,7 +1,7 @@
-//! Time on a run's own clock: [`Instant`], a moment, and [`Span`], a length of time.
+//! Time on a run's own clock: [`Instant`] is a point in time, and [`Span`] is a duration.
 //!
-//! Both are whole nanoseconds, so no clock ever drifts by rounding. `std::time::Duration` is not
-//! used because it keeps seconds and nanoseconds apart, and every sum would pay for it.
+//! Both are integers in nanoseconds, so that rounding causes no drift. `std::time::Duration` is not used because it
+//! stores seconds and nanoseconds separately, which makes every addition slower.
 
 use std::fmt;
 use std::ops::{Add, AddAssign, Sub};
@@ -9,21 +9,21 @@ use std::ops::{Add, AddAssign, Sub};
 use crate::Quantity;
 use crate::units;
 
-/// A moment, in nanoseconds since the run began.
+/// A point in time, in nanoseconds since the start of the run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Instant(u64);
 
-/// A length of time in nanoseconds; written `250us`, `60ms`, `1.5s` or `2min` in a scenario.
+/// A duration in nanoseconds; written `250us`, `60ms`, `1.5s` or `2min` in a scenario.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Span(u64);
 
 impl Instant {
-    /// The beginning of the run.
+    /// The start of the run.
     pub const START: Self = Self(0);
-    /// A moment no run reaches.
+    /// A time that no run reaches.
     pub const NEVER: Self = Self(u64::MAX);
 
-    /// The moment `nanos` nanoseconds after the start.
+    /// Returns the time `nanos` nanoseconds after the start.
     pub const fn from_nanos(nanos: u64) -> Self {
         Self(nanos)
     }
@@ -38,24 +38,25 @@ impl Instant {
         self.0 as f64 / 1e9
     }
 
-    /// The moment so much later, where neither is near the end of time: as `+`, which stops there, for less.
+    /// Returns the time `span` later. Faster than `+`, but requires that the result does not overflow, where `+`
+    /// saturates.
     #[inline]
     pub const fn plus(self, span: Span) -> Self {
         debug_assert!(self.0.checked_add(span.0).is_some());
         Self(self.0.wrapping_add(span.0))
     }
 
-    /// The time since `earlier`; zero if `earlier` is later.
+    /// Returns the time since `earlier`; zero if `earlier` is later.
     pub const fn since(self, earlier: Self) -> Span {
         Span(self.0.saturating_sub(earlier.0))
     }
 
-    /// The moment that lies by so much earlier, but not before the start.
+    /// Returns the time `span` earlier, but not before the start.
     pub const fn earlier_by(self, span: Span) -> Self {
         Self(self.0.saturating_sub(span.0))
     }
 
-    /// The first multiple of `period` since the start that is after this moment; never if `period` is zero.
+    /// Returns the first multiple of `period` since the start that is after this time; `NEVER` if `period` is zero.
     pub const fn next_multiple(self, period: Span) -> Self {
         match self.0.checked_div(period.0) {
             Some(passed) => Self(period.0.saturating_mul(passed + 1)),
@@ -65,22 +66,22 @@ impl Instant {
 }
 
 impl Span {
-    /// No time at all.
+    /// A span of zero.
     pub const ZERO: Self = Self(0);
 
-    /// A span of `nanos` nanoseconds.
+    /// Returns a span of `nanos` nanoseconds.
     pub const fn from_nanos(nanos: u64) -> Self {
         Self(nanos)
     }
 
-    /// A span of `millis` milliseconds.
+    /// Returns a span of `millis` milliseconds.
     pub const fn from_millis(millis: u64) -> Self {
         Self(millis * 1_000_000)
     }
 
-    /// A span of `seconds` seconds, rounded to a nanosecond; negative and NaN become zero.
+    /// Returns a span of `seconds` seconds, rounded to a nanosecond; negative values and NaN become zero.
     pub fn from_seconds(seconds: f64) -> Self {
-        // `as` saturates, and turns NaN and negative values into zero.
+        // `as` saturates, and converts NaN and negative values to zero.
         Self((seconds * 1e9 + 0.5) as u64)
     }
 
@@ -94,12 +95,12 @@ impl Span {
         self.0 as f64 / 1e9
     }
 
-    /// Whether this is no time at all.
+    /// Returns whether the span is zero.
     pub const fn is_zero(self) -> bool {
         self.0 == 0
     }
 
-    /// This span `times` over, at most the longest span there is.
+    /// Returns this span multiplied by `times`, limited to the maximum span.
     pub const fn saturating_mul(self, times: u64) -> Self {
         Self(self.0.saturating_mul(times))
     }
@@ -139,7 +140,7 @@ impl Quantity for Span {
 
     fn parse(text: &str) -> Result<Self, String> {
         let nanos = units::parse::<Self>(text, "60ms")?;
-        // Times beyond a century are a slip of the pen, and would overflow the clock later.
+        // Times longer than a century are treated as typing errors; they would also overflow the clock.
         if nanos > 3.2e18 {
             return Err(format!("`{text}` is longer than a century"));
         }
@@ -174,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn a_time_without_a_unit_is_refused() {
+    fn a_time_without_a_unit_is_rejected() {
         for text in ["60", "", "ms", "-1s", "NaNs", "infs", "1 fortnight", "1e300s", "1e-"] {
             assert!(Span::parse(text).is_err(), "{text}");
         }
@@ -191,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_earlier_than_the_start() {
+    fn earlier_times_are_clamped_to_the_start() {
         assert_eq!(Instant::from_nanos(7).earlier_by(Span::from_nanos(5)), Instant::from_nanos(2));
         assert_eq!(Instant::from_nanos(7).earlier_by(Span::from_nanos(9)), Instant::START);
     }

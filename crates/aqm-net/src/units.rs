@@ -2,11 +2,11 @@
 
 use crate::{Length, Quantity, Rate, Size, Span};
 
-/// Reads a quantity of any kind: its number of seconds, bits per second, packets or bytes, and which of them it is,
-/// `s`, `bps`, `p` or `B`.
+/// Parses a quantity of any kind into seconds, bits per second, packets or bytes. Also returns the unit: `s`, `bps`,
+/// `p` or `B`.
 ///
 /// # Errors
-/// A sentence that says what is wrong and what is allowed.
+/// A sentence with the error and the allowed values.
 pub fn in_base_unit(text: &str) -> Result<(f64, &'static str), String> {
     if is_in::<Span>(text) {
         Ok((Span::parse(text)?.seconds(), "s"))
@@ -18,11 +18,11 @@ pub fn in_base_unit(text: &str) -> Result<(f64, &'static str), String> {
         Ok((Length::parse(text)?.count() as f64, "p"))
     } else {
         let scales = [Span::SCALE, Rate::SCALE, Length::SCALE];
-        Err(format!("`{text}` is no number with one of the units {}", names(&scales.concat())))
+        Err(format!("`{text}` is not a number with one of the units {}", names(&scales.concat())))
     }
 }
 
-/// Whether the unit of `text` is one of this quantity.
+/// Returns whether the unit of `text` belongs to this quantity.
 pub(crate) fn is_in<T: Quantity>(text: &str) -> bool {
     let (_, unit) = split(text);
     T::SCALE.iter().any(|(name, _)| *name == unit)
@@ -32,13 +32,13 @@ fn names(scale: &[(&str, f64)]) -> String {
     scale.iter().map(|(name, _)| *name).collect::<Vec<_>>().join(", ")
 }
 
-/// A text as a number and a unit, whatever they are.
+/// Splits a text into a number and a unit without checking them.
 fn split(text: &str) -> (&str, &str) {
     let text = text.trim();
     let split = text
         .find(|c: char| !(c.is_ascii_digit() || matches!(c, '.' | '-' | '+' | '_')))
         .unwrap_or(text.len());
-    // An exponent belongs to the number: `1e6p`, but the `E` of no unit we have.
+    // An exponent is a part of the number, as in `1e6p`. No unit begins with `E` and a digit.
     let split = match text.as_bytes().get(split..split + 2) {
         Some([b'e' | b'E', next]) if next.is_ascii_digit() || matches!(next, b'-' | b'+') => {
             let rest = &text[split + 2..];
@@ -49,8 +49,8 @@ fn split(text: &str) -> (&str, &str) {
     (&text[..split], text[split..].trim())
 }
 
-/// Reads `text` as a number and one of the units of a quantity; `example` is shown when it does not begin with a number.
-/// The value is returned in the base unit.
+/// Parses `text` as a number with a unit of the quantity, and returns the value in the base unit. `example` is a part
+/// of the error message if the text does not begin with a number.
 pub(crate) fn parse<T: Quantity>(text: &str, example: &str) -> Result<f64, String> {
     let text = text.trim();
     let (number, unit) = split(text);
@@ -70,7 +70,7 @@ pub(crate) fn parse<T: Quantity>(text: &str, example: &str) -> Result<f64, Strin
     Ok(value * factor)
 }
 
-/// Writes `value` in the largest unit that leaves it whole, and zero in the unit `base`.
+/// Formats `value` in the largest unit that gives an integer, and zero in the unit `base`.
 pub(crate) fn show(value: u64, base: &str, scale: &[(&str, u64)]) -> String {
     if value == 0 {
         return format!("0{base}");
@@ -82,7 +82,7 @@ pub(crate) fn show(value: u64, base: &str, scale: &[(&str, u64)]) -> String {
     format!("{}{unit}", value / factor)
 }
 
-/// Text form in and out of scenario files for a [`Quantity`].
+/// Implements the text form of a [`Quantity`] in scenario files.
 macro_rules! quantity_parameter {
     ($type:ty) => {
         impl serde::Serialize for $type {
@@ -127,7 +127,7 @@ mod tests {
         }
         assert_eq!(
             in_base_unit("5q").unwrap_err(),
-            "`5q` is no number with one of the units ns, us, ms, s, min, bps, kbps, Mbps, Gbps, Tbps, p, B, kB, MB"
+            "`5q` is not a number with one of the units ns, us, ms, s, min, bps, kbps, Mbps, Gbps, Tbps, p, B, kB, MB"
         );
     }
 

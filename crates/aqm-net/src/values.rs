@@ -1,8 +1,7 @@
-//! What a parameter may be: a plain value, a quantity with its unit, one of a few words, or several of these.
+//! Types of parameters: plain values, quantities with units, choices, and collections of these.
 //!
-//! Each type says what may be written ([`Parameter::schema`]) and reads it ([`Parameter::read`]), which tells all
-//! mistakes at once and each at its place. [`choices!`](crate::choices!) declares a parameter that is one of a few
-//! words.
+//! Each type describes its allowed values ([`Parameter::schema`]) and parses them ([`Parameter::read`]), with all
+//! errors and their paths. [`choices!`](crate::choices!) declares a parameter with a fixed set of words.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -14,33 +13,33 @@ use crate::config_error::unknown;
 use crate::schema::{Schema, Several};
 use crate::{ConfigError, ConfigErrors, ErrorCollector};
 
-/// A number whose unit is part of its text form.
+/// A number with a unit in its text form.
 pub trait Quantity: Sized + fmt::Display {
-    /// What it measures, such as `time`.
+    /// Name of the quantity, for example `time`.
     const NAME: &'static str;
-    /// The units it may have and what each is in the base unit, the smallest first.
+    /// Allowed units and their factors to the base unit, the smallest first.
     const SCALE: &'static [(&'static str, f64)];
 
-    /// Reads the text form.
+    /// Parses the text form.
     ///
     /// # Errors
-    /// A sentence that says what is wrong and what is allowed.
+    /// A sentence with the error and the allowed values.
     fn parse(text: &str) -> Result<Self, String>;
 }
 
-/// A type that a parameter may have.
+/// A type of a parameter.
 pub trait Parameter: Serialize + Sized {
-    /// What may be written.
+    /// Returns the description of the allowed values.
     fn schema() -> Schema;
 
-    /// Reads what was written.
+    /// Parses a value.
     ///
     /// # Errors
-    /// Every mistake, with its place inside the value.
+    /// All errors, with their paths inside the value.
     fn read(value: Value) -> Result<Self, ConfigErrors>;
 }
 
-/// The word for no value, because TOML has no null: a parameter whose default is a value needs it.
+/// The word for "no value", because TOML has no null. A parameter whose default is a value needs this word.
 const NONE: &str = "none";
 
 impl<T: Parameter> Parameter for Option<T> {
@@ -52,7 +51,7 @@ impl<T: Parameter> Parameter for Option<T> {
             return Ok(None);
         }
         let is_none = value == NONE;
-        // A type that reads the word itself, such as a name, keeps it.
+        // A type that accepts the word itself, for example a name, takes precedence.
         match T::read(value) {
             Err(_) if is_none => Ok(None),
             read => read.map(Some),
@@ -75,7 +74,7 @@ impl<T: Parameter> Parameter for Vec<T> {
     }
     fn read(value: Value) -> Result<Self, ConfigErrors> {
         let Value::Array(list) = value else {
-            return Err(refused("a list", &value).into());
+            return Err(wrong_type("a list", &value).into());
         };
         let mut errors = ErrorCollector::default();
         let read = |(place, one)| errors.take(T::read(one).map_err(|e| e.within(&usize::to_string(&place))));
@@ -84,25 +83,25 @@ impl<T: Parameter> Parameter for Vec<T> {
     }
 }
 
-/// Values under names of the author's choice.
+/// Values under user-defined names.
 impl<T: Parameter> Parameter for BTreeMap<String, T> {
     fn schema() -> Schema {
         Schema { several: Some(Several::ByName), ..T::schema() }
     }
     fn read(value: Value) -> Result<Self, ConfigErrors> {
-        each(value, |_, one| T::read(one))
+        read_entries(value, |_, one| T::read(one))
     }
 }
 
 macro_rules! plain_parameter {
-    ($($type:ty, $name:literal, $wanted:literal, $read:expr;)+) => {
+    ($($type:ty, $name:literal, $expected:literal, $read:expr;)+) => {
         $(impl Parameter for $type {
             fn schema() -> Schema {
                 Schema::of($name)
             }
             fn read(value: Value) -> Result<Self, ConfigErrors> {
                 let read: fn(&Value) -> Option<Self> = $read;
-                Ok(read(&value).ok_or_else(|| refused($wanted, &value))?)
+                Ok(read(&value).ok_or_else(|| wrong_type($expected, &value))?)
             }
         })+
     };
@@ -116,7 +115,7 @@ plain_parameter! {
     String, "text", "text", |value| value.as_str().map(str::to_owned);
 }
 
-/// Declares a parameter that is one of a few words.
+/// Declares a parameter with a fixed set of words.
 #[macro_export]
 macro_rules! choices {
     (
@@ -146,12 +145,12 @@ macro_rules! choices {
     };
 }
 
-/// Reads the tables in a table, each under a name of the author's choice, which must fit into tables, file names and
-/// paths of fields; `read` is told the name.
+/// Reads the entries of a table with user-defined names, which must be valid in tables, file names and field paths.
+/// `read` receives the name and the value of each entry.
 ///
 /// # Errors
-/// Every mistake in a name or in a table.
-pub fn each<T, E: Into<ConfigErrors>>(
+/// All errors in names and values.
+pub fn read_entries<T, E: Into<ConfigErrors>>(
     value: Value,
     mut read: impl FnMut(&str, Value) -> Result<T, E>,
 ) -> Result<BTreeMap<String, T>, ConfigErrors> {
@@ -160,7 +159,11 @@ pub fn each<T, E: Into<ConfigErrors>>(
     let mut all = BTreeMap::new();
     for (name, value) in object(value)? {
         let is_name = !name.is_empty() && name.len() <= 64 && name.chars().all(fine);
-        errors.check(is_name, name.as_str(), "a name has 1 to 64 letters, digits, `-`, `_` or `+`");
+        errors.check(
+            is_name,
+            name.as_str(),
+            "a name must consist of 1 to 64 letters, digits, `-`, `_` or `+`",
+        );
         if let Some(one) = errors.take(read(&name, value).map_err(|e| e.into().within(&name))) {
             all.insert(name, one);
         }
@@ -168,21 +171,21 @@ pub fn each<T, E: Into<ConfigErrors>>(
     errors.finish(all)
 }
 
-/// The table that `value` is.
+/// Returns the value as a table.
 pub(crate) fn object(value: Value) -> Result<Map<String, Value>, ConfigError> {
     match value {
         Value::Object(table) => Ok(table),
-        other => Err(refused("a table", &other)),
+        other => Err(wrong_type("a table", &other)),
     }
 }
 
-/// Says what must be written instead of `value`.
-pub(crate) fn refused(wanted: &str, value: &Value) -> ConfigError {
-    ConfigError::at("", format!("must be {wanted}, not {}", told(value)))
+/// Creates the error for a value of the wrong type.
+pub(crate) fn wrong_type(expected: &str, value: &Value) -> ConfigError {
+    ConfigError::at("", format!("must be {expected}, not {}", format_value(value)))
 }
 
-/// A value as an error shows it: short.
-pub(crate) fn told(value: &Value) -> String {
+/// Formats a value for an error message.
+pub(crate) fn format_value(value: &Value) -> String {
     match value {
         Value::Array(_) => "a list".to_owned(),
         Value::Object(_) => "a table".to_owned(),
@@ -190,27 +193,27 @@ pub(crate) fn told(value: &Value) -> String {
     }
 }
 
-/// Words as an error lists them.
+/// Formats a list of words for an error message.
 pub(crate) fn quoted(words: &[&str]) -> String {
     words.iter().map(|word| format!("`{word}`")).collect::<Vec<_>>().join(", ")
 }
 
-/// Reads one of a few words; returns its index.
+/// Parses a word and returns its index in `words`.
 #[doc(hidden)]
 pub fn read_choice(value: &Value, words: &[&str]) -> Result<usize, ConfigErrors> {
     let Value::String(given) = value else {
-        return Err(refused(&format!("one of {}", quoted(words)), value).into());
+        return Err(wrong_type(&format!("one of {}", quoted(words)), value).into());
     };
-    let found = words.iter().position(|word| word == given);
-    Ok(found.ok_or_else(|| ConfigError::at("", unknown("word", given, words)))?)
+    let index = words.iter().position(|word| word == given);
+    Ok(index.ok_or_else(|| ConfigError::at("", unknown("word", given, words)))?)
 }
 
-/// Reads the text form of a quantity.
+/// Parses the text form of a quantity.
 pub(crate) fn read_quantity<T: Quantity>(value: &Value) -> Result<T, ConfigErrors> {
     let Value::String(text) = value else {
         let units: Vec<&str> = T::SCALE.iter().map(|(unit, _)| *unit).collect();
-        let wanted = format!("text with a unit ({}: {})", T::NAME, units.join(", "));
-        return Err(refused(&wanted, value).into());
+        let expected = format!("text with a unit ({}: {})", T::NAME, units.join(", "));
+        return Err(wrong_type(&expected, value).into());
     };
     Ok(T::parse(text).map_err(|problem| ConfigError::at("", problem))?)
 }

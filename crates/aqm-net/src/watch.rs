@@ -1,82 +1,84 @@
-//! How far a run is and what its queues look like, for whoever waits for it, who may also stop it.
+//! The connection between a run and its watcher: progress and views of the queues for the watcher, who can also stop
+//! the run.
 
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering::Relaxed};
 use std::sync::{Condvar, Mutex, PoisonError};
 
 use serde::Serialize;
 
-/// Shared by a run and whoever watches it from another thread.
+/// State that a run shares with a watcher in another thread.
 #[derive(Debug, Default)]
 pub struct Watch {
     done: AtomicU64,
     total: AtomicU64,
     unit: AtomicU8,
     stopped: AtomicBool,
-    wants_view: AtomicBool,
+    view_requested: AtomicBool,
     view: Mutex<Option<View>>,
-    held: AtomicBool,
-    allowed: Mutex<u64>,
-    moved: Condvar,
+    is_limited: AtomicBool,
+    limit_nanos: Mutex<u64>,
+    changed: Condvar,
 }
 
-/// What the queues of a run look like at a moment, as of the last packet that each of them met.
+/// The state of a run's queues at a given time. For each queue, it is the state after the last packet.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct View {
-    /// The moment, in seconds since the run began.
+    /// Time in seconds since the start of the run.
     pub time_s: f64,
-    /// The managed links.
+    /// Managed links.
     pub links: Vec<LinkView>,
-    /// In a live run, how late packets are handed over: names and values, in microseconds.
+    /// In a live run, the lateness of packet deliveries: names and values in microseconds.
     pub lateness_us: Vec<(&'static str, f64)>,
 }
 
-/// What a managed link looks like; what is counted is counted since the run began.
+/// The state of a managed link; counters begin at the start of the run.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct LinkView {
-    /// Its name.
+    /// Name of the link.
     pub name: String,
-    /// Its rate, in bits per second.
+    /// Rate in bits per second.
     pub rate_bps: f64,
-    /// Packets waiting.
+    /// Number of queued packets.
     pub length_packets: u64,
-    /// Bytes waiting.
+    /// Number of queued bytes.
     pub length_bytes: u64,
-    /// Packets that arrived, the dropped ones included.
+    /// Number of arrived packets, including dropped ones.
     pub arrivals: u64,
-    /// Packets sent.
+    /// Number of sent packets.
     pub departures: u64,
-    /// Bytes sent.
+    /// Number of sent bytes.
     pub departed_bytes: u64,
-    /// Packets marked.
+    /// Number of marked packets.
     pub marks: u64,
-    /// Packets dropped, by reason.
+    /// Numbers of dropped packets, by reason.
     pub drops: Vec<(&'static str, u64)>,
-    /// The gauges of its discipline: name, value, and unit if it has one.
+    /// Gauges of the queue discipline: name, value, and unit if there is one.
     pub gauges: Vec<(&'static str, f64, Option<&'static str>)>,
 }
 
-/// Whoever watches asked the run to stop.
+/// Error: the watcher stopped the run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stopped;
 
-/// In what progress is counted.
+/// Unit of progress.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unit {
     /// Nanoseconds of simulated time.
     Nanoseconds,
-    /// Bytes of a file that is read.
+    /// Bytes read from a file.
     Bytes,
     /// Nanoseconds of a run in real time.
     RealTime,
 }
 
 impl Watch {
-    /// How much is done, and of how much; of zero if that is not known yet. What is done never becomes less.
+    /// Returns the completed amount and the total, which is zero if it is not yet known. The completed amount never
+    /// decreases.
     pub fn progress(&self) -> (u64, u64) {
         (self.done.load(Relaxed), self.total.load(Relaxed))
     }
 
-    /// In what progress is counted.
+    /// Returns the unit of progress.
     pub fn unit(&self) -> Unit {
         match self.unit.load(Relaxed) {
             1 => Unit::Bytes,
@@ -85,99 +87,99 @@ impl Watch {
         }
     }
 
-    /// Asks the run to stop soon.
+    /// Requests that the run stops soon.
     pub fn stop(&self) {
         self.stopped.store(true, Relaxed);
-        // Whoever is about to wait has seen it, or is woken.
-        drop(self.allowed.lock());
-        self.moved.notify_all();
+        // A run that is about to wait has either seen the request or is woken.
+        drop(self.limit_nanos.lock());
+        self.changed.notify_all();
     }
 
-    /// Says how much there is to do.
+    /// Sets the total amount.
     pub fn expect(&self, total: u64, unit: Unit) {
         self.unit.store(unit as u8, Relaxed);
         self.total.store(total, Relaxed);
     }
 
-    /// Says how much is done.
+    /// Sets the completed amount.
     pub fn reach(&self, done: u64) {
         self.done.store(done, Relaxed);
     }
 
-    /// The last view that the run has shown, if it has shown one since the last call; asks for another one.
+    /// Returns the latest view, if the run has provided one since the last call, and requests another one.
     pub fn view(&self) -> Option<View> {
         let view = self.view.lock().unwrap_or_else(PoisonError::into_inner).take();
-        self.wants_view.store(true, Relaxed);
+        self.view_requested.store(true, Relaxed);
         view
     }
 
-    /// Shows what the queues look like, if somebody asked. It never waits for whoever looks.
+    /// Provides a view of the queues if one was requested. Never waits for the watcher.
     #[inline]
     pub fn show(&self, view: impl FnOnce() -> View) {
-        if !self.wants_view.load(Relaxed) {
+        if !self.view_requested.load(Relaxed) {
             return;
         }
         if let Ok(mut shown) = self.view.try_lock() {
             *shown = Some(view());
-            self.wants_view.store(false, Relaxed);
+            self.view_requested.store(false, Relaxed);
         }
     }
 
-    /// Whether the run is to stop.
+    /// Returns whether the run must stop.
     pub fn is_stopped(&self) -> bool {
         self.stopped.load(Relaxed)
     }
 
-    /// Fails if the run is to stop. It looks at one `count` in a few thousand, since a look costs more than a
-    /// small event.
+    /// Returns an error if the run must stop. Tests only one `count` in a few thousand, because a test takes longer
+    /// than a small event.
     ///
     /// # Errors
-    /// If the run is to stop.
+    /// The run must stop.
     #[inline]
     pub fn check(&self, count: u64) -> Result<(), Stopped> {
-        if Self::is_turn(count) { self.go_on() } else { Ok(()) }
+        if Self::is_checked(count) { self.check_now() } else { Ok(()) }
     }
 
-    /// Says how much is done, one `count` in a few thousand, and fails if the run is to stop.
+    /// Sets the completed amount for one `count` in a few thousand, and returns an error if the run must stop.
     ///
     /// # Errors
-    /// If the run is to stop.
+    /// The run must stop.
     #[inline]
     pub fn check_at(&self, count: u64, done: impl FnOnce() -> u64) -> Result<(), Stopped> {
-        if !Self::is_turn(count) {
+        if !Self::is_checked(count) {
             return Ok(());
         }
         self.reach(done());
-        self.go_on()
+        self.check_now()
     }
 
-    /// A run that has come to `now` nanoseconds waits here until it is allowed to be there, if somebody
-    /// [holds](Self::hold) it, or stopped.
-    pub fn meet(&self, now: u64) {
-        if !self.held.load(Relaxed) {
+    /// Blocks a run at the simulated time `now` (in nanoseconds) if a watcher [limits](Self::limit) the run, until the
+    /// watcher allows this time or stops the run.
+    pub fn wait_at(&self, now: u64) {
+        if !self.is_limited.load(Relaxed) {
             return;
         }
-        let mut allowed = self.allowed.lock().unwrap_or_else(PoisonError::into_inner);
-        while *allowed < now && !self.is_stopped() {
-            allowed = self.moved.wait(allowed).unwrap_or_else(PoisonError::into_inner);
+        let mut limit = self.limit_nanos.lock().unwrap_or_else(PoisonError::into_inner);
+        while *limit < now && !self.is_stopped() {
+            limit = self.changed.wait(limit).unwrap_or_else(PoisonError::into_inner);
         }
     }
 
-    /// From now on the run goes no further than `until` nanoseconds, or to its next sample behind, until it is
-    /// allowed more.
-    pub fn hold(&self, until: u64) {
-        *self.allowed.lock().unwrap_or_else(PoisonError::into_inner) = until;
-        self.held.store(true, Relaxed);
-        self.moved.notify_all();
+    /// Limits the run to a simulated time of `until` nanoseconds, or to the first sample after it, until the limit is
+    /// raised.
+    pub fn limit(&self, until: u64) {
+        *self.limit_nanos.lock().unwrap_or_else(PoisonError::into_inner) = until;
+        self.is_limited.store(true, Relaxed);
+        self.changed.notify_all();
     }
 
     #[inline]
-    fn is_turn(count: u64) -> bool {
+    fn is_checked(count: u64) -> bool {
         count.is_multiple_of(4096)
     }
 
     #[cold]
-    fn go_on(&self) -> Result<(), Stopped> {
+    fn check_now(&self) -> Result<(), Stopped> {
         if self.is_stopped() { Err(Stopped) } else { Ok(()) }
     }
 }
@@ -187,59 +189,59 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_run_that_is_to_stop_learns_it_within_a_few_thousand_counts() {
+    fn a_run_detects_a_stop_within_a_few_thousand_counts() {
         let watch = Watch::default();
         let checks = |from: u64| (from..from + 4096).map(|count| watch.check(count)).collect::<Vec<_>>();
         assert!(checks(3).iter().all(Result::is_ok));
         watch.stop();
         assert_eq!(checks(3).iter().filter(|check| check.is_err()).count(), 1);
-        assert_eq!(watch.check(0), Err(Stopped), "one that is stopped before it begins does nothing");
+        assert_eq!(watch.check(0), Err(Stopped), "a run that is stopped before its start does nothing");
     }
 
     #[test]
-    fn progress_is_what_was_reached_of_what_was_expected() {
+    fn progress_is_the_completed_amount_and_the_total() {
         let watch = Watch::default();
         assert_eq!(watch.progress(), (0, 0));
         watch.expect(100, Unit::Bytes);
-        assert_eq!(watch.check_at(1, || panic!("it is not the turn")), Ok(()));
+        assert_eq!(watch.check_at(1, || panic!("this count is not tested")), Ok(()));
         assert_eq!(watch.check_at(4096, || 30), Ok(()));
         assert_eq!((watch.progress(), watch.unit()), ((30, 100), Unit::Bytes));
     }
 
     #[test]
-    fn a_view_is_made_when_somebody_asked_for_one_and_is_seen_once() {
+    fn a_view_is_created_on_request_and_returned_once() {
         let (watch, view) = (Watch::default(), View { time_s: 2.5, ..View::default() });
-        watch.show(|| panic!("nobody asked for one"));
-        assert_eq!(watch.view(), None, "it is asked for only now");
+        watch.show(|| panic!("no view was requested"));
+        assert_eq!(watch.view(), None, "the view was requested only now");
         watch.show(|| view.clone());
-        watch.show(|| panic!("one is enough"));
+        watch.show(|| panic!("only one view is needed"));
         assert_eq!(watch.view(), Some(view));
         assert_eq!(watch.view(), None);
     }
 
     #[test]
-    #[expect(clippy::disallowed_methods, reason = "whoever holds a run is another thread")]
-    fn a_run_that_is_held_goes_no_further_than_it_is_allowed() {
+    #[expect(clippy::disallowed_methods, reason = "the watcher is another thread")]
+    fn a_limited_run_does_not_exceed_its_limit() {
         let (watch, reached) = (Watch::default(), AtomicU64::new(0));
-        watch.meet(5);
-        watch.hold(10);
+        watch.wait_at(5);
+        watch.limit(10);
         std::thread::scope(|threads| {
             threads.spawn(|| {
                 for now in [10, 20, 30] {
-                    watch.meet(now);
+                    watch.wait_at(now);
                     reached.store(now, Relaxed);
                 }
             });
             while reached.load(Relaxed) < 10 {
                 std::thread::yield_now();
             }
-            watch.hold(25);
+            watch.limit(25);
             while reached.load(Relaxed) < 20 {
                 std::thread::yield_now();
             }
-            assert_eq!(reached.load(Relaxed), 20, "30 is not allowed");
+            assert_eq!(reached.load(Relaxed), 20, "30 is above the limit");
             watch.stop();
         });
-        assert_eq!(reached.load(Relaxed), 30, "one that is stopped waits no longer");
+        assert_eq!(reached.load(Relaxed), 30, "a stopped run does not wait");
     }
 }

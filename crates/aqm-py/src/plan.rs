@@ -117,7 +117,7 @@ impl Plan {
         let plan: &dyn Any = self.0.as_ref();
         let Some(trace) = plan.downcast_ref::<aqm_trace::Scenario>() else {
             return Err(TraceError::new_err(format!(
-                "{path}: only a made-up trace (`source.kind = \"generated\"`) can be written"
+                "{path}: only a generated trace (`source.kind = \"generated\"`) can be written"
             )));
         };
         let written = py.detach(|| aqm_trace::write(trace, path, &watch.0));
@@ -156,7 +156,7 @@ impl Watch {
     /// The run goes no further than so many seconds of its time, but for up to `record.queue_every`, until it is
     /// allowed more.
     fn hold(&self, until_s: f64) {
-        self.0.hold((until_s * 1e9) as u64);
+        self.0.limit((until_s * 1e9) as u64);
     }
 
     /// What the queues look like, as JSON (`aqm_net::watch::View`), if the run has shown a view since the last call;

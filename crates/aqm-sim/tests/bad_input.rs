@@ -166,7 +166,7 @@ fn values_that_make_no_sense_are_named_with_what_is_allowed() {
     refused(&with("0.0008", "0.0"), "bottleneck.queue.weight", &["above 0", "not 0"]);
     refused(&with("0.0008", "-1.0"), "bottleneck.queue.weight", &["above 0", "-1"]);
     refused(&with("\"225p\"", "\"30p\""), "bottleneck.queue.limit", &["exceed min_th"]);
-    refused(&with("flows = 2", "flows = 0"), "traffic.long.flows", &["between 1 and", "is 0"]);
+    refused(&with("flows = 2", "flows = 0"), "traffic.long.flows", &["between 1 and", "got 0"]);
     refused(&with("flows = 2", "flows = -2"), "traffic.long.flows", &["-2"]);
     refused(&with("load = 0.5", "load = -0.5"), "traffic.web.load", &["-0.5"]);
     refused(&with("load = 0.5", "load = 1e300"), "traffic.web.load", &["above 0 and at most"]);
@@ -192,7 +192,7 @@ fn values_that_make_no_sense_are_named_with_what_is_allowed() {
     refused(
         &ethernet.replace("rate = \"100kbps\"", datagrams),
         "traffic.datagrams.sizes",
-        &["at least 42B", "may be 41B"],
+        &["at least 42B", "got 41B"],
     );
     refused(&with("[tcp]", "[record]\nsenders = [\"ftp\"]\n[tcp]"), "record.senders", &["`ftp`", "long"]);
     refused(&with("[tcp]", "[record]\nhistories = [\"ftp\"]\n[tcp]"), "record.histories", &["`ftp`", "long"]);

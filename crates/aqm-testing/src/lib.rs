@@ -1,10 +1,10 @@
-//! What the tests of all stages need: columns of a run by name, seeds in parallel, and means held against
-//! theory. Only tests depend on this room, so it panics where they should.
+//! Helpers for the tests of all simulation levels: columns of a run by name, parallel runs with different seeds, and
+//! comparisons of means with theory. Only tests depend on this crate, so its functions panic on errors.
 
 use aqm_net::table::{Column, Table};
 use serde_json::Value;
 
-/// The table of this name.
+/// Returns the table with this name.
 ///
 /// # Panics
 /// If the run has no such table.
@@ -12,23 +12,23 @@ pub fn table<'a>(run: &'a impl AsRef<[Table]>, name: &str) -> &'a Table {
     run.as_ref().iter().find(|table| table.name == name).unwrap_or_else(|| panic!("no table {name}"))
 }
 
-/// A column of any kind, written `table.column`.
+/// Returns a column of any type, named `table.column`.
 ///
 /// # Panics
 /// If the run has no such column.
 pub fn column<'a>(run: &'a impl AsRef<[Table]>, place: &str) -> &'a Column {
-    let (name, column) = place.split_once('.').expect("a column is written table.column");
+    let (name, column) = place.split_once('.').expect("the name of a column is table.column");
     let found = table(run, name).columns.iter().find(|(known, _)| *known == column);
     &found.unwrap_or_else(|| panic!("no column {place}")).1
 }
 
-/// A reader for columns of one kind.
+/// Defines a function that returns a column of one type.
 macro_rules! reader {
     ($(#[doc = $about:literal])+ $name:ident, $kind:ident, $value:ty) => {
         $(#[doc = $about])+
         ///
         /// # Panics
-        /// If the run has no such column, or it holds something else.
+        /// If the run has no such column, or the column has another type.
         pub fn $name<'a>(run: &'a impl AsRef<[Table]>, place: &str) -> &'a [$value] {
             match column(run, place) {
                 Column::$kind(values) => values,
@@ -39,22 +39,22 @@ macro_rules! reader {
 }
 
 reader!(
-    /// A column of whole numbers, written `table.column`.
+    /// Returns a column of integers, named `table.column`.
     whole, Whole, u64
 );
 reader!(
-    /// A column of real numbers.
+    /// Returns a column of real numbers.
     real, Real, f64
 );
 reader!(
-    /// A column of truths.
+    /// Returns a column of Boolean values.
     truth, Truth, bool
 );
 
-/// A column of whole numbers, some missing.
+/// Returns a column of integers, some of them missing.
 ///
 /// # Panics
-/// If the run has no such column, or it holds something else.
+/// If the run has no such column, or the column has another type.
 pub fn maybe_whole(run: &impl AsRef<[Table]>, place: &str) -> Vec<Option<u64>> {
     match column(run, place) {
         Column::MaybeWhole(values) => values.iter().collect(),
@@ -62,10 +62,10 @@ pub fn maybe_whole(run: &impl AsRef<[Table]>, place: &str) -> Vec<Option<u64>> {
     }
 }
 
-/// A column of real numbers, some missing.
+/// Returns a column of real numbers, some of them missing.
 ///
 /// # Panics
-/// If the run has no such column, or it holds something else.
+/// If the run has no such column, or the column has another type.
 pub fn maybe_real(run: &impl AsRef<[Table]>, place: &str) -> Vec<Option<f64>> {
     match column(run, place) {
         Column::MaybeReal(values) => values.iter().collect(),
@@ -73,21 +73,23 @@ pub fn maybe_real(run: &impl AsRef<[Table]>, place: &str) -> Vec<Option<f64>> {
     }
 }
 
-/// The samples of the gauge of this name, of whatever queue or edge, in order.
+/// Returns the samples of the gauge with this name of all queues and edges, in order.
 ///
 /// # Panics
 /// If the run has no table of gauges.
 pub fn gauge(run: &impl AsRef<[Table]>, name: &str) -> Vec<f64> {
-    let Column::Word { codes, words } = column(run, "gauges.name") else { panic!("names are words") };
+    let Column::Word { codes, words } = column(run, "gauges.name") else {
+        panic!("the names of gauges must be words")
+    };
     let wanted = words.iter().position(|word| word == name);
     let values = codes.iter().zip(real(run, "gauges.value"));
     values.filter(|&(&code, _)| Some(code as usize) == wanted).map(|(_, &value)| value).collect()
 }
 
-/// A column of words.
+/// Returns a column of words.
 ///
 /// # Panics
-/// If the run has no such column, or it holds something else.
+/// If the run has no such column, or the column has another type.
 pub fn words(run: &impl AsRef<[Table]>, place: &str) -> Vec<String> {
     match column(run, place) {
         Column::Word { codes, words } => codes.iter().map(|&code| words[code as usize].clone()).collect(),
@@ -95,10 +97,10 @@ pub fn words(run: &impl AsRef<[Table]>, place: &str) -> Vec<String> {
     }
 }
 
-/// A column of words, some missing.
+/// Returns a column of words, some of them missing.
 ///
 /// # Panics
-/// If the run has no such column, or it holds something else.
+/// If the run has no such column, or the column has another type.
 pub fn maybe_words(run: &impl AsRef<[Table]>, place: &str) -> Vec<Option<String>> {
     match column(run, place) {
         Column::MaybeWord { codes, words } => {
@@ -108,11 +110,12 @@ pub fn maybe_words(run: &impl AsRef<[Table]>, place: &str) -> Vec<Option<String>
     }
 }
 
-/// Hands `one` the scenario `value` with each of the seeds 1 to `count`, two at a time; what it says, in order.
+/// Calls `one` with the scenario `value` for each of the seeds 1 to `count`, in two threads, and returns its results in
+/// order.
 ///
 /// # Panics
-/// If `one` does.
-#[expect(clippy::disallowed_methods, reason = "replications are runs of their own")]
+/// If `one` panics.
+#[expect(clippy::disallowed_methods, reason = "replications are independent runs")]
 pub fn replicate<T: Send>(value: &Value, count: u64, one: impl Fn(Value) -> T + Sync) -> Vec<T> {
     let seeded = |seed: u64| {
         let mut value = value.clone();
@@ -126,7 +129,7 @@ pub fn replicate<T: Send>(value: &Value, count: u64, one: impl Fn(Value) -> T + 
     })
 }
 
-/// The mean of independent values and its standard error.
+/// Returns the mean of independent values and its standard error.
 pub fn mean_and_error(values: &[f64]) -> (f64, f64) {
     let n = values.len() as f64;
     let mean = values.iter().sum::<f64>() / n;
@@ -134,10 +137,11 @@ pub fn mean_and_error(values: &[f64]) -> (f64, f64) {
     (mean, (squares / (n - 1.0) / n).sqrt())
 }
 
-/// The mean of the replications is within three standard errors of theory, and within a cap.
+/// Asserts that the mean of the replications is within three standard errors of theory and within the relative
+/// tolerance `cap`.
 ///
 /// # Panics
-/// If it is not.
+/// If the mean is outside these limits.
 #[track_caller]
 pub fn assert_met(what: &str, values: &[f64], theory: f64, cap: f64) {
     let (mean, error) = mean_and_error(values);

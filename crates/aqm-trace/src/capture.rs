@@ -1,15 +1,15 @@
-//! A capture as a trace: pcap and pcapng, of any size, read to the end or to the damage.
+//! A capture as a trace: pcap and pcapng of any size, read until the end or the first damage.
 //!
-//! pcap: Harris & Richardson, draft-ietf-opsawg-pcap; pcapng: Tuexen et al., draft-ietf-opsawg-pcapng. The
-//! blocks are cut and read by pcap-parser.
+//! Sources: pcap: Harris & Richardson, draft-ietf-opsawg-pcap; pcapng: Tuexen et al., draft-ietf-opsawg-pcapng.
+//! pcap-parser splits and parses the blocks.
 //!
-//! Ours, where the sources are silent:
-//! - A packet's length is the one it had, not the captured one, its link header included; longer than
-//!   65535 B (as hosts record that leave the cutting to the adapter) counts as 65535 B.
-//! - Clocks step back a little when packets of two interfaces are merged: up to a second such a packet
-//!   comes when the one before did. A longer step back is damage, and reading ends there.
-//! - A packet without a time (pcapng's simple packet block) is passed over. Old ones of pcapng (the obsolete
-//!   packet block) are read as new ones.
+//! aqmlab's choices, where the sources are silent:
+//! - The length of a packet is its original length instead of the captured length, including the link header. Packets
+//!   longer than 65535 B, which hosts with segmentation offload record, count as 65535 B.
+//! - Timestamps decrease slightly if packets of two interfaces are merged. A packet up to a second earlier than the
+//!   previous one gets the time of the previous packet. A larger decrease is treated as damage and ends the trace.
+//! - Packets without a timestamp (pcapng's simple packet block) are skipped. pcapng's obsolete packet block is read
+//!   like the present one.
 //! - Time begins with the first packet.
 
 use aqm_net::{Instant, Span};
@@ -20,27 +20,27 @@ use serde_json::json;
 
 use crate::frame::{Flow, Link, OTHER};
 use crate::input::Input;
-use crate::packets::{Arrival, Found, Packets};
+use crate::packets::{Arrival, Packets, TraceSummary};
 use aqm_net::stage::Failure;
 
-/// How much of a capture is held at once, unless a block is longer.
-const WINDOW: usize = 1 << 20;
-/// No block is longer: libpcap cuts packets at 256 KiB.
-const LONGEST_BLOCK: usize = 1 << 24;
-/// No line carries longer frames: jumbo frames of 9216 B with the header of Ethernet and a tag. What is longer
-/// was recorded in a host before its adapter cut it, or after the adapter had joined it.
-const LONGEST_FRAME: u32 = 9_234;
-/// pcapng's obsolete packet block, which pcap-parser leaves alone.
+/// Size of the read buffer, unless a block is longer.
+const BUFFER_BYTES: usize = 1 << 20;
+/// Maximum length of a block, because libpcap truncates packets at 256 KiB.
+const MAX_BLOCK: usize = 1 << 24;
+/// Maximum length of a frame on a link: jumbo frames of 9216 B with an Ethernet header and a tag. Longer frames were
+/// recorded in a host before its adapter segmented them, or after the adapter merged them.
+const MAX_FRAME: u32 = 9_234;
+/// pcapng's obsolete packet block, which pcap-parser does not parse.
 const OBSOLETE_PACKET: u32 = 2;
-/// How far a clock may step back.
-const STEP_BACK: Span = Span::from_millis(1000);
-/// How far a capture may reach: past it, a time is a slip of the pen. Ten years.
-const REACH_NANOS: i128 = 315_360_000 * NANOS;
+/// Maximum decrease of timestamps.
+const MAX_CLOCK_DECREASE: Span = Span::from_millis(1000);
+/// Maximum duration of a capture, ten years. A longer time is treated as an error.
+const MAX_DURATION_NANOS: i128 = 315_360_000 * NANOS;
 const NANOS: i128 = 1_000_000_000;
 
 const PCAPNG: [u8; 4] = [0x0a, 0x0d, 0x0d, 0x0a];
-/// How pcap begins in either order of bytes: with microseconds, with nanoseconds, and a variant with longer
-/// packet headers, of which only one order is known.
+/// The magic numbers of pcap in both byte orders: with microseconds, with nanoseconds, and a variant with longer packet
+/// headers, which is known in only one byte order.
 const PCAP: [[u8; 4]; 5] = [
     [0xd4, 0xc3, 0xb2, 0xa1],
     [0xa1, 0xb2, 0xc3, 0xd4],
@@ -53,176 +53,179 @@ const PCAP: [[u8; 4]; 5] = [
 pub(crate) struct Capture<'a> {
     input: Input<'a>,
     reader: Box<dyn PcapReaderIterator + 'a>,
-    form: Form,
-    last: Option<Last>,
-    /// Nothing more is read.
-    ended: bool,
+    format: FormatState,
+    times: Option<TimeRange>,
+    /// Whether reading has ended.
+    is_finished: bool,
     counts: Counts,
     warnings: Vec<String>,
 }
 
-/// What the blocks so far have said of those to come.
+/// State from previous blocks that is needed to parse later blocks.
 #[derive(Default)]
-struct Form {
+struct FormatState {
     is_big_endian: bool,
     interfaces: Vec<Interface>,
     counts_nanoseconds: bool,
 }
 
-/// What a packet's interface says of it.
+/// The properties of an interface that apply to its packets.
 #[derive(Clone, Copy)]
 struct Interface {
     link: Result<Link, u32>,
-    /// Units of time in a second.
+    /// Units of time per second.
     units: u64,
-    /// Seconds to be added.
+    /// Offset in seconds, added to each timestamp.
     offset: i64,
 }
 
-/// The time of the first packet and of the last, in nanoseconds by the clock of the capture.
-struct Last {
+/// Timestamps of the first and the last packet, in nanoseconds by the clock of the capture.
+struct TimeRange {
     first: i128,
     at: i128,
 }
 
-/// What is told at the end.
+/// Counters for the summary and the warnings.
 #[derive(Default)]
 struct Counts {
     packets: u64,
-    others: u64,
-    stepped_back: u64,
+    not_ip: u64,
+    clock_decreases: u64,
     without_time: u64,
-    cut_to_most: u64,
+    truncated: u64,
     too_long: u64,
     too_short: u64,
 }
 
-/// A packet as the capture tells it.
-struct Told {
+/// A packet of the capture.
+struct CapturedPacket {
     nanos: i128,
     bytes: u32,
     flow: Flow,
-    /// Not all of it was captured.
-    is_cut: bool,
+    /// Whether the packet was captured incompletely.
+    is_truncated: bool,
 }
 
-/// What a block was.
-enum Seen {
-    Packet(Told),
-    Timeless,
+/// The content of a block.
+enum BlockContent {
+    Packet(CapturedPacket),
+    WithoutTime,
     Nothing,
-    /// It makes no sense, and neither may what follows.
+    /// The block is invalid, and later blocks may be invalid as well.
     Damage(String),
-    /// It makes sense, but not to us.
-    Strange(u32),
+    /// The block is valid, but its link type is not supported.
+    UnsupportedLink(u32),
 }
 
-/// Why the reader cannot go on.
-enum Lack {
-    /// They have not been read yet.
-    Bytes,
-    /// The block is longer than the window.
-    Room,
+/// The reason why the reader cannot continue.
+enum ReadStop {
+    /// More bytes must be read.
+    NeedsBytes,
+    /// The block is longer than the buffer.
+    BufferFull,
     /// The file has ended.
-    Rest,
-    Sense,
+    EndOfFile,
+    Invalid,
 }
 
 impl<'a> Capture<'a> {
-    /// Whether a file that begins so is a capture.
-    pub(crate) fn is_one(head: &[u8]) -> bool {
+    /// Returns whether the first bytes of a file are those of a capture.
+    pub(crate) fn matches(head: &[u8]) -> bool {
         head.starts_with(&PCAPNG) || PCAP.iter().any(|magic| head.starts_with(magic))
     }
 
     pub(crate) fn open(mut input: Input<'a>) -> Result<Self, Failure> {
-        let is_new = input.head().starts_with(&PCAPNG);
-        let bytes = input.take();
-        let reader = if is_new {
-            boxed(PcapNGReader::new(WINDOW, bytes))
+        let is_pcapng = input.head().starts_with(&PCAPNG);
+        let bytes = input.reader();
+        let reader = if is_pcapng {
+            boxed(PcapNGReader::new(BUFFER_BYTES, bytes))
         } else {
-            boxed(LegacyPcapReader::new(WINDOW, bytes))
+            boxed(LegacyPcapReader::new(BUFFER_BYTES, bytes))
         };
         let Some(reader) = reader else {
-            return Err(Failure::File(format!("{}: is a capture cut off within its header", input.path())));
+            return Err(Failure::File(format!(
+                "{}: is a capture that is truncated within its header",
+                input.path()
+            )));
         };
         Ok(Self {
             input,
             reader,
-            form: Form::default(),
-            last: None,
-            ended: false,
+            format: FormatState::default(),
+            times: None,
+            is_finished: false,
             counts: Counts::default(),
             warnings: Vec::new(),
         })
     }
 
-    /// Nothing more is read, since the file is damaged here.
-    fn end(&mut self, what: &str) {
-        self.ended = true;
+    /// Ends reading because the file is damaged.
+    fn end(&mut self, reason: &str) {
+        self.is_finished = true;
         self.warnings.push(format!(
-            "{}: damaged at byte {}{}: {what}; the {} packets before it were read",
+            "{}: damaged at byte {}{}: {reason}; only the {} packets before the damage were read",
             self.input.path(),
             self.reader.consumed(),
-            if self.input.is_packed() { " unpacked" } else { "" },
+            if self.input.is_gzip() { " of the decompressed file" } else { "" },
             self.counts.packets,
         ));
     }
 
-    /// Does something about what the reader lacks, or ends.
-    fn provide(&mut self, lack: Lack) {
-        match lack {
-            Lack::Bytes => self.refill(),
-            Lack::Room => self.grow(),
-            Lack::Rest => self.end("the file ends within a packet or block"),
-            Lack::Sense => self.end("this is no packet or block of a capture"),
+    /// Resolves the reason for which the reader stopped, or ends reading.
+    fn resolve(&mut self, stop: ReadStop) {
+        match stop {
+            ReadStop::NeedsBytes => self.refill(),
+            ReadStop::BufferFull => self.grow(),
+            ReadStop::EndOfFile => self.end("the file ends within a packet or block"),
+            ReadStop::Invalid => self.end("this is not a valid packet or block of a capture"),
         }
     }
 
-    /// Gets more bytes, or ends.
+    /// Reads more bytes, or ends reading.
     fn refill(&mut self) {
         let before = self.reader.data().len();
         if self.reader.refill().is_err() {
-            let trouble = self.input.trouble().unwrap_or_default();
-            return self.end(&format!("cannot be read on: {trouble}"));
+            let error = self.input.error().unwrap_or_default();
+            return self.end(&format!("reading failed: {error}"));
         }
-        // A full window that is asked for more must grow.
+        // If the buffer is full, it must grow.
         if self.reader.data().len() == before && !self.reader.reader_exhausted() {
             self.grow();
         }
     }
 
     fn grow(&mut self) {
-        let held = self.reader.data().len();
-        if held >= LONGEST_BLOCK {
-            self.end(&format!("a block is longer than {LONGEST_BLOCK} bytes"));
+        let length = self.reader.data().len();
+        if length >= MAX_BLOCK {
+            self.end(&format!("a block is longer than {MAX_BLOCK} bytes"));
         } else {
-            self.reader.grow((held * 2).clamp(WINDOW * 2, LONGEST_BLOCK * 2));
+            self.reader.grow((length * 2).clamp(BUFFER_BYTES * 2, MAX_BLOCK * 2));
             if self.reader.refill().is_err() {
-                let trouble = self.input.trouble().unwrap_or_default();
-                self.end(&format!("cannot be read on: {trouble}"));
+                let error = self.input.error().unwrap_or_default();
+                self.end(&format!("reading failed: {error}"));
             }
         }
     }
 
-    /// The packet's moment, if it makes sense.
-    fn moment(&mut self, nanos: i128) -> Result<Instant, String> {
-        let last = self.last.get_or_insert(Last { first: nanos, at: nanos });
-        if nanos < last.at {
-            let back = last.at - nanos;
-            if back > i128::from(STEP_BACK.nanos()) {
+    /// Returns the time of a packet, if it is valid.
+    fn packet_time(&mut self, nanos: i128) -> Result<Instant, String> {
+        let times = self.times.get_or_insert(TimeRange { first: nanos, at: nanos });
+        if nanos < times.at {
+            let back = times.at - nanos;
+            if back > i128::from(MAX_CLOCK_DECREASE.nanos()) {
                 return Err(format!(
-                    "time steps back by {:.3} s (if the packets are only out of order, sort them by time)",
+                    "timestamps decrease by {:.3} s (if the packets are only out of order, sort them by time)",
                     back as f64 / 1e9
                 ));
             }
-            self.counts.stepped_back += 1;
-        } else if nanos - last.first > REACH_NANOS {
-            return Err("the time of a packet is more than ten years after the first".to_owned());
+            self.counts.clock_decreases += 1;
+        } else if nanos - times.first > MAX_DURATION_NANOS {
+            return Err("a timestamp is more than ten years after the first".to_owned());
         } else {
-            last.at = nanos;
+            times.at = nanos;
         }
-        // Within the reach, so it fits.
-        Ok(Instant::from_nanos((last.at - last.first) as u64))
+        // The check above ensures that the difference fits.
+        Ok(Instant::from_nanos((times.at - times.first) as u64))
     }
 }
 
@@ -234,58 +237,56 @@ fn boxed<'a, R: PcapReaderIterator + 'a, E>(
 
 impl Packets for Capture<'_> {
     fn next(&mut self) -> Result<Option<Arrival>, Failure> {
-        while !self.ended {
-            let found = match self.reader.next() {
-                Ok((size, block)) => Ok((size, self.form.look(block))),
+        while !self.is_finished {
+            let block = match self.reader.next() {
+                Ok((size, block)) => Ok((size, self.format.read_block(block))),
                 Err(PcapError::Eof) => break,
-                Err(PcapError::Incomplete(_)) => Err(Lack::Bytes),
-                Err(PcapError::BufferTooSmall) => Err(Lack::Room),
-                Err(PcapError::UnexpectedEof) => Err(Lack::Rest),
-                Err(_) => Err(Lack::Sense),
+                Err(PcapError::Incomplete(_)) => Err(ReadStop::NeedsBytes),
+                Err(PcapError::BufferTooSmall) => Err(ReadStop::BufferFull),
+                Err(PcapError::UnexpectedEof) => Err(ReadStop::EndOfFile),
+                Err(_) => Err(ReadStop::Invalid),
             };
-            let (size, seen) = match found {
-                Ok(found) => found,
-                Err(lack) => {
-                    self.provide(lack);
+            let (size, content) = match block {
+                Ok(block) => block,
+                Err(stop) => {
+                    self.resolve(stop);
                     continue;
                 }
             };
-            let told = match seen {
-                Seen::Packet(told) => Some(told),
-                Seen::Timeless => {
+            let packet = match content {
+                BlockContent::Packet(packet) => Some(packet),
+                BlockContent::WithoutTime => {
                     self.counts.without_time += 1;
                     None
                 }
-                Seen::Nothing => None,
-                Seen::Damage(what) => {
-                    self.end(&what);
+                BlockContent::Nothing => None,
+                BlockContent::Damage(reason) => {
+                    self.end(&reason);
                     break;
                 }
-                Seen::Strange(number) => {
+                BlockContent::UnsupportedLink(number) => {
                     let path = self.input.path();
-                    let problem = format!(
-                        "{path}: frames of link type {number} are not understood; known are {}",
-                        Link::KNOWN
-                    );
+                    let problem =
+                        format!("{path}: link type {number} is not supported; supported: {}", Link::KNOWN);
                     return Err(Failure::File(problem));
                 }
             };
-            if let Some(Told { nanos, bytes, flow, is_cut }) = told {
-                match self.moment(nanos) {
-                    Err(what) => self.end(&what),
+            if let Some(CapturedPacket { nanos, bytes, flow, is_truncated }) = packet {
+                match self.packet_time(nanos) {
+                    Err(reason) => self.end(&reason),
                     Ok(at) => {
                         self.reader.consume_noshift(size);
                         self.counts.packets += 1;
                         let (key, is_short) = match flow {
                             Flow::Of(key) => (key, false),
-                            Flow::Hosts(key) => (key, is_cut),
-                            Flow::Short => (OTHER, is_cut),
+                            Flow::Hosts(key) => (key, is_truncated),
+                            Flow::Short => (OTHER, is_truncated),
                             Flow::NotIp => (OTHER, false),
                         };
-                        self.counts.others += u64::from(key == OTHER && !is_short);
+                        self.counts.not_ip += u64::from(key == OTHER && !is_short);
                         self.counts.too_short += u64::from(is_short);
-                        self.counts.too_long += u64::from(bytes > LONGEST_FRAME);
-                        self.counts.cut_to_most += u64::from(bytes > u32::from(u16::MAX));
+                        self.counts.too_long += u64::from(bytes > MAX_FRAME);
+                        self.counts.truncated += u64::from(bytes > u32::from(u16::MAX));
                         let bytes = bytes.clamp(1, u16::MAX.into()) as u16;
                         return Ok(Some(Arrival { at, bytes, key }));
                     }
@@ -294,89 +295,97 @@ impl Packets for Capture<'_> {
                 self.reader.consume_noshift(size);
             }
         }
-        self.ended = true;
+        self.is_finished = true;
         if self.counts.packets == 0 && self.counts.without_time > 0 {
             let (path, count) = (self.input.path(), self.counts.without_time);
-            let problem = format!("{path}: not one of its {count} packets has a time (simple packet blocks)");
+            let problem =
+                format!("{path}: none of its {count} packets has a timestamp (simple packet blocks)");
             return Err(Failure::File(problem));
         }
         Ok(None)
     }
 
-    fn close(mut self: Box<Self>) -> Result<Found, Failure> {
+    fn close(mut self: Box<Self>) -> Result<TraceSummary, Failure> {
         let path = self.input.path();
-        let Counts { packets, others, stepped_back, without_time, cut_to_most, too_long, too_short } =
+        let Counts { packets, not_ip, clock_decreases, without_time, truncated, too_long, too_short } =
             self.counts;
-        for (count, what) in [
-            (stepped_back, "come before the one ahead of them, by at most a second: taken as come together"),
-            (without_time, "without a time: passed over"),
-            (cut_to_most, "longer than 65535 bytes: taken as so long"),
+        for (count, description) in [
+            (
+                clock_decreases,
+                "with a timestamp at most a second before that of the previous packet, which they get instead",
+            ),
+            (without_time, "without a timestamp, which are skipped"),
+            (truncated, "longer than 65535 bytes, which count as 65535 bytes"),
             (
                 too_long,
-                "longer than 9234 bytes, which no line carries: recorded in a host that leaves cutting and \
-                 joining to its adapter (`ethtool -K DEVICE tso off gso off gro off` before recording, or \
+                "longer than 9234 bytes, the maximum on a link: recorded in a host with segmentation \
+                 offload (run `ethtool -K DEVICE tso off gso off gro off` before recording, or \
                  record on another host)",
             ),
             (
                 too_short,
-                "captured too short to tell their flow: those without addresses taken as one flow, those \
-                 without ports as one for each two hosts (capture 128 bytes of each packet)",
+                "captured too short to identify their flow: those without addresses count as one flow, those \
+                 without ports as one flow per pair of hosts (capture 128 bytes of each packet)",
             ),
         ] {
             if count > 0 {
-                self.warnings.push(format!("{path}: packets {what}: {count}"));
+                self.warnings.push(format!("{path}: packets {description}: {count}"));
             }
         }
         let contents = self.input.contents()?;
         let facts = json!({
-            "kind": "capture", "gzip": self.input.is_packed(), "packets": packets, "packets_not_ip": others,
+            "kind": "capture", "gzip": self.input.is_gzip(), "packets": packets, "packets_not_ip": not_ip,
         });
-        Ok(Found { warnings: self.warnings, contents, facts })
+        Ok(TraceSummary { warnings: self.warnings, contents, facts })
     }
 }
 
-impl Form {
-    /// Learns from a block, or says what packet it holds.
-    fn look(&mut self, block: PcapBlockOwned<'_>) -> Seen {
+impl FormatState {
+    /// Updates the state from a block, or returns its packet.
+    fn read_block(&mut self, block: PcapBlockOwned<'_>) -> BlockContent {
         match block {
             PcapBlockOwned::LegacyHeader(header) => {
                 self.counts_nanoseconds = header.is_nanosecond_precision();
-                // The upper half tells of check sums at the end of frames.
+                // The upper half contains flags for frame check sequences.
                 let number = header.network.0 as u32 & 0xffff;
                 let units = if self.counts_nanoseconds { 1_000_000_000 } else { 1_000_000 };
                 self.interfaces = vec![Interface { link: Link::of(number).ok_or(number), units, offset: 0 }];
-                Seen::Nothing
+                BlockContent::Nothing
             }
             PcapBlockOwned::Legacy(packet) => {
                 let Some(interface) = self.interfaces.first() else {
-                    return Seen::Damage("a packet comes before the header".to_owned());
+                    return BlockContent::Damage("a packet precedes the header".to_owned());
                 };
                 let (seconds, units) = (u64::from(packet.ts_sec), u64::from(packet.ts_usec));
                 interface.packet(seconds * interface.units + units, packet.origlen, packet.data)
             }
-            PcapBlockOwned::NG(block) => self.look_at_new(block),
+            PcapBlockOwned::NG(block) => self.read_ng_block(block),
         }
     }
 
-    fn look_at_new(&mut self, block: Block<'_>) -> Seen {
+    fn read_ng_block(&mut self, block: Block<'_>) -> BlockContent {
         match block {
             Block::SectionHeader(section) => {
                 self.is_big_endian = section.big_endian();
                 self.interfaces.clear();
-                Seen::Nothing
+                BlockContent::Nothing
             }
-            Block::InterfaceDescription(one) => {
-                let number = one.linktype.0 as u32 & 0xffff;
-                let Some(units) = units(one.if_tsresol) else {
-                    return Seen::Damage(format!(
-                        "an interface tells time in units no one has: {}",
-                        one.if_tsresol
+            Block::InterfaceDescription(interface) => {
+                let number = interface.linktype.0 as u32 & 0xffff;
+                let Some(units) = units(interface.if_tsresol) else {
+                    return BlockContent::Damage(format!(
+                        "an interface has an invalid timestamp resolution: {}",
+                        interface.if_tsresol
                     ));
                 };
-                // The parser reads this in one order of bytes, whichever the section has.
-                let offset = if self.is_big_endian { one.if_tsoffset.swap_bytes() } else { one.if_tsoffset };
+                // The parser reads this field in a fixed byte order, regardless of the section's byte order.
+                let offset = if self.is_big_endian {
+                    interface.if_tsoffset.swap_bytes()
+                } else {
+                    interface.if_tsoffset
+                };
                 self.interfaces.push(Interface { link: Link::of(number).ok_or(number), units, offset });
-                Seen::Nothing
+                BlockContent::Nothing
             }
             Block::EnhancedPacket(packet) => {
                 let time = u64::from(packet.ts_high) << 32 | u64::from(packet.ts_low);
@@ -384,25 +393,29 @@ impl Form {
                 self.packet_of(packet.if_id, time, packet.orig_len(), &packet.data[..captured])
             }
             Block::Unknown(block) => {
-                // The parser reads the type in one order of bytes, whichever the section has.
+                // The parser reads the type in a fixed byte order, regardless of the section's byte order.
                 let kind = if self.is_big_endian { block.block_type.swap_bytes() } else { block.block_type };
-                if kind == OBSOLETE_PACKET { self.look_at_obsolete(block.data) } else { Seen::Nothing }
+                if kind == OBSOLETE_PACKET {
+                    self.read_obsolete_packet(block.data)
+                } else {
+                    BlockContent::Nothing
+                }
             }
-            Block::SimplePacket(_) => Seen::Timeless,
-            _ => Seen::Nothing,
+            Block::SimplePacket(_) => BlockContent::WithoutTime,
+            _ => BlockContent::Nothing,
         }
     }
 
-    fn packet_of(&self, interface: u32, time: u64, bytes: u32, frame: &[u8]) -> Seen {
+    fn packet_of(&self, interface: u32, time: u64, bytes: u32, frame: &[u8]) -> BlockContent {
         match self.interfaces.get(interface as usize) {
-            Some(one) => one.packet(time, bytes, frame),
-            None => Seen::Damage(format!("a packet of interface {interface}, which there is not")),
+            Some(interface) => interface.packet(time, bytes, frame),
+            None => BlockContent::Damage(format!("a packet of the unknown interface {interface}")),
         }
     }
 
-    /// A block of the interface and a count of drops in one word, the time in two, the length captured, the
-    /// length there was, and the frame.
-    fn look_at_obsolete(&self, block: &[u8]) -> Seen {
+    /// Parses an obsolete packet block: one word with the interface and a drop counter, two words with the timestamp,
+    /// the captured length, the original length, and the frame.
+    fn read_obsolete_packet(&self, block: &[u8]) -> BlockContent {
         let word = |at: usize| {
             let four: [u8; 4] = block.get(at..at + 4)?.try_into().ok()?;
             Some(if self.is_big_endian { u32::from_be_bytes(four) } else { u32::from_le_bytes(four) })
@@ -410,7 +423,7 @@ impl Form {
         let (Some(first), Some(high), Some(low), Some(captured), Some(bytes)) =
             (word(0), word(4), word(8), word(12), word(16))
         else {
-            return Seen::Damage("a packet block is shorter than its header".to_owned());
+            return BlockContent::Damage("a packet block is shorter than its header".to_owned());
         };
         let interface = if self.is_big_endian { first >> 16 } else { first & 0xffff };
         let frame = &block[20..];
@@ -420,19 +433,20 @@ impl Form {
 }
 
 impl Interface {
-    fn packet(self, time: u64, bytes: u32, frame: &[u8]) -> Seen {
+    fn packet(self, time: u64, bytes: u32, frame: &[u8]) -> BlockContent {
         let nanos = i128::from(time) * NANOS / i128::from(self.units) + i128::from(self.offset) * NANOS;
         match self.link {
             Ok(link) => {
-                let is_cut = (frame.len() as u64) < u64::from(bytes);
-                Seen::Packet(Told { nanos, bytes, flow: link.flow(frame), is_cut })
+                let is_truncated = (frame.len() as u64) < u64::from(bytes);
+                BlockContent::Packet(CapturedPacket { nanos, bytes, flow: link.flow(frame), is_truncated })
             }
-            Err(number) => Seen::Strange(number),
+            Err(number) => BlockContent::UnsupportedLink(number),
         }
     }
 }
 
-/// Units of time in a second, by pcapng's option: a power of ten, or of two if the first bit is set.
+/// Returns the units of time per second from pcapng's option: a power of ten, or a power of two if the first bit is
+/// set.
 fn units(resolution: u8) -> Option<u64> {
     match resolution & 0x7f {
         power if resolution & 0x80 != 0 => 1_u64.checked_shl(power.into()),

@@ -1,5 +1,5 @@
-//! A file as a source: a capture or a list of flows, packed with gzip or not. What it is, its first bytes
-//! say.
+//! A file as a source: a capture or a list of flows, optionally compressed with gzip. The type is detected from the
+//! first bytes.
 
 use aqm_net::digest::Digest;
 use aqm_net::{ConfigError, Rate, Size, parameters};
@@ -13,14 +13,14 @@ use aqm_net::stage::Failure;
 use aqm_net::watch::Watch;
 
 parameters! {
-    /// The packets of a file: a capture (pcap or pcapng), or a list of flows (CSV with the columns
-    /// `start_s` and `bytes`, and perhaps `rate` and `packet_bytes`), packed with gzip or not.
+    /// The packets of a file: a capture (pcap or pcapng), or a list of flows (CSV with the columns `start_s` and
+    /// `bytes`, and optionally `rate` and `packet_bytes`). The file may be compressed with gzip.
     pub struct Config {
-        /// Where it lies.
-        pub path: String = String::new(), "no default: must be given";
-        /// The rate of a flow in a list that tells none.
-        pub rate: Rate = Rate::from_bps(10_000_000), "ours: the fastest of the Roberts & Augé talk";
-        /// Bytes of a packet of a flow in a list that tells none.
+        /// Path of the file.
+        pub path: String = String::new(), "no default: it must be given";
+        /// Rate of the flows in a list without rates.
+        pub rate: Rate = Rate::from_bps(10_000_000), "aqmlab's choice: the fastest of the Roberts & Augé talk";
+        /// Packet size of the flows in a list without packet sizes, in bytes.
         pub packet: Size = Size::from_bytes(1000), "Roberts & Augé talk, packets of the simulations";
     }
 }
@@ -28,22 +28,22 @@ parameters! {
 impl Build for Config {
     fn check(&self) -> Result<(), ConfigError> {
         if self.path.is_empty() {
-            return Err(ConfigError::at("path", "must be given: a capture, or a list of flows"));
+            return Err(ConfigError::at("path", "is missing: set it to a capture or a list of flows"));
         }
         check_packet(self.packet)
     }
 
     fn open<'a>(&self, _seed: u64, watch: &'a Watch) -> Result<Box<dyn Packets + 'a>, Failure> {
         let input = Input::open(&self.path, watch)?;
-        if Capture::is_one(input.head()) {
+        if Capture::matches(input.head()) {
             Ok(Box::new(Capture::open(input)?))
-        } else if List::is_one(input.head()) {
+        } else if List::matches(input.head()) {
             Ok(Box::new(List::open(input, self.rate, self.packet)?))
         } else {
-            let problem = match input.trouble() {
-                Some(trouble) => format!("cannot be unpacked: {trouble}"),
+            let problem = match input.error() {
+                Some(error) => format!("cannot be decompressed: {error}"),
                 None if input.head().is_empty() => "is empty".to_owned(),
-                _ => "is neither a capture (pcap or pcapng) nor a list of flows (CSV whose first line names \
+                _ => "is neither a capture (pcap or pcapng) nor a list of flows (CSV whose first line contains \
                       `start_s` and `bytes`)"
                     .to_owned(),
             };

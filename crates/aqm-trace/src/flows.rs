@@ -1,9 +1,9 @@
-//! Packets of flows, merged by time: each flow sends at its own rate, evenly, packets of one size but the
-//! last.
+//! The packets of several flows in ascending order of time. Each flow sends at a constant rate, with packets of equal
+//! size except for the last one.
 //!
-//! Ours, where no source says: a flow of B bytes at r bits per second with packets of P bytes sends packet
-//! k at its start + 8kP/r, until its bytes are sent; the last packet holds the rest, at least 40 B. Flows
-//! in progress wait in a heap. Packets of one instant come in the order of their flows' numbers.
+//! aqmlab's choice, where the sources are silent: a flow of B bytes at r bits per second with packets of P bytes sends
+//! packet k at its start + 8kP/r, until all its bytes are sent. The last packet contains the remaining bytes, at least
+//! 40 B. Flows in progress are in a heap. Packets with the same time are in the order of their flows' numbers.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -14,39 +14,39 @@ use aqm_net::{Instant, Pace, Rate};
 use crate::packets::{Arrival, Key};
 use aqm_net::stage::Failure;
 
-/// The least bytes that a packet has: the headers of IPv4 and TCP.
-pub(crate) const LEAST_PACKET: u64 = 40;
-/// The most bytes that a packet has.
-pub(crate) const MOST_PACKET: u64 = u16::MAX as u64;
+/// Minimum size of a packet in bytes: the IPv4 and TCP headers.
+pub(crate) const MIN_PACKET: u64 = 40;
+/// Maximum size of a packet in bytes.
+pub(crate) const MAX_PACKET: u64 = u16::MAX as u64;
 
-/// A flow that is to be sent.
+/// A flow that will be sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Flow {
     pub(crate) start: Instant,
     pub(crate) bytes: u64,
     pub(crate) rate: Rate,
-    /// Bytes of a packet.
+    /// Size of a packet in bytes.
     pub(crate) packet: u16,
 }
 
-/// Flows in the order of their start.
+/// A sequence of flows in ascending order of their starts.
 pub(crate) trait Flows {
-    /// The next one.
+    /// Returns the next flow.
     fn next(&mut self) -> Result<Option<Flow>, Failure>;
 }
 
-/// Their packets.
+/// The packets of all flows of a sequence.
 pub(crate) struct Merge<F> {
     pub(crate) flows: F,
-    coming: Option<Flow>,
-    in_progress: BinaryHeap<Reverse<Sending>>,
-    /// How many flows have begun.
-    begun: u64,
+    upcoming: Option<Flow>,
+    in_progress: BinaryHeap<Reverse<ActiveFlow>>,
+    /// Number of flows that have begun.
+    flow_count: u64,
 }
 
-/// A flow in progress; those that send earlier, and of these those that began earlier, come first.
+/// A flow in progress; ordered by the time of its next packet, then by its number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Sending {
+struct ActiveFlow {
     next: Instant,
     number: u64,
     start: Instant,
@@ -58,27 +58,27 @@ struct Sending {
 
 impl<F: Flows> Merge<F> {
     pub(crate) fn new(mut flows: F) -> Result<Self, Failure> {
-        let coming = flows.next()?;
-        Ok(Self { flows, coming, in_progress: BinaryHeap::new(), begun: 0 })
+        let upcoming = flows.next()?;
+        Ok(Self { flows, upcoming, in_progress: BinaryHeap::new(), flow_count: 0 })
     }
 
-    /// The packet that is sent next.
+    /// Returns the next packet.
     pub(crate) fn next(&mut self) -> Result<Option<Arrival>, Failure> {
-        while let Some(flow) = self.coming {
+        while let Some(flow) = self.upcoming {
             if self.in_progress.peek().is_some_and(|Reverse(first)| first.next < flow.start) {
                 break;
             }
-            self.in_progress.push(Reverse(Sending {
+            self.in_progress.push(Reverse(ActiveFlow {
                 next: flow.start,
-                number: self.begun,
+                number: self.flow_count,
                 start: flow.start,
                 sent: 0,
                 bytes: flow.bytes,
                 pace: flow.rate.pace(),
                 packet: flow.packet,
             }));
-            self.begun += 1;
-            self.coming = self.flows.next()?;
+            self.flow_count += 1;
+            self.upcoming = self.flows.next()?;
         }
         let Some(mut first) = self.in_progress.peek_mut() else {
             return Ok(None);
@@ -87,7 +87,7 @@ impl<F: Flows> Merge<F> {
         let left = flow.bytes - flow.sent;
         let bytes = left.min(u64::from(flow.packet));
         let arrival =
-            Arrival { at: flow.next, bytes: bytes.max(LEAST_PACKET) as u16, key: Key::numbered(flow.number) };
+            Arrival { at: flow.next, bytes: bytes.max(MIN_PACKET) as u16, key: Key::numbered(flow.number) };
         if left > bytes {
             flow.sent += bytes;
             flow.next = flow.start + flow.pace.time_for(flow.sent);
@@ -97,9 +97,9 @@ impl<F: Flows> Merge<F> {
         Ok(Some(arrival))
     }
 
-    /// How many flows have begun.
-    pub(crate) fn begun(&self) -> u64 {
-        self.begun
+    /// Returns the number of flows that have begun.
+    pub(crate) fn flow_count(&self) -> u64 {
+        self.flow_count
     }
 }
 
@@ -107,9 +107,9 @@ impl<F: Flows> Merge<F> {
 mod tests {
     use super::*;
 
-    pub(crate) struct Listed(pub(crate) std::vec::IntoIter<Flow>);
+    pub(crate) struct FlowList(pub(crate) std::vec::IntoIter<Flow>);
 
-    impl Flows for Listed {
+    impl Flows for FlowList {
         fn next(&mut self) -> Result<Option<Flow>, Failure> {
             Ok(self.0.next())
         }
@@ -123,12 +123,12 @@ mod tests {
             rate: Rate::from_bps(rate),
             packet,
         };
-        // Gaps of 1 ms and of 0.4 ms.
+        // Gaps of 1 ms and 0.4 ms.
         let flows = vec![flow(0, 2010, 8_000_000, 1000), flow(500_000, 1500, 10_000_000, 500)];
-        let mut merge = Merge::new(Listed(flows.into_iter())).unwrap();
-        let mut seen = Vec::new();
+        let mut merge = Merge::new(FlowList(flows.into_iter())).unwrap();
+        let mut packets = Vec::new();
         while let Some(one) = merge.next().unwrap() {
-            seen.push((one.at.nanos(), one.key.rest, one.bytes));
+            packets.push((one.at.nanos(), one.key.rest, one.bytes));
         }
         let expected = [
             (0, 0, 1000),
@@ -138,6 +138,6 @@ mod tests {
             (1_300_000, 1, 500),
             (2_000_000, 0, 40),
         ];
-        assert_eq!(seen, expected);
+        assert_eq!(packets, expected);
     }
 }

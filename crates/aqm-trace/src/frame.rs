@@ -1,44 +1,44 @@
-//! From a captured frame to its flow.
+//! Identification of a captured frame's flow.
 //!
-//! Link types and their headers: the Tcpdump Group, "Link-layer header types"; PPP in HDLC-like framing:
-//! RFC 1662. IP, VLAN tags and extension headers are etherparse's business.
+//! Sources: link types and their headers: the Tcpdump Group, "Link-layer header types"; PPP in HDLC-like framing: RFC
+//! 1662. etherparse parses IP, VLAN tags and extension headers.
 //!
-//! Ours, where no source says:
-//! - VLAN tags are passed over, and are no part of the flow. Tunnels and MPLS are not opened.
-//! - Ports are those of TCP, UDP, SCTP, DCCP and UDP-Lite, and zero for all else. Fragments have no ports,
-//!   since all but the first lack them, so the fragmented datagrams between two hosts are one flow.
-//! - Whatever is not IP, or is captured too short for its addresses, is one flow. Captured too short for its
-//!   ports only, a packet has none.
+//! aqmlab's choices, where the sources are silent:
+//! - VLAN tags are skipped and are not part of the flow. Tunnels and MPLS are not decoded.
+//! - Ports are those of TCP, UDP, SCTP, DCCP and UDP-Lite, and zero for other protocols. Fragments have no ports,
+//!   because only the first fragment contains them, so the fragmented datagrams between two hosts are one flow.
+//! - All frames that are not IP, or are captured without their addresses, are one flow. A packet that is captured
+//!   without its ports has no ports.
 
 use etherparse::err::{Layer, packet::SliceError};
 use etherparse::{EtherType, IpNumber, LaxNetSlice, LaxSlicedPacket};
 
 use crate::packets::Key;
 
-/// What a frame begins with.
+/// Link types, which determine the header of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Link {
     Ethernet,
-    /// IP without anything before it.
+    /// IP without a link header.
     Raw,
-    /// Four bytes that name the family.
+    /// Four bytes with the address family.
     Null,
     Ppp,
-    /// Cisco's framing, or PPP's behind an address and a control byte.
+    /// Cisco framing, or PPP framing after an address byte and a control byte.
     Hdlc,
     Cooked1,
     Cooked2,
 }
 
 impl Link {
-    /// Those that are known, for messages.
+    /// Names of the supported link types, for messages.
     pub(crate) const KNOWN: &str = "Ethernet, raw IP, null, loop, PPP, Cisco HDLC and Linux cooked v1 and v2";
 
-    /// The link of this number of the list of link types.
+    /// Returns the link type with this number in the list of link types.
     pub(crate) const fn of(number: u32) -> Option<Self> {
         Some(match number {
             1 => Self::Ethernet,
-            // Raw IP has these numbers on various systems; then IPv4 and IPv6.
+            // Raw IP has these numbers on various systems; 228 and 229 are IPv4 and IPv6.
             12 | 14 | 101 | 228 | 229 => Self::Raw,
             0 | 108 => Self::Null,
             9 => Self::Ppp,
@@ -49,13 +49,13 @@ impl Link {
         })
     }
 
-    /// The flow of a frame.
+    /// Returns the flow of a frame.
     pub(crate) fn flow(self, frame: &[u8]) -> Flow {
-        self.look(frame).unwrap_or(Flow::Short)
+        self.identify(frame).unwrap_or(Flow::Short)
     }
 
-    /// The same; nothing if the frame ends within the header of its link.
-    fn look(self, frame: &[u8]) -> Option<Flow> {
+    /// Returns the flow of a frame; `None` if the frame ends within the link header.
+    fn identify(self, frame: &[u8]) -> Option<Flow> {
         match self {
             Self::Ethernet => Some(of_ether_type(word(frame, 12)?, frame.get(14..)?)),
             Self::Raw => of_ip(frame),
@@ -69,7 +69,7 @@ impl Link {
     }
 }
 
-/// What a frame tells of its flow.
+/// The result of the identification of a flow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Flow {
     Of(Key),
@@ -80,10 +80,10 @@ pub(crate) enum Flow {
     NotIp,
 }
 
-/// How PPP begins in HDLC-like framing.
+/// First bytes of PPP in HDLC-like framing.
 const HDLC_ALL_STATIONS: [u8; 2] = [0xff, 0x03];
 
-/// The flow of all frames that tell none.
+/// The flow of all frames without flow information.
 pub(crate) const OTHER: Key = Key::numbered(0);
 
 fn word(frame: &[u8], at: usize) -> Option<u16> {
@@ -168,12 +168,12 @@ mod tests {
         }
     }
 
-    fn behind(header: &[u8], packet: &[u8]) -> Vec<u8> {
+    fn prepend(header: &[u8], packet: &[u8]) -> Vec<u8> {
         [header, packet].concat()
     }
 
     #[test]
-    fn a_packet_is_of_the_same_flow_behind_every_link() {
+    fn the_flow_of_a_packet_does_not_depend_on_the_link_type() {
         let packet = ip(1, 5000);
         let expected = key(Link::Raw, &packet);
         assert_eq!(expected.source, u128::from(u32::from_be_bytes([10, 0, 0, 1])));
@@ -199,7 +199,7 @@ mod tests {
             (Link::Cooked1, cooked1),
             (Link::Cooked2, cooked2),
         ] {
-            assert_eq!(key(link, &behind(&header, &packet)), expected, "{link:?} {header:?}");
+            assert_eq!(key(link, &prepend(&header, &packet)), expected, "{link:?} {header:?}");
         }
     }
 
@@ -208,7 +208,7 @@ mod tests {
         let key = |source, port| key(Link::Raw, &ip(source, port));
         assert_ne!(key(1, 5000), key(2, 5000));
         assert_ne!(key(1, 5000), key(1, 5001));
-        // Twenty bytes of IP and four of TCP hold all there is to know.
+        // Twenty bytes of IP and four of TCP identify the flow.
         assert_eq!(Link::Raw.flow(&ip(1, 5000)[..24]), Flow::Of(key(1, 5000)));
         let hosts = Key { rest: 6 << 8 | 4, ..key(1, 5000) };
         assert_eq!(Link::Raw.flow(&ip(1, 5000)[..23]), Flow::Hosts(hosts));
@@ -237,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_ip_has_no_flow() {
+    fn frames_other_than_ip_have_no_flow() {
         let mut arp = vec![0; 12];
         arp.extend([0x08, 0x06]);
         arp.resize(60, 0);

@@ -1,53 +1,54 @@
-//! A made-up trace with the published properties of one: the OC-48 link of the Abilene network that the talk
-//! of J. Roberts with J. Augé, "Fair queueing and congestion control", 2005, shows: 16 % utilisation,
-//! flow rates between 10 kb/s and 10 Mb/s, about 7000 flows in progress.
+//! A generated trace with the published properties of a real one: the OC-48 link of the Abilene network in the talk of
+//! J. Roberts with J. Augé, "Fair queueing and congestion control", 2005. Its utilisation is 16 %, its flow rates are
+//! between 10 kb/s and 10 Mb/s, and about 7000 flows are in progress.
 //!
-//! Ours, where the source is silent:
-//! - Flows come as a Poisson process. Sizes follow a power law by default and do not depend on rates.
-//! - Rates have a power law between their ends, with the exponent that makes the utilisation u of a line C
-//!   and the flows in progress N agree: by Little's law N = u C E[1/rate]. With the published numbers it is
-//!   nearly log-uniform.
-//! - A flow sends evenly at its rate, packets of one size.
-//! - The trace is stationary from the beginning: at time zero there are Poisson many flows in progress,
-//!   with size and rate weighted by the time they last (size-biased sizes), at a uniform place of their way.
+//! aqmlab's choices, where the source is silent:
+//! - Flows arrive as a Poisson process. By default, sizes follow a power law. Sizes are independent of rates.
+//! - Rates follow a power law between their bounds. Its exponent is chosen such that the utilisation u of a link with
+//!   the rate C agrees with the number of flows in progress N: by Little's law, N = u C E[1/rate]. With the published
+//!   numbers, the distribution is nearly log-uniform.
+//! - A flow sends packets of equal size at a constant rate.
+//! - The trace is stationary from the start: at time zero, the number of flows in progress has a Poisson distribution.
+//!   Their sizes and rates are weighted by the duration of the flows (size-biased sizes), and their progress is
+//!   uniform.
 
 use aqm_net::{ConfigError, Instant, Rate, Rng, Size, Span, Streams, parameters};
 use aqm_traffic::distributions::power_law::{self, PowerLaw};
 use aqm_traffic::distributions::{self, Amount, Distribution as _, Exponential, Sizes};
 use serde_json::{Value, json};
 
-use crate::flows::{Flow, Flows, LEAST_PACKET, MOST_PACKET, Merge};
-use crate::packets::{Arrival, Build, Found, Packets};
+use crate::flows::{Flow, Flows, MAX_PACKET, MIN_PACKET, Merge};
+use crate::packets::{Arrival, Build, Packets, TraceSummary};
 use aqm_net::stage::Failure;
 use aqm_net::watch::{Unit, Watch};
 
-/// The line rate of OC-48.
+/// Rate of an OC-48 link.
 pub(crate) const OC48: Rate = Rate::from_bps(2_488_320_000);
 
 parameters! {
-    /// A made-up trace with published properties, no capture: Poisson arrivals of flows with heavy-tailed
-    /// sizes, each sent evenly at a rate of its own.
+    /// A generated trace with published properties instead of a capture: Poisson arrivals of flows with heavy-tailed
+    /// sizes, each sent at its own constant rate.
     pub struct Config {
-        /// How long the trace is.
-        pub duration: Span = Span::from_millis(60_000), "ours";
-        /// The rate of the line it is as if taken from.
+        /// Duration of the trace.
+        pub duration: Span = Span::from_millis(60_000), "aqmlab's choice";
+        /// Rate of the link whose traffic the trace imitates.
         pub line_rate: Rate = OC48, "Roberts & Augé talk: OC-48";
-        /// The share of that line that it fills on average.
+        /// Mean utilisation of that link.
         pub utilisation: f64 = 0.16, "Roberts & Augé talk";
-        /// How many flows are in progress on average.
+        /// Mean number of flows in progress.
         pub flows: f64 = 7000.0, "Roberts & Augé talk";
-        /// The rate of the slowest flow.
+        /// Rate of the slowest flow.
         pub slowest: Rate = Rate::from_bps(10_000), "Roberts & Augé talk";
-        /// The rate of the fastest flow.
+        /// Rate of the fastest flow.
         pub fastest: Rate = Rate::from_bps(10_000_000), "Roberts & Augé talk";
-        /// How large flows are.
-        pub sizes: distributions::Config = flow_sizes(), "ours";
-        /// Bytes of a packet, but for the last of a flow.
+        /// Sizes of flows.
+        pub sizes: distributions::Config = flow_sizes(), "aqmlab's choice";
+        /// Size of a packet in bytes, except for the last packet of a flow.
         pub packet: Size = Size::from_bytes(1000), "Roberts & Augé talk, packets of the simulations";
     }
 }
 
-/// A heavy tail, as that of Web files, between few packets and many.
+/// A heavy tail, like that of Web files, from a few packets to many.
 fn flow_sizes() -> distributions::Config {
     distributions::Config::power_law(power_law::Config {
         exponent: 1.2,
@@ -56,30 +57,30 @@ fn flow_sizes() -> distributions::Config {
     })
 }
 
-/// More packets than this take days.
-const MOST_PACKETS: f64 = 1e11;
-/// More flows in progress than this fill any memory.
-const MOST_FLOWS: f64 = 1e7;
+/// Maximum number of packets; a run with more packets would take days.
+const MAX_PACKETS: f64 = 1e11;
+/// Maximum number of flows in progress, because each needs memory.
+const MAX_FLOWS: f64 = 1e7;
 
 impl Config {
-    fn checked(&self) -> Result<Checked, ConfigError> {
-        ConfigError::unless(!self.duration.is_zero(), "duration", "must be more than 0s")?;
+    fn distributions(&self) -> Result<Distributions, ConfigError> {
+        ConfigError::unless(!self.duration.is_zero(), "duration", "must be longer than 0s")?;
         let is_share = self.utilisation > 0.0 && self.utilisation <= 1.0;
-        let problem = format_args!("must be above 0 and at most 1, is {}", self.utilisation);
+        let problem = format_args!("must be above 0 and at most 1 (got {})", self.utilisation);
         ConfigError::unless(is_share, "utilisation", problem)?;
-        let problem = format_args!("must be below `fastest`, {}", self.fastest);
+        let problem = format_args!("must be below `fastest`, which is {}", self.fastest);
         ConfigError::unless(self.slowest < self.fastest, "slowest", problem)?;
         let sizes = self.sizes.sizes(None).map_err(|error| error.within("sizes"))?;
-        let problem = format_args!("must be at least {LEAST_PACKET}B on average");
-        ConfigError::unless(sizes.mean() >= LEAST_PACKET as f64, "sizes", problem)?;
+        let problem = format_args!("must have a mean of at least {MIN_PACKET}B");
+        ConfigError::unless(sizes.mean() >= MIN_PACKET as f64, "sizes", problem)?;
         check_packet(self.packet)?;
         let offered = self.utilisation * self.line_rate.bps() as f64;
         let (least, most) = (self.slowest.bps() as f64, self.fastest.bps() as f64);
         let rates = PowerLaw { exponent: 0.0, least, most };
         let [least, most] = rates.mean_inverses().map(|inverse| inverse * offered);
-        let ends = [least, most.min(MOST_FLOWS)];
+        let ends = [least, most.min(MAX_FLOWS)];
         let problem = format_args!(
-            "must be between {:.0} and {:.0}, is {}: {} at rates between {} and {} are so many flows",
+            "must be between {:.0} and {:.0} (got {}), because the offered rate is {} and flow rates are between {} and {}",
             libm::ceil(ends[0]),
             libm::floor(ends[1]),
             self.flows,
@@ -90,42 +91,43 @@ impl Config {
         ConfigError::unless(self.flows >= ends[0] && self.flows <= ends[1], "flows", problem)?;
         let rates = rates.with_mean_inverse(self.flows / offered);
         let packets = offered / 8.0 * self.duration.seconds() / self.packet.bytes() as f64;
-        let problem = format_args!("makes {packets:.0e} packets; at most {MOST_PACKETS:.0e} are allowed");
-        ConfigError::unless(packets <= MOST_PACKETS, "duration", problem)?;
-        Ok(Checked { rates, per_second: offered / 8.0 / sizes.mean(), sizes })
+        let problem = format_args!("would cause {packets:.0e} packets; the maximum is {MAX_PACKETS:.0e}");
+        ConfigError::unless(packets <= MAX_PACKETS, "duration", problem)?;
+        Ok(Distributions { rates, per_second: offered / 8.0 / sizes.mean(), sizes })
     }
 
-    /// The flows in the order of their start, those in progress at time zero with what is left of them.
+    /// Returns the flows in ascending order of their starts. Of the flows in progress at time zero, only the remaining
+    /// part is returned.
     pub(crate) fn flows(&self, seed: u64) -> Result<Generated, ConfigError> {
-        let checked = self.checked()?;
+        let distributions = self.distributions()?;
         let streams = Streams::new(seed);
         let mut generated = Generated {
-            checked,
+            distributions,
             packet: self.packet.bytes() as u16,
             end: Instant::START + self.duration,
-            present: Vec::new(),
+            initial: Vec::new(),
             arrival: 0.0,
             gaps: streams.named("trace/gaps", 0),
             sizes: streams.named("trace/sizes", 0),
             rates: streams.named("trace/rates", 0),
         };
-        generated.settle(self.flows, &mut streams.named("trace/present", 0));
+        generated.draw_initial_flows(self.flows, &mut streams.named("trace/present", 0));
         Ok(generated)
     }
 }
 
-/// Checks a parameter `packet`.
+/// Checks the parameter `packet`.
 pub(crate) fn check_packet(packet: Size) -> Result<(), ConfigError> {
-    if (LEAST_PACKET..=MOST_PACKET).contains(&packet.bytes()) {
+    if (MIN_PACKET..=MAX_PACKET).contains(&packet.bytes()) {
         return Ok(());
     }
-    let problem = format!("must be between {LEAST_PACKET}B and {MOST_PACKET}B, is {packet}");
+    let problem = format!("must be between {MIN_PACKET}B and {MAX_PACKET}B (got {packet})");
     Err(ConfigError::at("packet", problem))
 }
 
 impl Build for Config {
     fn check(&self) -> Result<(), ConfigError> {
-        self.checked().map(|_| ())
+        self.distributions().map(|_| ())
     }
 
     fn open<'a>(&self, seed: u64, watch: &'a Watch) -> Result<Box<dyn Packets + 'a>, Failure> {
@@ -133,33 +135,33 @@ impl Build for Config {
         watch.expect(self.duration.nanos(), Unit::Nanoseconds);
         let facts = json!({
             "kind": "generated",
-            "flows_per_second": flows.checked.per_second,
-            "mean_flow_bytes": flows.checked.sizes.mean(),
-            "rate_exponent": flows.checked.rates.exponent,
+            "flows_per_second": flows.distributions.per_second,
+            "mean_flow_bytes": flows.distributions.sizes.mean(),
+            "rate_exponent": flows.distributions.rates.exponent,
         });
-        Ok(Box::new(Sent { merge: Merge::new(flows)?, watch, facts }))
+        Ok(Box::new(GeneratedPackets { merge: Merge::new(flows)?, watch, facts }))
     }
 }
 
-/// What a trace is drawn from.
+/// The distributions of a generated trace.
 #[derive(Clone, Debug)]
-struct Checked {
-    /// In bits per second.
+struct Distributions {
+    /// Rates in bits per second.
     rates: PowerLaw,
-    /// In bytes.
+    /// Sizes in bytes.
     sizes: Sizes,
-    /// How many flows begin.
+    /// Number of arriving flows per second.
     per_second: f64,
 }
 
-/// Flows that are made up as they are asked for.
+/// Flows that are generated on demand.
 pub(crate) struct Generated {
-    checked: Checked,
+    distributions: Distributions,
     packet: u16,
     end: Instant,
-    /// Those in progress at time zero, the last to begin first.
-    present: Vec<Flow>,
-    /// When the last flow came, in seconds.
+    /// Flows in progress at time zero, in descending order of their starts.
+    initial: Vec<Flow>,
+    /// Arrival of the last flow, in seconds.
     arrival: f64,
     gaps: Rng,
     sizes: Rng,
@@ -167,52 +169,52 @@ pub(crate) struct Generated {
 }
 
 impl Generated {
-    /// Draws the flows in progress at time zero, Poisson with this mean.
-    fn settle(&mut self, mean: f64, rng: &mut Rng) {
+    /// Draws the flows in progress at time zero; their number has a Poisson distribution with this mean.
+    fn draw_initial_flows(&mut self, mean: f64, rng: &mut Rng) {
         let step = Exponential { mean: 1.0 };
-        let rates = self.checked.rates.weighted(-1.0);
+        let rates = self.distributions.rates.weighted(-1.0);
         let mut sum = step.sample(rng);
         while sum < mean {
             sum += step.sample(rng);
-            let bytes = self.checked.sizes.sample_size_biased(rng).max(LEAST_PACKET);
+            let bytes = self.distributions.sizes.sample_size_biased(rng).max(MIN_PACKET);
             let rate = whole(rates.sample(rng));
-            let behind = rng.uniform() * bytes as f64;
+            let progress = rng.uniform() * bytes as f64;
             let packet = f64::from(self.packet);
-            let next = libm::ceil(behind / packet) * packet;
-            // In the gap after its last packet nothing is left of a flow.
+            let next = libm::ceil(progress / packet) * packet;
+            // In the gap after its last packet, a flow has nothing left to send.
             if next < bytes as f64 {
-                let start = Instant::START + Span::from_seconds((next - behind) * 8.0 / rate as f64);
+                let start = Instant::START + Span::from_seconds((next - progress) * 8.0 / rate as f64);
                 let (bytes, rate) = (bytes - next as u64, Rate::from_bps(rate));
-                self.present.push(Flow { start, bytes, rate, packet: self.packet });
+                self.initial.push(Flow { start, bytes, rate, packet: self.packet });
             }
         }
-        self.present.sort_by_key(|flow| std::cmp::Reverse(flow.start));
+        self.initial.sort_by_key(|flow| std::cmp::Reverse(flow.start));
     }
 
     fn new_flow(&mut self, start: Instant) -> Flow {
-        let bytes = self.checked.sizes.sample(&mut self.sizes).max(LEAST_PACKET);
-        let rate = Rate::from_bps(whole(self.checked.rates.sample(&mut self.rates)));
+        let bytes = self.distributions.sizes.sample(&mut self.sizes).max(MIN_PACKET);
+        let rate = Rate::from_bps(whole(self.distributions.rates.sample(&mut self.rates)));
         Flow { start, bytes, rate, packet: self.packet }
     }
 
     fn gap(&mut self) -> f64 {
-        Exponential { mean: 1.0 / self.checked.per_second }.sample(&mut self.gaps)
+        Exponential { mean: 1.0 / self.distributions.per_second }.sample(&mut self.gaps)
     }
 }
 
-/// A positive number without its fraction.
+/// Rounds a positive number to an integer.
 fn whole(value: f64) -> u64 {
     (value + 0.5) as u64
 }
 
 impl Generated {
-    /// What is left of a flow if it sends nothing after the end of the trace.
+    /// Returns the part of a flow that is sent before the end of the trace.
     pub(crate) fn truncate(&self, flow: Flow) -> Flow {
         let pace = flow.rate.pace();
         let packet = u64::from(flow.packet);
         let sends = |packets: u64| flow.start + pace.time_for(packets * packet) <= self.end;
         let seconds = self.end.since(flow.start).seconds();
-        // The first that may come too late, give or take rounding.
+        // The first packet that may be too late, except for rounding.
         let mut packets = (seconds * flow.rate.bytes_per_second() / packet as f64) as u64;
         while sends(packets) {
             packets += 1;
@@ -230,8 +232,8 @@ impl Flows for Generated {
             self.arrival = self.gap();
         }
         let start = Instant::START + Span::from_seconds(self.arrival);
-        if self.present.last().is_some_and(|flow| flow.start <= start) {
-            return Ok(self.present.pop().filter(|flow| flow.start <= self.end));
+        if self.initial.last().is_some_and(|flow| flow.start <= start) {
+            return Ok(self.initial.pop().filter(|flow| flow.start <= self.end));
         }
         if start > self.end {
             return Ok(None);
@@ -241,14 +243,14 @@ impl Flows for Generated {
     }
 }
 
-/// The packets of the flows, up to the end of the trace.
-struct Sent<'a> {
+/// The packets of the flows, until the end of the trace.
+struct GeneratedPackets<'a> {
     merge: Merge<Generated>,
     watch: &'a Watch,
     facts: Value,
 }
 
-impl Packets for Sent<'_> {
+impl Packets for GeneratedPackets<'_> {
     fn next(&mut self) -> Result<Option<Arrival>, Failure> {
         let arrival = self.merge.next()?.filter(|arrival| arrival.at <= self.merge.flows.end);
         if let Some(Arrival { at, .. }) = arrival {
@@ -257,8 +259,8 @@ impl Packets for Sent<'_> {
         Ok(arrival)
     }
 
-    fn close(mut self: Box<Self>) -> Result<Found, Failure> {
-        self.facts["flows"] = self.merge.begun().into();
-        Ok(Found { facts: self.facts, ..Found::default() })
+    fn close(mut self: Box<Self>) -> Result<TraceSummary, Failure> {
+        self.facts["flows"] = self.merge.flow_count().into();
+        Ok(TraceSummary { facts: self.facts, ..TraceSummary::default() })
     }
 }

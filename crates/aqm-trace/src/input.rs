@@ -1,8 +1,8 @@
-//! The bytes of a file, unpacked if gzip packed them; what was read is counted and digested on the way.
+//! The bytes of a file, decompressed if necessary. The bytes are counted and included in a digest as they are read.
 
 #![expect(
     clippy::disallowed_types,
-    reason = "a trace may be larger than memory, so this room reads it by itself"
+    reason = "a trace may be larger than memory, so this crate reads it piecewise"
 )]
 
 use std::cell::{Cell, RefCell};
@@ -17,28 +17,28 @@ use flate2::bufread::MultiGzDecoder;
 use aqm_net::stage::Failure;
 use aqm_net::watch::{Unit, Watch};
 
-/// How much is looked at before a file is taken for something.
-const HEAD: u64 = 1 << 16;
-/// How much is read at once.
-const PIECE: usize = 1 << 18;
+/// Number of bytes from which the type of a file is detected.
+const HEAD_BYTES: u64 = 1 << 16;
+/// Number of bytes per read.
+const CHUNK: usize = 1 << 18;
 
 /// A file that is being read.
 pub(crate) struct Input<'a> {
     path: String,
-    packed: bool,
-    /// What the file begins with, unpacked.
+    is_gzip: bool,
+    /// First bytes of the file, decompressed.
     head: Vec<u8>,
     rest: Option<Box<dyn Read + 'a>>,
     state: Rc<State>,
 }
 
-/// What is known of the bytes that were read.
+/// State of the bytes that were read.
 #[derive(Default)]
 struct State {
     read: Cell<u64>,
     digest: RefCell<Digest>,
-    /// What the operating system or the unpacker said last.
-    trouble: RefCell<Option<String>>,
+    /// Last error of the operating system or of the decompression.
+    error: RefCell<Option<String>>,
 }
 
 impl<'a> Input<'a> {
@@ -47,65 +47,65 @@ impl<'a> Input<'a> {
         let file = File::open(path).map_err(unreadable)?;
         watch.expect(file.metadata().map_err(unreadable)?.len(), Unit::Bytes);
         let state = Rc::new(State::default());
-        let mut raw = Raw { file, watch, state: Rc::clone(&state) };
+        let mut raw = RawFile { file, watch, state: Rc::clone(&state) };
         let mut magic = Vec::new();
         raw.by_ref().take(2).read_to_end(&mut magic).map_err(unreadable)?;
-        let packed = magic == [0x1f, 0x8b];
+        let is_gzip = magic == [0x1f, 0x8b];
         let whole = Cursor::new(magic).chain(raw);
-        let mut rest: Box<dyn Read + 'a> = if packed {
-            let unpacked = MultiGzDecoder::new(BufReader::with_capacity(PIECE, whole));
-            Box::new(Noting { inner: unpacked, state: Rc::clone(&state) })
+        let mut rest: Box<dyn Read + 'a> = if is_gzip {
+            let decompressed = MultiGzDecoder::new(BufReader::with_capacity(CHUNK, whole));
+            Box::new(ErrorRecorder { inner: decompressed, state: Rc::clone(&state) })
         } else {
-            Box::new(Noting { inner: whole, state: Rc::clone(&state) })
+            Box::new(ErrorRecorder { inner: whole, state: Rc::clone(&state) })
         };
         let mut head = Vec::new();
-        // Trouble is noted, and whoever takes up reading meets it again.
-        let _ = rest.by_ref().take(HEAD).read_to_end(&mut head);
-        Ok(Self { path: path.to_owned(), packed, head, rest: Some(rest), state })
+        // An error is recorded, and occurs again when reading continues.
+        let _ = rest.by_ref().take(HEAD_BYTES).read_to_end(&mut head);
+        Ok(Self { path: path.to_owned(), is_gzip, head, rest: Some(rest), state })
     }
 
-    /// Its path.
+    /// Returns the path.
     pub(crate) fn path(&self) -> &str {
         &self.path
     }
 
-    /// Whether gzip packed it.
-    pub(crate) fn is_packed(&self) -> bool {
-        self.packed
+    /// Returns whether the file is compressed with gzip.
+    pub(crate) fn is_gzip(&self) -> bool {
+        self.is_gzip
     }
 
-    /// What it begins with.
+    /// Returns the first bytes of the file, decompressed.
     pub(crate) fn head(&self) -> &[u8] {
         &self.head
     }
 
-    /// All bytes from the first on; nothing the second time.
-    pub(crate) fn take(&mut self) -> Box<dyn Read + 'a> {
+    /// Returns a reader of all bytes from the first one; an empty reader on later calls.
+    pub(crate) fn reader(&mut self) -> Box<dyn Read + 'a> {
         let rest = self.rest.take().unwrap_or_else(|| Box::new(io::empty()));
         Box::new(Cursor::new(self.head.clone()).chain(rest))
     }
 
-    /// What reading failed of, if it did.
-    pub(crate) fn trouble(&self) -> Option<String> {
-        self.state.trouble.borrow().clone()
+    /// Returns the error that ended reading, if any.
+    pub(crate) fn error(&self) -> Option<String> {
+        self.state.error.borrow().clone()
     }
 
-    /// The digest of the whole file, however much of it was of use.
+    /// Returns the digest of the whole file, even if only a part of it was used.
     pub(crate) fn contents(&self) -> Result<String, Failure> {
         contents(&self.path, self.state.digest.borrow().clone(), self.state.read.get())
     }
 }
 
-/// The digest of a file, of which `digest` has taken in the first bytes, `from` of them.
+/// Returns the digest of a file; `digest` already contains the first `from` bytes.
 pub(crate) fn contents(path: &str, mut digest: Digest, from: u64) -> Result<String, Failure> {
     let mut read = || {
         let mut file = File::open(Path::new(path))?;
         file.seek(SeekFrom::Start(from))?;
-        let mut piece = vec![0; PIECE];
+        let mut chunk = vec![0; CHUNK];
         loop {
-            match file.read(&mut piece)? {
+            match file.read(&mut chunk)? {
                 0 => return Ok(()),
-                some => digest.bytes(&piece[..some]),
+                some => digest.bytes(&chunk[..some]),
             }
         }
     };
@@ -117,14 +117,14 @@ fn unreadable(path: &str, error: &io::Error) -> Failure {
     Failure::File(format!("{path}: cannot be read: {error}"))
 }
 
-/// A file as it lies on the disk.
-struct Raw<'a> {
+/// A file as stored on disk.
+struct RawFile<'a> {
     file: File,
     watch: &'a Watch,
     state: Rc<State>,
 }
 
-impl Read for Raw<'_> {
+impl Read for RawFile<'_> {
     fn read(&mut self, to: &mut [u8]) -> io::Result<usize> {
         let read = self.file.read(to)?;
         self.state.digest.borrow_mut().bytes(&to[..read]);
@@ -134,16 +134,16 @@ impl Read for Raw<'_> {
     }
 }
 
-/// Notes what goes wrong, for those above do not tell.
-struct Noting<R> {
+/// A reader that records errors, because the layers above do not report their text.
+struct ErrorRecorder<R> {
     inner: R,
     state: Rc<State>,
 }
 
-impl<R: Read> Read for Noting<R> {
+impl<R: Read> Read for ErrorRecorder<R> {
     fn read(&mut self, to: &mut [u8]) -> io::Result<usize> {
         self.inner.read(to).inspect_err(|error| {
-            self.state.trouble.replace(Some(error.to_string()));
+            self.state.error.replace(Some(error.to_string()));
         })
     }
 }

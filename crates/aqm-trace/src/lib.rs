@@ -1,9 +1,8 @@
-//! Traces: packets out of a capture, a list of flows or a generator go through a queue at a chosen rate,
-//! and tables come out.
+//! Traces: packets from a capture, a list of flows or a generator are replayed through a queue at a selected link rate.
+//! The results are tables.
 //!
-//! This room stands beside the stages of the packet level and of the flow level and knows neither. It opens
-//! files, but no socket, starts no thread and reads no clock. What a file holds may be anything: it is read
-//! as far as it makes sense, and what did not is said in a warning.
+//! This crate does not depend on the packet level or the flow level. It opens files, but uses no sockets, threads or
+//! clocks. A file may contain arbitrary data: it is read as far as it is valid, and a warning reports the errors.
 
 mod capture;
 mod file;
@@ -38,10 +37,11 @@ use crate::source::Config as SourceConfig;
 pub use scenario::Scenario;
 pub use write::write;
 
-/// Raised whenever the same scenario and seed give other numbers than before; the CHANGELOG says why.
+/// Results version, which is increased whenever the same scenario and seed give different numbers; CHANGELOG contains
+/// the reasons.
 pub const RESULTS_VERSION: u32 = 2;
 
-/// Traces: packets of a file, or made up, that a queue is offered.
+/// The trace level: packets from a file or a generator are replayed through a queue.
 pub struct Traces;
 
 impl Stage for Traces {
@@ -54,7 +54,7 @@ impl Stage for Traces {
     fn keys(&self) -> &'static [&'static str] {
         scenario::KEYS
     }
-    fn look_in(&self, scenario: &mut Value, folder: &Path) {
+    fn resolve_paths(&self, scenario: &mut Value, folder: &Path) {
         if let Some(Value::String(path)) = scenario.pointer_mut("/source/path") {
             *path = folder.join(&*path).to_string_lossy().into_owned();
         }
@@ -86,34 +86,34 @@ impl Plan for Scenario {
         Ok(Box::new(other))
     }
     fn digest(&self) -> Result<String, Failure> {
-        Ok(name(self, &self.source.contents()?))
+        Ok(result_digest(self, &self.source.contents()?))
     }
     fn run(&self, watch: &Watch) -> Result<Run, Failure> {
         let mut packets = self.source.open(self.settings.seed, watch)?;
         let mut replay = Replay::new(self);
-        let mut taken = 0_u64;
+        let mut count = 0_u64;
         while let Some(arrival) = packets.next()? {
-            watch.check(taken)?;
-            taken += 1;
-            if !replay.take(arrival) {
+            watch.check(count)?;
+            count += 1;
+            if !replay.accept(arrival) {
                 break;
             }
         }
-        let found = packets.close()?;
+        let summary = packets.close()?;
         let record = replay.finish()?;
-        let warnings = [found.warnings, record.warnings].concat();
-        let facts = json!({ "trace": found.facts, "most_flows_known": record.most_flows_known });
-        let manifest = stage::manifest(self, name(self, &found.contents), facts, warnings);
+        let warnings = [summary.warnings, record.warnings].concat();
+        let facts = json!({ "trace": summary.facts, "most_flows_known": record.most_flows_known });
+        let manifest = stage::manifest(self, result_digest(self, &summary.contents), facts, warnings);
         Ok(Run { tables: record.tables, manifest, events: record.packets, forwarded: Some(record.sent) })
     }
 }
 
-/// The name of a result, given the digest of the file that is read.
-fn name(scenario: &Scenario, contents: &str) -> String {
+/// Returns the digest that identifies a result, given the digest of the file.
+fn result_digest(scenario: &Scenario, contents: &str) -> String {
     stage::digest(scenario, [("", contents)])
 }
 
-/// Everything that has a name: what a scenario may say, and where packets come from.
+/// Returns the descriptions of a scenario's parameters and of the sources of packets.
 fn catalog() -> Vec<Entry> {
     let family = Family { name: "trace", title: "trace section" };
     let mut all = vec![Entry::of_parameters::<Settings>("trace", family)];

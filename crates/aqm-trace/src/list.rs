@@ -1,29 +1,29 @@
-//! A list of flows as a trace: CSV, one flow a line.
+//! A list of flows as a trace: CSV with one flow per line.
 //!
-//! Ours: the first line names the columns, in any order. `start_s` (seconds) and `bytes` there must be;
-//! `rate` is a text with a unit or a number of bits per second, `packet_bytes` a number; left out or empty,
-//! they are those of the scenario. Lines must be in the order of `start_s`. A list is written by hand or by
-//! a program, so the first line that is wrong is refused.
+//! aqmlab's choice: the first line contains the names of the columns, in any order. `start_s` (in seconds) and `bytes`
+//! are required. `rate` is a text with a unit or a number of bits per second, and `packet_bytes` is a number; without
+//! these columns or with empty cells, the values of the scenario apply. Lines must be in ascending order of `start_s`.
+//! Because a list is written by hand or by a program, the first invalid line is an error.
 
 use std::io::{BufRead, BufReader, Read};
 
 use aqm_net::{Instant, Quantity, Rate, Size, Span};
 use serde_json::json;
 
-use crate::flows::{Flow, Flows, LEAST_PACKET, MOST_PACKET, Merge};
+use crate::flows::{Flow, Flows, MAX_PACKET, MIN_PACKET, Merge};
 use crate::input::Input;
-use crate::packets::{Arrival, Found, Packets};
+use crate::packets::{Arrival, Packets, TraceSummary};
 use aqm_net::stage::Failure;
 
-/// The columns there may be, in the order in which we write them.
+/// Known columns, in the order in which aqmlab writes them.
 pub(crate) const COLUMNS: [&str; 4] = ["start_s", "bytes", "rate", "packet_bytes"];
 
-/// A later start than this is a slip of the pen: three centuries in seconds.
-const MOST_START: f64 = 1e10;
-/// More bytes than this are a slip of the pen.
-const MOST_BYTES: u64 = 1_000_000_000_000_000;
-/// No line is longer.
-const LONGEST_LINE: u64 = 10_000;
+/// Maximum start in seconds, three centuries; a later start is treated as an error.
+const MAX_START: f64 = 1e10;
+/// Maximum size of a flow in bytes; a larger size is treated as an error.
+const MAX_BYTES: u64 = 1_000_000_000_000_000;
+/// Maximum length of a line in bytes.
+const MAX_LINE: u64 = 10_000;
 
 /// The packets of the flows in a list.
 pub(crate) struct List<'a> {
@@ -32,8 +32,8 @@ pub(crate) struct List<'a> {
 }
 
 impl<'a> List<'a> {
-    /// Whether a file that begins so is a list.
-    pub(crate) fn is_one(head: &[u8]) -> bool {
+    /// Returns whether the first bytes of a file are those of a list.
+    pub(crate) fn matches(head: &[u8]) -> bool {
         let line = head.split(|&byte| byte == b'\n').next().unwrap_or_default();
         std::str::from_utf8(line).is_ok_and(|line| {
             let names: Vec<&str> = names(line).collect();
@@ -44,12 +44,12 @@ impl<'a> List<'a> {
     pub(crate) fn open(mut input: Input<'a>, rate: Rate, packet: Size) -> Result<Self, Failure> {
         let mut lines = Lines {
             path: input.path().to_owned(),
-            text: BufReader::new(input.take()),
+            text: BufReader::new(input.reader()),
             line: String::new(),
             number: 0,
             columns: [None; 4],
             rate,
-            // The check of the parameter bounds it.
+            // The check of the parameter ensures that the value fits.
             packet: packet.bytes() as u16,
             last: Instant::START,
         };
@@ -63,10 +63,9 @@ impl Packets for List<'_> {
         self.merge.next()
     }
 
-    fn close(self: Box<Self>) -> Result<Found, Failure> {
-        let facts =
-            json!({ "kind": "list of flows", "gzip": self.input.is_packed(), "flows": self.merge.begun() });
-        Ok(Found { warnings: Vec::new(), contents: self.input.contents()?, facts })
+    fn close(self: Box<Self>) -> Result<TraceSummary, Failure> {
+        let facts = json!({ "kind": "list of flows", "gzip": self.input.is_gzip(), "flows": self.merge.flow_count() });
+        Ok(TraceSummary { warnings: Vec::new(), contents: self.input.contents()?, facts })
     }
 }
 
@@ -78,9 +77,9 @@ struct Lines<'a> {
     path: String,
     text: BufReader<Box<dyn Read + 'a>>,
     line: String,
-    /// Of the line that was read last.
+    /// Number of the last line that was read.
     number: u64,
-    /// Where each of `COLUMNS` stands.
+    /// Index of each of `COLUMNS` in the file.
     columns: [Option<usize>; 4],
     rate: Rate,
     packet: u16,
@@ -88,58 +87,62 @@ struct Lines<'a> {
 }
 
 impl Lines<'_> {
-    fn wrong(&self, problem: impl std::fmt::Display) -> Failure {
+    fn error(&self, problem: impl std::fmt::Display) -> Failure {
         Failure::File(format!("{}: line {}: {problem}", self.path, self.number))
     }
 
     fn read_names(&mut self) -> Result<(), Failure> {
         self.read_line()?;
-        for (place, name) in names(&self.line).enumerate() {
+        for (index, name) in names(&self.line).enumerate() {
             let Some(column) = COLUMNS.iter().position(|known| *known == name) else {
                 let known = COLUMNS.join(", ");
-                return Err(self.wrong(format!("unknown column `{name}`, expected some of {known}")));
+                return Err(self.error(format!("unknown column `{name}`; available: {known}")));
             };
-            if self.columns[column].replace(place).is_some() {
-                return Err(self.wrong(format!("the column `{name}` stands twice")));
+            if self.columns[column].replace(index).is_some() {
+                return Err(self.error(format!("duplicate column `{name}`")));
             }
         }
         Ok(())
     }
 
-    /// Reads a line; false at the end.
+    /// Reads a line; returns false at the end.
     fn read_line(&mut self) -> Result<bool, Failure> {
         self.line.clear();
         self.number += 1;
-        let mut line = self.text.by_ref().take(LONGEST_LINE);
+        let mut line = self.text.by_ref().take(MAX_LINE);
         match line.read_line(&mut self.line) {
             Ok(0) => Ok(false),
-            Ok(_) if self.line.len() as u64 == LONGEST_LINE => {
-                Err(self.wrong(format!("is longer than {LONGEST_LINE} bytes")))
+            Ok(_) if self.line.len() as u64 == MAX_LINE => {
+                Err(self.error(format!("is longer than {MAX_LINE} bytes")))
             }
             Ok(_) => Ok(true),
-            Err(error) => Err(self.wrong(error)),
+            Err(error) => Err(self.error(error)),
         }
     }
 
-    /// What stands in the line under a column; nothing if the column is missing or empty there.
+    /// Returns the cell of the line in a column; `None` if the column is missing or the cell is empty.
     fn cell(&self, column: usize) -> Option<&str> {
-        let place = self.columns[column]?;
-        self.line.trim_end().split(',').nth(place).map(str::trim).filter(|cell| !cell.is_empty())
+        let index = self.columns[column]?;
+        self.line.trim_end().split(',').nth(index).map(str::trim).filter(|cell| !cell.is_empty())
     }
 
     fn flow(&self) -> Result<Flow, String> {
         let start = self.cell(0).ok_or("`start_s` is missing")?;
         let start = match start.parse::<f64>() {
-            Ok(seconds) if (0.0..=MOST_START).contains(&seconds) => {
+            Ok(seconds) if (0.0..=MAX_START).contains(&seconds) => {
                 Instant::START + Span::from_seconds(seconds)
             }
-            _ => return Err(format!("`start_s` must be seconds, 0 or more, is `{start}`")),
+            _ => {
+                return Err(format!(
+                    "`start_s` must be a number of seconds from 0 to {MAX_START:e} (got `{start}`)"
+                ));
+            }
         };
         if start < self.last {
-            return Err("starts before the line above it: sort the list by `start_s`".to_owned());
+            return Err("starts before the previous line: sort the list by `start_s`".to_owned());
         }
-        let bytes = self.whole(1, 1, MOST_BYTES)?.ok_or("`bytes` is missing")?;
-        let packet = self.whole(3, LEAST_PACKET, MOST_PACKET)?.unwrap_or_else(|| self.packet.into());
+        let bytes = self.integer(1, 1, MAX_BYTES)?.ok_or("`bytes` is missing")?;
+        let packet = self.integer(3, MIN_PACKET, MAX_PACKET)?.unwrap_or_else(|| self.packet.into());
         let rate = match self.cell(2) {
             None => self.rate,
             Some(text) => {
@@ -151,7 +154,7 @@ impl Lines<'_> {
         Ok(Flow { start, bytes, rate, packet: packet as u16 })
     }
 
-    fn whole(&self, column: usize, least: u64, most: u64) -> Result<Option<u64>, String> {
+    fn integer(&self, column: usize, least: u64, most: u64) -> Result<Option<u64>, String> {
         let Some(text) = self.cell(column) else {
             return Ok(None);
         };
@@ -159,7 +162,7 @@ impl Lines<'_> {
             Ok(value) if (least..=most).contains(&value) => Ok(Some(value)),
             _ => {
                 let name = COLUMNS[column];
-                Err(format!("`{name}` must be a whole number between {least} and {most}, is `{text}`"))
+                Err(format!("`{name}` must be an integer between {least} and {most} (got `{text}`)"))
             }
         }
     }
@@ -169,7 +172,7 @@ impl Flows for Lines<'_> {
     fn next(&mut self) -> Result<Option<Flow>, Failure> {
         while self.read_line()? {
             if !self.line.trim().is_empty() {
-                let flow = self.flow().map_err(|problem| self.wrong(problem))?;
+                let flow = self.flow().map_err(|problem| self.error(problem))?;
                 self.last = flow.start;
                 return Ok(Some(flow));
             }

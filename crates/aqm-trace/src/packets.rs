@@ -1,4 +1,4 @@
-//! What a packet of a trace is, and what every source of packets can do.
+//! The packets of a trace, and the interface of their sources.
 
 use aqm_net::stage::Failure;
 use aqm_net::watch::Watch;
@@ -6,69 +6,69 @@ use aqm_net::{ConfigError, Instant};
 use aqm_queue::edge;
 use serde_json::Value;
 
-/// What every source's `Config` can do.
+/// Operations on the `Config` of every source.
 pub trait Build {
-    /// Checks all parameters that can be checked without looking into a file.
+    /// Checks all parameters that can be checked without reading a file.
     ///
     /// # Errors
-    /// The field that is wrong, and what is allowed.
+    /// The invalid field and the allowed values.
     fn check(&self) -> Result<(), ConfigError>;
 
-    /// Begins to read or to make the packets.
+    /// Begins to read or to generate the packets.
     ///
     /// # Errors
-    /// If a file cannot be read, or is no trace.
+    /// A file cannot be read, or is not a valid trace.
     fn open<'a>(&self, seed: u64, watch: &'a Watch) -> Result<Box<dyn Packets + 'a>, Failure>;
 
-    /// The digest of the file that is read; empty if none is.
+    /// Returns the digest of the file; empty if the source reads no file.
     ///
     /// # Errors
-    /// If the file cannot be read.
+    /// The file cannot be read.
     fn contents(&self) -> Result<String, Failure> {
         Ok(String::new())
     }
 }
 
-/// Packets in the order of time.
+/// The packets of a trace in ascending order of time.
 pub trait Packets {
-    /// The next one; none at the end of the trace.
+    /// Returns the next packet; `None` at the end of the trace.
     ///
     /// # Errors
-    /// If the file cannot be understood.
+    /// The file is invalid.
     fn next(&mut self) -> Result<Option<Arrival>, Failure>;
 
-    /// What is known at the end.
+    /// Ends the trace and returns its summary.
     ///
     /// # Errors
-    /// If the rest of the file cannot be read.
-    fn close(self: Box<Self>) -> Result<Found, Failure>;
+    /// The rest of the file cannot be read.
+    fn close(self: Box<Self>) -> Result<TraceSummary, Failure>;
 }
 
 /// A packet of a trace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Arrival {
-    /// When it came, by the clock of the trace.
+    /// Arrival time by the clock of the trace.
     pub at: Instant,
-    /// Its length on the wire.
+    /// Length on the wire.
     pub bytes: u16,
-    /// Its flow.
+    /// Flow of the packet.
     pub key: Key,
 }
 
-/// What packets of a flow have in common: addresses, ports and protocol, or the number of a flow that was
-/// made up. Each direction of a conversation is a flow.
+/// The key of a flow: addresses, ports and protocol, or the number of a generated flow. Each direction of a
+/// conversation is a separate flow.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Key {
-    /// The address it comes from.
+    /// Source address.
     pub source: u128,
-    /// The address it goes to.
+    /// Destination address.
     pub destination: u128,
     /// Ports and protocol, or the number.
     pub rest: u64,
 }
 
 impl Key {
-    /// The flow of this number.
+    /// Returns the key of the flow with this number.
     pub const fn numbered(number: u64) -> Self {
         Self { source: 0, destination: 0, rest: number }
     }
@@ -77,7 +77,7 @@ impl Key {
 impl edge::Key for Key {
     fn hash(self) -> u64 {
         let halves = [self.source, self.destination].map(|word| [(word >> 64) as u64, word as u64]);
-        // Multiply and rotate, as in FxHash: cheap, and the same in every run.
+        // Multiplication and rotation, as in FxHash: fast, and identical in all runs.
         halves
             .into_iter()
             .flatten()
@@ -86,13 +86,13 @@ impl edge::Key for Key {
     }
 }
 
-/// What is known of a trace when it has been read.
+/// Summary of a trace after reading.
 #[derive(Clone, Debug, Default)]
-pub struct Found {
-    /// What was wrong and could be put up with.
+pub struct TraceSummary {
+    /// Errors that did not prevent reading.
     pub warnings: Vec<String>,
-    /// The digest of the file; empty if there is none.
+    /// Digest of the file; empty if there is none.
     pub contents: String,
-    /// What kind of trace it is.
+    /// Type and properties of the trace.
     pub facts: Value,
 }

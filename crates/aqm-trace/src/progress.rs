@@ -1,9 +1,9 @@
-//! How many flows are in progress: from its first packet to its last, where packets that are further apart
-//! than a time-out are of two flows.
+//! Number of flows in progress. A flow is in progress from its first packet to its last. If two packets are further
+//! apart than a time-out, they belong to different flows.
 //!
-//! Ours: whether a packet was a flow's last is known when the time-out has passed, so the count lags by it,
-//! and is exact. A flow that was there before the trace is seen when its first packet comes, so the first
-//! time-out of a trace is not counted; nor is its last.
+//! aqmlab's choice: the last packet of a flow is identified only after the time-out, so the count lags by the time-out
+//! but is exact. A flow that began before the trace is counted only from its first packet in the trace. The first
+//! time-out of a trace is therefore excluded, and so is the last.
 
 use std::collections::VecDeque;
 
@@ -12,12 +12,12 @@ use aqm_net::{Instant, Occupancy, Span};
 use crate::sample::Samples;
 use crate::tables::ProgressRow;
 
-/// The count.
+/// The count of the flows in progress.
 pub(crate) struct InProgress {
     idle: Span,
     begin: Instant,
     now: usize,
-    /// Flows that began within the time-out.
+    /// Starts of the flows that began within the time-out.
     starts: VecDeque<Instant>,
     number: Occupancy,
     samples: Samples<ProgressRow>,
@@ -36,24 +36,24 @@ impl InProgress {
         }
     }
 
-    /// Since when a flow must have been silent to be over at `now`.
+    /// Returns the time before which a flow must have sent its last packet to be over at `now`.
     pub(crate) fn horizon(&self, now: Instant) -> Instant {
         now.earlier_by(self.idle)
     }
 
-    /// A flow's first packet came.
+    /// Records the first packet of a flow.
     pub(crate) fn start(&mut self, at: Instant) {
         self.starts.push_back(at);
     }
 
-    /// A flow's last packet came at `at`; flows are over in the order of these moments.
+    /// Records the last packet of a flow at `at`; the times of consecutive calls must not decrease.
     pub(crate) fn end(&mut self, at: Instant) {
-        self.reach(at);
+        self.advance(at);
         self.change(self.now - 1, at);
     }
 
-    /// All flows that were over before `horizon` have been told.
-    pub(crate) fn reach(&mut self, horizon: Instant) {
+    /// Advances to `horizon`; the ends of all flows before this time must have been recorded.
+    pub(crate) fn advance(&mut self, horizon: Instant) {
         while let Some(start) = self.starts.front().copied().filter(|start| *start <= horizon) {
             self.starts.pop_front();
             self.change(self.now + 1, start);
@@ -61,16 +61,16 @@ impl InProgress {
     }
 
     fn change(&mut self, to: usize, at: Instant) {
-        self.look(at);
+        self.sample_until(at);
         self.number.set(to, at.seconds());
         self.now = to;
     }
 
-    /// Samples that are due before what happens at `until`.
-    fn look(&mut self, until: Instant) {
+    /// Takes the samples that are due before the events at `until`.
+    fn sample_until(&mut self, until: Instant) {
         while self.samples.next() <= until {
             let at = self.samples.next();
-            // What the edges of the trace hide is not shown.
+            // Samples in the excluded parts of the trace are skipped.
             if at >= self.begin {
                 self.samples.push(ProgressRow { time_s: at.seconds(), flows: self.now as u64 });
             } else {
@@ -79,10 +79,10 @@ impl InProgress {
         }
     }
 
-    /// The trace is over at `end`: the count, if there was anything to count, and its samples.
+    /// Ends the count at the end of the trace. Returns the count, unless the trace is too short, and its samples.
     pub(crate) fn finish(mut self, end: Instant) -> (Option<Occupancy>, Vec<ProgressRow>) {
         let horizon = self.horizon(end);
-        self.reach(horizon);
+        self.advance(horizon);
         if horizon <= self.begin {
             return (None, Vec::new());
         }

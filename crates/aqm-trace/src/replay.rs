@@ -1,9 +1,9 @@
-//! A trace meets a queue: packets go in at their own times, the line takes them out, and what happens is
-//! counted.
+//! Replay of a trace through a queue: packets enter the queue at their own times, the link removes them, and the events
+//! are counted.
 //!
-//! A flow's packets are told apart by keys, which are remembered until the flow has been silent for
-//! `idle_timeout`; the queue knows flows by a number that is never used again. A flow that comes back after
-//! its time-out is a new one, even if packets of it still wait.
+//! Keys identify the flows of packets. A key is stored until its flow has been silent for `idle_timeout`. The queue
+//! identifies flows by numbers that are not reused. If a flow sends again after its time-out, it is a new flow, even if
+//! packets of the old flow are still queued.
 
 use std::cell::RefCell;
 
@@ -21,7 +21,7 @@ use crate::scenario::{FlowState, Scenario, Settings};
 use crate::tables::{ActiveRow, DistributionRow, ProgressRow, SummaryRow};
 use aqm_net::stage::Failure;
 
-/// What a replay has brought in.
+/// The results of a replay.
 pub(crate) struct RunRecord {
     pub(crate) tables: Vec<Rows>,
     pub(crate) warnings: Vec<String>,
@@ -30,13 +30,13 @@ pub(crate) struct RunRecord {
     pub(crate) sent: u64,
 }
 
-/// What became of a packet.
+/// The fate of a packet.
 enum Fate {
     Sent(Departure),
     Dropped(Packet, Instant),
 }
 
-/// Fates in the order in which they happen, from both sides of a port.
+/// Fates in chronological order, from both sides of a port.
 #[derive(Default)]
 struct Fates(RefCell<Vec<Fate>>);
 
@@ -47,18 +47,18 @@ impl Observer for &Fates {
     fn marked(&mut self, _: &Packet, _: Reason, _: Instant) {}
 }
 
-/// A replay at work.
+/// The state of a replay.
 pub(crate) struct Replay<'a> {
     settings: &'a Settings,
     port: Port,
     fates: Fates,
     flows: Table<FlowState, Key>,
-    /// Flows met so far.
-    met: u64,
-    most_known: u32,
-    /// Flows that were over only because there were too many.
-    crowded_out: u64,
-    waiting: Waiting,
+    /// Number of flows so far.
+    flow_count: u64,
+    max_known: u32,
+    /// Number of flows that were removed only because of the maximum number of flows.
+    evicted: u64,
+    queued: QueuedPackets,
     packets: Slab,
     active: Occupancy,
     in_progress: InProgress,
@@ -66,9 +66,9 @@ pub(crate) struct Replay<'a> {
     samples: Samples<ActiveRow>,
     most_active: u64,
     warm_up: Instant,
-    /// What the port had counted at the end of the warm-up.
-    before: Option<Counters>,
-    /// By the clock of the trace.
+    /// Counters of the port at the end of the warm-up.
+    warm_up_counters: Option<Counters>,
+    /// Time of the first packet, by the clock of the trace.
     first: Option<Instant>,
     now: Instant,
 }
@@ -85,10 +85,10 @@ impl<'a> Replay<'a> {
             port: Port::new(discipline, settings.rate, rng, Ties::default()),
             fates: Fates::default(),
             flows: scenario.flows.clone(),
-            met: 0,
-            most_known: 0,
-            crowded_out: 0,
-            waiting: Waiting::default(),
+            flow_count: 0,
+            max_known: 0,
+            evicted: 0,
+            queued: QueuedPackets::default(),
             packets: Slab::default(),
             active: Occupancy::new(settings.warm_up.seconds()),
             in_progress: InProgress::new(settings.idle_timeout, settings.warm_up, settings.every),
@@ -96,77 +96,78 @@ impl<'a> Replay<'a> {
             samples: Samples::new(settings.every),
             most_active: 0,
             warm_up: Instant::START + settings.warm_up,
-            before: None,
+            warm_up_counters: None,
             first: None,
             now: Instant::START,
         }
     }
 
-    /// A packet of the trace comes; packets come in the order of time. False if it comes too late to count.
-    pub(crate) fn take(&mut self, arrival: Arrival) -> bool {
+    /// Processes a packet of the trace; packets must be in ascending order of time. Returns false if the packet is
+    /// after the end of the replay.
+    pub(crate) fn accept(&mut self, arrival: Arrival) -> bool {
         let now = Instant::START + arrival.at.since(*self.first.get_or_insert(arrival.at));
         if self.settings.duration.is_some_and(|most| now > Instant::START + most) {
             return false;
         }
         self.now = now;
-        self.look_until(now);
+        self.sample_until(now);
         self.port
             .serve_before(now, &mut &self.fates, |sent| self.fates.0.borrow_mut().push(Fate::Sent(sent)));
-        self.settle();
-        self.forget(self.in_progress.horizon(now));
+        self.process_fates();
+        self.remove_silent(self.in_progress.horizon(now));
         let flow = self.flow(arrival.key, now);
         let packet = Packet {
             id: self.packets.put(now),
             flow: flow.number,
-            hop: flow.place,
+            hop: flow.slot,
             bytes: arrival.bytes,
             ..Packet::default()
         };
-        self.waiting.add(flow.place);
+        self.queued.add(flow.slot);
         self.port.accept(packet, now, &mut &self.fates, |sent| {
             self.fates.0.borrow_mut().push(Fate::Sent(sent));
         });
-        self.settle();
-        self.active.set(self.waiting.flows, now.seconds());
-        self.most_active = self.most_active.max(self.waiting.flows as u64);
+        self.process_fates();
+        self.active.set(self.queued.flows, now.seconds());
+        self.most_active = self.most_active.max(self.queued.flows as u64);
         true
     }
 
-    /// The flow of a key that is used now.
+    /// Returns the flow of a key, which is created if necessary.
     fn flow(&mut self, key: Key, now: Instant) -> FlowState {
         if self.flows.len() == self.settings.max_flows && !self.flows.contains(key) {
-            self.crowded_out += 1;
-            self.forget_one(Instant::NEVER);
+            self.evicted += 1;
+            self.remove_one(Instant::NEVER);
         }
         let flow = self.flows.touch(key, now);
         if flow.number == 0 {
-            self.met += 1;
-            // After four thousand million flows numbers come again, and nobody remembers the first.
-            *flow = FlowState { number: (self.met as u32).max(1), place: self.waiting.open() };
+            self.flow_count += 1;
+            // After 2^32 flows, numbers are reused; the first flow with the same number is over by then.
+            *flow = FlowState { number: (self.flow_count as u32).max(1), slot: self.queued.open() };
             self.in_progress.start(now);
         }
         let flow = *flow;
-        self.most_known = self.most_known.max(self.flows.len());
+        self.max_known = self.max_known.max(self.flows.len());
         flow
     }
 
-    /// Forgets flows that were silent since before `horizon`.
-    fn forget(&mut self, horizon: Instant) {
-        while self.forget_one(horizon) {}
-        self.in_progress.reach(horizon);
+    /// Removes flows whose last packet was before `horizon`.
+    fn remove_silent(&mut self, horizon: Instant) {
+        while self.remove_one(horizon) {}
+        self.in_progress.advance(horizon);
     }
 
-    fn forget_one(&mut self, horizon: Instant) -> bool {
+    fn remove_one(&mut self, horizon: Instant) -> bool {
         let Some((last, flow)) = self.flows.take_before(horizon) else {
             return false;
         };
         self.in_progress.end(last);
-        self.waiting.close(flow.place);
+        self.queued.close(flow.slot);
         true
     }
 
-    /// Takes in what became of packets.
-    fn settle(&mut self) {
+    /// Processes the fates of packets.
+    fn process_fates(&mut self) {
         for fate in self.fates.0.get_mut().drain(..) {
             let (packet, at) = match fate {
                 Fate::Sent(Departure { packet, start, end }) => {
@@ -178,65 +179,65 @@ impl<'a> Replay<'a> {
                 Fate::Dropped(packet, at) => (packet, at),
             };
             self.packets.free.push(packet.id);
-            self.waiting.remove(packet.hop);
-            self.active.set(self.waiting.flows, at.seconds());
+            self.queued.remove(packet.hop);
+            self.active.set(self.queued.flows, at.seconds());
         }
     }
 
-    /// Looks at the queue whenever that is due before what happens at `until`.
-    fn look_until(&mut self, until: Instant) {
+    /// Takes the samples that are due before the events at `until`.
+    fn sample_until(&mut self, until: Instant) {
         loop {
-            let warm = if self.before.is_none() { self.warm_up } else { Instant::NEVER };
+            let warm = if self.warm_up_counters.is_none() { self.warm_up } else { Instant::NEVER };
             let at = warm.min(self.samples.next());
-            // The warm-up ends before whatever comes at that moment.
+            // The warm-up ends before other events at the same time.
             if at > until || at == Instant::NEVER {
                 return;
             }
             self.port.serve_before(at, &mut &self.fates, |sent| {
                 self.fates.0.borrow_mut().push(Fate::Sent(sent));
             });
-            self.settle();
+            self.process_fates();
             if at == warm {
-                self.before = Some(self.port.counters(at));
+                self.warm_up_counters = Some(self.port.counters(at));
             }
             if at == self.samples.next() {
                 self.samples.push(ActiveRow {
                     time_s: at.seconds(),
-                    flows: self.waiting.flows as u64,
+                    flows: self.queued.flows as u64,
                     most_flows: self.most_active,
                     backlog_packets: self.port.discipline().backlog().packets,
                 });
-                self.most_active = self.waiting.flows as u64;
+                self.most_active = self.queued.flows as u64;
             }
         }
     }
 
-    /// The trace is over.
+    /// Ends the replay.
     pub(crate) fn finish(mut self) -> Result<RunRecord, Failure> {
         let end = self.now;
         let measured = end.since(self.warm_up);
-        let Some(before) = self.before.filter(|_| !measured.is_zero()) else {
+        let Some(before) = self.warm_up_counters.filter(|_| !measured.is_zero()) else {
             return match self.first {
-                None => Err(Failure::File("the trace holds no packet".to_owned())),
-                Some(_) if end == Instant::START => {
-                    Err(Failure::File("the trace holds one moment only: nothing can be measured".to_owned()))
-                }
+                None => Err(Failure::File("the trace contains no packets".to_owned())),
+                Some(_) if end == Instant::START => Err(Failure::File(
+                    "all packets of the trace have the same time, so nothing can be measured".to_owned(),
+                )),
                 Some(_) => {
                     let problem =
-                        format!("must be shorter than the trace, which lasts {:.6} s", end.seconds());
+                        format!("must be shorter than the trace, whose duration is {:.6} s", end.seconds());
                     Err(Failure::Config(ConfigError::at("warm_up", problem)))
                 }
             };
         };
-        self.forget(self.in_progress.horizon(end));
-        self.active.set(self.waiting.flows, end.seconds());
+        self.remove_silent(self.in_progress.horizon(end));
+        self.active.set(self.queued.flows, end.seconds());
         let counters = self.port.counters(end);
         let waiting = self.port.discipline().backlog().packets;
         let (in_progress, progress_rows) = self.in_progress.finish(end);
         let seconds = measured.seconds();
         let per_second = |after: u64, before: u64| (after - before) as f64 / seconds;
         let line = self.settings.rate;
-        let came = per_second(counters.arrived_bytes, before.arrived_bytes);
+        let arrival_rate = per_second(counters.arrived_bytes, before.arrived_bytes);
         let summary = SummaryRow {
             rate_bps: line.bps() as f64,
             duration_s: end.seconds(),
@@ -246,15 +247,15 @@ impl<'a> Replay<'a> {
             sent: counters.departures,
             dropped: counters.drops,
             waiting,
-            flows: self.met,
-            mean_rate_bps: came * 8.0,
-            load: came / line.bytes_per_second(),
+            flows: self.flow_count,
+            mean_rate_bps: arrival_rate * 8.0,
+            load: arrival_rate / line.bytes_per_second(),
             utilisation: per_second(counters.departed_bytes, before.departed_bytes) / line.bytes_per_second(),
             mean_active: self.active.mean(),
             p999_active: self.active.quantile(0.999) as u64,
-            most_active: self.active.most() as u64,
+            most_active: self.active.maximum() as u64,
             mean_in_progress: in_progress.as_ref().map(Occupancy::mean),
-            most_in_progress: in_progress.as_ref().map(|number| number.most() as u64),
+            most_in_progress: in_progress.as_ref().map(|number| number.maximum() as u64),
             mean_backlog_packets: (counters.packet_nanos - before.packet_nanos) as f64 / 1e9 / seconds,
             mean_sojourn_s: self.sojourn.mean(),
             p99_sojourn_s: self.sojourn.quantile(0.99),
@@ -262,16 +263,16 @@ impl<'a> Replay<'a> {
         let mut warnings = Vec::new();
         if in_progress.is_none() {
             warnings.push(format!(
-                "the trace lasts {:.6} s: too short to tell how many flows are in progress, which takes more \
-                 than twice `idle_timeout`, {}",
+                "the trace of {:.6} s is too short to count the flows in progress, which requires more \
+                 than twice the `idle_timeout` of {}",
                 end.seconds(),
                 self.settings.idle_timeout
             ));
         }
-        if self.crowded_out > 0 {
+        if self.evicted > 0 {
             warnings.push(format!(
-                "{} flows were given up early for want of room: raise `max_flows`, or lower `idle_timeout`",
-                self.crowded_out
+                "{} flows ended early because of `max_flows`: raise `max_flows`, or lower `idle_timeout`",
+                self.evicted
             ));
         }
         let none = |_: &str| Vec::new();
@@ -284,17 +285,17 @@ impl<'a> Replay<'a> {
         Ok(RunRecord {
             tables,
             warnings,
-            most_flows_known: self.most_known.into(),
+            most_flows_known: self.max_known.into(),
             packets: counters.arrivals,
             sent: counters.departures,
         })
     }
 }
 
-/// Shares of the time, from no flow to the most there were.
+/// Returns the shares of the time at each number of flows, from zero to the maximum.
 fn distribution(active: &Occupancy, in_progress: Option<&Occupancy>) -> Vec<DistributionRow> {
     let total = |number: &Occupancy| -> f64 { number.seconds.iter().sum() };
-    let most = active.most().max(in_progress.map_or(0, Occupancy::most));
+    let most = active.maximum().max(in_progress.map_or(0, Occupancy::maximum));
     let at = |number: &Occupancy, time: f64, flows: usize| {
         number.seconds.get(flows).copied().unwrap_or(0.0) / time
     };
@@ -309,21 +310,21 @@ fn distribution(active: &Occupancy, in_progress: Option<&Occupancy>) -> Vec<Dist
         .collect()
 }
 
-/// How many packets of each flow wait.
+/// The number of queued packets of each flow.
 #[derive(Default)]
-struct Waiting {
-    /// By place; the highest bit is set if the flow is over and the place free once nothing waits.
+struct QueuedPackets {
+    /// Counters; the highest bit is set if the flow is over, so that the counter becomes free when no packet is queued.
     counts: Vec<u32>,
     free: Vec<u32>,
-    /// Flows with a packet.
+    /// Number of flows with a queued packet.
     flows: usize,
 }
 
-/// Says of a place that its flow is over.
-const OVER: u32 = 1 << 31;
+/// Flag of a counter whose flow is over.
+const FLOW_OVER: u32 = 1 << 31;
 
-impl Waiting {
-    /// A place for a new flow.
+impl QueuedPackets {
+    /// Returns a counter for a new flow.
     fn open(&mut self) -> u32 {
         self.free.pop().unwrap_or_else(|| {
             self.counts.push(0);
@@ -331,36 +332,36 @@ impl Waiting {
         })
     }
 
-    /// The flow is over; packets of it may still wait.
-    fn close(&mut self, place: u32) {
-        let count = &mut self.counts[place as usize];
+    /// Marks the flow as over; packets of it may still be queued.
+    fn close(&mut self, slot: u32) {
+        let count = &mut self.counts[slot as usize];
         if *count == 0 {
-            self.free.push(place);
+            self.free.push(slot);
         } else {
-            *count |= OVER;
+            *count |= FLOW_OVER;
         }
     }
 
-    fn add(&mut self, place: u32) {
-        let count = &mut self.counts[place as usize];
+    fn add(&mut self, slot: u32) {
+        let count = &mut self.counts[slot as usize];
         self.flows += usize::from(*count == 0);
         *count += 1;
     }
 
-    fn remove(&mut self, place: u32) {
-        let count = &mut self.counts[place as usize];
+    fn remove(&mut self, slot: u32) {
+        let count = &mut self.counts[slot as usize];
         *count -= 1;
-        if *count & !OVER == 0 {
+        if *count & !FLOW_OVER == 0 {
             self.flows -= 1;
-            if *count == OVER {
+            if *count == FLOW_OVER {
                 *count = 0;
-                self.free.push(place);
+                self.free.push(slot);
             }
         }
     }
 }
 
-/// When each packet that waits came.
+/// Arrival times of the queued packets.
 #[derive(Default)]
 struct Slab {
     since: Vec<Instant>,
@@ -369,9 +370,9 @@ struct Slab {
 
 impl Slab {
     fn put(&mut self, now: Instant) -> u32 {
-        if let Some(place) = self.free.pop() {
-            self.since[place as usize] = now;
-            return place;
+        if let Some(slot) = self.free.pop() {
+            self.since[slot as usize] = now;
+            return slot;
         }
         self.since.push(now);
         self.since.len() as u32 - 1

@@ -1,12 +1,12 @@
-//! Values looked at in regular intervals, in constant memory: when there are too many, every other one goes
-//! and the interval doubles.
+//! Samples at regular intervals, in constant memory: if there are too many, every second sample is removed and the
+//! interval doubles.
 
 use aqm_net::{Instant, Span};
 
-/// So many are kept at most.
-const MOST: usize = 20_000;
+/// Maximum number of samples.
+const MAX_SAMPLES: usize = 20_000;
 
-/// The values, at multiples of the interval.
+/// Samples at multiples of the interval.
 pub(crate) struct Samples<T> {
     every: Span,
     next: Instant,
@@ -14,20 +14,20 @@ pub(crate) struct Samples<T> {
 }
 
 impl<T> Samples<T> {
-    /// None at all if `every` is zero.
+    /// Creates a set of samples, which remains empty if `every` is zero.
     pub(crate) fn new(every: Span) -> Self {
         let next = if every.is_zero() { Instant::NEVER } else { Instant::START };
         Self { every, next, rows: Vec::new() }
     }
 
-    /// When to look next.
+    /// Returns the time of the next sample.
     pub(crate) fn next(&self) -> Instant {
         self.next
     }
 
-    /// What was seen then.
+    /// Adds the next sample.
     pub(crate) fn push(&mut self, row: T) {
-        if self.rows.len() == MOST {
+        if self.rows.len() == MAX_SAMPLES {
             self.every = self.every.saturating_mul(2);
             let every = self.every.nanos();
             self.rows.retain(|(at, _)| at.nanos().is_multiple_of(every));
@@ -38,7 +38,7 @@ impl<T> Samples<T> {
         self.next = self.next.next_multiple(self.every);
     }
 
-    /// Nobody wants to know.
+    /// Skips the next sample.
     pub(crate) fn skip(&mut self) {
         self.next = self.next.next_multiple(self.every);
     }
@@ -53,12 +53,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_long_trace_is_looked_at_less_often_and_still_evenly() {
+    fn a_long_trace_is_sampled_at_a_longer_regular_interval() {
         let mut samples = Samples::new(Span::from_nanos(10));
         while samples.next() < Instant::from_nanos(1_000_000) {
             let now = samples.next().nanos();
             samples.push(now);
-            assert!(samples.rows.len() <= MOST);
+            assert!(samples.rows.len() <= MAX_SAMPLES);
         }
         let rows = samples.into_rows();
         let gap = rows[1] - rows[0];

@@ -1,10 +1,9 @@
-//! The scenario of a replay, as read: every check that needs no file is made here.
+//! The scenario of a replay. All checks that need no file are made when it is parsed.
 //!
-//! The question: J. Roberts with J. Augé, "Fair queueing and congestion control", 2005, and A. Kortebi,
-//! L. Muscariello, S. Oueslati and J. Roberts, "Evaluating the number of active flows in a scheduler
-//! realizing fair statistical bandwidth sharing", SIGMETRICS 2005: real packets go through a scheduler, at
-//! the rate of their link and at lower rates. What is dropped or late here does not slow the senders down:
-//! a trace cannot answer.
+//! The experiment is that of J. Roberts with J. Augé, "Fair queueing and congestion control", 2005, and of A. Kortebi,
+//! L. Muscariello, S. Oueslati and J. Roberts, "Evaluating the number of active flows in a scheduler realizing fair
+//! statistical bandwidth sharing", SIGMETRICS 2005: real packets pass through a scheduler, at the rate of their link
+//! and at lower rates. A trace cannot react, so losses and delays do not slow down the senders.
 
 use std::fmt;
 
@@ -21,55 +20,55 @@ use crate::source::Config as Source;
 parameters! {
     /// A trace replayed through a queue.
     ///
-    /// Beside these parameters it takes `source`, a table whose `kind` is a trace source, and `queue`, a table whose
-    /// `kind` is a queue discipline: left out, `drr`. A `limit` of the queue that is left out is 100000p here, so that
-    /// hardly anything is lost: a trace does not slow down.
+    /// In addition to these parameters, a scenario has `source`, a table whose `kind` is a trace source, and `queue`, a
+    /// table whose `kind` is a queue discipline (by default, `drr`). The default `limit` of the queue is 100000p at
+    /// this level, so that hardly any packets are lost, because a trace does not slow down.
     pub struct Settings {
-        /// How fast the line sends.
+        /// Rate of the link.
         pub rate: Rate = OC48, "Roberts & Augé talk: OC-48";
-        /// Of the trace, replay the first part that is so long. Left out: all of it.
-        pub duration: Option<Span> = None, "ours";
-        /// The beginning of the trace that is not measured.
-        pub warm_up: Span = Span::ZERO, "ours: a trace is of a link at work";
-        /// The seed of the random streams of queue and source.
-        pub seed: u64 = 1, "ours";
-        /// A flow that sends nothing for so long is over.
-        pub idle_timeout: Span = Span::from_millis(2000), "ours: above the gap between 1500 B at 10 kb/s";
-        /// Remember at most so many flows; then the one silent for longest is over.
-        pub max_flows: u32 = 4_000_000, "ours: about half a gigabyte";
-        /// Look at the queue and at the flows in progress so often; `0s` for never.
-        pub every: Span = Span::from_millis(100), "ours";
+        /// Duration of the replayed part, from the beginning of the trace; by default, the whole trace.
+        pub duration: Option<Span> = None, "aqmlab's choice";
+        /// Initial part of the trace that is not measured.
+        pub warm_up: Span = Span::ZERO, "aqmlab's choice: the link of a trace is in operation from the start";
+        /// Seed of the random streams of the queue and the source.
+        pub seed: u64 = 1, "aqmlab's choice";
+        /// Time without packets after which a flow is over.
+        pub idle_timeout: Span = Span::from_millis(2000), "aqmlab's choice: above the gap between 1500 B at 10 kb/s";
+        /// Maximum number of flows in memory; beyond it, the flow with the longest silence is over.
+        pub max_flows: u32 = 4_000_000, "aqmlab's choice: about half a gigabyte";
+        /// Interval at which the queue and the flows in progress are recorded; `0s` for never.
+        pub every: Span = Span::from_millis(100), "aqmlab's choice";
     }
 }
 
-/// The kind of a queue that is told none.
+/// The default kind of the queue.
 const KIND: &str = "drr";
-/// The limit of a queue that is told none.
+/// The default limit of the queue.
 const LIMIT: &str = "100000p";
 
-/// What a scenario's `level` is here.
+/// Value of a scenario's `level`.
 pub(crate) const TRACE: &str = "trace";
 
-/// The keys of a scenario, beside `level`.
+/// Keys of a scenario, except `level`.
 pub(crate) const KEYS: &[&str] =
     &["rate", "duration", "warm_up", "seed", "idle_timeout", "max_flows", "every", "source", "queue"];
 
-/// What is remembered of a flow that is not over.
+/// The state of a flow that is not over.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct FlowState {
-    /// Its number, unique in a replay; zero for a flow that has just been met.
+    /// Number of the flow, unique in a replay; zero for a new flow.
     pub(crate) number: u32,
-    /// Where its packets that wait are counted.
-    pub(crate) place: u32,
+    /// Index of the counter of the flow's queued packets.
+    pub(crate) slot: u32,
 }
 
-/// A scenario of a trace, checked, defaults filled in; and what is built of it, of which each replay takes a clone.
+/// A trace scenario after all checks and with all defaults, and the objects that each replay clones.
 #[derive(Clone)]
 pub struct Scenario {
     pub(crate) settings: Settings,
     queue: Queue,
     pub(crate) discipline: Box<dyn QueueDiscipline>,
-    /// No flows yet, and room for as many as may be known.
+    /// An empty table with room for the maximum number of flows.
     pub(crate) flows: Table<FlowState, Key>,
     pub(crate) source: Source,
 }
@@ -81,22 +80,22 @@ impl fmt::Debug for Scenario {
 }
 
 impl Scenario {
-    /// Reads and checks a scenario given as a plain value.
+    /// Parses and checks a scenario given as a JSON value.
     ///
     /// # Errors
-    /// Everything that is wrong, where, and what is allowed.
+    /// All errors, with their paths and the allowed values.
     pub fn from_value(value: Value) -> Result<Self, ConfigErrors> {
         let mut table = TableReader::new(value)?;
         let level = table.value(LEVEL);
-        table.check(level.is_none_or(|level| level == TRACE), LEVEL, "must be `trace` here");
+        table.check(level.is_none_or(|level| level == TRACE), LEVEL, "must be `trace`");
         let source: Option<Source> =
-            table.require("source", "write a table whose kind is `generated` or `file`");
+            table.require("source", "add a table whose `kind` is `generated` or `file`");
         if let Some(source) = &source {
             table.note(source.check().map_err(|error| error.within("source")));
         }
         let queue = with_defaults(table.value("queue").unwrap_or_else(|| json!({})));
         let settings = Settings::take_from(&mut table);
-        table.check(!settings.idle_timeout.is_zero(), "idle_timeout", "must be more than 0s");
+        table.check(!settings.idle_timeout.is_zero(), "idle_timeout", "must be longer than 0s");
         let flows = table.note(Table::new(settings.max_flows));
         let queue = table.note(Queue::read(queue).map_err(|errors| errors.within("queue")));
         let discipline = queue
@@ -109,7 +108,7 @@ impl Scenario {
         table.finish(read())
     }
 
-    /// The scenario in full, every default filled in; reading it gives the same scenario.
+    /// Returns the complete scenario, including all defaults; parsing it gives the same scenario.
     pub fn to_value(&self) -> Value {
         let mut value = json!(self.settings);
         value[LEVEL] = TRACE.into();
@@ -119,7 +118,7 @@ impl Scenario {
     }
 }
 
-/// The queue's table with a kind, and with a limit if its kind has one.
+/// Adds the default kind to the queue's table, and the default limit if the kind has a limit.
 fn with_defaults(queue: Value) -> Value {
     let Value::Object(mut table) = queue else {
         return queue;

@@ -1,4 +1,4 @@
-//! Where packets come from: the registry of kinds.
+//! Registry of the sources of packets.
 
 use aqm_net::registry;
 
@@ -6,7 +6,7 @@ use crate::packets::Build;
 use crate::{file, generate};
 
 registry! {
-    /// The parameters of any source of packets.
+    /// The parameters of a source of packets of any kind.
     pub enum Config: Build, "trace-sources" = "trace source" {
         "generated" => generate,
         "file" => file,

@@ -1,7 +1,7 @@
-//! What a replay leaves behind: the schema of every table.
+//! The tables of a replay and their schemas.
 //!
-//! Times are seconds since the first packet. A flow is *active* while a packet of it waits; the packet on
-//! the line does not, as in the gauge of the fair schedulers.
+//! Times are in seconds since the first packet. A flow is *active* while it has queued packets. As in the gauge of the
+//! fair schedulers, the packet in transmission does not count.
 
 use aqm_net::table;
 use aqm_net::table::{Row, TableDoc};
@@ -9,90 +9,91 @@ use aqm_net::table::{Row, TableDoc};
 table! {
     /// The replay in one row.
     ///
-    /// Counts are of the whole trace, all else is after the warm-up.
+    /// Counts cover the whole trace; all other values cover the time after the warm-up.
     SummaryRow as "summary" {
-        /// Rate of the line.
+        /// Rate of the link.
         rate_bps: Real(f64),
-        /// From the first packet to the last.
+        /// Time from the first packet to the last.
         duration_s: Real(f64),
-        /// Of that, after the warm-up.
+        /// Time after the warm-up.
         measured_s: Real(f64),
-        /// Packets that came.
+        /// Number of arriving packets.
         packets: Whole(u64),
-        /// Their bytes.
+        /// Bytes of the arriving packets.
         bytes: Whole(u64),
-        /// Packets that the line began to send.
+        /// Number of packets whose transmission began.
         sent: Whole(u64),
-        /// Packets that the queue dropped.
+        /// Number of packets that the queue dropped.
         dropped: Whole(u64),
-        /// Packets that waited at the end.
+        /// Number of queued packets at the end.
         waiting: Whole(u64),
-        /// Flows: packets of one key, no further apart than `idle_timeout`.
+        /// Number of flows; the packets of a flow have one key and are no further apart than `idle_timeout`.
         flows: Whole(u64),
-        /// Mean rate of what came.
+        /// Mean rate of the arriving packets.
         mean_rate_bps: Real(f64),
-        /// That, as a share of the rate of the line.
+        /// Mean rate of the arriving packets as a share of the link's rate.
         load: Real(f64),
-        /// What the line sent, as a share of what it could.
+        /// Bytes sent as a share of the link's capacity.
         utilisation: Real(f64),
         /// Time average of the number of active flows.
         mean_active: Real(f64),
-        /// What the number of active flows did not exceed for 99.9 % of the time.
+        /// Number of active flows that was not exceeded for 99.9 % of the time.
         p999_active: Whole(u64),
-        /// The greatest number of active flows.
+        /// Maximum number of active flows.
         most_active: Whole(u64),
-        /// Time average of the number of flows in progress; missing if the trace is too short to tell.
+        /// Time average of the number of flows in progress; missing if the trace is too short.
         mean_in_progress: MaybeReal(Option<f64>),
-        /// The greatest number of flows in progress; missing if the trace is too short to tell.
+        /// Maximum number of flows in progress; missing if the trace is too short.
         most_in_progress: MaybeWhole(Option<u64>),
-        /// Time average of the number of packets that wait.
+        /// Time average of the number of queued packets.
         mean_backlog_packets: Real(f64),
         /// Mean time of a packet from its arrival to the end of its transmission; missing if none was sent.
         mean_sojourn_s: MaybeReal(Option<f64>),
-        /// What 99 % of these times do not exceed, at most 1 % too long; missing if none was sent.
+        /// 99th percentile of the time from arrival to the end of transmission, at most 1 % too long; missing if no
+        /// packet was sent.
         p99_sojourn_s: MaybeReal(Option<f64>),
     }
 }
 
 table! {
-    /// For how much of the time after the warm-up how many flows were active, and in progress.
+    /// Shares of the time at which each number of flows was active or in progress, after the warm-up.
     DistributionRow as "distribution" {
-        /// The number of flows.
+        /// Number of flows.
         flows: Whole(u64),
-        /// Share of the time at which so many were active.
+        /// Share of the time with this number of active flows.
         active_share: Real(f64),
-        /// Share of the time at which so many were in progress; missing if the trace is too short to tell.
+        /// Share of the time with this number of flows in progress; missing if the trace is too short.
         in_progress_share: MaybeReal(Option<f64>),
     }
 }
 
 table! {
-    /// The queue, looked at every `every`, less often in a long trace.
+    /// The state of the queue at every `every`, less often in a long trace.
     ActiveRow as "active" {
-        /// When.
+        /// Time of the sample.
         time_s: Real(f64),
-        /// Active flows.
+        /// Number of active flows.
         flows: Whole(u64),
-        /// The most active flows since the row before.
+        /// Maximum number of active flows since the previous row.
         most_flows: Whole(u64),
-        /// Packets that wait.
+        /// Number of queued packets.
         backlog_packets: Whole(u64),
     }
 }
 
 table! {
-    /// The number of flows in progress, looked at every `every`, less often in a long trace.
+    /// The number of flows in progress at every `every`, less often in a long trace.
     ///
-    /// The first and the last `idle_timeout` of a trace cannot tell, and are left out.
+    /// The first and the last `idle_timeout` of a trace are excluded, because the number is not known there.
     ProgressRow as "in_progress" {
-        /// When.
+        /// Time of the sample.
         time_s: Real(f64),
-        /// Flows in progress.
+        /// Number of flows in progress.
         flows: Whole(u64),
     }
 }
 
-/// Every table, as documentation shows it.
+/// Returns the descriptions of all tables.
 pub(crate) fn catalog() -> Vec<TableDoc> {
     vec![
         TableDoc { name: "trace.summary", ..SummaryRow::DOC },

@@ -1,9 +1,9 @@
-//! Writes a made-up trace: the packets as pcap, or the flows as CSV, packed with gzip or not, as the name
-//! says.
+//! Writes a generated trace: the packets as pcap, or the flows as CSV, optionally compressed with gzip, according to
+//! the file name.
 //!
-//! Ours: the capture is of raw IP, holds the headers of IPv4 and UDP (28 of a packet's bytes) and tells
-//! nanoseconds. Flow n comes from an address and a port that tell n. Of a flow that outlasts the trace, the
-//! list holds the bytes that it sends within.
+//! aqmlab's choices: the capture has the link type raw IP, contains the IPv4 and UDP headers (28 bytes of each packet)
+//! and has timestamps in nanoseconds. The source address and port of a flow represent its number. For a flow that
+//! outlasts the trace, the list contains only the bytes sent within the trace.
 
 #![expect(clippy::disallowed_types, clippy::disallowed_methods, reason = "a trace may be larger than memory")]
 
@@ -24,90 +24,96 @@ use crate::source::Config as Source;
 use aqm_net::stage::Failure;
 use aqm_net::watch::{Stopped, Unit, Watch};
 
-/// The headers that are written of each packet.
+/// Number of bytes that are written of each packet.
 const HEADERS: u16 = 28;
-/// The address of flow zero, 10.0.0.0.
+/// Address of flow zero, 10.0.0.0.
 const FIRST_ADDRESS: u64 = 0x0a00_0000;
-/// How many addresses flows come from.
-const ADDRESSES: u64 = 1 << 24;
-/// Where all flows go: an address and a port for examples.
-const TO: ([u8; 4], u16) = ([192, 0, 2, 1], 9);
+/// Number of source addresses.
+const ADDRESS_COUNT: u64 = 1 << 24;
+/// Destination of all flows: an address and a port for documentation.
+const DESTINATION: ([u8; 4], u16) = ([192, 0, 2, 1], 9);
 
-/// Writes the made-up trace of `scenario` to `path`, which ends in `.pcap` or `.csv`, and perhaps in `.gz`
-/// behind that; returns what was written: `packets` (of a capture), `flows`.
+/// Writes the generated trace of `scenario` to `path`, which must end in `.pcap` or `.csv`, optionally followed by
+/// `.gz`. Returns the numbers of `packets` (for a capture) and `flows` that were written.
 ///
 /// # Errors
-/// If the source is no made-up one, the name ends otherwise, the file cannot be written, or `watch`
-/// stopped it.
+/// The source is not a generator, the name has another ending, the file cannot be written, or `watch` stopped the run.
 pub fn write(scenario: &Scenario, path: &str, watch: &Watch) -> Result<Value, Failure> {
-    let wrong = |problem: &str| Err(Failure::File(format!("{path}: {problem}")));
-    let packed = path.strip_suffix(".gz");
-    let plain = packed.unwrap_or(path);
+    let file_error = |problem: &str| Err(Failure::File(format!("{path}: {problem}")));
+    let gzip = path.strip_suffix(".gz");
+    let plain = gzip.unwrap_or(path);
     let is_capture = plain.ends_with(".pcap");
     if !is_capture && !plain.ends_with(".csv") {
-        return wrong("must end in .pcap or .csv, or in .pcap.gz or .csv.gz");
+        return file_error("must end in .pcap or .csv, or in .pcap.gz or .csv.gz");
     }
     let Source::generate(generator) = &scenario.source else {
-        return wrong("only a made-up trace (`source.kind = \"generated\"`) can be written");
+        return file_error("only a generated trace (`source.kind = \"generated\"`) can be written");
     };
-    let fill = |out: &mut dyn Write| match is_capture {
+    let write_trace = |out: &mut dyn Write| match is_capture {
         true => capture(scenario, out, watch),
         false => list(generator, scenario.settings.seed, out, watch),
     };
-    let written = File::create(path).map_err(Trouble::Disk).and_then(|file| {
-        let written = if packed.is_some() { pack(file, fill) } else { put(file, fill) };
-        if written.is_err() {
-            // Half a trace is worse than none; that it cannot be removed matters less than what went wrong.
+    let result = File::create(path).map_err(WriteError::Disk).and_then(|file| {
+        let result =
+            if gzip.is_some() { write_gzip(file, write_trace) } else { write_plain(file, write_trace) };
+        if result.is_err() {
+            // An incomplete trace is removed. A failure to remove it is less important than the original error.
             let _ = std::fs::remove_file(path);
         }
-        written
+        result
     });
-    written.or_else(|trouble| match trouble {
-        Trouble::Trace(failure) => Err(failure),
-        Trouble::Disk(error) => wrong(&format!("cannot be written: {error}")),
+    result.or_else(|error| match error {
+        WriteError::Trace(failure) => Err(failure),
+        WriteError::Disk(error) => file_error(&format!("cannot be written: {error}")),
     })
 }
 
-/// What stopped the writing.
-enum Trouble {
+/// The error that ended writing.
+enum WriteError {
     Trace(Failure),
     Disk(io::Error),
 }
 
-impl From<Failure> for Trouble {
+impl From<Failure> for WriteError {
     fn from(failure: Failure) -> Self {
         Self::Trace(failure)
     }
 }
 
-impl From<Stopped> for Trouble {
+impl From<Stopped> for WriteError {
     fn from(stopped: Stopped) -> Self {
         Self::Trace(stopped.into())
     }
 }
 
-impl From<io::Error> for Trouble {
+impl From<io::Error> for WriteError {
     fn from(error: io::Error) -> Self {
         Self::Disk(error)
     }
 }
 
-fn put(file: File, fill: impl Fn(&mut dyn Write) -> Result<Value, Trouble>) -> Result<Value, Trouble> {
+fn write_plain(
+    file: File,
+    write_trace: impl Fn(&mut dyn Write) -> Result<Value, WriteError>,
+) -> Result<Value, WriteError> {
     let mut out = BufWriter::new(file);
-    let written = fill(&mut out)?;
+    let result = write_trace(&mut out)?;
     out.flush()?;
-    Ok(written)
+    Ok(result)
 }
 
-fn pack(file: File, fill: impl Fn(&mut dyn Write) -> Result<Value, Trouble>) -> Result<Value, Trouble> {
+fn write_gzip(
+    file: File,
+    write_trace: impl Fn(&mut dyn Write) -> Result<Value, WriteError>,
+) -> Result<Value, WriteError> {
     let mut out = GzEncoder::new(BufWriter::new(file), Compression::fast());
-    let written = fill(&mut out)?;
+    let result = write_trace(&mut out)?;
     out.finish()?.flush()?;
-    Ok(written)
+    Ok(result)
 }
 
-fn capture(scenario: &Scenario, out: &mut dyn Write, watch: &Watch) -> Result<Value, Trouble> {
-    // Magic number with nanoseconds, version 2.4, captured length, link type raw IP.
+fn capture(scenario: &Scenario, out: &mut dyn Write, watch: &Watch) -> Result<Value, WriteError> {
+    // Magic number for nanoseconds, version 2.4, captured length, link type raw IP.
     let header = [0xa1b2_3c4d_u32, 2 | 4 << 16, 0, 0, HEADERS.into(), 101];
     header.into_iter().try_for_each(|word| out.write_all(&word.to_le_bytes()))?;
     let mut packets = scenario.source.open(scenario.settings.seed, watch)?;
@@ -125,20 +131,21 @@ fn packet(arrival: &Arrival, out: &mut dyn Write) -> io::Result<()> {
     let nanos = arrival.at.nanos();
     let words = [(nanos / SECOND) as u32, (nanos % SECOND) as u32, HEADERS.into(), arrival.bytes.into()];
     let number = arrival.key.rest;
-    let address = (FIRST_ADDRESS + number % ADDRESSES) as u32;
-    let port = (number / ADDRESSES) as u16;
-    // The generator's packets are longer than the headers.
+    let address = (FIRST_ADDRESS + number % ADDRESS_COUNT) as u32;
+    let port = (number / ADDRESS_COUNT) as u16;
+    // Generated packets are longer than the headers.
     let length = arrival.bytes - HEADERS;
-    let mut ip = Ipv4Header::new(length + 8, 64, IpNumber::UDP, address.to_be_bytes(), TO.0)
+    let mut ip = Ipv4Header::new(length + 8, 64, IpNumber::UDP, address.to_be_bytes(), DESTINATION.0)
         .map_err(|error| io::Error::other(error.to_string()))?;
     ip.header_checksum = ip.calc_header_checksum();
-    let udp = UdpHeader { source_port: port, destination_port: TO.1, length: length + 8, checksum: 0 };
+    let udp =
+        UdpHeader { source_port: port, destination_port: DESTINATION.1, length: length + 8, checksum: 0 };
     words.into_iter().try_for_each(|word| out.write_all(&word.to_le_bytes()))?;
     out.write_all(&ip.to_bytes())?;
     out.write_all(&udp.to_bytes())
 }
 
-fn list(generator: &Generator, seed: u64, out: &mut dyn Write, watch: &Watch) -> Result<Value, Trouble> {
+fn list(generator: &Generator, seed: u64, out: &mut dyn Write, watch: &Watch) -> Result<Value, WriteError> {
     watch.expect(generator.duration.nanos(), Unit::Nanoseconds);
     let mut flows = generator.flows(seed).map_err(Failure::Config)?;
     writeln!(out, "{}", COLUMNS.join(","))?;

@@ -1,5 +1,5 @@
-//! What a replay counts, beside a plain count; lists, generated traces and captures of the same packets
-//! agree.
+//! The counts of a replay compared with a simple reference; lists, generated traces and captures of the same packets
+//! give the same results.
 
 mod common;
 
@@ -10,15 +10,15 @@ use aqm_net::table::digest;
 use aqm_net::watch::Watch;
 use aqm_testing::{assert_met, maybe_real, maybe_whole, real, replicate, whole};
 use aqm_trace::Scenario;
-use common::{Scratch, Told, packets, pcap, replay, run, scenario, warnings};
+use common::{Scratch, TestPacket, packets, pcap, replay, run, scenario, warnings};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-/// For how many nanoseconds how many flows had a packet that waits, with one turn for each flow after another
-/// and packets no larger than a quantum; written plainly.
-fn plain_count(told: &[Told], nanos_per_byte: u64) -> BTreeMap<usize, u64> {
+/// Simple reference: the time in nanoseconds at each number of flows with queued packets, for round robin with packets
+/// no larger than a quantum.
+fn plain_count(packets: &[TestPacket], nanos_per_byte: u64) -> BTreeMap<usize, u64> {
     let mut queues: VecDeque<(u16, VecDeque<u32>, u64)> = VecDeque::new();
-    let (mut free_at, mut now, mut shares) = (0, told[0].0, BTreeMap::new());
+    let (mut free_at, mut now, mut shares) = (0, packets[0].0, BTreeMap::new());
     let mut pass = |now: &mut u64, to: u64, flows: usize| {
         *shares.entry(flows).or_insert(0) += to - *now;
         *now = to;
@@ -44,8 +44,8 @@ fn plain_count(told: &[Told], nanos_per_byte: u64) -> BTreeMap<usize, u64> {
             is_served = false;
         }
     };
-    for &(at, bytes, port) in told {
-        // The line takes its next packet before one that comes at that moment joins.
+    for &(at, bytes, port) in packets {
+        // The link removes its next packet before an arrival at the same time.
         while free_at <= at && !queues.is_empty() {
             let start: u64 = free_at.max(now);
             pass(&mut now, start, queues.len());
@@ -68,15 +68,15 @@ fn plain_count(told: &[Told], nanos_per_byte: u64) -> BTreeMap<usize, u64> {
 #[test]
 fn the_distribution_of_active_flows_is_that_of_a_plain_count() {
     for (seed, flows) in [(1, 3), (2, 20), (3, 400)] {
-        let told = packets(4000, flows, seed);
+        let packets = packets(4000, flows, seed);
         // At 8 Mb/s a byte takes a microsecond, and the load is about 0.77.
-        let run = replay(&pcap(&told, false), json!({"rate": "8Mbps"})).unwrap();
-        let expected = plain_count(&told, 1000);
+        let run = replay(&pcap(&packets, false), json!({"rate": "8Mbps"})).unwrap();
+        let expected = plain_count(&packets, 1000);
         let total = expected.values().sum::<u64>() as f64;
         let shares = real(&run, "distribution.active_share");
         for (flows, &nanos) in &expected {
-            let found = shares.get(*flows).copied().unwrap_or(0.0);
-            assert!((found - nanos as f64 / total).abs() < 1e-9, "{flows}: {found} {nanos}");
+            let actual = shares.get(*flows).copied().unwrap_or(0.0);
+            assert!((actual - nanos as f64 / total).abs() < 1e-9, "{flows}: {actual} {nanos}");
         }
         assert!(expected.len() > 3);
     }
@@ -84,13 +84,13 @@ fn the_distribution_of_active_flows_is_that_of_a_plain_count() {
 
 #[test]
 fn flows_in_progress_are_those_between_first_and_last_packet() {
-    let told = packets(3000, 25, 7);
+    let packets = packets(3000, 25, 7);
     let idle = 20_000_000;
-    let (first, end) = (told[0].0, told.last().unwrap().0);
-    // From the first packet of each flow to its last, by hand.
+    let (first, end) = (packets[0].0, packets.last().unwrap().0);
+    // From the first packet of each flow to its last, computed directly.
     let mut spans: Vec<(u64, u64)> = Vec::new();
     let mut open: BTreeMap<u16, (u64, u64)> = BTreeMap::new();
-    for &(at, _, port) in &told {
+    for &(at, _, port) in &packets {
         match open.get_mut(&port) {
             Some((_, last)) if at - *last <= idle => *last = at,
             _ => spans.extend(open.insert(port, (at, at))),
@@ -100,7 +100,7 @@ fn flows_in_progress_are_those_between_first_and_last_packet() {
     let (from, to) = (first + idle, end - idle);
     let area: u64 =
         spans.iter().map(|(start, last)| (*last).min(to).saturating_sub((*start).max(from))).sum();
-    let run = replay(&pcap(&told, false), json!({})).unwrap();
+    let run = replay(&pcap(&packets, false), json!({})).unwrap();
     let mean = maybe_real(&run, "summary.mean_in_progress")[0].unwrap();
     assert!((mean - area as f64 / (to - from) as f64).abs() < 1e-6, "{mean}");
     assert_eq!(whole(&run, "summary.flows")[0], spans.len() as u64);
@@ -126,9 +126,9 @@ proptest! {
         if kinds[kind] != "red" {
             queue["limit"] = format!("{limit}p").into();
         }
-        let told = packets(800, flows, seed);
+        let packets = packets(800, flows, seed);
         let changes = json!({"rate": format!("{rate}Mbps"), "queue": queue, "idle_timeout": "10s"});
-        let run = replay(&pcap(&told, false), changes).unwrap();
+        let run = replay(&pcap(&packets, false), changes).unwrap();
         let count = |name: &str| whole(&run, &format!("summary.{name}"))[0];
         let [packets, sent, dropped, waiting] = ["packets", "sent", "dropped", "waiting"].map(count);
         prop_assert_eq!((packets, packets), (800, sent + dropped + waiting));
@@ -145,21 +145,21 @@ proptest! {
 }
 
 #[test]
-fn the_table_of_flows_stays_within_its_bound_and_says_so() {
-    let told = packets(5000, 500, 9);
-    let free = replay(&pcap(&told, false), json!({"idle_timeout": "10s"})).unwrap();
+fn the_table_of_flows_is_bounded_and_warns() {
+    let packets = packets(5000, 500, 9);
+    let free = replay(&pcap(&packets, false), json!({"idle_timeout": "10s"})).unwrap();
     assert_eq!(free.manifest["facts"]["most_flows_known"], 500);
     assert!(warnings(&free).iter().all(|warning| !warning.contains("given up")));
-    let bound = replay(&pcap(&told, false), json!({"idle_timeout": "1s", "max_flows": 100})).unwrap();
+    let bound = replay(&pcap(&packets, false), json!({"idle_timeout": "1s", "max_flows": 100})).unwrap();
     assert_eq!(bound.manifest["facts"]["most_flows_known"], 100);
-    assert!(warnings(&bound)[0].contains("given up early"));
-    // A time-out of a few packets' time keeps a few flows.
-    let short = replay(&pcap(&told, false), json!({"idle_timeout": "20ms"})).unwrap();
+    assert!(warnings(&bound)[0].contains("ended early"));
+    // With a time-out of a few packets, only a few flows are in memory.
+    let short = replay(&pcap(&packets, false), json!({"idle_timeout": "20ms"})).unwrap();
     let kept = short.manifest["facts"]["most_flows_known"].as_u64().unwrap();
     assert!(kept < 60, "{kept}");
 }
 
-/// Sizes of flows up to this one.
+/// Sizes of flows with this maximum.
 fn sizes(maximum: &str) -> Value {
     json!({ "kind": "power-law", "exponent": 1.2, "minimum": "4kB", "maximum": maximum })
 }
@@ -176,8 +176,8 @@ fn generated(changes: Value) -> Value {
 }
 
 #[test]
-fn a_generated_trace_its_capture_and_its_list_of_flows_are_one() {
-    // To its end, which many flows outlast.
+fn a_generated_trace_equals_its_capture_and_its_list_of_flows() {
+    // To the end of the trace, which many flows outlast.
     let whole_trace = || {
         let mut value = generated(json!({}));
         value["duration"] = Value::Null;
@@ -198,8 +198,8 @@ fn a_generated_trace_its_capture_and_its_list_of_flows_are_one() {
 }
 
 #[test]
-fn a_generated_trace_has_the_utilisation_and_the_flows_that_were_asked_for_from_the_beginning() {
-    // Small flows, so that the mean settles soon.
+fn a_generated_trace_has_its_nominal_utilisation_and_flows_from_the_start() {
+    // Small flows, so that the mean converges quickly.
     let mut value =
         generated(json!({"duration": "8s", "sizes": sizes("100kB"), "flows": 600.0, "packet": "200B"}));
     value["rate"] = json!("100Mbps");
@@ -207,12 +207,12 @@ fn a_generated_trace_has_the_utilisation_and_the_flows_that_were_asked_for_from_
     let runs: Vec<Run> = replicate(&value, 12, |value| run(value).unwrap());
     let mean = |name: &str| runs.iter().map(|run| real(run, name)[0]).collect::<Vec<_>>();
     assert_met("load", &mean("summary.load"), 0.16, 0.05);
-    // By a packet's gap less than until the last byte is sent: 200 B of the mean size.
+    // A flow is in progress for one packet's gap less than until its last byte: 200 B of the mean size.
     let in_progress: Vec<f64> =
         runs.iter().map(|run| maybe_real(run, "summary.mean_in_progress")[0].unwrap()).collect();
-    let (found, _) = aqm_testing::mean_and_error(&in_progress);
-    assert!((0.92..1.0).contains(&(found / 600.0)), "{found}");
-    // The first second is like the last.
+    let (actual, _) = aqm_testing::mean_and_error(&in_progress);
+    assert!((0.92..1.0).contains(&(actual / 600.0)), "{actual}");
+    // The first second and the last are statistically equal.
     let bytes = |run: &Run, from: f64, to: f64| {
         let rows = real(run, "in_progress.time_s").iter().zip(whole(run, "in_progress.flows"));
         let some: Vec<f64> =
@@ -237,7 +237,7 @@ fn the_published_numbers_are_those_of_the_default() {
 }
 
 #[test]
-fn a_seed_makes_the_trace_and_another_another() {
+fn traces_depend_only_on_the_seed() {
     let of = |seed: u64| {
         let mut value = generated(json!({}));
         value["seed"] = seed.into();
@@ -248,7 +248,7 @@ fn a_seed_makes_the_trace_and_another_another() {
 }
 
 #[test]
-fn a_list_tells_the_line_that_is_wrong() {
+fn an_invalid_line_of_a_list_is_reported_with_its_number() {
     let problem = |text: &str| match replay(text.as_bytes(), json!({})) {
         Err(Failure::File(problem)) => problem,
         other => panic!("{text}: {:?}", other.err()),
@@ -257,16 +257,16 @@ fn a_list_tells_the_line_that_is_wrong() {
     let run = replay(ok.as_bytes(), json!({})).unwrap();
     assert_eq!((whole(&run, "summary.packets")[0], whole(&run, "summary.flows")[0]), (13, 3 + 2));
     for (text, expected) in [
-        ("start_s,bytes\n1,500\n0.5,500\n", "line 3: starts before the line above"),
-        ("start_s,bytes\n1,500\n2,-5\n", "line 3: `bytes` must be a whole number between 1 and"),
-        ("start_s,bytes\n-1,500\n", "line 2: `start_s` must be seconds"),
-        ("start_s,bytes\nNaN,500\n", "line 2: `start_s` must be seconds"),
+        ("start_s,bytes\n1,500\n0.5,500\n", "line 3: starts before the previous line"),
+        ("start_s,bytes\n1,500\n2,-5\n", "line 3: `bytes` must be an integer between 1 and"),
+        ("start_s,bytes\n-1,500\n", "line 2: `start_s` must be a number of seconds"),
+        ("start_s,bytes\nNaN,500\n", "line 2: `start_s` must be a number of seconds"),
         ("start_s,bytes\n1\n", "line 2: `bytes` is missing"),
         ("start_s,bytes,rate\n1,500,fast\n", "line 2: `rate`:"),
         ("start_s,bytes,packet_bytes\n1,500,20\n", "line 2: `packet_bytes` must be"),
         ("start_s,bytes,colour\n1,500,red\n", "line 1: unknown column `colour`"),
-        ("start_s,bytes,bytes\n1,500,4\n", "line 1: the column `bytes` stands twice"),
-        ("start_s,bytes\n", "holds no packet"),
+        ("start_s,bytes,bytes\n1,500,4\n", "line 1: duplicate column `bytes`"),
+        ("start_s,bytes\n", "contains no packets"),
     ] {
         assert!(problem(text).contains(expected), "{}", problem(text));
     }
@@ -274,16 +274,16 @@ fn a_list_tells_the_line_that_is_wrong() {
 }
 
 #[test]
-fn what_is_wrong_in_a_scenario_is_named() {
+fn invalid_scenarios_are_rejected() {
     for (changes, place, problem) in [
         (json!({"source": {"kind": "generated", "utilisation": 1.5}}), "source.utilisation", "at most 1"),
         (json!({"source": {"kind": "generated", "flows": 10.0}}), "source.flows", "must be between"),
         (json!({"source": {"kind": "generated", "slowest": "1Gbps"}}), "source.slowest", "must be below"),
         (json!({"source": {"kind": "generated", "packet": "30B"}}), "source.packet", "must be between 40B"),
-        (json!({"source": {"kind": "file"}}), "source.path", "must be given"),
+        (json!({"source": {"kind": "file"}}), "source.path", "is missing"),
         (json!({"source": {"kind": "socket"}}), "source.kind", "allowed: `generated`, `file`"),
         (json!({"queue": {"kind": "drr", "limit": "0p"}}), "queue.limit", "at least 1p"),
-        (json!({"idle_timeout": "0s"}), "idle_timeout", "more than 0s"),
+        (json!({"idle_timeout": "0s"}), "idle_timeout", "longer than 0s"),
         (json!({"max_flows": 0}), "max_flows", "must be between 1"),
         (
             json!({"rat": "1Mbps"}),
@@ -308,7 +308,7 @@ fn what_is_wrong_in_a_scenario_is_named() {
 }
 
 #[test]
-fn a_queue_without_a_limit_of_its_own_hardly_loses_anything() {
+fn the_default_limit_of_the_queue_is_large() {
     let full = |queue: Value| {
         let value = json!({"source": {"kind": "generated"}, "queue": queue});
         Scenario::from_value(value).unwrap().to_value()["queue"]["limit"].clone()
@@ -323,7 +323,7 @@ fn a_queue_without_a_limit_of_its_own_hardly_loses_anything() {
 }
 
 #[test]
-fn whoever_watches_sees_the_end_and_can_stop() {
+fn a_watcher_sees_the_progress_and_can_stop_the_run() {
     let scenario = Scenario::from_value(generated(json!({}))).unwrap();
     let watch = Watch::default();
     scenario.run(&watch).unwrap();

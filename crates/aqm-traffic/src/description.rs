@@ -1,62 +1,62 @@
-//! What programs that look at the tables of a run must know of a workload, which the tables do not say.
+//! Properties of a workload that analysis programs need and that the tables of a run do not contain.
 
 use serde::Serialize;
 
 use crate::Config;
-use crate::call::Codec;
+use crate::workloads::call::Codec;
 
-/// A workload, for programs that look at the tables of a run.
+/// Properties of a workload for analysis programs.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Description {
-    /// Whether it sends datagrams rather than over TCP.
+    /// Whether the workload sends datagrams instead of using TCP.
     pub sends_datagrams: bool,
-    /// Whether its transfers are parts of pages.
+    /// Whether the workload's transfers are parts of pages.
     pub fetches_pages: bool,
     /// Whether the objects of a page share connections.
     pub shares_connections: bool,
-    /// Whether its transfers never end.
+    /// Whether the workload's transfers never end.
     pub is_endless: bool,
-    /// The parameter that says how many connections begin in a second, if it has one.
+    /// Name of the parameter that sets the number of new connections per second, if there is one.
     pub connection_rate: Option<&'static str>,
-    /// What people hear or see of what it carries; nothing if they hear or see nothing.
+    /// Audio or video that the workload carries, if any.
     #[serde(flatten)]
     pub application: Option<Application>,
 }
 
-/// What people hear or see of what a workload carries.
+/// Audio or video that a workload carries.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Application {
-    /// Voice in both directions: each flow is what one end hears.
+    /// Voice in both directions; each flow is the voice that one end receives.
     Call {
-        /// How it is coded.
+        /// Voice codec.
         codec: Codec,
-        /// The voice of a datagram, in seconds.
+        /// Duration of voice in a datagram, in seconds.
         frame_s: f64,
     },
-    /// Video: each flow is what a viewer sees, each transfer a segment.
+    /// Video; each flow belongs to a viewer, and each transfer is a segment.
     Video(Playback),
 }
 
-/// How viewers play a video; times in seconds.
+/// Playback parameters of a video; times in seconds.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Playback {
-    /// The play time of a segment.
+    /// Play time of a segment.
     pub segment_s: f64,
-    /// How much must be buffered before play begins.
+    /// Buffer level at which play begins.
     pub start_up_s: f64,
-    /// How much must be buffered before play goes on after it has stopped.
+    /// Buffer level at which play resumes after a stall.
     pub resume_s: f64,
-    /// How many segments the video has; nothing if it is longer than the run.
+    /// Number of segments of the video; `None` if the video is longer than the run.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub segments: Option<u64>,
-    /// When viewers turn away; nothing if they stay to the end of the run.
+    /// Time at which viewers stop watching; `None` if they watch until the end of the run.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub stop_s: Option<f64>,
 }
 
 impl Config {
-    /// What programs that look at the tables of a run must know of the workload.
+    /// Returns the properties of the workload for analysis programs.
     pub fn describe(&self) -> Description {
         Description {
             sends_datagrams: self.sends_datagrams(),
@@ -75,7 +75,7 @@ mod tests {
 
     use super::*;
 
-    /// The kinds of which, with their defaults, `holds` is true.
+    /// Kinds whose default configuration has the property `holds`.
     fn kinds(holds: impl Fn(&Description) -> bool) -> Vec<&'static str> {
         let all = Config::every();
         all.iter().filter(|one| holds(&one.describe())).map(Config::kind).collect()
@@ -86,7 +86,7 @@ mod tests {
     }
 
     #[test]
-    fn each_kind_says_what_it_is() {
+    fn each_kind_has_its_properties() {
         assert_eq!(kinds(|one| one.sends_datagrams), ["udp", "streaming", "call"]);
         assert_eq!(kinds(|one| one.fetches_pages), ["web", "sessions", "probes"]);
         assert_eq!(kinds(|one| one.shares_connections), <[&str; 0]>::default());

@@ -1,9 +1,9 @@
-//! Equal gaps that rounding does not add up: the k-th moment is k gaps away, to the nearest
-//! nanosecond. What rounding keeps back is carried on, as in Bresenham's line (1965).
+//! Equal gaps without accumulated rounding errors: the k-th time is k gaps after the start, rounded to the nearest
+//! nanosecond. The rounding error is carried to the next gap, as in Bresenham's line algorithm (1965).
 
 use aqm_net::Span;
 
-/// Gaps of one length, given as a fraction of whole numbers: `whole` + `part`/`of` nanoseconds.
+/// The length of a gap as a fraction of integers: `whole` + `part`/`of` nanoseconds.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct EvenGaps {
     whole: u64,
@@ -11,19 +11,19 @@ pub(crate) struct EvenGaps {
     of: u64,
 }
 
-/// What rounding has kept back, in parts of a nanosecond.
+/// Accumulated rounding error, in units of 1/`of` nanoseconds.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Rest(u64);
+pub(crate) struct RoundingError(u64);
 
 impl EvenGaps {
-    /// The time `bytes` take at a rate of `bps`, which is not zero.
+    /// Returns the transmission time of `bytes` at a rate of `bps`, which must not be zero.
     pub(crate) fn new(bytes: u64, bps: u64) -> Self {
         let numerator = u128::from(bytes) * 8_000_000_000;
         let whole = u64::try_from(numerator / u128::from(bps)).unwrap_or(u64::MAX);
         Self { whole, part: (numerator % u128::from(bps)) as u64, of: bps }
     }
 
-    /// The time a mean of `bytes`, which need not be whole, takes at a rate of `bps`.
+    /// Returns the transmission time of a mean size of `bytes`, which need not be an integer, at a rate of `bps`.
     pub(crate) fn of_mean(bytes: f64, bps: u64) -> Self {
         if bytes == libm::trunc(bytes) {
             return Self::new(bytes as u64, bps);
@@ -32,22 +32,22 @@ impl EvenGaps {
         Self::new((bytes * parts as f64 + 0.5) as u64, bps.saturating_mul(parts))
     }
 
-    /// The gap in nanoseconds.
+    /// Returns the gap in nanoseconds.
     pub(crate) fn nanos(self) -> f64 {
         self.whole as f64 + self.part as f64 / self.of as f64
     }
 
-    /// The rest before the first gap: a half, so that moments are rounded to the nearest.
-    pub(crate) fn rest(self) -> Rest {
-        Rest(self.of / 2)
+    /// Returns the rounding error before the first gap: one half, so that times are rounded to the nearest nanosecond.
+    pub(crate) fn initial_error(self) -> RoundingError {
+        RoundingError(self.of / 2)
     }
 
-    /// The next gap in whole nanoseconds.
-    pub(crate) fn next(self, rest: &mut Rest) -> Span {
-        rest.0 += self.part;
-        let carry = rest.0 >= self.of;
+    /// Returns the next gap in whole nanoseconds.
+    pub(crate) fn next(self, error: &mut RoundingError) -> Span {
+        error.0 += self.part;
+        let carry = error.0 >= self.of;
         if carry {
-            rest.0 -= self.of;
+            error.0 -= self.of;
         }
         Span::from_nanos(self.whole.saturating_add(u64::from(carry)))
     }
@@ -66,10 +66,10 @@ mod tests {
 
     #[test]
     fn the_kth_moment_is_k_gaps_away_to_the_nearest_nanosecond() {
-        // 1000 B at 1.2347 Mb/s take 6479306.714... ns; 1 B at 7 Tb/s takes less than one.
+        // 1000 B at 1.2347 Mb/s take 6479306.714... ns; 1 B at 7 Tb/s takes less than 1 ns.
         for (bytes, bps) in [(1000_u64, 1_234_700_u64), (1500, 10_000_000), (1, 7_000_000_000_000)] {
             let gap = EvenGaps::new(bytes, bps);
-            let (mut rest, mut moment) = (gap.rest(), 0);
+            let (mut rest, mut moment) = (gap.initial_error(), 0);
             for k in 1..100_000_u128 {
                 moment += gap.next(&mut rest).nanos();
                 let exact = (k * u128::from(bytes) * 8_000_000_000 + u128::from(bps) / 2) / u128::from(bps);

@@ -1,38 +1,27 @@
-//! Workloads: who sends what, when. A workload opens transfers and sends datagrams at a [`TrafficContext`];
-//! it knows no queue, no protocol and no topology.
+//! Workloads: the traffic sources of a scenario. A workload opens transfers and sends datagrams through a
+//! [`TrafficContext`]. Workloads are independent of queues, protocols and topologies.
 //!
-//! A workload is one file with a `Config`, and one line in the registry below.
+//! A workload is a file in `workloads/` with a `Config`, and an entry in the registry below.
 
-mod call;
 pub mod description;
 pub mod distributions;
 mod even_gaps;
 mod fetching;
-mod ftp;
-mod packmime;
 mod parameters;
-#[cfg(test)]
-mod polling;
-mod probes;
-mod program;
 pub mod recording;
-mod replay;
-mod sessions;
-mod streaming;
 #[cfg(test)]
 mod testing;
-mod udp;
-mod video;
-mod web;
 mod wire;
+mod workloads;
 
 use aqm_net::{ConfigError, Ecn, Instant, Rate, Size, Span, Streams, registry};
 use dyn_clone::DynClone;
 
 use crate::description::Application;
+use crate::workloads::*;
 
 registry! {
-    /// The parameters of any workload.
+    /// The parameters of a workload of any kind.
     pub enum Config: Build, "traffic" = "traffic" {
         "ftp" => ftp,
         "web" => web,
@@ -48,29 +37,29 @@ registry! {
     }
 }
 
-/// What every workload's `Config` can do.
+/// Operations on the `Config` of every workload.
 pub trait Build {
-    /// Checks all parameters and makes the running workload.
+    /// Checks all parameters and creates the running workload.
     ///
     /// # Errors
-    /// The field that is wrong, and what is allowed.
+    /// The invalid field and the allowed values.
     fn build(&self, context: &BuildContext<'_>) -> Result<Box<dyn Workload>, ConfigError>;
 
-    /// Whether every flow gets a host (and access lines) of its own; otherwise all flows of the
-    /// workload share one host on each side.
+    /// Whether every flow has its own host (and access links); otherwise all flows of the workload share one host on
+    /// each side.
     fn own_hosts(&self) -> bool;
 
-    /// The most flows that use hosts of their own, so that the stage can build them beforehand.
+    /// Maximum number of flows with their own hosts, so that the topology can be built in advance.
     fn hosts(&self) -> u64 {
         1
     }
 
-    /// Whether it sends datagrams rather than over TCP.
+    /// Whether the workload sends datagrams instead of using TCP.
     fn sends_datagrams(&self) -> bool {
         false
     }
 
-    /// Whether its transfers are parts of pages.
+    /// Whether the workload's transfers are parts of pages.
     fn fetches_pages(&self) -> bool {
         false
     }
@@ -80,107 +69,107 @@ pub trait Build {
         false
     }
 
-    /// Whether its transfers never end.
+    /// Whether the workload's transfers never end.
     fn is_endless(&self) -> bool {
         false
     }
 
-    /// The parameter that says how many connections begin in a second, if it has one.
+    /// Name of the parameter that sets the number of new connections per second, if there is one.
     fn connection_rate(&self) -> Option<&'static str> {
         None
     }
 
-    /// What people hear or see of what it carries, if they hear or see something.
+    /// Audio or video that the workload carries, if any.
     fn application(&self) -> Option<Application> {
         None
     }
 
-    /// Why it cannot be played live, over real sockets; nothing if it can.
+    /// The reason why the workload cannot run live, over real sockets; `None` if it can.
     fn simulated_only(&self) -> Option<&'static str> {
         None
     }
 
-    /// The programs that it is, if it runs live only.
+    /// The user programs of a workload that runs only live.
     fn programs(&self) -> Option<Programs<'_>> {
         None
     }
 
-    /// The name of the file it reads, if it reads one.
+    /// Name of the file that the workload reads, if any.
     fn file(&self) -> Option<&str> {
         None
     }
 }
 
-/// Programs that really run, in a live run.
+/// User programs of a live run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Programs<'a> {
-    /// The command where data go, and its arguments; empty if there is none.
+    /// Command and arguments of the program at the receiving end of the data; empty if there is none.
     pub client: &'a [String],
-    /// The command where data come from.
+    /// Command and arguments of the program at the sending end of the data.
     pub server: &'a [String],
-    /// When the client begins.
+    /// Earliest start of the client.
     pub start: Span,
 }
 
-/// What a workload may know of the world it is built into.
+/// The environment from which a workload is built.
 pub struct BuildContext<'a> {
-    /// The name of the workload in its scenario; random streams are named after it.
+    /// Name of the workload in its scenario, from which the names of its random streams are derived.
     pub name: &'a str,
-    /// Where the workload's randomness comes from.
+    /// Random streams of the run.
     pub streams: Streams,
-    /// The rate that a load is a share of: that of the bottleneck.
+    /// Rate of the bottleneck; a load is a share of this rate.
     pub rate: Rate,
-    /// How long the run lasts.
+    /// Duration of the run.
     pub duration: Span,
-    /// How a transfer of so many bytes is packetised.
+    /// Packetisation of transfers.
     pub packetisation: &'a dyn Packetisation,
-    /// Of each packet's bytes, those of the header of the link.
+    /// Size of the link header, which is part of each packet's size.
     pub link_header: Size,
-    /// The content of the file the workload names, if it names one.
+    /// Content of the file that the workload names, if any.
     pub file: Option<&'a str>,
 }
 
-/// How a transport makes packets of a transfer, as far as a load needs to know.
+/// The packetisation of a transport, as needed to compute a load.
 pub trait Packetisation {
-    /// Bytes on the wire of the first transmission of a transfer of `bytes`, in the direction of
-    /// the data, connection set-up included.
+    /// Returns the bytes on the wire of the first transmission of a transfer of `bytes`, in the direction of the data,
+    /// including connection set-up.
     fn wire_bytes(&self, bytes: u64) -> u64;
-    /// Payload bytes of a full packet.
+    /// Returns the payload bytes of a full packet.
     fn payload(&self) -> u64;
 }
 
-/// Something that sends. One that was just built is a prototype, too: each run takes a clone of it.
+/// A traffic source. A newly built workload is also a prototype: each run uses a clone.
 pub trait Workload: DynClone + Send + Sync {
-    /// The run begins: ask for the first wake-up.
+    /// Starts the run; the workload must request its first wake-up.
     fn start(&mut self, cx: &mut dyn TrafficContext);
 
-    /// A wake-up asked for is due.
+    /// Processes a requested wake-up.
     fn on_wake(&mut self, cx: &mut dyn TrafficContext);
 
-    /// The last byte of a transfer it opened has arrived.
+    /// Processes the arrival of a transfer's last byte.
     fn on_done(&mut self, _transfer: Transfer, _cx: &mut dyn TrafficContext) {}
 
-    /// A transfer it opened will never be done: its connection is gone, because TCP gave up.
+    /// Processes the failure of a transfer, whose connection TCP has given up.
     fn on_failed(&mut self, _transfer: Transfer, _cx: &mut dyn TrafficContext) {}
 
-    /// A response of a conversation that it has numbered has arrived; `on_done` is not told of those.
+    /// Processes a complete response of a numbered conversation; `on_done` is not called for these responses.
     fn on_response(&mut self, _number: u32, _cx: &mut dyn TrafficContext) {}
 
-    /// The connection of a conversation that it has numbered is gone, because TCP gave up.
-    fn on_hung_up(&mut self, _number: u32, _cx: &mut dyn TrafficContext) {}
+    /// Processes the failure of a numbered conversation, whose connection TCP has given up.
+    fn on_connection_failed(&mut self, _number: u32, _cx: &mut dyn TrafficContext) {}
 
-    /// Facts about the load worth printing, by name: nominal and realised values.
+    /// Passes facts about the load to `show`, with their names: nominal and realised values.
     fn facts(&self, _show: &mut dyn FnMut(&'static str, f64)) {}
 }
 
 dyn_clone::clone_trait_object!(Workload);
 
-/// What a workload can ask for. Requests are carried out in order, after the call returns.
+/// Actions that a workload can request. The requests are carried out in order, after the workload's method returns.
 pub trait TrafficContext {
-    /// The present moment.
+    /// Returns the present time.
     fn now(&self) -> Instant;
 
-    /// Wakes the workload at `at`; of several requests each one counts.
+    /// Wakes the workload at `at`; every request causes a wake-up.
     fn wake_at(&mut self, at: Instant);
 
     /// Opens a connection and sends `transfer` over it.
@@ -189,64 +178,64 @@ pub trait TrafficContext {
     /// Opens a connection for `conversation`; each of its exchanges is a transfer.
     fn converse(&mut self, conversation: Conversation);
 
-    /// Goes on with the conversation of this number: another exchange, after those before. Nothing happens if it is
-    /// finished or over.
-    fn ask(&mut self, number: u32, exchange: Exchange);
+    /// Adds an exchange to the conversation with this number. The request is ignored if the conversation is finished or
+    /// over.
+    fn request(&mut self, number: u32, exchange: Exchange);
 
-    /// Nothing more will be asked for in the conversation of this number: its connection closes after what was.
+    /// Finishes the conversation with this number: its connection closes after the last requested exchange.
     fn finish(&mut self, number: u32);
 
-    /// Sends a datagram of `bytes` on the wire over the workload's flow number `flow`, counted
-    /// from zero.
+    /// Sends a datagram of `bytes` on the wire over the workload's flow number `flow`, counted from zero.
     fn datagram(&mut self, flow: u32, bytes: u16, ecn: Ecn);
 
-    /// Sends a datagram the other way, from where the workload's data go, over flow number `flow` of that direction,
-    /// counted from zero. The flows of equal numbers of both directions are between the same hosts.
+    /// Sends a datagram in the backward direction, from the receiving end of the workload's data, over flow number
+    /// `flow` of that direction, counted from zero. Flows with equal numbers in both directions connect the same hosts.
     fn datagram_back(&mut self, flow: u32, bytes: u16, ecn: Ecn);
 }
 
-/// A transfer of data over a connection of its own.
+/// A data transfer over its own connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Transfer {
-    /// Payload bytes; `None` sends for ever.
+    /// Payload bytes; `None` means without end.
     pub bytes: Option<u64>,
-    /// Bytes of the request that asks for it: the end where the data goes opens the connection and sends
-    /// them first. `None` if the end where the data comes from opens it and sends unasked.
+    /// Size of the request in bytes: the receiving end of the data opens the connection and sends the request first.
+    /// With `None`, the sending end opens the connection and sends the data immediately.
     pub request: Option<u32>,
-    /// The page it is a part of, counted from zero within the workload.
+    /// Page to which the transfer belongs, counted from zero within the workload.
     pub page: Option<u64>,
-    /// How many transfers the page has.
+    /// Number of transfers of the page.
     pub page_objects: u32,
-    /// Which of the workload's hosts it uses, counted from zero; 0 where they share one.
+    /// Number of the workload's host, counted from zero; 0 if the flows share one host.
     pub host: u32,
 }
 
-/// What a client asks and a server answers over one connection, in turn. The client stands where the data
-/// goes; it opens the connection, and the server closes it with its last answer.
+/// A sequence of requests and responses over one connection. The client is at the receiving end of the data. The client
+/// opens the connection, and the server closes it with its last response.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Conversation {
-    /// If its workload may [`ask`](TrafficContext::ask) for more, and will [`finish`](TrafficContext::finish) it, the
-    /// number by which it does: none of its other conversations under way may have it.
+    /// Number of a conversation to which the workload may add exchanges with [`request`](TrafficContext::request) and
+    /// which it will [`finish`](TrafficContext::finish). The number must differ from those of the workload's other conversations
+    /// in progress.
     pub number: Option<u32>,
-    /// The page that all its responses are a part of, counted from zero within the workload.
+    /// Page to which all responses belong, counted from zero within the workload.
     pub page: Option<u64>,
-    /// How many transfers that page has; 1 without a page.
+    /// Number of transfers of the page; 1 without a page.
     pub page_objects: u32,
-    /// The exchange for which the connection is opened.
+    /// First exchange, for which the connection is opened.
     pub first: Exchange,
-    /// Those that follow: each begins when the client, which has the answer before, has paused.
+    /// Further exchanges; each begins after its pause, when the client has received the previous response.
     pub rest: Vec<Exchange>,
-    /// What each packet from and to the client's host takes longer, between the host and its router.
+    /// Additional one-way delay of each packet between the client's host and its router.
     pub client_delay: Span,
-    /// The same at the server's host.
+    /// Additional one-way delay of each packet between the server's host and its router.
     pub server_delay: Span,
-    /// Which of the workload's hosts it uses, counted from zero; 0 where they share one.
+    /// Number of the workload's host, counted from zero; 0 if the flows share one host.
     pub host: u32,
 }
 
 impl Conversation {
-    /// One of a single exchange, without a number, a page and delays, on the first host.
-    pub fn of(first: Exchange) -> Self {
+    /// Returns a conversation of one exchange on the first host, without a number, a page or additional delays.
+    pub fn single(first: Exchange) -> Self {
         Self {
             number: None,
             page: None,
@@ -263,19 +252,19 @@ impl Conversation {
 /// A request and its response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Exchange {
-    /// How long the client waits after the response before; the first request goes out at once.
+    /// Pause of the client after the previous response; the first request is sent immediately.
     pub pause: Span,
     /// Bytes of the request.
     pub request: u64,
-    /// How long the server, which has the whole request, takes before it answers.
+    /// Delay of the server between the complete request and its response.
     pub think: Span,
     /// Bytes of the response.
     pub response: u64,
 }
 
 impl Exchange {
-    /// One whose ends lose no time: so many bytes are asked for with so many.
-    pub fn at_once(request: u64, response: u64) -> Self {
+    /// Returns an exchange without delays at its ends; the sizes are in bytes.
+    pub fn immediate(request: u64, response: u64) -> Self {
         Self { pause: Span::ZERO, request, think: Span::ZERO, response }
     }
 }

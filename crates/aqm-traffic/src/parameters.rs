@@ -1,5 +1,5 @@
-//! Parameters that several workloads have: hosts, start and stop, load, requests. Each is read and checked
-//! here and in no other place.
+//! Parameters that several workloads share: hosts, start and stop, load, requests. Each parameter is read and checked
+//! only here.
 
 use aqm_net::{ConfigError, Instant, Length, Rate, Size, Span, choices};
 
@@ -7,9 +7,9 @@ use crate::distributions::{Distribution as _, Uniform};
 use crate::{BuildContext, Packetisation};
 
 choices! {
-    /// Where the flows of a workload start and end.
+    /// Hosts of a workload's flows.
     pub enum Hosts {
-        /// Each flow has a host of its own on each side.
+        /// Each flow has its own host on each side.
         Own = "own",
         /// All flows of the workload share one host on each side.
         Shared = "shared",
@@ -17,7 +17,7 @@ choices! {
 }
 
 impl Hosts {
-    /// How many hosts of their own `flows` flows use.
+    /// Returns the number of hosts that `flows` flows use.
     pub(crate) fn count(self, flows: u32) -> u64 {
         match self {
             Self::Own => u64::from(flows),
@@ -25,7 +25,7 @@ impl Hosts {
         }
     }
 
-    /// The host of flow number `flow`.
+    /// Returns the host of flow number `flow`.
     pub(crate) fn of(self, flow: u32) -> u32 {
         match self {
             Self::Own => flow,
@@ -34,18 +34,18 @@ impl Hosts {
     }
 }
 
-/// More flows than this are taken for a slip of the pen.
-const MOST_FLOWS: u32 = 1_000_000;
+/// Maximum number of flows; a larger number is treated as a typing error.
+const MAX_FLOWS: u32 = 1_000_000;
 
 /// Checks the number of flows of a workload.
 pub(crate) fn check_flows(flows: u32) -> Result<(), ConfigError> {
-    if !(1..=MOST_FLOWS).contains(&flows) {
-        return Err(ConfigError::at("flows", format!("must be between 1 and {MOST_FLOWS}, is {flows}")));
+    if !(1..=MAX_FLOWS).contains(&flows) {
+        return Err(ConfigError::at("flows", format!("must be between 1 and {MAX_FLOWS} (got {flows})")));
     }
     Ok(())
 }
 
-/// A part of the run; its end is no part of it.
+/// A part of the run, excluding its end.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Period {
     pub(crate) start: Instant,
@@ -53,30 +53,30 @@ pub(crate) struct Period {
 }
 
 impl Period {
-    /// Checks the parameters `start` and `stop` against a run of this duration.
+    /// Checks the parameters `start` and `stop` against the duration of the run.
     pub(crate) fn new(start: Span, stop: Option<Span>, duration: Span) -> Result<Self, ConfigError> {
         if stop.is_some_and(|stop| stop <= start) {
-            return Err(ConfigError::at("stop", format!("must be later than start, {start}")));
+            return Err(ConfigError::at("stop", format!("must be later than `start`, which is {start}")));
         }
         let end = Instant::START + stop.map_or(duration, |stop| stop.min(duration));
         Ok(Self { start: Instant::START + start, end })
     }
 
-    /// Its length in seconds; zero if the run ends before it begins.
+    /// Returns the length in seconds; zero if the run ends before the period begins.
     pub(crate) fn seconds(self) -> f64 {
         self.end.since(self.start).seconds()
     }
 
-    /// The share of `rate` that `bytes` are in this period; zero in an empty period.
+    /// Returns the load of `bytes` in this period as a share of `rate`; zero in an empty period.
     pub(crate) fn load(self, bytes: u64, rate: Rate) -> f64 {
         let room = rate.bytes_per_second() * self.seconds();
         if room > 0.0 { bytes as f64 / room } else { 0.0 }
     }
 }
 
-/// How much later than the first may begin flow number `flow` does: uniform on [0, `stagger`), and its own
-/// whatever the number of flows.
-pub(crate) fn late(stagger: Span, flow: u32, context: &BuildContext<'_>) -> Span {
+/// Returns the delay of flow number `flow` after the earliest start: uniform on [0, `stagger`) and independent of the
+/// number of flows.
+pub(crate) fn start_offset(stagger: Span, flow: u32, context: &BuildContext<'_>) -> Span {
     let mut stream = context.streams.named(&format!("{}/start", context.name), u64::from(flow));
     Span::from_nanos(Uniform::below(stagger.nanos() as f64).sample(&mut stream) as u64)
 }
@@ -86,54 +86,56 @@ pub(crate) fn check_load(load: f64) -> Result<(), ConfigError> {
     if load > 0.0 && load <= 10.0 {
         return Ok(());
     }
-    Err(ConfigError::at("load", format!("must be above 0 and at most 10, is {load}")))
+    Err(ConfigError::at("load", format!("must be above 0 and at most 10 (got {load})")))
 }
 
-/// A request longer than this is taken for a slip of the pen.
-const MOST_REQUEST: u64 = 1_000_000;
+/// Maximum size of a request in bytes; a larger size is treated as a typing error.
+const MAX_REQUEST: u64 = 1_000_000;
 
-/// Checks what a client sends to ask for an object.
+/// Checks the size of a client's request for an object.
 pub(crate) fn check_request(request: Option<Size>) -> Result<(), ConfigError> {
-    if request.is_none_or(|request| (1..=MOST_REQUEST).contains(&request.bytes())) {
+    if request.is_none_or(|request| (1..=MAX_REQUEST).contains(&request.bytes())) {
         return Ok(());
     }
-    Err(ConfigError::at("request", "must be 1B to 1MB"))
+    Err(ConfigError::at("request", "must be between 1B and 1MB"))
 }
 
-/// The bytes of a request that was checked.
+/// Returns the bytes of a request, whose size was checked.
 pub(crate) fn request_bytes(request: Size) -> u32 {
     request.bytes() as u32
 }
 
-/// More transfers in a run than this fill any memory.
-const MOST_TRANSFERS: f64 = 5e7;
+/// Maximum number of transfers per run, because each transfer needs memory.
+const MAX_TRANSFERS: f64 = 5e7;
 
-/// Refuses more transfers than a run can hold: the parameter `place` makes `expected` of them, and
-/// `remedy` makes them fewer.
+/// Rejects a number of transfers that would not fit into memory. The parameter `place` results in `expected` transfers;
+/// `remedy` is advice to reduce them.
 pub(crate) fn check_transfers(expected: f64, place: &str, remedy: &str) -> Result<(), ConfigError> {
-    if expected <= MOST_TRANSFERS {
+    if expected <= MAX_TRANSFERS {
         return Ok(());
     }
-    let problem = format!("makes about {expected:.0} transfers in this run, more than {MOST_TRANSFERS:.0}");
+    let problem =
+        format!("would cause about {expected:.0} transfers in this run; the maximum is {MAX_TRANSFERS:.0}");
     Err(ConfigError::at(place, format!("{problem}: {remedy}")))
 }
 
-/// No run ends that sends more datagrams than this.
-const MOST_DATAGRAMS: f64 = 1e10;
+/// Maximum number of datagrams per run; a run with more datagrams would take too long.
+const MAX_DATAGRAMS: f64 = 1e10;
 
-/// Refuses more datagrams than a run can send: the parameter `place` makes `expected` of them.
+/// Rejects a number of datagrams that would take too long. The parameter `place` results in `expected` datagrams.
 pub(crate) fn check_datagrams(expected: f64, place: &str) -> Result<(), ConfigError> {
-    if expected <= MOST_DATAGRAMS {
+    if expected <= MAX_DATAGRAMS {
         return Ok(());
     }
-    let problem = format!("makes about {expected:.0} datagrams in this run, more than {MOST_DATAGRAMS:.0}");
+    let problem =
+        format!("would cause about {expected:.0} datagrams in this run; the maximum is {MAX_DATAGRAMS:.0}");
     Err(ConfigError::at(place, problem))
 }
 
-/// The headers of IPv4 and UDP, in bytes.
+/// Size of the IPv4 and UDP headers, in bytes.
 const IP_AND_UDP: u64 = 28;
 
-/// Refuses datagrams of `least` bytes that have no room for the header of the link, which they are said to contain.
+/// Rejects datagrams of `least` bytes if they have no room for the link header, which is part of their size.
 pub(crate) fn check_link_header(
     least: u64,
     place: &str,
@@ -141,14 +143,14 @@ pub(crate) fn check_link_header(
 ) -> Result<(), ConfigError> {
     let (link, most) = (context.link_header, context.link_header.bytes() + IP_AND_UDP);
     let problem =
-        format_args!("must be at least {most}B, of which `host.link_header` is {link}, but may be {least}B");
+        format_args!("must be at least {most}B, including a `host.link_header` of {link} (got {least}B)");
     ConfigError::unless(link.bytes() == 0 || least >= most, place, problem)
 }
 
-/// An IP packet can have no more bytes.
-pub(crate) const MOST_BYTES: u64 = 65_535;
+/// Maximum size of an IP packet, in bytes.
+pub(crate) const MAX_BYTES: u64 = 65_535;
 
-/// Bytes of one of what `length` counts.
+/// Returns the bytes per unit of `length`: 1 for bytes, a full payload for packets.
 pub(crate) fn unit(length: Length, packetisation: &dyn Packetisation) -> u64 {
     if length.in_bytes() { 1 } else { packetisation.payload().max(1) }
 }
@@ -167,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn a_full_line_is_a_load_of_one() {
+    fn a_full_link_has_a_load_of_one() {
         let period = Period::new(Span::ZERO, None, Span::from_millis(2000)).unwrap();
         assert_eq!(period.load(2_500_000, Rate::from_bps(10_000_000)), 1.0);
         let empty = Period::new(Span::from_millis(2000), None, Span::from_millis(1000)).unwrap();

@@ -1,5 +1,4 @@
-//! A [`TrafficContext`] that only records what a workload asks for: what it would send over a network, without
-//! a network.
+//! A [`TrafficContext`] that records the actions of a workload without a network.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -8,24 +7,24 @@ use aqm_net::{Ecn, Instant};
 
 use crate::{Conversation, Exchange, TrafficContext, Transfer, Workload};
 
-/// What a workload did, and when.
+/// Actions of a workload, with their times.
 #[derive(Default)]
 pub struct RecordingContext {
     pub(crate) now: Instant,
     pub(crate) wakes: BinaryHeap<Reverse<Instant>>,
-    /// Transfers it opened.
+    /// Transfers that the workload opened.
     pub opened: Vec<(Instant, Transfer)>,
-    /// Conversations it opened.
+    /// Conversations that the workload opened.
     pub conversations: Vec<(Instant, Conversation)>,
-    /// Exchanges it asked for beyond those, by the number of their conversation.
-    pub asked: Vec<(Instant, u32, Exchange)>,
-    /// Conversations it finished, by number.
+    /// Additional exchanges that the workload requested, with the number of their conversation.
+    pub requests: Vec<(Instant, u32, Exchange)>,
+    /// Numbers of the conversations that the workload finished.
     pub finished: Vec<(Instant, u32)>,
-    /// Datagrams it sent: flow, bytes on the wire, ECN.
+    /// Datagrams that the workload sent: flow, bytes on the wire, ECN.
     pub sent: Vec<(Instant, u32, u16, Ecn)>,
-    /// Those it sent the other way.
+    /// Datagrams that the workload sent in the backward direction.
     pub sent_back: Vec<(Instant, u32, u16, Ecn)>,
-    /// Wake-ups carried out.
+    /// Number of processed wake-ups.
     pub woken: u64,
 }
 
@@ -34,7 +33,7 @@ impl TrafficContext for RecordingContext {
         self.now
     }
     fn wake_at(&mut self, at: Instant) {
-        debug_assert!(at >= self.now, "a workload asked for a moment that is past");
+        debug_assert!(at >= self.now, "a workload requested a wake-up in the past");
         self.wakes.push(Reverse(at));
     }
     fn open(&mut self, transfer: Transfer) {
@@ -43,8 +42,8 @@ impl TrafficContext for RecordingContext {
     fn converse(&mut self, conversation: Conversation) {
         self.conversations.push((self.now, conversation));
     }
-    fn ask(&mut self, number: u32, exchange: Exchange) {
-        self.asked.push((self.now, number, exchange));
+    fn request(&mut self, number: u32, exchange: Exchange) {
+        self.requests.push((self.now, number, exchange));
     }
     fn finish(&mut self, number: u32) {
         self.finished.push((self.now, number));
@@ -57,7 +56,7 @@ impl TrafficContext for RecordingContext {
     }
 }
 
-/// Runs a workload until it asks for nothing more. No transfer ever ends.
+/// Runs a workload until it has no wake-ups left. Transfers never complete.
 pub fn run(workload: &mut dyn Workload) -> RecordingContext {
     let mut recording = RecordingContext::default();
     workload.start(&mut recording);

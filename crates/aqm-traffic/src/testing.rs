@@ -1,4 +1,4 @@
-//! A world in which transfers take time, and the Kolmogorov-Smirnov test.
+//! A test driver in which transfers take time, and the Kolmogorov-Smirnov test.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -20,7 +20,7 @@ impl Packetisation for FullPackets {
     }
 }
 
-/// Packets of up to 1448 payload and 52 header bytes, the last one as short as its content.
+/// Packets of up to 1448 payload and 52 header bytes; the last packet has no padding.
 pub(crate) struct ShortLast;
 
 impl Packetisation for ShortLast {
@@ -32,7 +32,7 @@ impl Packetisation for ShortLast {
     }
 }
 
-/// A world with a bottleneck of 10 Mb/s that lasts so many seconds.
+/// A context with a bottleneck of 10 Mb/s and a run of `seconds` seconds.
 pub(crate) fn context(seed: u64, seconds: u64) -> BuildContext<'static> {
     BuildContext {
         name: "test",
@@ -45,13 +45,13 @@ pub(crate) fn context(seed: u64, seconds: u64) -> BuildContext<'static> {
     }
 }
 
-/// Runs a workload in a world where every transfer takes a time of its own, or never ends.
+/// Runs a workload in which `time` gives the duration of each transfer; with `None` the transfer never completes.
 pub(crate) fn run_served(
     workload: &mut dyn Workload,
     time: impl Fn(Transfer) -> Option<Span>,
 ) -> RecordingContext {
     let mut recording = RecordingContext::default();
-    // The position in the record breaks ties.
+    // The index of the transfer breaks ties.
     let mut under_way: BinaryHeap<Reverse<(Instant, usize)>> = BinaryHeap::new();
     let mut seen = 0;
     workload.start(&mut recording);
@@ -77,8 +77,8 @@ pub(crate) fn run_served(
     }
 }
 
-/// Runs a workload until `end`, or until it asks for nothing more, in a world where each exchange of a conversation with
-/// a number takes a time of its own.
+/// Runs a workload until `end` or until it has no wake-ups left; `time` gives the duration of each exchange of a
+/// numbered conversation.
 pub(crate) fn run_conversing(
     workload: &mut dyn Workload,
     end: Instant,
@@ -86,17 +86,17 @@ pub(crate) fn run_conversing(
 ) -> RecordingContext {
     let mut recording = RecordingContext::default();
     let mut under_way: BinaryHeap<Reverse<(Instant, u32)>> = BinaryHeap::new();
-    let (mut opened, mut asked) = (0, 0);
+    let (mut opened, mut requests) = (0, 0);
     workload.start(&mut recording);
     loop {
         for (at, conversation) in &recording.conversations[opened..] {
-            let number = conversation.number.expect("it may ask for more");
+            let number = conversation.number.expect("the conversation has a number");
             under_way.push(Reverse((*at + time(*at, conversation.first), number)));
         }
-        for &(at, number, exchange) in &recording.asked[asked..] {
+        for &(at, number, exchange) in &recording.requests[requests..] {
             under_way.push(Reverse((at + time(at, exchange), number)));
         }
-        (opened, asked) = (recording.conversations.len(), recording.asked.len());
+        (opened, requests) = (recording.conversations.len(), recording.requests.len());
         let wake = recording.wakes.peek().map_or(Instant::NEVER, |Reverse(at)| *at);
         let response = under_way.peek().filter(|Reverse((at, _))| *at <= wake).copied();
         recording.now = response.map_or(wake, |Reverse((at, _))| at);
@@ -113,7 +113,7 @@ pub(crate) fn run_conversing(
     }
 }
 
-/// One of the facts a workload tells.
+/// Returns a fact of a workload.
 pub(crate) fn fact(workload: &dyn Workload, name: &str) -> f64 {
     let mut value = None;
     workload.facts(&mut |fact, is| {
@@ -121,11 +121,11 @@ pub(crate) fn fact(workload: &dyn Workload, name: &str) -> f64 {
             value = Some(is);
         }
     });
-    value.unwrap_or_else(|| panic!("there is no fact `{name}`"))
+    value.unwrap_or_else(|| panic!("the workload has no fact `{name}`"))
 }
 
-/// Kolmogorov-Smirnov distance of a sample from a continuous distribution function, times the root
-/// of its size: above 1.63 in one sample of a hundred if the function is the true one.
+/// Kolmogorov-Smirnov distance between a sample and a continuous distribution function, times the square root of the
+/// sample size. If the function is the true one, a distance above 1.63 has a probability of 1 %.
 pub(crate) fn distance(mut sample: Vec<f64>, function: impl Fn(f64) -> f64) -> f64 {
     sample.sort_by(f64::total_cmp);
     let n = sample.len() as f64;
@@ -136,7 +136,7 @@ pub(crate) fn distance(mut sample: Vec<f64>, function: impl Fn(f64) -> f64) -> f
     steps.fold(0.0, f64::max) * n.sqrt()
 }
 
-/// The same between two samples of equal size.
+/// Kolmogorov-Smirnov distance between two samples of equal size, scaled by their size.
 pub(crate) fn distance_between(mut a: Vec<f64>, mut b: Vec<f64>) -> f64 {
     assert_eq!(a.len(), b.len());
     a.sort_by(f64::total_cmp);
@@ -154,12 +154,12 @@ pub(crate) fn distance_between(mut a: Vec<f64>, mut b: Vec<f64>) -> f64 {
     most as f64 / n as f64 * (n as f64 / 2.0).sqrt()
 }
 
-/// Moments in seconds.
+/// Converts times to seconds.
 pub(crate) fn seconds(moments: impl Iterator<Item = Instant>) -> Vec<f64> {
     moments.map(Instant::seconds).collect()
 }
 
-/// What each moment is later than the one before.
+/// Returns the differences of consecutive times.
 pub(crate) fn gaps(moments: &[f64]) -> Vec<f64> {
     moments.windows(2).map(|pair| pair[1] - pair[0]).collect()
 }

@@ -1,9 +1,8 @@
-//! What transfers cost on the wire: a load is a share of a line, headers included.
+//! The size of transfers on the wire. A load is a share of a link's rate, including headers.
 //!
-//! A packetisation is taken to add the same for every full packet, and for the bytes of the last packet
-//! either nothing (all packets are full) or the same for each byte (the last one is short). Then
-//! three of its values say everything, and the mean over a distribution of sizes is a sum over packets:
-//! E\[packets\] = 1 + Σ P(size > k·payload).
+//! The formula assumes that every full packet adds the same number of bytes. The last packet is either always full or
+//! adds the same number of bytes for each byte of its payload. Three values then determine the packetisation, and the
+//! mean over a distribution of sizes is a sum over packets: E\[packets\] = 1 + Σ P(size > k·payload).
 
 use crate::Packetisation;
 use crate::distributions::Sizes;
@@ -15,9 +14,9 @@ pub(crate) struct Wire {
     payload: u64,
     /// Bytes on the wire of a transfer of one byte.
     least: u64,
-    /// What a transfer of one full packet costs more.
+    /// Additional bytes on the wire of a transfer of one full packet, compared with one byte.
     fill: u64,
-    /// What each further packet costs.
+    /// Bytes on the wire of each further packet.
     full: u64,
 }
 
@@ -30,19 +29,19 @@ impl Wire {
             [payload / 2 + 1, payload + 1, 3 * payload - 1]
                 .into_iter()
                 .all(|b| wire.bytes(b) == packetisation.wire_bytes(b)),
-            "a packetisation adds the same for every full packet"
+            "a packetisation must add the same number of bytes for every full packet"
         );
         wire
     }
 
-    /// Bytes on the wire of a transfer of `bytes`.
+    /// Returns the bytes on the wire of a transfer of `bytes`.
     pub(crate) fn bytes(&self, bytes: u64) -> u64 {
         let before = (bytes.max(1) - 1) / self.payload;
         let last = (bytes.max(1) - 1) % self.payload;
         self.least + before * self.full + last * self.fill / (self.payload - 1).max(1)
     }
 
-    /// The mean over a distribution of sizes.
+    /// Returns the mean number of bytes on the wire over a distribution of sizes.
     pub(crate) fn mean(&self, sizes: &Sizes) -> f64 {
         let before = packets_before_the_last(sizes, self.payload);
         let last = sizes.mean() - 1.0 - self.payload as f64 * before;
@@ -51,19 +50,19 @@ impl Wire {
     }
 }
 
-/// After so many packets the sum becomes an integral (the midpoint rule), which by then is right
-/// to nine digits; to half a packet if the least size has more packets than this.
-const ONE_BY_ONE: u64 = 10_000;
+/// Number of packets after which an integral (the midpoint rule) replaces the sum. From there on, the integral is
+/// accurate to nine digits, or to half a packet if the minimum size has more packets than this.
+const SUMMED_PACKETS: u64 = 10_000;
 
 /// Σ P(size > k·payload) over k = 1, 2, ...
 fn packets_before_the_last(sizes: &Sizes, payload: u64) -> f64 {
     let most = (sizes.maximum() - 1) / payload;
-    let summed: f64 = (1..=most.min(ONE_BY_ONE)).map(|k| sizes.at_least(k * payload + 1)).sum();
-    if most <= ONE_BY_ONE {
+    let summed: f64 = (1..=most.min(SUMMED_PACKETS)).map(|k| sizes.at_least(k * payload + 1)).sum();
+    if most <= SUMMED_PACKETS {
         return summed;
     }
     let middle = |k: u64| (k as f64 + 0.5) * payload as f64 + 0.5;
-    summed + sizes.survival_between(middle(ONE_BY_ONE), middle(most)) / payload as f64
+    summed + sizes.survival_between(middle(SUMMED_PACKETS), middle(most)) / payload as f64
 }
 
 #[cfg(test)]
@@ -73,7 +72,7 @@ mod tests {
     use crate::distributions::{self, Amount};
     use crate::testing::{FullPackets, ShortLast};
 
-    /// Lomax with the shape of the Web model.
+    /// The Lomax distribution with the shape of the Web model.
     fn lomax([mean, minimum, maximum]: [u64; 3], truncation: Truncation) -> Sizes {
         let [mean, minimum, maximum] = [mean, minimum, maximum].map(|bytes| Some(Amount::bytes(bytes)));
         let config = Config { mean, minimum, maximum, truncation, ..Config::default() };
@@ -90,7 +89,7 @@ mod tests {
 
     #[test]
     fn the_mean_is_that_of_the_reference_runs() {
-        // 40 B of SYN and 11.24004 packets of 974 B: 10987.80 B, the minimum of 12 B left out of the mean.
+        // 40 B of SYN and 11.24004 packets of 974 B are 10987.80 B; the minimum of 12 B does not affect the mean.
         let sizes = lomax([10_000, 1, 2_000_000], Truncation::Clip);
         let mean = Wire::of(&FullPackets).mean(&sizes);
         assert!((mean - 10_987.80).abs() < 0.005, "{mean}");
@@ -98,7 +97,7 @@ mod tests {
 
     #[test]
     fn the_mean_is_right_where_the_least_size_is_beyond_the_sum() {
-        // Between 12,000 and 20,000 packets, which the sum over 10,000 packets leaves to the integral.
+        // Sizes between 12,000 and 20,000 packets, which the integral covers because the sum ends at 10,000 packets.
         for truncation in [Truncation::Clip, Truncation::Redraw] {
             let sizes = lomax([13_000, 12_000, 20_000].map(|packets| packets * 934), truncation);
             let packets = 1.0 + (1..20_000).map(|k| sizes.at_least(k * 934 + 1)).sum::<f64>();
@@ -111,7 +110,7 @@ mod tests {
     fn the_mean_is_the_sum_over_all_sizes() {
         for packetisation in [&FullPackets as &dyn Packetisation, &ShortLast] {
             for truncation in [Truncation::Clip, Truncation::Redraw] {
-                // Long enough that the integral takes over.
+                // The sizes are large enough to need the integral.
                 let sizes = lomax([2_000_000, 12, 20_000_000], truncation);
                 let (mut sum, mut above) = (0.0, 1.0);
                 for bytes in 1..=sizes.maximum() {

@@ -1,10 +1,9 @@
-//! PackMime-HTTP beside a run of ns-2 2.35: connections of 240 s at 116.1 a second, in each of two
-//! directions.
+//! PackMime-HTTP compared with a run of ns-2 2.35: connections of 240 s at 116.1 per second, in each of two directions.
 //!
-//! `data/packmime-ns2-quantiles.csv` has every 500th part of that run's gaps, request sizes and response
-//! sizes; `data/packmime-ns2-autocorrelations.csv` the autocorrelations of the normal scores of gaps and
-//! requests, and of whether a response is a short one (272 B or less). One run is one draw from the model:
-//! how far it may lie from the model is seen from our own runs. `--nocapture` prints all distances.
+//! `data/packmime-ns2-quantiles.csv` contains every 500th part of that run's gaps, request sizes and response sizes.
+//! `data/packmime-ns2-autocorrelations.csv` contains the autocorrelations of the normal scores of gaps and requests,
+//! and of an indicator for short responses (272 B or less). The ns-2 run is a single sample of the model; runs of
+//! aqmlab show how far such a sample may be from the model. `--nocapture` prints all distances.
 
 use aqm_net::{Instant, Rate, Size, Span, Streams};
 use aqm_traffic::recording::run;
@@ -25,7 +24,7 @@ impl Packetisation for Bytes {
     }
 }
 
-/// The connections of a run.
+/// Returns the connections of a run.
 fn sample(seed: u64) -> Vec<(Instant, Conversation)> {
     let config = Config::read(json!({ "kind": "packmime", "connections_per_second": 116.1 })).unwrap();
     let context = BuildContext {
@@ -40,7 +39,7 @@ fn sample(seed: u64) -> Vec<(Instant, Conversation)> {
     run(&mut *config.build(&context).unwrap()).conversations
 }
 
-/// Gaps in seconds, request sizes and response sizes of a run.
+/// Returns the gaps in seconds, the request sizes and the response sizes of a run.
 fn series(run: &[(Instant, Conversation)]) -> [Vec<f64>; 3] {
     [
         run.windows(2).map(|pair| pair[1].0.since(pair[0].0).seconds()).collect(),
@@ -49,8 +48,8 @@ fn series(run: &[(Instant, Conversation)]) -> [Vec<f64>; 3] {
     ]
 }
 
-/// A table of numbers: its columns without the first, of which quantities 0, 1, 2 stand beside each other
-/// for each direction.
+/// Reads the columns of a table of numbers without the first column; quantities 0, 1 and 2 are adjacent for each
+/// direction.
 fn columns(text: &str) -> Vec<Vec<f64>> {
     let rows: Vec<Vec<f64>> = text
         .lines()
@@ -60,8 +59,8 @@ fn columns(text: &str) -> Vec<Vec<f64>> {
     (1..rows[0].len()).map(|column| rows.iter().map(|row| row[column]).collect()).collect()
 }
 
-/// The Kolmogorov-Smirnov distance of a sorted sample from quantiles at equal steps of chance; at a value
-/// that is taken more than once every chance it spans is right.
+/// Returns the Kolmogorov-Smirnov distance between a sorted sample and quantiles at equal steps of probability. At a
+/// value with several quantiles, any probability in their range is correct.
 fn distance(sample: &[f64], quantiles: &[f64]) -> f64 {
     let n = sample.len() as f64;
     let last = (quantiles.len() - 1) as f64;
@@ -79,7 +78,7 @@ fn sorted(mut values: Vec<f64>) -> Vec<f64> {
     values
 }
 
-/// The normal value below which lies a share `p`, by bisection.
+/// Returns the normal value with probability `p` of a smaller value, by bisection.
 fn normal_score(p: f64) -> f64 {
     let (mut low, mut high) = (-8.0, 8.0);
     for _ in 0..60 {
@@ -90,7 +89,7 @@ fn normal_score(p: f64) -> f64 {
     low
 }
 
-/// Values by their ranks, as normal values; equal values in the order in which they came.
+/// Converts values to normal scores by their ranks; equal values keep their order.
 fn scores(values: &[f64]) -> Vec<f64> {
     let mut order: Vec<usize> = (0..values.len()).collect();
     order.sort_by(|&a, &b| values[a].total_cmp(&values[b]));
@@ -127,8 +126,8 @@ fn gaps_and_sizes_are_distributed_as_in_ns_2() {
             own[0],
             own[own.len() - 1]
         );
-        // A sample of 27,000 independent values lies within 0.0099 in 99 of 100 cases; long memory takes runs
-        // farther, and the thinned tables add up to 0.005.
+        // In 99 of 100 cases a sample of 27,000 independent values has a distance below 0.0099. Long memory increases
+        // the distance of runs, and the thinned tables add up to 0.005.
         let most = own[own.len() - 1] + 0.005;
         assert!(most < 0.06 && ns2.into_iter().all(|distance| distance < most), "{name}: {ns2:?} {most}");
     }
@@ -145,7 +144,7 @@ fn gaps_sizes_and_kinds_follow_one_another_as_in_ns_2() {
         })
         .collect();
     for (quantity, name) in NAMES.into_iter().enumerate() {
-        // Lag by lag, and over all lags together, which sees a small difference that lasts.
+        // Lag by lag, and over all lags together, which detects a small but persistent difference.
         let (mut squares, mut count) = (0.0, 0.0);
         for (place, lag) in LAGS.into_iter().enumerate() {
             let values: Vec<f64> = runs.iter().map(|run| run[quantity][place]).collect();
@@ -166,8 +165,8 @@ fn gaps_sizes_and_kinds_follow_one_another_as_in_ns_2() {
 
 #[test]
 fn delays_are_distributed_as_in_ns_2() {
-    // Of the same run: shares in percent, and below which milliseconds they lie, one way, on the clients'
-    // and the servers' sides of both directions.
+    // Quantiles of the same ns-2 run: shares in percent and one-way delays in milliseconds, on the clients' and the
+    // servers' sides of both directions.
     let shares = [1.0, 5.0, 10.0, 20.0, 30.0, 40.0, 50.0, 60.0, 70.0, 80.0, 90.0, 95.0, 99.0, 99.9];
     let clients = [
         [
@@ -200,7 +199,8 @@ fn delays_are_distributed_as_in_ns_2() {
             let far = far.fold(0.0, f64::max);
             println!("{name}: largest difference of shares {far:.4}");
             assert!(far < 0.025, "{name}: {far}");
-            // The slowest are few: their share is compared with its own chance among ns-2's 27,000.
+            // There are few slow connections, so their share is compared with its own probability among ns-2's 27,000
+            // connections.
             for (share, value) in shares.iter().zip(quantiles).filter(|(share, _)| **share >= 95.0) {
                 let slower = (all.len() - all.partition_point(|&x| x <= value)) as f64 / all.len() as f64;
                 let (beyond, ratio) = (1.0 - share / 100.0, slower / (1.0 - share / 100.0));

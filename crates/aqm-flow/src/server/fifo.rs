@@ -1,4 +1,4 @@
-//! First in, first out: a flow waits until all that came before it are done, then has the whole link.
+//! First in, first out: a flow waits until all earlier flows are complete, and then uses the whole link.
 
 use std::collections::VecDeque;
 
@@ -10,7 +10,7 @@ pub(crate) struct Fifo {
     capacity: f64,
     waiting: VecDeque<Job>,
     now: f64,
-    /// When the first one is done.
+    /// Departure time of the first flow.
     next: f64,
     carried: Vec<f64>,
 }

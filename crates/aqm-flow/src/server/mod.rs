@@ -1,7 +1,9 @@
-//! How a link serves the flows in progress: told who joins, asked who leaves next and when.
+//! Servers, which determine how a link serves the flows in progress. A server receives arriving flows and returns the
+//! next departure and its time.
 //!
-//! Ours: the moments of a fluid model are real numbers, so time here is seconds in an `f64`, not whole
-//! nanoseconds. What was served is counted as a flow leaves and never from differences of the clock.
+//! aqmlab's choice: the times of a fluid model are real numbers, so times in this module are seconds in an `f64`
+//! instead of integer nanoseconds. The completed work is counted when a flow departs, and never as a difference of
+//! clock readings.
 
 mod fifo;
 mod sharing;
@@ -16,35 +18,35 @@ pub(crate) use shortest::Shortest;
 /// A flow as a server sees it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Job {
-    /// Its size, in bytes; with [`Sharing`] the virtual moment it is done.
+    /// Size in bytes; with [`Sharing`], the virtual departure time.
     pub(crate) bytes: f64,
-    /// Number of the flow; settles ties.
+    /// Number of the flow, which breaks ties.
     pub(crate) number: u64,
-    /// Where the world keeps it.
+    /// Index of the flow in the run's state.
     pub(crate) slot: u32,
-    /// Which traffic it belongs to.
+    /// Index of the flow's traffic class.
     pub(crate) class: u32,
 }
 
-/// A link at work. Time only grows: `advance` goes no further than `next`.
+/// A link that serves flows. Time never decreases, and `advance` must not go beyond `next`.
 pub(crate) trait Server {
-    /// When the next flow leaves; never if that is infinite.
+    /// Returns the time of the next departure, which is infinite if there is none.
     fn next(&self) -> f64;
 
-    /// Serves until `now`.
+    /// Serves flows until `now`.
     fn advance(&mut self, now: f64);
 
-    /// A flow comes, at the moment served until.
+    /// Adds a flow at the present time.
     fn join(&mut self, job: Job);
 
-    /// Serves until `next`, and gives back the slot of the flow that leaves.
+    /// Serves flows until `next`, and returns the slot of the departing flow.
     fn leave(&mut self) -> u32;
 
-    /// Bytes carried so far for a class.
+    /// Returns the bytes that were carried for a class so far.
     fn carried(&self, class: usize) -> f64;
 }
 
-// A heap of jobs has the one of the fewest bytes on top, then the one that came first.
+// The top of a heap of jobs is the job with the fewest bytes, and among equal jobs the earliest.
 impl Ord for Job {
     fn cmp(&self, other: &Self) -> Ordering {
         other.bytes.total_cmp(&self.bytes).then(other.number.cmp(&self.number))
@@ -69,19 +71,19 @@ impl Eq for Job {}
 pub(crate) mod testing {
     use super::{Job, Server};
 
-    /// When each of these flows leaves: moment of arrival, bytes, class.
+    /// Returns the departure times of flows, given as arrival time, bytes and class.
     pub(crate) fn departures(server: &mut dyn Server, flows: &[(f64, f64, u32)]) -> Vec<f64> {
-        let mut left = vec![f64::NAN; flows.len()];
-        let mut coming = flows.iter().enumerate().peekable();
+        let mut departures = vec![f64::NAN; flows.len()];
+        let mut arrivals = flows.iter().enumerate().peekable();
         loop {
-            let arrival = coming.peek().map_or(f64::INFINITY, |(_, flow)| flow.0);
+            let arrival = arrivals.peek().map_or(f64::INFINITY, |(_, flow)| flow.0);
             let departure = server.next();
             if departure.is_infinite() && arrival.is_infinite() {
-                return left;
+                return departures;
             }
             if departure <= arrival {
-                left[server.leave() as usize] = departure;
-            } else if let Some((number, &(at, bytes, class))) = coming.next() {
+                departures[server.leave() as usize] = departure;
+            } else if let Some((number, &(at, bytes, class))) = arrivals.next() {
                 server.advance(at);
                 server.join(Job { bytes, number: number as u64, slot: number as u32, class });
             }
@@ -89,10 +91,10 @@ pub(crate) mod testing {
     }
 
     #[track_caller]
-    pub(crate) fn assert_close(found: &[f64], expected: &[f64]) {
-        assert_eq!(found.len(), expected.len());
-        for (a, b) in found.iter().zip(expected) {
-            assert!((a - b).abs() < 1e-9 * b.abs().max(1.0), "{found:?} is not {expected:?}");
+    pub(crate) fn assert_close(actual: &[f64], expected: &[f64]) {
+        assert_eq!(actual.len(), expected.len());
+        for (a, b) in actual.iter().zip(expected) {
+            assert!((a - b).abs() < 1e-9 * b.abs().max(1.0), "{actual:?} is not {expected:?}");
         }
     }
 }

@@ -1,45 +1,45 @@
-//! Processor sharing: every flow has its share at every instant, weighted if there are weights, and never
-//! more than its peak rate.
+//! Processor sharing: at any time, every flow in progress has a share of the link, which may be weighted and is limited
+//! by the flow's peak rate.
 //!
-//! L. Kleinrock, "Time-shared Systems: A Theoretical Treatment", 1967 (processor sharing; with weights,
-//! discriminatory processor sharing); D. Bertsekas & R. Gallager, "Data Networks", 1992, section 6.5.2
-//! (max-min shares, where what a flow cannot take is shared by the others). Streaming flows have their rate
-//! first and elastic ones what that leaves: T. Bonald & J. W. Roberts, "Congestion at Flow Level and the
-//! Impact of User Behaviour", 2003.
+//! Sources: L. Kleinrock, "Time-shared Systems: A Theoretical Treatment", 1967 (processor sharing, and discriminatory
+//! processor sharing with weights); D. Bertsekas & R. Gallager, "Data Networks", 1992, section 6.5.2 (max-min shares,
+//! in which flows share the capacity that others cannot use). Streaming flows have priority, and elastic flows share
+//! the remaining capacity: T. Bonald & J. W. Roberts, "Congestion at Flow Level and the Impact of User Behaviour",
+//! 2003.
 //!
-//! The flows of a group have one rate at any instant, so a group needs a single virtual clock, the bytes
-//! that each of its flows would have sent had it been there all along, and one heap of the readings at
-//! which its flows are done: O(log n) for each event, and one step for each group.
+//! At any time, all flows of a group have the same rate. A group therefore needs only one virtual clock, which counts
+//! the bytes that a permanent flow would have sent, and one heap of the clock readings at which its flows are complete.
+//! An event takes O(log n) plus one step per group.
 //!
-//! Ours: a streaming flow lasts its size over its peak rate whatever happens; what the link cannot carry
-//! of it is lost, from all streaming flows in proportion.
+//! aqmlab's choice: the duration of a streaming flow is always its size divided by its peak rate. If the link cannot
+//! carry all streaming flows, each loses in proportion to its rate.
 
 use std::collections::BinaryHeap;
 
 use super::{Job, Server};
 
-/// What the flows of a class may take of the link.
+/// The share of the link that the flows of a class may use.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Group {
-    /// Of two elastic flows that are not at their peak rates, the rates are as the weights.
+    /// Weight: the rates of elastic flows below their peak rates are proportional to their weights.
     pub(crate) weight: f64,
-    /// The most a flow takes, in bytes per second; may be infinite.
+    /// Peak rate of a flow in bytes per second; may be infinite.
     pub(crate) peak: f64,
-    /// Whether its flows take their peak rate first.
+    /// Whether the flows have priority and always send at their peak rate.
     pub(crate) streaming: bool,
 }
 
-/// A group at work.
-struct Running {
+/// The state of a group.
+struct GroupState {
     group: Group,
-    /// Its flows, by the reading of the virtual clock at which they are done.
+    /// Flows, sorted by the virtual time of their departure.
     flows: BinaryHeap<Job>,
-    /// The virtual clock, in bytes; at zero whenever the group is empty, which keeps it exact.
+    /// Virtual clock in bytes; reset to zero when the group is empty, which keeps it exact.
     clock: f64,
-    /// How fast a flow of it goes, in bytes per second.
+    /// Rate of each flow, in bytes per second.
     rate: f64,
-    /// The part of that which the link carries.
-    through: f64,
+    /// Part of the rate that the link carries.
+    carried_rate: f64,
     carried: f64,
 }
 
@@ -47,13 +47,13 @@ struct Running {
 pub(crate) struct Sharing {
     /// Bytes per second.
     capacity: f64,
-    groups: Vec<Running>,
-    /// The elastic groups, those first that reach their peak rates first.
+    groups: Vec<GroupState>,
+    /// Elastic groups, in the order in which they reach their peak rates.
     elastic: Vec<usize>,
     streaming: Vec<usize>,
     now: f64,
     next: f64,
-    /// The group whose flow leaves next.
+    /// Group of the next departing flow.
     first: usize,
 }
 
@@ -61,14 +61,14 @@ impl Sharing {
     pub(crate) fn new(capacity: f64, groups: &[Group]) -> Self {
         let (streaming, mut elastic): (Vec<usize>, Vec<usize>) =
             (0..groups.len()).partition(|&group| groups[group].streaming);
-        let reach = |&group: &usize| groups[group].peak / groups[group].weight;
-        elastic.sort_by(|a, b| reach(a).total_cmp(&reach(b)));
-        let idle = |&group| Running {
+        let peak_share = |&group: &usize| groups[group].peak / groups[group].weight;
+        elastic.sort_by(|a, b| peak_share(a).total_cmp(&peak_share(b)));
+        let idle = |&group| GroupState {
             group,
             flows: BinaryHeap::new(),
             clock: 0.0,
             rate: 0.0,
-            through: 0.0,
+            carried_rate: 0.0,
             carried: 0.0,
         };
         Self {
@@ -82,14 +82,14 @@ impl Sharing {
         }
     }
 
-    /// Sets all rates, and finds who leaves next.
-    fn settle(&mut self) {
-        let room = self.settle_streaming();
-        self.settle_elastic(room);
+    /// Sets all rates, and determines the next departure.
+    fn update(&mut self) {
+        let room = self.set_streaming_rates();
+        self.set_elastic_rates(room);
         self.next = f64::INFINITY;
-        for (number, running) in self.groups.iter().enumerate() {
-            if let Some(job) = running.flows.peek() {
-                let at = self.now + ((job.bytes - running.clock) / running.rate).max(0.0);
+        for (number, group) in self.groups.iter().enumerate() {
+            if let Some(job) = group.flows.peek() {
+                let at = self.now + ((job.bytes - group.clock) / group.rate).max(0.0);
                 if at < self.next {
                     (self.next, self.first) = (at, number);
                 }
@@ -97,44 +97,43 @@ impl Sharing {
         }
     }
 
-    /// Streaming flows have their peak rate; returns what they leave of the capacity.
-    fn settle_streaming(&mut self) -> f64 {
-        let asked = |&number: &usize| self.groups[number].asked();
-        let asked: f64 = self.streaming.iter().map(asked).sum();
-        let carried = if asked > self.capacity { self.capacity / asked } else { 1.0 };
+    /// Sets the rates of streaming flows to their peak rates; returns the remaining capacity.
+    fn set_streaming_rates(&mut self) -> f64 {
+        let demand = |&number: &usize| self.groups[number].demand();
+        let demand: f64 = self.streaming.iter().map(demand).sum();
+        let carried_share = if demand > self.capacity { self.capacity / demand } else { 1.0 };
         for &number in &self.streaming {
-            let running = &mut self.groups[number];
-            running.rate = running.group.peak;
-            running.through = running.rate * carried;
+            let group = &mut self.groups[number];
+            group.rate = group.group.peak;
+            group.carried_rate = group.rate * carried_share;
         }
-        (self.capacity - asked).max(0.0)
+        (self.capacity - demand).max(0.0)
     }
 
-    /// Max-min shares by weight, of what there is room for.
-    fn settle_elastic(&mut self, mut room: f64) {
+    /// Sets the weighted max-min shares of the capacity `room`.
+    fn set_elastic_rates(&mut self, mut room: f64) {
         let mut weights: f64 = self.elastic.iter().map(|&number| self.groups[number].weights()).sum();
         for &number in &self.elastic {
-            let running = &mut self.groups[number];
-            let Group { weight, peak, .. } = running.group;
-            if running.flows.is_empty() {
+            let group = &mut self.groups[number];
+            let Group { weight, peak, .. } = group.group;
+            if group.flows.is_empty() {
                 continue;
             }
-            running.rate = peak.min(weight / weights * room).max(0.0);
-            running.through = running.rate;
-            // Once a group is below its peak, so are all that follow, and these lines leave their shares as
-            // they are.
-            if running.rate == peak {
-                room = (room - running.asked()).max(0.0);
-                weights -= running.weights();
+            group.rate = peak.min(weight / weights * room).max(0.0);
+            group.carried_rate = group.rate;
+            // If a group is below its peak rate, so are all later groups, and this block does not change their shares.
+            if group.rate == peak {
+                room = (room - group.demand()).max(0.0);
+                weights -= group.weights();
             }
         }
     }
 }
 
-impl Running {
-    /// What its flows would take if they could.
-    fn asked(&self) -> f64 {
-        // None of an infinite peak rate is none.
+impl GroupState {
+    /// Returns the total peak rate of the flows.
+    fn demand(&self) -> f64 {
+        // Avoids the product of zero and an infinite peak rate.
         if self.flows.is_empty() { 0.0 } else { self.flows.len() as f64 * self.group.peak }
     }
 
@@ -150,27 +149,27 @@ impl Server for Sharing {
 
     fn advance(&mut self, now: f64) {
         let time = now - self.now;
-        for running in &mut self.groups {
-            if !running.flows.is_empty() {
-                running.clock += time * running.rate;
-                running.carried += time * running.through * running.flows.len() as f64;
+        for group in &mut self.groups {
+            if !group.flows.is_empty() {
+                group.clock += time * group.rate;
+                group.carried += time * group.carried_rate * group.flows.len() as f64;
             }
         }
         self.now = now;
     }
 
     fn join(&mut self, job: Job) {
-        let running = &mut self.groups[job.class as usize];
-        running.flows.push(Job { bytes: running.clock + job.bytes, ..job });
-        self.settle();
+        let group = &mut self.groups[job.class as usize];
+        group.flows.push(Job { bytes: group.clock + job.bytes, ..job });
+        self.update();
     }
 
     fn leave(&mut self) -> u32 {
         self.advance(self.next);
-        let running = &mut self.groups[self.first];
-        let job = running.flows.pop().expect("a flow leaves only if there is one");
-        running.clock = if running.flows.is_empty() { 0.0 } else { job.bytes };
-        self.settle();
+        let group = &mut self.groups[self.first];
+        let job = group.flows.pop().expect("a flow leaves only if there is one");
+        group.clock = if group.flows.is_empty() { 0.0 } else { job.bytes };
+        self.update();
         job.slot
     }
 
@@ -188,36 +187,37 @@ mod tests {
 
     #[test]
     fn equal_flows_share_equally() {
-        // 50 B alone; then both at 5 B/s until the second is done; then 5 B more alone.
-        let left = departures(&mut Sharing::new(10.0, &[ELASTIC]), &[(0.0, 100.0, 0), (5.0, 45.0, 0)]);
-        assert_close(&left, &[14.5, 14.0]);
+        // The first flow sends 50 B alone. Then both flows send at 5 B/s until the second is complete, and the first
+        // sends another 5 B alone.
+        let remaining = departures(&mut Sharing::new(10.0, &[ELASTIC]), &[(0.0, 100.0, 0), (5.0, 45.0, 0)]);
+        assert_close(&remaining, &[14.5, 14.0]);
     }
 
     #[test]
     fn rates_are_as_the_weights() {
         let heavy = Group { weight: 3.0, ..ELASTIC };
         let mut link = Sharing::new(8.0, &[ELASTIC, heavy]);
-        let left = departures(&mut link, &[(0.0, 40.0, 0), (0.0, 60.0, 1)]);
-        assert_close(&left, &[12.5, 10.0]);
+        let remaining = departures(&mut link, &[(0.0, 40.0, 0), (0.0, 60.0, 1)]);
+        assert_close(&remaining, &[12.5, 10.0]);
     }
 
     #[test]
-    fn what_a_flow_at_its_peak_leaves_is_shared_by_the_others() {
+    fn other_flows_share_the_capacity_that_a_flow_at_its_peak_leaves() {
         let slow = Group { peak: 1.0, ..ELASTIC };
         let mut link = Sharing::new(10.0, &[ELASTIC, slow]);
-        let left = departures(&mut link, &[(0.0, 45.0, 0), (0.0, 20.0, 1), (0.0, 45.0, 0)]);
-        assert_close(&left, &[10.0, 20.0, 10.0]);
+        let remaining = departures(&mut link, &[(0.0, 45.0, 0), (0.0, 20.0, 1), (0.0, 45.0, 0)]);
+        assert_close(&remaining, &[10.0, 20.0, 10.0]);
         assert!((link.carried(0) - 90.0).abs() < 1e-9 && (link.carried(1) - 20.0).abs() < 1e-9);
     }
 
     #[test]
-    fn streaming_flows_go_first_and_lose_what_does_not_fit() {
+    fn streaming_flows_have_priority_and_lose_the_excess() {
         let video = Group { peak: 6.0, streaming: true, ..ELASTIC };
         let mut link = Sharing::new(10.0, &[ELASTIC, video]);
-        // Until 10 s one streams and leaves 4 B/s, from 10 s to 20 s two stream and leave nothing.
+        // Until 10 s, one flow streams and leaves 4 B/s. From 10 s to 20 s, two flows stream and leave nothing.
         let flows = [(0.0, 60.0, 0), (0.0, 120.0, 1), (10.0, 60.0, 1)];
-        let left = departures(&mut link, &flows);
-        assert_close(&left, &[22.0, 20.0, 20.0]);
+        let remaining = departures(&mut link, &flows);
+        assert_close(&remaining, &[22.0, 20.0, 20.0]);
         assert!((link.carried(1) - (60.0 + 100.0)).abs() < 1e-9);
     }
 }

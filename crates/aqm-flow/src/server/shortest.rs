@@ -1,21 +1,21 @@
-//! Shortest remaining first: the flow with the least left to send has the whole link, and gives it up to
-//! any smaller one that comes. No discipline has a smaller mean time (L. Schrage, "A Proof of the
-//! Optimality of the Shortest Remaining Processing Time Discipline", 1968).
+//! Shortest remaining processing time: the flow with the fewest remaining bytes uses the whole link, and is preempted
+//! by any smaller flow that arrives. No discipline has a smaller mean time (L. Schrage, "A Proof of the Optimality of
+//! the Shortest Remaining Processing Time Discipline", 1968).
 
 use std::collections::BinaryHeap;
 
 use super::{Job, Server};
 
-/// A link that serves the flow with the least left to send.
+/// A link that serves the flow with the fewest remaining bytes.
 pub(crate) struct Shortest {
     /// Bytes per second.
     capacity: f64,
-    /// The flow in service, with the bytes it had left when it was last taken up.
+    /// Flow in service, with its remaining bytes when its service last began.
     first: Option<Job>,
-    /// The others, with the bytes they have left.
+    /// Other flows, with their remaining bytes.
     waiting: BinaryHeap<Job>,
     now: f64,
-    /// When the first one was taken up.
+    /// Time at which the service of the present flow began.
     since: f64,
     carried: Vec<f64>,
 }
@@ -26,7 +26,7 @@ impl Shortest {
         Self { capacity, first: None, waiting: BinaryHeap::new(), now: 0.0, since: 0.0, carried }
     }
 
-    fn take_up(&mut self, job: Option<Job>) {
+    fn serve(&mut self, job: Option<Job>) {
         self.first = job;
         self.since = self.now;
     }
@@ -46,12 +46,12 @@ impl Server for Shortest {
     }
 
     fn join(&mut self, job: Job) {
-        let Some(mut first) = self.first else { return self.take_up(Some(job)) };
-        let left = (first.bytes - (self.now - self.since) * self.capacity).max(0.0);
-        if job.bytes < left {
-            first.bytes = left;
+        let Some(mut first) = self.first else { return self.serve(Some(job)) };
+        let remaining = (first.bytes - (self.now - self.since) * self.capacity).max(0.0);
+        if job.bytes < remaining {
+            first.bytes = remaining;
             self.waiting.push(first);
-            self.take_up(Some(job));
+            self.serve(Some(job));
         } else {
             self.waiting.push(job);
         }
@@ -61,7 +61,7 @@ impl Server for Shortest {
         self.advance(self.next());
         let job = self.first.expect("a flow leaves only if there is one");
         let next = self.waiting.pop();
-        self.take_up(next);
+        self.serve(next);
         job.slot
     }
 
@@ -76,10 +76,10 @@ mod tests {
     use crate::server::testing::{assert_close, departures};
 
     #[test]
-    fn a_smaller_flow_takes_the_link_and_gives_it_back() {
+    fn a_smaller_flow_preempts_the_flow_in_service() {
         let flows = [(0.0, 100.0, 0), (1.0, 10.0, 0), (1.5, 50.0, 0), (2.5, 60.0, 0)];
-        let left = departures(&mut Shortest::new(10.0, 1), &flows);
-        // 90 B are left of the first when the second comes; the third and the fourth are smaller than that.
-        assert_close(&left, &[22.0, 2.0, 7.0, 13.0]);
+        let remaining = departures(&mut Shortest::new(10.0, 1), &flows);
+        // When the second flow arrives, the first has 90 B left; the third and the fourth flow are smaller.
+        assert_close(&remaining, &[22.0, 2.0, 7.0, 13.0]);
     }
 }

@@ -31,7 +31,7 @@ impl TrafficContext for Actions {
         self.all.push(Action::Converse(conversation));
     }
     // Workloads that go on with conversations, or send datagrams both ways, were refused.
-    fn ask(&mut self, _: u32, _: Exchange) {}
+    fn request(&mut self, _: u32, _: Exchange) {}
     fn finish(&mut self, _: u32) {}
     fn datagram_back(&mut self, _: u32, _: u16, _: Ecn) {}
     fn datagram(&mut self, stream: u32, bytes: u16, ecn: Ecn) {

@@ -34,7 +34,7 @@ impl TrafficContext for Schedule {
     fn converse(&mut self, _: Conversation) {
         panic!("only datagrams here")
     }
-    fn ask(&mut self, _: u32, _: Exchange) {
+    fn request(&mut self, _: u32, _: Exchange) {
         panic!("only datagrams here")
     }
     fn finish(&mut self, _: u32) {

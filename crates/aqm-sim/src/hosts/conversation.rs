@@ -162,7 +162,7 @@ mod tests {
         let conversation = Conversation {
             rest: vec![exchange(200, 2000), exchange(300, 3000)],
             client_delay: Span::from_millis(7),
-            ..Conversation::of(exchange(100, 1000))
+            ..Conversation::single(exchange(100, 1000))
         };
         ConversationState::new(conversation, Instant::from_nanos(9))
     }
@@ -210,7 +210,7 @@ mod tests {
 
     #[test]
     fn one_with_a_number_waits_for_what_is_asked_until_it_is_finished() {
-        let numbered = Conversation { number: Some(5), ..Conversation::of(exchange(100, 1000)) };
+        let numbered = Conversation { number: Some(5), ..Conversation::single(exchange(100, 1000)) };
         let mut state = ConversationState::new(numbered, Instant::START);
         assert!(state.goes_on() && !state.ask(exchange(10, 20)), "the present exchange is under way");
         assert_eq!(state.begin_next_exchange(), Some(exchange(10, 20)));

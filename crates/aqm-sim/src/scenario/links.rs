@@ -376,7 +376,7 @@ impl Link {
 }
 
 fn of_graph(tables: Value, around: &Around<'_>) -> Result<Vec<LinkSpec>, ConfigErrors> {
-    let read = aqm_net::values::each(tables, |name, table| of_link(name, table, around))?;
+    let read = aqm_net::values::read_entries(tables, |name, table| of_link(name, table, around))?;
     let links: Vec<LinkSpec> = read.into_values().flatten().collect();
     let mut errors = ErrorCollector::default();
     for (number, link) in links.iter().enumerate() {

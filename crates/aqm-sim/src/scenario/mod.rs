@@ -111,7 +111,7 @@ impl Scenario {
         );
         let read = |name: &str, one: Value| Traffic::read(name, one, &common);
         let traffic = is_given.and_then(|tables| {
-            table.note(values::each(tables, read).map_err(|errors| errors.within("traffic")))
+            table.note(values::read_entries(tables, read).map_err(|errors| errors.within("traffic")))
         });
         let traffic: Option<Vec<Traffic>> = traffic.map(|all| all.into_values().collect());
         let all_links = links.as_ref().map(|links| links.all.as_slice());

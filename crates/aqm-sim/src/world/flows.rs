@@ -94,7 +94,7 @@ impl<N: Network> World<'_, N> {
             return self.call_workload(traffic, now, |workload, cx| workload.on_failed(transfer, cx));
         };
         self.forget_number(slot);
-        self.call_workload(traffic, now, |workload, cx| workload.on_hung_up(number, cx));
+        self.call_workload(traffic, now, |workload, cx| workload.on_connection_failed(number, cx));
     }
 
     /// Writes the rows of a flow and frees its slot.

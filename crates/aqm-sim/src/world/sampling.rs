@@ -27,7 +27,7 @@ impl<N: Network> World<'_, N> {
         self.catch_up(now);
         sample(&mut self.net, &self.managed, &mut self.record, now);
         watch.show(|| view(&self.net, &self.managed, &self.scenario.links, now));
-        watch.meet(now.nanos());
+        watch.wait_at(now.nanos());
         self.net.set_timer(now + self.scenario.record.queue_every, 0, Timer::Sample);
     }
 

@@ -41,7 +41,7 @@ impl TrafficContext for ActionQueue<'_> {
     fn converse(&mut self, conversation: Conversation) {
         self.actions.push(Action::Converse(conversation));
     }
-    fn ask(&mut self, number: u32, exchange: Exchange) {
+    fn request(&mut self, number: u32, exchange: Exchange) {
         self.actions.push(Action::Ask(number, exchange));
     }
     fn finish(&mut self, number: u32) {

@@ -1,4 +1,4 @@
-//! Captures made by hand, and replays of them.
+//! Construction of captures, and replays of them.
 
 #![allow(dead_code)]
 #![allow(clippy::disallowed_methods, reason = "a replay reads its trace from a file")]
@@ -12,10 +12,10 @@ use aqm_net::watch::Watch;
 use aqm_trace::Scenario;
 use serde_json::{Value, json};
 
-/// A packet of a capture: nanoseconds, bytes on the wire, and the port that tells its flow.
-pub type Told = (u64, u32, u16);
+/// A packet of a capture: nanoseconds, bytes on the wire, and the port that identifies its flow.
+pub type TestPacket = (u64, u32, u16);
 
-/// A file that goes when it is no longer needed.
+/// A temporary file.
 pub struct Scratch(PathBuf);
 
 impl Scratch {
@@ -34,12 +34,12 @@ impl Scratch {
 
 impl Drop for Scratch {
     fn drop(&mut self) {
-        // Gone already is as good.
+        // The file may already have been removed.
         let _ = std::fs::remove_file(&self.0);
     }
 }
 
-/// The first 28 bytes of an IPv4 packet of UDP.
+/// Returns the first 28 bytes of an IPv4 packet with UDP.
 pub fn frame(bytes: u32, port: u16) -> Vec<u8> {
     let mut frame = vec![0x45, 0];
     frame.extend((bytes as u16).to_be_bytes());
@@ -53,8 +53,8 @@ fn words(to: &mut Vec<u8>, big: bool, words: &[u32]) {
     words.iter().for_each(|word| to.extend(if big { word.to_be_bytes() } else { word.to_le_bytes() }));
 }
 
-/// The packets as pcap of raw IP, with nanoseconds.
-pub fn pcap(packets: &[Told], big: bool) -> Vec<u8> {
+/// Returns the packets as pcap with link type raw IP and nanoseconds.
+pub fn pcap(packets: &[TestPacket], big: bool) -> Vec<u8> {
     let mut file = Vec::new();
     words(&mut file, big, &[0xa1b2_3c4d]);
     file.extend(if big { [0, 2, 0, 4] } else { [2, 0, 4, 0] });
@@ -68,13 +68,13 @@ pub fn pcap(packets: &[Told], big: bool) -> Vec<u8> {
     file
 }
 
-/// The packets as pcapng, behind Ethernet, with nanoseconds.
-pub fn pcapng(packets: &[Told], big: bool) -> Vec<u8> {
+/// Returns the packets as pcapng with link type Ethernet and nanoseconds.
+pub fn pcapng(packets: &[TestPacket], big: bool) -> Vec<u8> {
     pcapng_of(packets, big, 6)
 }
 
-/// The same in packet blocks of this type: 2, obsolete; 3, without times; 6, of today.
-pub fn pcapng_of(packets: &[Told], big: bool, block_type: u32) -> Vec<u8> {
+/// Returns the packets as pcapng in packet blocks of this type: 2, obsolete; 3, without timestamps; 6, present.
+pub fn pcapng_of(packets: &[TestPacket], big: bool, block_type: u32) -> Vec<u8> {
     let mut file = Vec::new();
     let block = |file: &mut Vec<u8>, kind: u32, body: &[u8]| {
         let mut body = body.to_vec();
@@ -95,7 +95,7 @@ pub fn pcapng_of(packets: &[Told], big: bool, block_type: u32) -> Vec<u8> {
     interface.extend(if big { [0, 9, 0, 1] } else { [9, 0, 1, 0] });
     interface.extend([9, 0, 0, 0, 0, 0, 0, 0]);
     block(&mut file, 1, &interface);
-    // Blocks that no one knows are passed over.
+    // Unknown blocks are skipped.
     block(&mut file, 0x0bad_cafe, &[1, 2, 3]);
     for &(nanos, bytes, port) in packets {
         let mut ethernet = vec![0; 12];
@@ -109,7 +109,7 @@ pub fn pcapng_of(packets: &[Told], big: bool, block_type: u32) -> Vec<u8> {
             }
         }
         if block_type == 2 {
-            // The interface is the first half of its word, a count of drops the second.
+            // The interface is the first half of its word; the second half is a drop counter.
             body[..4].copy_from_slice(&[0, 0, 0xff, 0xff]);
         }
         body.extend(ethernet);
@@ -124,7 +124,7 @@ pub fn gzip(bytes: &[u8]) -> Vec<u8> {
     out.finish().unwrap()
 }
 
-/// The scenario of a file behind a line of 10 Mb/s, with other values at the top.
+/// Returns the scenario of a file on a link of 10 Mb/s, with changes to its top-level values.
 pub fn scenario(path: &str, changes: Value) -> Value {
     let mut value = json!({
         "rate": "10Mbps",
@@ -153,8 +153,8 @@ pub fn warnings(run: &Run) -> Vec<String> {
     serde_json::from_value(run.manifest["warnings"].clone()).unwrap()
 }
 
-/// Packets of some flows without a pattern, in the order of time.
-pub fn packets(count: usize, flows: u64, seed: u64) -> Vec<Told> {
+/// Returns random packets of several flows, in ascending order of time.
+pub fn packets(count: usize, flows: u64, seed: u64) -> Vec<TestPacket> {
     let mut rng = aqm_net::Streams::new(seed).named("test/packets", 0);
     let mut now = 1_000_000_000_000;
     let one = |_| {

@@ -1,4 +1,4 @@
-//! Parameters of distributions: sizes, times or numbers, and the unit they are read in.
+//! Parameters of distributions: sizes, times or numbers, and the unit in which they are read.
 
 use std::fmt;
 
@@ -6,26 +6,26 @@ use aqm_net::{ConfigError, ConfigErrors, Length, Parameter, Quantity as _, Schem
 use serde::{Serialize, Serializer};
 use serde_json::Value;
 
-/// A size, a time or a number, which a distribution of sizes, times or numbers has as a parameter.
+/// A size, a time or a number, as a parameter of a distribution.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Amount {
-    /// A size in bytes; written `10kB`.
+    /// A size in bytes, for example `10kB`.
     Size(Size),
-    /// A size in full packets; written `4p`.
+    /// A size in full packets, for example `4p`.
     Packets(u64),
-    /// A time; written `50ms`.
+    /// A time, for example `50ms`.
     Time(Span),
-    /// A plain number; written `7`.
+    /// A plain number, for example `7`.
     Number(f64),
 }
 
 impl Amount {
-    /// A size of `bytes` bytes.
+    /// Returns a size of `bytes` bytes.
     pub const fn bytes(bytes: u64) -> Self {
         Self::Size(Size::from_bytes(bytes))
     }
 
-    /// A time of `millis` milliseconds.
+    /// Returns a time of `millis` milliseconds.
     pub const fn millis(millis: u64) -> Self {
         Self::Time(Span::from_millis(millis))
     }
@@ -38,7 +38,7 @@ impl Amount {
             "ns" | "us" | "ms" | "s" | "min" => Span::parse(text).map(Self::Time),
             "B" | "kB" | "MB" | "GB" => Size::parse(text).map(Self::Size),
             _ => Err(format!(
-                "`{text}` must be a size (B, kB, MB, GB or p), a time (ns, us, ms, s or min), or a number without \
+                "`{text}` is not a size (B, kB, MB, GB or p), a time (ns, us, ms, s or min), or a number without \
                  quotes"
             )),
         }
@@ -80,16 +80,16 @@ impl Parameter for Amount {
             Value::Number(number) => {
                 number.as_f64().map(Self::Number).ok_or_else(|| format!("{number} is too large"))
             }
-            _ => Err("must be a size or a time as text with a unit, or a number".to_owned()),
+            _ => Err("must be a string with a size or a time and its unit, or a number".to_owned()),
         };
         Ok(amount.map_err(|problem| ConfigError::at("", problem))?)
     }
 }
 
-/// What the values of a distribution count. Its parameters are read in the same unit.
+/// The unit of a distribution's values and parameters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unit {
-    /// Bytes or full packets, as the first parameter is; then all others must be, too.
+    /// Bytes or full packets, depending on the first parameter; all other parameters must have the same unit.
     BytesOrPackets,
     /// Bytes.
     Bytes,
@@ -99,20 +99,20 @@ pub enum Unit {
     Nanoseconds,
     /// Seconds.
     Seconds,
-    /// Things, such as the objects of a page.
+    /// Counts, for example of the objects of a page.
     Count,
-    /// Multiples of whatever: only the form of the distribution counts. A mean that is left out is 1.
+    /// Relative values, of which only the shape of the distribution is used. The default mean is 1.
     Form,
 }
 
-/// A larger mean size is taken for a slip of the pen, in bytes.
-const MOST_MEAN: f64 = 1e12;
+/// Maximum mean size in bytes; a larger size is treated as a typing error.
+const MAX_MEAN: f64 = 1e12;
 
 impl Unit {
-    /// The parameter `place` in this unit.
+    /// Reads the parameter `place` in this unit.
     ///
     /// # Errors
-    /// If it has another unit, or is no amount that can be.
+    /// The parameter has another unit or is out of range.
     pub fn read(&mut self, place: &'static str, amount: Amount) -> Result<f64, ConfigError> {
         let value = match (*self, amount) {
             (Self::BytesOrPackets | Self::Bytes, Amount::Size(size)) => {
@@ -128,17 +128,17 @@ impl Unit {
             (Self::Count | Self::Form, Amount::Number(number)) if number.is_finite() && number >= 0.0 => {
                 return Ok(number);
             }
-            _ => return Err(ConfigError::at(place, format!("must be {}, is {amount}", self.expected()))),
+            _ => return Err(ConfigError::at(place, format!("must be {} (got {amount})", self.expected()))),
         };
         let unit = if *self == Self::Packets { "p" } else { "B" };
-        ConfigError::unless(value >= 1.0, place, format_args!("must be at least 1{unit}, is {amount}"))?;
+        ConfigError::unless(value >= 1.0, place, format_args!("must be at least 1{unit} (got {amount})"))?;
         Ok(value)
     }
 
-    /// The parameter `place`, which has no default.
+    /// Reads the parameter `place`, which has no default.
     ///
     /// # Errors
-    /// If it is left out, or cannot be read.
+    /// The parameter is missing or invalid.
     pub fn read_given(&mut self, place: &'static str, amount: Option<Amount>) -> Result<f64, ConfigError> {
         let Some(amount) = amount else {
             return Err(ConfigError::at(place, format!("is missing: it must be {}", self.expected())));
@@ -146,23 +146,23 @@ impl Unit {
         self.read(place, amount)
     }
 
-    /// The parameter `place`, which is the mean, or the only value.
+    /// Reads the parameter `place`, which is the mean or the only value.
     ///
     /// # Errors
-    /// If it is left out, though there is no other mean; or if it cannot be read.
+    /// The parameter is missing and the unit has no default mean, or the parameter is invalid.
     pub fn read_mean(&mut self, place: &'static str, amount: Option<Amount>) -> Result<f64, ConfigError> {
         if *self == Self::Form && amount.is_none() {
             return Ok(1.0);
         }
         let mean = self.read_given(place, amount)?;
-        if *self == Self::Bytes && mean > MOST_MEAN {
+        if *self == Self::Bytes && mean > MAX_MEAN {
             let is = amount.map_or_else(String::new, |amount| amount.to_string());
-            return Err(ConfigError::at(place, format!("must be between 1B and 1000GB, is {is}")));
+            return Err(ConfigError::at(place, format!("must be between 1B and 1000GB (got {is})")));
         }
         Ok(mean)
     }
 
-    /// A value in this unit as a user would write it, where whole numbers are needed made whole by `round`.
+    /// Formats a value in this unit as in a scenario; `round` converts values to integers where the unit requires them.
     pub(super) fn show(self, value: f64, round: fn(f64) -> f64) -> String {
         match self {
             Self::BytesOrPackets | Self::Bytes => format!("{}B", round(value)),
@@ -177,9 +177,9 @@ impl Unit {
         match self {
             Self::BytesOrPackets => "a size, such as \"10kB\" or \"4p\"",
             Self::Bytes => "a size in bytes, such as \"10kB\"",
-            Self::Packets => "a size in packets, such as \"4p\", as the parameters before it",
+            Self::Packets => "a size in packets, such as \"4p\", like the previous parameters",
             Self::Nanoseconds | Self::Seconds => "a time, such as \"50ms\"",
-            Self::Count | Self::Form => "a number, zero or more",
+            Self::Count | Self::Form => "a number of zero or more",
         }
     }
 }
@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn an_amount_is_what_its_unit_says() {
+    fn the_unit_of_an_amount_determines_its_type() {
         assert_eq!(amount(json!("10kB")), Ok(Amount::bytes(10_000)));
         assert_eq!(amount(json!("4p")), Ok(Amount::Packets(4)));
         assert_eq!(amount(json!("1e3ms")), Ok(Amount::millis(1000)));
@@ -210,20 +210,26 @@ mod tests {
     }
 
     #[test]
-    fn a_parameter_in_another_unit_is_refused_at_its_place() {
+    fn a_parameter_in_another_unit_is_rejected_with_its_path() {
         let problem = |mut unit: Unit, amount| unit.read("mean", amount).unwrap_err().to_string();
         assert_eq!(
             problem(Unit::Nanoseconds, Amount::bytes(10_000)),
-            "mean: must be a time, such as \"50ms\", is 10kB"
+            "mean: must be a time, such as \"50ms\" (got 10kB)"
         );
         assert_eq!(
             problem(Unit::Bytes, Amount::Packets(4)),
-            "mean: must be a size in bytes, such as \"10kB\", is 4p"
+            "mean: must be a size in bytes, such as \"10kB\" (got 4p)"
         );
-        assert_eq!(problem(Unit::Bytes, Amount::bytes(0)), "mean: must be at least 1B, is 0B");
-        assert_eq!(problem(Unit::Count, Amount::Number(-1.0)), "mean: must be a number, zero or more, is -1");
+        assert_eq!(problem(Unit::Bytes, Amount::bytes(0)), "mean: must be at least 1B (got 0B)");
+        assert_eq!(
+            problem(Unit::Count, Amount::Number(-1.0)),
+            "mean: must be a number of zero or more (got -1)"
+        );
         let mut unit = Unit::BytesOrPackets;
         assert_eq!(unit.read("minimum", Amount::Packets(4)), Ok(4.0));
-        assert!(unit.read("maximum", Amount::bytes(5)).is_err(), "the unit is packets by now");
+        assert!(
+            unit.read("maximum", Amount::bytes(5)).is_err(),
+            "the first parameter has set the unit to packets"
+        );
     }
 }

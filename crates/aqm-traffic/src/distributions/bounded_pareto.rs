@@ -1,9 +1,9 @@
 //! Bounded Pareto: a heavy tail between two bounds.
 //!
-//! M. Harchol-Balter, M. Crovella & C. Murta, "On Choosing a Task Assignment Policy for a Distributed Server
-//! System", 1999: the bounds and the shape say everything, the mean among it. Web files from 4 to 200,000
-//! packets, shape 1.2: L. Guo & I. Matta, "The War Between Mice and Elephants", 2001, whose talk gives these
-//! numbers (`sessions`). Sizes are rounded up, in bytes as in packets.
+//! Sources: M. Harchol-Balter, M. Crovella & C. Murta, "On Choosing a Task Assignment Policy for a Distributed Server
+//! System", 1999, where the bounds and the shape determine the distribution and its mean. L. Guo & I. Matta, "The War
+//! Between Mice and Elephants", 2001, use it for Web files from 4 to 200,000 packets with a shape of 1.2; these numbers
+//! are from their talk (`sessions`). Sizes are rounded up, both in bytes and in packets.
 
 use aqm_net::{ConfigError, Rng, parameters};
 
@@ -12,13 +12,13 @@ use super::{Amount, AnyDistribution, Build, Distribution, Unit, check_range, rea
 parameters! {
     /// Bounded Pareto: a heavy tail between two bounds.
     ///
-    /// Sizes are rounded up, in bytes as in packets.
+    /// Sizes are rounded up, both in bytes and in packets.
     pub struct Config {
-        /// How heavy the tail is: the smaller, the heavier.
+        /// Shape of the tail; a smaller value gives a heavier tail.
         pub shape: f64 = 1.2, "Guo & Matta talk, Web model";
-        /// The least value.
+        /// Minimum.
         pub minimum: Option<Amount> = None, "no default: it must be given";
-        /// The greatest value, in the same unit.
+        /// Maximum, in the same unit as the minimum.
         pub maximum: Option<Amount> = None, "no default: it must be given";
     }
 }
@@ -36,15 +36,15 @@ impl Build for Config {
     }
 }
 
-/// Pareto between two bounds.
+/// Pareto distribution between two bounds.
 #[derive(Clone, Copy, Debug)]
 pub struct BoundedPareto {
     shape: f64,
     minimum: f64,
     maximum: f64,
-    /// The chance that Pareto without a maximum exceeds it.
+    /// Probability that a Pareto value exceeds the maximum.
     beyond: f64,
-    /// The chance that it does not.
+    /// Probability that a Pareto value does not exceed the maximum.
     within: f64,
 }
 
@@ -114,7 +114,7 @@ mod tests {
 
     #[test]
     fn the_mean_of_the_web_model_is_21_packets() {
-        // In closed form, written out as it stands in the literature.
+        // The closed form as published.
         let (a, low, high) = (1.2, 4.0, 200_000.0);
         let power = |base: f64, exponent: f64| libm::pow(base, exponent);
         let mean = power(low, a) / (1.0 - power(low / high, a)) * a / (a - 1.0)
@@ -122,7 +122,7 @@ mod tests {
         let web = bounded_pareto(1.2, WEB[0], WEB[1]);
         assert!((web.survival_between(0.0, high) / mean - 1.0).abs() < 1e-12, "{mean}");
         assert!((mean - 21.243_172_752).abs() < 1e-8, "{mean}");
-        // Rounded up to whole packets, summed up elsewhere.
+        // Rounded up to whole packets; the sum was computed independently.
         let packets = sizes(1.2, WEB[0], WEB[1]).mean() / 934.0;
         assert!((packets - 21.767_995_06).abs() < 1e-7, "{packets}");
     }
@@ -135,7 +135,7 @@ mod tests {
         // At most 10 packets: 67 % of the files, 19 % of the bytes.
         assert!((1.0 - web.survival(10.0) - 0.66698).abs() < 1e-5);
         assert!((1.0 - bytes_above(10.0) - 0.18918).abs() < 1e-5);
-        // More than 100 packets: 2.1 % and 46 %; more than 1000: 0.13 % and 24 %.
+        // More than 100 packets: 2.1 % of the files and 46 % of the bytes; more than 1000 packets: 0.13 % and 24 %.
         assert!((web.survival(100.0) - 0.02101).abs() < 1e-5 && (bytes_above(100.0) - 0.46370).abs() < 1e-5);
         assert!((web.survival(1000.0) - 0.001_323).abs() < 1e-6);
         assert!((bytes_above(1000.0) - 0.24468).abs() < 1e-5);
@@ -143,14 +143,14 @@ mod tests {
 
     #[test]
     fn draws_follow_the_distribution_function() {
-        // Bytes are fine enough that rounding does not matter.
+        // At these sizes the rounding to bytes has no effect.
         for shape in [0.5, 1.0, 1.2, 3.0] {
             let bounds = [Amount::bytes(1_000_000), Amount::bytes(100_000_000)];
             let (sizes, exact) =
                 (sizes(shape, bounds[0], bounds[1]), bounded_pareto(shape, bounds[0], bounds[1]));
             let mut rng = Streams::new(1).named("sizes", 0);
-            let drawn = (0..20_000).map(|_| sizes.sample(&mut rng) as f64).collect();
-            assert!(distance(drawn, |x| 1.0 - exact.survival(x)) < 1.63, "{shape}");
+            let samples = (0..20_000).map(|_| sizes.sample(&mut rng) as f64).collect();
+            assert!(distance(samples, |x| 1.0 - exact.survival(x)) < 1.63, "{shape}");
         }
     }
 
@@ -219,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_named() {
+    fn invalid_parameters_are_rejected() {
         let place = |shape, minimum, maximum| {
             let config = distributions::Config::bounded_pareto(table(shape, minimum, maximum));
             config.sizes(Some(&FullPackets)).unwrap_err().place

@@ -1,11 +1,11 @@
-//! Always the same value: the distribution of least variance.
+//! A constant value: the distribution with a variance of zero.
 
 use aqm_net::{ConfigError, Rng, parameters};
 
 use super::{Amount, AnyDistribution, Build, Distribution, Unit};
 
 parameters! {
-    /// Always the same value.
+    /// A constant value.
     pub struct Config {
         /// The value.
         pub value: Option<Amount> = None, "no default: it must be given, except for gaps, whose mean is known";
@@ -13,7 +13,7 @@ parameters! {
 }
 
 impl Config {
-    /// Always `value`.
+    /// Returns the parameters of a constant `value`.
     pub const fn of(value: Amount) -> Self {
         Self { value: Some(value) }
     }
@@ -25,7 +25,7 @@ impl Build for Config {
     }
 }
 
-/// Always the same value. It is drawn without a random number.
+/// A constant value. Drawing it uses no random number.
 #[derive(Clone, Copy, Debug)]
 pub struct Constant {
     /// The value.

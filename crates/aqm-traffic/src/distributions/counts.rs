@@ -1,10 +1,10 @@
-//! Numbers of things as they are drawn: whole, at least 1.
+//! Random counts: integers of at least 1.
 
 use aqm_net::{ConfigError, Rng};
 
 use super::{AnyDistribution, Config, Distribution, Unit};
 
-/// A distribution of whole numbers from 1 to a limit.
+/// A distribution of integers from 1 to a limit.
 #[derive(Clone, Debug)]
 pub(crate) struct Counts {
     distribution: AnyDistribution,
@@ -18,7 +18,8 @@ impl Counts {
         let (least, greatest) = distribution.support();
         let whole = distribution.is_whole();
         if (whole && least < 1.0) || (greatest.is_finite() && greatest > most as f64) {
-            let problem = format!("must be whole numbers from 1 to {most}, are from {least} to {greatest}");
+            let problem =
+                format!("must be integers from 1 to {most} (got a range from {least} to {greatest})");
             return Err(ConfigError::at("", problem));
         }
         let mean = if whole && greatest.is_finite() {
@@ -29,12 +30,12 @@ impl Counts {
         Ok(Self { distribution, most, mean })
     }
 
-    /// One number.
+    /// Draws a count.
     pub(crate) fn sample(&self, rng: &mut Rng) -> u64 {
         ((self.distribution.sample(rng) + 0.5) as u64).clamp(1, self.most)
     }
 
-    /// The mean of the numbers.
+    /// Returns the mean of the counts.
     pub(crate) fn mean(&self) -> f64 {
         self.mean
     }
@@ -61,15 +62,15 @@ mod tests {
         ] {
             let counts = counts(table.clone()).unwrap();
             let mut rng = Streams::new(1).named("counts", 0);
-            let drawn: Vec<f64> = (0..40_000).map(|_| counts.sample(&mut rng) as f64).collect();
-            let mean = drawn.iter().sum::<f64>() / 40_000.0;
-            assert!(drawn.iter().all(|count| (1.0..=20.0).contains(count)));
+            let samples: Vec<f64> = (0..40_000).map(|_| counts.sample(&mut rng) as f64).collect();
+            let mean = samples.iter().sum::<f64>() / 40_000.0;
+            assert!(samples.iter().all(|count| (1.0..=20.0).contains(count)));
             assert!((mean - counts.mean()).abs() < 3.3 * 6.0 / 200.0, "{table}: {mean} {}", counts.mean());
         }
     }
 
     #[test]
-    fn numbers_that_nothing_can_have_are_refused() {
+    fn impossible_numbers_are_rejected() {
         for table in [
             json!({ "kind": "constant", "value": 0 }),
             json!({ "kind": "discrete-uniform", "minimum": 0, "maximum": 3 }),
@@ -77,7 +78,7 @@ mod tests {
         ] {
             let error = counts(table).unwrap_err();
             assert_eq!(error.place, "");
-            assert!(error.problem.starts_with("must be whole numbers from 1 to 20, are from"), "{error}");
+            assert!(error.problem.starts_with("must be integers from 1 to 20 (got a range from"), "{error}");
         }
     }
 }

@@ -1,23 +1,24 @@
-//! Discrete uniform: every whole number between two bounds, which are among them, is as likely as any other.
+//! Discrete uniform: all integers between two bounds, including the bounds, with equal probability.
 //!
-//! Drawn with whole numbers, without bias (D. Lemire, "Fast Random Integer Generation in an Interval", 2019).
+//! Values are drawn with integer arithmetic, without bias (D. Lemire, "Fast Random Integer Generation in an Interval",
+//! 2019).
 
 use aqm_net::{ConfigError, Rng, parameters};
 
 use super::{Amount, AnyDistribution, Build, Distribution, Unit, read_bounds};
 
 parameters! {
-    /// Every whole number between two bounds with the same chance, the bounds included.
+    /// Discrete uniform: all integers between two bounds, including the bounds, with equal probability.
     pub struct Config {
-        /// The least value.
+        /// Minimum.
         pub minimum: Option<Amount> = None, "no default: it must be given";
-        /// The greatest value.
+        /// Maximum.
         pub maximum: Option<Amount> = None, "no default: it must be given";
     }
 }
 
 impl Config {
-    /// The numbers from `minimum` to `maximum`.
+    /// Returns the parameters of the integers from `minimum` to `maximum`.
     pub const fn of(minimum: u32, maximum: u32) -> Self {
         let [minimum, maximum] = [Amount::Number(minimum as f64), Amount::Number(maximum as f64)];
         Self { minimum: Some(minimum), maximum: Some(maximum) }
@@ -29,14 +30,14 @@ impl Build for Config {
         let (minimum, maximum) = read_bounds(unit, self.minimum, self.maximum)?;
         for (place, value) in [("minimum", minimum), ("maximum", maximum)] {
             if value != libm::trunc(value) || value > 1e15 {
-                return Err(ConfigError::at(place, format!("must be a whole number up to 1e15, is {value}")));
+                return Err(ConfigError::at(place, format!("must be an integer up to 1e15 (got {value})")));
             }
         }
         Ok(DiscreteUniform { minimum: minimum as u64, maximum: maximum as u64 }.into())
     }
 }
 
-/// Every whole number between two bounds with the same chance.
+/// All integers between two bounds with equal probability.
 #[derive(Clone, Copy, Debug)]
 pub struct DiscreteUniform {
     minimum: u64,
@@ -44,7 +45,7 @@ pub struct DiscreteUniform {
 }
 
 impl DiscreteUniform {
-    /// How many numbers there are.
+    /// Returns the number of possible values.
     fn numbers(&self) -> u64 {
         self.maximum - self.minimum + 1
     }
@@ -69,7 +70,7 @@ impl Distribution for DiscreteUniform {
     }
 
     fn integral(&self, from: f64, to: f64) -> f64 {
-        // From the least value: the steps before `x` one by one, and a part of the last one.
+        // From the minimum: all complete steps before `x`, and a part of the last step.
         let up_to = |x: f64| {
             let x = x.min(self.maximum as f64) - self.minimum as f64;
             let (steps, n) = (libm::floor(x), self.numbers() as f64);

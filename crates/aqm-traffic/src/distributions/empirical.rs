@@ -1,15 +1,15 @@
-//! Empirical: values as measured, given as points of their distribution function with straight lines between
-//! them, as ns-2's and ns-3's `EmpiricalRandomVariable` with interpolation.
+//! Empirical: measured values, as points of their distribution function connected by straight lines, like the
+//! `EmpiricalRandomVariable` of ns-2 and ns-3 with interpolation.
 
 use aqm_net::{ConfigError, Rng, parameters};
 
 use super::{Amount, AnyDistribution, Build, Distribution, Unit};
 
 parameters! {
-    /// Empirical: measured values, given as points of their distribution function.
+    /// Empirical: measured values, as points of their distribution function.
     pub struct Config {
-        /// Two points or more, in the order of their values; the chance of the last one is 1. A chance above 0
-        /// at the first point is that of its value itself.
+        /// Two or more points in ascending order of their values; the probability of the last point must be 1. If the
+        /// probability of the first point is above 0, it is the probability of exactly this value.
         pub points: Vec<Point> = Vec::new(), "no default: they must be given";
     }
 }
@@ -17,9 +17,9 @@ parameters! {
 parameters! {
     /// A point of a distribution function.
     pub struct Point {
-        /// The value.
+        /// Value of the point.
         pub value: Option<Amount> = None, "no default: it must be given";
-        /// The chance of this value or a lesser one.
+        /// Probability of a value less than or equal to this value.
         pub chance: f64 = 1.0, "that of the last point";
     }
 }
@@ -31,11 +31,11 @@ impl Build for Config {
         let values = self.points.iter().map(read).collect::<Result<Vec<f64>, _>>()?;
         let chances: Vec<f64> = self.points.iter().map(|point| point.chance).collect();
         let greater = values.len() >= 2 && values.windows(2).all(|pair| pair[0] < pair[1]);
-        let problem = "must be two or more, each of a greater value than the one before";
+        let problem = "must have two or more points in ascending order of their values";
         ConfigError::unless(greater, "points", problem)?;
         let rising = chances.windows(2).all(|pair| pair[0] <= pair[1]);
         let up_to_one = rising && chances[0] >= 0.0 && chances[chances.len() - 1] == 1.0;
-        let problem = "must have chances from 0 or more up to 1, none less than the one before";
+        let problem = "must have ascending probabilities of at least 0, of which the last is 1";
         ConfigError::unless(up_to_one, "points", problem)?;
         let mut empirical = Empirical { values, chances, mean: 0.0 };
         empirical.mean = empirical.survival_between(0.0, empirical.support().1);
@@ -47,12 +47,12 @@ impl Build for Config {
 #[derive(Clone, Debug)]
 pub struct Empirical {
     values: Vec<f64>,
-    /// Of each value or a lesser one.
+    /// Probability of a value less than or equal to each value.
     chances: Vec<f64>,
     mean: f64,
 }
 
-/// The value at `x` of the line through two points.
+/// Returns the value at `x` of the line through two points.
 fn line([x0, y0]: [f64; 2], [x1, y1]: [f64; 2], x: f64) -> f64 {
     y0 + (x - x0) * (y1 - y0) / (x1 - x0)
 }
@@ -114,17 +114,17 @@ mod tests {
         let config = points(&[(10.0, 0.25), (20.0, 0.5), (40.0, 1.0)]);
         let empirical = config.build(&mut Unit::Count).unwrap();
         let mut rng = Streams::new(1).named("empirical", 0);
-        let drawn: Vec<f64> = (0..20_000).map(|_| empirical.sample(&mut rng)).collect();
-        let firsts = drawn.iter().filter(|&&value| value == 10.0).count() as f64;
+        let samples: Vec<f64> = (0..20_000).map(|_| empirical.sample(&mut rng)).collect();
+        let firsts = samples.iter().filter(|&&value| value == 10.0).count() as f64;
         assert!((firsts - 5000.0).abs() < 3.3 * f64::sqrt(3750.0), "{firsts}");
-        // A quarter is 10, a quarter 15 on average, a half 30.
+        // A quarter of the values is 10, a quarter has a mean of 15, and a half has a mean of 30.
         assert!((empirical.mean() - 21.25).abs() < 1e-12, "{}", empirical.mean());
         let survival = [9.0, 10.0, 15.0, 30.0, 40.0].map(|x| empirical.survival(x));
         assert_eq!(survival, [1.0, 0.75, 0.625, 0.25, 0.0]);
     }
 
     #[test]
-    fn what_is_wrong_is_named() {
+    fn invalid_parameters_are_rejected() {
         for wrong in [
             &[][..],
             &[(1.0, 1.0)],

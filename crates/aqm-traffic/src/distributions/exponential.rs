@@ -1,5 +1,5 @@
-//! Exponential, P(X > x) = exp(-x/`mean`): the gaps of a Poisson process. With exponential sizes processor
-//! sharing and first in, first out leave the same number of flows in progress (L. Kleinrock, "Queueing
+//! Exponential, P(X > x) = exp(-x/`mean`): for example, the gaps of a Poisson process. With exponential sizes,
+//! processor sharing and first in, first out have the same number of flows in progress (L. Kleinrock, "Queueing
 //! Systems" II, 1976, section 4.4).
 
 use aqm_net::{ConfigError, Rng, parameters};
@@ -7,15 +7,15 @@ use aqm_net::{ConfigError, Rng, parameters};
 use super::{Amount, AnyDistribution, Build, Distribution, Unit};
 
 parameters! {
-    /// Exponential: the gaps of a Poisson process, for example.
+    /// Exponential: for example, the gaps of a Poisson process.
     pub struct Config {
-        /// The mean.
+        /// Mean.
         pub mean: Option<Amount> = None, "no default: it must be given, except for gaps, whose mean is known";
     }
 }
 
 impl Config {
-    /// Exponential with this mean.
+    /// Returns the parameters of an exponential distribution with this mean.
     pub const fn of(mean: Amount) -> Self {
         Self { mean: Some(mean) }
     }
@@ -27,10 +27,10 @@ impl Build for Config {
     }
 }
 
-/// Exponential.
+/// Exponential distribution.
 #[derive(Clone, Copy, Debug)]
 pub struct Exponential {
-    /// Its mean.
+    /// The mean.
     pub mean: f64,
 }
 

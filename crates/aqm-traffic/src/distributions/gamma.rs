@@ -1,7 +1,7 @@
-//! Gamma, of density proportional to x^(`shape`-1) exp(-`shape` x/`mean`); Erlang if the shape is whole.
+//! Gamma, with a density proportional to x^(`shape`-1) exp(-`shape` x/`mean`); Erlang if the shape is an integer.
 //!
-//! G. Marsaglia & W. W. Tsang, "A Simple Method for Generating Gamma Variables", 2000, also for shapes below
-//! 1 (section 6): how many uniform values one value takes is random.
+//! Source: G. Marsaglia & T. W. Tsang, "A Simple Method for Generating Gamma Variables", 2000, with section 6 for
+//! shapes below 1. The number of uniform values per value is random.
 
 use aqm_net::{ConfigError, Rng, parameters};
 
@@ -9,12 +9,12 @@ use super::incomplete_gamma::{lower, upper};
 use super::{Amount, AnyDistribution, Build, Distribution, Normal, Unit, check_range};
 
 parameters! {
-    /// Gamma: between constant and exponential for shapes above 1; Erlang if the shape is whole.
+    /// Gamma: between constant and exponential for shapes above 1; Erlang if the shape is an integer.
     pub struct Config {
-        /// The mean.
+        /// Mean.
         pub mean: Option<Amount> = None, "no default: it must be given, except for gaps, whose mean is known";
-        /// One over the squared coefficient of variation; 1 is exponential.
-        pub shape: f64 = 2.0, "ours";
+        /// Inverse of the squared coefficient of variation; 1 is exponential.
+        pub shape: f64 = 2.0, "aqmlab's choice";
     }
 }
 
@@ -26,23 +26,23 @@ impl Build for Config {
     }
 }
 
-/// Gamma.
+/// Gamma distribution.
 #[derive(Clone, Copy, Debug)]
 pub struct Gamma {
-    /// One over the squared coefficient of variation.
+    /// Inverse of the squared coefficient of variation.
     pub shape: f64,
-    /// Its mean.
+    /// The mean.
     pub mean: f64,
 }
 
 impl Gamma {
-    /// `x` in multiples of the scale.
+    /// Returns `x` in multiples of the scale.
     fn scaled(&self, x: f64) -> f64 {
         x * self.shape / self.mean
     }
 }
 
-/// One value of this shape, at least 1, in multiples of the scale.
+/// Draws a value for a shape of at least 1, in multiples of the scale.
 fn standard(shape: f64, rng: &mut Rng) -> f64 {
     let d = shape - 1.0 / 3.0;
     let c = 1.0 / (9.0 * d).sqrt();
@@ -83,7 +83,7 @@ impl Distribution for Gamma {
     }
 
     fn integral(&self, from: f64, to: f64) -> f64 {
-        // By parts: x P(X > x), and what is below x of the mean.
+        // By parts: x P(X > x) plus the contribution of values below x to the mean.
         let up_to = |x: f64| x * self.survival(x) + self.mean * lower(self.shape + 1.0, self.scaled(x));
         up_to(to) - up_to(from)
     }

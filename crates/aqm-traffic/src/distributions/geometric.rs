@@ -1,42 +1,44 @@
-//! Geometric: how many trials it takes until one succeeds, P(X > k) = (1 - 1/`mean`)^k.
+//! Geometric: number of trials until the first success, P(X > k) = (1 - 1/`mean`)^k.
 //!
-//! By inversion (Devroye 1986, X.2). With a mean of 1 all values are 1, drawn without a random number.
+//! Values are drawn by inversion (Devroye 1986, X.2). With a mean of 1, all values are 1, and drawing uses no random
+//! number.
 
 use aqm_net::{ConfigError, Rng, parameters};
 
 use super::{Amount, AnyDistribution, Build, Distribution, Unit};
 
 parameters! {
-    /// Geometric: whole numbers from 1 on, each after the first as likely as the one before times a constant.
+    /// Geometric: positive integers; the probability of each is a constant multiple of the probability of the previous
+    /// one.
     pub struct Config {
-        /// The mean, at least 1.
+        /// Mean, at least 1.
         pub mean: Option<Amount> = None, "no default: it must be given, except for gaps, whose mean is known";
     }
 }
 
-/// A larger mean is taken for a slip of the pen, and beyond it whole numbers lose their fractions.
-const MOST_MEAN: f64 = 1e15;
+/// Maximum mean. A larger mean is treated as a typing error, and its values would exceed the range of exact integers.
+const MAX_MEAN: f64 = 1e15;
 
 impl Build for Config {
     fn build(&self, unit: &mut Unit) -> Result<AnyDistribution, ConfigError> {
         let mean = unit.read_mean("mean", self.mean)?;
-        if !(1.0..=MOST_MEAN).contains(&mean) {
-            return Err(ConfigError::at("mean", format!("must be between 1 and {MOST_MEAN:e}, is {mean}")));
+        if !(1.0..=MAX_MEAN).contains(&mean) {
+            return Err(ConfigError::at("mean", format!("must be between 1 and {MAX_MEAN:e} (got {mean})")));
         }
         Ok(Geometric::new(mean).into())
     }
 }
 
-/// Whole numbers from 1 on.
+/// Geometric distribution.
 #[derive(Clone, Copy, Debug)]
 pub struct Geometric {
     mean: f64,
-    /// Logarithm of the chance that a trial fails; minus infinity if none does.
+    /// Logarithm of the probability that a trial fails; minus infinity if all trials succeed.
     fails: f64,
 }
 
 impl Geometric {
-    /// With this mean, at least 1.
+    /// Creates a geometric distribution with this mean, which must be at least 1.
     pub fn new(mean: f64) -> Self {
         Self { mean, fails: libm::log(1.0 - 1.0 / mean) }
     }
@@ -63,7 +65,7 @@ impl Distribution for Geometric {
     }
 
     fn integral(&self, from: f64, to: f64) -> f64 {
-        // From `x` on: the rest of its step, and all steps after it.
+        // From `x` on: the rest of its step and all later steps.
         let beyond = |x: f64| {
             let step = libm::floor(x);
             libm::exp(self.fails * step) * (step + 1.0 - x + (self.mean - 1.0))
@@ -85,10 +87,10 @@ mod tests {
     fn each_number_is_as_likely_as_it_should_be() {
         let geometric = Geometric::new(4.0);
         let mut rng = Streams::new(1).named("geometric", 0);
-        let drawn: Vec<f64> = (0..40_000).map(|_| geometric.sample(&mut rng)).collect();
+        let samples: Vec<f64> = (0..40_000).map(|_| geometric.sample(&mut rng)).collect();
         for k in 1..10 {
             let k = f64::from(k);
-            let n = drawn.iter().filter(|&&value| value == k).count() as f64;
+            let n = samples.iter().filter(|&&value| value == k).count() as f64;
             let expected = 40_000.0 * 0.25 * libm::pow(0.75, k - 1.0);
             assert!((n - expected).abs() < 3.3 * expected.sqrt(), "{k}: {n} {expected}");
         }

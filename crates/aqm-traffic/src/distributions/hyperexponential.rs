@@ -1,19 +1,19 @@
-//! Hyperexponential: each value is exponential with one of two means, chosen anew for each value.
+//! Hyperexponential: each value is exponential with one of two means, which is chosen independently for each value.
 //!
-//! P. Morse, "Queues, Inventories and Maintenance", 1958; balanced means, so that the many small values and
-//! the few large ones carry half of the sum each: H. C. Tijms, "Stochastic Models", 1994, appendix B.
+//! Sources: P. Morse, "Queues, Inventories and Maintenance", 1958; for balanced means, with which many small values and
+//! few large values contribute half of the sum each, H. C. Tijms, "Stochastic Models", 1994, appendix B.
 
 use aqm_net::{ConfigError, Rng, parameters};
 
 use super::{Amount, AnyDistribution, Build, Distribution, Exponential, Unit, check_range};
 
 parameters! {
-    /// Exponential with one of two means; small and large values carry half of the sum each.
+    /// Hyperexponential: exponential with one of two means; small and large values contribute half of the sum each.
     pub struct Config {
-        /// The mean of all values.
+        /// Mean of all values.
         pub mean: Option<Amount> = None, "no default: it must be given, except for gaps, whose mean is known";
-        /// The squared coefficient of variation: the variance over the square of the mean; 1 is exponential.
-        pub scv: f64 = 10.0, "ours";
+        /// Squared coefficient of variation: the variance divided by the square of the mean; 1 is exponential.
+        pub scv: f64 = 10.0, "aqmlab's choice";
     }
 }
 
@@ -27,17 +27,17 @@ impl Build for Config {
     }
 }
 
-/// Exponential with one of two means. A value takes two uniform values.
+/// Hyperexponential distribution. Each value uses two uniform values.
 #[derive(Clone, Copy, Debug)]
 pub struct Hyperexponential {
-    /// The chance of the smaller mean.
+    /// Probability of the smaller mean.
     small: f64,
     parts: [Exponential; 2],
     mean: f64,
 }
 
 impl Hyperexponential {
-    /// The mean over the two parts of a function of them.
+    /// Returns the weighted mean of a function over the two parts.
     fn mix(&self, of: impl Fn(&Exponential) -> f64) -> f64 {
         self.small * of(&self.parts[0]) + (1.0 - self.small) * of(&self.parts[1])
     }
@@ -80,7 +80,7 @@ mod tests {
             .map(|_| distribution.sample(&mut rng) / distribution.mean() - 1.0)
             .map(|off| off * off)
             .collect();
-        let found = squares.iter().sum::<f64>() / squares.len() as f64;
-        assert!((found / 4.0 - 1.0).abs() < 0.05, "{found}");
+        let actual = squares.iter().sum::<f64>() / squares.len() as f64;
+        assert!((actual / 4.0 - 1.0).abs() < 0.05, "{actual}");
     }
 }

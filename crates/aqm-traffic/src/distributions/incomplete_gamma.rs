@@ -1,26 +1,26 @@
-//! The regularised incomplete gamma function, which integrals of Weibull and gamma distributions are made of:
-//! a series or a continued fraction (M. Abramowitz & I. A. Stegun, "Handbook of Mathematical Functions",
+//! The regularised incomplete gamma function, which occurs in integrals of Weibull and gamma distributions. It is
+//! computed by a series or a continued fraction (M. Abramowitz & I. A. Stegun, "Handbook of Mathematical Functions",
 //! 1964, 6.5.29 and 6.5.31), whichever converges faster.
 
-/// P(`a`, `x`): the share of the gamma function's integral below `x`.
+/// Returns P(`a`, `x`): the share of the gamma function's integral below `x`.
 pub(super) fn lower(a: f64, x: f64) -> f64 {
     if x < a + 1.0 { series(a, x) } else { 1.0 - fraction(a, x) }
 }
 
-/// Q(`a`, `x`): the share above `x`.
+/// Returns Q(`a`, `x`): the share of the gamma function's integral above `x`.
 pub(super) fn upper(a: f64, x: f64) -> f64 {
     if x < a + 1.0 { 1.0 - series(a, x) } else { fraction(a, x) }
 }
 
-/// More terms than are ever needed for the shapes that parameters allow.
-const MOST_TERMS: u32 = 10_000;
+/// Maximum number of terms, which the shapes allowed for parameters never need.
+const MAX_TERMS: u32 = 10_000;
 
 fn series(a: f64, x: f64) -> f64 {
     if x <= 0.0 {
         return 0.0;
     }
     let (mut term, mut sum) = (1.0 / a, 1.0 / a);
-    for n in 1..MOST_TERMS {
+    for n in 1..MAX_TERMS {
         term *= x / (a + f64::from(n));
         sum += term;
         if term < sum * f64::EPSILON {
@@ -35,11 +35,11 @@ fn fraction(a: f64, x: f64) -> f64 {
         return 0.0;
     }
     let factor = factor(a, x);
-    // From the front (W. J. Lentz, 1976).
+    // Evaluated from the front (W. J. Lentz, 1976).
     let mut b = x + 1.0 - a;
     let (mut c, mut d) = (f64::MAX, 1.0 / b);
     let mut value = d;
-    for n in 1..MOST_TERMS {
+    for n in 1..MAX_TERMS {
         let term = -f64::from(n) * (f64::from(n) - a);
         b += 2.0;
         d = 1.0 / (term * d + b);
@@ -53,7 +53,7 @@ fn fraction(a: f64, x: f64) -> f64 {
     value * factor
 }
 
-/// x^a exp(-x) over the gamma function of `a`.
+/// Returns x^a exp(-x) divided by the gamma function of `a`.
 fn factor(a: f64, x: f64) -> f64 {
     libm::exp(a * libm::log(x) - x - libm::lgamma(a))
 }

@@ -1,6 +1,6 @@
-//! Lognormal: the logarithm of a value is normal with standard deviation `sigma`. The body of Web sizes:
-//! P. Barford & M. Crovella, "Generating Representative Web Workloads for Network and Server Performance
-//! Evaluation", 1998. How many uniform values one value takes is random (`normal.rs`).
+//! Lognormal: the logarithm of a value is normal with standard deviation `sigma`. P. Barford & M. Crovella, "Generating
+//! Representative Web Workloads for Network and Server Performance Evaluation", 1998, use it for the body of Web file
+//! sizes. The number of uniform values per value is random (`normal.rs`).
 
 use aqm_net::{ConfigError, Rng, parameters};
 
@@ -9,9 +9,9 @@ use super::{Amount, AnyDistribution, Build, Distribution, Normal, Unit, check_ra
 parameters! {
     /// Lognormal: the logarithm of a value is normal.
     pub struct Config {
-        /// The mean of the values, not of their logarithms.
+        /// Mean of the values, not of their logarithms.
         pub mean: Option<Amount> = None, "no default: it must be given, except for gaps, whose mean is known";
-        /// The standard deviation of the natural logarithm.
+        /// Standard deviation of the natural logarithm.
         pub sigma: f64 = 1.318, "Barford & Crovella 1998: body of Web file sizes";
     }
 }
@@ -24,18 +24,18 @@ impl Build for Config {
     }
 }
 
-/// Lognormal.
+/// Lognormal distribution.
 #[derive(Clone, Copy, Debug)]
 pub struct Lognormal {
-    /// The mean of the natural logarithm.
+    /// Mean of the natural logarithm.
     mu: f64,
-    /// Its standard deviation.
+    /// Standard deviation of the natural logarithm.
     sigma: f64,
     mean: f64,
 }
 
 impl Lognormal {
-    /// How many standard deviations the logarithm of `x` is above its mean.
+    /// Returns the number of standard deviations between the logarithm of `x` and the mean logarithm.
     fn score(&self, x: f64) -> f64 {
         (libm::log(x) - self.mu) / self.sigma
     }
@@ -59,7 +59,7 @@ impl Distribution for Lognormal {
     }
 
     fn integral(&self, from: f64, to: f64) -> f64 {
-        // By parts: x P(X > x), and what is above x of the mean.
+        // By parts: x P(X > x) plus the contribution of values above x to the mean.
         let beyond = |x: f64| self.mean * normal::survival(self.score(x) - self.sigma);
         let area = |x: f64| x * self.survival(x) - beyond(x);
         area(to) - area(from)
@@ -73,7 +73,7 @@ mod tests {
 
     #[test]
     fn the_values_are_those_of_rand_distr() {
-        // The body of Web file sizes, 9.357 and 1.318.
+        // The body of Web file sizes: 9.357 and 1.318.
         let mean = libm::exp(9.357 + 1.318 * 1.318 / 2.0);
         let ours = Lognormal { mu: 9.357, sigma: 1.318, mean };
         assert_like(&ours, &rand_distr::LogNormal::new(9.357, 1.318).unwrap());

@@ -1,35 +1,35 @@
-//! Lomax, which is the Pareto distribution of the second kind: P(X > x) = (1 + x/scale)^-`shape`, with a
-//! minimum and a maximum.
+//! Lomax, the Pareto distribution of the second kind: P(X > x) = (1 + x/scale)^-`shape`, with a minimum and a maximum.
 //!
-//! K. S. Lomax, "Business Failures: Another Example of the Analysis of Failure Data", 1954; its mean is
-//! scale/(`shape` - 1). Web objects of shape 1.2, mean 10 kB, at least 12 B and at most 2 MB: Claypool,
-//! Kinicki & Hartling, "Active Queue Management for Web Traffic", 2004 (`web.rs`).
+//! Source: K. S. Lomax, "Business Failures: Another Example of the Analysis of Failure Data", 1954; the mean is
+//! scale/(`shape` - 1). Claypool, Kinicki & Hartling, "Active Queue Management for Web Traffic", 2004, use it for Web
+//! objects with a shape of 1.2, a mean of 10 kB, a minimum of 12 B and a maximum of 2 MB (`web.rs`).
 //!
-//! Ours, where the source is silent: what happens at the maximum (both readings are here), and whether the
-//! mean is meant before or after it. It matters: with the numbers above the mean of truncated values is 7489 B
-//! or 6989 B unless the scale makes up for it. Values below the minimum become the minimum in both readings.
-//! Rounding to whole bytes moves these means by less than a thousandth of a byte.
+//! aqmlab's choices, where the source is silent: the treatment of values above the maximum (both interpretations are
+//! available), and whether the mean applies before or after truncation. The difference is large: with the numbers
+//! above, the mean of truncated values is 7489 B or 6989 B unless the scale compensates for the truncation. In both
+//! interpretations, values below the minimum are raised to the minimum. Rounding to whole bytes changes these means by
+//! less than a thousandth of a byte.
 
 use aqm_net::{ConfigError, Rng, choices, parameters};
 
 use super::{Amount, AnyDistribution, Build, Distribution, Unit};
 
 choices! {
-    /// What becomes of a value above the maximum.
+    /// Treatment of values above the maximum.
     pub enum Truncation {
-        /// It becomes the maximum.
+        /// The value is reduced to the maximum.
         Clip = "clip",
-        /// It is drawn again.
+        /// The value is drawn again.
         Redraw = "redraw",
     }
 }
 
 choices! {
-    /// Which mean is meant.
+    /// Interpretation of the mean.
     pub enum Calibration {
-        /// That of the values in use, after truncation.
+        /// Mean of the values after truncation.
         Exact = "exact",
-        /// That before truncation, as in ns-2: the values in use have a smaller one.
+        /// Mean before truncation, as in ns-2; the mean of the truncated values is smaller.
         Nominal = "nominal",
     }
 }
@@ -37,18 +37,18 @@ choices! {
 parameters! {
     /// Lomax, or Pareto of the second kind: a heavy tail that begins at zero, with a minimum and a maximum.
     pub struct Config {
-        /// The mean.
+        /// Mean.
         pub mean: Option<Amount> = None, "no default: it must be given, except for gaps, whose mean is known";
-        /// How heavy the tail is: the smaller, the heavier.
+        /// Shape of the tail; a smaller value gives a heavier tail.
         pub shape: f64 = 1.2, "SHRED talk, Web model";
-        /// What lesser values become; left out, there is no minimum.
-        pub minimum: Option<Amount> = None, "ours";
-        /// The greatest value; left out, there is none.
-        pub maximum: Option<Amount> = None, "ours";
-        /// What becomes of a value above the maximum.
-        pub truncation: Truncation = Truncation::Clip, "ours: the talk does not say";
-        /// Which mean is meant.
-        pub calibration: Calibration = Calibration::Exact, "ours: so that the mean is what it says";
+        /// Minimum to which smaller values are raised; by default, there is no minimum.
+        pub minimum: Option<Amount> = None, "aqmlab's choice";
+        /// Maximum; by default, there is no maximum.
+        pub maximum: Option<Amount> = None, "aqmlab's choice";
+        /// Treatment of values above the maximum.
+        pub truncation: Truncation = Truncation::Clip, "aqmlab's choice: the talk does not specify one";
+        /// Interpretation of the mean.
+        pub calibration: Calibration = Calibration::Exact, "aqmlab's choice: the values have the configured mean";
     }
 }
 
@@ -59,7 +59,7 @@ impl Build for Config {
 }
 
 impl Config {
-    /// Checks the parameters and finds the scale.
+    /// Checks the parameters and computes the scale.
     fn lomax(&self, unit: &mut Unit) -> Result<Lomax, ConfigError> {
         let mean = unit.read_mean("mean", self.mean)?;
         let minimum = self.minimum.map_or(Ok(0.0), |minimum| unit.read("minimum", minimum))?;
@@ -70,7 +70,7 @@ impl Config {
         let unbounded = maximum.is_infinite();
         let least_shape = if unbounded || self.calibration == Calibration::Nominal { 1.0 } else { 0.5 };
         if !(self.shape > least_shape && self.shape <= 100.0) {
-            let problem = format!("must be above {least_shape} and at most 100, is {}", self.shape);
+            let problem = format!("must be above {least_shape} and at most 100 (got {})", self.shape);
             return Err(ConfigError::at("shape", problem));
         }
         let with_scale = |scale| Lomax {
@@ -87,13 +87,13 @@ impl Config {
         if minimum == maximum && mean == minimum {
             return Ok(with_scale(mean));
         }
-        // The mean grows with the scale: the larger scale gives the larger likelihood of large values.
+        // The mean increases with the scale, because a larger scale gives larger values a higher probability.
         let largest = if unbounded { mean } else { maximum };
         let (mut low, mut high) = (libm::log(1e-9), libm::log(1e6 * largest));
         let (least, most) = (with_scale(libm::exp(low)).mean(), with_scale(libm::exp(high)).mean());
         if !(least < mean && mean < most) {
             let (least, most) = (unit.show(least, libm::ceil), unit.show(most, libm::floor));
-            let why = "which the minimum, the maximum and the shape allow";
+            let why = "because of the minimum, the maximum and the shape";
             return Err(ConfigError::at("mean", format!("must be above {least} and below {most}, {why}")));
         }
         for _ in 0..100 {
@@ -104,7 +104,7 @@ impl Config {
     }
 }
 
-/// Lomax between a minimum and a maximum.
+/// Lomax distribution between a minimum and a maximum.
 #[derive(Clone, Copy, Debug)]
 pub struct Lomax {
     shape: f64,
@@ -112,13 +112,13 @@ pub struct Lomax {
     minimum: f64,
     maximum: f64,
     truncation: Truncation,
-    /// The chance of exceeding the maximum before truncation.
+    /// Probability of exceeding the maximum before truncation.
     beyond: f64,
 }
 
 impl Lomax {
-    /// The value that is exceeded with chance `p` above the minimum: the inverse of the survival function. To
-    /// draw again what exceeds the maximum is to draw from the rest of the distribution, without trying twice.
+    /// Returns the value that is exceeded with probability `p` above the minimum: the inverse of the survival function.
+    /// With `redraw`, this inverse is that of the truncated distribution, so that no value is drawn twice.
     fn exceeded_with(&self, p: f64) -> f64 {
         let p = match self.truncation {
             Truncation::Clip => p,
@@ -127,7 +127,7 @@ impl Lomax {
         self.scale * libm::expm1(-libm::log(p) / self.shape)
     }
 
-    /// The chance of not exceeding the maximum before truncation.
+    /// Returns the probability of not exceeding the maximum before truncation.
     fn within(&self) -> f64 {
         -libm::expm1(-self.shape * libm::log1p(self.maximum / self.scale))
     }
@@ -170,12 +170,12 @@ impl Distribution for Lomax {
     }
 }
 
-/// (1 + `x`)^-`shape`.
+/// Returns (1 + `x`)^-`shape`.
 fn survival(x: f64, shape: f64) -> f64 {
     libm::exp(-shape * libm::log1p(x))
 }
 
-/// The integral of [`survival`] from 0 to `x`.
+/// Returns the integral of [`survival`] from 0 to `x`.
 fn area(x: f64, shape: f64) -> f64 {
     let log = libm::log1p(x);
     if shape == 1.0 { log } else { libm::expm1((1.0 - shape) * log) / (1.0 - shape) }
@@ -194,7 +194,7 @@ mod tests {
         Some(Amount::bytes(bytes))
     }
 
-    /// The Web model.
+    /// The parameters of the Web model.
     fn web_model() -> Config {
         Config { mean: size(10_000), minimum: size(12), maximum: size(2_000_000), ..Config::default() }
     }
@@ -215,7 +215,7 @@ mod tests {
     fn the_four_readings_of_the_web_model_are_those_computed_elsewhere() {
         use Calibration::{Exact, Nominal};
         use Truncation::{Clip, Redraw};
-        // Scale, mean, and the share of objects below 2000 B; computed independently.
+        // Scale, mean, and share of objects below 2000 B, computed independently.
         let readings = [
             (Clip, Nominal, 2000.0, 7489.0, 0.565),
             (Redraw, Nominal, 2000.0, 6989.0, 0.565),
@@ -236,7 +236,7 @@ mod tests {
 
     #[test]
     fn without_a_minimum_the_scale_is_that_of_the_reference_runs() {
-        // The runs in ns-2 left the minimum of 12 B out of the mean: 2729.3763.
+        // In the ns-2 runs the minimum of 12 B did not affect the mean: 2729.3763.
         let config = Config { minimum: size(1), ..web_model() };
         assert!((lomax(&config).scale - 2729.3763).abs() < 3e-4);
         let difference = web(Truncation::Clip, Calibration::Exact).scale - 2729.3763;
@@ -250,18 +250,18 @@ mod tests {
                 Config { maximum: size(20_000_000_000), mean: size(100_000_000), truncation, ..web_model() };
             let (lomax, sizes) = (lomax(&config), sizes(&config));
             let mut rng = Streams::new(1).named("sizes", 0);
-            let drawn: Vec<u64> = (0..20_000).map(|_| sizes.sample(&mut rng)).collect();
+            let samples: Vec<u64> = (0..20_000).map(|_| sizes.sample(&mut rng)).collect();
             let chance = 1.0 - sizes.at_least(sizes.maximum());
             assert_eq!(
                 truncation == Truncation::Clip,
                 chance < 0.9999,
-                "only clipping piles up at the maximum"
+                "only clipping accumulates values at the maximum"
             );
-            // The distribution is continuous below the maximum; bytes are fine enough at this scale.
+            // The distribution is continuous below the maximum; at this scale, bytes are small enough.
             let inner =
-                drawn.iter().filter(|&&size| size < sizes.maximum()).map(|&size| size as f64).collect();
+                samples.iter().filter(|&&size| size < sizes.maximum()).map(|&size| size as f64).collect();
             assert!(distance(inner, |x| (1.0 - lomax.survival(x)) / chance) < 1.63, "{truncation:?}");
-            let piled = drawn.iter().filter(|&&size| size == sizes.maximum()).count() as f64;
+            let piled = samples.iter().filter(|&&size| size == sizes.maximum()).count() as f64;
             let expected = 20_000.0 * (1.0 - chance);
             assert!((piled - expected).abs() <= 3.0 * expected.sqrt(), "{piled} {expected}");
         }
@@ -278,13 +278,13 @@ mod tests {
 
     #[test]
     fn the_mean_of_a_sample_is_the_mean_given() {
-        // With a shape of 1.2 no sample is long enough without a low maximum.
+        // With a shape of 1.2 and a high maximum, no sample would be long enough for the mean.
         let sizes = sizes(&Config { maximum: size(100_000), mean: size(5000), ..web_model() });
         let mut rng = Streams::new(5).named("sizes", 0);
-        let drawn: Vec<f64> = (0..200_000).map(|_| sizes.sample(&mut rng) as f64).collect();
-        let n = drawn.len() as f64;
-        let mean = drawn.iter().sum::<f64>() / n;
-        let variance = drawn.iter().map(|size| (size - mean) * (size - mean)).sum::<f64>() / n;
+        let samples: Vec<f64> = (0..200_000).map(|_| sizes.sample(&mut rng) as f64).collect();
+        let n = samples.len() as f64;
+        let mean = samples.iter().sum::<f64>() / n;
+        let variance = samples.iter().map(|size| (size - mean) * (size - mean)).sum::<f64>() / n;
         assert!((mean - 5000.0).abs() < 3.0 * (variance / n).sqrt(), "{mean}");
     }
 
@@ -295,7 +295,7 @@ mod tests {
             calibration: Calibration::Nominal,
             ..Config::default()
         });
-        // Pareto of the first kind, moved to begin at zero.
+        // Pareto of the first kind, shifted to begin at zero.
         let pareto = rand_distr::Pareto::new(lomax.scale, 1.2).unwrap();
         let theirs = reference(&pareto).into_iter().map(|value| value - lomax.scale).collect();
         let mut rng = Streams::new(6).named("sizes", 0);
@@ -304,7 +304,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_named() {
+    fn invalid_parameters_are_rejected() {
         let place = |config: Config| config.lomax(&mut Unit::Bytes).unwrap_err().place;
         assert_eq!(place(Config { shape: 0.0, ..web_model() }), "shape");
         assert_eq!(place(Config { shape: f64::NAN, ..web_model() }), "shape");
@@ -320,7 +320,7 @@ mod tests {
         let redraw = Config { mean: size(1_000_001), truncation: Truncation::Redraw, ..web_model() };
         assert!(
             redraw.lomax(&mut Unit::Bytes).unwrap_err().problem.contains("below 999999"),
-            "redrawn values are at most uniform"
+            "the density of redrawn values is at most uniform"
         );
     }
 

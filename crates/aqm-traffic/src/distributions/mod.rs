@@ -1,19 +1,20 @@
-//! Distributions of sizes, times and numbers, and the registry of their kinds.
+//! Distributions of sizes, times and counts, and the registry of their kinds.
 //!
-//! A kind is one file with a `Config`, a struct that implements [`Distribution`], and one line in the
-//! registry below. All workloads, the flow level and made-up traces draw from these and from no others.
+//! A kind is a file with a `Config` and a struct that implements [`Distribution`], and an entry in the registry below.
+//! All workloads, the flow level and generated traces use only these distributions.
 //!
-//! One `Config` serves sizes, times and numbers: its parameters are [`Amount`]s, and who builds it says in
-//! which [`Unit`] they are read. So a kind is written and documented once; a parameter in the wrong unit is
-//! refused when the scenario is read. What is drawn is a [`Sizes`], [`Times`] or [`Counts`], which rounds:
-//! - sizes in bytes to the nearest byte, at least 1 B, where a kind does not say that they are rounded up; sizes
-//!   in packets up to full packets, as in ns-2's Web traffic;
+//! A `Config` is used for sizes, times and counts. Its parameters are [`Amount`]s, and the caller of `build` selects
+//! the [`Unit`] in which they are read. A kind is therefore implemented and documented once, and a parameter in the
+//! wrong unit is rejected when the scenario is read. Values are drawn from [`Sizes`], [`Times`] or [`Counts`], which
+//! round them:
+//! - sizes in bytes to the nearest byte, at least 1 B, unless the kind rounds up; sizes in packets up to full packets,
+//!   as in ns-2's Web traffic;
 //! - times to the nearest nanosecond;
-//! - counts to the nearest whole number, at least 1.
+//! - counts to the nearest integer, at least 1.
 //!
-//! Values are drawn by inversion (L. Devroye, "Non-Uniform Random Variate Generation", 1986, section II.2),
-//! a fixed number of uniform values for each, unless a kind says otherwise. Logarithms and powers are libm's,
-//! so that values agree on every platform.
+//! Values are drawn by inversion (L. Devroye, "Non-Uniform Random Variate Generation", 1986, section II.2) from a fixed
+//! number of uniform values each, unless a kind says otherwise. Logarithms and powers are computed by libm, so that
+//! values agree on every platform.
 
 mod amount;
 pub mod bounded_pareto;
@@ -53,75 +54,75 @@ use aqm_net::{ConfigError, Rng, registry};
 
 use crate::Packetisation;
 
-/// What every kind of distribution can do.
+/// Operations on every distribution.
 pub trait Distribution {
-    /// One value.
+    /// Draws a value.
     fn sample(&self, rng: &mut Rng) -> f64;
 
-    /// The mean of the values.
+    /// Returns the mean of the values.
     fn mean(&self) -> f64;
 
-    /// The survival function, P(X > `x`).
+    /// Returns the survival function, P(X > `x`).
     fn survival(&self, x: f64) -> f64;
 
-    /// The least and the greatest value; the greatest may be infinite.
+    /// Returns the minimum and the maximum; the maximum may be infinite.
     fn support(&self) -> (f64, f64);
 
-    /// The integral of the survival function between two points, the first of which is not below the least
-    /// value.
+    /// Returns the integral of the survival function between two points, the first of which must not be below the
+    /// minimum.
     fn integral(&self, from: f64, to: f64) -> f64;
 
-    /// The integral of the survival function between any two points that are not negative.
+    /// Returns the integral of the survival function between any two non-negative points.
     fn survival_between(&self, from: f64, to: f64) -> f64 {
-        // No value is below the least one.
+        // No value is below the minimum.
         let certain = (self.support().0 - from).clamp(0.0, to - from);
         let from = from + certain;
         if from >= to { certain } else { certain + self.integral(from, to) }
     }
 
-    /// Whether all values are whole numbers, so that rounding leaves them as they are.
+    /// Whether all values are integers, so that rounding does not change them.
     fn is_whole(&self) -> bool {
         false
     }
 
-    /// Whether sizes in bytes are rounded up, as sizes in packets always are.
+    /// Whether sizes in bytes are rounded up, like sizes in packets.
     fn rounds_up(&self) -> bool {
         false
     }
 
-    /// One value of the size-biased distribution, whose density is this one's times the value: what is met
-    /// where large values are met in proportion to their size.
+    /// Draws a value of the size-biased distribution, whose density is this distribution's density times the value. For
+    /// example, the size of the flow to which a random byte belongs is size-biased.
     fn sample_size_biased(&self, rng: &mut Rng) -> f64 {
         let (mean, (mut low, most)) = (self.mean(), self.support());
-        let wanted = rng.uniform_positive() * mean;
-        // E[X; X > x], which falls with x.
+        let target = rng.uniform_positive() * mean;
+        // E[X; X > x], which decreases with x.
         let beyond = |x: f64| x * self.survival(x) + mean - self.survival_between(0.0, x);
         let mut high = most;
         if high.is_infinite() {
             high = mean.max(low);
-            while high < f64::MAX / 2.0 && beyond(high) > wanted {
+            while high < f64::MAX / 2.0 && beyond(high) > target {
                 high *= 2.0;
             }
         }
         for _ in 0..100 {
             let middle = (low + high) / 2.0;
-            if beyond(middle) > wanted { low = middle } else { high = middle }
+            if beyond(middle) > target { low = middle } else { high = middle }
         }
         high
     }
 }
 
-/// What every kind's `Config` can do.
+/// Operations on the `Config` of every kind.
 pub trait Build {
-    /// Checks all parameters, reads them in `unit` and makes the distribution.
+    /// Checks all parameters, reads them in `unit` and creates the distribution.
     ///
     /// # Errors
-    /// The field that is wrong, and what is allowed.
+    /// The invalid field and the allowed values.
     fn build(&self, unit: &mut Unit) -> Result<AnyDistribution, ConfigError>;
 }
 
-/// Lists the kinds: the registry of their parameters, and one type that is any of them, so that a value is
-/// drawn without a call through a pointer.
+/// Lists the kinds. The macro creates the registry of their parameters and an enum of all kinds, so that drawing a
+/// value needs no dynamic dispatch.
 macro_rules! kinds {
     ($( $kind:literal => $module:ident::$name:ident, )+) => {
         registry! {
@@ -192,65 +193,63 @@ kinds! {
 }
 
 impl Config {
-    /// Sizes in bytes; sizes in packets are allowed where `packetisation` says how large a packet is.
+    /// Builds a distribution of sizes in bytes. Sizes in packets are allowed if `packetisation` gives the size of a
+    /// packet.
     ///
     /// # Errors
-    /// The field that is wrong, and what is allowed.
+    /// The invalid field and the allowed values.
     pub fn sizes(&self, packetisation: Option<&dyn Packetisation>) -> Result<Sizes, ConfigError> {
         Sizes::build(self, packetisation)
     }
 
-    /// Times in nanoseconds.
+    /// Builds a distribution of times in nanoseconds.
     ///
     /// # Errors
-    /// The field that is wrong, and what is allowed.
+    /// The invalid field and the allowed values.
     pub fn times(&self) -> Result<Times, ConfigError> {
         Ok(Times::new(self.build(&mut Unit::Nanoseconds)?, 1.0))
     }
 
-    /// Times in seconds, not rounded.
+    /// Builds a distribution of times in seconds, without rounding.
     ///
     /// # Errors
-    /// The field that is wrong, and what is allowed.
+    /// The invalid field and the allowed values.
     pub fn seconds(&self) -> Result<Times, ConfigError> {
         Ok(Times::new(self.build(&mut Unit::Seconds)?, 1.0))
     }
 
-    /// Times that have this mean, in any unit of time, whatever the mean of the distribution: only its form
-    /// counts, and its parameters are plain numbers.
+    /// Builds a distribution of times with this mean, in any unit of time. Only the shape of the distribution is used,
+    /// and its parameters are plain numbers.
     ///
     /// # Errors
-    /// The field that is wrong, and what is allowed.
+    /// The invalid field and the allowed values.
     pub fn times_with_mean(&self, mean: f64) -> Result<Times, ConfigError> {
         let distribution = self.build(&mut Unit::Form)?;
-        let own = distribution.mean();
-        if !(own > 0.0 && own.is_finite()) {
-            return Err(ConfigError::at(
-                "",
-                format!("must have a mean that is above 0 and finite, has {own}"),
-            ));
+        let own_mean = distribution.mean();
+        if !(own_mean > 0.0 && own_mean.is_finite()) {
+            return Err(ConfigError::at("", format!("must have a finite mean above 0 (got {own_mean})")));
         }
-        Ok(Times::new(distribution, mean / own))
+        Ok(Times::new(distribution, mean / own_mean))
     }
 
-    /// Whole numbers from 1 to `most`.
+    /// Builds a distribution of integers from 1 to `most`.
     ///
     /// # Errors
-    /// The field that is wrong, and what is allowed.
+    /// The invalid field and the allowed values.
     pub(crate) fn counts(&self, most: u64) -> Result<Counts, ConfigError> {
         Counts::build(self, most)
     }
 }
 
-/// Checks a parameter that must lie in a range.
+/// Checks that a parameter is within its range.
 fn check_range(place: &'static str, value: f64, least: f64, most: f64) -> Result<(), ConfigError> {
     if (least..=most).contains(&value) {
         return Ok(());
     }
-    Err(ConfigError::at(place, format!("must be between {least} and {most}, is {value}")))
+    Err(ConfigError::at(place, format!("must be between {least} and {most} (got {value})")))
 }
 
-/// Reads two bounds, the second of which is not below the first.
+/// Reads two bounds; the second must not be below the first.
 fn read_bounds(
     unit: &mut Unit,
     minimum: Option<Amount>,
@@ -259,7 +258,7 @@ fn read_bounds(
     let least = unit.read_given("minimum", minimum)?;
     let most = unit.read_given("maximum", maximum)?;
     if most < least {
-        let least = minimum.map_or_else(String::new, |minimum| format!(", {minimum}"));
+        let least = minimum.map_or_else(String::new, |minimum| format!(" of {minimum}"));
         return Err(ConfigError::at("maximum", format!("must be at least the minimum{least}")));
     }
     Ok((least, most))

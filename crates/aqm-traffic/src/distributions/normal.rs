@@ -1,12 +1,12 @@
-//! Normal. No kind of its own, since neither sizes nor times nor counts are negative: lognormal and gamma
-//! values are made of it, and so are PackMime's.
+//! Normal. It is not a kind in the registry, because sizes, times and counts are not negative; lognormal and gamma
+//! values and PackMime use it.
 //!
-//! In pairs, by G. Marsaglia & T. A. Bray, "A Convenient Method for Generating Normal Variables", 1964: how
-//! many uniform values a pair takes is random.
+//! Values are drawn in pairs (G. Marsaglia & T. A. Bray, "A Convenient Method for Generating Normal Variables", 1964).
+//! The number of uniform values per pair is random.
 
 use aqm_net::Rng;
 
-/// Normal with this mean and standard deviation.
+/// Normal distribution with this mean and standard deviation.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Normal {
     pub(crate) mean: f64,
@@ -14,7 +14,7 @@ pub(crate) struct Normal {
 }
 
 impl Normal {
-    /// Two independent values with mean 0 and variance 1.
+    /// Draws two independent values with mean 0 and variance 1.
     pub(crate) fn pair(rng: &mut Rng) -> [f64; 2] {
         loop {
             let (a, b) = (2.0 * rng.uniform() - 1.0, 2.0 * rng.uniform() - 1.0);
@@ -26,13 +26,13 @@ impl Normal {
         }
     }
 
-    /// One value.
+    /// Draws a value.
     pub(crate) fn sample(self, rng: &mut Rng) -> f64 {
         self.mean + self.deviation * Self::pair(rng)[0]
     }
 }
 
-/// P(X > `x`) of a normal value with mean 0 and variance 1.
+/// Returns P(X > `x`) of a normal value with mean 0 and variance 1.
 pub(super) fn survival(x: f64) -> f64 {
     0.5 * libm::erfc(x * std::f64::consts::FRAC_1_SQRT_2)
 }

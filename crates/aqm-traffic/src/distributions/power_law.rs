@@ -1,21 +1,22 @@
-//! Power law between two bounds: density proportional to x^(-1-`exponent`). Bounded Pareto if the exponent
-//! is positive, log-uniform if it is zero; any exponent is exact, so that size-biased values, which follow a
-//! power law again, can be drawn, too.
+//! Power law between two bounds, with a density proportional to x^(-1-`exponent`). It is a bounded Pareto distribution
+//! if the exponent is positive, and log-uniform if it is zero. All exponents are exact, so that size-biased values,
+//! which also follow a power law, can be drawn.
 //!
-//! It draws from its lower bound on, `bounded-pareto` from its upper one; made-up traces are of this kind.
+//! Inversion begins at the lower bound, whereas `bounded-pareto` begins at the upper bound. Generated traces use this
+//! kind.
 
 use aqm_net::{ConfigError, Rng, parameters};
 
 use super::{Amount, AnyDistribution, Build, Distribution, Unit, check_range, read_bounds};
 
 parameters! {
-    /// Power law between two bounds: bounded Pareto, log-uniform, or rising.
+    /// Power law between two bounds: bounded Pareto, log-uniform, or increasing.
     pub struct Config {
-        /// The exponent: the density is proportional to x^(-1-exponent); 0 is log-uniform.
-        pub exponent: f64 = 1.2, "ours";
-        /// The least value.
+        /// Exponent: the density is proportional to x^(-1-exponent); 0 is log-uniform.
+        pub exponent: f64 = 1.2, "aqmlab's choice";
+        /// Minimum.
         pub minimum: Option<Amount> = None, "no default: it must be given";
-        /// The greatest value, in the same unit.
+        /// Maximum, in the same unit as the minimum.
         pub maximum: Option<Amount> = None, "no default: it must be given";
     }
 }
@@ -25,20 +26,20 @@ impl Build for Config {
         check_range("exponent", self.exponent, -10.0, 10.0)?;
         let (least, most) = read_bounds(unit, self.minimum, self.maximum)?;
         if !(least > 0.0 && least < most) {
-            return Err(ConfigError::at("maximum", "must be above the minimum, and that above zero"));
+            return Err(ConfigError::at("maximum", "must be above the minimum, which must be above zero"));
         }
         Ok(PowerLaw { exponent: self.exponent, least, most }.into())
     }
 }
 
-/// A power law between two bounds.
+/// Power law between two bounds.
 #[derive(Clone, Copy, Debug)]
 pub struct PowerLaw {
     /// The density is proportional to x^(-1-`exponent`).
     pub exponent: f64,
-    /// The least value.
+    /// The minimum.
     pub least: f64,
-    /// The greatest value.
+    /// The maximum.
     pub most: f64,
 }
 
@@ -71,7 +72,7 @@ impl Distribution for PowerLaw {
     }
 
     fn integral(&self, from: f64, to: f64) -> f64 {
-        // By parts: x P(X > x), and what is below x of the mean.
+        // By parts: x P(X > x) plus the contribution of values below x to the mean.
         let up_to = |x: f64| {
             let below = self.least * integral(self.exponent - 1.0, libm::log(x / self.least));
             x * self.survival(x) + below / self.moment(0.0)
@@ -85,31 +86,31 @@ impl Distribution for PowerLaw {
 }
 
 impl PowerLaw {
-    /// The mean of one over the value.
+    /// Returns the mean of the inverse of the value.
     pub fn mean_inverse(&self) -> f64 {
         self.moment(1.0) / self.moment(0.0) / self.least
     }
 
-    /// The power law whose density is this one's times x^`power`.
+    /// Returns the power law whose density is this density times x^`power`.
     #[must_use]
     pub fn weighted(self, power: f64) -> Self {
         Self { exponent: self.exponent - power, ..self }
     }
 
-    /// The least and the greatest mean of one over the value that any exponent can give.
+    /// Returns the smallest and the largest mean of the inverse of the value, over all exponents.
     pub fn mean_inverses(self) -> [f64; 2] {
         let most = self.most_exponent();
         [-most, most].map(|exponent| Self { exponent, ..self }.mean_inverse())
     }
 
-    /// The power law with the exponent for which the mean of one over the value is `wanted`.
+    /// Returns the power law whose exponent gives the mean `target` for the inverse of the value.
     #[must_use]
-    pub fn with_mean_inverse(self, wanted: f64) -> Self {
+    pub fn with_mean_inverse(self, target: f64) -> Self {
         let most = self.most_exponent();
         let (mut low, mut high) = (-most, most);
         for _ in 0..80 {
             let exponent = (low + high) / 2.0;
-            if (Self { exponent, ..self }).mean_inverse() < wanted {
+            if (Self { exponent, ..self }).mean_inverse() < target {
                 low = exponent;
             } else {
                 high = exponent;
@@ -118,7 +119,7 @@ impl PowerLaw {
         Self { exponent: (low + high) / 2.0, ..self }
     }
 
-    /// Beyond this nearly all mass lies at one end, and powers overflow.
+    /// Maximum exponent; above it nearly all values are at one bound, and powers overflow.
     fn most_exponent(self) -> f64 {
         (500.0 / self.log_ratio()).min(100.0)
     }
@@ -127,13 +128,13 @@ impl PowerLaw {
         libm::log(self.most / self.least)
     }
 
-    /// The integral of x^(-1-exponent-`more`) from 1 to the ratio of the bounds.
+    /// Returns the integral of x^(-1-exponent-`more`) from 1 to the ratio of the bounds.
     fn moment(self, more: f64) -> f64 {
         integral(self.exponent + more, self.log_ratio())
     }
 }
 
-/// The integral of x^(-1-`exponent`) from 1 to the number whose logarithm is `log`.
+/// Returns the integral of x^(-1-`exponent`) from 1 to the number with the logarithm `log`.
 fn integral(exponent: f64, log: f64) -> f64 {
     if exponent.abs() * log < 1e-9 { log } else { -libm::expm1(-exponent * log) / exponent }
 }
@@ -145,14 +146,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn values_have_the_means_told_and_stay_within_the_bounds() {
+    fn values_have_the_computed_means_and_stay_within_the_bounds() {
         for exponent in [-1.5, 0.0, 0.3, 2.0] {
             let power_law = PowerLaw { exponent, least: 2.0, most: 50.0 };
             let mut rng = Streams::new(1).named("power-law", 0);
-            let drawn: Vec<f64> = (0..100_000).map(|_| power_law.sample(&mut rng)).collect();
-            assert!(drawn.iter().all(|value| (2.0..=50.000_001).contains(value)));
-            let mean = drawn.iter().sum::<f64>() / 1e5;
-            let inverse = drawn.iter().map(|value| 1.0 / value).sum::<f64>() / 1e5;
+            let samples: Vec<f64> = (0..100_000).map(|_| power_law.sample(&mut rng)).collect();
+            assert!(samples.iter().all(|value| (2.0..=50.000_001).contains(value)));
+            let mean = samples.iter().sum::<f64>() / 1e5;
+            let inverse = samples.iter().map(|value| 1.0 / value).sum::<f64>() / 1e5;
             assert!((mean / power_law.mean() - 1.0).abs() < 0.02, "{exponent}: {mean} {}", power_law.mean());
             assert!((inverse / power_law.mean_inverse() - 1.0).abs() < 0.02, "{exponent}: {inverse}");
         }
@@ -161,19 +162,19 @@ mod tests {
     #[test]
     fn weighted_by_its_value_it_has_the_second_moment_over_the_first_as_its_mean() {
         let power_law = PowerLaw { exponent: 0.5, least: 1.0, most: 100.0 };
-        // The integrals of x^1.5-1.5 and x^0.5-1.5 from 1 to 100, by hand.
+        // The integrals of x^1.5-1.5 and x^0.5-1.5 from 1 to 100, computed by hand.
         let (second, first) = ((1000.0 - 1.0) / 1.5, (10.0 - 1.0) / 0.5);
         assert!((power_law.weighted(1.0).mean() / (second / first) - 1.0).abs() < 1e-12);
     }
 
     #[test]
-    fn the_wanted_mean_of_the_inverse_is_found() {
+    fn the_exponent_gives_the_requested_mean_inverse() {
         let power_law = PowerLaw { exponent: 0.0, least: 1e4, most: 1e7 };
         let [least, most] = power_law.mean_inverses();
         assert!(least < 1.02e-7 && most > 9.8e-5, "{least} {most}");
-        for wanted in [least, 1.1e-7, 1e-6, 1.4e-5, 5e-5, 9.5e-5, most] {
-            let found = power_law.with_mean_inverse(wanted).mean_inverse();
-            assert!((found / wanted - 1.0).abs() < 1e-9, "{wanted}: {found}");
+        for target in [least, 1.1e-7, 1e-6, 1.4e-5, 5e-5, 9.5e-5, most] {
+            let actual = power_law.with_mean_inverse(target).mean_inverse();
+            assert!((actual / target - 1.0).abs() < 1e-9, "{target}: {actual}");
         }
     }
 }

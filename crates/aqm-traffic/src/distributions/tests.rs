@@ -1,4 +1,4 @@
-//! What holds for every kind of distribution.
+//! Tests of all kinds of distributions.
 
 use aqm_net::Streams;
 use rand_xoshiro::{Xoshiro256PlusPlus, rand_core::SeedableRng};
@@ -9,20 +9,20 @@ use crate::testing::{distance, distance_between};
 
 pub(super) const DRAWS: usize = 20_000;
 
-/// A sample of a distribution of rand_distr.
+/// Draws a sample from a distribution of rand_distr.
 pub(super) fn reference(distribution: &impl rand_distr::Distribution<f64>) -> Vec<f64> {
     let mut rng = Xoshiro256PlusPlus::seed_from_u64(6);
     (0..DRAWS).map(|_| distribution.sample(&mut rng)).collect()
 }
 
-/// Asserts that a distribution is one of rand_distr.
+/// Asserts that a distribution equals one of rand_distr.
 pub(super) fn assert_like(ours: &impl Distribution, theirs: &impl rand_distr::Distribution<f64>) {
     let mut rng = Streams::new(5).named("distributions", 0);
-    let drawn = (0..DRAWS).map(|_| ours.sample(&mut rng)).collect();
-    assert!(distance_between(drawn, reference(theirs)) < 1.63);
+    let samples = (0..DRAWS).map(|_| ours.sample(&mut rng)).collect();
+    assert!(distance_between(samples, reference(theirs)) < 1.63);
 }
 
-/// Tables of all kinds, with parameters that are plain numbers.
+/// Tables of all kinds, with plain numbers as parameters.
 fn examples() -> Vec<Value> {
     vec![
         json!({ "kind": "constant", "value": 3 }),
@@ -55,7 +55,7 @@ fn built() -> Vec<(Value, AnyDistribution)> {
     examples().into_iter().map(build).collect()
 }
 
-fn drawn(distribution: &AnyDistribution, draws: usize) -> Vec<f64> {
+fn samples(distribution: &AnyDistribution, draws: usize) -> Vec<f64> {
     let mut rng = Streams::new(3).named("distributions", 0);
     (0..draws).map(|_| distribution.sample(&mut rng)).collect()
 }
@@ -78,17 +78,17 @@ fn every_kind_has_an_example() {
 #[test]
 fn values_follow_the_survival_function_within_the_support() {
     for (table, distribution) in built() {
-        let values = drawn(&distribution, DRAWS);
+        let values = samples(&distribution, DRAWS);
         let (least, most) = distribution.support();
         assert!(values.iter().all(|&value| value >= least && value <= most * (1.0 + 1e-12)), "{table}");
-        // Where a share of the values is equal, what is above and what is not is compared.
+        // Where several values are equal, the shares above and not above `x` are compared.
         for x in [1.5, 3.5, 6.0] {
             let above = values.iter().filter(|&&value| value > x).count() as f64;
             let (expected, n) = (distribution.survival(x) * DRAWS as f64, DRAWS as f64);
             let error = (expected * (1.0 - expected / n)).max(0.0).sqrt();
             assert!((above - expected).abs() <= 3.3 * error, "{table} {x}: {above} {expected}");
         }
-        // Lomax has a share at its minimum and, truncated so, at its maximum.
+        // Lomax has point masses at its minimum and, with clipping, at its maximum.
         let atoms = table["kind"] == "lomax" && !table["minimum"].is_null();
         if !distribution.is_whole() && !atoms {
             assert!(distance(values, |x| 1.0 - distribution.survival(x)) < 1.63, "{table}");
@@ -99,7 +99,7 @@ fn values_follow_the_survival_function_within_the_support() {
 #[test]
 fn samples_have_the_mean() {
     for (table, distribution) in built() {
-        let (mean, error) = mean_and_error(&drawn(&distribution, 400_000));
+        let (mean, error) = mean_and_error(&samples(&distribution, 400_000));
         let off = (mean - distribution.mean()).abs();
         assert!(off <= 3.3 * error + 1e-12, "{table}: {mean} {}", distribution.mean());
     }
@@ -128,28 +128,28 @@ fn size_biased_values_have_the_second_moment_over_the_first_as_their_mean() {
     for (table, distribution) in built() {
         let mut rng = Streams::new(4).named("distributions", 0);
         let biased: Vec<f64> = (0..4000).map(|_| distribution.sample_size_biased(&mut rng)).collect();
-        let (found, error) = mean_and_error(&biased);
+        let (actual, error) = mean_and_error(&biased);
         let squares: Vec<f64> =
-            drawn(&distribution, 400_000).into_iter().map(|value| value * value).collect();
+            samples(&distribution, 400_000).into_iter().map(|value| value * value).collect();
         let (square, square_error) = mean_and_error(&squares);
         let expected = square / distribution.mean();
         let most = 3.3 * (error + square_error / distribution.mean()) + 1e-9;
-        assert!((found - expected).abs() <= most, "{table}: {found} {expected}");
+        assert!((actual - expected).abs() <= most, "{table}: {actual} {expected}");
     }
 }
 
 #[test]
 fn the_first_values_are_pinned() {
-    // A change here changes results of users: raise the results versions.
-    let found: Vec<String> = built()
+    // A change of these values changes results of users: raise the results versions.
+    let actual: Vec<String> = built()
         .iter()
         .map(|(table, distribution)| {
             let values: Vec<String> =
-                drawn(distribution, 3).into_iter().map(|value| format!("{value:.12}")).collect();
+                samples(distribution, 3).into_iter().map(|value| format!("{value:.12}")).collect();
             format!("{} {}", table["kind"].as_str().unwrap(), values.join(" "))
         })
         .collect();
-    assert_eq!(found, PINNED, "{found:#?}");
+    assert_eq!(actual, PINNED, "{actual:#?}");
 }
 
 const PINNED: &[&str] = &[
@@ -185,7 +185,7 @@ fn a_table_reads_what_it_writes() {
 }
 
 #[test]
-fn what_is_wrong_is_named() {
+fn invalid_parameters_are_rejected() {
     for (table, place) in [
         (json!({"kind": "constant", "value": "0B"}), "value"),
         (json!({"kind": "constant"}), "value"),
@@ -215,5 +215,5 @@ fn only_the_form_of_gaps_counts_and_their_mean_is_the_one_known() {
         assert!((times.mean() / 250.0 - 1.0).abs() < 1e-12, "{table}: {}", times.mean());
     }
     let error = Config::read(json!({ "kind": "exponential", "mean": "1s" })).unwrap().times_with_mean(1.0);
-    assert_eq!(error.unwrap_err().to_string(), "mean: must be a number, zero or more, is 1s");
+    assert_eq!(error.unwrap_err().to_string(), "mean: must be a number of zero or more (got 1s)");
 }

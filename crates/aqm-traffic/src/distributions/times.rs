@@ -1,4 +1,4 @@
-//! Times as they are drawn.
+//! Random times.
 
 use aqm_net::{Rng, Span};
 
@@ -8,7 +8,7 @@ use super::{AnyDistribution, Distribution};
 #[derive(Clone, Debug)]
 pub struct Times {
     distribution: AnyDistribution,
-    /// What values are multiplied by.
+    /// Factor by which values are multiplied.
     factor: f64,
 }
 
@@ -17,22 +17,22 @@ impl Times {
         Self { distribution, factor }
     }
 
-    /// One time, not rounded.
+    /// Draws a time without rounding.
     pub fn sample(&self, rng: &mut Rng) -> f64 {
         self.distribution.sample(rng) * self.factor
     }
 
-    /// One time in nanoseconds, rounded to a whole number of them.
+    /// Draws a time in nanoseconds, rounded to a whole nanosecond.
     pub(crate) fn sample_span(&self, rng: &mut Rng) -> Span {
         Span::from_nanos((self.sample(rng) + 0.5) as u64)
     }
 
-    /// The mean time.
+    /// Returns the mean time.
     pub fn mean(&self) -> f64 {
         self.distribution.mean() * self.factor
     }
 
-    /// Whether all times are the same.
+    /// Whether all times are equal.
     pub(crate) fn is_constant(&self) -> bool {
         matches!(self.distribution, AnyDistribution::Constant(_))
     }

@@ -1,4 +1,4 @@
-//! Uniform: every value between two bounds is as likely as any other.
+//! Uniform: all values between two bounds have equal probability density.
 
 use aqm_net::{ConfigError, Rng, parameters};
 
@@ -7,9 +7,9 @@ use super::{Amount, AnyDistribution, Build, Distribution, Unit, read_bounds};
 parameters! {
     /// Uniform between two bounds.
     pub struct Config {
-        /// The least value.
+        /// Minimum.
         pub minimum: Option<Amount> = None, "no default: it must be given";
-        /// The greatest value.
+        /// Maximum.
         pub maximum: Option<Amount> = None, "no default: it must be given";
     }
 }
@@ -21,17 +21,17 @@ impl Build for Config {
     }
 }
 
-/// Uniform between two bounds.
+/// Uniform distribution between two bounds.
 #[derive(Clone, Copy, Debug)]
 pub struct Uniform {
-    /// The least value.
+    /// The minimum.
     pub minimum: f64,
-    /// Where the values end.
+    /// The upper bound of the values.
     pub maximum: f64,
 }
 
 impl Uniform {
-    /// Uniform on [0, `width`).
+    /// Creates a uniform distribution on [0, `width`).
     pub const fn below(width: f64) -> Self {
         Self { minimum: 0.0, maximum: width }
     }

@@ -1,5 +1,5 @@
-//! Weibull, P(X > x) = exp(-(x/scale)^`shape`): a tail between the exponential's and Pareto's for shapes
-//! below 1.
+//! Weibull, P(X > x) = exp(-(x/scale)^`shape`): for shapes below 1, a tail between those of the exponential and Pareto
+//! distributions.
 
 use aqm_net::{ConfigError, Rng, parameters};
 
@@ -7,12 +7,12 @@ use super::incomplete_gamma::lower;
 use super::{Amount, AnyDistribution, Build, Distribution, Unit, check_range};
 
 parameters! {
-    /// Weibull: a tail between those of the exponential and of Pareto distributions, for shapes below 1.
+    /// Weibull: for shapes below 1, a tail between those of the exponential and Pareto distributions.
     pub struct Config {
-        /// The mean.
+        /// Mean.
         pub mean: Option<Amount> = None, "no default: it must be given, except for gaps, whose mean is known";
-        /// How heavy the tail is: the smaller, the heavier; 1 is exponential.
-        pub shape: f64 = 0.5, "ours";
+        /// Shape of the tail; a smaller value gives a heavier tail, and 1 is exponential.
+        pub shape: f64 = 0.5, "aqmlab's choice";
     }
 }
 
@@ -25,22 +25,22 @@ impl Build for Config {
     }
 }
 
-/// Weibull.
+/// Weibull distribution.
 #[derive(Clone, Copy, Debug)]
 pub struct Weibull {
-    /// Below 1 the tail is heavier than that of the exponential distribution.
+    /// Below 1, the tail is heavier than that of the exponential distribution.
     pub shape: f64,
-    /// The value exceeded with chance 1/e.
+    /// The value that is exceeded with probability 1/e.
     pub scale: f64,
 }
 
 impl Weibull {
-    /// The value that is exceeded with chance `p`: the inverse of the survival function.
+    /// Returns the value that is exceeded with probability `p`: the inverse of the survival function.
     pub(crate) fn exceeded_with(self, p: f64) -> f64 {
         self.scale * libm::exp(libm::log(-libm::log(p)) / self.shape)
     }
 
-    /// (`x`/scale)^shape.
+    /// Returns (`x`/scale)^shape.
     fn power(self, x: f64) -> f64 {
         libm::exp(libm::log(x / self.scale) * self.shape)
     }

@@ -279,7 +279,7 @@ fn the_exchanges_of_a_conversation_come_in_their_order_with_their_pauses() {
     };
     let rest = vec![exchange(30, 200, 0, 50_000), exchange(10, 20_000, 20, 100)];
     let first = exchange(500, 100, 15, 3000);
-    let conversation = Conversation { rest, ..Conversation::of(first) };
+    let conversation = Conversation { rest, ..Conversation::single(first) };
     let script = Script { conversations: vec![conversation], transfers: Vec::new(), told: Arc::default() };
     let (asked, facts) = act(&script, 3, true);
     assert_eq!(facts.workloads[0].failures.len(), 0, "{:?}", facts.workloads[0].failures);

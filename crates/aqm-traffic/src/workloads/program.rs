@@ -1,21 +1,21 @@
-//! Programs of the user's own (`program`): a client and a server that really run, in a live run. A simulation cannot
-//! know what they send, and refuses them.
+//! User programs (`program`): a client and a server that run in a live run. A simulation cannot know their traffic and
+//! therefore rejects this workload.
 
 use aqm_net::{ConfigError, Span, parameters};
 
 use crate::{Build, BuildContext, Programs, TrafficContext, Workload};
 
 parameters! {
-    /// Programs of your own, for live runs: a client where data go, and a server where they come from, which the
-    /// client reaches by the name `server`.
+    /// User programs for live runs: a client at the receiving end of the data and a server at the sending end. The
+    /// client reaches the server under the host name `server`.
     pub struct Config {
-        /// The client: its command and arguments. Left out, there is none.
-        pub client: Vec<String> = Vec::new(), "ours";
-        /// The server: its command and arguments. It begins with the run. Left out, there is none.
-        pub server: Vec<String> = Vec::new(), "ours";
-        /// When the client begins: not before, and once the server listens for TCP or has bound a socket of UDP, or 3 s
-        /// later at the latest.
-        pub start: Span = Span::ZERO, "ours";
+        /// Command and arguments of the client; by default, there is no client.
+        pub client: Vec<String> = Vec::new(), "aqmlab's choice";
+        /// Command and arguments of the server, which starts with the run; by default, there is no server.
+        pub server: Vec<String> = Vec::new(), "aqmlab's choice";
+        /// Earliest start of the client. The client starts after this time when the server listens for TCP connections
+        /// or has bound a UDP socket, but waits for the server for at most 3 s.
+        pub start: Span = Span::ZERO, "aqmlab's choice";
     }
 }
 
@@ -37,7 +37,7 @@ impl Build for Config {
     }
 }
 
-/// The workload while it runs: whoever runs live looks after the programs.
+/// The running workload. It does nothing, because the live run starts the programs.
 #[derive(Clone)]
 struct Program;
 
@@ -52,9 +52,9 @@ mod tests {
     use crate::testing::context;
 
     #[test]
-    fn a_command_without_a_name_is_refused_by_its_place() {
+    fn a_command_without_a_program_name_is_rejected() {
         let config = Config { server: vec![String::new()], ..Config::default() };
-        let Err(error) = config.build(&context(1, 10)) else { panic!("an empty command was taken") };
+        let Err(error) = config.build(&context(1, 10)) else { panic!("an empty command was accepted") };
         assert_eq!(error.to_string(), "server: must begin with the name of a program");
         let config = Config { client: vec!["curl".into(), "http://server/".into()], ..Config::default() };
         assert!(config.build(&context(1, 10)).is_ok());

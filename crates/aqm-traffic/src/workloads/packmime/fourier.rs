@@ -1,18 +1,18 @@
-//! The fast Fourier transform of complex numbers, and with it the product of long real sequences.
+//! The fast Fourier transform of complex numbers, and the product of long real sequences.
 //!
-//! J. W. Cooley & J. W. Tukey, "An Algorithm for the Machine Calculation of Complex Fourier Series", 1965, in
-//! the form of C. M. Fiduccia, "Polynomial Evaluation via the Division Algorithm", 1972: a polynomial modulo
-//! z^2n - r² is split into its rests modulo z^n - r and z^n + r until each rest is a number. From r² = 1 that
-//! is the usual transform; from r² = i it is the right-angle transform of R. Crandall & B. Fagin, "Discrete
-//! Weighted Transforms and Large-Integer Arithmetic", 1994, section 5, in which the product of two real
-//! sequences of n values each needs complex transforms of size n, not 2n.
+//! Sources: J. W. Cooley & J. W. Tukey, "An Algorithm for the Machine Calculation of Complex Fourier Series", 1965, in
+//! the form of C. M. Fiduccia, "Polynomial Evaluation via the Division Algorithm", 1972: a polynomial modulo z^2n - r²
+//! is split into its remainders modulo z^n - r and z^n + r until each remainder is a number. From r² = 1 this is the
+//! usual transform. From r² = i it is the right-angle transform of R. Crandall & B. Fagin, "Discrete Weighted
+//! Transforms and Large-Integer Arithmetic", 1994, section 5, in which the product of two real sequences of n values
+//! each requires complex transforms of size n instead of 2n.
 //!
-//! Ours: values come out in the order of the splitting, which is enough to multiply them. Sums and
-//! products are plain and in a fixed order, angles are libm's, so that results agree on every platform.
+//! aqmlab's choices: values remain in the order of the splitting, which is sufficient for multiplication. Sums and
+//! products have a fixed order, and sines and cosines are computed by libm, so that results agree on every platform.
 
 use std::f64::consts::PI;
 
-/// Complex numbers, the real and the imaginary parts apart.
+/// Complex numbers, with separate real and imaginary parts.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Complex {
     pub(crate) re: Vec<f64>,
@@ -20,14 +20,14 @@ pub(crate) struct Complex {
 }
 
 impl Complex {
-    /// Real numbers, with zeros up to `size` of them.
+    /// Creates real numbers, padded with zeros to `size`.
     pub(crate) fn real(values: &[f64], size: usize) -> Self {
         let mut re = values.to_vec();
         re.resize(size, 0.0);
         Self { re, im: vec![0.0; size] }
     }
 
-    /// Multiplies each number by that of `other` in its place.
+    /// Multiplies each number by the number of `other` with the same index.
     fn multiply(&mut self, other: &Self) {
         let parts = self.re.iter_mut().zip(&mut self.im);
         for ((a, b), (c, d)) in parts.zip(other.re.iter().zip(&other.im)) {
@@ -36,14 +36,14 @@ impl Complex {
     }
 }
 
-/// What a transform starts from: polynomials modulo z^n - 1, or z^n - i.
+/// The modulus of the polynomials before the first splitting: z^n - 1 or z^n - i.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Modulus {
     One,
     I,
 }
 
-/// A transform of a size that is a power of two.
+/// A transform whose size is a power of two.
 #[derive(Clone, Debug)]
 pub(crate) struct Fourier {
     size: usize,
@@ -67,7 +67,7 @@ impl Fourier {
         Self { size, roots }
     }
 
-    /// From the coefficients of a polynomial to its values.
+    /// Transforms the coefficients of a polynomial into its values.
     pub(crate) fn forward(&self, data: &mut Complex) {
         let (mut half, mut first) = (self.size / 2, 0);
         while half > 0 {
@@ -85,7 +85,7 @@ impl Fourier {
         }
     }
 
-    /// From the values back to the coefficients, times the size.
+    /// Transforms values into coefficients, multiplied by the size.
     pub(crate) fn backward(&self, data: &mut Complex) {
         let (mut half, mut first) = (1, self.roots.len());
         while half < self.size {
@@ -104,7 +104,7 @@ impl Fourier {
     }
 }
 
-/// Multiplies real sequences by one and the same sequence: a filter.
+/// Multiplies real sequences by a fixed sequence (a filter).
 #[derive(Clone, Debug)]
 pub(crate) struct Filter {
     fourier: Fourier,
@@ -114,7 +114,7 @@ pub(crate) struct Filter {
 }
 
 impl Filter {
-    /// A filter of at most `size` coefficients for sequences of at most as many values.
+    /// Creates a filter of at most `size` coefficients for sequences of at most `size` values.
     pub(crate) fn new(coefficients: &[f64], size: usize) -> Self {
         let fourier = Fourier::new(size, Modulus::I);
         let mut response = Complex::real(coefficients, size);
@@ -125,7 +125,7 @@ impl Filter {
         Self { fourier, response, work: Complex::default() }
     }
 
-    /// The product with `values`: its first half, and its second half, of `size` values each.
+    /// Returns the two halves of the product with `values`, of `size` values each.
     pub(crate) fn apply(&mut self, values: &[f64]) -> (&[f64], &[f64]) {
         self.work.re.clear();
         self.work.re.extend_from_slice(values);
@@ -139,8 +139,8 @@ impl Filter {
     }
 }
 
-/// The first `size` coefficients (a power of two) of the power series 1/f, by Newton's iteration; the first
-/// one of f is 1.
+/// Returns the first `size` coefficients (a power of two) of the power series 1/f, by Newton's method. The first
+/// coefficient of f must be 1.
 pub(crate) fn reciprocal(f: &[f64], size: usize) -> Vec<f64> {
     let mut g = vec![1.0];
     while g.len() < size {
@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn there_and_back_is_where_it_began() {
+    fn the_inverse_transform_restores_the_values() {
         for modulus in [Modulus::One, Modulus::I] {
             let fourier = Fourier::new(64, modulus);
             let (re, im) = (values(64, 0), values(64, 1));
@@ -192,8 +192,8 @@ mod tests {
                 re += value * cos;
                 im += value * sin;
             }
-            let found = (0..n).any(|p| (data.re[p] - re).abs() < 1e-13 && (data.im[p] - im).abs() < 1e-13);
-            assert!(found, "{k}");
+            let actual = (0..n).any(|p| (data.re[p] - re).abs() < 1e-13 && (data.im[p] - im).abs() < 1e-13);
+            assert!(actual, "{k}");
         }
     }
 
@@ -204,18 +204,18 @@ mod tests {
         let (low, high) = filter.apply(&b);
         for k in 0..128 {
             let expected: f64 = (0..=k).filter(|&j| j < 50 && k - j < 64).map(|j| a[j] * b[k - j]).sum();
-            let found = if k < 64 { low[k] } else { high[k - 64] };
-            assert!((found - expected).abs() < 1e-13, "{k}");
+            let actual = if k < 64 { low[k] } else { high[k - 64] };
+            assert!((actual - expected).abs() < 1e-13, "{k}");
         }
     }
 
     #[test]
     fn the_reciprocal_times_the_series_is_one() {
-        // 1/(1 - z)^(1/2) begins 1, 1/2, 3/8, 5/16.
+        // 1/(1 - z)^(1/2) begins with 1, 1/2, 3/8, 5/16.
         let root = [1.0, -0.5, -0.125, -0.0625, -0.0390625, -0.02734375, -0.0205078125, -0.01611328125];
-        let found = reciprocal(&root, 8);
-        for (found, expected) in found.iter().zip([1.0, 0.5, 0.375, 0.3125, 0.2734375]) {
-            assert!((found - expected).abs() < 1e-14, "{found} {expected}");
+        let actual = reciprocal(&root, 8);
+        for (actual, expected) in actual.iter().zip([1.0, 0.5, 0.375, 0.3125, 0.2734375]) {
+            assert!((actual - expected).abs() < 1e-14, "{actual} {expected}");
         }
     }
 }

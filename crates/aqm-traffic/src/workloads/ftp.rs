@@ -1,30 +1,30 @@
-//! Bulk transfers ("FTP"): a fixed number of flows, each of which sends one file or for ever.
+//! Bulk transfers ("FTP"): a fixed number of flows, each of which sends one file or an endless stream.
 //!
-//! Flows begin at random moments of a short interval, so that their slow starts do not fall
-//! together.
+//! Flows begin at random times within a short interval, so that their slow starts do not coincide.
 //!
-//! Ours: the length of that interval; that a flow keeps its moment and its size when the number of flows changes.
+//! aqmlab's choices: the length of this interval; each flow keeps its start and its size if the number of flows
+//! changes.
 
 use std::sync::Arc;
 
 use aqm_net::{ConfigError, Instant, Span, parameters};
 
 use crate::distributions;
-use crate::parameters::{Hosts, check_flows, late};
+use crate::parameters::{Hosts, check_flows, start_offset};
 use crate::{Build, BuildContext, TrafficContext, Transfer, Workload};
 
 parameters! {
-    /// Bulk transfers ("FTP"): so many flows, each of which sends one file or for ever.
+    /// Bulk transfers ("FTP"): a fixed number of flows, each of which sends one file or an endless stream.
     pub struct Config {
-        /// How many flows.
-        pub flows: u32 = 1, "ours";
-        /// How much each one sends; left out, it sends for ever.
+        /// Number of flows.
+        pub flows: u32 = 1, "aqmlab's choice";
+        /// Sizes of the files; by default, each flow sends without end.
         pub sizes: Option<distributions::Config> = None, "SHRED talk: FTP flows last for the whole run";
-        /// When the first may begin.
-        pub start: Span = Span::ZERO, "ours";
-        /// Flows begin at random between `start` and so much later.
-        pub stagger: Span = Span::from_millis(5000), "ours: avoids a common slow start";
-        /// Where the flows start and end.
+        /// Earliest start of a flow.
+        pub start: Span = Span::ZERO, "aqmlab's choice";
+        /// Interval after `start` in which flows begin at random times.
+        pub stagger: Span = Span::from_millis(5000), "aqmlab's choice: avoids simultaneous slow starts";
+        /// Hosts of the flows.
         pub hosts: Hosts = Hosts::Own, "SHRED talk: each FTP flow has a source and a sink";
     }
 }
@@ -37,7 +37,7 @@ impl Build for Config {
         let stream = format!("{}/sizes", context.name);
         let mut files: Arc<[File]> = (0..self.flows)
             .map(|flow| File {
-                begin: Instant::START + self.start + late(self.stagger, flow, context),
+                begin: Instant::START + self.start + start_offset(self.stagger, flow, context),
                 flow,
                 bytes: sizes
                     .as_ref()
@@ -65,19 +65,20 @@ impl Build for Config {
 /// The running workload.
 #[derive(Clone)]
 struct Ftp {
-    /// In the order of time; of all runs of a plan.
+    /// Files in the order of their starts, shared by all runs of a plan.
     files: Arc<[File]>,
-    /// How many have begun.
+    /// Number of flows that have begun.
     next: usize,
     hosts: Hosts,
 }
 
-/// What a flow sends, and when; at equal moments the flow with the lower number begins first.
+/// The file of a flow and its start. If several flows begin at the same time, the flow with the lowest number begins
+/// first.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct File {
     begin: Instant,
     flow: u32,
-    /// `None` sends for ever.
+    /// Payload bytes; `None` means without end.
     bytes: Option<u64>,
 }
 
@@ -136,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn a_flow_keeps_its_moment_size_and_host_whatever_the_number_of_flows() {
+    fn the_start_size_and_host_of_a_flow_do_not_depend_on_the_number_of_flows() {
         let begin = |flows| {
             let config = Config { flows, sizes: sizes(1000, 2000), ..Config::default() };
             run(&mut *config.build(&context(1, 100)).unwrap()).opened
@@ -177,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_named() {
+    fn invalid_parameters_are_rejected() {
         let place = |config: Config| config.build(&context(1, 1)).err().unwrap().place;
         assert_eq!(place(Config { flows: 0, ..Config::default() }), "flows");
         assert_eq!(place(Config { flows: 1_000_001, ..Config::default() }), "flows");

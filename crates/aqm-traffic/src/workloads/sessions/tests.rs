@@ -1,9 +1,9 @@
-//! What Web users do, against the distributions they follow and in worlds with a quick, a slow and no network.
+//! The behaviour of Web users, compared with their distributions, with a fast network, a slow network and no network.
 
 use super::*;
 use crate::testing::{context, distance, fact, run, run_conversing, run_served, seconds};
 
-/// A user's page: when each object begins, and what it is.
+/// A page of a user: start and transfer of each object.
 type Page = Vec<(Instant, Transfer)>;
 
 fn users(users: u32) -> Config {
@@ -14,7 +14,7 @@ fn closed(count: u32) -> Config {
     Config { think_from: ThinkFrom::PageEnd, ..users(count) }
 }
 
-/// Sizes for which a few thousand draws have their mean.
+/// Sizes whose sample mean converges within a few thousand draws.
 fn light() -> distributions::Config {
     sizes(1.2, Amount::Packets(4), Amount::Packets(50))
 }
@@ -28,7 +28,7 @@ fn objects(least: u32, most: u32) -> distributions::Config {
     distributions::Config::discrete_uniform(discrete_uniform::Config::of(least, most))
 }
 
-/// What the network of the tests needs for a transfer: 0.2 s and 1 ms a packet.
+/// Duration of a transfer in the tests' network: 0.2 s plus 1 ms per packet.
 fn network(transfer: Transfer) -> Option<Span> {
     Some(Span::from_millis(200 + transfer.bytes? / 934))
 }
@@ -69,13 +69,13 @@ fn a_page_has_two_to_seven_objects_that_begin_after_exponential_gaps() {
 
 #[test]
 fn sizes_are_bounded_pareto() {
-    // In bytes, so that sizes are as good as continuous.
+    // In bytes, so that sizes are nearly continuous.
     let sizes = sizes(1.2, Amount::bytes(40_000), Amount::bytes(2_000_000_000));
     let opened = run(&mut *Config { sizes, ..users(50) }.build(&context(3, 1000)).unwrap()).opened;
-    let drawn: Vec<f64> = opened.iter().map(|(_, transfer)| transfer.bytes.unwrap() as f64).collect();
-    assert!(drawn.len() > 20_000);
+    let samples: Vec<f64> = opened.iter().map(|(_, transfer)| transfer.bytes.unwrap() as f64).collect();
+    assert!(samples.len() > 20_000);
     let power = |x: f64| libm::pow(40_000.0 / x, 1.2);
-    assert!(distance(drawn, |x| (1.0 - power(x)) / (1.0 - power(2e9))) < 1.63);
+    assert!(distance(samples, |x| (1.0 - power(x)) / (1.0 - power(2e9))) < 1.63);
 }
 
 #[test]
@@ -85,7 +85,7 @@ fn in_the_open_loop_pages_of_a_user_are_exponential_gaps_apart_from_the_start_on
     assert!(moments.len() > 4500);
     moments.insert(0, 0.0);
     assert!(distance(crate::testing::gaps(&moments), |gap| 1.0 - libm::exp(-gap / 9.5)) < 1.63);
-    // Of many users together from the first moment on: a Poisson process, uniform in its interval.
+    // The pages of many users together are a Poisson process from the start, uniform in the interval.
     let many = seconds(open_pages(&users(1000), 20).iter().map(|page| page[0].0));
     assert!(many.len() > 1900);
     assert!(distance(many, |at| at / 20.0) < 1.63);
@@ -108,7 +108,10 @@ fn in_the_closed_loop_a_user_thinks_from_the_end_of_the_last_object() {
     assert!(pages.len() > 4000);
     let end = |page: &Page| page.iter().map(|&(at, it)| at + network(it).unwrap()).max().unwrap();
     let thought = pages.windows(2).map(|pair| {
-        assert!(pair[1][0].0 >= end(&pair[0]), "a page begins before the last object of the one before");
+        assert!(
+            pair[1][0].0 >= end(&pair[0]),
+            "a page begins before the last object of the previous page ends"
+        );
         pair[1][0].0.since(end(&pair[0])).seconds()
     });
     assert!(distance(thought.collect(), |time| 1.0 - libm::exp(-time / 9.5)) < 1.63);
@@ -124,7 +127,7 @@ fn in_the_closed_loop_a_user_whose_object_neither_ends_nor_fails_waits_for_ever(
 
 #[test]
 fn a_user_keeps_its_pages_whatever_the_network_and_the_number_of_users() {
-    // With as many hosts as users, the host tells the user.
+    // With as many hosts as users, the host identifies the user.
     let of_first = |count: u32, time: fn(Transfer) -> Option<Span>| {
         let config = Config { hosts: count, ..closed(count) };
         let opened = run_served(&mut *config.build(&context(1, 2000)).unwrap(), time).opened;
@@ -141,7 +144,7 @@ fn a_user_keeps_its_pages_whatever_the_network_and_the_number_of_users() {
 }
 
 #[test]
-fn users_are_dealt_out_to_the_hosts_in_turn() {
+fn users_are_assigned_to_hosts_in_turn() {
     let config = Config { hosts: 3, ..users(7) };
     assert_eq!((config.own_hosts(), config.hosts()), (true, 3));
     assert_eq!((users(7).own_hosts(), users(7).hosts()), (false, 1));
@@ -150,7 +153,7 @@ fn users_are_dealt_out_to_the_hosts_in_turn() {
         pages_of[page[0].1.host as usize] += 1;
         assert!(page.iter().all(|(_, transfer)| transfer.host == page[0].1.host));
     }
-    // Three users on the first host, two on each of the others.
+    // Three users on the first host, two on each of the other hosts.
     let expected = [3.0, 2.0, 2.0].map(|users| users * 20_000.0 / 9.5);
     for (n, expected) in pages_of.into_iter().zip(expected) {
         assert!((f64::from(n) - expected).abs() < 3.0 * f64::sqrt(expected), "{pages_of:?}");
@@ -159,7 +162,7 @@ fn users_are_dealt_out_to_the_hosts_in_turn() {
 
 #[test]
 fn the_number_of_users_is_that_of_the_study() {
-    /// 500 bytes a packet, and nothing else on the wire.
+    /// A packetisation of 500 bytes per packet without further overhead.
     struct Packets500;
     impl crate::Packetisation for Packets500 {
         fn wire_bytes(&self, bytes: u64) -> u64 {
@@ -169,7 +172,7 @@ fn the_number_of_users_is_that_of_the_study() {
             500
         }
     }
-    // 0.9 * 1.25 MB/s * 9.5 s / (4.5 * 21.768 * 500 B) is 218.2, with 3.5 gaps of 50 ms more 222.2.
+    // 0.9 * 1.25 MB/s * 9.5 s / (4.5 * 21.768 * 500 B) is 218.2, and 222.2 with 3.5 additional gaps of 50 ms.
     for (think_from, expected) in [(ThinkFrom::PageStart, 218.0), (ThinkFrom::PageEnd, 222.0)] {
         let config = Config { load: Some(0.9), think_from, ..Config::default() };
         let workload = config.build(&BuildContext { packetisation: &Packets500, ..context(1, 100) }).unwrap();
@@ -181,14 +184,14 @@ fn the_number_of_users_is_that_of_the_study() {
 
 #[test]
 fn in_the_long_run_the_offered_load_is_the_nominal_load() {
-    // A closed loop offers what it should if no object takes any time.
+    // A closed loop offers its nominal load if objects take no time.
     let at_once = |_: Transfer| Some(Span::ZERO);
     for think_from in [ThinkFrom::PageStart, ThinkFrom::PageEnd] {
         let config = Config { load: Some(0.8), think_from, sizes: light(), ..Config::default() };
         let mut workload = config.build(&context(2, 5000)).unwrap();
         let opened = run_served(&mut *workload, at_once).opened;
         let wire = Wire::of(&crate::testing::FullPackets);
-        // The variance of a compound Poisson sum, which that of the closed loop is below.
+        // The variance of a compound Poisson sum, which exceeds that of the closed loop.
         let of_page =
             |page: &Page| page.iter().map(|(_, it)| wire.bytes(it.bytes.unwrap()) as f64).sum::<f64>();
         let squares: f64 = pages(&opened).iter().map(of_page).map(|bytes| bytes * bytes).sum();
@@ -208,12 +211,12 @@ fn a_slow_network_lowers_the_load_of_the_closed_loop_only() {
         fact(&*workload, "realised_load")
     };
     assert!((realised(ThinkFrom::PageStart) - 0.8).abs() < 0.02);
-    // From page to page 19.175 s instead of 9.675 s.
+    // 19.175 s from page to page instead of 9.675 s.
     assert!((realised(ThinkFrom::PageEnd) - 0.8 * 9.675 / 19.175).abs() < 0.02);
 }
 
 #[test]
-fn the_facts_count_what_was_opened() {
+fn the_facts_count_opened_flows() {
     let mut workload = users(20).build(&context(1, 500)).unwrap();
     let opened = run(&mut *workload).opened;
     assert_eq!(fact(&*workload, "objects"), opened.len() as f64);
@@ -238,7 +241,7 @@ fn the_same_seed_gives_the_same_schedule_and_another_seed_another() {
 }
 
 #[test]
-fn what_is_wrong_is_named() {
+fn invalid_parameters_are_rejected() {
     let error = |config: Config| config.build(&context(1, 100)).err().unwrap();
     let place = |config: Config| error(config).place;
     assert_eq!(error(Config::default()).to_string(), "users: is missing: give either `users` or `load`");
@@ -274,29 +277,29 @@ fn over_connections_a_user_has_the_same_pages_and_thinks_from_the_end_of_the_las
     let recording = run_conversing(&mut *workload, end, |_, exchange| took(exchange.response));
     let page_of: BTreeMap<u32, u64> =
         recording.conversations.iter().map(|(_, one)| (one.number.unwrap(), one.page.unwrap())).collect();
-    let mut found: BTreeMap<u64, Vec<(Instant, u64)>> = BTreeMap::new();
+    let mut actual: BTreeMap<u64, Vec<(Instant, u64)>> = BTreeMap::new();
     for (at, one) in &recording.conversations {
         assert_eq!((one.first.request, one.host), (300, 0));
-        found.entry(one.page.unwrap()).or_default().push((*at, one.first.response));
+        actual.entry(one.page.unwrap()).or_default().push((*at, one.first.response));
     }
-    for &(at, number, exchange) in &recording.asked {
-        found.entry(page_of[&number]).or_default().push((at, exchange.response));
+    for &(at, number, exchange) in &recording.requests {
+        actual.entry(page_of[&number]).or_default().push((at, exchange.response));
     }
-    let found: Vec<_> = found.into_values().collect();
-    assert!(found.len() > 3000);
+    let actual: Vec<_> = actual.into_values().collect();
+    assert!(actual.len() > 3000);
     let without = Config { connections: None, ..config.clone() };
     let opened = run_served(&mut *without.build(&context(1, 50_000)).unwrap(), network).opened;
-    for (page, alone) in found.iter().zip(pages(&opened)).take(3000) {
+    for (page, alone) in actual.iter().zip(pages(&opened)).take(3000) {
         let alone: Vec<u64> = alone.iter().filter_map(|(_, it)| it.bytes).collect();
         assert_eq!(page.iter().map(|(_, bytes)| *bytes).collect::<Vec<_>>(), alone);
     }
     let end = |page: &[(Instant, u64)]| page.iter().map(|&(at, bytes)| at + took(bytes)).max().unwrap();
-    let thought = found.windows(2).map(|pair| pair[1][0].0.since(end(&pair[0])).seconds());
+    let thought = actual.windows(2).map(|pair| pair[1][0].0.since(end(&pair[0])).seconds());
     assert!(distance(thought.collect(), |time| 1.0 - libm::exp(-time / 9.5)) < 1.63);
-    assert_eq!(fact(&*workload, "pages"), found.len() as f64);
+    assert_eq!(fact(&*workload, "pages"), actual.len() as f64);
 }
 
-/// No time between objects.
+/// A distribution of zero times between objects.
 fn no_time() -> distributions::Config {
     distributions::Config::read(serde_json::json!({ "kind": "constant", "value": "0s" })).unwrap()
 }

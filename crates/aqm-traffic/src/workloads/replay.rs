@@ -1,14 +1,13 @@
-//! A recorded schedule: transfers of given sizes at given moments, from a file, so that runs of
-//! different programs can meet the same traffic.
+//! A recorded schedule: transfers of given sizes at given times, read from a file, so that runs of different programs
+//! have the same traffic.
 //!
-//! One transfer a line: the start in seconds and the size in bytes, separated by a comma or by
-//! blanks. A third column is ignored (the schedules of the ns-2 runs have a number of packets
-//! there). Six columns are a request and its response over a connection of its own: the start and the
-//! size of the response, then the size of the request, and in seconds how long the server takes before it
-//! answers and what each packet takes longer on the client's and on the server's side. Blank lines and
-//! what follows a `#` are skipped. The first line may be a header, and then must name the columns. Lines
-//! need not be in the order of time: they are sorted, and lines of the same moment keep their order. What
-//! starts at or after the end of the run is left out and counted. Times are rounded to a nanosecond.
+//! Each line of the file is a transfer: the start in seconds and the size in bytes, separated by a comma or by blanks.
+//! A third column is ignored (in the schedules of the ns-2 runs it is a number of packets). Six columns describe a
+//! request and its response over a separate connection: the start, the size of the response, the size of the request,
+//! and in seconds the server's delay before its response, the additional one-way delay of each packet at the client,
+//! and that at the server. Blank lines and text after a `#` are ignored. The first line may be a header with the names
+//! of the columns. Lines may be in any order: they are sorted by time, and lines with the same time keep their order.
+//! Transfers that start at or after the end of the run are skipped and counted. Times are rounded to a nanosecond.
 
 use aqm_net::{ConfigError, Instant, Rate, Span, parameters};
 
@@ -19,30 +18,30 @@ use crate::{Build, BuildContext, Conversation, Exchange, TrafficContext, Transfe
 parameters! {
     /// A recorded schedule of transfers, read from a file.
     pub struct Config {
-        /// The file: on each line a start in seconds and a size in bytes; if it is a response, also the
-        /// bytes of its request and, in seconds, the server's delay before it and the further one-way delays
-        /// of the client and of the server.
+        /// Name of the file. Each line contains a start in seconds and a size in bytes. A line for a response to a
+        /// request also contains the size of the request in bytes and, in seconds, the server's delay before the
+        /// response and the additional one-way delays of the client and of the server.
         pub file: String = String::new(), "no default: it must be given";
     }
 }
 
 impl Build for Config {
     fn build(&self, context: &BuildContext<'_>) -> Result<Box<dyn Workload>, ConfigError> {
-        let problem = "is missing: name a file with a start in seconds and a size in bytes on each line";
+        let problem = "is missing: set it to a file with a start in seconds and a size in bytes on each line";
         ConfigError::unless(!self.file.is_empty(), "file", problem)?;
-        let not_read = || ConfigError::at("file", format!("`{}` was not read", self.file));
+        let not_read = || ConfigError::at("file", format!("`{}` could not be read", self.file));
         let content = context.file.ok_or_else(not_read)?;
         let mut schedule = parse(content).map_err(|problem| ConfigError::at("file", problem))?;
-        let problem = "has no transfers: write a start in seconds and a size in bytes on each line";
+        let problem = "contains no transfers: expected a start in seconds and a size in bytes on each line";
         ConfigError::unless(!schedule.is_empty(), "file", problem)?;
-        schedule.sort_by_key(|line| line.at);
+        schedule.sort_by_key(|entry| entry.at);
         let period = Period::new(Span::ZERO, None, context.duration)?;
-        let within = schedule.partition_point(|line| line.at < period.end);
-        let left_out = schedule.len() - within;
+        let within = schedule.partition_point(|entry| entry.at < period.end);
+        let skipped = schedule.len() - within;
         schedule.truncate(within);
         let wire = Wire::of(context.packetisation);
-        let wire_bytes = schedule.iter().map(|line| wire.bytes(line.bytes)).fold(0, u64::saturating_add);
-        Ok(Box::new(Replay { schedule, next: 0, left_out, wire_bytes, rate: context.rate, period }))
+        let wire_bytes = schedule.iter().map(|entry| wire.bytes(entry.bytes)).fold(0, u64::saturating_add);
+        Ok(Box::new(Replay { schedule, next: 0, skipped, wire_bytes, rate: context.rate, period }))
     }
 
     fn own_hosts(&self) -> bool {
@@ -57,11 +56,11 @@ impl Build for Config {
 /// The running workload.
 #[derive(Clone)]
 struct Replay {
-    /// In the order of time.
-    schedule: Vec<Line>,
-    /// How many were opened.
+    /// Transfers in the order of their starts.
+    schedule: Vec<Entry>,
+    /// Number of transfers that were opened.
     next: usize,
-    left_out: usize,
+    skipped: usize,
     wire_bytes: u64,
     rate: Rate,
     period: Period,
@@ -69,17 +68,17 @@ struct Replay {
 
 /// A transfer of the schedule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Line {
+struct Entry {
     at: Instant,
     bytes: u64,
-    /// If it answers a request.
-    asked: Option<Asked>,
+    /// The request that the transfer answers, if any.
+    request: Option<Request>,
 }
 
-/// What a response answers, and over which path.
+/// The request of a transfer and its path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Asked {
-    request: u64,
+struct Request {
+    bytes: u64,
     think: Span,
     client_delay: Span,
     server_delay: Span,
@@ -91,45 +90,45 @@ impl Workload for Replay {
     }
 
     fn on_wake(&mut self, cx: &mut dyn TrafficContext) {
-        while let Some(&line) = self.schedule.get(self.next).filter(|line| line.at <= cx.now()) {
+        while let Some(&entry) = self.schedule.get(self.next).filter(|entry| entry.at <= cx.now()) {
             self.next += 1;
-            line.begin(cx);
+            entry.begin(cx);
         }
         self.sleep(cx);
     }
 
     fn facts(&self, show: &mut dyn FnMut(&'static str, f64)) {
         show("transfers", self.schedule.len() as f64);
-        show("transfers_after_the_end", self.left_out as f64);
+        show("transfers_after_the_end", self.skipped as f64);
         show("realised_load", self.period.load(self.wire_bytes, self.rate));
     }
 }
 
 impl Replay {
     fn sleep(&self, cx: &mut dyn TrafficContext) {
-        if let Some(line) = self.schedule.get(self.next) {
-            cx.wake_at(line.at);
+        if let Some(entry) = self.schedule.get(self.next) {
+            cx.wake_at(entry.at);
         }
     }
 }
 
-impl Line {
+impl Entry {
     fn begin(self, cx: &mut dyn TrafficContext) {
         let bytes = self.bytes;
-        match self.asked {
+        match self.request {
             None => {
                 cx.open(Transfer { bytes: Some(bytes), request: None, page: None, page_objects: 1, host: 0 });
             }
-            Some(Asked { request, think, client_delay, server_delay }) => {
-                let first = Exchange { think, ..Exchange::at_once(request, bytes) };
-                cx.converse(Conversation { client_delay, server_delay, ..Conversation::of(first) });
+            Some(Request { bytes: request, think, client_delay, server_delay }) => {
+                let first = Exchange { think, ..Exchange::immediate(request, bytes) };
+                cx.converse(Conversation { client_delay, server_delay, ..Conversation::single(first) });
             }
         }
     }
 }
 
-/// Reads a schedule in the order of the file.
-fn parse(content: &str) -> Result<Vec<Line>, String> {
+/// Parses a schedule, in the order of the file.
+fn parse(content: &str) -> Result<Vec<Entry>, String> {
     let mut schedule = Vec::new();
     let mut first = true;
     let content = content.strip_prefix('\u{feff}').unwrap_or(content);
@@ -152,45 +151,45 @@ fn parse(content: &str) -> Result<Vec<Line>, String> {
     Ok(schedule)
 }
 
-/// Whether these are the names of the columns, in the order in which they are read.
+/// Returns whether the fields are the names of the columns, in the expected order.
 fn is_header(fields: &[&str]) -> bool {
     matches!(fields, [start, size, ..] if start.starts_with("start") && size.starts_with("size"))
 }
 
-/// Reads one line.
-fn transfer(fields: &[&str]) -> Result<Line, String> {
-    let (start, size, asked) = match *fields {
+/// Parses a line.
+fn transfer(fields: &[&str]) -> Result<Entry, String> {
+    let (start, size, request) = match *fields {
         [start, size] | [start, size, _] => (start, size, None),
         [start, size, request, think, client, server] => {
             (start, size, Some((request, [think, client, server])))
         }
         _ => {
-            let columns = "a start in seconds and a size in bytes, at most one more, or six";
-            return Err(format!("has {} columns, expected {columns}", fields.len()));
+            let columns = "2, 3 or 6, beginning with a start in seconds and a size in bytes";
+            return Err(format!("has {} columns (expected {columns})", fields.len()));
         }
     };
-    let at = Instant::START + time(start, "a start")?;
-    let asked = match asked {
+    let at = Instant::START + time(start, "a start time")?;
+    let request = match request {
         None => None,
-        Some((request, [think, client, server])) => Some(Asked {
-            request: bytes(request)?,
+        Some((request, [think, client, server])) => Some(Request {
+            bytes: bytes(request)?,
             think: time(think, "a delay")?,
             client_delay: time(client, "a delay")?,
             server_delay: time(server, "a delay")?,
         }),
     };
-    Ok(Line { at, bytes: bytes(size)?, asked })
+    Ok(Entry { at, bytes: bytes(size)?, request })
 }
 
-fn time(text: &str, what: &str) -> Result<Span, String> {
+fn time(text: &str, quantity: &str) -> Result<Span, String> {
     let seconds = text.parse::<f64>().ok().filter(|seconds| (0.0..=3e9).contains(seconds));
-    let wrong = || format!("`{text}` must be {what} in seconds, a number from 0 to 3e9");
-    seconds.map(Span::from_seconds).ok_or_else(wrong)
+    let problem = || format!("`{text}` is not {quantity} in seconds (expected a number from 0 to 3e9)");
+    seconds.map(Span::from_seconds).ok_or_else(problem)
 }
 
 fn bytes(text: &str) -> Result<u64, String> {
     let bytes = text.parse::<u64>().ok().filter(|bytes| (1..=1_000_000_000_000_000).contains(bytes));
-    bytes.ok_or_else(|| format!("`{text}` must be a size in bytes, a whole number from 1 to 1e15"))
+    bytes.ok_or_else(|| format!("`{text}` is not a size in bytes (expected an integer from 1 to 1e15)"))
 }
 
 #[cfg(test)]
@@ -226,7 +225,7 @@ mod tests {
         let expected = Conversation {
             client_delay: Span::from_nanos(500_000),
             server_delay: millis(40),
-            ..Conversation::of(Exchange { think: millis(100), ..Exchange::at_once(436, 934) })
+            ..Conversation::single(Exchange { think: millis(100), ..Exchange::immediate(436, 934) })
         };
         assert_eq!(recording.conversations, [(Instant::START + millis(2000), expected)]);
         assert_eq!(fact(&*workload, "transfers"), 2.0);
@@ -250,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn what_starts_after_the_end_is_left_out_and_counted() {
+    fn transfers_after_the_end_are_skipped_and_counted() {
         let mut workload = build("1,934\n100,1\n2e9,1\n").unwrap();
         assert_eq!(run(&mut *workload).opened.len(), 1);
         assert_eq!(fact(&*workload, "transfers"), 1.0);
@@ -259,7 +258,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_named_with_its_line() {
+    fn an_invalid_line_is_reported_with_its_number() {
         let problem = |content: &str| {
             let error = build(content).err().unwrap_or_else(|| panic!("accepted {content:?}"));
             assert_eq!(error.place, "file");
@@ -267,26 +266,32 @@ mod tests {
         };
         assert_eq!(
             problem("start_s,size_bytes\n# first\n1,ten\n"),
-            "line 3: `ten` must be a size in bytes, a whole number from 1 to 1e15"
+            "line 3: `ten` is not a size in bytes (expected an integer from 1 to 1e15)"
         );
-        assert_eq!(problem("-1 5"), "line 1: `-1` must be a start in seconds, a number from 0 to 3e9");
+        assert_eq!(
+            problem("-1 5"),
+            "line 1: `-1` is not a start time in seconds (expected a number from 0 to 3e9)"
+        );
         assert_eq!(
             problem("1 5 0 0 0 0"),
-            "line 1: `0` must be a size in bytes, a whole number from 1 to 1e15"
+            "line 1: `0` is not a size in bytes (expected an integer from 1 to 1e15)"
         );
-        assert_eq!(problem("1 5 9 0 x 0"), "line 1: `x` must be a delay in seconds, a number from 0 to 3e9");
+        assert_eq!(
+            problem("1 5 9 0 x 0"),
+            "line 1: `x` is not a delay in seconds (expected a number from 0 to 3e9)"
+        );
         for content in
             ["NaN 5", "inf 5", "1 0", "1 1.5", "1 -3", "1 1e300", "1,,5", "x y", "1,2\nstart,size\n"]
         {
             assert!(problem(content).starts_with("line "), "{content}");
         }
-        assert!(problem("size_bytes,start_s\n1,2").starts_with("line 1: `size_bytes` must be a start"));
+        assert!(problem("size_bytes,start_s\n1,2").starts_with("line 1: `size_bytes` is not a start"));
         assert!(problem("1").contains("has 1 columns"));
         assert!(problem("1 2 3 4").contains("has 4 columns"));
-        assert!(problem("# nothing\n").starts_with("has no transfers"));
-        assert!(problem("start,size\n").starts_with("has no transfers"));
+        assert!(problem("# nothing\n").starts_with("contains no transfers"));
+        assert!(problem("start,size\n").starts_with("contains no transfers"));
         let place = |config: Config| config.build(&context(1, 1)).err().unwrap().to_string();
         assert!(place(Config::default()).starts_with("file: is missing"));
-        assert_eq!(place(Config { file: "a.csv".to_owned() }), "file: `a.csv` was not read");
+        assert_eq!(place(Config { file: "a.csv".to_owned() }), "file: `a.csv` could not be read");
     }
 }

@@ -1,14 +1,15 @@
-//! Calls: two ends talk to each other, each in datagrams at equal gaps, whatever becomes of them.
+//! Calls: both ends of a call send voice datagrams to each other at equal gaps, regardless of losses and delays.
 //!
-//! H. Schulzrinne, S. Casner, RFC 3551, 2003 (frames of 20 ms); ITU-T G.711, G.729, GSM 06.60: a datagram of G.711 has 160 B
-//! of payload and 40 B of headers (IPv4 20, UDP 8, RTP 12), which makes 80 kb/s in each direction.
+//! Sources: H. Schulzrinne, S. Casner, RFC 3551, 2003 (frames of 20 ms); ITU-T G.711, G.729, GSM 06.60. A G.711
+//! datagram has 160 B of payload and 40 B of headers (IPv4 20, UDP 8, RTP 12), which results in 80 kb/s in each
+//! direction.
 //!
-//! The two directions of a call are two flows; those back go from where the workload's data go. What a call sounds like is
-//! told of each packet's delay (`record.histories`).
+//! The two directions of a call are two flows. The backward flow starts at the receiving end of the workload's data.
+//! The quality of a call is computed from the delay of each packet (`record.histories`).
 //!
-//! Ours, where the sources are silent: both talk all the time (no silence is suppressed); datagram k of a direction leaves
-//! k gaps after its first, which leaves at random within one gap after the start of the call, so that neither the two
-//! directions nor two calls are in step.
+//! aqmlab's choices, where the sources are silent: both ends talk all the time (no silence suppression). The first
+//! datagram of a direction leaves at random within one gap after the start of the call, and datagram k leaves k gaps
+//! later, so that neither the two directions of a call nor two calls are in step.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -17,15 +18,15 @@ use aqm_net::{ConfigError, Ecn, Instant, Size, Span, choices, parameters};
 
 use crate::description::Application;
 use crate::distributions::{Distribution as _, Uniform};
-use crate::parameters::{MOST_BYTES, Period, check_datagrams, check_link_header, late};
+use crate::parameters::{MAX_BYTES, Period, check_datagrams, check_link_header, start_offset};
 use crate::{Build, BuildContext, TrafficContext, Workload};
 
 choices! {
-    /// How voice is coded.
+    /// Voice codec.
     pub enum Codec {
-        /// G.711: 64 kb/s, whose receiver does not conceal what is lost.
+        /// G.711: 64 kb/s; the receiver does not conceal losses.
         G711 = "g711",
-        /// G.711 with the concealment of its appendix I.
+        /// G.711 with the loss concealment of its appendix I.
         G711Plc = "g711-plc",
         /// G.729A: 8 kb/s.
         G729a = "g729a",
@@ -35,7 +36,7 @@ choices! {
 }
 
 impl Codec {
-    /// Bytes of payload that so much voice has, begun bytes counted.
+    /// Returns the payload in bytes for this duration of voice, rounded up.
     fn payload(self, voice: Span) -> u64 {
         let of_20_ms = match self {
             Self::G711 | Self::G711Plc => 160,
@@ -47,42 +48,42 @@ impl Codec {
 }
 
 parameters! {
-    /// Calls: both ends send datagrams of voice to each other.
+    /// Calls: both ends send voice datagrams to each other.
     pub struct Config {
-        /// How many calls, each between hosts of its own.
+        /// Number of calls, each between its own hosts.
         pub calls: u32 = 1, "RFC 7928, section 9.1";
-        /// How voice is coded, which says how large datagrams are and how much a loss hurts.
+        /// Voice codec; it determines the size of datagrams and the effect of losses on quality.
         pub codec: Codec = Codec::G711, "RFC 3551: PCMU, PCMA";
-        /// Bytes of a datagram on the wire, headers included; left out, 40 B and the codec's payload of `every`: of 20 ms
-        /// 160 B, 20 B with `g729a`, 31 B with `gsm-efr`.
+        /// Size of a datagram on the wire, including headers; by default, 40 B plus the codec's payload for `every`.
+        /// For 20 ms the payload is 160 B, with `g729a` 20 B, and with `gsm-efr` 31 B.
         pub packet: Option<Size> = None, "IPv4 20 B, UDP 8 B, RTP 12 B";
-        /// The gap between two datagrams of a direction: the voice that one carries.
+        /// Gap between two datagrams of a direction, which equals the duration of voice in a datagram.
         pub every: Span = Span::from_millis(20), "RFC 3551, section 4.2";
-        /// When the first call begins.
-        pub start: Span = Span::ZERO, "ours";
-        /// Calls begin at random between `start` and so much later.
-        pub stagger: Span = Span::ZERO, "ours";
-        /// When all calls are over; left out, the end of the run.
-        pub stop: Option<Span> = None, "ours";
-        /// Whether routers may mark the datagrams, ECT(0).
+        /// Start of the first call.
+        pub start: Span = Span::ZERO, "aqmlab's choice";
+        /// Interval after `start` in which calls begin at random times.
+        pub stagger: Span = Span::ZERO, "aqmlab's choice";
+        /// End of all calls; by default, the end of the run.
+        pub stop: Option<Span> = None, "aqmlab's choice";
+        /// Whether the datagrams are ECN-capable (ECT(0)), so that routers may mark them.
         pub ecn: bool = false, "as `udp`";
     }
 }
 
-/// What IPv4, UDP and RTP put before the payload, in bytes.
+/// Size of the IPv4, UDP and RTP headers, in bytes.
 const HEADERS: u64 = 40;
 
-/// More calls than this are taken for a slip of the pen.
-const MOST_CALLS: u32 = 100_000;
+/// Maximum number of calls; a larger number is treated as a typing error.
+const MAX_CALLS: u32 = 100_000;
 
 impl Build for Config {
     fn build(&self, context: &BuildContext<'_>) -> Result<Box<dyn Workload>, ConfigError> {
-        let problem = format_args!("must be between 1 and {MOST_CALLS}, is {}", self.calls);
-        ConfigError::unless((1..=MOST_CALLS).contains(&self.calls), "calls", problem)?;
+        let problem = format_args!("must be between 1 and {MAX_CALLS} (got {})", self.calls);
+        ConfigError::unless((1..=MAX_CALLS).contains(&self.calls), "calls", problem)?;
         ConfigError::unless(!self.every.is_zero(), "every", "must be longer than zero")?;
         let bytes = self.packet.map_or(HEADERS.saturating_add(self.codec.payload(self.every)), Size::bytes);
-        let problem = format_args!("must be between 1B and {MOST_BYTES}B");
-        ConfigError::unless((1..=MOST_BYTES).contains(&bytes), "packet", problem)?;
+        let problem = format_args!("must be between 1B and {MAX_BYTES}B (got {bytes}B)");
+        ConfigError::unless((1..=MAX_BYTES).contains(&bytes), "packet", problem)?;
         check_link_header(bytes, "packet", context)?;
         let period = Period::new(self.start, self.stop, context.duration)?;
         let each = period.seconds() / self.every.seconds();
@@ -90,7 +91,7 @@ impl Build for Config {
         let phases = Uniform::below(self.every.nanos() as f64);
         let mut due = BinaryHeap::with_capacity(2 * self.calls as usize);
         for call in 0..self.calls {
-            let begins = period.start + late(self.stagger, call, context);
+            let begins = period.start + start_offset(self.stagger, call, context);
             let mut random = context.streams.named(&format!("{}/phase", context.name), u64::from(call));
             for back in [false, true] {
                 let first = begins + Span::from_nanos(phases.sample(&mut random) as u64);
@@ -125,14 +126,17 @@ impl Build for Config {
     }
 
     fn simulated_only(&self) -> Option<&'static str> {
-        Some("datagrams go one way in a live run: write two workloads `udp`, there and back")
+        Some(
+            "live runs support datagrams in only one direction: use two `udp` workloads, one for each direction",
+        )
     }
 }
 
 /// The running workload.
 #[derive(Clone)]
 struct Calls {
-    /// When which call sends next, and whether back, the earliest on top. Only for the earliest a wake-up is asked for.
+    /// Next datagram of each direction: time, call, and whether the direction is backward; the earliest on top. The
+    /// workload requests a wake-up only for the earliest.
     due: BinaryHeap<Reverse<(Instant, u32, bool)>>,
     bytes: u16,
     every: Span,
@@ -161,7 +165,7 @@ impl Workload for Calls {
         self.sleep(cx);
     }
 
-    /// Complete at the end of the run.
+    /// Prints the facts of the workload, which are complete only at the end of the run.
     fn facts(&self, show: &mut dyn FnMut(&'static str, f64)) {
         show("calls", f64::from(self.calls));
         show("datagrams", self.sent as f64);
@@ -184,43 +188,43 @@ mod tests {
     use super::*;
     use crate::testing::{context, distance, fact, run};
 
-    /// When each direction of each call sends.
+    /// Returns the times at which each direction of each call sends.
     fn talk(config: &Config) -> BTreeMap<(u32, bool), Vec<Instant>> {
         let mut workload = config.build(&context(1, 10)).unwrap();
         let recording = run(&mut *workload);
         let there = recording.sent.iter().map(|&(at, call, bytes, _)| (at, call, bytes, false));
         let back = recording.sent_back.iter().map(|&(at, call, bytes, _)| (at, call, bytes, true));
-        let mut found: BTreeMap<_, Vec<Instant>> = BTreeMap::new();
+        let mut actual: BTreeMap<_, Vec<Instant>> = BTreeMap::new();
         for (at, call, bytes, is_back) in there.chain(back) {
             assert_eq!(u64::from(bytes), config.packet.map_or(200, Size::bytes));
-            found.entry((call, is_back)).or_default().push(at);
+            actual.entry((call, is_back)).or_default().push(at);
         }
         assert_eq!(fact(&*workload, "datagrams"), (recording.sent.len() + recording.sent_back.len()) as f64);
-        found
+        actual
     }
 
     #[test]
     fn both_ends_send_200_bytes_every_20_ms_from_the_start_to_the_end() {
         let (start, stop) = (Span::from_millis(2000), Some(Span::from_millis(7000)));
-        let found = talk(&Config { calls: 3, start, stop, ..Config::default() });
-        assert_eq!(found.len(), 6);
-        for moments in found.values() {
+        let actual = talk(&Config { calls: 3, start, stop, ..Config::default() });
+        assert_eq!(actual.len(), 6);
+        for moments in actual.values() {
             assert_eq!(moments.len(), 250);
             assert!(moments.windows(2).all(|two| two[1].since(two[0]) == Span::from_millis(20)));
             assert!((2.0..2.02).contains(&moments[0].seconds()));
         }
-        let mut firsts: Vec<Instant> = found.values().map(|moments| moments[0]).collect();
+        let mut firsts: Vec<Instant> = actual.values().map(|moments| moments[0]).collect();
         firsts.sort_unstable();
         firsts.dedup();
-        assert_eq!(firsts.len(), 6, "nobody is in step");
+        assert_eq!(firsts.len(), 6, "no two directions are in step");
     }
 
     #[test]
-    fn calls_begin_in_a_time_and_keep_their_moments_whatever_their_number() {
+    fn calls_begin_within_the_stagger_and_do_not_depend_on_their_number() {
         let stagger = Span::from_millis(5000);
         let many = talk(&Config { calls: 1000, stagger, ..Config::default() });
         let firsts = many.values().map(|moments| moments[0].seconds()).collect();
-        assert!(distance(firsts, |at| at / 5.0) < 2.0, "both directions of a call begin together, nearly");
+        assert!(distance(firsts, |at| at / 5.0) < 2.0, "both directions of a call begin almost together");
         let few = talk(&Config { calls: 2, stagger, ..Config::default() });
         assert!(few.iter().all(|(key, moments)| many[key] == *moments));
     }
@@ -236,12 +240,12 @@ mod tests {
         talk(&Config { packet: Some(Size::from_bytes(500)), ..Config::default() });
         let often = Config { every: Span::from_millis(10), codec: Codec::GsmEfr, ..Config::default() };
         let workload = often.build(&context(1, 10)).unwrap();
-        // 15.5 bytes of voice are 16.
+        // 15.5 bytes of voice are rounded up to 16.
         assert_eq!(fact(&*workload, "rate_bps"), 56.0 * 8.0 / 0.01);
     }
 
     #[test]
-    fn what_is_wrong_is_named() {
+    fn invalid_parameters_are_rejected() {
         let place = |config: Config| config.build(&context(1, 100)).err().unwrap().place;
         assert_eq!(place(Config { calls: 0, ..Config::default() }), "calls");
         for bytes in [0, 65_536] {

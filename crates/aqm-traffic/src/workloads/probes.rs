@@ -1,12 +1,12 @@
-//! Probes: batches of equal transfers that begin at once, at equal intervals, so that what a queue
-//! does to flows of one size can be told apart over time.
+//! Probes: batches of equal transfers that begin at the same time, at equal intervals. Probes show over time how a
+//! queue treats flows of one size.
 //!
-//! The foreground traffic of L. Guo & I. Matta, "The War Between Mice and Elephants", 2001: ten
-//! flows of 10 packets every 25 s, ten of 1000 packets every 125 s. A batch is a page, so that the
-//! tables tell batches apart.
+//! Source: the foreground traffic of L. Guo & I. Matta, "The War Between Mice and Elephants", 2001: ten flows of 10
+//! packets every 25 s, and ten flows of 1000 packets every 125 s. A batch is recorded as a page, so that the tables
+//! distinguish batches.
 //!
-//! Ours, where the source is silent: the first batch begins at the start; flow number i of every
-//! batch uses the same host.
+//! aqmlab's choices, where the source is silent: the first batch begins at `start`; flow number i of every batch uses
+//! the same host.
 
 use aqm_net::{ConfigError, Length, Rate, Size, Span, choices, parameters};
 
@@ -15,48 +15,47 @@ use crate::wire::Wire;
 use crate::{Build, BuildContext, TrafficContext, Transfer, Workload};
 
 choices! {
-    /// What a flow does when a batch begins and its last transfer is not done.
+    /// Action of a flow whose last transfer is not complete when a batch begins.
     pub enum Late {
-        /// It opens another connection beside that one: the load does not depend on the network.
+        /// The flow opens an additional connection, so that the offered load does not depend on the network.
         OpensAnother = "opens-another",
-        /// It sits this batch out: what it sends depends on how fast it is served.
+        /// The flow skips this batch, so that its offered load depends on the network.
         SitsOut = "sits-out",
     }
 }
 
 parameters! {
-    /// Probes: batches of equal transfers that begin at once, at equal intervals.
+    /// Probes: batches of equal transfers that begin at the same time, at equal intervals.
     pub struct Config {
-        /// Flows of a batch.
+        /// Number of flows per batch.
         pub flows: u32 = 10, "Guo & Matta talk, foreground flows";
-        /// What each one sends; packets are full packets.
+        /// Size of each transfer; packets are full-sized packets.
         pub size: Length = Length::Packets(10), "Guo & Matta talk, short foreground flows";
-        /// From the beginning of a batch to that of the next one.
+        /// Interval between the starts of two batches.
         pub every: Span = Span::from_millis(25_000), "Guo & Matta talk, short foreground flows";
-        /// What the client sends over the connection to ask for a transfer, which then comes back on it;
-        /// left out: the server opens the connection and sends unasked.
-        pub request: Option<Size> = None, "ours";
-        /// What a flow does whose last transfer is not done when a batch begins.
-        pub late: Late = Late::OpensAnother, "ours: an open loop";
-        /// When the first batch begins.
-        pub start: Span = Span::ZERO, "ours";
-        /// From when on no batch begins; left out, the end of the run.
-        pub stop: Option<Span> = None, "ours";
-        /// Where the flows start and end: with hosts of their own, the flows of a batch meet nowhere but in
-        /// the network.
-        pub hosts: Hosts = Hosts::Own, "ours";
+        /// Size of the request that the client sends for each transfer; the response returns over the same connection.
+        /// Without a request, the server opens the connection and sends the data.
+        pub request: Option<Size> = None, "aqmlab's choice";
+        /// Action of a flow whose last transfer is not complete when a batch begins.
+        pub late: Late = Late::OpensAnother, "aqmlab's choice: an open loop";
+        /// Start of the first batch.
+        pub start: Span = Span::ZERO, "aqmlab's choice";
+        /// Time after which no batch begins; by default, the end of the run.
+        pub stop: Option<Span> = None, "aqmlab's choice";
+        /// Hosts of the flows; with `own`, the flows of a batch share only the network.
+        pub hosts: Hosts = Hosts::Own, "aqmlab's choice";
     }
 }
 
-/// A larger probe is taken for a slip of the pen.
-const MOST_BYTES: u64 = 1_000_000_000_000_000;
+/// Maximum size of a probe; a larger size is treated as a typing error.
+const MAX_BYTES: u64 = 1_000_000_000_000_000;
 
 impl Build for Config {
     fn build(&self, context: &BuildContext<'_>) -> Result<Box<dyn Workload>, ConfigError> {
         check_flows(self.flows)?;
         let (count, unit) = (self.size.count(), unit(self.size, context.packetisation));
-        if !(1..=MOST_BYTES / unit).contains(&count) {
-            let problem = format!("must be at least 1 and at most 1e15 bytes, is {}", self.size);
+        if !(1..=MAX_BYTES / unit).contains(&count) {
+            let problem = format!("must be between 1 byte and 1e15 bytes (got {})", self.size);
             return Err(ConfigError::at("size", problem));
         }
         if self.every.is_zero() {
@@ -65,13 +64,13 @@ impl Build for Config {
         if self.late == Late::SitsOut && self.hosts == Hosts::Shared {
             return Err(ConfigError::at(
                 "late",
-                "`sits-out` needs hosts of their own: set `hosts = \"own\"`",
+                "`sits-out` requires a host for each flow: set `hosts = \"own\"`",
             ));
         }
         check_request(self.request)?;
         let period = Period::new(self.start, self.stop, context.duration)?;
         let expected = f64::from(self.flows) * period.seconds() / self.every.seconds();
-        check_transfers(expected, "every", "make it longer, or `flows` fewer")?;
+        check_transfers(expected, "every", "lengthen it, or reduce `flows`")?;
         Ok(Box::new(Probes {
             bytes: count * unit,
             wire_bytes: Wire::of(context.packetisation).bytes(count * unit),
@@ -101,17 +100,17 @@ impl Build for Config {
 #[derive(Clone)]
 struct Probes {
     config: Config,
-    /// What a flow sends.
+    /// Payload of a transfer, in bytes.
     bytes: u64,
-    /// What that is on the wire.
+    /// Bytes of a transfer on the wire.
     wire_bytes: u64,
     rate: Rate,
     period: Period,
-    /// How many batches have begun.
+    /// Number of batches that have begun.
     batches: u64,
-    /// How many transfers have begun.
+    /// Number of transfers that have begun.
     transfers: u64,
-    /// Flows whose last transfer is not done; kept for those that sit out only.
+    /// Whether the last transfer of each flow is incomplete; maintained only with `sits-out`.
     busy: Vec<bool>,
 }
 
@@ -146,7 +145,8 @@ impl Workload for Probes {
         }
     }
 
-    /// The realised load is that of the whole period, so it is complete at the end of the run.
+    /// Prints the facts of the workload. The realised load covers the whole period, so it is complete only at the end
+    /// of the run.
     fn facts(&self, show: &mut dyn FnMut(&'static str, f64)) {
         let batch = u64::from(self.config.flows) * self.wire_bytes;
         let per_second = batch as f64 / self.config.every.seconds();
@@ -183,7 +183,7 @@ mod tests {
         let config = Config { flows: 3, start, every, ..Config::default() };
         let opened = opened(&config, 100);
         let batches: Vec<_> = opened.chunk_by(|a, b| a.1.page == b.1.page).collect();
-        // The last moment before 100 s is 1.000000001 s + 297 * 0.333333333 s.
+        // The last batch before 100 s begins at 1.000000001 s + 297 * 0.333333333 s.
         assert_eq!(batches.len(), 298);
         for (number, batch) in batches.iter().enumerate() {
             assert_eq!(batch.len(), 3);
@@ -210,14 +210,14 @@ mod tests {
     }
 
     #[test]
-    fn the_facts_tell_batches_and_load() {
+    fn the_facts_contain_batches_and_load() {
         let size = Length::Bytes(5000);
         let stop = Some(Span::from_millis(50_000));
         let config = Config { size, stop, request: Some(Size::from_bytes(100)), ..Config::default() };
         let mut workload = config.build(&context(1, 100)).unwrap();
         let opened = run(&mut *workload).opened;
         assert!(opened.iter().all(|(_, it)| it.bytes == Some(5000) && it.request == Some(100)));
-        // Batches at 0 s and 25 s; 5000 B are six packets of 974 B and a SYN, ten times in 25 s.
+        // Batches begin at 0 s and 25 s. 5000 B are six packets of 974 B and a SYN, ten times in 25 s.
         assert_eq!((fact(&*workload, "batches"), fact(&*workload, "transfers")), (2.0, 20.0));
         let load = 10.0 * (40.0 + 6.0 * 974.0) / (25.0 * 1_250_000.0);
         assert!((fact(&*workload, "nominal_load") - load).abs() < 1e-15);
@@ -225,10 +225,10 @@ mod tests {
     }
 
     #[test]
-    fn a_flow_that_is_late_sits_batches_out_if_asked_to() {
+    fn a_late_flow_skips_batches_with_sits_out() {
         let config = Config { flows: 2, late: Late::SitsOut, ..Config::default() };
         let mut workload = config.build(&context(1, 150)).unwrap();
-        // The first flow takes longer than two periods, the second is always in time.
+        // The first flow takes longer than two intervals; the second always finishes in time.
         let time = |it: Transfer| Some(Span::from_millis(if it.host == 0 { 60_000 } else { 1000 }));
         let opened = run_served(&mut *workload, time).opened;
         let of = |host| opened.iter().filter(move |(_, it)| it.host == host);
@@ -251,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_named() {
+    fn invalid_parameters_are_rejected() {
         let place = |config: Config| config.build(&context(1, 100)).err().unwrap().place;
         assert_eq!(place(Config { flows: 0, ..Config::default() }), "flows");
         for size in [Length::Packets(0), Length::Bytes(0), Length::Packets(1_000_000_000_000_000)] {

@@ -1,79 +1,83 @@
-//! Adaptive video over HTTP, as DASH and HLS clients fetch it: segments of a fixed play time, one request after another
-//! over one persistent connection, each at a bit rate that the client chooses from a ladder.
+//! Adaptive video over HTTP, as DASH and HLS clients fetch it. A client fetches segments of a fixed play time, one
+//! request after another, over one persistent connection. For each segment the client chooses a bit rate from a ladder.
 //!
-//! A viewer asks for the next segment when the last one has come and its buffer has room for one more; so it asks at once
-//! while the buffer fills, and then about once every play time of a segment: bursts and pauses. Play begins when
-//! `start_up` is buffered, stops when the buffer runs dry, and goes on when `resume` is buffered. The bit rate is
+//! A viewer requests the next segment when the last one has arrived and its buffer has room for another segment. While
+//! the buffer fills, requests follow immediately; afterwards there is about one request per play time of a segment, so
+//! that bursts and pauses alternate. Play begins when `start_up` is buffered, stalls when the buffer is empty, and
+//! resumes when `resume` is buffered. The adaptation chooses the bit rate:
 //!
-//! - with `throughput`, the highest of the ladder that is at most `safety` times the harmonic mean of the rates at which
-//!   the last `samples` segments came, from the request to the last byte (J. Jiang, V. Sekar, H. Zhang, "Improving
-//!   Fairness, Efficiency, and Stability in HTTP-based Adaptive Video Streaming with FESTIVE", CoNEXT 2012; the
-//!   `ThroughputRule` of dash.js); the first segment comes at the lowest rate;
-//! - with `buffer`, that of BBA-0, which looks at the buffer alone (T.-Y. Huang, R. Johari, N. McKeown, M. Trunnell, M.
-//!   Watson, "A Buffer-Based Approach to Rate Adaptation", SIGCOMM 2014, algorithm 1): the lowest rate up to a
-//!   `reservoir`, the highest from a `cushion` above it on, between them a line; the rate changes when the line has
-//!   reached the next of the ladder.
+//! - `throughput`: the highest rate of the ladder that is at most `safety` times the harmonic mean of the throughputs
+//!   of the last `samples` segments, measured from the request to the last byte (J. Jiang, V. Sekar, H. Zhang,
+//!   "Improving Fairness, Efficiency, and Stability in HTTP-based Adaptive Video Streaming with FESTIVE", CoNEXT 2012;
+//!   the `ThroughputRule` of dash.js). The first segment has the lowest rate.
+//! - `buffer`: the rate of BBA-0, which depends only on the buffer level (T.-Y. Huang, R. Johari, N. McKeown, M.
+//!   Trunnell, M. Watson, "A Buffer-Based Approach to Rate Adaptation", SIGCOMM 2014, algorithm 1). Up to a `reservoir`
+//!   BBA-0 chooses the lowest rate, and from a `cushion` above the reservoir the highest rate. In between, a straight
+//!   line maps the buffer level to a rate. The chosen rate changes when this line reaches the next rate of the ladder.
 //!
-//! The table `transfers` has a row for each segment, and those of a viewer are one flow; the size tells the rate.
+//! The table `transfers` has a row for each segment. The segments of a viewer are one flow, and the size of a segment
+//! identifies its rate.
 //!
-//! Ours, where the sources are silent: all segments of a rate are equally large; video and sound are one; a segment is
-//! played once all of it has come; the client adds nothing to the time of the network; a viewer whose connection is gone
-//! has turned away.
+//! aqmlab's choices, where the sources are silent: all segments of a rate have the same size; video and audio are one
+//! stream; a segment is played only after it has arrived completely; the client adds no delay to the network's; a
+//! viewer whose connection has failed stops watching.
 
 use std::collections::{BTreeSet, VecDeque};
 
 use aqm_net::{ConfigError, Instant, Rate, Size, Span, choices, parameters};
 
 use crate::description::{Application, Playback};
-use crate::parameters::{Period, check_request, check_transfers, late};
+use crate::parameters::{Period, check_request, check_transfers, start_offset};
 use crate::{Build, BuildContext, Conversation, Exchange, TrafficContext, Workload};
 
 choices! {
-    /// How a client chooses the bit rate of the next segment.
+    /// Rule by which a client chooses the bit rate of the next segment.
     pub enum Adaptation {
-        /// By the rates at which the last segments came.
+        /// The throughputs of the last segments.
         Throughput = "throughput",
-        /// By what is buffered (BBA-0).
+        /// The buffer level (BBA-0).
         Buffer = "buffer",
     }
 }
 
 parameters! {
-    /// Adaptive video over HTTP (DASH, HLS): viewers fetch segments in turn, each at a bit rate that the client chooses.
+    /// Adaptive video over HTTP (DASH, HLS): viewers fetch segments one after another, each at a bit rate that the
+    /// client chooses.
     pub struct Config {
-        /// How many viewers, each on a host of its own.
-        pub viewers: u32 = 1, "ours";
-        /// The bit rates that there are, the lowest first.
-        pub ladder: Vec<Rate> = ladder(), "Aaron et al., \"Per-Title Encode Optimization\", 2015: Netflix's before";
-        /// The play time of a segment.
+        /// Number of viewers, each on its own host.
+        pub viewers: u32 = 1, "aqmlab's choice";
+        /// Available bit rates, in ascending order.
+        pub ladder: Vec<Rate> = ladder(), "Aaron et al., \"Per-Title Encode Optimization\", 2015: Netflix's previous ladder";
+        /// Play time of a segment.
         pub segment: Span = Span::from_millis(4_000), "Huang et al. 2014";
-        /// How long the video plays; left out, longer than the run.
-        pub length: Option<Span> = None, "ours";
-        /// The most play time that a client keeps.
+        /// Play time of the whole video; by default, longer than the run.
+        pub length: Option<Span> = None, "aqmlab's choice";
+        /// Maximum play time in the buffer.
         pub buffer: Span = Span::from_millis(30_000), "dash.js: `bufferTimeAtTopQuality`; Huang et al. 2014: 240 s";
-        /// How much must be buffered before play begins.
+        /// Buffer level at which play begins.
         pub start_up: Span = Span::from_millis(2_500), "ExoPlayer 2: `DEFAULT_BUFFER_FOR_PLAYBACK_MS`";
-        /// How much must be buffered before play goes on after it has stopped.
+        /// Buffer level at which play resumes after a stall.
         pub resume: Span = Span::from_millis(5_000),
             "ExoPlayer 2: `DEFAULT_BUFFER_FOR_PLAYBACK_AFTER_REBUFFER_MS`";
-        /// How a client chooses the bit rate.
+        /// Rule by which a client chooses the bit rate.
         pub adaptation: Adaptation = Adaptation::Throughput, "dash.js; a buffer takes minutes to fill";
-        /// With `throughput`, the share of the measured rate that is used.
+        /// With `throughput`, the usable share of the measured throughput.
         pub safety: f64 = 0.9, "dash.js: `bandwidthSafetyFactor`";
-        /// With `throughput`, of how many of the last segments the rate is measured.
+        /// With `throughput`, the number of recent segments over which the throughput is measured.
         pub samples: u32 = 4, "dash.js: a sliding window of four";
-        /// With `buffer`, up to what is buffered the lowest rate is chosen; left out, 3/8 of `buffer`.
+        /// With `buffer`, the buffer level up to which the lowest rate is chosen; by default, 3/8 of `buffer`.
         pub reservoir: Option<Span> = None, "Huang et al. 2014: 90 s of 240 s";
-        /// With `buffer`, from how much more on the highest rate is chosen; left out, as much as makes 9/10 of `buffer`.
+        /// With `buffer`, the distance from `reservoir` to the buffer level above which the highest rate is chosen; by
+        /// default, that level is 9/10 of `buffer`.
         pub cushion: Option<Span> = None, "Huang et al. 2014: 126 s, up to 216 s of 240 s";
-        /// What the client sends to ask for a segment.
-        pub request: Size = Size::from_bytes(300), "ours";
-        /// When the first viewer comes.
-        pub start: Span = Span::ZERO, "ours";
-        /// Viewers come at random between `start` and so much later.
-        pub stagger: Span = Span::ZERO, "ours";
-        /// From when on no segment is asked for; left out, the end of the run.
-        pub stop: Option<Span> = None, "ours";
+        /// Size of the request for a segment.
+        pub request: Size = Size::from_bytes(300), "aqmlab's choice";
+        /// Arrival of the first viewer.
+        pub start: Span = Span::ZERO, "aqmlab's choice";
+        /// Interval after `start` in which viewers arrive at random times.
+        pub stagger: Span = Span::ZERO, "aqmlab's choice";
+        /// Time after which no segment is requested; by default, the end of the run.
+        pub stop: Option<Span> = None, "aqmlab's choice";
     }
 }
 
@@ -83,30 +87,30 @@ fn ladder() -> Vec<Rate> {
     KBPS.iter().map(|kbps| Rate::from_bps(kbps * 1000)).collect()
 }
 
-/// More viewers than this are taken for a slip of the pen.
-const MOST_VIEWERS: u32 = 100_000;
+/// Maximum number of viewers; a larger number is treated as a typing error.
+const MAX_VIEWERS: u32 = 100_000;
 
-/// More bytes in a segment than this are taken for one, too.
-const MOST_SEGMENT: u64 = 10_000_000_000;
+/// Maximum size of a segment in bytes; a larger size is treated as a typing error.
+const MAX_SEGMENT: u64 = 10_000_000_000;
 
 impl Build for Config {
     fn build(&self, context: &BuildContext<'_>) -> Result<Box<dyn Workload>, ConfigError> {
-        let problem = format_args!("must be between 1 and {MOST_VIEWERS}, is {}", self.viewers);
-        ConfigError::unless((1..=MOST_VIEWERS).contains(&self.viewers), "viewers", problem)?;
+        let problem = format_args!("must be between 1 and {MAX_VIEWERS} (got {})", self.viewers);
+        ConfigError::unless((1..=MAX_VIEWERS).contains(&self.viewers), "viewers", problem)?;
         let ascends = !self.ladder.is_empty() && self.ladder.windows(2).all(|two| two[0] < two[1]);
-        ConfigError::unless(ascends, "ladder", "must name bit rates, the lowest first")?;
+        ConfigError::unless(ascends, "ladder", "must list bit rates in ascending order")?;
         ConfigError::unless(!self.segment.is_zero(), "segment", "must be longer than zero")?;
         let ladder: Vec<Step> = self.ladder.iter().map(|&rate| Step::new(rate, self.segment)).collect();
-        let sensible = ladder.iter().all(|step| (1..=MOST_SEGMENT).contains(&step.bytes));
-        ConfigError::unless(sensible, "ladder", "must make segments of 1B to 10GB")?;
+        let sensible = ladder.iter().all(|step| (1..=MAX_SEGMENT).contains(&step.bytes));
+        ConfigError::unless(sensible, "ladder", "must result in segments of 1B to 10GB")?;
         let needed = self.segment + self.start_up.max(self.resume);
-        let problem = "must have room for a segment beside `start_up` and `resume`";
+        let problem = "must be at least `segment` longer than `start_up` and `resume`";
         ConfigError::unless(self.buffer >= needed, "buffer", problem)?;
         let segments = self.segments();
         ConfigError::unless(segments != Some(0), "length", "must be longer than zero")?;
         let safety = self.safety > 0.0 && self.safety <= 10.0;
-        ConfigError::unless(safety, "safety", "must be above 0, at most 10")?;
-        ConfigError::unless((1..=1000).contains(&self.samples), "samples", "must be 1 to 1000")?;
+        ConfigError::unless(safety, "safety", "must be above 0 and at most 10")?;
+        ConfigError::unless((1..=1000).contains(&self.samples), "samples", "must be between 1 and 1000")?;
         let (_, cushion) = self.thresholds();
         ConfigError::unless(!cushion.is_zero(), "cushion", "must be longer than zero")?;
         check_request(Some(self.request))?;
@@ -114,16 +118,16 @@ impl Build for Config {
         let most = period.seconds() / self.segment.seconds() + self.buffer.seconds() / self.segment.seconds();
         let each = segments.map_or(most, |segments| most.min(segments as f64));
         check_transfers(f64::from(self.viewers) * each, "viewers", "lower it")?;
-        let comes = |number| Instant::START + self.start + late(self.stagger, number, context);
+        let arrival = |number| Instant::START + self.start + start_offset(self.stagger, number, context);
         Ok(Box::new(Video {
-            viewers: (0..self.viewers).map(|number| Viewer::new(comes(number))).collect(),
-            due: BTreeSet::new(),
+            viewers: (0..self.viewers).map(|number| Viewer::new(arrival(number))).collect(),
+            pending: BTreeSet::new(),
             config: self.clone(),
             ladder,
             segments,
             thresholds: self.thresholds(),
             period,
-            asked: Asked::default(),
+            totals: RequestTotals::default(),
         }))
     }
 
@@ -146,26 +150,26 @@ impl Build for Config {
     }
 
     fn simulated_only(&self) -> Option<&'static str> {
-        Some("a client that decides only then what it asks for is not played live")
+        Some("live runs do not support clients that choose their requests during the run")
     }
 }
 
 impl Config {
-    /// How many segments the video has; nothing if it does not end.
+    /// Returns the number of segments of the video; `None` if the video does not end.
     fn segments(&self) -> Option<u64> {
-        // `build` refuses segments without play time.
+        // `build` rejects segments with a play time of zero.
         let segment = self.segment.nanos().max(1);
         self.length.map(|length| length.nanos().div_ceil(segment))
     }
 
-    /// The reservoir and the cushion.
+    /// Returns the reservoir and the cushion.
     fn thresholds(&self) -> (Span, Span) {
         let reservoir = self.reservoir.unwrap_or(share(self.buffer, 3.0 / 8.0));
         (reservoir, self.cushion.unwrap_or(share(self.buffer, 0.9) - reservoir))
     }
 }
 
-/// A share of a time.
+/// Returns a share of a time span.
 fn share(whole: Span, share: f64) -> Span {
     Span::from_nanos((whole.nanos() as f64 * share) as u64)
 }
@@ -174,7 +178,7 @@ fn share(whole: Span, share: f64) -> Span {
 #[derive(Clone, Copy)]
 struct Step {
     bps: f64,
-    /// Of a segment.
+    /// Size of a segment in bytes.
     bytes: u64,
 }
 
@@ -190,22 +194,22 @@ impl Step {
 struct Video {
     config: Config,
     ladder: Vec<Step>,
-    /// How many the video has; nothing if it does not end.
+    /// Number of segments of the video; `None` if the video does not end.
     segments: Option<u64>,
     /// With `buffer`, the reservoir and the cushion.
     thresholds: (Span, Span),
     period: Period,
     viewers: Vec<Viewer>,
-    /// Who asks next, and when: viewers that have room in their buffers then.
-    due: BTreeSet<(Instant, u32)>,
-    asked: Asked,
+    /// Pending requests: the time at which a viewer's buffer has room for a segment, and the viewer.
+    pending: BTreeSet<(Instant, u32)>,
+    totals: RequestTotals,
 }
 
-/// What was asked for so far.
+/// Totals of the segments that were requested so far.
 #[derive(Clone, Default)]
-struct Asked {
+struct RequestTotals {
     segments: u64,
-    /// The sum of their bit rates.
+    /// Sum of the segments' bit rates.
     bps: f64,
     switches: u64,
 }
@@ -213,45 +217,51 @@ struct Asked {
 /// A viewer.
 #[derive(Clone)]
 struct Viewer {
-    /// When the newest segment was asked for; when it comes before that.
-    asked_at: Instant,
-    /// Segments asked for.
+    /// Time of the newest request; before the first request, the viewer's arrival.
+    requested_at: Instant,
+    /// Number of requested segments.
     segments: u64,
-    /// The place on the ladder of the newest one.
+    /// Ladder index of the newest segment.
     step: usize,
-    /// The rates at which the last segments came, in bits a second.
+    /// Throughputs of the last segments, in bits per second.
     rates: VecDeque<f64>,
     player: Player,
 }
 
 impl Viewer {
-    fn new(comes: Instant) -> Self {
-        Self { asked_at: comes, segments: 0, step: 0, rates: VecDeque::new(), player: Player::new(comes) }
+    fn new(arrival: Instant) -> Self {
+        Self {
+            requested_at: arrival,
+            segments: 0,
+            step: 0,
+            rates: VecDeque::new(),
+            player: Player::new(arrival),
+        }
     }
 }
 
 impl Workload for Video {
     fn start(&mut self, cx: &mut dyn TrafficContext) {
         for number in 0..self.viewers.len() as u32 {
-            self.ask_at(self.viewers[number as usize].asked_at, number, cx);
+            self.schedule_request(self.viewers[number as usize].requested_at, number, cx);
         }
     }
 
     fn on_wake(&mut self, cx: &mut dyn TrafficContext) {
-        while let Some(&(at, number)) = self.due.first().filter(|(at, _)| *at <= cx.now()) {
-            self.due.remove(&(at, number));
-            self.ask(number, cx);
+        while let Some(&(at, number)) = self.pending.first().filter(|(at, _)| *at <= cx.now()) {
+            self.pending.remove(&(at, number));
+            self.request(number, cx);
         }
     }
 
     fn on_response(&mut self, number: u32, cx: &mut dyn TrafficContext) {
         let now = cx.now();
         let Some(viewer) = self.viewers.get_mut(number as usize) else { return };
-        let took = now.since(viewer.asked_at).seconds().max(1e-9);
+        let duration = now.since(viewer.requested_at).seconds().max(1e-9);
         if viewer.rates.len() == self.config.samples as usize {
             viewer.rates.pop_front();
         }
-        viewer.rates.push_back(self.ladder[viewer.step].bytes as f64 * 8.0 / took);
+        viewer.rates.push_back(self.ladder[viewer.step].bytes as f64 * 8.0 / duration);
         let is_last = self.segments == Some(viewer.segments);
         viewer.player.receive(now.min(self.period.end), is_last, &self.config);
         if is_last {
@@ -260,22 +270,23 @@ impl Workload for Video {
         let room = self.config.buffer - self.config.segment;
         let full = viewer.player.level() - room;
         if full.is_zero() {
-            self.ask(number, cx);
+            self.request(number, cx);
         } else {
-            self.ask_at(now + full, number, cx);
+            self.schedule_request(now + full, number, cx);
         }
     }
 
-    fn on_hung_up(&mut self, number: u32, cx: &mut dyn TrafficContext) {
+    fn on_connection_failed(&mut self, number: u32, cx: &mut dyn TrafficContext) {
         if let Some(viewer) = self.viewers.get_mut(number as usize) {
-            viewer.player.leave(cx.now().min(self.period.end));
+            viewer.player.stop(cx.now().min(self.period.end));
         }
-        self.due.retain(|(_, viewer)| *viewer != number);
+        self.pending.retain(|(_, viewer)| *viewer != number);
     }
 
-    /// What viewers saw, as far as segments have come; complete at the end of the run but for what they still play.
+    /// Prints the facts of the workload: bit rates and stalls of the segments that have arrived. At the end of the run
+    /// they are complete, except for the segments that are still in the buffer.
     fn facts(&self, show: &mut dyn FnMut(&'static str, f64)) {
-        let Asked { segments, bps, switches } = self.asked;
+        let RequestTotals { segments, bps, switches } = self.totals;
         let stalls: u64 = self.viewers.iter().map(|viewer| viewer.player.stalls).sum();
         let stalled: f64 = self.viewers.iter().map(|viewer| viewer.player.stalled.seconds()).sum();
         show("segments", segments as f64);
@@ -287,16 +298,16 @@ impl Workload for Video {
 }
 
 impl Video {
-    /// A viewer will have room for a segment at `at`.
-    fn ask_at(&mut self, at: Instant, number: u32, cx: &mut dyn TrafficContext) {
+    /// Schedules a viewer's next request for `at`, when its buffer has room for a segment.
+    fn schedule_request(&mut self, at: Instant, number: u32, cx: &mut dyn TrafficContext) {
         if at < self.period.end {
-            self.due.insert((at, number));
+            self.pending.insert((at, number));
             cx.wake_at(at);
         }
     }
 
-    /// A viewer asks for its next segment, unless it is too late for that.
-    fn ask(&mut self, number: u32, cx: &mut dyn TrafficContext) {
+    /// Requests a viewer's next segment, unless the period is over.
+    fn request(&mut self, number: u32, cx: &mut dyn TrafficContext) {
         let now = cx.now();
         if now >= self.period.end {
             return;
@@ -305,24 +316,28 @@ impl Video {
         let step = self.choose(&self.viewers[number as usize]);
         let viewer = &mut self.viewers[number as usize];
         let is_first = viewer.segments == 0;
-        self.asked.segments += 1;
-        self.asked.bps += self.ladder[step].bps;
-        self.asked.switches += u64::from(!is_first && step != viewer.step);
-        (viewer.step, viewer.asked_at) = (step, now);
+        self.totals.segments += 1;
+        self.totals.bps += self.ladder[step].bps;
+        self.totals.switches += u64::from(!is_first && step != viewer.step);
+        (viewer.step, viewer.requested_at) = (step, now);
         viewer.segments += 1;
         let is_last = self.segments == Some(viewer.segments);
-        let exchange = Exchange::at_once(self.config.request.bytes(), self.ladder[step].bytes);
+        let exchange = Exchange::immediate(self.config.request.bytes(), self.ladder[step].bytes);
         if is_first {
-            cx.converse(Conversation { number: Some(number), host: number, ..Conversation::of(exchange) });
+            cx.converse(Conversation {
+                number: Some(number),
+                host: number,
+                ..Conversation::single(exchange)
+            });
         } else {
-            cx.ask(number, exchange);
+            cx.request(number, exchange);
         }
         if is_last {
             cx.finish(number);
         }
     }
 
-    /// The place on the ladder of a viewer's next segment.
+    /// Returns the ladder index of a viewer's next segment.
     fn choose(&self, viewer: &Viewer) -> usize {
         match self.config.adaptation {
             Adaptation::Throughput => self.by_throughput(&viewer.rates),
@@ -332,18 +347,18 @@ impl Video {
         }
     }
 
-    /// The highest step that `rates` carry.
+    /// Returns the highest ladder index whose bit rate `rates` can carry.
     fn by_throughput(&self, rates: &VecDeque<f64>) -> usize {
         if rates.is_empty() {
             return 0;
         }
         let mean = rates.len() as f64 / rates.iter().map(|rate| 1.0 / rate).sum::<f64>();
-        let carried = self.config.safety * mean;
-        self.ladder.iter().rposition(|step| step.bps <= carried).unwrap_or(0)
+        let usable = self.config.safety * mean;
+        self.ladder.iter().rposition(|step| step.bps <= usable).unwrap_or(0)
     }
 }
 
-/// Algorithm 1 of Huang et al.: the step after `before` with so much buffered.
+/// Algorithm 1 of Huang et al.: returns the ladder index after `before` at a buffer level of `level`.
 fn by_buffer(ladder: &[Step], (reservoir, cushion): (Span, Span), before: usize, level: Span) -> usize {
     let highest = ladder.len() - 1;
     if level <= reservoir {
@@ -364,38 +379,38 @@ fn by_buffer(ladder: &[Step], (reservoir, cushion): (Span, Span), before: usize,
     }
 }
 
-/// What plays.
+/// The player of a viewer.
 #[derive(Clone, Debug)]
 struct Player {
-    /// Play time that has come.
+    /// Play time that has arrived.
     received: Span,
-    /// Of it, what was played at `since`.
+    /// Play time that had been played at `since`.
     played: Span,
     since: Instant,
     state: State,
-    /// How long it has stood still after play began, up to `since`.
+    /// Total time of stalls up to `since`.
     stalled: Span,
     stalls: u64,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
-    /// Before the first picture.
-    StartsUp,
-    Plays,
-    /// The buffer has run dry.
-    Stalls,
-    /// All has come: what is left is played, and then it is over.
-    PlaysOut,
+    /// Play has not begun.
+    StartingUp,
+    Playing,
+    /// The buffer is empty.
+    Stalled,
+    /// All segments have arrived; the player plays the rest of the buffer.
+    Finishing,
 }
 
 impl Player {
-    fn new(comes: Instant) -> Self {
+    fn new(arrival: Instant) -> Self {
         Self {
             received: Span::ZERO,
             played: Span::ZERO,
-            since: comes,
-            state: State::StartsUp,
+            since: arrival,
+            state: State::StartingUp,
             stalled: Span::ZERO,
             stalls: 0,
         }
@@ -406,40 +421,40 @@ impl Player {
         let passed = now.since(self.since);
         let playable = passed.min(self.level());
         match self.state {
-            State::StartsUp => {}
-            State::PlaysOut => self.played = self.played + playable,
-            State::Plays => {
+            State::StartingUp => {}
+            State::Finishing => self.played = self.played + playable,
+            State::Playing => {
                 self.played = self.played + playable;
                 if passed > playable {
-                    self.state = State::Stalls;
+                    self.state = State::Stalled;
                     self.stalls += 1;
                     self.stalled = self.stalled + (passed - playable);
                 }
             }
-            State::Stalls => self.stalled = self.stalled + passed,
+            State::Stalled => self.stalled = self.stalled + passed,
         }
         self.since = now;
     }
 
-    /// A segment has come, the last one if so.
+    /// Adds a received segment to the buffer.
     fn receive(&mut self, now: Instant, is_last: bool, config: &Config) {
         self.advance(now);
         self.received = self.received + config.segment;
         match self.state {
-            _ if is_last => self.state = State::PlaysOut,
-            State::StartsUp if self.level() >= config.start_up => self.state = State::Plays,
-            State::Stalls if self.level() >= config.resume => self.state = State::Plays,
+            _ if is_last => self.state = State::Finishing,
+            State::StartingUp if self.level() >= config.start_up => self.state = State::Playing,
+            State::Stalled if self.level() >= config.resume => self.state = State::Playing,
             _ => {}
         }
     }
 
-    /// Nothing more will come.
-    fn leave(&mut self, now: Instant) {
+    /// Stops the arrival of segments.
+    fn stop(&mut self, now: Instant) {
         self.advance(now);
-        self.state = State::PlaysOut;
+        self.state = State::Finishing;
     }
 
-    /// What is buffered, at the moment to which it has played.
+    /// Returns the buffer level at `since`.
     fn level(&self) -> Span {
         self.received - self.played
     }
@@ -450,7 +465,7 @@ mod tests {
     use super::*;
     use crate::testing::{RecordingContext, context, fact, run, run_conversing};
 
-    /// Viewers on paths of a rate for each moment.
+    /// Runs viewers on a path whose rate in bits per second is a function of time.
     fn watch(config: &Config, seconds: u64, bps: impl Fn(f64) -> f64) -> Watched {
         let mut workload = config.build(&context(1, seconds)).unwrap();
         let end = Instant::START + Span::from_millis(seconds * 1000);
@@ -459,35 +474,35 @@ mod tests {
             Span::from_seconds(exchange.response as f64 * 8.0 / bps(at.seconds()))
         });
         let first = recording.conversations.iter().map(|(at, one)| (at.seconds(), one.first.response));
-        let more = recording.asked.iter().map(|(at, _, exchange)| (at.seconds(), exchange.response));
+        let more = recording.requests.iter().map(|(at, _, exchange)| (at.seconds(), exchange.response));
         let facts = ["segments", "mean_bit_rate_bps", "switches", "stalls", "stalled_s"];
         Watched {
-            asked: first.chain(more).collect(),
+            requests: first.chain(more).collect(),
             facts: facts.map(|name| fact(&*workload, name)),
             last: recording.finished.last().map(|finished| finished.0.seconds()),
         }
     }
 
     struct Watched {
-        /// When a segment was asked for, and its bytes.
-        asked: Vec<(f64, u64)>,
-        /// Segments, mean bit rate, switches, stalls, seconds of them.
+        /// Times and bytes of the requested segments.
+        requests: Vec<(f64, u64)>,
+        /// Segments, mean bit rate, switches, stalls, seconds of stalls.
         facts: [f64; 5],
-        /// When a segment was said to be the last.
+        /// Time at which the workload finished the conversation.
         last: Option<f64>,
     }
 
     impl Watched {
-        /// The bit rates that were asked for, in kb/s, in segments of 4 s.
+        /// Bit rates of the requested segments in kb/s, for segments of 4 s.
         fn kbps(&self) -> Vec<u64> {
-            self.asked.iter().map(|(_, bytes)| bytes * 8 / 4000).collect()
+            self.requests.iter().map(|(_, bytes)| bytes * 8 / 4000).collect()
         }
     }
 
     #[test]
-    fn the_first_segment_comes_at_the_lowest_rate_and_the_next_at_nine_tenths_of_what_was_seen() {
+    fn the_first_segment_has_the_lowest_rate_and_the_next_nine_tenths_of_the_throughput() {
         let watched = watch(&Config::default(), 60, |_| 3e6);
-        // 0.9 * 3 Mb/s is 2.7.
+        // 0.9 * 3 Mb/s is 2.7 Mb/s.
         assert_eq!(watched.kbps()[..4], [235, 2350, 2350, 2350]);
         assert_eq!(watched.facts[2], 1.0);
         let mean = (235.0 + 2350.0 * (watched.facts[0] - 1.0)) / watched.facts[0];
@@ -495,38 +510,40 @@ mod tests {
     }
 
     #[test]
-    fn the_buffer_fills_at_once_and_then_a_segment_is_asked_for_as_often_as_one_is_played() {
+    fn the_buffer_fills_first_and_then_requests_follow_play() {
         let watched = watch(&Config::default(), 100, |_| 3e6);
-        let gaps: Vec<f64> = watched.asked.windows(2).map(|two| two[1].0 - two[0].0).collect();
+        let gaps: Vec<f64> = watched.requests.windows(2).map(|two| two[1].0 - two[0].0).collect();
         // 235 * 4 / 3000 s, then 2350 * 4 / 3000 s.
         assert!((gaps[0] - 0.3133).abs() < 1e-3 && (gaps[1] - 3.1333).abs() < 1e-3, "{gaps:?}");
         let full = gaps.iter().position(|gap| (gap - 4.0).abs() < 1e-6).unwrap();
         assert!(gaps[1..full - 1].iter().all(|gap| (gap - 3.1333).abs() < 1e-3));
         assert!(gaps[full..].iter().all(|gap| (gap - 4.0).abs() < 1e-6), "{gaps:?}");
-        // When it first waits, 30 s less a segment are buffered: what has come less what was played since the first came.
-        let (waits, came) = (watched.asked[full].0, 4.0 * full as f64);
-        assert!((came - (waits - 0.3133) - 26.0).abs() < 1e-3, "{waits} {came}");
+        // When the viewer first waits, the buffer contains 30 s minus one segment: the play time received, minus the
+        // play time since the first segment arrived.
+        let (wait_start, received) = (watched.requests[full].0, 4.0 * full as f64);
+        assert!((received - (wait_start - 0.3133) - 26.0).abs() < 1e-3, "{wait_start} {received}");
     }
 
     #[test]
     fn the_rate_follows_the_harmonic_mean_of_the_last_four() {
         let config = Config { buffer: Span::from_millis(600_000), ..Config::default() };
-        // From 3 Mb/s to 1: 4 / (3/3 + 1/1) = 2 (1.8 of it), 4 / (2/3 + 2/1) = 1.5 (1.35), 1.2 (1.08), 1 (0.9).
+        // Harmonic means after the rate falls from 3 to 1 Mb/s: 4 / (3/3 + 1/1) = 2 (times 0.9: 1.8), 4 / (2/3 + 2/1) =
+        // 1.5 (1.35), 1.2 (1.08), 1 (0.9).
         let watched = watch(&config, 100, |at| if at < 20.0 { 3e6 } else { 1e6 });
         let kbps = watched.kbps();
         let last = kbps.iter().rposition(|&rate| rate == 2350).unwrap();
-        assert!(watched.asked[last].0 >= 20.0 && watched.asked[last - 1].0 < 20.0);
+        assert!(watched.requests[last].0 >= 20.0 && watched.requests[last - 1].0 < 20.0);
         assert_eq!(kbps[last + 1..last + 6], [1750, 1050, 1050, 750, 750]);
     }
 
     #[test]
-    fn a_path_that_is_too_slow_for_the_lowest_rate_stops_play_again_and_again() {
-        // A segment of 235 kb/s takes 4.7 s; two are needed to go on after the first stall.
+    fn a_path_below_the_lowest_rate_causes_repeated_stalls() {
+        // A segment of 235 kb/s takes 4.7 s; after the first stall, two segments are needed to resume.
         let watched = watch(&Config::default(), 200, |_| 200e3);
         assert!(watched.kbps().iter().all(|&rate| rate == 235));
         let [segments, _, _, stalls, stalled] = watched.facts;
-        // Of 200 s the first 4.7 pass before the first picture, and 4 of every further 4.7 can be played; after a stall
-        // two segments are buffered, which last half a minute.
+        // Of 200 s, the first 4.7 s pass before play begins, and 4 s of every further 4.7 s can be played. After a
+        // stall, two segments are buffered, which last half a minute.
         assert!((5.0..8.0).contains(&stalls) && (25.0..35.0).contains(&stalled), "{stalls} {stalled}");
         let come = 4.0 * (segments - 1.0);
         let buffered = come - (200.0 - 4.7 - stalled);
@@ -534,23 +551,23 @@ mod tests {
     }
 
     #[test]
-    fn play_stops_when_the_buffer_is_empty_and_goes_on_when_two_segments_are_there() {
+    fn play_stalls_with_an_empty_buffer_and_resumes_with_two_segments() {
         let config = Config::default();
         let mut player = Player::new(Instant::START);
         let at = |seconds: f64| Instant::START + Span::from_seconds(seconds);
         player.receive(at(1.0), false, &config);
-        assert_eq!(player.state, State::Plays);
+        assert_eq!(player.state, State::Playing);
         player.receive(at(6.0), false, &config);
         assert_eq!(
             (player.state, player.stalls, player.level()),
-            (State::Stalls, 1, Span::from_millis(4000))
+            (State::Stalled, 1, Span::from_millis(4000))
         );
         player.receive(at(7.5), false, &config);
-        assert_eq!((player.state, player.stalled), (State::Plays, Span::from_millis(2500)));
+        assert_eq!((player.state, player.stalled), (State::Playing, Span::from_millis(2500)));
         player.receive(at(9.5), true, &config);
         assert_eq!(player.level(), Span::from_millis(10_000));
         player.advance(at(60.0));
-        assert_eq!((player.level(), player.stalls), (Span::ZERO, 1), "the end is no stall");
+        assert_eq!((player.level(), player.stalls), (Span::ZERO, 1), "the end is not a stall");
     }
 
     #[test]
@@ -562,15 +579,15 @@ mod tests {
             ladder: [1, 2, 3, 4, 5].map(|mbps| Rate::from_bps(mbps * 1_000_000)).to_vec(),
             ..Config::default()
         };
-        // The line goes from 1 Mb/s at 90 s to 5 Mb/s at 216 s: 1 Mb/s in 31.5 s.
+        // The line rises from 1 Mb/s at 90 s to 5 Mb/s at 216 s: 1 Mb/s per 31.5 s.
         let choose = |before: usize, level: u64| by_buffer(&config, before, seconds(level));
         assert_eq!([0, 90, 216, 240].map(|level| choose(2, level)), [0, 0, 4, 4]);
         assert_eq!([100, 121, 122, 152, 154].map(|level| choose(0, level)), [0, 0, 1, 1, 2]);
-        // Down only once the line has fallen to the rate below.
+        // The rate falls only when the line has fallen to the next lower rate.
         assert_eq!([160, 155, 122, 121].map(|level| choose(2, level)), [2, 2, 2, 1]);
     }
 
-    /// What BBA-0 chooses after a step with so much buffered.
+    /// Returns BBA-0's choice after ladder index `before` at a buffer level of `level`.
     fn by_buffer(config: &Config, before: usize, level: Span) -> usize {
         let ladder: Vec<Step> = config.ladder.iter().map(|&rate| Step::new(rate, config.segment)).collect();
         let (reservoir, cushion) = config.thresholds();
@@ -590,11 +607,14 @@ mod tests {
     fn a_video_of_a_length_ends_with_its_last_segment() {
         let config = Config { length: Some(Span::from_millis(18_000)), ..Config::default() };
         let watched = watch(&config, 100, |_| 3e6);
-        assert_eq!((watched.asked.len(), watched.last, watched.facts[3]), (5, Some(watched.asked[4].0), 0.0));
+        assert_eq!(
+            (watched.requests.len(), watched.last, watched.facts[3]),
+            (5, Some(watched.requests[4].0), 0.0)
+        );
         assert_eq!(watch(&Config::default(), 100, |_| 3e6).last, None);
         let single = Config { length: Some(Span::from_millis(3_000)), ..Config::default() };
         let watched = watch(&single, 10, |_| 3e6);
-        assert_eq!((watched.asked.len(), watched.last), (1, Some(0.0)));
+        assert_eq!((watched.requests.len(), watched.last), (1, Some(0.0)));
     }
 
     #[test]
@@ -615,21 +635,21 @@ mod tests {
     }
 
     #[test]
-    fn no_segment_is_asked_for_after_the_stop_and_one_who_lost_the_connection_asks_no_more() {
+    fn no_requests_follow_the_stop_or_a_failed_connection() {
         let config = Config { stop: Some(Span::from_millis(50_000)), ..Config::default() };
         let watched = watch(&config, 100, |_| 3e6);
-        assert!(watched.asked.iter().all(|asked| asked.0 < 50.0) && watched.asked.len() > 10);
+        assert!(watched.requests.iter().all(|request| request.0 < 50.0) && watched.requests.len() > 10);
         let mut workload = Config::default().build(&context(1, 100)).unwrap();
         let mut recording = RecordingContext::default();
         workload.start(&mut recording);
         workload.on_wake(&mut recording);
-        workload.on_hung_up(0, &mut recording);
+        workload.on_connection_failed(0, &mut recording);
         workload.on_wake(&mut recording);
-        assert_eq!((recording.conversations.len(), recording.asked.len()), (1, 0));
+        assert_eq!((recording.conversations.len(), recording.requests.len()), (1, 0));
     }
 
     #[test]
-    fn what_is_wrong_is_named() {
+    fn invalid_parameters_are_rejected() {
         let place = |config: Config| config.build(&context(1, 100)).err().unwrap().place;
         let rates = |bps: &[u64]| bps.iter().map(|&bps| Rate::from_bps(bps)).collect();
         assert_eq!(place(Config { viewers: 0, ..Config::default() }), "viewers");

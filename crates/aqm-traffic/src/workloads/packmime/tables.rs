@@ -1,15 +1,15 @@
-//! The fits of PackMime-HTTP: quantile functions as knots joined by straight lines.
+//! The fits of PackMime-HTTP: quantile functions as knots connected by straight lines.
 //!
-//! J. Cao et al., "Stochastic Models for Generating Synthetic HTTP Source Traffic", INFOCOM 2004, and ns-2's
-//! PackMimeHTTP, thinned: of about a hundred knots for each distribution of sizes those are left that keep
-//! sizes within 1.5 % and means within 0.4 %. Before the first knot and after the last one the line goes on.
+//! Sources: J. Cao et al., "Stochastic Models for Generating Synthetic HTTP Source Traffic", INFOCOM 2004, and ns-2's
+//! PackMimeHTTP. The tables are thinned: of about a hundred knots per distribution of sizes, enough are kept for sizes
+//! within 1.5 % and means within 0.4 %. Before the first knot and after the last one, the line is extrapolated.
 
-/// A function as knots, in the order of their places, joined by straight lines.
+/// A piecewise linear function, as knots in ascending order.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Piecewise(&'static [(f64, f64)]);
 
 impl Piecewise {
-    /// The value at `x`.
+    /// Returns the value at `x`.
     pub(super) fn at(self, x: f64) -> f64 {
         let after = self.0.partition_point(|&(place, _)| place <= x).clamp(1, self.0.len() - 1);
         let ((x0, y0), (x1, y1)) = (self.0[after - 1], self.0[after]);
@@ -17,7 +17,7 @@ impl Piecewise {
     }
 }
 
-/// Short responses: bytes, by the chance of a lesser one.
+/// Short responses: size in bytes by the probability of a smaller size.
 pub(super) const SHORT_RESPONSES: Piecewise = Piecewise(&[
     (0.0001, 4.645),
     (0.0203, 40.8041),
@@ -36,7 +36,7 @@ pub(super) const SHORT_RESPONSES: Piecewise = Piecewise(&[
     (0.99999, 272.234),
 ]);
 
-/// Downloads: the binary logarithm of bytes, by that of the chance of a greater one.
+/// Downloads: binary logarithm of the size in bytes, by the binary logarithm of the probability of a larger size.
 pub(super) const DOWNLOADS: Piecewise = Piecewise(&[
     (-18.1793, 25.8765),
     (-5.69376, 15.739),
@@ -57,7 +57,7 @@ pub(super) const DOWNLOADS: Piecewise = Piecewise(&[
     (-0.0018, 8.10797),
 ]);
 
-/// The lesser half of requests: bytes, by the chance of a lesser one within this half.
+/// Lower half of the requests: size in bytes by the probability of a smaller size within this half.
 pub(super) const SMALL_REQUESTS: Piecewise = Piecewise(&[
     (0.00003, 50.9777),
     (0.01013, 93.8217),
@@ -72,8 +72,8 @@ pub(super) const SMALL_REQUESTS: Piecewise = Piecewise(&[
     (1.0, 421.788),
 ]);
 
-/// The greater half of requests: the binary logarithm of bytes, by that of the chance of a greater one
-/// within this half.
+/// Upper half of the requests: binary logarithm of the size in bytes, by the binary logarithm of the probability of a
+/// larger size within this half.
 pub(super) const LARGE_REQUESTS: Piecewise = Piecewise(&[
     (-17.7791, 19.7578),
     (-3.59833, 10.2092),
@@ -85,8 +85,8 @@ pub(super) const LARGE_REQUESTS: Piecewise = Piecewise(&[
     (-0.00827, 8.72795),
 ]);
 
-/// Fifth roots of round-trip milliseconds on the client's side, by minus the decimal logarithm of the
-/// chance of a greater one.
+/// Fifth root of the client's part of the round-trip time in milliseconds, by minus the decimal logarithm of the
+/// probability of a longer time.
 pub(super) const CLIENT_TIMES: Piecewise = Piecewise(&[
     (0.0, 0.87741),
     (0.25, 1.07293),
@@ -112,7 +112,8 @@ pub(super) const CLIENT_TIMES: Piecewise = Piecewise(&[
     (5.30103, 5.01453),
 ]);
 
-/// Cube roots of round-trip milliseconds on the server's side, by the same.
+/// Cube root of the server's part of the round-trip time in milliseconds, by minus the decimal logarithm of the
+/// probability of a longer time.
 pub(super) const SERVER_TIMES: Piecewise = Piecewise(&[
     (0.0, 0.79105),
     (0.25, 3.71848),
@@ -135,10 +136,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lines_join_the_knots_and_go_on_beyond_them() {
+    fn lines_connect_the_knots_and_are_extrapolated() {
         let table = Piecewise(&[(0.0, 1.0), (1.0, 2.0), (3.0, 8.0)]);
-        let found = [-1.0, 0.0, 0.5, 1.0, 2.0, 3.0, 4.0].map(|x| table.at(x));
-        assert_eq!(found, [0.0, 1.0, 1.5, 2.0, 5.0, 8.0, 11.0]);
+        let actual = [-1.0, 0.0, 0.5, 1.0, 2.0, 3.0, 4.0].map(|x| table.at(x));
+        assert_eq!(actual, [0.0, 1.0, 1.5, 2.0, 5.0, 8.0, 11.0]);
     }
 
     #[test]

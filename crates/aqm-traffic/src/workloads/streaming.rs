@@ -1,44 +1,44 @@
-//! Streaming: flows of datagrams that come and go. Each sends what it has at its peak rate, whatever becomes of
-//! it, as the flows of `service = "streaming"` do at flow level.
+//! Streaming: flows of datagrams that arrive at random times. Each flow sends its data at a peak rate, regardless of
+//! losses and delays, like the flows of `service = "streaming"` at flow level.
 //!
-//! The background of J. Roberts' talk with J. Augé, "Fair queueing and congestion control", 2005: "Poisson
-//! flows" with a peak rate of 1 Mb/s. Together they are the input of a fluid queue that M/G/∞ modulates.
+//! Source: the background traffic of J. Roberts' talk with J. Augé, "Fair queueing and congestion control", 2005:
+//! "Poisson flows" with a peak rate of 1 Mb/s. Together, the flows are the input of a fluid queue that is modulated by
+//! M/G/∞.
 //!
-//! Ours, where the source is silent: the sizes (bytes on the wire), equal gaps between datagrams, the first datagram as soon as
-//! the flow comes, and a last one as short as what is left. At equal moments the older flow sends first.
+//! aqmlab's choices, where the source is silent: the sizes (in bytes on the wire), equal gaps between datagrams, a
+//! first datagram when the flow arrives, and a last datagram that is as short as the remaining data. If several flows
+//! are due at the same time, the oldest flow sends first.
 
 use std::collections::BTreeMap;
 
 use aqm_net::{ConfigError, Ecn, Instant, Rate, Rng, Size, Span, parameters};
 
 use crate::distributions::{self, Amount, Sizes, Times, exponential};
-use crate::even_gaps::{EvenGaps, Rest};
-use crate::parameters::{
-    MOST_BYTES, Period, check_datagrams, check_link_header, check_load, check_transfers,
-};
+use crate::even_gaps::{EvenGaps, RoundingError};
+use crate::parameters::{MAX_BYTES, Period, check_datagrams, check_link_header, check_load, check_transfers};
 use crate::{Build, BuildContext, TrafficContext, Workload};
 
 parameters! {
-    /// Streaming: flows of datagrams come at random moments and send at a peak rate until they have sent all.
+    /// Streaming: flows of datagrams that arrive at random times and send at a peak rate until all their data are sent.
     pub struct Config {
-        /// What all flows together send, as a share of the bottleneck's rate.
+        /// Offered load of all flows together, as a share of the bottleneck's rate.
         pub load: f64 = 0.5, "Roberts & Augé talk: half of the link";
-        /// The peak rate: what a flow sends, headers included.
+        /// Peak rate at which each flow sends, including headers.
         pub rate: Rate = Rate::from_bps(1_000_000), "Roberts & Augé talk";
-        /// How much a flow sends, headers included.
+        /// Amount of data per flow, including headers.
         pub sizes: distributions::Config =
             distributions::Config::exponential(exponential::Config::of(Amount::bytes(100_000))),
-            "ours: the talk does not say";
-        /// The gaps between the starts of flows; their mean follows from the load.
+            "aqmlab's choice: the talk does not give one";
+        /// Gaps between the starts of flows; their mean follows from the load.
         pub gaps: distributions::Config = distributions::Config::exponential(exponential::Config::default()),
             "Roberts & Augé talk: Poisson flows";
-        /// Bytes of a datagram on the wire, headers included; the last of a flow may be shorter.
+        /// Size of a datagram on the wire, including headers; the last datagram of a flow may be shorter.
         pub packet: Size = Size::from_bytes(1000), "as `udp`";
-        /// When the gap before the first flow begins.
-        pub start: Span = Span::ZERO, "ours";
-        /// From when on no flow begins; left out, the end of the run.
-        pub stop: Option<Span> = None, "ours";
-        /// Whether routers may mark the datagrams, ECT(0).
+        /// Start of the gap before the first flow.
+        pub start: Span = Span::ZERO, "aqmlab's choice";
+        /// Time after which no flow begins; by default, the end of the run.
+        pub stop: Option<Span> = None, "aqmlab's choice";
+        /// Whether the datagrams are ECN-capable (ECT(0)), so that routers may mark them.
         pub ecn: bool = false, "as `udp`";
     }
 }
@@ -46,8 +46,8 @@ parameters! {
 impl Build for Config {
     fn build(&self, context: &BuildContext<'_>) -> Result<Box<dyn Workload>, ConfigError> {
         check_load(self.load)?;
-        if !(1..=MOST_BYTES).contains(&self.packet.bytes()) {
-            let problem = format!("must be between 1B and {MOST_BYTES}B, is {}", self.packet);
+        if !(1..=MAX_BYTES).contains(&self.packet.bytes()) {
+            let problem = format!("must be between 1B and {MAX_BYTES}B (got {})", self.packet);
             return Err(ConfigError::at("packet", problem));
         }
         check_link_header(self.packet.bytes(), "packet", context)?;
@@ -56,8 +56,8 @@ impl Build for Config {
         let bytes_per_second = self.load * context.rate.bytes_per_second();
         let flows_per_second = bytes_per_second / sizes.mean();
         let expected = flows_per_second * period.seconds();
-        check_transfers(expected, "load", "lower it, or let the flows be larger")?;
-        // A flow has one datagram at least.
+        check_transfers(expected, "load", "lower it, or use larger flows")?;
+        // A flow has at least one datagram.
         let datagrams = expected + bytes_per_second * period.seconds() / self.packet.bytes() as f64;
         check_datagrams(datagrams, "load")?;
         let gaps = self.gaps.times_with_mean(1e9 / flows_per_second).map_err(|error| error.within("gaps"))?;
@@ -92,21 +92,21 @@ impl Build for Config {
 /// The running workload.
 #[derive(Clone)]
 struct Streaming {
-    /// Between two datagrams of a flow.
+    /// Gaps between two datagrams of a flow.
     pace: EvenGaps,
     packet: u64,
     ecn: Ecn,
     load: f64,
-    /// From the start of a flow to that of the next one.
+    /// Time from the start of a flow to the start of the next flow.
     gaps: Times,
     arrivals: Rng,
     sizes: Sizes,
     sizes_rng: Rng,
-    /// When the next flow comes.
+    /// Arrival time of the next flow.
     next: Instant,
-    /// Flows that have come.
+    /// Number of flows that have arrived.
     begun: u32,
-    /// Flows in progress, by the moment of their next datagram and their number.
+    /// Flows in progress, sorted by the time of their next datagram and their number.
     sending: BTreeMap<(Instant, u32), Flow>,
     period: Period,
     rate: Rate,
@@ -116,10 +116,10 @@ struct Streaming {
 /// A flow in progress.
 #[derive(Clone)]
 struct Flow {
-    /// Bytes it still has to send.
+    /// Remaining bytes.
     left: u64,
-    /// What rounding has kept back.
-    rest: Rest,
+    /// Accumulated rounding error.
+    error: RoundingError,
 }
 
 impl Workload for Streaming {
@@ -133,7 +133,7 @@ impl Workload for Streaming {
         while self.next <= now && self.next < self.period.end {
             let left = self.sizes.sample(&mut self.sizes_rng);
             self.offered_bytes += left;
-            self.sending.insert((self.next, self.begun), Flow { left, rest: self.pace.rest() });
+            self.sending.insert((self.next, self.begun), Flow { left, error: self.pace.initial_error() });
             self.begun += 1;
             self.wait();
         }
@@ -147,14 +147,15 @@ impl Workload for Streaming {
             cx.datagram(number, bytes as u16, self.ecn);
             flow.left -= bytes;
             if flow.left > 0 {
-                let next = at + self.pace.next(&mut flow.rest);
+                let next = at + self.pace.next(&mut flow.error);
                 self.sending.insert((next, number), flow);
             }
         }
         self.sleep(cx);
     }
 
-    /// The realised load is that of the flows that have come: complete at the end of the run.
+    /// Prints the facts of the workload. The realised load counts the flows that have arrived, so it is complete only
+    /// at the end of the run.
     fn facts(&self, show: &mut dyn FnMut(&'static str, f64)) {
         show("nominal_load", self.load);
         show("flows", f64::from(self.begun));
@@ -164,7 +165,7 @@ impl Workload for Streaming {
 }
 
 impl Streaming {
-    /// Draws when the next flow comes.
+    /// Draws the arrival time of the next flow.
     fn wait(&mut self) {
         self.next += self.gaps.sample_span(&mut self.arrivals);
     }
@@ -188,7 +189,7 @@ mod tests {
         run(&mut *config.build(&context(seed, 1000)).unwrap())
     }
 
-    /// When each flow sent what.
+    /// Returns the datagrams of each flow, with their times and sizes.
     fn flows(recording: &RecordingContext) -> Vec<Vec<(Instant, u16)>> {
         let mut flows = Vec::new();
         for &(at, number, bytes, _) in &recording.sent {
@@ -210,7 +211,7 @@ mod tests {
 
     #[test]
     fn flows_come_as_a_poisson_process_with_exponential_sizes() {
-        // 5 Mb/s in flows of 100 kB: 6.25 a second.
+        // At 5 Mb/s and 100 kB per flow, 6.25 flows arrive per second.
         let recording = recording(&Config::default(), 1);
         let flows = flows(&recording);
         let starts = seconds(flows.iter().map(|flow| flow[0].0));
@@ -245,7 +246,7 @@ mod tests {
     }
 
     #[test]
-    fn flows_come_at_the_same_moments_whatever_their_sizes_and_rate() {
+    fn arrivals_do_not_depend_on_sizes_and_rate() {
         let starts = |config: &Config| -> Vec<Instant> {
             flows(&recording(config, 4)).iter().map(|flow| flow[0].0).collect()
         };
@@ -263,7 +264,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_named() {
+    fn invalid_parameters_are_rejected() {
         let error = |config: Config| config.build(&context(1, 100)).err().unwrap().place;
         assert_eq!(error(Config { load: 0.0, ..Config::default() }), "load");
         assert_eq!(error(Config { sizes: constant("0B"), ..Config::default() }), "sizes.value");

@@ -1,42 +1,42 @@
-//! Fractional noise: Gaussian ARFIMA(0, d, 0), unit innovations, remembered over a number of lags; and
-//! the sum-difference of it, a normal sequence with long memory under white noise.
+//! Fractional noise: Gaussian ARFIMA(0, d, 0) with unit innovations and a memory of a fixed number of lags. Its
+//! sum-difference process is a normal sequence with long memory and added white noise.
 //!
-//! J. R. M. Hosking, "Fractional Differencing", Biometrika 68, 1981: autocovariances, and the predictor
-//! over N lags that the recursion of Durbin and Levinson ends in, from partial correlations d/(t - d). J.
-//! Cao, W. S. Cleveland, Y. Gao, K. Jeffay, F. D. Smith & M. Weigle, "Stochastic Models for Generating
-//! Synthetic HTTP Source Traffic", INFOCOM 2004: the fractional sum-difference model. As in
-//! ns-2's PackMimeHTTP the recursion stops at N lags, and from there on the predictor stays: an
-//! autoregression of order N, whose autocovariances are those of the fractional noise up to lag N.
+//! Sources: J. R. M. Hosking, "Fractional Differencing", Biometrika 68, 1981, for the autocovariances and for the
+//! predictor over N lags, which is the result of the Durbin-Levinson recursion with partial correlations d/(t - d); J.
+//! Cao, W. S. Cleveland, Y. Gao, K. Jeffay, F. D. Smith & M. Weigle, "Stochastic Models for Generating Synthetic HTTP
+//! Source Traffic", INFOCOM 2004, for the fractional sum-difference model. As in ns-2's PackMimeHTTP, the recursion
+//! stops at N lags and the predictor remains fixed afterwards. The result is an autoregression of order N whose
+//! autocovariances are those of the fractional noise up to lag N.
 //!
-//! Ours: nothing of the distribution, but the way. The recursion costs N multiplications for each value. Here a
-//! block of values is what the past predicts plus what the innovations since the block's start have grown
-//! into, and both are products with fixed sequences, by Fourier transform: the same autoregression, value
-//! for value. The first N values are drawn at once from their autocovariances by circulant embedding (R. B.
-//! Davies & D. S. Harte, "Tests for Hurst effect", Biometrika 74, 1987), where the recursion would draw
-//! them one by one, from the same distribution.
+//! aqmlab's choice is the algorithm; the distribution is unchanged. The recursion needs N multiplications for each
+//! value. Here, a block of values is the sum of the prediction from past values and the effect of the innovations since
+//! the start of the block. Both are products with fixed sequences, computed by Fourier transform, and equal the values
+//! of the autoregression. The first N values are drawn together from their autocovariances by circulant embedding (R.
+//! B. Davies & D. S. Harte, "Tests for Hurst effect", Biometrika 74, 1987), whereas the recursion would draw them one
+//! by one from the same distribution.
 
 use aqm_net::Rng;
 
 use super::fourier::{Complex, Filter, Fourier, Modulus, reciprocal};
 use crate::distributions::Normal;
 
-/// Fractional noise of this memory.
+/// The parameters of fractional noise.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Memory {
     /// The exponent `d`, between 0 and 1/2.
     pub(crate) d: f64,
-    /// The number of lags `N` after which the predictor stays as it is.
+    /// The number of lags `N`, after which the predictor remains fixed.
     pub(crate) lags: usize,
 }
 
 impl Memory {
-    /// The variance of its values.
+    /// Returns the variance of the values.
     fn variance(self) -> f64 {
         let gamma = libm::tgamma(1.0 - self.d);
         libm::tgamma(1.0 - 2.0 * self.d) / (gamma * gamma)
     }
 
-    /// Its autocovariances, from lag 0 to `last` (Hosking 1981, theorem 1).
+    /// Returns the autocovariances from lag 0 to `last` (Hosking 1981, theorem 1).
     fn autocovariances(self, last: usize) -> Vec<f64> {
         let mut value = self.variance();
         let rest = (1..=last).map(|lag| {
@@ -47,8 +47,8 @@ impl Memory {
         std::iter::once(self.variance()).chain(rest).collect()
     }
 
-    /// The predictor over all lags, the last value first (Hosking 1981, theorem 1: the closed form of what
-    /// the recursion ends in).
+    /// Returns the predictor over all lags, beginning with the coefficient of the last value (Hosking 1981, theorem 1:
+    /// the closed form of the recursion's result).
     fn predictor(self) -> Vec<f64> {
         let n = self.lags as f64;
         let mut value = n * self.d / (n - self.d);
@@ -61,43 +61,43 @@ impl Memory {
         predictor
     }
 
-    /// The standard deviation of what the predictor leaves open.
+    /// Returns the standard deviation of the prediction error.
     fn error(self) -> f64 {
         let partial = (1..=self.lags).map(|t| self.d / (t as f64 - self.d));
         partial.fold(self.variance(), |left, partial| left * (1.0 - partial * partial)).sqrt()
     }
 }
 
-/// Fractional noise; nothing is computed before the first value is asked for.
+/// Fractional noise; computed on demand, so that nothing is computed before the first value is drawn.
 #[derive(Clone, Debug)]
 pub(crate) struct Fractional {
     memory: Memory,
     rng: Rng,
-    machine: Option<Box<Machine>>,
-    /// The present block, and how many of its values are used up.
+    filter: Option<Box<BlockFilter>>,
+    /// The present block, and the number of its values that were drawn.
     block: Vec<f64>,
     used: usize,
 }
 
-/// What makes a block from the one before.
+/// The filters that compute a block from the previous block.
 #[derive(Clone, Debug)]
-struct Machine {
-    /// What the last values of the past predict.
+struct BlockFilter {
+    /// Prediction from the last values of the previous block.
     predict: Filter,
-    /// What innovations grow into.
+    /// Effect of innovations on the following values.
     grow: Filter,
     error: f64,
-    /// How many values a block has.
+    /// Number of values per block.
     block: usize,
     innovations: Vec<f64>,
 }
 
 impl Fractional {
     pub(crate) fn new(memory: Memory, rng: Rng) -> Self {
-        Self { memory, rng, machine: None, block: Vec::new(), used: 0 }
+        Self { memory, rng, filter: None, block: Vec::new(), used: 0 }
     }
 
-    /// The next value.
+    /// Draws the next value.
     pub(crate) fn draw(&mut self) -> f64 {
         if self.used == self.block.len() {
             self.refill();
@@ -110,20 +110,20 @@ impl Fractional {
     #[cold]
     fn refill(&mut self) {
         self.used = 0;
-        if let Some(machine) = &mut self.machine {
-            return machine.advance(&mut self.block, self.memory.lags, &mut self.rng);
+        if let Some(filter) = &mut self.filter {
+            return filter.advance(&mut self.block, self.memory.lags, &mut self.rng);
         }
-        self.machine = Some(Box::new(Machine::new(self.memory)));
-        self.block = self.beginning();
+        self.filter = Some(Box::new(BlockFilter::new(self.memory)));
+        self.block = self.first_block();
     }
 
-    /// The first values, as many as there are lags.
-    fn beginning(&mut self) -> Vec<f64> {
+    /// Draws the first values, one per lag.
+    fn first_block(&mut self) -> Vec<f64> {
         let size = self.memory.lags.next_power_of_two();
         let fourier = Fourier::new(2 * size, Modulus::One);
         let mut data = embedding(self.memory, &fourier, size);
         for (re, im) in data.re.iter_mut().zip(&mut data.im) {
-            // The least of them are zero but for rounding.
+            // The smallest eigenvalues are zero, except for rounding errors.
             let scale = (re.max(0.0) / (2 * size) as f64).sqrt();
             let [a, b] = Normal::pair(&mut self.rng);
             (*re, *im) = (scale * a, scale * b);
@@ -134,8 +134,8 @@ impl Fractional {
     }
 }
 
-/// The eigenvalues, as real parts, of the circulant whose first row are the autocovariances up to lag
-/// `size` and back.
+/// Returns the eigenvalues, as real parts, of the circulant matrix whose first row contains the autocovariances up to
+/// lag `size` and back.
 fn embedding(memory: Memory, fourier: &Fourier, size: usize) -> Complex {
     let mut row = memory.autocovariances(size);
     row.extend_from_within(1..size);
@@ -145,14 +145,14 @@ fn embedding(memory: Memory, fourier: &Fourier, size: usize) -> Complex {
     data
 }
 
-impl Machine {
+impl BlockFilter {
     fn new(memory: Memory) -> Self {
         let predictor = memory.predictor();
         let size = memory.lags.next_power_of_two();
-        // Longer blocks cost less for what the past predicts, and more of the cache.
+        // Longer blocks need less time per value for the prediction, but more cache.
         let block = 2 * size;
         let series: Vec<f64> = std::iter::once(1.0).chain(predictor.iter().map(|value| -value)).collect();
-        // The predictor's first coefficient belongs to a lag of one.
+        // The predictor's first coefficient belongs to lag one.
         Self {
             predict: Filter::new(&predictor, size),
             grow: Filter::new(&reciprocal(&series, block), block),
@@ -162,7 +162,7 @@ impl Machine {
         }
     }
 
-    /// Makes the block that follows on `past`, which has at least as many values as there are `lags`.
+    /// Computes the block after `past`, which must have at least `lags` values.
     fn advance(&mut self, past: &mut Vec<f64>, lags: usize, rng: &mut Rng) {
         self.innovations.clear();
         while self.innovations.len() < self.block {
@@ -171,10 +171,10 @@ impl Machine {
         self.follow(past, lags);
     }
 
-    /// The same for given innovations.
+    /// Computes the block after `past` from the present innovations.
     fn follow(&mut self, past: &mut Vec<f64>, lags: usize) {
         let (low, high) = self.predict.apply(&past[past.len() - lags..]);
-        // What the whole past predicts for the first new value stands at the place of the last lag.
+        // The prediction of the first new value from the whole past has the index of the last lag.
         let predicted = low[lags - 1..].iter().chain(high).take(lags);
         for (innovation, predicted) in self.innovations.iter_mut().zip(predicted) {
             *innovation += predicted;
@@ -184,13 +184,13 @@ impl Machine {
     }
 }
 
-/// The fractional sum-difference process: normal values, mean 0 and variance 1, that follow one
-/// another as √(1-θ) of sums of two neighbours of fractional noise and √θ of white noise.
+/// The fractional sum-difference process: normal values with mean 0 and variance 1. Each value is the sum of √(1-θ)
+/// times the normalised sum of two consecutive values of fractional noise and √θ times white noise.
 #[derive(Clone, Debug)]
 pub(crate) struct SumDifference {
     noise: Fractional,
     last: Option<f64>,
-    /// What a sum of two neighbours, and the white noise, is multiplied by.
+    /// Factors of the sum of two consecutive values and of the white noise.
     sum: f64,
     white: f64,
     rng: Rng,
@@ -198,7 +198,7 @@ pub(crate) struct SumDifference {
 }
 
 impl SumDifference {
-    /// `theta` is the share of white noise; the first stream is that of the fractional noise.
+    /// Creates the process; `theta` is the share of white noise, and the first stream is that of the fractional noise.
     pub(crate) fn new(memory: Memory, theta: f64, [noise, white]: [Rng; 2]) -> Self {
         let d = memory.d;
         let variance = memory.variance() * (2.0 + 2.0 * d / (1.0 - d));
@@ -212,7 +212,7 @@ impl SumDifference {
         }
     }
 
-    /// The next value.
+    /// Draws the next value.
     pub(crate) fn draw(&mut self) -> f64 {
         let before = self.last.unwrap_or_else(|| self.noise.draw());
         let now = self.noise.draw();
@@ -225,7 +225,7 @@ impl SumDifference {
         self.sum * (before + now) + self.white * white
     }
 
-    /// The chance that a normal value exceeds the next value: uniform on (0, 1).
+    /// Draws the next value and returns the probability that a normal value exceeds it, which is uniform on (0, 1).
     pub(crate) fn exceeded(&mut self) -> f64 {
         0.5 * libm::erfc(self.draw() * std::f64::consts::FRAC_1_SQRT_2)
     }
@@ -243,7 +243,7 @@ mod tests {
         Streams::new(3).named("fractional", index)
     }
 
-    /// The recursion of Durbin and Levinson, as it is written down: the predictor over N lags and its error.
+    /// The Durbin-Levinson recursion as published: the predictor over N lags and its error.
     fn durbin_levinson(memory: Memory) -> (Vec<f64>, f64) {
         let (mut predictor, mut variance) = (Vec::new(), memory.variance());
         for t in 1..=memory.lags {
@@ -259,11 +259,11 @@ mod tests {
     }
 
     #[test]
-    fn the_predictor_is_what_the_recursion_of_durbin_and_levinson_ends_in() {
+    fn the_predictor_is_the_result_of_the_durbin_levinson_recursion() {
         for memory in [ARRIVALS, Memory { d: 0.31, lags: 2000 }, Memory { d: 0.4, lags: 1 }] {
             let (expected, error) = durbin_levinson(memory);
-            for (found, expected) in memory.predictor().iter().zip(&expected) {
-                assert!((found / expected - 1.0).abs() < 1e-9, "{found} {expected}");
+            for (actual, expected) in memory.predictor().iter().zip(&expected) {
+                assert!((actual / expected - 1.0).abs() < 1e-9, "{actual} {expected}");
             }
             assert!((memory.error() - error).abs() < 1e-12);
         }
@@ -273,20 +273,20 @@ mod tests {
     fn blocks_are_the_autoregression_value_for_value() {
         for memory in [Memory { d: 0.31, lags: 37 }, Memory { d: 0.32, lags: 64 }, ARRIVALS] {
             let predictor = durbin_levinson(memory).0;
-            let mut block = Fractional::new(memory, rng(0)).beginning();
+            let mut block = Fractional::new(memory, rng(0)).first_block();
             let mut path = block.clone();
-            let mut machine = Machine::new(memory);
+            let mut filter = BlockFilter::new(memory);
             let mut innovations = rng(1);
             for _ in 0..3 {
-                machine.innovations = (0..machine.block).map(|_| innovations.uniform() - 0.5).collect();
-                let plain = machine.innovations.clone();
-                machine.follow(&mut block, memory.lags);
+                filter.innovations = (0..filter.block).map(|_| innovations.uniform() - 0.5).collect();
+                let plain = filter.innovations.clone();
+                filter.follow(&mut block, memory.lags);
                 for innovation in plain {
                     let recent = path.iter().rev().zip(&predictor);
                     path.push(innovation + recent.map(|(value, weight)| value * weight).sum::<f64>());
                 }
-                for (found, expected) in block.iter().rev().zip(path.iter().rev()) {
-                    assert!((found - expected).abs() < 1e-10, "{found} {expected}");
+                for (actual, expected) in block.iter().rev().zip(path.iter().rev()) {
+                    assert!((actual - expected).abs() < 1e-10, "{actual} {expected}");
                 }
             }
         }
@@ -298,12 +298,12 @@ mod tests {
             let size = memory.lags.next_power_of_two();
             let fourier = Fourier::new(2 * size, Modulus::One);
             let mut data = embedding(memory, &fourier, size);
-            // A covariance matrix: none of its eigenvalues is negative, and all are real.
+            // All eigenvalues of the covariance matrix are real and not negative.
             assert!(data.re.iter().all(|&value| value > 0.0));
             assert!(data.im.iter().all(|value| value.abs() < 1e-9));
             fourier.backward(&mut data);
-            for (found, expected) in data.re.iter().zip(memory.autocovariances(memory.lags)) {
-                assert!((found / (2 * size) as f64 - expected).abs() < 1e-12, "{found} {expected}");
+            for (actual, expected) in data.re.iter().zip(memory.autocovariances(memory.lags)) {
+                assert!((actual / (2 * size) as f64 - expected).abs() < 1e-12, "{actual} {expected}");
             }
         }
     }
@@ -318,20 +318,20 @@ mod tests {
         };
         // Lags within the first block and across blocks.
         let lags = [1, 2, 10, 100, 500, 999];
-        let mut found = vec![[0.0; 6]; runs];
+        let mut actual = vec![[0.0; 6]; runs];
         let (mut ends, mut squares) = (Vec::new(), Vec::new());
-        for (run, found) in found.iter_mut().enumerate() {
+        for (run, actual) in actual.iter_mut().enumerate() {
             let streams = [rng(2 * run as u64 + 1), rng(2 * run as u64 + 2)];
             let mut process = SumDifference::new(ARRIVALS, theta, streams);
             let z: Vec<f64> = (0..length).map(|_| process.draw()).collect();
-            for (found, lag) in found.iter_mut().zip(lags) {
+            for (actual, lag) in actual.iter_mut().zip(lags) {
                 let products = z.windows(lag + 1).map(|pair| pair[0] * pair[lag]);
-                *found = products.sum::<f64>() / (length - lag) as f64;
+                *actual = products.sum::<f64>() / (length - lag) as f64;
             }
             squares.push(z.iter().map(|z| z * z).sum::<f64>() / length as f64);
             ends.extend([z[0], z[length - 1]]);
         }
-        // The mean is known to be zero, so that these estimates have no bias.
+        // The mean is known to be zero, so these estimates have no bias.
         let check = |values: Vec<f64>, expected: f64| {
             let n = values.len() as f64;
             let mean = values.iter().sum::<f64>() / n;
@@ -341,7 +341,7 @@ mod tests {
         };
         for (place, &lag) in lags.iter().enumerate() {
             let expected = (1.0 - theta) * sums(lag) / (2.0 * (covariances[0] + covariances[1]));
-            check(found.iter().map(|found| found[place]).collect(), expected);
+            check(actual.iter().map(|actual| actual[place]).collect(), expected);
         }
         check(squares, 1.0);
         assert!(distance(ends, |z| 0.5 * libm::erfc(-z / std::f64::consts::SQRT_2)) < 1.63);

@@ -1,4 +1,4 @@
-//! The statistics of the model, by integration where there is a closed form and by draws where not.
+//! The statistics of the model, by integration where a closed form exists and by sampling otherwise.
 
 use super::*;
 use crate::testing::{context, distance, fact, gaps, run, seconds};
@@ -9,8 +9,8 @@ fn rng(index: u64) -> Rng {
     Streams::new(11).named("packmime", index)
 }
 
-/// The mean of a distribution given by the value exceeded with each chance: the midpoint rule over the
-/// binary logarithm of the chance.
+/// Returns the mean of a distribution given by its inverse survival function, with the midpoint rule over the binary
+/// logarithm of the probability.
 fn mean(exceeded_with: impl Fn(f64) -> f64) -> f64 {
     let step = 1e-3;
     (0..60_000)
@@ -19,11 +19,11 @@ fn mean(exceeded_with: impl Fn(f64) -> f64) -> f64 {
         .sum()
 }
 
-fn close(found: f64, expected: f64, tolerance: f64) {
-    assert!((found / expected - 1.0).abs() < tolerance, "found {found}, expected {expected}");
+fn close(actual: f64, expected: f64, tolerance: f64) {
+    assert!((actual / expected - 1.0).abs() < tolerance, "actual {actual}, expected {expected}");
 }
 
-/// Checks mean, median, and the values below which 10, 90 and 99 % lie. Most are known to two digits.
+/// Checks the mean, the median, and the 10th, 90th and 99th percentiles, most of which are known to two digits.
 fn check(exceeded_with: impl Fn(f64) -> f64, [average, median, p10, p90, p99]: [f64; 5]) {
     close(mean(&exceeded_with), average, 0.01);
     for (p, expected) in [(0.5, median), (0.9, p10), (0.1, p90), (0.01, p99)] {
@@ -31,7 +31,7 @@ fn check(exceeded_with: impl Fn(f64) -> f64, [average, median, p10, p90, p99]: [
     }
 }
 
-/// Sorts a sample and gives its quantiles.
+/// Sorts a sample and returns its quantiles.
 fn quantiles<const N: usize>(mut sample: Vec<f64>, at: [f64; N]) -> [f64; N] {
     sample.sort_by(f64::total_cmp);
     at.map(|q| sample[(q * sample.len() as f64) as usize])
@@ -63,9 +63,9 @@ fn round_trip_times_have_the_statistics_of_the_model() {
     let mut both = || client_time(rng.uniform_positive()) + server_time(rng.uniform_positive());
     let times: Vec<f64> = (0..400_000).map(|_| both()).collect();
     close(times.iter().sum::<f64>() / times.len() as f64, 108.0, 0.02);
-    let found = quantiles(times, [0.5, 0.1, 0.9, 0.99, 0.999]);
-    for (found, expected) in found.into_iter().zip([67.0, 4.9, 186.0, 1060.0, 3170.0]) {
-        close(found, expected, 0.04);
+    let actual = quantiles(times, [0.5, 0.1, 0.9, 0.99, 0.999]);
+    for (actual, expected) in actual.into_iter().zip([67.0, 4.9, 186.0, 1060.0, 3170.0]) {
+        close(actual, expected, 0.04);
     }
 }
 
@@ -95,22 +95,22 @@ fn responses_come_in_runs_of_short_ones_and_downloads() {
     assert_eq!(states[0], DOWNLOAD);
     let n = sizes.len() as f64;
     close(states.iter().sum::<usize>() as f64 / n, 0.725, 0.005);
-    // The standard deviation of such a mean is 150 B.
+    // The standard deviation of this mean is 150 B.
     close(sizes.iter().sum::<f64>() / n, 7990.0, 0.05);
-    let found = quantiles(sizes, [0.5, 0.1, 0.9, 0.99]);
-    for (found, expected) in found.into_iter().zip([894.0, 129.0, 14_900.0, 72_000.0]) {
-        close(found, expected, 0.02);
+    let actual = quantiles(sizes, [0.5, 0.1, 0.9, 0.99]);
+    for (actual, expected) in actual.into_iter().zip([894.0, 129.0, 14_900.0, 72_000.0]) {
+        close(actual, expected, 0.02);
     }
-    // A run has as many responses as the model says, rounded up: P(more than k) is that before rounding.
+    // The length of a run follows the model, rounded up: P(more than k) is the probability before rounding.
     let runs: Vec<&[usize]> = states.chunk_by(|a, b| a == b).collect();
     for (state, run) in RateModel::new(100.0).runs.into_iter().enumerate() {
         let lengths: Vec<usize> = runs.iter().filter(|run| run[0] == state).map(|run| run.len()).collect();
         for k in [1, 2, 5] {
             let beyond = libm::exp(-libm::exp(run.shape * libm::log(f64::from(k) / run.scale)));
-            let found = lengths.iter().filter(|&&length| length > k as usize).count() as f64;
+            let actual = lengths.iter().filter(|&&length| length > k as usize).count() as f64;
             let n = lengths.len() as f64;
             let error = (beyond * (1.0 - beyond) / n).sqrt();
-            assert!((found / n - beyond).abs() < 3.3 * error, "{state} {k}: {} {beyond}", found / n);
+            assert!((actual / n - beyond).abs() < 3.3 * error, "{state} {k}: {} {beyond}", actual / n);
         }
     }
 }
@@ -134,7 +134,7 @@ fn the_gaps_between_connections_are_weibull() {
     close(opened.len() as f64, 30_000.0, 0.05);
     let gaps = gaps(&seconds(opened.iter().map(|(at, _)| *at)));
     let Weibull { shape, scale } = RateModel::new(100.0).gap;
-    // Long memory widens the distance of a sample a little: at this rate 89 % of the variance is white.
+    // Long memory slightly increases the distance of a sample; at this rate 89 % of the variance is white noise.
     let far = distance(gaps, |x| 1.0 - libm::exp(-libm::exp(shape * libm::log(x.max(1e-12) / scale))));
     assert!(far < 2.5, "{far}");
 }
@@ -187,7 +187,7 @@ fn with_http_1_1_some_connections_persist_and_the_first_exchanges_stay() {
     assert!(one.iter().zip(&persistent).all(|(a, b)| a.0 == b.0 && same(&a.1.first, &b.1.first)));
     let lasting: Vec<&Conversation> =
         persistent.iter().map(|(_, it)| it).filter(|it| !it.rest.is_empty()).collect();
-    // Of the 9 % each has at least two exchanges.
+    // Each of the 9 % has at least two exchanges.
     close(lasting.len() as f64 / persistent.len() as f64, 0.09, 0.05);
     let counts: Vec<f64> = lasting.iter().map(|it| 1.0 + it.rest.len() as f64).collect();
     close(counts.iter().sum::<f64>() / counts.len() as f64, 3.19, 0.02);
@@ -198,7 +198,7 @@ fn with_http_1_1_some_connections_persist_and_the_first_exchanges_stay() {
             assert!(it.rest.iter().all(|next| next.response == it.first.response));
         }
     }
-    // Within a connection gaps are alike; with the same effects for all, connections are as well.
+    // Gaps within a connection are alike; with shared effects, connections are alike as well.
     let medians = |opened: &[(Instant, Conversation)]| {
         let pauses = opened.iter().flat_map(|(_, it)| &it.rest).map(|next| next.pause.seconds());
         quantiles(pauses.collect(), [0.01, 0.5, 0.99])
@@ -236,7 +236,7 @@ fn the_mode_and_the_cut_are_kept_and_the_same_seed_gives_the_same() {
     assert!(moments.len() > 700 && moments.iter().all(|(at, _)| (20.0..30.0).contains(&at.seconds())));
 }
 
-/// The 10,000th connection of the seed 1, several blocks of fractional noise from the start. A change here
+/// The 10,000th connection with seed 1, several blocks of fractional noise after the start. A change of this value
 /// changes results: raise the results version.
 #[test]
 fn the_values_are_pinned() {
@@ -249,7 +249,7 @@ fn the_values_are_pinned() {
 const PINNED: (u64, u64, u64, [u64; 3]) = (98_859_005_895, 424, 1346, [304_755, 2_696_349, 3_054_644]);
 
 #[test]
-fn what_is_wrong_is_named() {
+fn invalid_parameters_are_rejected() {
     let place = |config: Config| config.build(&context(1, 100)).err().unwrap().place;
     for connections_per_second in [0.0, -1.0, 1e6, f64::NAN] {
         assert_eq!(place(Config { connections_per_second, ..Config::default() }), "connections_per_second");

@@ -1,11 +1,11 @@
-//! Web pages: pages begin after gaps, whatever became of the pages before (an open
-//! loop), and the objects of a page are fetched at once, each over a connection of its own.
+//! Web pages. Pages begin after random gaps, independently of previous pages (an open loop). A client fetches all
+//! objects of a page at once, each over its own connection, or in turn over a few persistent connections.
 //!
-//! Claypool, Kinicki & Hartling, "Active Queue Management for Web Traffic", 2004: sizes, objects
-//! per page, and why the loop is open: slow responses must not lower the offered load.
+//! Source: Claypool, Kinicki & Hartling, "Active Queue Management for Web Traffic", 2004. The paper gives the sizes and
+//! the objects per page, and the reason for the open loop: slow responses must not lower the offered load.
 //!
-//! Ours, where the source is silent: the gaps are exponential by default, from start to start; the load
-//! counts the bytes on the wire of first transmissions, headers and connection set-up included.
+//! aqmlab's choices, where the source is silent: gaps are exponential by default and last from start to start. The load
+//! counts the bytes on the wire of first transmissions, including headers and connection set-up.
 
 use std::collections::VecDeque;
 
@@ -18,39 +18,38 @@ use crate::wire::Wire;
 use crate::{Build, BuildContext, TrafficContext, Transfer, Workload};
 
 parameters! {
-    /// Web pages that begin at random moments; all objects of a page are fetched at once.
+    /// Web pages that begin at random times; all objects of a page are fetched at once.
     pub struct Config {
-        /// The offered load as a share of the bottleneck's rate, in bytes on the wire of first
-        /// transmissions.
+        /// Offered load as a share of the bottleneck's rate, in bytes on the wire of first transmissions.
         pub load: f64 = 0.5, "SHRED talk: FTP-mixed runs";
-        /// How many objects a page has.
+        /// Number of objects per page.
         pub objects: distributions::Config = one_object(), "SHRED talk: canonical runs";
-        /// How large the objects are.
+        /// Sizes of the objects.
         pub sizes: distributions::Config = web_sizes(), "SHRED talk, Web model";
-        /// The gaps between the starts of pages; their mean follows from the load.
+        /// Gaps between the starts of pages; their mean follows from the load.
         pub gaps: distributions::Config = distributions::Config::exponential(exponential::Config::default()),
-            "ours: a Poisson process";
-        /// What the client sends over the connection to ask for an object, which then comes back on it;
-        /// left out: the server opens the connection and sends unasked.
+            "aqmlab's choice: a Poisson process";
+        /// Size of the request that the client sends for each object; the response returns over the same connection.
+        /// Without a request, the server opens the connection and sends the object.
         pub request: Option<Size> = None, "SHRED talk: responses only";
-        /// Over how many persistent connections the objects of a page are fetched, each of which takes the next one when
-        /// it has the one before (HTTP/1.1); left out, each over a connection of its own, all at once. The load counts
-        /// connections as if each object had its own.
+        /// Number of persistent connections over which a client fetches the objects of a page; each connection fetches
+        /// the next object when the previous one is complete (HTTP/1.1). By default, each object has its own connection
+        /// and all objects are fetched at once. The load counts connections as if each object had its own.
         #[serde(skip_serializing_if = "Option::is_none")]
         pub connections: Option<u32> = None, "SHRED talk: HTTP/1.0; RFC 7928, section 7.2: 6";
-        /// When the gap before the first page begins.
-        pub start: Span = Span::ZERO, "ours";
-        /// From when on no page begins; left out, the end of the run.
-        pub stop: Option<Span> = None, "ours";
+        /// Start of the gap before the first page.
+        pub start: Span = Span::ZERO, "aqmlab's choice";
+        /// Time after which no page begins; by default, the end of the run.
+        pub stop: Option<Span> = None, "aqmlab's choice";
     }
 }
 
-/// Every page has one object.
+/// One object per page.
 fn one_object() -> distributions::Config {
     distributions::Config::constant(constant::Config::of(Amount::Number(1.0)))
 }
 
-/// The sizes of Web objects.
+/// Sizes of Web objects.
 fn web_sizes() -> distributions::Config {
     distributions::Config::lomax(lomax::Config {
         mean: Some(Amount::bytes(10_000)),
@@ -61,13 +60,13 @@ fn web_sizes() -> distributions::Config {
     })
 }
 
-/// More objects to a page than this are taken for a slip of the pen.
-const MOST_OBJECTS: u64 = 10_000;
+/// Maximum number of objects per page; a larger number is treated as a typing error.
+const MAX_OBJECTS: u64 = 10_000;
 
 impl Build for Config {
     fn build(&self, context: &BuildContext<'_>) -> Result<Box<dyn Workload>, ConfigError> {
         check_load(self.load)?;
-        let objects = self.objects.counts(MOST_OBJECTS).map_err(|error| error.within("objects"))?;
+        let objects = self.objects.counts(MAX_OBJECTS).map_err(|error| error.within("objects"))?;
         check_request(self.request)?;
         check_connections(self.connections, self.request)?;
         let sizes = self.sizes.sizes(Some(context.packetisation)).map_err(|error| error.within("sizes"))?;
@@ -77,7 +76,7 @@ impl Build for Config {
         let pages_per_second =
             self.load * context.rate.bytes_per_second() / (wire.mean(&sizes) * mean_objects);
         let expected = pages_per_second * mean_objects * period.seconds();
-        check_transfers(expected, "load", "lower it, or let the objects be larger")?;
+        check_transfers(expected, "load", "lower it, or use larger objects")?;
         let gaps = self.gaps.times_with_mean(1e9 / pages_per_second).map_err(|error| error.within("gaps"))?;
         let stream = |purpose| context.streams.named(&format!("{}/{purpose}", context.name), 0);
         Ok(Box::new(Web {
@@ -119,13 +118,13 @@ impl Build for Config {
 #[derive(Clone)]
 struct Web {
     config: Config,
-    /// Pages whose objects share connections, if they do.
+    /// Pages whose objects share connections; `None` if each object has its own connection.
     fetching: Option<Fetching>,
     pages_per_second: f64,
-    /// From the start of a page to that of the next one.
+    /// Time from the start of a page to the start of the next page.
     gaps: Times,
     arrivals: Rng,
-    /// Of a page.
+    /// Number of objects of a page.
     objects: Counts,
     objects_rng: Rng,
     sizes: Sizes,
@@ -133,12 +132,12 @@ struct Web {
     wire: Wire,
     rate: Rate,
     period: Period,
-    /// When the next page begins.
+    /// Start of the next page.
     next: Instant,
     offered: Offered,
 }
 
-/// What was offered so far.
+/// Pages, objects and bytes that were offered so far.
 #[derive(Clone, Default)]
 struct Offered {
     pages: u64,
@@ -175,13 +174,14 @@ impl Workload for Web {
         }
     }
 
-    fn on_hung_up(&mut self, number: u32, cx: &mut dyn TrafficContext) {
+    fn on_connection_failed(&mut self, number: u32, cx: &mut dyn TrafficContext) {
         if let Some(fetching) = &mut self.fetching {
-            fetching.on_hung_up(number, cx);
+            fetching.on_connection_failed(number, cx);
         }
     }
 
-    /// The realised load is that of the whole period, so it is complete at the end of the run.
+    /// Prints the facts of the workload. The realised load covers the whole period, so it is complete only at the end
+    /// of the run.
     fn facts(&self, show: &mut dyn FnMut(&'static str, f64)) {
         show("nominal_load", self.config.load);
         show("pages_per_second", self.pages_per_second);
@@ -208,7 +208,7 @@ mod tests {
     use crate::distributions::discrete_uniform;
     use crate::testing::{context, distance, fact, gaps, run, seconds};
 
-    /// Lomax sizes like those of the Web model.
+    /// Lomax sizes with the shape of the Web model.
     fn sizes(mean: u64, minimum: u64, maximum: u64) -> distributions::Config {
         let [mean, minimum, maximum] = [mean, minimum, maximum].map(|bytes| Some(Amount::bytes(bytes)));
         distributions::Config::lomax(lomax::Config { mean, minimum, maximum, ..lomax::Config::default() })
@@ -226,7 +226,7 @@ mod tests {
         run(&mut *config.build(&context(seed, 100)).unwrap()).opened
     }
 
-    /// When each page begins.
+    /// Returns the start of each page.
     fn moments(config: &Config) -> Vec<Instant> {
         let mut moments: Vec<(Instant, Transfer)> = opened(config, 1);
         moments.dedup_by_key(|(_, transfer)| transfer.page);
@@ -235,7 +235,7 @@ mod tests {
 
     #[test]
     fn the_page_rate_is_that_of_the_reference_runs() {
-        // 113.76257 objects a second at full load, the minimum of 12 B left out of the mean.
+        // 113.76257 objects per second at full load; the minimum of 12 B does not affect the mean.
         let config = Config { load: 1.0, sizes: sizes(10_000, 1, 2_000_000), ..Config::default() };
         let workload = config.build(&context(1, 160)).unwrap();
         assert!((fact(&*workload, "pages_per_second") - 113.76257).abs() < 5e-5);
@@ -243,13 +243,13 @@ mod tests {
 
     #[test]
     fn in_the_long_run_the_offered_load_is_the_nominal_load() {
-        // Without a low maximum no run is long enough for a shape of 1.2.
+        // With a shape of 1.2 and a high maximum, no run would be long enough for the mean.
         for objects in [objects(1), up_to(8)] {
             let config = Config { load: 0.8, objects, sizes: sizes(5000, 12, 100_000), ..Config::default() };
             let mut workload = config.build(&context(2, 5000)).unwrap();
             let opened = run(&mut *workload).opened;
             let wire = Wire::of(&crate::testing::FullPackets);
-            // Of a compound Poisson sum the variance is the sum of the squares.
+            // The variance of a compound Poisson sum is the sum of the squares.
             let squares: f64 = opened
                 .chunk_by(|a, b| a.1.page == b.1.page)
                 .map(|page| page.iter().map(|(_, it)| wire.bytes(it.bytes.unwrap()) as f64).sum::<f64>())
@@ -272,7 +272,7 @@ mod tests {
 
     #[test]
     fn the_number_of_objects_moves_neither_pages_nor_sizes() {
-        // Eight times the load on eight times the objects: the same pages.
+        // Eight times the load with eight times the objects results in the same pages.
         let one = Config { load: 0.125, ..Config::default() };
         let eight = Config { load: 1.0, objects: objects(8), ..Config::default() };
         assert_eq!(moments(&one), moments(&eight));
@@ -318,7 +318,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_named() {
+    fn invalid_parameters_are_rejected() {
         let error = |config: Config| config.build(&context(1, 100)).err().unwrap();
         for load in [0.0, -1.0, 10.1, f64::NAN, f64::INFINITY] {
             assert_eq!(error(Config { load, ..Config::default() }).place, "load");
@@ -336,10 +336,10 @@ mod tests {
     }
 
     #[test]
-    fn a_flood_of_transfers_is_refused_with_an_estimate() {
+    fn too_many_transfers_are_rejected_with_an_estimate() {
         let context = BuildContext { rate: Rate::from_bps(1_000_000_000_000), ..context(1, 100) };
         let problem = Config { load: 1.0, ..Config::default() }.build(&context).err().unwrap().problem;
         // A hundred thousand times the rate of the reference, for 100 s.
-        assert!(problem.starts_with("makes about 113762"), "{problem}");
+        assert!(problem.starts_with("would cause about 113762"), "{problem}");
     }
 }

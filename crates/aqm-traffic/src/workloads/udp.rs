@@ -1,14 +1,13 @@
-//! Datagrams ("UDP"): flows that send at a rate of their own and do not listen, at equal or random gaps.
+//! Datagrams ("UDP"): flows that send at a fixed rate and do not react to congestion, with equal or random gaps.
 //!
-//! With Poisson gaps and exponential sizes a queue in front of a line is an M/M/1 system, with
-//! equal sizes M/D/1, with equal gaps and sizes ΣD/D/1 (L. Kleinrock, "Queueing Systems", 1975).
+//! With Poisson gaps and exponential sizes, a queue in front of a link is an M/M/1 system; with equal sizes it is
+//! M/D/1; with equal gaps and sizes it is ΣD/D/1 (L. Kleinrock, "Queueing Systems", 1975).
 //!
-//! Ours: datagram k of a flow at equal gaps leaves at k gaps, rounded to a nanosecond, after its
-//! first: rounding never adds up. With random gaps the first datagram comes after one gap. Sizes are
-//! rounded to whole bytes, at least 1 and at most 65535. At equal moments the flow with the lower number
-//! sends first. A flow that begins later by `stagger` stops as much later, so that a burst keeps its length.
-//!
-//! The file is long because two fifths of it are tests.
+//! aqmlab's choices: datagram k of a flow with equal gaps leaves k gaps after the first datagram, rounded to a
+//! nanosecond, so that rounding errors do not accumulate. With random gaps, the first datagram leaves after one gap.
+//! Sizes are rounded to whole bytes from 1 to 65535. If several flows are due at the same time, the flow with the
+//! lowest number sends first. `stagger` delays the stop of a flow as much as its start, so that a burst keeps its
+//! length.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -17,14 +16,14 @@ use std::collections::binary_heap::PeekMut;
 use aqm_net::{ConfigError, Ecn, Instant, Rate, Rng, Span, choices, parameters};
 
 use crate::distributions::{self, Amount, Distribution as _, Sizes, Times, Uniform, constant};
-use crate::even_gaps::{EvenGaps, Rest};
+use crate::even_gaps::{EvenGaps, RoundingError};
 use crate::parameters::{
-    Hosts, MOST_BYTES, Period, check_datagrams, check_flows, check_link_header, check_load, late,
+    Hosts, MAX_BYTES, Period, check_datagrams, check_flows, check_link_header, check_load, start_offset,
 };
 use crate::{Build, BuildContext, TrafficContext, Workload};
 
 choices! {
-    /// When a flow with constant gaps sends its first datagram.
+    /// Time at which a flow with constant gaps sends its first datagram.
     pub enum Phase {
         /// At random within one gap after the start.
         Random = "random",
@@ -34,63 +33,65 @@ choices! {
 }
 
 parameters! {
-    /// Datagrams ("UDP") at a rate that depends on nothing.
+    /// Datagrams ("UDP") at a rate that does not react to the network.
     pub struct Config {
-        /// How many flows.
-        pub flows: u32 = 1, "ours";
-        /// What each flow sends, headers included; give this or `load`.
+        /// Number of flows.
+        pub flows: u32 = 1, "aqmlab's choice";
+        /// Rate of each flow, including headers; give this or `load`.
         pub rate: Option<Rate> = None, "no default: this or `load` must be given";
-        /// What all flows together send, as a share of the bottleneck's rate; give this or `rate`.
+        /// Offered load of all flows together, as a share of the bottleneck's rate; give this or `rate`.
         pub load: Option<f64> = None, "no default: this or `rate` must be given";
-        /// How large datagrams are on the wire, headers included.
+        /// Sizes of datagrams on the wire, including headers.
         pub sizes: distributions::Config =
             distributions::Config::constant(constant::Config::of(Amount::bytes(1000))),
-            "ours: as in the ns-2 runs";
-        /// The gaps between two datagrams of a flow; their mean follows from the rate. With `exponential` gaps
-        /// each flow is a Poisson process.
-        pub gaps: distributions::Config = distributions::Config::constant(constant::Config::default()), "ours";
-        /// When a flow with constant gaps sends its first datagram.
-        pub phase: Phase = Phase::Random, "ours: flows must not send in step";
-        /// When the first may begin.
-        pub start: Span = Span::ZERO, "ours";
-        /// Flows begin at random between `start` and so much later, and stop as much later, too.
-        pub stagger: Span = Span::ZERO, "ours";
-        /// From when on a flow that begins at `start` is silent; without it and `lasts`, the end of the run.
-        pub stop: Option<Span> = None, "ours";
-        /// For how long each flow sends; give this or `stop`.
-        pub lasts: Option<Span> = None, "ours";
-        /// Whether routers may mark the datagrams, ECT(0).
-        pub ecn: bool = false, "ours";
-        /// Where the flows start and end.
-        pub hosts: Hosts = Hosts::Own, "ours: as in the ns-2 runs";
+            "aqmlab's choice: as in the ns-2 runs";
+        /// Gaps between two datagrams of a flow; their mean follows from the rate. With `exponential` gaps, each flow
+        /// is a Poisson process.
+        pub gaps: distributions::Config = distributions::Config::constant(constant::Config::default()), "aqmlab's choice";
+        /// Time at which a flow with constant gaps sends its first datagram.
+        pub phase: Phase = Phase::Random, "aqmlab's choice: flows must not send in step";
+        /// Earliest start of a flow.
+        pub start: Span = Span::ZERO, "aqmlab's choice";
+        /// Interval after `start` in which flows begin at random times; the stop of each flow is delayed as much as its
+        /// start.
+        pub stagger: Span = Span::ZERO, "aqmlab's choice";
+        /// Time at which a flow that begins at `start` stops; by default, it sends for `lasts` or until the end of the
+        /// run.
+        pub stop: Option<Span> = None, "aqmlab's choice";
+        /// Time for which each flow sends; give this or `stop`.
+        pub lasts: Option<Span> = None, "aqmlab's choice";
+        /// Whether the datagrams are ECN-capable (ECT(0)), so that routers may mark them.
+        pub ecn: bool = false, "aqmlab's choice";
+        /// Hosts of the flows.
+        pub hosts: Hosts = Hosts::Own, "aqmlab's choice: as in the ns-2 runs";
     }
 }
 
-/// No larger share of the bytes may lie beyond the largest datagram: that of exponential sizes with a mean of
-/// 6500 B.
-const MOST_BEYOND: f64 = 4.182e-5;
+/// Maximum share of the bytes that may exceed the largest datagram: the share for exponential sizes with a mean of 6500
+/// B.
+const MAX_BEYOND: f64 = 4.182e-5;
 
 impl Build for Config {
     fn build(&self, context: &BuildContext<'_>) -> Result<Box<dyn Workload>, ConfigError> {
         check_flows(self.flows)?;
         let sizes = self.sizes.sizes(None).map_err(|error| error.within("sizes"))?;
-        let (most, greatest) = (MOST_BYTES as f64, sizes.maximum().max(MOST_BYTES) as f64);
+        let (most, greatest) = (MAX_BYTES as f64, sizes.maximum().max(MAX_BYTES) as f64);
         let beyond = sizes.survival_between(most, greatest) / sizes.mean();
-        if sizes.minimum() > MOST_BYTES || beyond > MOST_BEYOND {
+        if sizes.minimum() > MAX_BYTES || beyond > MAX_BEYOND {
             let problem = format!(
-                "must be at most {MOST_BYTES}B, but {:.3} % of the bytes lie beyond: make them smaller",
+                "must be at most {MAX_BYTES}B, but {:.3} % of the bytes exceed this size: choose smaller sizes",
                 100.0 * beyond
             );
             return Err(ConfigError::at("sizes", problem));
         }
         check_link_header(sizes.minimum(), "sizes", context)?;
         let even = self.even_gaps(sizes.mean(), context.rate)?;
-        let drawn = self.gaps.times_with_mean(even.nanos()).map_err(|error| error.within("gaps"))?;
+        let random = self.gaps.times_with_mean(even.nanos()).map_err(|error| error.within("gaps"))?;
         let period = self.period(Span::ZERO, context.duration)?;
         let expected = f64::from(self.flows) * period.seconds() * 1e9 / even.nanos();
         check_datagrams(expected, if self.rate.is_some() { "rate" } else { "load" })?;
         let mut datagrams = Datagrams {
-            gaps: if drawn.is_constant() { Gaps::Even(even) } else { Gaps::Drawn(drawn) },
+            gaps: if random.is_constant() { Gaps::Even(even) } else { Gaps::Random(random) },
             ecn: if self.ecn { Ecn::Ect0 } else { Ecn::NotEct },
             flows: Vec::with_capacity(self.flows as usize),
             queue: BinaryHeap::with_capacity(self.flows as usize),
@@ -103,7 +104,7 @@ impl Build for Config {
             sent_bytes: 0,
         };
         for flow in 0..self.flows {
-            let period = self.period(late(self.stagger, flow, context), context.duration)?;
+            let period = self.period(start_offset(self.stagger, flow, context), context.duration)?;
             datagrams.add(flow, period, self.phase, context);
         }
         Ok(Box::new(datagrams))
@@ -123,7 +124,7 @@ impl Build for Config {
 }
 
 impl Config {
-    /// When a flow sends that begins so much later than `start`.
+    /// Returns the period of a flow that begins `late` after `start`.
     fn period(&self, late: Span, duration: Span) -> Result<Period, ConfigError> {
         let stop = match (self.stop, self.lasts) {
             (stop, None) => stop,
@@ -138,7 +139,7 @@ impl Config {
         Period::new(self.start + late, stop.map(|stop| stop + late), duration)
     }
 
-    /// Equal gaps between the datagrams of a flow, whose mean size is `bytes`.
+    /// Returns the equal gaps between the datagrams of a flow with a mean size of `bytes`.
     fn even_gaps(&self, bytes: f64, line: Rate) -> Result<EvenGaps, ConfigError> {
         match (self.rate, self.load) {
             (Some(rate), None) => Ok(EvenGaps::of_mean(bytes, rate.bps())),
@@ -160,9 +161,9 @@ struct Datagrams {
     sizes: Sizes,
     ecn: Ecn,
     flows: Vec<Flow>,
-    /// When each flow sends next, the earliest on top. Only for the earliest a wake-up is asked for.
+    /// Next datagram of each flow, the earliest on top. The workload requests a wake-up only for the earliest.
     queue: BinaryHeap<Reverse<Due>>,
-    /// When a flow sends that begins at `start`.
+    /// Period of a flow that begins at `start`.
     period: Period,
     rate: Rate,
     nominal_load: f64,
@@ -170,16 +171,16 @@ struct Datagrams {
     sent_bytes: u64,
 }
 
-/// What is between two datagrams of a flow.
+/// Gaps between two datagrams of a flow.
 #[derive(Clone)]
 enum Gaps {
-    /// Always the same time.
+    /// Equal gaps.
     Even(EvenGaps),
-    /// A time drawn anew for each.
-    Drawn(Times),
+    /// Gaps drawn from a distribution.
+    Random(Times),
 }
 
-/// When which flow sends next: one number, because a heap compares it often.
+/// Time of the next datagram and number of its flow, packed into one number because the heap compares these often.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Due(u128);
 
@@ -193,29 +194,29 @@ impl Due {
     }
 }
 
-/// What a flow remembers.
+/// State of a flow.
 #[derive(Clone)]
 struct Flow {
-    /// From when on it is silent.
+    /// End of the flow's period.
     end: Instant,
-    /// What rounding has kept back.
-    rest: Rest,
+    /// Accumulated rounding error.
+    error: RoundingError,
     gaps: Rng,
     sizes: Rng,
 }
 
 impl Flow {
-    /// How long until the next datagram.
+    /// Returns the time until the next datagram.
     fn wait(&mut self, gaps: &Gaps) -> Span {
         match gaps {
-            Gaps::Even(even) => even.next(&mut self.rest),
-            Gaps::Drawn(times) => times.sample_span(&mut self.gaps),
+            Gaps::Even(even) => even.next(&mut self.error),
+            Gaps::Random(times) => times.sample_span(&mut self.gaps),
         }
     }
 
-    /// How large the next datagram is.
+    /// Returns the size of the next datagram.
     fn size(&mut self, sizes: &Sizes) -> u16 {
-        sizes.sample(&mut self.sizes).min(MOST_BYTES) as u16
+        sizes.sample(&mut self.sizes).min(MAX_BYTES) as u16
     }
 }
 
@@ -246,8 +247,8 @@ impl Workload for Datagrams {
         self.sleep(cx);
     }
 
-    /// The realised load is that of the whole period of a flow that begins at `start`, so it is complete at the
-    /// end of the run.
+    /// Prints the facts of the workload. The realised load covers the whole period of a flow that begins at `start`, so
+    /// it is complete only at the end of the run.
     fn facts(&self, show: &mut dyn FnMut(&'static str, f64)) {
         show("nominal_load", self.nominal_load);
         show("datagrams", self.sent as f64);
@@ -256,17 +257,17 @@ impl Workload for Datagrams {
 }
 
 impl Datagrams {
-    /// Adds a flow, and its first datagram to the queue.
+    /// Adds a flow and schedules its first datagram.
     fn add(&mut self, number: u32, period: Period, phase: Phase, context: &BuildContext<'_>) {
         let stream =
             |purpose| context.streams.named(&format!("{}/{purpose}", context.name), u64::from(number));
-        let rest = match &self.gaps {
-            Gaps::Even(even) => even.rest(),
-            Gaps::Drawn(_) => Rest::default(),
+        let error = match &self.gaps {
+            Gaps::Even(even) => even.initial_error(),
+            Gaps::Random(_) => RoundingError::default(),
         };
-        let mut flow = Flow { end: period.end, rest, gaps: stream("gaps"), sizes: stream("sizes") };
+        let mut flow = Flow { end: period.end, error, gaps: stream("gaps"), sizes: stream("sizes") };
         let wait = match (&self.gaps, phase) {
-            (Gaps::Drawn(_), _) => flow.wait(&self.gaps),
+            (Gaps::Random(_), _) => flow.wait(&self.gaps),
             (Gaps::Even(_), Phase::Zero) => Span::ZERO,
             (Gaps::Even(even), Phase::Random) => {
                 let wait = Uniform::below(even.nanos()).sample(&mut stream("phase"));
@@ -314,7 +315,7 @@ mod tests {
         run(&mut *config.build(&context(seed, 100)).unwrap())
     }
 
-    /// When flow number `flow` sends.
+    /// Returns the times at which flow number `flow` sends.
     fn moments(recording: &RecordingContext, flow: u32) -> Vec<Instant> {
         recording.sent.iter().filter(|sent| sent.1 == flow).map(|sent| sent.0).collect()
     }
@@ -350,7 +351,7 @@ mod tests {
 
     #[test]
     fn poisson_flows_have_exponential_gaps_alone_and_together() {
-        // The background of the ns-2 runs: 100 flows of 1000 B datagrams at 0.25 Mb/s each.
+        // Background traffic of the ns-2 runs: 100 flows with 1000 B datagrams at 0.25 Mb/s each.
         let recording = recording(&Config { flows: 100, gaps: poisson(), ..rate(250_000) }, 3);
         let exponential = |rate: f64| move |x: f64| 1.0 - libm::exp(-rate * x);
         for flow in [0, 57] {
@@ -361,7 +362,7 @@ mod tests {
         let all = gaps(&seconds(recording.sent.iter().map(|sent| sent.0)));
         assert!((all.len() as f64 - 312_500.0).abs() < 3.0 * 559.0, "{}", all.len());
         assert!(distance(all, exponential(3125.0)) < 1.63);
-        // One wake-up a datagram, but for those that share a nanosecond.
+        // One wake-up per datagram, except for datagrams in the same nanosecond.
         assert!(recording.woken <= recording.sent.len() as u64);
     }
 
@@ -381,7 +382,7 @@ mod tests {
         let mean = sizes.iter().sum::<f64>() / n;
         assert!((mean - 1000.0).abs() < 3.0 * 1000.0 / n.sqrt(), "{mean}");
         assert!(sizes.iter().all(|&size| size >= 1.0));
-        // Half a byte either way is the rounding.
+        // Sizes are rounded by up to half a byte in either direction.
         let below = sizes.iter().filter(|&&size| size < 700.0).count() as f64 / n;
         let chance = 1.0 - libm::exp(-0.6995);
         assert!((below - chance).abs() < 3.0 * (chance * (1.0 - chance) / n).sqrt(), "{below}");
@@ -396,7 +397,7 @@ mod tests {
     }
 
     #[test]
-    fn at_equal_moments_the_lower_flow_sends_first() {
+    fn at_equal_times_the_flow_with_the_lowest_number_sends_first() {
         let recording = recording(&Config { flows: 5, phase: Phase::Zero, ..rate(80_000) }, 1);
         for round in recording.sent.chunks(5) {
             let flows: Vec<u32> = round.iter().map(|sent| sent.1).collect();
@@ -458,7 +459,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_named() {
+    fn invalid_parameters_are_rejected() {
         let error = |config: Config| config.build(&context(1, 100)).err().unwrap();
         assert_eq!(error(Config::default()).place, "rate");
         assert_eq!(error(Config { load: Some(0.5), ..rate(1000) }).place, "load");
@@ -478,12 +479,12 @@ mod tests {
     }
 
     #[test]
-    fn a_flood_of_datagrams_is_refused_with_an_estimate() {
+    fn too_many_datagrams_are_rejected_with_an_estimate() {
         let flood = Config { sizes: constant(1), ..rate(8_000_000_000) };
         let error = flood.build(&context(1, 100)).err().unwrap();
         assert_eq!(
             error.to_string(),
-            "rate: makes about 100000000000 datagrams in this run, more than 10000000000"
+            "rate: would cause about 100000000000 datagrams in this run; the maximum is 10000000000"
         );
     }
 }

@@ -1,19 +1,18 @@
-//! PackMime-HTTP: the Web traffic of many users as a stream of connections over one line, each with a
-//! request, a response, and delays of its own.
+//! PackMime-HTTP: the Web traffic of many users as a sequence of connections over one link. Each connection has its own
+//! request, response and delays.
 //!
-//! J. Cao, W. S. Cleveland, Y. Gao, K. Jeffay, F. D. Smith & M. Weigle, "Stochastic Models for Generating
-//! Synthetic HTTP Source Traffic", INFOCOM 2004, and its form in ns-2 (its manual, chapter
-//! "PackMime-HTTP"), whose fits to traces of Bell Labs these are. Gaps, request sizes and round-trip times
-//! have long memory ([`fractional`]); response sizes come in runs. All distributions depend on the rate of
-//! new connections, and nothing waits for the network: an open loop.
+//! Sources: J. Cao, W. S. Cleveland, Y. Gao, K. Jeffay, F. D. Smith & M. Weigle, "Stochastic Models for Generating
+//! Synthetic HTTP Source Traffic", INFOCOM 2004, and the implementation in ns-2 (ns-2 manual, chapter "PackMime-HTTP"),
+//! which contains these fits to Bell Labs traces. Gaps, request sizes and round-trip times have long memory
+//! ([`fractional`]); response sizes occur in runs. All distributions depend on the rate of new connections, and nothing
+//! depends on the network (an open loop).
 //!
-//! The logits of the fits are to the base of 2, as those of ns-2 are; with natural ones its gaps and runs do
-//! not come out.
+//! The logits of the fits have base 2, as in ns-2; natural logits do not reproduce the gaps and runs of ns-2.
 //!
-//! Ours, where the source is silent: the fits are thinned to sizes and times within 1.5 % of the full
-//! tables; the gap before the first connection is drawn like the others; sizes above `maximum` become the
-//! maximum. ns-2's boxes forget a connection with its first FIN, so that what comes later passes undelayed;
-//! here the delay stays.
+//! aqmlab's choices, where the source is silent: the fits are thinned such that sizes and times stay within 1.5 % of
+//! the full tables; the gap before the first connection is drawn like the other gaps; sizes above `maximum` are reduced
+//! to the maximum. The delay boxes of ns-2 forget a connection at its first FIN, so that later packets are not delayed;
+//! in aqmlab the delay remains.
 
 mod fourier;
 mod fractional;
@@ -31,62 +30,61 @@ use persistent::Persistent;
 use tables::{CLIENT_TIMES, DOWNLOADS, LARGE_REQUESTS, SERVER_TIMES, SHORT_RESPONSES, SMALL_REQUESTS};
 
 choices! {
-    /// How many exchanges a connection has.
+    /// Number of exchanges per connection.
     pub enum Http {
         /// One request and one response.
         OneZero = "1.0",
-        /// Some connections persist: pages of objects, one after another.
+        /// Some connections persist and carry the objects of several pages, one after another.
         OneOne = "1.1",
     }
 }
 
 choices! {
-    /// What the random effects of the gaps on persistent connections belong to.
+    /// Scope of the random effects of the gaps on persistent connections.
     pub enum GapEffects {
-        /// Each connection draws its own, as the model means it.
+        /// Each connection draws its own effects, as in the model.
         Connection = "connection",
-        /// They are drawn once for the whole workload, as ns-2 does it.
+        /// The effects are drawn once for the whole workload, as in ns-2.
         Workload = "workload",
     }
 }
 
 parameters! {
-    /// Web traffic of many users after PackMime-HTTP: connections with requests, responses and delays.
+    /// PackMime-HTTP: Web traffic of many users, as connections with requests, responses and delays.
     pub struct Config {
-        /// New connections in a second; all distributions of the model depend on it.
-        pub connections_per_second: f64 = 100.0, "ours";
-        /// How many exchanges a connection has.
+        /// Number of new connections per second; all distributions of the model depend on it.
+        pub connections_per_second: f64 = 100.0, "aqmlab's choice";
+        /// Number of exchanges per connection.
         pub http: Http = Http::OneZero, "ns-2, PackMimeHTTP: `http_1_1_` off";
-        /// What the random effects of the gaps on persistent connections belong to.
+        /// Scope of the random effects of the gaps on persistent connections.
         pub gap_effects: GapEffects = GapEffects::Connection, "Cao et al. 2004";
-        /// How large requests are; left out, as the model says, with long memory.
+        /// Sizes of requests; by default, those of the model, with long memory.
         pub request_sizes: Option<distributions::Config> = None, "Cao et al. 2004";
-        /// How large responses are; left out, as the model says, in runs of short ones and downloads.
+        /// Sizes of responses; by default, those of the model, in runs of short responses and of downloads.
         pub response_sizes: Option<distributions::Config> = None, "Cao et al. 2004";
-        /// How long a server, which has the whole request, takes before it answers; left out, as the model
-        /// says.
+        /// Delay of the server between the complete request and its response; by default, the delay of the model.
         pub server_delay: Option<distributions::Config> = None, "Cao et al. 2004";
-        /// The greatest size of a request or a response; larger ones become it. By default where the
-        /// table of downloads ends, beyond which their Pareto tail of index 1.23 goes on for ever.
-        pub maximum: Size = Size::from_bytes(61_603_116), "ours: the last knot of the fit";
-        /// When the gap before the first connection begins.
-        pub start: Span = Span::ZERO, "ours";
-        /// From when on no connection begins; left out, the end of the run.
-        pub stop: Option<Span> = None, "ours";
+        /// Maximum size of a request or a response; larger sizes are reduced to it. The default is the end of the table
+        /// of downloads, beyond which the Pareto tail with index 1.23 is unbounded.
+        pub maximum: Size = Size::from_bytes(61_603_116), "aqmlab's choice: the last knot of the fit";
+        /// Start of the gap before the first connection.
+        pub start: Span = Span::ZERO, "aqmlab's choice";
+        /// Time after which no connection begins; by default, the end of the run.
+        pub stop: Option<Span> = None, "aqmlab's choice";
     }
 }
 
-/// The range of rates in which the distributions keep their form.
+/// Range of rates in which the distributions keep their shape.
 const RATES: [f64; 2] = [0.1, 100_000.0];
 
-/// The response from which on the later ones of a persistent connection are drawn anew.
+/// Size of the first response above which the later responses of a persistent connection are drawn separately.
 const LARGE_RESPONSE: u64 = 275;
 
 impl Build for Config {
     fn build(&self, context: &BuildContext<'_>) -> Result<Box<dyn Workload>, ConfigError> {
         let (rate, [least, most]) = (self.connections_per_second, RATES);
         if !(least..=most).contains(&rate) {
-            let problem = format!("must be between {least} and {most}, is {rate}");
+            let problem = format!("must be between {least} and {most} (got {rate})");
             return Err(ConfigError::at("connections_per_second", problem));
         }
         if self.maximum.bytes() == 0 {
@@ -152,16 +150,16 @@ impl Build for Config {
     }
 }
 
-/// What depends on the rate of new connections.
+/// The parts of the model that depend on the rate of new connections.
 struct RateModel {
-    /// The shares of white noise of the four sum-difference processes.
+    /// Shares of white noise in the four sum-difference processes.
     arrivals: f64,
     requests: f64,
     client_times: f64,
     server_times: f64,
-    /// The gaps between connections, in seconds.
+    /// Gaps between connections, in seconds.
     gap: Weibull,
-    /// How many responses a run has, of short ones and of downloads.
+    /// Lengths of the runs of short responses and of downloads.
     runs: [Weibull; 2],
 }
 
@@ -174,7 +172,7 @@ impl RateModel {
             requests: share(0.123, 0.494),
             client_times: share(-0.445, 0.554),
             server_times: share(-0.053, 0.396),
-            // So that the mean is that of the rate.
+            // This scale sets the mean to that of the rate.
             gap: Weibull { shape, scale: 1.0 / (rate * libm::tgamma(1.0 + 1.0 / shape)) },
             runs: [
                 Weibull { shape: share(0.718, 0.357), scale: 0.775 },
@@ -184,7 +182,7 @@ impl RateModel {
     }
 }
 
-/// The inverse of the logit to the base of 2, which is that of the fits.
+/// Inverse of the base-2 logit, which the fits use.
 fn logistic(x: f64) -> f64 {
     1.0 / (1.0 + libm::exp2(-x))
 }
@@ -199,25 +197,25 @@ struct PackMime {
     client_times: SumDifference,
     server_times: SumDifference,
     responses: Responses,
-    /// Instead of the model's.
+    /// Distributions that replace those of the model.
     request_sizes: Option<Sizes>,
     request_rng: Rng,
     response_sizes: Option<Sizes>,
     response_rng: Rng,
     server_delay: Option<Times>,
     server_delay_rng: Rng,
-    /// With HTTP/1.1 only.
+    /// State of persistent connections, only with HTTP/1.1.
     persistent: Option<Persistent>,
     maximum: u64,
     wire: Wire,
     rate: Rate,
     period: Period,
-    /// When the next connection begins.
+    /// Start of the next connection.
     next: Instant,
     offered: Offered,
 }
 
-/// What was offered so far.
+/// Connections, exchanges and bytes that were offered so far.
 #[derive(Clone, Default)]
 struct Offered {
     connections: u64,
@@ -245,7 +243,8 @@ impl Workload for PackMime {
         self.sleep(cx);
     }
 
-    /// The realised values are those of the whole period, so they are complete at the end of the run.
+    /// Prints the facts of the workload. The realised values cover the whole period, so they are complete only at the
+    /// end of the run.
     fn facts(&self, show: &mut dyn FnMut(&'static str, f64)) {
         let Offered { connections, exchanges, request_bytes, response_bytes, wire_bytes } = self.offered;
         let mean = |bytes: u64| if exchanges == 0 { 0.0 } else { bytes as f64 / exchanges as f64 };
@@ -286,11 +285,11 @@ impl PackMime {
             rest: self.following(first),
             client_delay: one_way(client_time(self.client_times.exceeded())),
             server_delay: one_way(server_time(self.server_times.exceeded())),
-            ..Conversation::of(first)
+            ..Conversation::single(first)
         }
     }
 
-    /// The exchanges that follow on the first one, if the connection persists.
+    /// Returns the exchanges after the first one, if the connection persists.
     fn following(&mut self, first: Exchange) -> Vec<Exchange> {
         let Some(persistent) = &mut self.persistent else { return Vec::new() };
         let Some(pauses) = persistent.pauses() else { return Vec::new() };
@@ -316,17 +315,17 @@ impl PackMime {
     }
 }
 
-/// A size in whole bytes.
+/// Converts a size to whole bytes.
 fn whole(bytes: f64, maximum: u64) -> u64 {
     (bytes as u64).clamp(1, maximum)
 }
 
-/// A time in nanoseconds, rounded.
+/// Rounds a time to nanoseconds.
 fn nanos(nanos: f64) -> Span {
     Span::from_nanos((nanos + 0.5) as u64)
 }
 
-/// The request, in bytes, that is exceeded with chance `p`.
+/// Returns the request size in bytes that is exceeded with probability `p`.
 fn request(p: f64) -> f64 {
     if p >= 0.5 {
         SMALL_REQUESTS.at((1.0 - p) / 0.5)
@@ -335,37 +334,37 @@ fn request(p: f64) -> f64 {
     }
 }
 
-/// The share of the round-trip time on the client's side, in milliseconds, that is exceeded with chance `p`.
+/// Returns the client's part of the round-trip time, in milliseconds, that is exceeded with probability `p`.
 fn client_time(p: f64) -> f64 {
     let root = CLIENT_TIMES.at(-libm::log10(p));
     let square = root * root;
     square * square * root
 }
 
-/// The same on the server's side.
+/// Returns the server's part of the round-trip time, in milliseconds, that is exceeded with probability `p`.
 fn server_time(p: f64) -> f64 {
     let root = SERVER_TIMES.at(-libm::log10(p));
     root * root * root
 }
 
-/// Half of a share of the round-trip time, given in milliseconds.
+/// Returns half of a part of the round-trip time, which is given in milliseconds.
 fn one_way(millis: f64) -> Span {
     nanos(millis * 0.5e6)
 }
 
-/// How long a server takes, at most 0.1 s.
+/// Draws the server's delay, which is at most 0.1 s.
 fn server_delay(rng: &mut Rng) -> Span {
     let answers_per_second = Weibull { shape: 0.63, scale: 305.0 }.sample(rng).max(10.0);
     nanos(1e9 / answers_per_second)
 }
 
-/// Response sizes: runs of short ones (answers that what the client has is still good) and of downloads by
-/// turns, first a run of downloads.
+/// Response sizes: alternating runs of short responses (which confirm that the client's copy is valid) and of
+/// downloads, beginning with downloads.
 #[derive(Clone)]
 struct Responses {
     runs: [Weibull; 2],
     state: usize,
-    /// Responses left of the present run.
+    /// Remaining responses of the present run.
     left: f64,
     run_lengths: Rng,
     sizes: Rng,
@@ -376,11 +375,11 @@ const DOWNLOAD: usize = 1;
 
 impl Responses {
     fn new(runs: [Weibull; 2], [run_lengths, sizes]: [Rng; 2]) -> Self {
-        // The run of no responses that is over is one of short ones.
+        // An empty run of short responses has ended, so that a run of downloads begins.
         Self { runs, state: SHORT, left: 0.0, run_lengths, sizes }
     }
 
-    /// The next response, in bytes.
+    /// Returns the size of the next response, in bytes.
     fn sample(&mut self) -> f64 {
         if self.left < 1.0 {
             self.state = SHORT + DOWNLOAD - self.state;
@@ -394,7 +393,7 @@ impl Responses {
     }
 }
 
-/// The download, in bytes, that is exceeded with chance `p`.
+/// Returns the download size in bytes that is exceeded with probability `p`.
 fn download(p: f64) -> f64 {
     libm::exp2(DOWNLOADS.at(libm::log2(p)))
 }

@@ -1,6 +1,6 @@
-//! Polling: a small transfer again and again, as of a meter that is read. The smallest workload.
+//! Polling: small transfers at random intervals, for example of a meter that is read. This is the smallest workload.
 //!
-//! Ours: it shows what a workload has to say.
+//! aqmlab's choice: it is an example of the code that every workload needs.
 
 use aqm_net::{ConfigError, Instant, Rng, Size, parameters};
 
@@ -9,12 +9,12 @@ use crate::parameters::check_transfers;
 use crate::{Build, BuildContext, TrafficContext, Transfer, Workload};
 
 parameters! {
-    /// Polling: a small transfer again and again.
+    /// Polling: small transfers at random intervals.
     pub struct Config {
-        /// What each transfer carries.
-        pub size: Size = Size::from_bytes(1000), "ours";
-        /// The gaps between the starts of transfers.
-        pub gaps: distributions::Config = every_second(), "ours";
+        /// Size of each transfer.
+        pub size: Size = Size::from_bytes(1000), "aqmlab's choice";
+        /// Gaps between the starts of transfers.
+        pub gaps: distributions::Config = every_second(), "aqmlab's choice";
     }
 }
 
@@ -26,7 +26,7 @@ impl Build for Config {
     fn build(&self, context: &BuildContext<'_>) -> Result<Box<dyn Workload>, ConfigError> {
         ConfigError::unless(self.size.bytes() > 0, "size", "must be at least 1B")?;
         let gaps = self.gaps.times().map_err(|error| error.within("gaps"))?;
-        check_transfers(context.duration.nanos() as f64 / gaps.mean(), "gaps", "make them longer")?;
+        check_transfers(context.duration.nanos() as f64 / gaps.mean(), "gaps", "lengthen them")?;
         let rng = context.streams.named(&format!("{}/gaps", context.name), 0);
         let end = Instant::START + context.duration;
         Ok(Box::new(Polling { bytes: self.size.bytes(), gaps, rng, end }))
@@ -73,10 +73,11 @@ mod tests {
     use crate::testing::{context, distance, gaps, run, seconds};
 
     mod registered {
-        use crate::{Build, polling};
+        use crate::Build;
+        use crate::workloads::polling;
 
         aqm_net::registry! {
-            /// A registry with the one line that registers it.
+            /// A registry with the one line that registers the workload.
             pub enum Config: Build, "traffic" = "traffic" {
                 "polling" => polling,
             }
@@ -84,7 +85,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_of_the_registry_makes_it_a_kind() {
+    fn an_entry_of_the_registry_defines_a_kind() {
         let gaps = json!({"kind": "exponential", "mean": "500ms"});
         let config = registered::Config::read(json!({"kind": "polling", "gaps": gaps})).unwrap();
         let opened = run(&mut *config.build(&context(1, 1000)).unwrap()).opened;
@@ -94,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn what_makes_no_sense_is_refused() {
+    fn invalid_parameters_are_rejected() {
         let never = distributions::Config::exponential(exponential::Config::of(Amount::millis(0)));
         for config in [
             Config { size: Size::from_bytes(0), ..Config::default() },

@@ -1,16 +1,16 @@
-//! Web users: each browses for ever, page after page with time to think between them, and fetches
-//! the objects of a page one after another's start, each over a connection of its own (HTTP/1.0).
+//! Web users. Each user browses without end, with a think time between pages. A user fetches the objects of a page with
+//! gaps between their starts, each over its own connection (HTTP/1.0).
 //!
-//! A. Feldmann, A. C. Gilbert, P. Huang & W. Willinger, "Dynamics of IP Traffic: A Study of the Role
-//! of Variability and the Impact of Control", SIGCOMM 1999; its form in ns-2 (webcache/webtraf.cc),
-//! where the first object of a page begins with the page, and the time between two pages is counted
-//! from start to start or, since November 2001 and by choice, from the end of the last object. The
-//! numbers are those of L. Guo & I. Matta, "The War Between Mice and Elephants", 2001.
+//! Sources: A. Feldmann, A. C. Gilbert, P. Huang & W. Willinger, "Dynamics of IP Traffic: A Study of the Role of
+//! Variability and the Impact of Control", SIGCOMM 1999, and its implementation in ns-2 (webcache/webtraf.cc). In ns-2
+//! the first object of a page begins with the page. The time between two pages lasts from start to start or, as an
+//! option since November 2001, from the end of the last object. The numbers are those of L. Guo & I. Matta, "The War
+//! Between Mice and Elephants", 2001.
 //!
-//! Ours, where the source is silent: users browse from the start of the run, each after a first
-//! time to think; a user keeps the pages, sizes, gaps and times to think it has, in their order,
-//! whatever the network does and however many users there are. In the closed loop an object whose
-//! transfer TCP gives up is over for its user when the connection is gone.
+//! aqmlab's choices, where the source is silent: users browse from the start of the run, each after an initial think
+//! time. The pages, sizes, gaps and think times of a user and their order do not depend on the network or on the number
+//! of users. In the closed loop, an object whose transfer is given up by TCP counts as complete when its connection is
+//! gone.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap, VecDeque};
@@ -26,48 +26,49 @@ use crate::wire::Wire;
 use crate::{Build, BuildContext, TrafficContext, Transfer, Workload};
 
 choices! {
-    /// From when on a user thinks before the next page.
+    /// Start of a user's think time before the next page.
     pub enum ThinkFrom {
-        /// From the start of the page, whatever becomes of it: an open loop, ns-2's before November 2001.
+        /// The start of the page, regardless of its transfers: an open loop, as in ns-2 before November 2001.
         PageStart = "page-start",
-        /// From the end of its last object: a closed loop.
+        /// The end of the page's last object: a closed loop.
         PageEnd = "page-end",
     }
 }
 
 parameters! {
-    /// Web users who browse for ever: pages of some objects, and time to think between the pages.
+    /// Web users who browse without end: pages of several objects, with think times between the pages.
     pub struct Config {
-        /// How many users; give this or `load`.
+        /// Number of users; give this or `load`.
         pub users: Option<u32> = None, "no default: this or `load` must be given";
-        /// The offered load as a share of the bottleneck's rate, in bytes on the wire of first
-        /// transmissions, from which the number of users follows; give this or `users`. With
-        /// `think_from = "page-end"` users also wait for their objects, so that it is the most they can offer.
+        /// Offered load as a share of the bottleneck's rate, in bytes on the wire of first transmissions, which
+        /// determines the number of users; give this or `users`. With `think_from = "page-end"`, users also wait for
+        /// their objects, so that this load is an upper limit.
         pub load: Option<f64> = None, "no default: this or `users` must be given";
-        /// The time a user thinks.
-        pub think_time: distributions::Config = exponential(9500), "ours: the talk does not say";
-        /// From when on a user thinks.
+        /// Think times.
+        pub think_time: distributions::Config = exponential(9500), "aqmlab's choice: the talk does not give one";
+        /// Start of the think time.
         pub think_from: ThinkFrom = ThinkFrom::PageStart, "ns-2 before November 2001";
-        /// How many objects a page has.
+        /// Number of objects per page.
         pub objects: distributions::Config = web_objects(), "Guo & Matta talk, Web model";
-        /// From the start of an object to the start of the next one.
-        pub object_gap: distributions::Config = exponential(50), "ours: the talk does not say";
-        /// How large the objects are.
-        pub sizes: distributions::Config = web_sizes(), "Guo & Matta talk, Web model; the unit is ours";
-        /// What the client sends over the connection to ask for an object, which then comes back on it;
-        /// left out: the server opens the connection and sends unasked.
-        pub request: Option<Size> = None, "ours: responses only";
-        /// Over how many persistent connections the objects of a page are fetched, each of which takes the next one when
-        /// it has the one before (HTTP/1.1); all are then known when the page begins, so `object_gap` must be zero. Left
-        /// out, each over a connection of its own. The load counts connections as if each object had its own.
+        /// Gaps between the starts of a page's objects.
+        pub object_gap: distributions::Config = exponential(50), "aqmlab's choice: the talk does not give one";
+        /// Sizes of the objects.
+        pub sizes: distributions::Config = web_sizes(), "Guo & Matta talk, Web model; the unit is aqmlab's choice";
+        /// Size of the request that the client sends for each object; the response returns over the same connection.
+        /// Without a request, the server opens the connection and sends the object.
+        pub request: Option<Size> = None, "aqmlab's choice: responses only";
+        /// Number of persistent connections over which a client fetches the objects of a page; each connection fetches
+        /// the next object when the previous one is complete (HTTP/1.1). All objects are known when the page begins, so
+        /// `object_gap` must be zero. By default, each object has its own connection. The load counts connections as if
+        /// each object had its own.
         #[serde(skip_serializing_if = "Option::is_none")]
         pub connections: Option<u32> = None, "Feldmann et al. 1999: HTTP/1.0; RFC 7928, section 7.2: 6";
-        /// Hosts on each side, with access lines of their own, that the users are dealt out to in turn.
-        pub hosts: u32 = 1, "ours";
-        /// When the users begin to think before their first page.
-        pub start: Span = Span::ZERO, "ours";
-        /// From when on no page begins; left out, the end of the run.
-        pub stop: Option<Span> = None, "ours";
+        /// Number of hosts on each side, with their own access links; users are assigned to hosts in turn.
+        pub hosts: u32 = 1, "aqmlab's choice";
+        /// Start of the users' think time before their first page.
+        pub start: Span = Span::ZERO, "aqmlab's choice";
+        /// Time after which no page begins; by default, the end of the run.
+        pub stop: Option<Span> = None, "aqmlab's choice";
     }
 }
 
@@ -76,13 +77,13 @@ fn exponential(millis: u64) -> distributions::Config {
     distributions::Config::exponential(exponential::Config::of(Amount::millis(millis)))
 }
 
-/// How many objects a page has.
+/// Number of objects per page.
 fn web_objects() -> distributions::Config {
     distributions::Config::discrete_uniform(discrete_uniform::Config::of(2, 7))
 }
 
-/// The sizes of files. The unit is the packet, because as bytes these numbers leave every file in one packet:
-/// 21.2 packets on average, and half a packet more where they are rounded up.
+/// Sizes of files. The unit is the packet, because with these numbers in bytes every file would fit into one packet.
+/// The mean is 21.2 packets, plus half a packet because sizes are rounded up.
 fn web_sizes() -> distributions::Config {
     distributions::Config::bounded_pareto(bounded_pareto::Config {
         shape: 1.2,
@@ -91,14 +92,14 @@ fn web_sizes() -> distributions::Config {
     })
 }
 
-/// More users than this are taken for a slip of the pen.
-const MOST_USERS: u32 = 100_000;
-/// More objects to a page than this are taken for one, too.
-const MOST_OBJECTS: u64 = 10_000;
+/// Maximum number of users; a larger number is treated as a typing error.
+const MAX_USERS: u32 = 100_000;
+/// Maximum number of objects per page; a larger number is treated as a typing error.
+const MAX_OBJECTS: u64 = 10_000;
 
 impl Build for Config {
     fn build(&self, context: &BuildContext<'_>) -> Result<Box<dyn Workload>, ConfigError> {
-        let objects = self.objects.counts(MOST_OBJECTS).map_err(|error| error.within("objects"))?;
+        let objects = self.objects.counts(MAX_OBJECTS).map_err(|error| error.within("objects"))?;
         let think_time = self.think_time.times().map_err(|error| error.within("think_time"))?;
         ConfigError::unless(think_time.mean() > 0.0, "think_time", "must be longer than zero")?;
         let object_gap = self.object_gap.times().map_err(|error| error.within("object_gap"))?;
@@ -106,15 +107,11 @@ impl Build for Config {
         check_request(self.request)?;
         check_connections(self.connections, self.request)?;
         let gapless = self.connections.is_none() || object_gap.mean() == 0.0;
-        ConfigError::unless(
-            gapless,
-            "object_gap",
-            "must be zero with `connections`: write a constant of 0s",
-        )?;
+        ConfigError::unless(gapless, "object_gap", "must be zero with `connections`: use a constant of 0s")?;
         let period = Period::new(self.start, self.stop, context.duration)?;
         let wire = Wire::of(context.packetisation);
         let mean_objects = objects.mean();
-        // Seconds from a page of a user to the next one, if no object took any time.
+        // Seconds between the pages of a user if objects take no time.
         let cycle = match self.think_from {
             ThinkFrom::PageStart => think_time.mean() / 1e9,
             ThinkFrom::PageEnd => think_time.mean() / 1e9 + (mean_objects - 1.0) * (object_gap.mean() / 1e9),
@@ -124,7 +121,7 @@ impl Build for Config {
             load: mean_objects * wire.mean(&sizes) / (cycle * context.rate.bytes_per_second()),
         };
         let users = self.count(user.load)?;
-        let problem = format_args!("must be between 1 and the number of users, {users}, is {}", self.hosts);
+        let problem = format_args!("must be between 1 and the number of users, {users} (got {})", self.hosts);
         ConfigError::unless((1..=users).contains(&self.hosts), "hosts", problem)?;
         let place = if self.users.is_some() { "users" } else { "load" };
         let expected = f64::from(users) * user.objects * period.seconds();
@@ -132,8 +129,8 @@ impl Build for Config {
         Ok(Box::new(Sessions {
             users: (0..users).map(|user| User::new(user, context)).collect(),
             schedule: BinaryHeap::new(),
-            planned: 0,
-            asked: Instant::NEVER,
+            scheduled: 0,
+            next_wake: Instant::NEVER,
             under_way: BTreeMap::new(),
             fetching: Fetching::new(self.connections, self.request),
             think_time,
@@ -170,29 +167,29 @@ impl Build for Config {
     }
 }
 
-/// What one user does at most, on average.
+/// Maximum mean activity of one user.
 struct Pace {
-    /// Objects in a second.
+    /// Objects per second.
     objects: f64,
-    /// Its share of the bottleneck's rate.
+    /// Share of the bottleneck's rate.
     load: f64,
 }
 
 impl Config {
-    /// The number of users, each of whom offers the load `each`.
+    /// Returns the number of users, each of whom offers the load `each`.
     fn count(&self, each: f64) -> Result<u32, ConfigError> {
         match (self.users, self.load) {
-            (Some(users), None) if (1..=MOST_USERS).contains(&users) => Ok(users),
+            (Some(users), None) if (1..=MAX_USERS).contains(&users) => Ok(users),
             (Some(users), None) => {
-                let problem = format!("must be between 1 and {MOST_USERS}, is {users}");
+                let problem = format!("must be between 1 and {MAX_USERS} (got {users})");
                 Err(ConfigError::at("users", problem))
             }
             (None, Some(load)) => {
                 check_load(load)?;
                 let users = libm::round(load / each);
-                if !(1.0..=f64::from(MOST_USERS)).contains(&users) {
+                if !(1.0..=f64::from(MAX_USERS)).contains(&users) {
                     let problem = format!(
-                        "makes {users} users of {each:.2e} each, must be between 1 and {MOST_USERS} users"
+                        "requires {users} users with a load of {each:.2e} each; the number must be between 1 and {MAX_USERS}"
                     );
                     return Err(ConfigError::at("load", problem));
                 }
@@ -209,20 +206,19 @@ impl Config {
 struct Sessions {
     config: Config,
     users: Vec<User>,
-    /// What begins when, the earliest on top. Only for the earliest a wake-up is asked for.
-    schedule: BinaryHeap<Reverse<Due>>,
-    /// How many entries the schedule has had.
-    planned: u64,
-    /// The earliest wake-up that is asked for.
-    asked: Instant,
-    /// Of each page of a closed loop that is not over, by its number: whose it is, and how many
-    /// objects are missing.
+    /// Pending events, the earliest on top. The workload requests a wake-up only for the earliest.
+    schedule: BinaryHeap<Reverse<ScheduledEvent>>,
+    /// Number of events that were scheduled.
+    scheduled: u64,
+    /// Time of the earliest requested wake-up.
+    next_wake: Instant,
+    /// For each incomplete page of a closed loop, by its number: its user and the number of incomplete objects.
     under_way: BTreeMap<u64, (u32, u32)>,
-    /// Pages whose objects share connections, if they do.
+    /// Pages whose objects share connections; `None` if each object has its own connection.
     fetching: Option<Fetching>,
     think_time: Times,
     object_gap: Times,
-    /// Of a page.
+    /// Number of objects per page.
     objects: Counts,
     sizes: Sizes,
     wire: Wire,
@@ -232,7 +228,7 @@ struct Sessions {
     offered: Offered,
 }
 
-/// The randomness of a user.
+/// The random streams of a user.
 #[derive(Clone)]
 struct User {
     think: Rng,
@@ -254,24 +250,24 @@ impl User {
     }
 }
 
-/// What begins when; at equal moments what was planned first.
+/// A scheduled event; at equal times, the event that was scheduled first occurs first.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
-struct Due {
+struct ScheduledEvent {
     at: Instant,
     number: u64,
-    what: What,
+    event: Event,
 }
 
-/// What can begin.
+/// The kinds of events.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum What {
-    /// The next page of a user.
+enum Event {
+    /// The next page of a user begins.
     Page { user: u32 },
-    /// An object of a page that has begun.
+    /// An object of a page begins.
     Object { user: u32, page: u64, page_objects: u32, bytes: u64 },
 }
 
-/// What was offered so far.
+/// Pages, objects and bytes that were offered so far.
 #[derive(Clone, Default)]
 struct Offered {
     pages: u64,
@@ -289,15 +285,15 @@ impl Workload for Sessions {
 
     fn on_wake(&mut self, cx: &mut dyn TrafficContext) {
         let now = cx.now();
-        if self.asked <= now {
-            self.asked = Instant::NEVER;
+        if self.next_wake <= now {
+            self.next_wake = Instant::NEVER;
         }
         while let Some(Reverse(due)) = self.schedule.peek().filter(|due| due.0.at <= now) {
-            let (at, what) = (due.at, due.what);
+            let (at, event) = (due.at, due.event);
             self.schedule.pop();
-            match what {
-                What::Page { user } => self.begin_page(user, at, cx),
-                What::Object { user, page, page_objects, bytes } => {
+            match event {
+                Event::Page { user } => self.begin_page(user, at, cx),
+                Event::Object { user, page, page_objects, bytes } => {
                     self.offered.objects += 1;
                     self.offered.wire_bytes += self.wire.bytes(bytes);
                     let request = self.config.request.map(request_bytes);
@@ -311,24 +307,25 @@ impl Workload for Sessions {
     }
 
     fn on_done(&mut self, transfer: Transfer, cx: &mut dyn TrafficContext) {
-        self.leave_object(transfer, cx);
+        self.complete_object(transfer, cx);
     }
 
     fn on_failed(&mut self, transfer: Transfer, cx: &mut dyn TrafficContext) {
-        self.leave_object(transfer, cx);
+        self.complete_object(transfer, cx);
     }
 
     fn on_response(&mut self, number: u32, cx: &mut dyn TrafficContext) {
-        let over = self.fetching.as_mut().and_then(|fetching| fetching.on_response(number, cx));
-        self.leave_page(over, cx);
+        let complete = self.fetching.as_mut().and_then(|fetching| fetching.on_response(number, cx));
+        self.complete_page(complete, cx);
     }
 
-    fn on_hung_up(&mut self, number: u32, cx: &mut dyn TrafficContext) {
-        let over = self.fetching.as_mut().and_then(|fetching| fetching.on_hung_up(number, cx));
-        self.leave_page(over, cx);
+    fn on_connection_failed(&mut self, number: u32, cx: &mut dyn TrafficContext) {
+        let complete = self.fetching.as_mut().and_then(|fetching| fetching.on_connection_failed(number, cx));
+        self.complete_page(complete, cx);
     }
 
-    /// The realised load is that of the whole period, so it is complete at the end of the run.
+    /// Prints the facts of the workload. The realised load covers the whole period, so it is complete only at the end
+    /// of the run.
     fn facts(&self, show: &mut dyn FnMut(&'static str, f64)) {
         show("users", self.users.len() as f64);
         show("nominal_load", self.nominal_load);
@@ -341,38 +338,39 @@ impl Workload for Sessions {
 }
 
 impl Sessions {
-    /// An object is there, or will never be; after the last one of a closed loop's page its user thinks.
-    fn leave_object(&mut self, transfer: Transfer, cx: &mut dyn TrafficContext) {
+    /// Removes a complete or failed object from its page in a closed loop; after the last object the user's think time
+    /// begins.
+    fn complete_object(&mut self, transfer: Transfer, cx: &mut dyn TrafficContext) {
         let Some(page) = transfer.page else { return };
         let Some((_, missing)) = self.under_way.get_mut(&page) else { return };
         *missing -= 1;
         if *missing == 0 {
-            self.leave_page(Some(page), cx);
+            self.complete_page(Some(page), cx);
         }
     }
 
-    /// A page is over: in a closed loop its user thinks.
-    fn leave_page(&mut self, page: Option<u64>, cx: &mut dyn TrafficContext) {
+    /// Removes a complete page; in a closed loop, the user's think time begins.
+    fn complete_page(&mut self, page: Option<u64>, cx: &mut dyn TrafficContext) {
         let Some((user, _)) = page.and_then(|page| self.under_way.remove(&page)) else { return };
         self.think(user, cx.now());
         self.sleep(cx);
     }
 
-    /// The user thinks from `from` on; then a page begins, unless it is too late for one.
+    /// Starts a user's think time at `from`, after which a page begins, unless the period is over.
     fn think(&mut self, user: u32, from: Instant) {
         let next = from + self.think_time.sample_span(&mut self.users[user as usize].think);
         if next < self.period.end {
-            self.plan(next, What::Page { user });
+            self.schedule_event(next, Event::Page { user });
         }
     }
 
-    /// Decides what the page is made of; its first object begins at once, or all that have a connection.
+    /// Draws the objects of a page. The first object begins immediately, or all objects that have a connection.
     fn begin_page(&mut self, user: u32, now: Instant, cx: &mut dyn TrafficContext) {
         let page = self.offered.pages;
         self.offered.pages += 1;
         let page_objects = self.objects.sample(&mut self.users[user as usize].objects) as u32;
         let mut at = now;
-        let mut together = VecDeque::new();
+        let mut sizes = VecDeque::new();
         for object in 0..page_objects {
             let random = &mut self.users[user as usize];
             if object > 0 {
@@ -382,13 +380,13 @@ impl Sessions {
             if self.fetching.is_some() {
                 self.offered.objects += 1;
                 self.offered.wire_bytes += self.wire.bytes(bytes);
-                together.push_back(bytes);
+                sizes.push_back(bytes);
             } else {
-                self.plan(at, What::Object { user, page, page_objects, bytes });
+                self.schedule_event(at, Event::Object { user, page, page_objects, bytes });
             }
         }
         if let Some(fetching) = &mut self.fetching {
-            fetching.begin(page, together, user % self.config.hosts, cx);
+            fetching.begin(page, sizes, user % self.config.hosts, cx);
         }
         match self.config.think_from {
             ThinkFrom::PageStart => self.think(user, now),
@@ -398,14 +396,14 @@ impl Sessions {
         }
     }
 
-    fn plan(&mut self, at: Instant, what: What) {
-        self.schedule.push(Reverse(Due { at, number: self.planned, what }));
-        self.planned += 1;
+    fn schedule_event(&mut self, at: Instant, event: Event) {
+        self.schedule.push(Reverse(ScheduledEvent { at, number: self.scheduled, event }));
+        self.scheduled += 1;
     }
 
     fn sleep(&mut self, cx: &mut dyn TrafficContext) {
-        if let Some(Reverse(due)) = self.schedule.peek().filter(|due| due.0.at < self.asked) {
-            self.asked = due.at;
+        if let Some(Reverse(due)) = self.schedule.peek().filter(|due| due.0.at < self.next_wake) {
+            self.next_wake = due.at;
             cx.wake_at(due.at);
         }
     }

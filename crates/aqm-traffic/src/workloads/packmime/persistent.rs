@@ -1,48 +1,48 @@
 //! Persistent connections of PackMime-HTTP: pages, their objects, and the gaps between them.
 //!
-//! J. Cao et al., "Stochastic Models for Generating Synthetic HTTP Source Traffic", INFOCOM 2004,
-//! and ns-2's PackMimeHTTP: of the connections 9 % persist, and are never pipelined. Gaps and later responses
-//! are 2 to the power of a normal value whose mean and variance are random effects of the connection.
+//! Sources: J. Cao et al., "Stochastic Models for Generating Synthetic HTTP Source Traffic", INFOCOM 2004, and ns-2's
+//! PackMimeHTTP. 9 % of the connections persist; requests are not pipelined. Gaps and later response sizes are 2 to the
+//! power of a normal value whose mean and variance are random effects of the connection.
 //!
-//! Ours, where the two differ: ns-2 draws the effects of the gaps once for a whole workload; so does
-//! `gap_effects = "workload"`.
+//! aqmlab's choice, where the two sources differ: effects of the gaps are drawn per connection. ns-2 draws them once
+//! for the whole workload, as `gap_effects = "workload"` does.
 
 use aqm_net::{Rng, Span};
 
 use super::{GapEffects, nanos};
 use crate::distributions::{Distribution as _, Exponential, Gamma, Normal};
 
-/// The share of connections that persist.
+/// Share of connections that persist.
 const PERSISTENT: f64 = 0.09;
-/// The share of those that have one page only, and how many more the others have on average, before
+/// Share of persistent connections with one page, and mean number of additional pages of the other connections, before
 /// rounding up.
 const ONE_PAGE: f64 = 0.82;
 const MORE_PAGES: Exponential = Exponential { mean: 0.417 };
-/// The share of pages of one object, where there are more pages, and how many more objects the other pages
-/// have.
+/// Share of pages with one object on connections with several pages, and mean number of additional objects of the other
+/// pages.
 const ONE_OBJECT: f64 = 0.69;
 const MORE_OBJECTS: Exponential = Exponential { mean: 1.578 };
 
-/// Two to the power of a normal value whose mean and variance are random.
+/// 2 to the power of a normal value whose mean and variance are random.
 struct RandomEffects {
-    /// The mean and the variance of the exponent's own mean.
+    /// Mean and variance of the exponent's mean.
     mean: f64,
     variance: f64,
-    /// The shape of the factor of the exponent's variance, whose mean is 1, and what it multiplies.
+    /// Shape of a random factor with mean 1, and its multiplier; their product is the exponent's variance.
     shape: f64,
     spread: f64,
 }
 
 /// Seconds from a response to the next request of the same page.
 const OBJECT_GAPS: RandomEffects = RandomEffects { mean: -4.15, variance: 3.12, shape: 2.35, spread: 1.57 };
-/// Seconds from a page to the next one.
+/// Seconds from a page to the next page.
 const PAGE_GAPS: RandomEffects = RandomEffects { mean: 3.22, variance: 0.73, shape: 1.85, spread: 1.21 };
 /// Bytes of the responses after the first one.
 const LATER_RESPONSES: RandomEffects =
     RandomEffects { mean: 10.62, variance: 0.94, shape: 3.22, spread: 2.43 };
 
 impl RandomEffects {
-    /// The distribution of the exponent, once its random effects are drawn.
+    /// Draws the random effects and returns the distribution of the exponent.
     fn sample(&self, rng: &mut Rng) -> Normal {
         let mean = Normal { mean: self.mean, deviation: self.variance.sqrt() }.sample(rng);
         let factor = Gamma { shape: self.shape, mean: 1.0 }.sample(rng);
@@ -50,12 +50,12 @@ impl RandomEffects {
     }
 }
 
-/// What persistent connections are drawn from.
+/// The random state of persistent connections.
 #[derive(Clone)]
 pub(super) struct Persistent {
     shape: Rng,
     gaps: Rng,
-    /// The effects of the gaps between objects and between pages, if all connections have the same.
+    /// Effects of the gaps between objects and between pages, if all connections share them.
     shared: Option<[Normal; 2]>,
 }
 
@@ -65,18 +65,18 @@ impl Persistent {
         Self { shape, gaps, shared }
     }
 
-    /// The pauses before the exchanges after the first one; none if the connection does not persist.
+    /// Returns the pauses before the exchanges after the first one; `None` if the connection does not persist.
     pub(super) fn pauses(&mut self) -> Option<Vec<Span>> {
         let rng = &mut self.shape;
         if !rng.chance(PERSISTENT) {
             return None;
         }
-        let pages = several(ONE_PAGE, MORE_PAGES, rng);
+        let pages = count_from(ONE_PAGE, MORE_PAGES, rng);
         let [object_gaps, page_gaps] = self.shared.unwrap_or_else(|| effects(&mut self.gaps));
         let mut pauses = Vec::new();
         for page in 0..pages {
             let one_object = if pages > 1 { ONE_OBJECT } else { 0.0 };
-            for object in 0..several(one_object, MORE_OBJECTS, rng) {
+            for object in 0..count_from(one_object, MORE_OBJECTS, rng) {
                 match (page, object) {
                     (0, 0) => {}
                     (_, 0) => pauses.push(pause(page_gaps, &mut self.gaps)),
@@ -87,31 +87,31 @@ impl Persistent {
         Some(pauses)
     }
 
-    /// The effects of the sizes of the later responses of a connection.
+    /// Draws the effects of the sizes of a connection's later responses.
     pub(super) fn size_effects(&mut self) -> Normal {
         LATER_RESPONSES.sample(&mut self.shape)
     }
 
-    /// The size of a later response of a connection, in bytes, given the effects of that connection.
+    /// Draws the size in bytes of a later response of a connection with these effects.
     pub(super) fn size(&mut self, effects: Normal) -> f64 {
         libm::exp2(effects.sample(&mut self.shape))
     }
 }
 
-/// The effects of the gaps between objects and between pages.
+/// Draws the effects of the gaps between objects and between pages.
 fn effects(rng: &mut Rng) -> [Normal; 2] {
     [OBJECT_GAPS.sample(rng), PAGE_GAPS.sample(rng)]
 }
 
-/// One, with this chance; or else 1 and an exponential value, rounded up, which is at least 2.
-fn several(one: f64, more: Exponential, rng: &mut Rng) -> u64 {
+/// Returns 1 with probability `one`; otherwise 1 plus an exponential value, rounded up, at least 2.
+fn count_from(one: f64, more: Exponential, rng: &mut Rng) -> u64 {
     if rng.chance(one) {
         return 1;
     }
     (libm::ceil(1.0 + more.sample(rng)) as u64).max(2)
 }
 
-/// A gap, no longer than a run can last.
+/// Draws a gap, limited to the maximum duration of a run.
 fn pause(effects: Normal, rng: &mut Rng) -> Span {
     nanos((libm::exp2(effects.sample(rng)) * 1e9).min(1e18))
 }

@@ -1,0 +1,15 @@
+//! The workloads: one file or folder for each kind in the registry of [`Config`](crate::Config).
+
+pub(crate) mod call;
+pub(crate) mod ftp;
+pub(crate) mod packmime;
+#[cfg(test)]
+pub(crate) mod polling;
+pub(crate) mod probes;
+pub(crate) mod program;
+pub(crate) mod replay;
+pub(crate) mod sessions;
+pub(crate) mod streaming;
+pub(crate) mod udp;
+pub(crate) mod video;
+pub(crate) mod web;

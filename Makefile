@@ -60,8 +60,8 @@ test: $(CORE) $(CHECKERS) $(DOCTOOLS)  ## Check formats, lints, spelling, types 
 
 # The quick check: the unit tests of the crates but for those that take seconds or work in real time, and of each
 # package of Python the tests that start no program and make no large run. A core that is there is not built again.
-QUICK_CRATES := aqm-net aqm-queue aqm-tcp aqm-traffic aqm-sim aqm-flow aqm-trace aqm-live
-SLOW_RUST_TESTS := the_share_of_marks_is_what_the_price_says packets_of_more_bytes_are_chosen_more_often \
+QUICK_CRATES := aqm-net aqm-queue aqm-link aqm-tcp aqm-traffic aqm-sim aqm-flow aqm-trace aqm-live
+SLOW_RUST_TESTS := the_share_of_marks_follows_from_the_price larger_packets_are_selected_more_often_with_scale_by_size \
     the_mean_is_the_sum_over_all_sizes lab::tests load::tests pcap::live run::tests
 QUICK_TESTS := architecture batch_means campaign catalog claim_tables metrics measures precision public_names \
     response_times rule rules run scenario stats store study study_file study_query study_seeds sweep

@@ -58,10 +58,17 @@ FAULTS = (
     ),
     Fault(
         room="aqm-queue",
-        file="average.rs",
-        right="libm::pow(kept, missed as f64 + 1.0)",
-        wrong="libm::pow(kept, missed as f64)",
+        file="red/average.rs",
+        right="libm::pow(factor, idle_packets as f64 + 1.0)",
+        wrong="libm::pow(factor, idle_packets as f64)",
         effect="RED's average forgets one packet less while the link idles",
+    ),
+    Fault(
+        room="aqm-link",
+        file="link.rs",
+        right="counters.drops += self.lost;",
+        wrong="counters.drops += self.lost_bytes;",
+        effect="lost packets are counted by their bytes",
     ),
     Fault(
         room="aqm-tcp",
@@ -93,7 +100,7 @@ FAULTS = (
     ),
     Fault(
         room="aqm-live",
-        file="ip.rs",
+        file="router/ip.rs",
         right="let folded = (folded & 0xffff) + (folded >> 16);",
         wrong="let folded = folded & 0xffff;",
         effect="the checksum of some marked packets is wrong",

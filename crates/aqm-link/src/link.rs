@@ -78,3 +78,48 @@ impl Link {
         counters
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use aqm_net::{Packet, Rate, Streams};
+    use aqm_queue::testing::Fates;
+    use serde_json::json;
+
+    use super::*;
+    use crate::{Ties, channel};
+
+    /// A link of 1 Mb/s and 10 ms, with a channel described by `table`.
+    fn link(table: serde_json::Value) -> Link {
+        let (rate, streams) = (Rate::from_bps(1_000_000), Streams::new(1));
+        let queue = aqm_queue::Config::read(json!({"kind": "drop-tail"})).unwrap().build(rate).unwrap();
+        let port = Port::new(queue, rate, streams.named("queue", 0), Ties::DepartureFirst);
+        let impairments = channel::Config::read(table).unwrap().impairments(Span::from_millis(10)).unwrap();
+        Link::new(port, impairments.channel(&streams, "link"))
+    }
+
+    #[test]
+    fn lost_packets_are_reported_and_counted_as_drops_of_the_link() {
+        let mut link = link(json!({"loss": {"probability": 1.0}}));
+        let (mut fates, mut departures) = (Fates::default(), Vec::new());
+        let packet = Packet { id: 7, bytes: 1000, ..Packet::default() };
+        link.port.accept(packet, Instant::START, &mut fates, |departure| departures.push(departure));
+        assert_eq!(link.counted().drops, 0);
+        assert_eq!(link.arrival::<false>(&departures[0], &mut fates), None);
+        let counters = link.counters(Instant::from_nanos(8_000_000));
+        assert_eq!((counters.arrivals, counters.departures, counters.drops), (1, 1, 1));
+        assert_eq!((counters.dropped_bytes, counters.drops_by_reason[Reason::LineLoss as usize]), (1000, 1));
+        assert_eq!(fates.dropped_packets().map(|packet| packet.id).collect::<Vec<_>>(), [7]);
+    }
+
+    #[test]
+    fn a_channel_without_impairments_delays_every_packet_by_the_same_time() {
+        let mut link = link(json!({}));
+        let mut departures = Vec::new();
+        let packet = Packet { bytes: 1000, ..Packet::default() };
+        link.port
+            .accept(packet, Instant::START, &mut Fates::default(), |departure| departures.push(departure));
+        let arrival = link.arrival::<false>(&departures[0], &mut Fates::default());
+        // 8 ms of transmission and 10 ms of propagation.
+        assert_eq!(arrival, Some(Instant::from_nanos(18_000_000)));
+    }
+}

@@ -80,7 +80,7 @@ fn errors_of_the_reverse_link_are_reported_with_their_paths() {
     let errors = Plan::of_value(value, Files::new()).unwrap_err();
     let places: Vec<&str> = errors.iter().map(|error| error.place.as_str()).collect();
     let expected = ["bottleneck.reverse.rat", "bottleneck.reverse.delay", "bottleneck.reverse.queue.max_p"];
-    assert_eq!(places, wanted, "{errors}");
+    assert_eq!(places, expected, "{errors}");
 }
 
 #[test]

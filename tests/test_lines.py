@@ -34,9 +34,9 @@ BAD_LINES = {
     "times that go back": (
         'rate_file = "f"',
         "0,8e6\n2,9e6\n1,8e6\n",
-        "bottleneck.rate_file: line 3: `1` must be later than the line before, 2s",
+        "bottleneck.rate_file: line 3: must be later than the previous line, 2s (got `1`)",
     ),
-    "no rate for ever": ('rate_file = "f"', "0,0\n5,0\n", "bottleneck.rate_file: the line never sends"),
+    "no rate for ever": ('rate_file = "f"', "0,0\n5,0\n", "bottleneck.rate_file: never allows the link to send"),
     "a negative rate": (
         'rate_file = "f"',
         "0,-8\n",
@@ -45,17 +45,17 @@ BAD_LINES = {
     "milliseconds with a point": (
         'opportunities = { file = "f" }',
         "1\n2.5\n",
-        "bottleneck.opportunities.file: line 2: `2.5` must be a whole number of milliseconds",
+        "bottleneck.opportunities.file: line 2: must be a whole number of milliseconds (got `2.5`)",
     ),
     "a step too many": (
         'rate_repeat = "1s"\nrate_steps = [{ at = "1s", rate = "1Mbps" }]',
         "",
-        "bottleneck.rate_repeat: must be longer than the last step, 1s",
+        "bottleneck.rate_repeat: must be later than the last step at 1s (got 1s)",
     ),
     "negative loss": (
         "loss = { probability = -0.1 }",
         "",
-        "loss.probability: must be a",
+        "loss.probability: must be between 0 and 1 (got -0.1)",
     ),
     "loss in two ways": (
         "loss = { probability = 0.1, p = 0.1, r = 0.2 }",

@@ -214,10 +214,10 @@ FLOW_LEVEL = (Path(__file__).parents[1] / "scenarios/flow-level/elastic.toml").r
     ("text", "said"),
     [
         (TAHOE, r"recovery\.kind: .*tahoe"),
-        (FLOW_LEVEL, "only scenarios of the level packet can be run live"),
+        (FLOW_LEVEL, "only scenarios of the level `packet` can be run live"),
         (
             LINE + "".join(f'[traffic.a{number}]\nkind = "ftp"\n' for number in range(200)),
-            "traffic: has 200 workloads; a live run has addresses for 120",
+            r"traffic: must be at most 120 workloads in a live run \(got 200\)",
         ),
     ],
 )
@@ -239,8 +239,8 @@ def test_a_congestion_control_that_the_kernel_lacks_is_refused_with_those_that_i
     done = cli("live", "run", path, "--congestion-control", "no-such")
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr == (
-        f"aqmlab: {path}: congestion_control: the kernel of this machine has no `no-such`: "
-        f"there is {', '.join(CONTROLS)}\n"
+        f"aqmlab: {path}: congestion_control: the kernel of this machine does not support `no-such`; "
+        f"available: {', '.join(CONTROLS)}\n"
     )
     if "ledbat" not in CONTROLS:
         done = cli("live", "run", path, "--set", "tcp.congestion_control.kind=ledbat", "--nearest-tcp")
@@ -282,5 +282,5 @@ def test_refusals_stand_below_the_name_of_the_file(cli: Cli, tmp_path: Path) -> 
     done = cli("live", "run", file(tmp_path, MIXED), "--set", "tcp.connection.mss=9000B")
     assert done.stderr == (
         f"aqmlab: {tmp_path / 'live.toml'}: "
-        "tcp.connection.mss: must be 88B to 1448B, which with headers is the MTU, 1500B, not 9kB\n"
+        "tcp.connection.mss: must be from 88B to 1448B, the MTU of 1500B without headers (got 9kB)\n"
     )

@@ -180,7 +180,7 @@ def test_where_a_choice_does_not_count_that_is_told_with_the_remedy(cli: Cli) ->
     ask = "print(s.getsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, 16).strip(bytes(1)).decode())"
     done = cli("live", "shell", "--server", ACCEPT_ALL, "--", sys.executable, "-c", f"{choose}; {ask}")
     assert (done.returncode, done.stdout) == (0, "cubic\n"), done.stderr
-    assert "all connections use cubic, also where a program chooses another one" in done.stderr
+    assert "all connections use cubic, even if a program chooses another one" in done.stderr
     assert "net.ipv4.tcp_allowed_congestion_control" in done.stderr
 
 

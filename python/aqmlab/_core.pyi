@@ -31,7 +31,7 @@ __version__: str
 RESULTS_VERSION: int
 
 class ScenarioError(ValueError):
-    """Something is wrong in a scenario: a line for each mistake."""
+    """Errors in a scenario, one line each."""
 
     place: str
     problem: str
@@ -39,7 +39,7 @@ class ScenarioError(ValueError):
     without_effect: list[str]
 
 class TraceError(ValueError):
-    """A file cannot be read or written, or is no trace."""
+    """A file that cannot be read or written, or is not a valid trace."""
 
 @final
 class Document:
@@ -74,7 +74,7 @@ class Plan:
 
 @final
 class Watch:
-    """How far a run is, for another thread, which may stop it."""
+    """The progress of a run for another thread, which may stop the run."""
 
     def __init__(self) -> None: ...
     def progress(self) -> tuple[int, int]: ...
@@ -86,14 +86,14 @@ class Watch:
 
 @final
 class Table:
-    """A table of results: read it with `polars.DataFrame(table)`."""
+    """A table of results, for example for `polars.DataFrame(table)`."""
 
     def __len__(self) -> int: ...
     def __arrow_c_stream__(self, requested_schema: Any | None = None) -> Any: ...
 
 @final
 class Output:
-    """What a run leaves behind."""
+    """The results of a run."""
 
     @property
     def manifest(self) -> str: ...
@@ -115,7 +115,7 @@ def drop_curve(
 ) -> list[float | None]: ...
 
 class LiveError(RuntimeError):
-    """Something live cannot be done here: says what failed, why, and what to do."""
+    """A live operation failed. The message contains the failed operation, the reason and a remedy."""
 
 def run_live(
     plan: Plan,

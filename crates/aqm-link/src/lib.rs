@@ -2,10 +2,10 @@
 //!
 //! A [`Link`] consists of a [`Port`] and a [`Channel`]. The port has a queue discipline and the [`Transmitter`], which
 //! sends at a constant rate, at rates that change, at delivery opportunities, with outages or in bursts. The channel
-//! delays, loses and reorders packets. The link counts all of its packets, the ones that the channel loses included.
+//! delays, loses and reorders packets. The link counts all of its packets, including those that the channel loses.
 //!
-//! The crate knows no TCP, no simulator and no clock. Time, randomness and the observer of drops and marks are
-//! arguments.
+//! The crate depends on neither TCP nor the simulator, and has no clock. Time, randomness and the observer of drops and
+//! marks are arguments.
 
 pub mod channel;
 mod link;

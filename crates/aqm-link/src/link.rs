@@ -11,7 +11,7 @@ pub struct Link {
     /// The queue and the transmitter.
     pub port: Port,
     channel: Channel,
-    /// For this long after the start of a transmission the packet has not arrived.
+    /// For this time after the start of a transmission, the packet has not arrived.
     lookahead: Span,
     /// Packets and bytes that the channel lost.
     lost: u64,
@@ -19,20 +19,20 @@ pub struct Link {
 }
 
 impl Link {
-    /// An idle link.
+    /// Returns an idle link.
     pub fn new(port: Port, channel: Channel) -> Self {
         let lookahead = Span::from_nanos(channel.least_delay().nanos().saturating_sub(1));
         Self { port, channel, lookahead, lost: 0, lost_bytes: 0 }
     }
 
-    /// Whether the link sends at one rate over one delay and loses nothing, so that [`arrival`](Self::arrival) may be
-    /// called with `PLAIN`, and the methods of the port with `STEADY`.
+    /// Whether the link has a constant rate and a constant delay and loses nothing, so that [`arrival`](Self::arrival)
+    /// may be called with `PLAIN`, and the port's methods with `STEADY`.
     pub fn is_plain(&self) -> bool {
         self.port.is_steady() && self.channel.is_constant()
     }
 
-    /// When a packet that departs arrives at the far end. `None` if the packet never arrives: a lost packet is
-    /// reported to `observer` as dropped with [`Reason::LineLoss`], at the start of the transmission.
+    /// Returns the arrival time of a departing packet at the far end, or `None` if the packet never arrives. A lost
+    /// packet is reported to `observer` as dropped with [`Reason::LineLoss`] at the start of its transmission.
     #[inline(always)]
     pub fn arrival<const PLAIN: bool>(
         &mut self,
@@ -54,19 +54,19 @@ impl Link {
         }
     }
 
-    /// The time until which the port may go without being served, if no packet arrives: a packet sent later arrives
-    /// after this time.
+    /// Returns the latest time by which the port must be served, if no packet arrives. A packet sent after this time
+    /// arrives after this time, too.
     #[inline]
     pub fn serve_by(&self) -> Instant {
         self.port.next_start().map_or(Instant::NEVER, |start| start + self.lookahead)
     }
 
-    /// The packets of the link up to `now`, to which the port must have caught up.
+    /// Returns the counters of the link up to `now`. The port must have been served up to `now`.
     pub fn counters(&self, now: Instant) -> Counters {
         self.with_losses(self.port.counters(now))
     }
 
-    /// The packets of the link up to the last call of the port, without the integral of the queue.
+    /// Returns the counters of the link up to the last call of the port, without the integral of the queue length.
     pub fn counted(&self) -> Counters {
         self.with_losses(*self.port.counted())
     }
@@ -81,7 +81,7 @@ impl Link {
 
 #[cfg(test)]
 mod tests {
-    use aqm_net::{Packet, Rate, Streams};
+    use aqm_net::{Packet, Parameter as _, Rate, Streams};
     use aqm_queue::testing::Fates;
     use serde_json::json;
 

@@ -1,76 +1,78 @@
-//! A queue and the line that empties it.
+//! A port: a queue and the transmitter that empties the queue.
 //!
-//! What a line can do at which time is known ([`Transmitter`]), so what it does is a function of the arrivals: no "transmission
-//! done" event is needed. A port is told of arrivals ([`Port::accept`]) and told to catch up
-//! ([`Port::serve`]), and hands out departures, each at its own instant.
+//! The state of a [`Transmitter`] at any time is known in advance, so the departures are a function of the arrivals,
+//! and no "transmission done" event is needed. The owner of a port reports arrivals ([`Port::accept`]) and lets the
+//! port catch up ([`Port::serve`]). The port reports each departure with its exact time, however late the port is
+//! served.
 //!
-//! Whoever holds a port owes it this: to call `serve` before looking at it, and before the packet whose
-//! transmission begins next ([`Port::next_start`]) could reach the other end. So nothing is ever served late.
+//! The owner must call `serve` before reading the port's state, and before the packet whose transmission begins next
+//! ([`Port::next_start`]) could reach the far end. Then no packet is served too late.
 
 use aqm_net::{Instant, Pace, Packet, Rate, Rng, Span};
 use aqm_queue::{Acknowledgement, Context, Counters, Label, Observer, QueueDiscipline, Reason};
 
 use crate::transmitter::{Transmitter, Varying, Waiting};
 
-/// What happens first when a packet arrives at the very instant the line becomes free.
+/// Order of an arrival and a departure at the same instant.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Ties {
-    /// The line takes its next packet first (the rule).
+    /// The transmitter takes its next packet before the arriving packet joins the queue (the tie rule).
     #[default]
     DepartureFirst,
-    /// The arriving packet joins first (to see how much ties matter).
+    /// The arriving packet joins the queue first. A run with this order shows the influence of ties.
     ArrivalFirst,
 }
 
-/// A packet leaves the queue: its transmission lasts from `start` to `end`.
+/// The departure of a packet from the queue, with the interval of its transmission.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Departure {
     /// The packet.
     pub packet: Packet,
-    /// When its first bit is sent.
+    /// Time at which the transmission of the first bit begins.
     pub start: Instant,
-    /// When its last bit is sent.
+    /// Time at which the transmission of the last bit ends.
     pub end: Instant,
 }
 
-/// A queue discipline and the line behind it.
+/// A queue discipline and a transmitter.
 pub struct Port {
     discipline: Box<dyn QueueDiscipline>,
     rng: Rng,
-    /// Of the line, if it always sends at the same rate.
+    /// The constant rate, if the transmitter has one.
     pace: Pace,
-    /// The line, if it does not.
+    /// The transmitter, if its rate is not constant.
     varying: Option<Box<Varying>>,
     ties: Ties,
-    /// When the transmission in progress ends, or the last one ended; or when the line, which does not always send, is
-    /// asked anew.
+    /// The end of the transmission in progress or, if there is none, of the last transmission. While the transmitter
+    /// cannot send, the time of the next attempt.
     free_at: Instant,
-    /// The discipline has said that nothing waits.
+    /// Whether the discipline reported that no packet is queued.
     idle: bool,
-    /// The line is free, and the discipline holds back what waits until `free_at`.
+    /// Whether the transmitter is free, and the discipline holds packets back until `free_at`.
     held: bool,
-    /// When the last packet arrived, and when the last transmission began; `NEVER` before the first.
+    /// Time of the last arrival and of the start of the last transmission. `NEVER` before the first one.
     last_arrival: Instant,
     last_start: Instant,
     ledger: Ledger,
 }
 
-/// What a port writes down of its packets.
+/// The packet counters of a port.
 #[derive(Default)]
 struct Ledger {
     counters: Counters,
-    /// The moments at which packets left the queue less those at which they joined it, in nanoseconds and modulo
-    /// 2^128: with those that wait now it makes the integral of the queue.
+    /// The sum of the times at which packets left the queue minus the sum of the times at which packets joined it, in
+    /// nanoseconds and modulo 2^128. Together with the packets that are still queued, it yields the integral of the
+    /// queue length.
     left_less_joined: u128,
 }
 
 impl Port {
-    /// An idle port, whose line always sends at this rate.
+    /// Returns an idle port whose transmitter has a constant rate.
     pub fn new(discipline: Box<dyn QueueDiscipline>, rate: Rate, rng: Rng, ties: Ties) -> Self {
         Self::with_transmitter(discipline, Transmitter::constant(rate), rng, ties)
     }
 
-    /// An idle port with any line.
+    /// Returns an idle port with any transmitter.
     pub fn with_transmitter(
         discipline: Box<dyn QueueDiscipline>,
         transmitter: Transmitter,
@@ -96,13 +98,13 @@ impl Port {
         }
     }
 
-    /// Whether the transmitter always sends at the same rate, so that methods may be called with `STEADY`.
+    /// Whether the transmitter has a constant rate, so that methods may be called with `STEADY`.
     #[inline]
     pub fn is_steady(&self) -> bool {
         self.varying.is_none()
     }
 
-    /// A packet arrives. Everything due before it departs first.
+    /// Handles the arrival of a packet. All departures due before the arrival come first.
     pub fn accept(
         &mut self,
         packet: Packet,
@@ -116,7 +118,7 @@ impl Port {
         }
     }
 
-    /// Catches up with what departs before a packet that arrives at `now` joins, by the rule of ties.
+    /// Reports the departures that precede a packet arriving at `now`, according to the tie rule.
     pub fn serve_before(
         &mut self,
         now: Instant,
@@ -134,7 +136,7 @@ impl Port {
         }
     }
 
-    /// Catches up: every transmission that starts at or before `until` is handed to `depart`.
+    /// Reports every transmission that starts at or before `until` to `depart`.
     pub fn serve(&mut self, until: Instant, observer: &mut dyn Observer, mut depart: impl FnMut(Departure)) {
         if self.is_steady() {
             while let Some(departure) = self.next_departure::<true>(until, observer) {
@@ -147,9 +149,10 @@ impl Port {
         }
     }
 
-    /// A packet arrives, after the departures before it. Returns whether the transmitter, which was free, may send now.
+    /// Handles the arrival of a packet, after the departures that precede it. Returns whether the transmitter was free
+    /// and may send now.
     ///
-    /// `STEADY` says that the transmitter [always sends at the same rate](Self::is_steady), which costs less.
+    /// `STEADY` asserts that the transmitter [has a constant rate](Self::is_steady), which is cheaper.
     #[inline]
     pub fn join<const STEADY: bool>(
         &mut self,
@@ -158,11 +161,11 @@ impl Port {
         observer: &mut dyn Observer,
     ) -> bool {
         let begins = self.join_queue(packet, now, observer);
-        let begins = if STEADY { begins } else { self.line_begins(begins, now) };
+        let begins = if STEADY { begins } else { self.transmitter_begins(begins, now) };
         self.begins(begins, now)
     }
 
-    /// The next departure before a packet that arrives at `now` joins, by the tie rule.
+    /// Returns the next departure that precedes a packet arriving at `now`, according to the tie rule.
     #[inline]
     pub fn next_departure_before<const STEADY: bool>(
         &mut self,
@@ -172,7 +175,7 @@ impl Port {
         self.next_departure::<STEADY>(self.last_before(now)?, observer)
     }
 
-    /// A packet joins the queue; whether it may be that the line, which waits for the queue, sends now.
+    /// Adds a packet to the queue. Returns whether the transmitter, which waits for the queue, may be able to send now.
     #[inline(always)]
     fn join_queue(&mut self, packet: Packet, now: Instant, observer: &mut dyn Observer) -> bool {
         let Ledger { counters, left_less_joined } = &mut self.ledger;
@@ -187,7 +190,7 @@ impl Port {
         (self.idle || self.held) && self.waiting() > 0
     }
 
-    /// The line is asked at `now` if it `begins`, which is returned.
+    /// Schedules an attempt of the transmitter at `now` if `begins` is set. Returns `begins`.
     #[inline(always)]
     fn begins(&mut self, begins: bool, now: Instant) -> bool {
         if begins {
@@ -197,7 +200,7 @@ impl Port {
         begins
     }
 
-    /// The last moment at which departures come before a packet that arrives at `now`, by the rule of ties.
+    /// Returns the last time at which departures precede a packet arriving at `now`, according to the tie rule.
     #[inline(always)]
     fn last_before(&self, now: Instant) -> Option<Instant> {
         match self.ties {
@@ -206,7 +209,7 @@ impl Port {
         }
     }
 
-    /// The next transmission that starts at or before `until`.
+    /// Returns the next transmission that starts at or before `until`.
     #[inline]
     pub fn next_departure<const STEADY: bool>(
         &mut self,
@@ -216,7 +219,7 @@ impl Port {
         debug_assert!(!STEADY || self.is_steady());
         while !self.idle && self.free_at <= until {
             let start = self.free_at;
-            if !STEADY && !self.line_is_ready(start) {
+            if !STEADY && !self.transmitter_is_ready(start) {
                 continue;
             }
             let Some(packet) = self.call(start, observer, |discipline, cx| discipline.dequeue(cx)) else {
@@ -226,7 +229,7 @@ impl Port {
             self.held = false;
             self.last_start = start;
             self.free_at = match &mut self.varying {
-                Some(line) if !STEADY => line.transmit(start, u64::from(packet.bytes)),
+                Some(varying) if !STEADY => varying.transmit(start, u64::from(packet.bytes)),
                 _ => start.plus(self.pace.time_for(u64::from(packet.bytes))),
             };
             let Ledger { counters, left_less_joined } = &mut self.ledger;
@@ -238,82 +241,90 @@ impl Port {
         None
     }
 
-    /// The line is free at `now`, and the discipline sends nothing: nothing waits, or it holds back what does.
+    /// Handles a transmitter that is free at `now` while the discipline sends nothing, because no packet is queued or
+    /// because the discipline holds packets back.
     fn wait(&mut self, now: Instant) {
-        if let Some(line) = &mut self.varying {
-            line.rest(now);
+        if let Some(varying) = &mut self.varying {
+            varying.rest(now);
         }
         self.held = self.waiting() > 0;
         let ready = self.discipline.next_ready().filter(|_| self.held);
-        debug_assert_eq!(ready.is_some(), self.held, "a discipline that holds packets back says how long");
+        debug_assert_eq!(
+            ready.is_some(),
+            self.held,
+            "a discipline that holds packets back has a next ready time"
+        );
         self.idle = ready.is_none();
-        // Whatever a discipline says, time goes on.
+        // Time advances even if the discipline returns a time in the past.
         self.free_at = ready.map_or(now, |at| at.max(now + Span::from_nanos(1)));
     }
 
-    /// Whether a line that does not always send is asked anew as a packet joins, which `begins` its work or not.
+    /// Whether a transmitter with a varying rate must try to send when a packet joins; `begins` is the answer for a
+    /// constant rate.
     #[inline(never)]
-    fn line_begins(&mut self, begins: bool, now: Instant) -> bool {
-        let Some(line) = &mut self.varying else { return begins };
+    fn transmitter_begins(&mut self, begins: bool, now: Instant) -> bool {
+        let Some(varying) = &mut self.varying else { return begins };
         if begins {
-            line.begin(now, self.ties);
+            varying.begin(now, self.ties);
         }
-        begins || line.waits_for_more()
+        begins || varying.waits_for_more()
     }
 
-    /// Whether a line that does not always send may take a packet at `now`; if not it is asked anew when it may. The
-    /// queue hears of the end of a busy period at once.
+    /// Whether a transmitter with a varying rate may take a packet at `now`. If not, the next attempt is scheduled for
+    /// the time at which it may. An empty queue is called at once, because the discipline must learn of the end of a
+    /// busy period immediately.
     #[inline(never)]
-    fn line_is_ready(&mut self, now: Instant) -> bool {
+    fn transmitter_is_ready(&mut self, now: Instant) -> bool {
         let waiting = Waiting { packets: self.waiting(), bytes: self.discipline.backlog().bytes };
-        let Some(line) = &mut self.varying else { return true };
+        let Some(varying) = &mut self.varying else { return true };
         if waiting.packets == 0 {
             return true;
         }
-        self.free_at = line.ready(now, waiting);
+        self.free_at = varying.ready(now, waiting);
         let is_ready = self.free_at == now;
-        // Otherwise it is the line that is waited for, whatever arrives.
+        // If the transmitter is not ready, the port waits for the transmitter and not for the discipline, whatever
+        // arrives.
         self.held &= is_ready;
         is_ready
     }
 
-    /// The rate at which the line sends at `now`, if it is not always the same; nothing if it has none.
+    /// Returns the rate of the transmitter at `now` if the rate varies. `None` if the transmitter has no rate.
     pub fn rate_at(&self, now: Instant) -> Option<Rate> {
         self.varying.as_ref()?.rate_at(now)
     }
 
-    /// Packets that have arrived so far.
+    /// Returns the number of packets that have arrived.
     pub fn arrivals(&self) -> u64 {
         self.ledger.counters.arrivals
     }
 
-    /// When the next transmission begins at the earliest; `None` if nothing waits.
+    /// Returns the earliest time of the next transmission, or `None` if no packet is queued.
     pub fn next_start(&self) -> Option<Instant> {
         (!self.idle).then_some(self.free_at)
     }
 
-    /// Packets that carry this `number` have the headers that `label` says: told before the first of them.
+    /// Announces the headers (`label`) of packets with this `number`, before the first of these packets arrives.
     pub fn on_label(&mut self, number: u16, label: &Label) {
         self.discipline.on_label(number, label);
     }
 
-    /// The discipline, for its backlog and gauges. Valid up to the last `accept` or `serve`.
+    /// Returns the discipline, for its backlog and gauges. The state is that of the last `accept` or `serve`.
     pub fn discipline(&self) -> &dyn QueueDiscipline {
         self.discipline.as_ref()
     }
 
-    /// What went through up to the last `accept` or `serve`, but for the integral of the queue.
+    /// Returns the counters up to the last `accept` or `serve`, without the integral of the queue length.
     pub fn counted(&self) -> &Counters {
         &self.ledger.counters
     }
 
-    /// What went through up to `now`, to which the port must have caught up.
+    /// Returns the counters up to `now`. The port must have been served up to `now`.
     pub fn counters(&self, now: Instant) -> Counters {
         let waiting = u128::from(self.waiting()) * u128::from(now.nanos());
         Counters { packet_nanos: self.ledger.left_less_joined.wrapping_add(waiting), ..self.ledger.counters }
     }
 
-    /// How many packets wait: those that arrived and neither departed nor were dropped.
+    /// Returns the number of queued packets: those that arrived and neither departed nor were dropped.
     #[inline]
     fn waiting(&self) -> u64 {
         let Counters { arrivals, departures, drops, .. } = self.ledger.counters;
@@ -328,19 +339,19 @@ impl Port {
         observer: &mut dyn Observer,
         act: impl FnOnce(&mut dyn QueueDiscipline, &mut Context<'_>) -> R,
     ) -> R {
-        let mut tally = Tally { ledger: &mut self.ledger, outer: observer };
-        let mut cx = Context { now, rng: &mut self.rng, observer: &mut tally };
+        let mut counting = CountingObserver { ledger: &mut self.ledger, outer: observer };
+        let mut cx = Context { now, rng: &mut self.rng, observer: &mut counting };
         act(self.discipline.as_mut(), &mut cx)
     }
 }
 
-/// Counts fates on their way to the observer.
-struct Tally<'a> {
+/// Counts drops and marks before passing them to the observer.
+struct CountingObserver<'a> {
     ledger: &'a mut Ledger,
     outer: &'a mut dyn Observer,
 }
 
-impl Observer for Tally<'_> {
+impl Observer for CountingObserver<'_> {
     fn dropped(&mut self, packet: &Packet, why: Reason, now: Instant) {
         let Ledger { counters, left_less_joined } = &mut *self.ledger;
         counters.drops += 1;
@@ -385,7 +396,7 @@ mod tests {
     }
 
     #[test]
-    fn each_departure_keeps_its_own_instant_however_late_it_is_asked_for() {
+    fn each_departure_has_its_exact_time_however_late_the_port_is_served() {
         let (mut port, mut ends) = (port(10, Ties::DepartureFirst), Vec::new());
         for id in 0..3 {
             port.accept(packet(id), at(1), &mut Ignore, |d| ends.push((d.packet.id, d.end)));
@@ -396,7 +407,7 @@ mod tests {
     }
 
     #[test]
-    fn the_packet_on_the_line_is_not_in_the_queue() {
+    fn the_packet_in_transmission_is_not_in_the_queue() {
         let mut port = port(1, Ties::DepartureFirst);
         for id in 0..3 {
             port.accept(packet(id), at(0), &mut Ignore, |_| {});
@@ -407,7 +418,7 @@ mod tests {
     }
 
     #[test]
-    fn a_tie_of_arrival_and_departure_is_settled_by_rule() {
+    fn ties_of_arrival_and_departure_follow_the_tie_rule() {
         for (ties, drops) in [(Ties::DepartureFirst, 0), (Ties::ArrivalFirst, 1)] {
             let mut port = port(1, ties);
             for (id, time) in [(0, 0), (1, 0), (2, 8)] {
@@ -425,7 +436,7 @@ mod tests {
             port.accept(packet(id), at(0), &mut Ignore, |_| {});
         }
         port.serve(at(100), &mut Ignore, |_| {});
-        // Two wait for 8 ms, one for another 8 ms.
+        // Two packets wait for 8 ms, and one of them for another 8 ms.
         assert_eq!(port.counters(at(100)).packet_nanos, 24_000_000);
     }
 }

@@ -1,4 +1,4 @@
-//! Why something live cannot be done.
+//! The errors of live runs.
 
 use std::fmt;
 use std::io;
@@ -6,33 +6,33 @@ use std::path::{Path, PathBuf};
 
 use nix::errno::Errno;
 
-/// Why something live cannot be done.
+/// An error of a live run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LiveError {
-    /// A sentence: what failed, the system's reason, and what to do.
+    /// A sentence with the failed operation, the system's reason, and a remedy.
     pub what: String,
-    /// The file that the user named and that cannot be written, if that is the reason.
+    /// The file that the user named and that cannot be written, if this is the reason.
     pub file: Option<FileError>,
 }
 
-/// Why a file cannot be written.
+/// An error that prevents a file from being written.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FileError {
-    /// The file.
+    /// Path of the file.
     pub path: PathBuf,
-    /// The number of the system's error.
+    /// Number of the system's error.
     pub errno: i32,
-    /// The same in words.
+    /// Description of the error.
     pub reason: &'static str,
 }
 
 impl LiveError {
-    /// `what` failed because of `reason`.
+    /// Returns an error: `what` failed because of `reason`.
     pub fn new(what: impl fmt::Display, reason: impl fmt::Display) -> Self {
         Self { what: format!("{what}: {reason}"), file: None }
     }
 
-    /// The file at `path`, which the user named, cannot be written because of `error`.
+    /// Returns an error: the file at `path`, which the user named, cannot be written because of `error`.
     pub(crate) fn of_file(path: &Path, error: &io::Error) -> Self {
         let errno = error.raw_os_error();
         let file = errno.map(|errno| FileError {

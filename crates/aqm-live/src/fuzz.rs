@@ -1,6 +1,6 @@
-//! What may come from outside, at random: nothing makes the router, a capture or the load generator fail.
+//! Random external input must not make the router, a capture or the load generator fail.
 //!
-//! `AQM_FUZZ_CASES` sets the number of cases of each test; a failure names the seed that repeats it
+//! `AQM_FUZZ_CASES` sets the number of cases of each test. A failure prints the seed that reproduces it
 //! (`PROPTEST_RNG_SEED`).
 
 use std::fs::File;
@@ -12,25 +12,29 @@ use aqm_net::table::{Column, Table};
 use aqm_net::watch::Watch;
 use aqm_queue::Reason;
 use aqm_sim::Plan;
-use aqm_sim::emulation::{Contents, Delivery, Emulation, Entering, Fate, Hosts, Opening, Side};
+use aqm_sim::emulation::{Contents, Delivery, Emulation, EnteringPacket, Fate, FlowOpening, Hosts, Side};
 use etherparse::PacketBuilder;
 use proptest::prelude::*;
 
-use crate::load::Place;
+use crate::load::HostIndex;
 use crate::pcap::testing::{read, temporary};
 use crate::pcap::{self, Capture, CaptureOptions, Interface, QueueName, Verdict, write_simulated};
 use crate::router::buffers::MTU;
-use crate::router::connections::{Connections, Found};
+use crate::router::connections::{Connections, FlowPacket};
 use crate::router::ip;
 use crate::tcp::hints::{Hints, Sent};
 
-/// So many cases as are asked for, or a number that takes a moment.
+/// Sets the number of cases, by default a number that takes a short time.
 fn config(cases: u32) -> ProptestConfig {
-    let asked = std::env::var("AQM_FUZZ_CASES").ok().map(|text| text.parse().expect("a number"));
-    ProptestConfig { cases: asked.unwrap_or(cases), failure_persistence: None, ..ProptestConfig::default() }
+    let cases_set = std::env::var("AQM_FUZZ_CASES").ok().map(|text| text.parse().expect("a number"));
+    ProptestConfig {
+        cases: cases_set.unwrap_or(cases),
+        failure_persistence: None,
+        ..ProptestConfig::default()
+    }
 }
 
-/// A packet that could be real.
+/// A valid packet.
 fn packet() -> impl Strategy<Value = Vec<u8>> {
     let tcp = (any::<[u32; 2]>(), any::<u16>(), 0_usize..1400, any::<u8>());
     let tcp = tcp.prop_map(|([seq, ack], port, payload, bits)| {
@@ -49,21 +53,21 @@ fn packet() -> impl Strategy<Value = Vec<u8>> {
     prop_oneof![4 => tcp, 1 => udp, 1 => prop::collection::vec(any::<u8>(), 0..100)]
 }
 
-/// One that may be damaged.
+/// A packet that may be damaged.
 fn damaged() -> impl Strategy<Value = Vec<u8>> {
     let flips = prop::collection::vec((0_usize..80, any::<u8>()), 0..4);
-    (packet(), flips, 0_usize..3000).prop_map(|(mut packet, flips, kept)| {
+    (packet(), flips, 0_usize..3000).prop_map(|(mut packet, flips, length)| {
         for (at, bits) in flips {
             if let Some(byte) = packet.get_mut(at) {
                 *byte ^= bits;
             }
         }
-        packet.truncate(kept);
+        packet.truncate(length);
         packet
     })
 }
 
-/// Counts what comes out.
+/// Counts delivered and dropped packets.
 #[derive(Default)]
 struct Count {
     delivered: usize,
@@ -96,9 +100,9 @@ client = ["true"]
 proptest! {
     #![proptest_config(config(100))]
 
-    /// The way of a packet through the router.
+    /// Passes packets through the router's functions.
     #[test]
-    fn whatever_hosts_send_is_delivered_or_dropped_or_malformed(
+    fn every_packet_from_hosts_is_delivered_dropped_or_malformed(
         packets in prop::collection::vec((damaged(), any::<bool>(), 0_u64..2_000_000), 1..60),
     ) {
         let mut emulation = Emulation::new(&plan(NETWORK));
@@ -112,16 +116,16 @@ proptest! {
             }
             let Ok(headers) = ip::parse(&packet) else { continue };
             let side = if forward { Side::Sender } else { Side::Receiver };
-            let found = connections.find(&headers, (0, side), |opening| {
+            let packet_flow = connections.identify(&headers, (0, side), |opening| {
                 let (host, connection) = (opening.key.host(), opening.connection);
-                emulation.open_flow(&Opening { traffic: 0, host, connection, further_delays: Default::default(), at: now })
+                emulation.open_flow(&FlowOpening { traffic: 0, host, connection, additional_delays: Default::default(), at: now })
             });
-            let seq = if let Contents::Segment(segment) = &found.contents { segment.seq } else { 0 };
-            let from = Place { traffic: 0, side };
-            let cwnd = hints.window(&Sent { headers: &headers, from, flow: found.flow, seq });
+            let seq = if let Contents::Segment(segment) = &packet_flow.contents { segment.seq } else { 0 };
+            let from = HostIndex { traffic: 0, side };
+            let cwnd = hints.window(&Sent { headers: &headers, from, flow: packet_flow.flow, seq });
             let (to, bytes) = (side.other(), packet.len() as u16);
-            let Found { flow, contents, .. } = found;
-            emulation.enter(Entering { flow, to, contents, bytes, ecn: headers.ecn, cwnd, label: 0 }, now);
+            let FlowPacket { flow, contents, .. } = packet_flow;
+            emulation.enter(EnteringPacket { flow, to, contents, bytes, ecn: headers.ecn, cwnd, label: 0 }, now);
             ip::set_ecn(&mut packet, headers.ecn);
             entered += 1;
         }
@@ -129,18 +133,18 @@ proptest! {
         emulation.advance(end, &mut count);
         prop_assert_eq!(count.delivered + count.dropped, entered);
         let tables = emulation.finish(end, &[], &[]);
-        // Of bare acknowledgements alone nothing is recorded, which is an error.
+        // If only bare acknowledgements were sent, nothing is recorded, which is an error.
         let _ = write_simulated(&tables, &[], Vec::new());
     }
 
     #[test]
-    fn whatever_is_captured_is_read_again(
+    fn every_captured_packet_can_be_read(
         packets in prop::collection::vec((packet(), 0_u8..5, any::<Option<f64>>()), 0..40),
         snaplen in 0_u32..2000,
     ) {
         let path = temporary("fuzz");
         let interface = |name: &str| Interface { name: name.to_owned(), about: String::new() };
-        let queues = [QueueName { link: "line".to_owned(), unit: "packets".to_owned() }];
+        let queues = [QueueName { link: "link".to_owned(), unit: "packets".to_owned() }];
         let options = CaptureOptions { snaplen, start: SystemTime::UNIX_EPOCH, buffer: 1 << 20 };
         let mut capture = Capture::start(&path, &[interface("one"), interface("two")], &queues, &options).unwrap();
         for (number, (packet, what, average)) in packets.iter().enumerate() {
@@ -150,18 +154,18 @@ proptest! {
             capture.note(u32::from(what % 2), Instant::from_nanos(number as u64), packet, fate);
         }
         let captured = capture.finish().unwrap();
-        let (_, seen) = read(&path);
+        let (_, blocks) = read(&path);
         std::fs::remove_file(&path).unwrap();
-        prop_assert_eq!((seen.len(), captured.lost), (packets.len(), 0));
-        for (seen, (packet, what, _)) in seen.iter().zip(&packets) {
-            prop_assert_eq!(&seen.bytes[..], &packet[..packet.len().min(snaplen as usize)]);
-            prop_assert_eq!((seen.length as usize, seen.comment.is_some()), (packet.len(), *what > 0));
+        prop_assert_eq!((blocks.len(), captured.lost), (packets.len(), 0));
+        for (block, (packet, what, _)) in blocks.iter().zip(&packets) {
+            prop_assert_eq!(&block.bytes[..], &packet[..packet.len().min(snaplen as usize)]);
+            prop_assert_eq!((block.length as usize, block.comment.is_some()), (packet.len(), *what > 0));
         }
     }
 
-    /// Tables of a run whose numbers are others, though no larger than any run's.
+    /// Writes tables with changed numbers, which are not larger than those of a real run.
     #[test]
-    fn no_numbers_in_tables_make_a_capture_of_them_fail(
+    fn tables_with_any_numbers_can_be_captured(
         changes in prop::collection::vec((any::<usize>(), any::<usize>(), 0_u64..1 << 50), 0..40),
     ) {
         let mut tables = recorded();
@@ -178,7 +182,7 @@ proptest! {
     }
 }
 
-/// The tables of a small run, made once.
+/// Returns the tables of a small run, which is run once.
 fn recorded() -> Vec<Table> {
     static TABLES: std::sync::OnceLock<Vec<Table>> = std::sync::OnceLock::new();
     let run = || {
@@ -189,12 +193,12 @@ fn recorded() -> Vec<Table> {
     TABLES.get_or_init(run).clone()
 }
 
-/// Sets a number of a column.
+/// Changes a number of a column.
 fn change(column: &mut Column, row: usize, value: u64) {
     fn set<T>(values: &mut [T], row: usize, value: T) {
         let position = row % values.len().max(1);
-        if let Some(place) = values.get_mut(position) {
-            *place = value;
+        if let Some(slot) = values.get_mut(position) {
+            *slot = value;
         }
     }
     match column {

@@ -1,7 +1,7 @@
-//! Live: a plan's queues in front of real hosts, in real time.
+//! Live runs: a plan's queues between real hosts, in real time.
 //!
-//! This room alone has a clock, threads, devices and real packets. The network is an
-//! [`Emulation`](aqm_sim::emulation::Emulation): the same links, queues and edges as in a simulation.
+//! No other crate uses a clock, threads, devices or real packets. The network is an
+//! [`Emulation`](aqm_sim::emulation::Emulation), with the same links, queues and edges as in a simulation.
 
 mod error;
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! A live run of a plan: its hosts are made, its router and its load generator run, and its tables are those of a
+//! Live runs of plans: creates the hosts, runs the router and the load generator, and returns the same tables as a
 //! simulation.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -10,57 +10,57 @@ use std::time::Duration;
 use aqm_net::stage::Run;
 use aqm_net::watch::{Unit, Watch};
 use aqm_net::{ConfigErrors, ErrorCollector, Instant};
-use aqm_sim::emulation::{Carried, CarriedExchange, Emulation, SenderState, Side};
+use aqm_sim::emulation::{CarriedExchange, CarriedTransfer, Emulation, SenderState, Side};
 use aqm_sim::{Plan, PlannedWorkload};
 use serde_json::{Value, json};
 
 use crate::host::lab::{Host, HostSpec, Lab};
-use crate::host::programs::{Ended, Programs};
+use crate::host::programs::{Exit, Programs};
 use crate::host::realtime::realtime;
-use crate::load::{self, Asked, Facts, Load, Place, Places};
+use crate::load::{self, Facts, HostIndex, HostSet, Load, RequestRecord};
 use crate::pcap::{Capture, CaptureOptions, Interface, QueueName};
 use crate::router::buffers::MTU;
 use crate::router::connections::FlowKey;
 use crate::router::ip;
-use crate::router::validity::{self, Circumstances, Scales};
-use crate::router::{Device, During, Ending, Routed, Told, route};
+use crate::router::validity::{self, RunConditions, Scales};
+use crate::router::{Device, RouterInputs, RouterOutcome, RunContext, StopFlags, route};
 use crate::tcp::controls::{self, Controls};
 use crate::tcp::hints::Hints;
 use crate::tcp::kernel_tcp::{Kernel, KernelTcp, kernel};
 use crate::tcp::senders::{Sample, Senders};
 use crate::{Clock, LiveError};
 
-/// The priority of the router's thread among real-time threads.
+/// Priority of the router's thread among real-time threads.
 const PRIORITY: i32 = 20;
 
-/// How often is looked whether the work is done.
-const LOOK: Duration = Duration::from_millis(20);
+/// Interval between checks whether the work is done.
+const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
-/// How a plan is run.
+/// Options of a live run.
 #[derive(Clone, Debug, Default)]
 pub struct Options {
-    /// Whether the kernel's TCP may differ from the plan's where the kernel cannot do what that says; the record says
-    /// where. Otherwise such a plan is refused.
+    /// Whether the kernel's TCP may differ from the plan's where the kernel has no suitable setting. The manifest lists
+    /// the differences. Without this option, such plans are refused.
     pub nearest_tcp: bool,
-    /// The congestion control of all connections in place of the plan's, by its name in the kernel, such as `bbr`, which
-    /// no simulation has. Programs may choose another one.
+    /// Kernel name of the congestion control of all connections, instead of the plan's, for example `bbr`, which cannot
+    /// be simulated. Programs may choose another one.
     pub congestion_control: Option<String>,
-    /// Where the packets are written to, as pcapng.
+    /// File to which the packets are written in the pcapng format.
     pub pcap: Option<PathBuf>,
-    /// Whether the run ends when its work is done, before the plan's duration: when the clients of all programs have
-    /// ended, whatever the workloads beside them do; without any, when no workload has anything left to ask for, and
-    /// all that was sent has arrived and been acknowledged.
+    /// Whether the run ends when its work is done, before the plan's duration. With programs, the work is done when the
+    /// clients of all programs have exited, regardless of other workloads. Without programs, the work is done when no
+    /// workload has further requests, and all sent data have been received and acknowledged.
     pub until_done: bool,
 }
 
-/// Why a live run has no result.
+/// Reason why a live run has no result.
 #[derive(Debug)]
 pub enum Failure {
-    /// Whoever watches stopped it.
+    /// The watcher stopped the run.
     Stopped,
     /// The plan cannot be run live.
     Config(ConfigErrors),
-    /// The system refuses something.
+    /// The system refused an operation.
     System(LiveError),
 }
 
@@ -76,23 +76,23 @@ impl From<ConfigErrors> for Failure {
     }
 }
 
-/// The second byte of the addresses at an end of a workload.
-fn prefix(place: Place) -> u8 {
-    // `specs` has made sure that it fits.
-    (1 + place.index()) as u8
+/// Returns the second byte of the addresses at an end of a workload.
+fn prefix(index: HostIndex) -> u8 {
+    // `specs` ensures that the number fits.
+    (1 + index.position()) as u8
 }
 
-/// More workloads than this have no addresses.
-const MOST_WORKLOADS: usize = 120;
+/// Maximum number of workloads, limited by the available addresses.
+const MAX_WORKLOADS: usize = 120;
 
 impl Lab {
-    /// The host at an end of a workload.
-    pub(crate) fn at(&self, place: Place) -> &Host {
-        &self.hosts()[place.index()]
+    /// Returns the host at an end of a workload.
+    pub(crate) fn at(&self, index: HostIndex) -> &Host {
+        &self.hosts()[index.position()]
     }
 }
 
-/// What a host is called: those of the only programs are `server` and `client`.
+/// Returns the name of a host. If only one workload consists of programs, its hosts are named `server` and `client`.
 fn host_name(planned: &PlannedWorkload<'_>, only_programs: bool, side: Side) -> String {
     let end = match side {
         Side::Sender => "server",
@@ -105,13 +105,15 @@ fn host_name(planned: &PlannedWorkload<'_>, only_programs: bool, side: Side) -> 
     }
 }
 
-/// The hosts of a plan, by [`Place::index`], and by workload where the kernel's TCP falls short of the plan's.
+/// Returns the hosts of a plan by [`HostIndex::position`] and, by workload, the differences between the kernel's TCP
+/// and the plan's.
 fn specs(plan: &Plan, options: &Options) -> Result<(Vec<HostSpec>, Vec<Vec<String>>), ConfigErrors> {
     let (kernel, mut errors) = (Kernel::running(), ErrorCollector::default());
     let (mut specs, mut shortfalls) = (Vec::new(), Vec::new());
     let workloads: Vec<PlannedWorkload<'_>> = plan.workloads().collect();
-    let problem = format!("has {} workloads; a live run has addresses for {MOST_WORKLOADS}", workloads.len());
-    errors.check(workloads.len() <= MOST_WORKLOADS, "traffic", problem);
+    let problem =
+        format!("must be at most {MAX_WORKLOADS} workloads in a live run (got {})", workloads.len());
+    errors.check(workloads.len() <= MAX_WORKLOADS, "traffic", problem);
     let programs = workloads.iter().filter(|one| one.programs.is_some()).count();
     let control = options.congestion_control.as_deref();
     let (available, mut lacking) = (kernel::congestion_controls(), BTreeSet::new());
@@ -134,11 +136,11 @@ fn specs(plan: &Plan, options: &Options) -> Result<(Vec<HostSpec>, Vec<Vec<Strin
             errors.add(short);
         }
         for side in [Side::Sender, Side::Receiver] {
-            let place = |side| Place { traffic: traffic as u32, side };
+            let index = |side| HostIndex { traffic: traffic as u32, side };
             specs.push(HostSpec {
                 name: host_name(planned, programs == 1, side),
-                prefix: prefix(place(side)),
-                peer: prefix(place(side.other())),
+                prefix: prefix(index(side)),
+                peer: prefix(index(side.other())),
                 mtu: MTU as u16,
                 tcp: tcp.clone(),
             });
@@ -151,31 +153,31 @@ fn specs(plan: &Plan, options: &Options) -> Result<(Vec<HostSpec>, Vec<Vec<Strin
             None => errors.check(
                 false,
                 "tcp.congestion_control.kind",
-                format_args!("{problem}; `--congestion-control NAME` runs live with another one"),
+                format_args!("{problem}; use another one with `--congestion-control NAME`"),
             ),
         };
     }
     errors.finish((specs, shortfalls))
 }
 
-impl Places for Lab {
-    fn prefix(&self, place: Place) -> [u8; 2] {
-        [10, prefix(place)]
+impl HostSet for Lab {
+    fn prefix(&self, index: HostIndex) -> [u8; 2] {
+        [10, prefix(index)]
     }
 
-    fn has_own_namespace(&self, _place: Place) -> bool {
+    fn has_own_namespace(&self, _index: HostIndex) -> bool {
         true
     }
 
-    fn run(&self, place: Place, task: Box<dyn FnOnce() + Send>) -> Result<JoinHandle<()>, LiveError> {
-        self.at(place).run(task)
+    fn run(&self, index: HostIndex, task: Box<dyn FnOnce() + Send>) -> Result<JoinHandle<()>, LiveError> {
+        self.at(index).run(task)
     }
 }
 
-/// Runs `plan` live. `watch` sees how far it is, and can stop it.
+/// Runs `plan` live. `watch` gets the progress and can stop the run.
 ///
 /// # Errors
-/// What the plan asks for and the kernel cannot do, what the system refuses, or that it was stopped.
+/// The kernel does not support a setting of the plan, the system refused an operation, or the run was stopped.
 pub fn run(plan: &Plan, options: &Options, watch: &Watch) -> Result<Run, Failure> {
     let (specs, mut shortfalls) = specs(plan, options)?;
     let lab = Lab::new(&specs)?;
@@ -187,87 +189,86 @@ pub fn run(plan: &Plan, options: &Options, watch: &Watch) -> Result<Run, Failure
     let hints = if plan.needs_windows() { Hints::of(&lab)? } else { Hints::none() };
     let senders = Senders::of(plan, &lab, hints.in_packets())?;
     let watched_controls = Controls::watch(plan, &lab)?;
-    // Before the router has its priority, which the thread that writes would have, too.
+    // The writer's thread must start before the router gets its priority, which the thread would inherit.
     let capture = options.pcap.as_ref().map(|path| capture(path, &lab, &emulation)).transpose()?;
-    let told = Told { hints, delays, capture };
+    let inputs = RouterInputs { hints, delays, capture };
     watch.expect(end.nanos(), Unit::RealTime);
     let time_before = validity::processor_time();
-    let ending = Ending::default();
+    let stop = StopFlags::default();
     let clock = Clock::start();
     let sampling = senders.start(clock)?;
-    let (routed, granted, played) = std::thread::scope(|threads| {
+    let (routed, granted, outcome) = std::thread::scope(|threads| {
         let devices: Vec<Device<'_>> = devices(plan, &lab);
-        let ending = &ending;
+        let stop = &stop;
         let router = std::thread::Builder::new().name("router".to_owned()).spawn_scoped(threads, move || {
             let granted = realtime(PRIORITY);
-            (route(emulation, &devices, During { clock, watch, ending }, told), granted)
+            (route(emulation, &devices, RunContext { clock, watch, stop }, inputs), granted)
         });
-        let router =
-            router.map_err(|error| LiveError::new("no thread for the router can be started", error))?;
-        // From here on the router must be told that all is over, whatever goes wrong.
-        let stage = Stage { plan, lab: &lab, clock, end };
-        let played = stage.play(prepared, |programs, load| {
+        let router = router.map_err(|error| LiveError::new("cannot start the router's thread", error))?;
+        // From here on, the router must be stopped in every case.
+        let session = LiveSession { plan, lab: &lab, clock, end };
+        let outcome = session.play(prepared, |programs, load| {
             if options.until_done && !programs.have_clients() && load.is_done() {
-                ending.idle.store(true, Relaxed);
+                stop.idle.store(true, Relaxed);
             }
             let done = options.until_done && programs.have_clients() && programs.clients_have_ended();
             let over = done || router.is_finished() || watch.is_stopped();
-            // That connections are cut off is no part of the run.
-            ending.over.store(over, Relaxed);
+            // The reset of connections at the end is not part of the run.
+            stop.over.store(over, Relaxed);
             over
         });
-        ending.over.store(true, Relaxed);
+        stop.over.store(true, Relaxed);
         let failed = |_| LiveError::new("the router failed", "its thread panicked; this is a defect");
         let (routed, granted) = router.join().map_err(failed)?;
-        Ok::<_, LiveError>((routed, granted, played?))
+        Ok::<_, LiveError>((routed, granted, outcome?))
     })?;
     if watch.is_stopped() {
         return Err(Failure::Stopped);
     }
-    let Routed { mut emulation, lateness, counts, flows, end: ended, told } = routed;
-    let Played { asked, facts, statuses, servers_ended } = played;
+    let RouterOutcome { mut emulation, lateness, counts, flows, end: ended, inputs } = routed;
+    let SessionOutcome { requests, facts, statuses, servers_ended } = outcome;
     let sampled = sampling.finish();
     let in_use = watched_controls.finish();
-    let captured = told.capture.map(Capture::finish).transpose()?;
-    let mut circumstances = Circumstances {
+    let captured = inputs.capture.map(Capture::finish).transpose()?;
+    let mut conditions = RunConditions {
         steal: validity::steal_between(time_before, validity::processor_time()),
         other_controls: controls::others(plan, &lab, &facts),
         not_captured: captured.as_ref().map_or(0, |captured| captured.lost),
-        ..Circumstances::default()
+        ..RunConditions::default()
     };
     let mut in_force = serde_json::Map::new();
     for host in lab.hosts() {
         let name = host.spec().name.clone();
         match host.statistics().and_then(|counted| Ok((counted, host.in_force()?))) {
             Ok((counted, found)) => {
-                circumstances.dropped_by_devices.push((name.clone(), counted.tx_dropped));
+                conditions.dropped_by_devices.push((name.clone(), counted.tx_dropped));
                 in_force.insert(name, found);
             }
-            Err(error) => circumstances.changed.push((name, error.what)),
+            Err(error) => conditions.changed.push((name, error.what)),
         }
     }
     let initial = plan.workloads().enumerate().map(|(traffic, planned)| {
-        let host = lab.at(Place { traffic: traffic as u32, side: Side::Sender }).spec();
-        let found = in_force.get(&host.name).and_then(|found| found["route"]["initcwnd"].as_u64());
-        (planned.name.to_owned(), found)
+        let host = lab.at(HostIndex { traffic: traffic as u32, side: Side::Sender }).spec();
+        let initcwnd = in_force.get(&host.name).and_then(|found| found["route"]["initcwnd"].as_u64());
+        (planned.name.to_owned(), initcwnd)
     });
     let initial: Vec<_> = initial.collect();
-    circumstances.windows = told.hints.objections(&initial, sampled.agreement);
+    conditions.windows = inputs.hints.invalid_reasons(&initial, sampled.agreement);
     let scales = Scales { round_trip, packet_time };
-    let against = validity::objections(&lateness, counts, scales, &circumstances);
+    let reasons = validity::invalid_reasons(&lateness, counts, scales, &conditions);
     let load_facts: Vec<Vec<(&'static str, f64)>> =
         facts.workloads.iter().map(|one| one.load.clone()).collect();
     let mut manifest = plan.manifest(&load_facts);
     if ended < end {
-        // What is measured is what there was.
+        // The measurement ends with the actual end of the run.
         manifest["scenario"]["duration"] = json!(ended.since(Instant::START));
     }
-    let mut live = validity::record(&lateness, counts, &circumstances, &against);
+    let mut live = validity::record(&lateness, counts, &conditions, &reasons);
     live["ended_s"] = json!(ended.seconds());
     live["realtime"] = json!(granted);
     live["in_force"] = Value::Object(in_force);
     live["load"] = facts.to_value();
-    live["hints"] = told.hints.to_value(sampled.agreement);
+    live["hints"] = inputs.hints.to_value(sampled.agreement);
     live["congestion_control"] = json!(options.congestion_control);
     live["congestion_controls"] = controls::in_use(plan, &in_use, &flows);
     live["statuses"] = json!(statuses);
@@ -279,7 +280,7 @@ pub fn run(plan: &Plan, options: &Options, watch: &Watch) -> Result<Run, Failure
         manifest["qdiscs"] = qdiscs;
     }
     let (events, forwarded) = (counts.read + counts.handed_over, emulation.forwarded());
-    let carried = carried(&asked, &flows);
+    let carried = carried(&requests, &flows);
     let senders = sender_states(&sampled.samples, &flows, &emulation);
     Ok(Run {
         tables: emulation.finish(ended, &carried, &senders),
@@ -289,23 +290,26 @@ pub fn run(plan: &Plan, options: &Options, watch: &Watch) -> Result<Run, Failure
     })
 }
 
-/// The devices of all hosts.
+/// Returns the devices of all hosts.
 fn devices<'a>(plan: &Plan, lab: &'a Lab) -> Vec<Device<'a>> {
     let mut devices = Vec::with_capacity(lab.hosts().len());
     for (traffic, planned) in (0..).zip(plan.workloads()) {
         for side in [Side::Sender, Side::Receiver] {
-            let place = Place { traffic, side };
-            devices.push(Device { fd: lab.at(place).tun(), place, programs: planned.programs.is_some() });
+            let index = HostIndex { traffic, side };
+            devices.push(Device { fd: lab.at(index).tun(), index, programs: planned.programs.is_some() });
         }
     }
     devices
 }
 
-/// Begins to write packets, as they reach the devices of hosts, and those that were dropped on the way there.
+/// Starts the capture of packets that reach the hosts' devices, or were dropped on the way.
 fn capture(path: &Path, lab: &Lab, emulation: &Emulation) -> Result<Capture, LiveError> {
     let interface = |host: &Host| {
         let name = host.spec().name.clone();
-        Interface { about: format!("what reaches {name}, and what was dropped on the way"), name }
+        Interface {
+            about: format!("packets that reached {name}, and packets dropped on the way to {name}"),
+            name,
+        }
     };
     let interfaces: Vec<Interface> = lab.hosts().iter().map(interface).collect();
     let queues = emulation.queues().map(|queue| QueueName {
@@ -316,72 +320,72 @@ fn capture(path: &Path, lab: &Lab, emulation: &Emulation) -> Result<Capture, Liv
     Capture::start(path, &interfaces, &queues, &CaptureOptions::default())
 }
 
-/// What is left of what was played.
-struct Played {
-    /// What was asked for, and what is known of it.
-    asked: Vec<Asked>,
+/// The outcome of the workloads and programs.
+struct SessionOutcome {
+    /// The records of all requests.
+    requests: Vec<RequestRecord>,
     facts: Facts,
-    /// By workload, the exit status of its client, and how its server ended, if it did by itself.
+    /// By workload: exit status of its client, and the exit of its server, if it exited.
     statuses: BTreeMap<String, Option<i32>>,
-    servers_ended: BTreeMap<String, Ended>,
+    servers_ended: BTreeMap<String, Exit>,
 }
 
-/// Where and how long workloads and programs play.
-struct Stage<'a> {
+/// A live run of workloads and programs.
+struct LiveSession<'a> {
     plan: &'a Plan,
     lab: &'a Lab,
     clock: Clock,
     end: Instant,
 }
 
-impl Stage<'_> {
-    /// Plays the workloads and runs the programs until the end of the run, or `until` this holds of them.
+impl LiveSession<'_> {
+    /// Runs the workloads and programs until the end of the run, or while `until` does not hold.
     fn play(
         &self,
         prepared: load::Prepared,
         until: impl Fn(&Programs, &Load) -> bool,
-    ) -> Result<Played, LiveError> {
+    ) -> Result<SessionOutcome, LiveError> {
         let load = prepared.start(self.clock)?;
         let mut programs = Programs::start(self.plan, self.lab)?;
         loop {
             let now = self.clock.now();
-            programs.look(self.lab, now)?;
+            programs.update(self.lab, now)?;
             if now >= self.end || until(&programs, &load) {
                 break;
             }
-            std::thread::sleep(LOOK.min(Duration::from_nanos(self.end.since(now).nanos())));
+            std::thread::sleep(POLL_INTERVAL.min(Duration::from_nanos(self.end.since(now).nanos())));
         }
         load.stop();
         let (statuses, servers_ended) = (programs.statuses(), programs.servers_ended());
         drop(programs);
-        let (asked, facts) = load.finish()?;
-        Ok(Played { asked, facts, statuses, servers_ended })
+        let (requests, facts) = load.finish()?;
+        Ok(SessionOutcome { requests, facts, statuses, servers_ended })
     }
 }
 
-/// Which flow carried what was asked for: that between the same ports, the first one with the first, and so on.
-fn carried(asked: &[Asked], flows: &[FlowKey]) -> Vec<Carried> {
+/// Returns the flow of each request. Requests and flows with equal addresses and ports are matched in order.
+fn carried(requests: &[RequestRecord], flows: &[FlowKey]) -> Vec<CarriedTransfer> {
     let mut by_key = numbers_by_key(flows);
-    let mut in_order: Vec<&Asked> = asked.iter().collect();
+    let mut in_order: Vec<&RequestRecord> = requests.iter().collect();
     in_order.sort_by_key(|one| one.opened);
-    let find = |one: &Asked| {
+    let find = |one: &RequestRecord| {
         let flow = by_key.get_mut(&key_of(one)?)?.pop_front()?;
         let exchanges = one.exchanges.iter().filter_map(|exchange| {
             Some(CarriedExchange {
                 response: exchange.response?,
-                asked: exchange.asked?,
+                requested_at: exchange.requested_at?,
                 first_byte: exchange.first_byte,
-                done: exchange.done,
+                completed: exchange.completed,
             })
         });
-        // One request and its response are a transfer, whose times the network knows.
+        // A single request with its response is a transfer, whose times the network knows.
         let exchanges = if one.exchanges.len() > 1 { exchanges.collect() } else { Vec::new() };
-        Some(Carried { transfer: one.transfer, flow, ends: one.ends, exchanges })
+        Some(CarriedTransfer { transfer: one.transfer, flow, ends: one.ends, exchanges })
     };
     in_order.into_iter().filter_map(find).collect()
 }
 
-/// The numbers of flows by what their packets have in common, in the order of opening: ports are used again.
+/// Returns the numbers of flows by key, in order of opening, because ports are reused.
 fn numbers_by_key(flows: &[FlowKey]) -> BTreeMap<FlowKey, VecDeque<u32>> {
     let mut by_key: BTreeMap<FlowKey, VecDeque<u32>> = BTreeMap::new();
     for (number, key) in (0..).zip(flows) {
@@ -390,7 +394,7 @@ fn numbers_by_key(flows: &[FlowKey]) -> BTreeMap<FlowKey, VecDeque<u32>> {
     by_key
 }
 
-/// What was sampled of the flows that are known.
+/// Returns the samples of the senders of known flows.
 fn sender_states(samples: &[Sample], flows: &[FlowKey], emulation: &Emulation) -> Vec<SenderState> {
     let by_key = numbers_by_key(flows);
     let find = |Sample { at, traffic, state }: &Sample| {
@@ -402,14 +406,14 @@ fn sender_states(samples: &[Sample], flows: &[FlowKey], emulation: &Emulation) -
     samples.iter().filter_map(find).collect()
 }
 
-/// The key of the flow that carried it.
-fn key_of(asked: &Asked) -> Option<FlowKey> {
-    let opener = if asked.transfer.request.is_some() { Side::Receiver } else { Side::Sender };
-    let mut ends = [asked.remote; 2];
-    ends[opener as usize] = asked.local?;
-    // Only a stream of datagrams is no transfer of any object.
-    let protocol = if asked.transfer.page_objects == 0 { ip::UDP } else { ip::TCP };
-    Some(FlowKey::of(asked.traffic, protocol, ends))
+/// Returns the key of the flow of a request.
+fn key_of(request: &RequestRecord) -> Option<FlowKey> {
+    let opener = if request.transfer.request.is_some() { Side::Receiver } else { Side::Sender };
+    let mut ends = [request.remote; 2];
+    ends[opener as usize] = request.local?;
+    // Only datagram streams have no objects.
+    let protocol = if request.transfer.page_objects == 0 { ip::UDP } else { ip::TCP };
+    Some(FlowKey::of(request.traffic, protocol, ends))
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! Rigs of tests: a lab of two hosts, and a wire that joins them without a queue.
+//! Test fixtures: a lab of two hosts, and a wire that connects them without a queue.
 
 use std::io::{PipeWriter, Read as _, Write as _, pipe};
 use std::net::{Ipv4Addr, Shutdown, TcpListener, TcpStream};
@@ -14,19 +14,19 @@ use serde_json::{Value, json};
 
 use crate::{Host, HostSpec, Kernel, KernelTcp, Lab, Privileges};
 
-/// Linux as the profile has it, and `changes` to it, on the clock of the running kernel.
+/// Returns the profile `linux-6` with `changes`, adapted to the timer tick of the running kernel.
 pub(crate) fn linux(changes: Value) -> Config {
     let tick = json!({ "profile": "linux-6", "rto": { "tick": Kernel::running().tick.to_string() } });
     aqm_tcp::read(aqm_tcp::overlay(&tick, changes)).unwrap()
 }
 
-/// A lab of the hosts `server`, 10.1.0.0/16, and `client`, 10.2.0.0/16; nothing, and the reason on standard error,
-/// where this machine does not allow it.
+/// Returns a lab of the hosts `server`, 10.1.0.0/16, and `client`, 10.2.0.0/16. If this machine does not allow it,
+/// returns `None` and prints the reason to standard error.
 pub(crate) fn lab_or_skip() -> Option<Lab> {
     lab_with_or_skip(&linux(json!({})))
 }
 
-/// As [`lab_or_skip`], with the TCP of a plan.
+/// Like [`lab_or_skip`], with the TCP configuration of a plan.
 pub(crate) fn lab_with_or_skip(tcp: &Config) -> Option<Lab> {
     let here = Privileges::here();
     if !here.are_enough() {
@@ -47,14 +47,14 @@ pub(crate) fn lab_with_or_skip(tcp: &Config) -> Option<Lab> {
 /// The first address of the host `server`.
 pub(crate) const SERVER: Ipv4Addr = Ipv4Addr::new(10, 1, 0, 1);
 
-/// A thread that hands every packet of one host to the other, until it is told to finish.
+/// A thread that forwards every packet of each host to the other host, until it is stopped.
 pub(crate) struct Wire {
     stop: PipeWriter,
     thread: JoinHandle<[Vec<Vec<u8>>; 2]>,
 }
 
 impl Wire {
-    /// Joins the two hosts of a lab.
+    /// Connects the two hosts of a lab.
     pub fn between(hosts: &[Host]) -> Self {
         let [one, other] = hosts else { panic!("{} hosts", hosts.len()) };
         let ends = [one, other].map(|host| host.tun().try_clone_to_owned().unwrap());
@@ -80,15 +80,15 @@ impl Wire {
         Self { stop, thread }
     }
 
-    /// Takes the wire away: the packets that each of the hosts has sent.
+    /// Stops the wire; returns the packets that each host has sent.
     pub fn finish(self) -> [Vec<Vec<u8>>; 2] {
         drop(self.stop);
         self.thread.join().unwrap()
     }
 }
 
-/// Listens in the first host and has the second one send `bytes` there; what the sender's end says of its congestion
-/// control, and the packets of each.
+/// Listens in the first host, and lets the second host send `bytes` to it. Returns the sender's congestion control, and
+/// the packets of each host.
 pub(crate) fn transfer(lab: &Lab, bytes: usize) -> (String, [Vec<Vec<u8>>; 2]) {
     let [server, client] = lab.hosts() else { panic!() };
     let wire = Wire::between(lab.hosts());
@@ -115,6 +115,6 @@ pub(crate) fn transfer(lab: &Lab, bytes: usize) -> (String, [Vec<Vec<u8>>; 2]) {
         })
         .unwrap();
     let (sent, control) = sender.join().unwrap();
-    assert!(receiver.join().unwrap() == sent, "what arrives is what was sent");
+    assert!(receiver.join().unwrap() == sent, "the received data differ from the sent data");
     (control, wire.finish())
 }

@@ -1,4 +1,4 @@
-//! Everything that has a name, as data for documentation.
+//! The catalogue of all named things, as data for the documentation.
 
 use aqm_net::registry::{Family, summary};
 use aqm_net::table::TableDoc;
@@ -9,9 +9,8 @@ use crate::STAGES;
 
 const TABLES: Family = Family { name: "tables", title: "table" };
 
-/// The families of everything that has a name, as JSON, in the order in which documentation shows them: name, title
-/// and members. A member has a name, says what it is about, in short and in full, and has parameters (of a table,
-/// columns) or values.
+/// Returns the families of named things as JSON, in the order of the documentation: name, title and members. A member
+/// has a name, a summary, a full description, and parameters (for a table, columns) or values.
 #[pyfunction]
 pub(crate) fn catalog() -> String {
     let mut families: Vec<(Family, Vec<Value>)> = Vec::new();

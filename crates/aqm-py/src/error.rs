@@ -1,4 +1,4 @@
-//! The one place where a Rust error becomes a Python exception.
+//! The conversion of Rust errors to Python exceptions.
 
 use aqm_net::stage::Failure;
 use aqm_net::{ConfigError, ConfigErrors};
@@ -9,20 +9,19 @@ create_exception!(
     aqmlab._core,
     ScenarioError,
     PyValueError,
-    "Something is wrong in a scenario: a line for each mistake. `problems` is a list of pairs: the place, which is the \
-     path of a field, and the problem, which says what is wrong and what is allowed. `place` and `problem` are those \
-     of the first mistake. `without_effect` lists the places of those problems that are parameters without effect in \
-     this setting."
+    "Errors in a scenario, one line each. `problems` is a list of pairs: the place, which is the path of a field, and \
+     the problem, which describes the error and what is allowed. `place` and `problem` are those of the first error. \
+     `without_effect` lists the places of parameters without effect in this configuration."
 );
 
 create_exception!(
     aqmlab._core,
     TraceError,
     PyValueError,
-    "A file cannot be read or written, or is no trace: says which file, what is wrong and where."
+    "A file that cannot be read or written, or is not a valid trace. The message names the file, the error and its position."
 );
 
-/// The exception for a run without a result.
+/// Returns the exception for a run without a result.
 pub(crate) fn of_failure(py: Python<'_>, failure: &Failure) -> PyErr {
     match failure {
         Failure::Config(error) => to_python(py, error.clone()),
@@ -32,7 +31,7 @@ pub(crate) fn of_failure(py: Python<'_>, failure: &Failure) -> PyErr {
     }
 }
 
-/// The exception for everything that is wrong in a configuration, with its parts as attributes.
+/// Returns the exception for the errors of a configuration, with its parts as attributes.
 pub(crate) fn to_python(py: Python<'_>, errors: impl Into<ConfigErrors>) -> PyErr {
     let errors = errors.into();
     let exception = ScenarioError::new_err(errors.to_string());

@@ -1,4 +1,4 @@
-//! The door to Python: text goes in, tables come out, and nothing else crosses.
+//! The Python module of the Rust core. Text is passed in, and tables are returned.
 
 mod catalog;
 mod error;
@@ -15,44 +15,44 @@ use serde_json::{Value, json};
 use crate::error::{ScenarioError, TraceError, to_python};
 use crate::table::PyTable;
 
-/// Every level; the first is that of a scenario that says none.
+/// All levels; the first one is the default.
 const STAGES: [&dyn Stage; 3] = [&aqm_sim::PacketLevel, &aqm_flow::FlowLevel, &aqm_trace::Traces];
 
 fn parse(text: &str) -> Result<Value, ConfigError> {
     serde_json::from_str(text).map_err(|error| ConfigError::at("", error.to_string()))
 }
 
-/// What `CONTROL/RECOVERY` or a short name means: the JSON table to lay over `[tcp]`.
+/// Converts `CONTROL/RECOVERY` or a short name to a JSON table that is merged into `[tcp]`.
 #[pyfunction]
 fn transport(py: Python<'_>, text: &str) -> PyResult<String> {
     aqm_sim::tcp_transport(text).map(|table| table.to_string()).map_err(|e| to_python(py, e))
 }
 
-/// The facts about a workload that a program needs to read the tables of a run. The argument is the workload's
-/// table in `[traffic]`; argument and facts are JSON.
+/// Returns the facts about a workload that a program needs to read the tables of a run. The argument is the workload's
+/// table in `[traffic]`. Both are JSON.
 #[pyfunction]
 fn describe_workload(py: Python<'_>, table: &str) -> PyResult<String> {
     let described = parse(table).map_err(ConfigErrors::from).and_then(aqm_sim::describe_workload);
     described.map(|found| json!(found).to_string()).map_err(|errors| to_python(py, errors))
 }
 
-/// Lays a `[tcp]` table over another, both as JSON.
+/// Merges a `[tcp]` table into another one; both are JSON.
 #[pyfunction]
 fn lay_over(py: Python<'_>, base: &str, over: &str) -> PyResult<String> {
     let read = |text| parse(text).map_err(|e| to_python(py, e));
     Ok(aqm_sim::lay_tcp_over(&read(base)?, read(over)?).to_string())
 }
 
-/// Reads a quantity of any kind, such as `60ms`: the number of seconds, bits per second, packets or bytes, and which of
-/// them it is, `s`, `bps`, `p` or `B`.
+/// Parses a quantity, for example `60ms`. Returns the number of seconds, bits per second, packets or bytes, and its
+/// base unit, `s`, `bps`, `p` or `B`.
 #[pyfunction]
 fn quantity(py: Python<'_>, text: &str) -> PyResult<(f64, &'static str)> {
     aqm_net::in_base_unit(text).map_err(|problem| to_python(py, ConfigError::at("", problem)))
 }
 
-/// The drop probability of a queue (JSON table) before its count law, at each of `averages` (in the
-/// unit of its thresholds), for a packet of class `service_class` whose window is `relative_window`
-/// times the average; None where the discipline has no such law.
+/// Returns the drop probability of a queue (JSON table) before its spacing of drops, at each of `averages` (in the unit
+/// of its thresholds), for a packet of class `service_class` whose window is `relative_window` times the average; None
+/// if the discipline has no such curve.
 #[pyfunction]
 #[pyo3(signature = (queue, averages, relative_window, service_class = 0))]
 fn drop_curve(

@@ -1,4 +1,4 @@
-//! The door for live runs, on Linux.
+//! Live runs, on Linux only.
 
 use std::any::Any;
 use std::ffi::OsString;
@@ -17,10 +17,11 @@ create_exception!(
     aqmlab._core,
     LiveError,
     PyRuntimeError,
-    "Something live cannot be done here: says what failed, why, and what to do."
+    "A live operation failed. The message contains the failed operation, the reason and a remedy."
 );
 
-/// The exception for what the system refuses: `OSError` with the name of a file that cannot be written.
+/// Returns the exception for a refusal of the system. If a file cannot be written, it is an `OSError` with the name of
+/// the file.
 fn of_live_error(error: aqm_live::LiveError) -> PyErr {
     match error.file {
         Some(file) => PyOSError::new_err((file.errno, file.reason, file.path)),
@@ -28,14 +29,14 @@ fn of_live_error(error: aqm_live::LiveError) -> PyErr {
     }
 }
 
-/// Runs a plan live, with another seed if one is given. `nearest_tcp`: where the kernel cannot do what `[tcp]` says,
-/// it does what comes nearest. `until_done`: the run ends when its work is done. `pcap`: where the packets are
-/// written to. `congestion_control`: that of the kernel which all connections have in place of the plan's.
+/// Runs a plan live, with another seed if `seed` is given. `nearest_tcp`: use the nearest kernel settings where the
+/// kernel does not support `[tcp]`. `until_done`: end the run when its work is done. `pcap`: file to which the packets
+/// are written. `congestion_control`: kernel name of the congestion control of all connections, instead of the plan's.
 #[pyfunction]
 #[pyo3(signature = (
     plan, watch, *, seed = None, nearest_tcp = false, until_done = false, pcap = None, congestion_control = None
 ))]
-#[expect(clippy::too_many_arguments, reason = "Python names them")]
+#[expect(clippy::too_many_arguments, reason = "keyword arguments in Python")]
 fn run_live(
     py: Python<'_>,
     plan: &Plan,
@@ -48,7 +49,7 @@ fn run_live(
 ) -> PyResult<Output> {
     let plan: &dyn Any = plan.0.as_ref();
     let Some(plan) = plan.downcast_ref::<aqm_sim::Plan>() else {
-        return Err(PyValueError::new_err("only scenarios of the level packet can be run live"));
+        return Err(PyValueError::new_err("only scenarios of the level `packet` can be run live"));
     };
     let options = Options { nearest_tcp, congestion_control, pcap, until_done };
     let other = seed.map(|seed| plan.with_seed(seed)).transpose().map_err(|errors| to_python(py, errors))?;
@@ -61,34 +62,35 @@ fn run_live(
     })
 }
 
-/// What a live run can have here, as JSON: by feature, `{"granted": "yes"}` or `{"granted": "no", "why": ...}`.
+/// Returns the features of live runs on this machine as JSON: for each feature, `{"granted": "yes"}` or `{"granted":
+/// "no", "why": ...}`.
 #[pyfunction]
 fn live_privileges(py: Python<'_>) -> PyResult<String> {
     let privileges = py.detach(aqm_live::Privileges::here);
     serde_json::to_string(&privileges).map_err(|error| PyRuntimeError::new_err(error.to_string()))
 }
 
-/// Whether this process, an ordinary user's, can run live only in a user namespace of its own.
+/// Whether this process, which runs as an ordinary user, needs its own user namespace for live runs.
 #[pyfunction]
 fn needs_user_namespace() -> bool {
     aqm_live::needs_user_namespace()
 }
 
-/// Runs a command in a user namespace of its own and waits for it; returns its exit status.
+/// Runs a command in a new user namespace and waits for it; returns its exit status.
 #[pyfunction]
 fn run_in_user_namespace(py: Python<'_>, command: Vec<OsString>) -> PyResult<i32> {
     let status = py.detach(|| aqm_live::run_in_user_namespace(&command));
     status.map_err(|error| LiveError::new_err(error.what))
 }
 
-/// Writes the packets of a simulated run that recorded any, as pcapng; returns how many.
+/// Writes the recorded packets of a simulated run in the pcapng format; returns their number.
 #[pyfunction]
 fn write_pcap(py: Python<'_>, output: &Output, path: PathBuf) -> PyResult<u64> {
     let written = py.detach(|| aqm_live::pcap::write_simulated_to(&path, &output.0.tables, &[]));
     written.map_err(of_live_error)
 }
 
-/// Adds what is live to the module.
+/// Adds the functions for live runs to the module.
 pub(crate) fn add_to(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("LiveError", module.py().get_type::<LiveError>())?;
     module.add_function(wrap_pyfunction!(run_live, module)?)?;

@@ -1,4 +1,4 @@
-//! The door for scenarios of every level: text is read once, into a plan that Python holds and runs.
+//! Scenarios of all levels. A text is read once into a plan, which Python keeps and runs.
 
 use std::any::Any;
 use std::path::Path;
@@ -19,7 +19,7 @@ pub(crate) struct Document(stage::Document);
 
 #[pymethods]
 impl Document {
-    /// Reads TOML; what it says of paths is from `folder`.
+    /// Reads TOML; relative paths are relative to `folder`.
     #[staticmethod]
     fn of_toml(py: Python<'_>, text: &str, folder: &str) -> PyResult<Self> {
         let document = stage::Document::of_toml(text, Path::new(folder), &STAGES);
@@ -32,19 +32,19 @@ impl Document {
         stage::Document::of_json(text, &STAGES).map(Self).map_err(|errors| to_python(py, errors))
     }
 
-    /// What was written, as JSON.
+    /// The scenario as written, as JSON.
     #[getter]
     fn json(&self) -> String {
         self.0.value().to_string()
     }
 
-    /// The names of the files whose contents are needed to read it.
+    /// The names of the files that are needed to read the scenario.
     #[getter]
     fn files(&self) -> Vec<String> {
         self.0.files()
     }
 
-    /// Reads and checks all of it, given the contents of the files it names.
+    /// Reads and checks the whole scenario; `files` contains the contents of its files.
     fn plan(&self, py: Python<'_>, files: Files) -> PyResult<Plan> {
         py.detach(|| self.0.plan(files)).map(Plan).map_err(|errors| to_python(py, errors))
     }
@@ -56,32 +56,32 @@ pub(crate) struct Plan(pub(crate) Box<dyn stage::Plan>);
 
 #[pymethods]
 impl Plan {
-    /// What a scenario's `level` calls its stage.
+    /// The scenario's `level`.
     #[getter]
     fn level(&self) -> &'static str {
         self.0.stage().level()
     }
 
-    /// The scenario in full, every default filled in, as JSON.
+    /// The scenario with all defaults filled in, as JSON.
     #[getter]
     fn effective(&self) -> String {
         self.0.to_value().to_string()
     }
 
-    /// What is allowed but suspicious, a sentence each that begins with the place.
+    /// Warnings about valid but suspicious values. Each warning begins with the path of the value.
     #[getter]
     fn warnings(&self) -> Vec<String> {
         self.0.warnings()
     }
 
-    /// What its queues choose by themselves, as JSON: by link and parameter, each a `value` with its `unit`.
+    /// The parameters that queues derive, as JSON: by link and parameter, each a `value` with its `unit`.
     #[getter]
     fn derived(&self) -> String {
         self.0.derived().to_string()
     }
 
-    /// When the rate of a link steps in a run, in seconds, and to what: the first `most` steps. Raises KeyError if no
-    /// link has this name.
+    /// Returns the first `most` rate steps of a link in a run, as times in seconds and rates. Raises KeyError if there
+    /// is no link with this name.
     fn rate_steps(&self, link: &str, most: usize) -> PyResult<Vec<(f64, String)>> {
         let plan: &dyn Any = self.0.as_ref();
         let steps = plan.downcast_ref::<aqm_sim::Plan>().and_then(|plan| plan.rate_steps(link));
@@ -89,19 +89,19 @@ impl Plan {
         Ok(steps.take(most).map(|(at, rate)| (at.seconds(), rate.to_string())).collect())
     }
 
-    /// The name of its result; a file that a run opens by itself is read for it.
+    /// Returns the name of the result. Files that a run opens itself are read for this purpose.
     fn digest(&self, py: Python<'_>) -> PyResult<String> {
         py.detach(|| self.0.digest()).map_err(|failure| of_failure(py, &failure))
     }
 
-    /// Runs it, with another seed if one is given. Other Python threads go on meanwhile, and may `watch`.
+    /// Runs the plan, with another seed if `seed` is given. Other Python threads run meanwhile, and may use `watch`.
     #[pyo3(signature = (watch, seed = None))]
     fn run(&self, py: Python<'_>, watch: &Watch, seed: Option<&Bound<'_, PyAny>>) -> PyResult<Output> {
         let run = match seed {
             None => py.detach(|| self.0.run(&watch.0)),
             Some(seed) => {
                 let wrong = |_| {
-                    let problem = format!("must be a whole number from 0 to {}, not {seed}", u64::MAX);
+                    let problem = format!("must be a whole number from 0 to {} (got {seed})", u64::MAX);
                     to_python(py, ConfigError::at("seed", problem))
                 };
                 let seed = seed.extract().map_err(wrong)?;
@@ -112,7 +112,7 @@ impl Plan {
         run.map(Output).map_err(|failure| of_failure(py, &failure))
     }
 
-    /// Writes the generated trace of a scenario to a file; returns how much, as JSON.
+    /// Writes the generated trace of a scenario to a file; returns its counts as JSON.
     fn write_trace(&self, py: Python<'_>, path: &str, watch: &Watch) -> PyResult<String> {
         let plan: &dyn Any = self.0.as_ref();
         let Some(trace) = plan.downcast_ref::<aqm_trace::Scenario>() else {
@@ -125,7 +125,7 @@ impl Plan {
     }
 }
 
-/// How far a run is, for another thread, which may stop it.
+/// The progress of a run for another thread, which may stop the run.
 #[pyclass(frozen, module = "aqmlab._core")]
 #[derive(Default)]
 pub(crate) struct Watch(pub(crate) aqm_net::watch::Watch);
@@ -137,13 +137,14 @@ impl Watch {
         Self::default()
     }
 
-    /// How much is done, and of how much: nanoseconds of simulated time, or bytes of a file. Of zero if that is not
-    /// known yet.
+    /// Returns the progress and its total: nanoseconds of simulated time, or bytes of a file. The total is zero if it
+    /// is not known yet.
     fn progress(&self) -> (u64, u64) {
         self.0.progress()
     }
 
-    /// In what progress is counted: `ns` of simulated time, `B` of a file, or `s` of real time, told in nanoseconds.
+    /// The unit of the progress: `ns` of simulated time, `B` of a file, or `s` of real time, which is counted in
+    /// nanoseconds.
     #[getter]
     fn unit(&self) -> &'static str {
         match self.0.unit() {
@@ -153,16 +154,16 @@ impl Watch {
         }
     }
 
-    /// The run goes no further than so many seconds of its time, but for up to `record.queue_every`, until it is
-    /// allowed more.
+    /// Pauses the run when it has reached this number of seconds of its time, or up to `record.queue_every` later,
+    /// until it may continue.
     fn hold(&self, until_s: f64) {
         self.0.limit((until_s * 1e9) as u64);
     }
 
-    /// What the queues look like, as JSON (`aqm_net::watch::View`), if the run has shown a view since the last call;
-    /// asks for another one.
+    /// Returns the state of the queues as JSON (`aqm_net::watch::View`), if the run has shown a view since the last
+    /// call, and requests another view.
     fn view(&self) -> Option<String> {
-        // A view is numbers and words, and can be written.
+        // A view consists of numbers and words, so serialising it cannot fail.
         self.0.view().and_then(|view| serde_json::to_string(&view).ok())
     }
 
@@ -172,42 +173,41 @@ impl Watch {
     }
 }
 
-/// What a run leaves behind.
+/// The results of a run.
 #[pyclass(frozen, module = "aqmlab._core")]
 pub(crate) struct Output(pub(crate) Run);
 
 #[pymethods]
 impl Output {
-    /// The scenario in full, its digest and versions, as JSON.
+    /// The scenario with all defaults, its digest and versions, as JSON.
     #[getter]
     fn manifest(&self) -> String {
         self.0.manifest.to_string()
     }
 
-    /// Events handled; at flow level, flows that came and flows that left; of a trace, packets that came.
+    /// Number of events handled; at flow level, flows that arrived and departed; for a trace, packets that arrived.
     #[getter]
     fn events(&self) -> u64 {
         self.0.events
     }
 
-    /// Packets sent by the first managed link, or by that of a trace, over the whole run; at flow level there
-    /// are none.
+    /// Packets sent by the first managed link, or by the link of a trace, over the whole run; None at flow level.
     #[getter]
     fn forwarded(&self) -> Option<u64> {
         self.0.forwarded
     }
 
-    /// A digest of every value of every table, made when it is asked for.
+    /// Returns a digest of every value of every table, which is computed on demand.
     fn digest(&self, py: Python<'_>) -> String {
         py.detach(|| self.0.digest())
     }
 
-    /// The names of the tables.
+    /// Returns the names of the tables.
     fn names(&self) -> Vec<&'static str> {
         self.0.tables.iter().map(|table| table.name).collect()
     }
 
-    /// The table of this name; raises KeyError if there is none.
+    /// Returns the table with this name; raises KeyError if there is none.
     fn table(&self, py: Python<'_>, name: &str) -> PyResult<PyTable> {
         let found = self.0.tables.iter().find(|table| table.name == name);
         let table = found.ok_or_else(|| PyKeyError::new_err(name.to_owned()))?;

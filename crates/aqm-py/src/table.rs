@@ -1,4 +1,4 @@
-//! A table as an Arrow stream, which any library that knows the Arrow C data interface can read.
+//! A table as an Arrow stream, for any library that supports the Arrow C data interface.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use arrow_schema::{ArrowError, Field, Schema};
 use pyo3::prelude::*;
 use pyo3::types::PyCapsule;
 
-/// A table of results: read it with `polars.DataFrame(table)`.
+/// A table of results, for example for `polars.DataFrame(table)`.
 #[pyclass(frozen, name = "Table", module = "aqmlab._core")]
 pub(crate) struct PyTable {
     batch: RecordBatch,
@@ -59,18 +59,19 @@ fn array(column: &Column) -> Result<ArrayRef, ArrowError> {
     })
 }
 
-/// Which values are missing.
+/// Returns which values are present.
 fn nulls<T: Copy + Default>(values: &Maybe<T>) -> Option<NullBuffer> {
     let known = Buffer::from_vec(values.known().to_vec());
     Some(NullBuffer::new(BooleanBuffer::new(known, 0, values.values().len())))
 }
 
-/// As Arrow has truths, the first in the lowest bit. Arrow's own builders are compiled without optimisation.
+/// Returns a bit array in Arrow's order, with the first value in the lowest bit. Arrow's own builders are compiled
+/// without optimisation here.
 fn bits(values: impl ExactSizeIterator<Item = bool>) -> BooleanBuffer {
     let count = values.len();
     let mut bytes = vec![0u8; count.div_ceil(8)];
-    for (place, value) in values.enumerate() {
-        bytes[place / 8] |= u8::from(value) << (place % 8);
+    for (index, value) in values.enumerate() {
+        bytes[index / 8] |= u8::from(value) << (index % 8);
     }
     BooleanBuffer::new(Buffer::from_vec(bytes), 0, count)
 }
@@ -82,12 +83,12 @@ fn spelled(codes: Int32Array, words: &[String]) -> Result<ArrayRef, ArrowError> 
 
 #[pymethods]
 impl PyTable {
-    /// The number of rows.
+    /// Returns the number of rows.
     fn __len__(&self) -> usize {
         self.batch.num_rows()
     }
 
-    /// The Arrow C stream of the table (the Arrow PyCapsule interface).
+    /// Returns the Arrow C stream of the table (the Arrow PyCapsule interface).
     #[pyo3(signature = (requested_schema=None))]
     fn __arrow_c_stream__<'py>(
         &self,

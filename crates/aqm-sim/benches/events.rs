@@ -1,5 +1,5 @@
-//! Runs scenarios (TOML or JSON) for a profiler: `events FILE...`. Prints packets forwarded and
-//! events; time and instructions are taken from outside, by whoever runs it.
+//! Runs scenarios (TOML or JSON) for a profiler: `events FILE...`. Prints the numbers of forwarded packets and of
+//! events. Time and instructions are measured externally.
 
 #![expect(clippy::disallowed_methods, reason = "files are named on the command line")]
 

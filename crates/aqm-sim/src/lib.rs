@@ -1,7 +1,7 @@
-//! The stage: a scenario goes in, tables come out.
+//! The packet level: reads a scenario and runs it packet by packet, which yields tables.
 //!
-//! This room alone knows queues, transports and traffic together. It reads no clock, opens no file,
-//! starts no thread, and a [`Plan`] cannot fail to run.
+//! No other crate depends on queues, TCP and traffic together. The crate reads no clock, opens no file and starts no
+//! thread, and running a [`Plan`] cannot fail.
 
 pub mod emulation;
 mod engine;
@@ -25,7 +25,8 @@ use crate::scenario::Scenario;
 
 pub use scenario::plan::{Plan, PlannedWorkload};
 
-/// Raised whenever the same scenario and seed give other numbers than before; the CHANGELOG says why.
+/// Version of the results. It increases whenever the same scenario and seed yield different numbers; the CHANGELOG
+/// gives the reason.
 pub const RESULTS_VERSION: u32 = 8;
 
 /// The packet level: queues, TCP and workloads, packet by packet.
@@ -65,23 +66,24 @@ fn catalog() -> Vec<Entry> {
     all
 }
 
-/// Turns `CONTROL[/RECOVERY]` or a short name into a table to lay over a scenario's `tcp`.
+/// Converts `CONTROL[/RECOVERY]` or a short name to a table that is merged into a scenario's `tcp`.
 ///
 /// # Errors
-/// If a word is unknown; the problem says what is allowed.
+/// A name is unknown; the problem lists the valid names.
 pub fn tcp_transport(text: &str) -> Result<Value, ConfigError> {
     aqm_tcp::transport(text)
 }
 
-/// What programs that look at the tables of a run must know of a workload, of its table in `[traffic]`.
+/// Returns the description of a workload for programs that read the tables of a run. `table` is the workload's table in
+/// `[traffic]`.
 ///
 /// # Errors
-/// Everything that is wrong in the table, and what is allowed.
+/// Every invalid field, and what is allowed.
 pub fn describe_workload(table: Value) -> Result<Description, ConfigErrors> {
     scenario::traffic::describe(table)
 }
 
-/// Lays a `[tcp]` table over another: what a workload's own table does to the scenario's.
+/// Merges a `[tcp]` table into another one, like a workload's own table into the scenario's.
 pub fn lay_tcp_over(base: &Value, over: Value) -> Value {
     aqm_tcp::overlay(base, over)
 }

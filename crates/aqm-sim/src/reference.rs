@@ -1,6 +1,6 @@
-//! The oracle: a plain engine with a sorted heap and an event for every transmission that ends, every change of a rate
-//! and every opportunity, as a textbook would write it. On scenarios without ties it must end in the same state as the
-//! fast engine, bit for bit; where there are ties, both obey the same rule.
+//! The reference engine: a plain event heap, with an event for every end of a transmission, every change of a rate and
+//! every delivery opportunity, as in a textbook. In scenarios without ties, it must end in the same state as the fast
+//! engine, bit for bit. In scenarios with ties, both engines follow the same tie rule.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
@@ -16,25 +16,25 @@ use crate::scenario::edges::Edges;
 use crate::scenario::links;
 use crate::scenario::plan::Plan;
 use crate::scenario::topology::{Hop, LinkClass};
-use line::{Agenda, Managed, What};
+use managed::{Agenda, Managed, TransmitterEvent};
 
 enum Event {
-    LineFree(u32),
-    /// Something happens at a managed link.
-    AtLine(u32, What),
-    AtEndOfLink(Packet),
+    LinkFree(u32),
+    /// An event of a managed link's transmitter.
+    Transmitter(u32, TransmitterEvent),
+    EndOfLink(Packet),
     Processed(Packet),
     Timer(Timer),
 }
 
-/// The line is served before packets of the same instant arrive.
-const LINES_FIRST: u32 = 0;
-const THEN_THE_REST: u32 = 1;
-/// How many places there are for what happens at a line at one instant.
+/// Transmitters take their next packets before packets of the same instant arrive.
+const TRANSMITTERS_FIRST: u32 = 0;
+const OTHERS: u32 = 1;
+/// Number of ranks of a transmitter's events at one instant.
 const ORDERS: u32 = 4;
 
 enum Buffer {
-    Endless(VecDeque<Packet>),
+    Unlimited(VecDeque<Packet>),
     Managed(Box<Managed>),
 }
 
@@ -62,13 +62,13 @@ impl ReferenceNetwork {
         for hop in topology.hops() {
             link_classes[hop.link as usize] = topology.link_classes[hop.class as usize];
         }
-        let endless = |class: LinkClass| Link {
-            buffer: Buffer::Endless(VecDeque::new()),
+        let unlimited = |class: LinkClass| Link {
+            buffer: Buffer::Unlimited(VecDeque::new()),
             pace: class.rate.pace(),
             delay: class.delay,
             busy: false,
         };
-        let mut links: Vec<Link> = link_classes.into_iter().map(endless).collect();
+        let mut links: Vec<Link> = link_classes.into_iter().map(unlimited).collect();
         for (number, spec, queue) in links::managed(&scenario.links) {
             links[number].buffer = Buffer::Managed(Box::new(Managed::new(plan, number, spec, queue)));
         }
@@ -90,20 +90,20 @@ impl ReferenceNetwork {
         self.events.push(Some(event));
     }
 
-    /// Does something at a managed link, and schedules what follows from it.
+    /// Calls a managed link, and schedules the resulting events.
     fn at_managed(&mut self, number: u32, act: impl FnOnce(&mut Managed, &mut Agenda)) {
         let mut agenda = Agenda::new();
         if let Buffer::Managed(managed) = &mut self.links[number as usize].buffer {
             act(managed, &mut agenda);
         }
-        for (at, what) in agenda {
-            match what {
-                What::Arrives(packet) => {
-                    self.schedule(at, THEN_THE_REST, rank_of_link(number), Event::AtEndOfLink(packet));
+        for (at, event) in agenda {
+            match event {
+                TransmitterEvent::Arrival(packet) => {
+                    self.schedule(at, OTHERS, rank_of_link(number), Event::EndOfLink(packet));
                 }
-                what => {
-                    let rank = number * ORDERS + what.order();
-                    self.schedule(at, LINES_FIRST, rank, Event::AtLine(number, what));
+                event => {
+                    let rank = number * ORDERS + event.order();
+                    self.schedule(at, TRANSMITTERS_FIRST, rank, Event::Transmitter(number, event));
                 }
             }
         }
@@ -112,7 +112,7 @@ impl ReferenceNetwork {
     fn put_on(&mut self, number: u32, mut packet: Packet, now: Instant, transit: &mut InTransit) {
         let link = &mut self.links[number as usize];
         match &mut link.buffer {
-            Buffer::Endless(waiting) => {
+            Buffer::Unlimited(waiting) => {
                 waiting.push_back(packet);
                 if !link.busy {
                     self.transmit(number, now);
@@ -125,17 +125,17 @@ impl ReferenceNetwork {
         }
     }
 
-    /// A line without a queue discipline takes its next packet.
+    /// Lets a link without a queue discipline send its next packet.
     fn transmit(&mut self, number: u32, now: Instant) {
         let link = &mut self.links[number as usize];
-        let Buffer::Endless(waiting) = &mut link.buffer else { return };
+        let Buffer::Unlimited(waiting) = &mut link.buffer else { return };
         let next = waiting.pop_front();
         link.busy = next.is_some();
         if let Some(packet) = next {
             let end = now + link.pace.time_for(packet.bytes.into());
             let arrival = end + link.delay;
-            self.schedule(end, LINES_FIRST, number * ORDERS, Event::LineFree(number));
-            self.schedule(arrival, THEN_THE_REST, rank_of_link(number), Event::AtEndOfLink(packet));
+            self.schedule(end, TRANSMITTERS_FIRST, number * ORDERS, Event::LinkFree(number));
+            self.schedule(arrival, OTHERS, rank_of_link(number), Event::EndOfLink(packet));
         }
     }
 }
@@ -146,11 +146,11 @@ impl Network for ReferenceNetwork {
     }
 
     fn hold(&mut self, packet: Packet, until: Instant) {
-        self.schedule(until, THEN_THE_REST, rank_of_processing(packet.flow), Event::Processed(packet));
+        self.schedule(until, OTHERS, rank_of_processing(packet.flow), Event::Processed(packet));
     }
 
     fn set_timer(&mut self, at: Instant, flow: u32, timer: Timer) {
-        self.schedule(at, THEN_THE_REST, rank_of_timer(timer, flow), Event::Timer(timer));
+        self.schedule(at, OTHERS, rank_of_timer(timer, flow), Event::Timer(timer));
     }
 
     fn next(
@@ -165,17 +165,17 @@ impl Network for ReferenceNetwork {
             }
             self.heap.pop();
             let now = Instant::from_nanos(time);
-            match self.events[index].take().expect("an event happens once") {
-                Event::LineFree(link) => self.transmit(link, now),
-                Event::AtLine(link, what) => {
-                    self.at_managed(link, |managed, agenda| managed.on(what, now, transit, agenda));
+            match self.events[index].take().expect("an event is handled once") {
+                Event::LinkFree(link) => self.transmit(link, now),
+                Event::Transmitter(link, event) => {
+                    self.at_managed(link, |managed, agenda| managed.handle(event, now, transit, agenda));
                 }
                 Event::Timer(timer) => return Some((now, HostEvent::Timer(timer))),
                 Event::Processed(processed) => {
                     *packet = processed;
                     return Some((now, HostEvent::Processed));
                 }
-                Event::AtEndOfLink(mut arriving) => {
+                Event::EndOfLink(mut arriving) => {
                     if self.hops[arriving.hop as usize].last {
                         *packet = arriving;
                         return Some((now, HostEvent::Arrived));
@@ -208,7 +208,7 @@ impl Network for ReferenceNetwork {
     fn glance(&self) -> Vec<LinkSnapshot> {
         let managed = self.links.iter().filter_map(|link| match &link.buffer {
             Buffer::Managed(managed) => Some(managed.as_ref()),
-            Buffer::Endless(_) => None,
+            Buffer::Unlimited(_) => None,
         });
         let glance = |managed: &Managed| LinkSnapshot {
             counters: managed.counters,
@@ -220,7 +220,7 @@ impl Network for ReferenceNetwork {
     fn disciplines(&self) -> impl Iterator<Item = &dyn QueueDiscipline> {
         self.links.iter().filter_map(|link| match &link.buffer {
             Buffer::Managed(managed) => Some(managed.discipline.as_ref()),
-            Buffer::Endless(_) => None,
+            Buffer::Unlimited(_) => None,
         })
     }
 
@@ -233,5 +233,5 @@ impl Network for ReferenceNetwork {
     }
 }
 
-mod line;
+mod managed;
 mod tests;

@@ -1,4 +1,4 @@
-//! A run of a plan: from clones of what it owns to the tables and the manifest.
+//! A run of a plan: clones of the plan's objects are run, and yield tables and the manifest.
 
 use aqm_net::stage::{self, Failure, Run, Stage};
 use aqm_net::watch::{Unit, Watch};
@@ -12,16 +12,16 @@ use crate::scenario::plan::Plan;
 use crate::world::World;
 
 impl Plan {
-    /// The name of a result.
+    /// Returns the name of the plan's result.
     pub fn digest(&self) -> String {
         let files = self.scenario.files.iter().map(|(name, content)| (name.as_str(), content.as_str()));
         stage::digest(self, files)
     }
 
-    /// Runs it; `watch` sees how far it is in simulated time.
+    /// Runs the plan and reports progress in simulated time to `watch`.
     ///
     /// # Errors
-    /// If `watch` stopped it.
+    /// `watch` stopped the run.
     pub fn run(&self, watch: &Watch) -> Result<Run, Failure> {
         self.run_on(LaneNetwork::new(self), watch)
     }
@@ -38,16 +38,16 @@ impl Plan {
         Ok(Run { tables: tables(&self.scenario, record), manifest, events, forwarded: Some(forwarded) })
     }
 
-    /// A simulation cannot know what programs send.
+    /// A simulation cannot predict what programs send.
     fn refuse_programs(&self) -> Result<(), ConfigError> {
         let Some(one) = self.scenario.traffic.iter().find(|one| one.config.programs().is_some()) else {
             return Ok(());
         };
-        let problem = "a program sends in a live run only: `aqmlab live run`";
+        let problem = "can only be used in a live run (`aqmlab live run`), because it runs programs";
         Err(ConfigError::at(format!("traffic.{}.kind", one.name), problem))
     }
 
-    /// The manifest of a run in which the workloads said these `facts` of their loads, by position.
+    /// Returns the manifest of a run; `facts` are the workloads' facts about their loads, by position.
     pub fn manifest(&self, facts: &[Vec<(&'static str, f64)>]) -> Value {
         let mut manifest = stage::manifest(self, self.digest(), self.facts(facts), self.scenario.warnings());
         manifest["edges_added"] = self.scenario.edges_added.into();
@@ -55,7 +55,7 @@ impl Plan {
         manifest
     }
 
-    /// What the queues of links have chosen by themselves, by link and parameter, each with its unit.
+    /// Returns the parameters that the queues of links derived, by link and parameter, each with its unit.
     fn derived(&self) -> Value {
         let mut of_links = Map::new();
         for link in &self.scenario.links {
@@ -69,7 +69,7 @@ impl Plan {
         Value::Object(of_links)
     }
 
-    /// What the workloads say of their loads.
+    /// Returns the workloads' facts about their loads.
     fn facts(&self, facts: &[Vec<(&'static str, f64)>]) -> Value {
         let traffic = self.scenario.traffic.iter().zip(facts);
         let facts = traffic.map(|(one, facts)| {

@@ -1,5 +1,4 @@
-//! Workloads that decide only then what they ask for on a connection that stays open: video, and pages over a few
-//! connections.
+//! Workloads that decide during the run what to request on an open connection: video, and pages over a few connections.
 
 use std::collections::BTreeMap;
 
@@ -7,8 +6,8 @@ use crate::common::{maybe_real, maybe_whole, nanos, real, run, truth, whole, wor
 use aqm_net::stage::Run;
 use serde_json::{Value, json};
 
-/// A line of 2 ms with its access lines, and what one workload leaves on it in a minute.
-fn line(rate: &str, workload: &Value, tcp: &Value) -> Run {
+/// Runs one workload for a minute over a link with a delay of 2 ms, including its access links.
+fn run_on_link(rate: &str, workload: &Value, tcp: &Value) -> Run {
     run(json!({
         "duration": "60s",
         "host": { "jitter": "0s" },
@@ -19,7 +18,7 @@ fn line(rate: &str, workload: &Value, tcp: &Value) -> Run {
     }))
 }
 
-/// A transfer: its flow, start, bytes, and end if it has one; times in nanoseconds.
+/// A transfer: its flow, start, bytes, and end if it is complete; times in nanoseconds.
 struct Transfer {
     flow: u64,
     start: u64,
@@ -43,8 +42,8 @@ fn transfers(run: &Run) -> Vec<Transfer> {
 }
 
 #[test]
-fn segments_of_a_video_come_in_turn_over_one_connection_that_closes_with_the_last() {
-    let found = line("20Mbps", &json!({ "kind": "video", "length": "20s" }), &json!({}));
+fn segments_of_a_video_use_one_connection_that_closes_after_the_last() {
+    let found = run_on_link("20Mbps", &json!({ "kind": "video", "length": "20s" }), &json!({}));
     let segments = transfers(&found);
     let kbps: Vec<u64> = segments.iter().map(|one| one.bytes * 8 / 4000).collect();
     assert_eq!(kbps, [235, 5800, 5800, 5800, 5800]);
@@ -63,15 +62,15 @@ fn segments_of_a_video_come_in_turn_over_one_connection_that_closes_with_the_las
 }
 
 #[test]
-fn a_full_buffer_waits_and_the_connection_stays_open_to_the_end() {
-    let found = line("20Mbps", &json!({ "kind": "video" }), &json!({}));
+fn a_full_buffer_pauses_requests_and_the_connection_stays_open() {
+    let found = run_on_link("20Mbps", &json!({ "kind": "video" }), &json!({}));
     let segments = transfers(&found);
     let starts: Vec<u64> = segments.iter().map(|one| one.start).collect();
     let full = starts.windows(2).position(|two| two[1] - two[0] == 4_000_000_000).unwrap();
     assert!(starts[full..].windows(2).all(|two| two[1] - two[0] == 4_000_000_000), "{starts:?}");
     assert!(segments.iter().all(|one| one.end.is_some() && one.flow == 0));
     assert_eq!(maybe_real(&found, "flows.end_s"), [None]);
-    // No segment has two rows, though the run ends while the connection waits.
+    // No segment has two rows, although the run ends while the connection is idle.
     assert_eq!(starts.windows(2).filter(|two| two[0] == two[1]).count(), 0);
     let facts = &found.manifest["facts"]["asks"];
     assert_eq!(facts["segments"], segments.len() as f64);
@@ -79,8 +78,8 @@ fn a_full_buffer_waits_and_the_connection_stays_open_to_the_end() {
 }
 
 #[test]
-fn a_line_that_is_too_slow_makes_play_stand_still() {
-    let found = line("200kbps", &json!({ "kind": "video" }), &json!({}));
+fn a_slow_link_stalls_playback() {
+    let found = run_on_link("200kbps", &json!({ "kind": "video" }), &json!({}));
     let facts = &found.manifest["facts"]["asks"];
     assert!(
         facts["stalls"].as_f64().unwrap() >= 1.0 && facts["stalled_s"].as_f64().unwrap() > 5.0,
@@ -90,7 +89,7 @@ fn a_line_that_is_too_slow_makes_play_stand_still() {
 }
 
 #[test]
-fn a_viewer_whose_connection_is_gone_asks_no_more() {
+fn a_viewer_whose_connection_was_aborted_requests_nothing_more() {
     let tcp =
         json!({ "connection": { "max_retries": 2, "max_syn_retries": 2 }, "rto": { "initial": "200ms" } });
     let found = run(json!({
@@ -108,7 +107,7 @@ fn a_viewer_whose_connection_is_gone_asks_no_more() {
     }
 }
 
-/// Pages of 50 objects that one user fetches over six connections each.
+/// A workload of one user who fetches pages of 50 objects over six connections each.
 fn pages(changes: &Value) -> Value {
     let mut workload = json!({
         "kind": "sessions", "users": 1, "request": "300B", "connections": 6, "think_from": "page-end",
@@ -124,8 +123,8 @@ fn pages(changes: &Value) -> Value {
 }
 
 #[test]
-fn a_page_is_fetched_over_so_many_connections_and_is_complete_with_its_last_object() {
-    let found = line("10Mbps", &pages(&json!({})), &json!({ "cwnd": { "initial": 10 } }));
+fn a_page_uses_its_connections_and_is_complete_with_its_last_object() {
+    let found = run_on_link("10Mbps", &pages(&json!({})), &json!({ "cwnd": { "initial": 10 } }));
     let all = transfers(&found);
     let page_of = maybe_whole(&found, "transfers.page");
     let mut of_page: BTreeMap<u64, Vec<&Transfer>> = BTreeMap::new();
@@ -151,7 +150,7 @@ fn a_page_is_fetched_over_so_many_connections_and_is_complete_with_its_last_obje
             let under_way = objects.iter().filter(|it| it.start <= one.start && it.end.unwrap() > one.start);
             assert!(under_way.count() <= 6);
         }
-        // All six are closed.
+        // All six connections are closed.
         let ends = maybe_real(&found, "flows.end_s");
         assert!(flows.iter().all(|&flow| ends[flow as usize].is_some()) || *page + 1 == rows.len() as u64);
     }
@@ -160,7 +159,7 @@ fn a_page_is_fetched_over_so_many_connections_and_is_complete_with_its_last_obje
 #[test]
 fn fewer_connections_take_longer_and_the_objects_are_the_same() {
     let sizes = |connections: u32| {
-        let found = line("10Mbps", &pages(&json!({ "connections": connections })), &json!({}));
+        let found = run_on_link("10Mbps", &pages(&json!({ "connections": connections })), &json!({}));
         let first = maybe_real(&found, "pages.duration_s")[0].unwrap();
         let pages = maybe_whole(&found, "transfers.page");
         let mut of_first: Vec<u64> = transfers(&found)
@@ -184,7 +183,7 @@ fn pages_of_the_open_loop_share_connections_too() {
         "objects": { "kind": "constant", "value": 10 },
         "sizes": { "kind": "constant", "value": "5kB" },
     });
-    let found = line("10Mbps", &workload, &json!({}));
+    let found = run_on_link("10Mbps", &workload, &json!({}));
     let complete = truth(&found, "pages.complete").iter().filter(|complete| **complete).count();
     assert!(complete > 300, "{complete}");
     let flows = words(&found, "flows.traffic").len();

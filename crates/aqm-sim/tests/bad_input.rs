@@ -1,5 +1,5 @@
-//! Whatever is wrong in a scenario is found when it is read, with its place and a remedy; and what
-//! is accepted runs.
+//! Every error in a scenario is found when the scenario is read, and is reported with its path and a remedy. Every
+//! accepted scenario runs.
 
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -77,7 +77,7 @@ fn read(text: &str) -> Result<Plan, ConfigErrors> {
     Plan::of_toml(text, files())
 }
 
-/// The good scenario with one piece of its text exchanged.
+/// Returns the good scenario with one part of its text replaced.
 fn with(old: &str, new: &str) -> String {
     assert!(GOOD.contains(old), "`{old}` is not in the scenario");
     GOOD.replacen(old, new, 1)
@@ -89,20 +89,20 @@ fn refused(text: &str, place: &str, parts: &[&str]) {
     let error = errors.first();
     assert_eq!(error.place, place, "{error}\n{text}");
     for part in parts {
-        assert!(error.problem.contains(part), "`{error}` does not say `{part}`\n{text}");
+        assert!(error.problem.contains(part), "`{error}` does not contain `{part}`\n{text}");
     }
 }
 
 #[test]
-fn the_examples_of_this_file_are_good() {
+fn the_examples_of_this_file_are_valid() {
     for text in [GOOD, GRAPH] {
         assert!(read(text).is_ok(), "{:?}", read(text).map(|_| ()));
     }
 }
 
 #[test]
-fn missing_parts_are_named_with_what_to_write() {
-    refused("", "duration", &["is missing: write how long the run lasts", "60s"]);
+fn missing_values_are_reported_with_a_remedy() {
+    refused("", "duration", &["is missing: write the duration of the run", "60s"]);
     refused("duration = \"1s\"", "bottleneck", &["is missing", "[bottleneck]", "[links.NAME]"]);
     refused(
         "duration = \"1s\"\n[bottleneck]\nrate = \"1Mbps\"",
@@ -117,7 +117,7 @@ fn missing_parts_are_named_with_what_to_write() {
 }
 
 #[test]
-fn unknown_keys_are_named_with_the_known_ones() {
+fn unknown_keys_are_reported_with_the_valid_ones() {
     let cases = [
         ("warm_up = \"1s\"", "warmup = \"1s\"", "", "`warmup`", "`warm_up`"),
         ("delay = \"60ms\"", "dealy = \"60ms\"", "bottleneck", "`dealy`", "`delay`"),
@@ -135,9 +135,9 @@ fn unknown_keys_are_named_with_the_known_ones() {
     }
     refused(&with("kind = \"red\"", "kind = \"purple\""), "bottleneck.queue.kind", &["`purple`", "`red`"]);
     refused(&with("kind = \"web\"", "kind = \"Web\""), "traffic.web.kind", &["`Web`; did you mean `web`?"]);
-    for (key, stands) in [("mss = \"1kB\"", "`connection.mss`"), ("min_rto = \"1s\"", "`rto.min`")] {
+    for (key, path) in [("mss = \"1kB\"", "`connection.mss`"), ("min_rto = \"1s\"", "`rto.min`")] {
         let place = format!("tcp.{}", key.split(' ').next().unwrap());
-        refused(&with("profile = \"rfc\"", key), &place, &[&format!("did you mean {stands}?")]);
+        refused(&with("profile = \"rfc\"", key), &place, &[&format!("did you mean {path}?")]);
     }
     refused(&with("\"rfc\"", "\"linux\""), "tcp.profile", &["`linux`", "`rfc`", "`ns-2.35`"]);
 }
@@ -157,7 +157,7 @@ fn every_quantity_needs_its_unit() {
 }
 
 #[test]
-fn values_that_make_no_sense_are_named_with_what_is_allowed() {
+fn invalid_values_are_reported_with_what_is_allowed() {
     refused(&with("\"10s\"", "\"0s\""), "duration", &["more than 0s"]);
     refused(&with("\"1s\"", "\"10s\""), "warm_up", &["shorter than the duration", "10s"]);
     refused(&with("\"10Mbps\"", "\"0bps\""), "bottleneck.rate", &["0bps", "between"]);
@@ -206,16 +206,16 @@ fn values_that_make_no_sense_are_named_with_what_is_allowed() {
         "record.packets",
         &["`line`", "bottleneck"],
     );
-    refused(&with("flows = 2", "from = \"left\""), "traffic.long.from", &["graph"]);
+    refused(&with("flows = 2", "from = \"left\""), "traffic.long.from", &["`links` only"]);
     refused(
         &with("flows = 2", "extra_delay = [\"2s\", \"1s\"]"),
         "traffic.long.extra_delay",
-        &["first time"],
+        &["ascending order", "2s"],
     );
     refused(
         &with("[tcp]", "[links.a]\nfrom=\"a\"\nto=\"b\"\nrate=\"1Mbps\"\ndelay=\"1s\"\n[tcp]"),
         "links",
-        &["not both"],
+        &["must not be combined with `bottleneck`"],
     );
     refused(&with("[traffic.web]", "[traffic.\"a b\"]"), "traffic.a b", &["letters, digits"]);
 }
@@ -234,18 +234,18 @@ fn a_graph_that_hangs_together_badly_is_refused() {
     );
     refused(&with("from = \"a\"\nto = \"c\"", "from = \"a\""), "traffic.long.to", &["node"]);
     refused(&with("\"schedule.csv\"", "\"other.csv\""), "traffic.replayed.file", &["other.csv"]);
-    let no_way_back = GRAPH.replace("both_ways = true", "both_ways = false");
-    refused(&no_way_back, "traffic.long.from", &["no way leads", "both_ways"]);
+    let no_reverse_route = GRAPH.replace("both_ways = true", "both_ways = false");
+    refused(&no_reverse_route, "traffic.long.from", &["no route from `c` to `a`", "both_ways"]);
     let errors = read(&with("5Mbps", "5Mbpx")).map(|_| ()).expect_err("no such unit");
     assert_eq!(
         errors.to_string().lines().count(),
         1,
-        "nodes are judged only if links could be read: {errors}"
+        "nodes are checked only if links could be read: {errors}"
     );
 }
 
 #[test]
-fn a_schedule_with_nonsense_is_refused_with_its_line() {
+fn an_invalid_schedule_is_refused_with_its_line() {
     for (content, part) in [
         ("", "no transfers"),
         ("0.5,1000\nnow,5\n", "now"),
@@ -268,7 +268,7 @@ fn a_schedule_with_nonsense_is_refused_with_its_line() {
 }
 
 #[test]
-fn sizes_that_no_machine_can_run_are_refused_with_an_estimate() {
+fn scenarios_too_large_for_any_machine_are_refused_with_an_estimate() {
     refused(
         &with("\"10s\"", "\"1e9s\"").replace("10Mbps", "10Tbps"),
         "bottleneck.queue",
@@ -279,7 +279,7 @@ fn sizes_that_no_machine_can_run_are_refused_with_an_estimate() {
     refused(
         &with("flows = 2", "flows = 4000000000"),
         "traffic",
-        &["4000000002 hosts", "GB of memory", "at most"],
+        &["got 4000000002", "GB of memory", "at most"],
     );
     refused(&with("[tcp]", "[record]\nqueue_every = \"1ns\"\n[tcp]"), "record.queue_every", &["rows"]);
     let year = with("\"10s\"", "\"525600min\"").replace("10Mbps", "10Tbps");
@@ -301,7 +301,7 @@ fn sizes_that_no_machine_can_run_are_refused_with_an_estimate() {
 }
 
 #[test]
-fn what_is_not_toml_is_refused_with_its_line() {
+fn invalid_toml_is_refused_with_its_line() {
     refused("duration = \"1s\"\nduration = \"2s\"", "line 2", &["duplicate key"]);
     refused("duration = \n", "line 1", &[]);
     refused("a = 1\nb = [", "line 2", &[]);
@@ -312,7 +312,7 @@ fn what_is_not_toml_is_refused_with_its_line() {
     refused(&with("flows = 2", "flows = 99999999999999999999"), "line 21", &["99999999999999999999"]);
 }
 
-/// Every place in a value, as JSON pointers.
+/// Returns the paths of all values in a value, as JSON pointers.
 fn places(value: &Value, here: &str, found: &mut Vec<String>) {
     if !here.is_empty() {
         found.push(here.to_owned());
@@ -328,7 +328,7 @@ fn places(value: &Value, here: &str, found: &mut Vec<String>) {
     }
 }
 
-/// The good scenarios with every default written out, so that every parameter can be spoilt.
+/// Returns the good scenarios with every default written out, so that every parameter can be changed.
 fn complete() -> Vec<Value> {
     let mut red = read(GOOD).unwrap().to_value();
     red["record"]["senders"] = json!(["long"]);
@@ -347,7 +347,7 @@ fn complete() -> Vec<Value> {
 }
 
 #[test]
-fn a_value_of_the_wrong_type_is_refused_wherever_it_stands() {
+fn a_value_of_the_wrong_type_is_refused_everywhere() {
     let mut tried = 0;
     for good in complete() {
         let mut all = Vec::new();
@@ -427,7 +427,7 @@ fn any_value(rng: &mut Rng) -> Value {
     }
 }
 
-/// Deletes, alters, exchanges or adds something somewhere.
+/// Deletes, changes, swaps or adds a random value.
 fn mangle(value: &mut Value, rng: &mut Rng) {
     let mut all = Vec::new();
     places(value, "", &mut all);
@@ -447,7 +447,7 @@ fn mangle(value: &mut Value, rng: &mut Rng) {
         }
         1 => {
             let other = value.pointer(&any(rng)).cloned().unwrap_or(Value::Null);
-            *value.pointer_mut(&place).expect("the place was just found") = other;
+            *value.pointer_mut(&place).expect("the path is valid") = other;
         }
         2 => {
             let key = if rng.chance(0.5) { "kind" } else { TEXTS[rng.below(TEXTS.len() as u64) as usize] };
@@ -456,11 +456,11 @@ fn mangle(value: &mut Value, rng: &mut Rng) {
                 table.insert(key.to_owned(), new);
             }
         }
-        _ => *value.pointer_mut(&place).expect("the place was just found") = any_value(rng),
+        _ => *value.pointer_mut(&place).expect("the path is valid") = any_value(rng),
     }
 }
 
-/// Small enough to be run here and now.
+/// Whether a scenario is small enough to run in this test.
 fn is_small(value: &Value) -> bool {
     let flows = |one: &Value| one["flows"].as_u64().unwrap_or(1) <= 1000;
     value["traffic"].as_object().is_some_and(|all| all.values().all(flows))
@@ -468,7 +468,7 @@ fn is_small(value: &Value) -> bool {
 }
 
 #[test]
-fn thousands_of_mangled_scenarios_are_read_or_refused_but_never_break() {
+fn thousands_of_mangled_scenarios_are_read_or_refused_without_panics() {
     let good = complete();
     let mut rng = Streams::new(1).named("mangle", 0);
     let (mut accepted, mut ran) = (0, 0);
@@ -485,22 +485,22 @@ fn thousands_of_mangled_scenarios_are_read_or_refused_but_never_break() {
             }
             Ok(scenario) => {
                 let full = scenario.to_value();
-                let again = Plan::of_value(full.clone(), files()).expect("what is written can be read");
+                let again = Plan::of_value(full.clone(), files()).expect("a written scenario can be read");
                 let written = again.to_value();
-                assert_eq!(full, written, "what is written means the same");
+                assert_eq!(full, written, "a written scenario has the same values");
                 assert_eq!(again.digest(), scenario.digest());
                 (true, ran < 150 && run_shortly(&full))
             }
         }));
         match outcome {
             Ok((read, run)) => (accepted, ran) = (accepted + u32::from(read), ran + u32::from(run)),
-            Err(_) => panic!("broken by {text}"),
+            Err(_) => panic!("a panic for {text}"),
         }
     }
     assert!(accepted > 300 && ran > 100, "{accepted} accepted, {ran} run");
 }
 
-/// Runs the first moments of a scenario, if they are a scenario too.
+/// Runs the beginning of a scenario, if the shortened scenario is valid.
 fn run_shortly(full: &Value) -> bool {
     let mut short = full.clone();
     short["duration"] = "300ms".into();
@@ -516,7 +516,7 @@ fn run_shortly(full: &Value) -> bool {
 }
 
 #[test]
-fn mangled_text_is_read_or_refused_but_never_breaks() {
+fn mangled_text_is_read_or_refused_without_panics() {
     let mut rng = Streams::new(2).named("mangle", 0);
     for number in 0..4000 {
         let mut text: Vec<char> = [GOOD, GRAPH][number % 2].chars().collect();
@@ -537,13 +537,13 @@ fn mangled_text_is_read_or_refused_but_never_breaks() {
         match outcome {
             Ok(Err(error)) => assert!(!error.to_string().is_empty()),
             Ok(Ok(())) => {}
-            Err(_) => panic!("broken by {text}"),
+            Err(_) => panic!("a panic for {text}"),
         }
     }
 }
 
 #[test]
-fn what_is_written_in_full_reads_back_as_the_same() {
+fn a_scenario_with_all_defaults_reads_back_unchanged() {
     for good in complete() {
         let again = Plan::of_value(good.clone(), files()).unwrap();
         assert_eq!(again.to_value(), good);

@@ -1,16 +1,16 @@
-//! Calls: datagrams in both directions of a network, and what the tables say of each.
+//! Calls: datagrams in both directions of a network, and their rows in the tables.
 
 use crate::common::{maybe_real, maybe_whole, nanos, real, run, truth, whole, words};
 use aqm_net::stage::Run;
 use serde_json::{Value, json};
 
-/// Two calls over a line of 2 ms with its access lines, for ten seconds.
+/// Runs two calls over a link with a delay of 2 ms, including its access links, for ten seconds.
 fn talk(queue: &Value, back: &Value) -> Run {
-    let way = |from: &str, to: &str, queue: &Value| json!({ "from": from, "to": to, "rate": "1Mbps", "delay": "1ms", "queue": queue });
+    let link = |from: &str, to: &str, queue: &Value| json!({ "from": from, "to": to, "rate": "1Mbps", "delay": "1ms", "queue": queue });
     run(json!({
         "duration": "10s",
         "host": { "jitter": "0s" },
-        "links": { "there": way("left", "right", queue), "back": way("right", "left", back) },
+        "links": { "there": link("left", "right", queue), "back": link("right", "left", back) },
         "access": { "rate": "100Gbps", "delay": "500us" },
         "record": { "histories": ["calls"] },
         "traffic": { "calls": { "kind": "call", "calls": 2, "from": "left", "to": "right" } },
@@ -22,7 +22,7 @@ fn endless() -> Value {
 }
 
 #[test]
-fn each_direction_of_a_call_is_a_flow_that_sends_and_arrives() {
+fn each_direction_of_a_call_is_a_flow() {
     let found = talk(&endless(), &endless());
     assert_eq!(words(&found, "flows.traffic"), ["calls"; 4]);
     for (sent, received) in
@@ -30,7 +30,7 @@ fn each_direction_of_a_call_is_a_flow_that_sends_and_arrives() {
     {
         assert!((499..=500).contains(sent) && *sent - received.unwrap() <= 1, "{sent} {received:?}");
     }
-    // 200 B take 1.6 ms on the line, 2 ms it is long; another call may be before it.
+    // Transmitting 200 B takes 1.6 ms, and the delay is 2 ms. A packet of the other call may precede it.
     for delay in maybe_real(&found, "flows.mean_delay_s") {
         assert!((0.0036..0.0052).contains(&delay.unwrap()), "{delay:?}");
     }
@@ -66,7 +66,7 @@ fn the_histories_have_each_datagram_of_both_directions() {
 }
 
 #[test]
-fn what_is_dropped_on_the_way_back_is_counted_to_the_flow_that_goes_back() {
+fn drops_on_the_reverse_link_are_counted_for_the_reverse_flow() {
     let half = json!({ "kind": "drop-random", "probability": 0.5, "limit": "100p" });
     let found = talk(&endless(), &half);
     let dropped = whole(&found, "flows.packets_dropped");

@@ -1,4 +1,4 @@
-//! Conversations over a network: when each end speaks, what delays at the ends add, and what the tables say.
+//! Conversations over a network: the times at which each end sends, the delays at the ends, and the rows in the tables.
 
 use crate::common::{maybe_real, maybe_whole, nanos, real, run, table, truth, whole, words};
 use aqm_net::stage::Run;
@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 const SECONDS: u64 = 60;
 const PAYLOAD: u64 = 1460;
 
-/// What the workload `name` of a scenario asks for, and when.
+/// Returns the conversations that the workload `name` of a scenario opens, with their times.
 fn asked(name: &str, table: &Value, seed: u64) -> Vec<(Instant, Conversation)> {
     struct Bytes;
     impl Packetisation for Bytes {
@@ -34,10 +34,10 @@ fn asked(name: &str, table: &Value, seed: u64) -> Vec<(Instant, Conversation)> {
     recording::run(&mut *workload).conversations
 }
 
-/// Both directions of a line without losses, 1 ms long with its access lines, on which bytes take no time
-/// worth speaking of.
+/// Runs a workload over a loss-free link in each direction, with a delay of 1 ms including its access links and
+/// negligible transmission times.
 fn fast(workload: &Value) -> Run {
-    let line = |from: &str, to: &str| json!({ "from": from, "to": to, "rate": "1000Gbps", "delay": "600us", "queue": { "kind": "drop-tail", "limit": "100000p" } });
+    let link = |from: &str, to: &str| json!({ "from": from, "to": to, "rate": "1000Gbps", "delay": "600us", "queue": { "kind": "drop-tail", "limit": "100000p" } });
     let with = |from: &str, to: &str| {
         let mut workload = workload.clone();
         workload["from"] = from.into();
@@ -49,14 +49,14 @@ fn fast(workload: &Value) -> Run {
         "host": { "jitter": "0s" },
         "access": { "rate": "1000Gbps", "delay": "200us" },
         "tcp": { "connection": { "mss": format!("{PAYLOAD}B") } },
-        "links": { "there": line("left", "right"), "back": line("right", "left") },
+        "links": { "there": link("left", "right"), "back": link("right", "left") },
         "traffic": { "one": with("left", "right"), "other": with("right", "left") },
     }))
 }
 
 const ONE_WAY: Span = Span::from_millis(1);
 
-/// A round trip of this conversation.
+/// Returns the round-trip time of this conversation.
 fn round_trip(conversation: &Conversation) -> u64 {
     2 * (ONE_WAY + conversation.client_delay + conversation.server_delay).nanos()
 }
@@ -65,7 +65,7 @@ fn small(exchange: &Exchange) -> bool {
     exchange.request <= PAYLOAD && exchange.response <= PAYLOAD
 }
 
-/// The rows of the exchanges of each conversation, in the order of opening.
+/// Returns the row numbers of the exchanges of each conversation, in order of opening.
 fn rows_of(found: &Run, name: &str) -> Vec<Vec<usize>> {
     let (flows, traffic) = (whole(found, "transfers.flow"), words(found, "transfers.traffic"));
     let rows: Vec<usize> = (0..flows.len()).filter(|&row| traffic[row] == name).collect();
@@ -85,7 +85,7 @@ fn an_exchange_takes_its_round_trips_and_what_the_server_takes() {
             assert_eq!(nanos(real(&found, "transfers.start_s")[row]), at.nanos());
             assert_eq!(whole(&found, "transfers.size_bytes")[row], conversation.first.response);
             let Some(duration) = maybe_real(&found, "transfers.duration_s")[row].map(nanos) else { continue };
-            // One round trip for the handshake, one for the rest.
+            // One round trip for the handshake, and one for the exchange.
             let least = 2 * round_trip(conversation) + conversation.first.think.nanos();
             if small(&conversation.first) {
                 assert!((least..least + 5000).contains(&duration), "{duration} {least}");
@@ -95,7 +95,7 @@ fn an_exchange_takes_its_round_trips_and_what_the_server_takes() {
             }
         }
         assert!(seen > 1000);
-        // Only the last few are not over.
+        // Only the last few exchanges are incomplete.
         let late = asked.iter().filter(|(at, _)| at.seconds() > SECONDS as f64 - 12.0).count();
         assert!(rows.len() + late >= asked.len());
     }
@@ -166,7 +166,7 @@ fn a_connection_carries_all_its_exchanges_and_closes_after_the_last() {
         let over = rows.iter().filter(|rows| rows.iter().all(|&row| complete[row])).count();
         assert!(over as f64 > 0.99 * rows.len() as f64);
     }
-    // Counts of a transfer are its own, though others used its connection.
+    // Counts of a transfer exclude the other transfers on its connection.
     let (sent, in_all) = (whole(&found, "transfers.packets_sent"), whole(&found, "flows.packets_sent"));
     assert!(sent.iter().sum::<u64>() <= in_all.iter().sum::<u64>());
     assert!(table(&found, "transfers").columns.iter().any(|(name, _)| *name == "packets_sent"));
@@ -175,11 +175,11 @@ fn a_connection_carries_all_its_exchanges_and_closes_after_the_last() {
 #[test]
 fn a_queue_changes_no_conversation() {
     let with = |queue: Value| {
-        let line = |from: &str, to: &str| json!({ "from": from, "to": to, "rate": "10Mbps", "delay": "1ms", "queue": queue });
+        let link = |from: &str, to: &str| json!({ "from": from, "to": to, "rate": "10Mbps", "delay": "1ms", "queue": queue });
         let one = |from: &str, to: &str| json!({ "kind": "packmime", "connections_per_second": 130.0, "from": from, "to": to });
         run(json!({
             "duration": "30s",
-            "links": { "there": line("left", "right"), "back": line("right", "left") },
+            "links": { "there": link("left", "right"), "back": link("right", "left") },
             "traffic": { "one": one("left", "right"), "other": one("right", "left") },
         }))
     };

@@ -1,4 +1,4 @@
-//! Where packets are told short or long: edges in a scenario, and what a run tells of them.
+//! The classification of packets as short or long: edges in a scenario, and their results.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ use aqm_sim::Plan;
 use aqm_testing::gauge;
 use serde_json::{Value, json};
 
-/// A long flow and short ones over one line, and what is laid over that.
+/// Returns a scenario with a long flow and short flows over one link, with `changes`.
 fn run(plan: &Plan) -> Run {
     plan.run(&Watch::default()).unwrap()
 }
@@ -48,7 +48,7 @@ fn error(changes: Value) -> String {
 }
 
 #[test]
-fn a_queue_that_wants_classes_gets_an_edge_at_every_node_with_hosts() {
+fn a_queue_that_needs_classes_gets_an_edge_at_every_node_with_hosts() {
     let rio = scenario(json!({}));
     let nodes = |scenario: &Plan| {
         let edges = scenario.to_value()["edges"].clone();
@@ -67,8 +67,8 @@ fn a_queue_that_wants_classes_gets_an_edge_at_every_node_with_hosts() {
 }
 
 #[test]
-fn a_threshold_that_stands_still_makes_the_packets_beyond_it_long() {
-    // Ten packets of data, and a SYN: four are short, the rest that arrive are long.
+fn packets_beyond_a_static_threshold_are_long() {
+    // Ten data packets and a SYN: four are short, and the others that arrive are long.
     let edge = json!({"kind": "short-flows", "threshold_rule": "static", "threshold": 4, "expiry": "1000s"});
     let found = run(&scenario(json!({"edges": {"left": edge}})));
     let long = whole(&found, "transfers", "packets_long");
@@ -77,7 +77,7 @@ fn a_threshold_that_stands_still_makes_the_packets_beyond_it_long() {
     let repaired = whole(&found, "transfers", "retransmitted");
     let clean: Vec<usize> = (0..long.len()).filter(|&k| dropped[k] == 0 && repaired[k] == 0).collect();
     assert!(clean.len() > 10, "{dropped:?}");
-    // What the receiver sends counts as sent too, but passes the other way.
+    // Packets from the receiver are counted as sent, too, but travel in the other direction.
     assert!(clean.iter().all(|&k| long[k] == 11 - 4), "{long:?} of {sent:?}");
     assert_eq!(gauge(&found, "evicted").iter().sum::<f64>(), 0.0);
     assert!(gauge(&found, "flows").last() >= Some(&30.0));
@@ -91,7 +91,7 @@ fn without_an_edge_nothing_is_long() {
 }
 
 #[test]
-fn an_edge_moves_nothing_where_no_queue_looks_at_classes() {
+fn an_edge_has_no_effect_if_no_queue_reads_classes() {
     let red =
         json!({"rate": "2Mbps", "delay": "20ms", "queue": {"kind": "red", "limit": "60p", "max_th": "50p"}});
     let without = run(&scenario(json!({"bottleneck": red})));
@@ -103,9 +103,9 @@ fn an_edge_moves_nothing_where_no_queue_looks_at_classes() {
 }
 
 #[test]
-fn edges_that_stand_nowhere_or_make_no_sense_are_refused_by_name() {
+fn edges_at_unknown_nodes_and_invalid_edges_are_refused() {
     let text = error(json!({"edges": {"middle": {"kind": "short-flows"}}}));
-    assert!(text.starts_with("edges.middle: no link touches a node of this name"), "{text}");
+    assert!(text.starts_with("edges.middle: is not a node of any link"), "{text}");
     let text = error(json!({"edges": {"left": {"kind": "short-flows", "step": 0}}}));
     assert!(text.starts_with("edges.left.step: "), "{text}");
     let text = error(json!({"edges": {"left": {"kind": "dscp"}}}));

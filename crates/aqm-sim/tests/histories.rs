@@ -1,5 +1,4 @@
-//! The history of a flow: what its ends sent and received, where its packets were dropped, and that recording
-//! changes nothing.
+//! The history of a flow: packets sent and received at its ends, and drops. Recording histories changes no results.
 
 use crate::common::{maybe_real, maybe_whole, maybe_words, nanos, real, run, truth, whole, words};
 use aqm_net::stage::Run;
@@ -46,7 +45,7 @@ fn rows(found: &Run) -> Vec<Row> {
     (0..events.len()).map(row).collect()
 }
 
-/// The numbers of the flows of a workload.
+/// Returns the numbers of the flows of a workload.
 fn flows_of(found: &Run, workload: &str) -> Vec<u64> {
     let of = words(found, "flows.traffic").into_iter().zip(whole(found, "flows.flow"));
     of.filter(|(name, _)| name == workload).map(|(_, &flow)| flow).collect()
@@ -78,7 +77,7 @@ fn what_an_end_sent_is_what_its_flow_counts() {
         let syns = rows.iter().filter(|row| row.flow == flow && !row.backward && row.event == "retransmit");
         let syns = syns.filter(|row| (row.sequence, row.payload) == (0, 0)).count();
         assert_eq!((count(&rows, "retransmit", flow) - syns) as u64, of("retransmitted"), "{flow}");
-        // A bare acknowledgement, of a SYN or a FIN, is a packet sent, but nothing that was sent.
+        // A bare acknowledgement, including that of a SYN or a FIN, is a sent packet without a `send` event.
         let sent = (count(&rows, "send", flow) + count(&rows, "retransmit", flow)) as u64;
         assert!(sent <= of("packets_sent") && of("packets_sent") <= sent + 4, "{flow}");
         assert_eq!(count(&rows, "drop", flow) as u64, of("packets_dropped"), "{flow}");
@@ -107,7 +106,7 @@ fn a_byte_is_sent_once_and_everything_sent_again_was_sent_before() {
                 _ => {}
             }
         }
-        // The FIN takes a number behind the data.
+        // The FIN has the sequence number after the data.
         assert_eq!((next, acknowledged), (200_000, 200_001), "{flow}");
     }
 }
@@ -181,7 +180,7 @@ fn a_drop_that_link_and_history_ask_for_is_one_row() {
         assert_eq!(drops(&both), drops(&link));
         assert_eq!(drops(&link).len() as u64, whole(&link, "links.drops")[0], "{queue}");
         assert_eq!(rows(&both).len(), rows(&history).len() + rows(&link).len() - own.len());
-        // How long the queue was is known at links in `record.packets`.
+        // Queue lengths are only known at links in `record.packets`.
         let known = |found: &Run| maybe_whole(found, "packets.length_packets").iter().flatten().count();
         assert_eq!((known(&history), known(&both)), (0, known(&link)));
         assert!(known(&link) > 1000);
@@ -212,7 +211,7 @@ fn a_transfer_is_acknowledged_when_its_sender_hears_of_its_last_byte() {
         let of = |column: &str| maybe_real(&found, &format!("transfers.{column}"))[place].map(nanos);
         assert_eq!(of("acknowledged_s"), expected, "{flow}");
         if let (Some(last), Some(known)) = (of("duration_s"), expected) {
-            // The line and two access lines of 1 ms.
+            // The link, and two access links of 1 ms.
             assert!(known > last + 22_000_000, "{flow}");
             acknowledged += 1;
         }

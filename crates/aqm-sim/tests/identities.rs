@@ -1,5 +1,5 @@
-//! What must hold on every run, to the packet and the nanosecond: nothing is lost or made, a line
-//! with packets waiting never rests, Little's law, and what TCP promises to its users.
+//! Identities that every run must satisfy, to the packet and the nanosecond: conservation of packets, a work-conserving
+//! transmitter, Little's law, and the reliability of TCP.
 
 use crate::common::{maybe_real, maybe_whole, nanos, real, run, truth, whole, words};
 use aqm_net::stage::Run;
@@ -27,7 +27,7 @@ fn sizes(kind: &str) -> Value {
     json!({ "kind": kind, (if kind == "constant" { "value" } else { "mean" }): "500B" })
 }
 
-/// A dumbbell with a queue, a TCP and a mix of traffic drawn at random.
+/// Returns a random dumbbell with a queue, a TCP configuration and a mix of traffic.
 fn any_case(number: u64) -> Case {
     let mut rng = Streams::new(number).named("identities", 0);
     let (rate_mbps, delay_ms) = (choose(&mut rng, &RATES_MBPS), choose(&mut rng, &DELAYS_MS));
@@ -77,7 +77,7 @@ fn sum(values: &[u64]) -> u64 {
 }
 
 #[test]
-fn every_packet_that_arrives_leaves_falls_or_waits() {
+fn every_arrived_packet_departs_is_dropped_or_queued() {
     for Case { found, value, .. } in cases() {
         let of = |column: &str| whole(&found, &format!("links.{column}"))[0];
         let waiting = *whole(&found, "queue.length_packets").last().unwrap();
@@ -107,7 +107,7 @@ fn the_trace_counts_every_packet_at_every_moment() {
                 "drop" => counts[2] += 1,
                 _ => continue,
             }
-            // An arrival at an idle line joins and starts at once: `start` is listed after `enqueue`.
+            // A packet that arrives at an idle link joins and starts at once: `start` is listed after `enqueue`.
             let waiting = counts[0] - counts[1];
             let seen = length.unwrap();
             assert!(
@@ -120,8 +120,8 @@ fn the_trace_counts_every_packet_at_every_moment() {
     }
 }
 
-/// Of the packets that joined, in order: when each joined, started and (if it did) reached the far
-/// end, in nanoseconds, and its bytes.
+/// For each packet that joined, in order: its times of joining, starting and, if applicable, arrival at the far end, in
+/// nanoseconds, and its bytes.
 fn journeys(found: &Run) -> Vec<(u64, Option<u64>, Option<u64>, u64)> {
     let of = |wanted: &str| -> Vec<(u64, u64)> {
         let rows = words(found, "packets.event").into_iter();
@@ -142,7 +142,7 @@ fn journeys(found: &Run) -> Vec<(u64, Option<u64>, Option<u64>, u64)> {
 }
 
 #[test]
-fn a_line_with_packets_waiting_never_rests() {
+fn a_link_with_queued_packets_is_never_idle() {
     for Case { found, value, rate_mbps, delay_ms } in cases() {
         let mut free_at = 0;
         for (joined, started, delivered, bytes) in journeys(&found) {
@@ -167,7 +167,11 @@ fn littles_law_is_exact_between_two_empty_moments() {
             "traffic": { "burst": { "kind": "udp", "gaps": { "kind": "exponential" }, "load": 1.2, "stop": "9s" } },
         }));
         let journeys = journeys(&found);
-        assert_eq!(whole(&found, "links.departures")[0], journeys.len() as u64, "it ends empty");
+        assert_eq!(
+            whole(&found, "links.departures")[0],
+            journeys.len() as u64,
+            "the queue is empty at the end"
+        );
         let waited: u64 = journeys.iter().map(|(joined, started, ..)| started.unwrap() - joined).sum();
         assert!(waited > 1_000_000_000, "packets waited");
         let integral = real(&found, "links.mean_queue_packets")[0] * 10e9;
@@ -178,9 +182,9 @@ fn littles_law_is_exact_between_two_empty_moments() {
 }
 
 #[test]
-fn what_the_line_dropped_and_marked_is_what_the_flows_lost() {
+fn drops_and_marks_of_the_link_equal_those_of_the_flows() {
     for Case { found, value, .. } in cases() {
-        // Only packets with data meet the managed queue; acknowledgements go the other way.
+        // Only data packets use the managed queue; acknowledgements travel in the other direction.
         let of = |column: &str| whole(&found, &format!("links.{column}"))[0];
         assert_eq!(sum(whole(&found, "flows.packets_dropped")), of("drops"), "{value}");
         assert_eq!(sum(whole(&found, "flows.packets_marked")), of("marks"), "{value}");
@@ -196,7 +200,7 @@ fn what_the_line_dropped_and_marked_is_what_the_flows_lost() {
 }
 
 #[test]
-fn a_transfer_is_complete_when_all_it_was_opened_for_has_arrived_and_not_before() {
+fn a_transfer_is_complete_when_all_its_bytes_have_arrived() {
     let mut complete_ones = 0;
     for Case { found, value, .. } in cases() {
         let (flows, numbers) = (whole(&found, "flows.flow"), whole(&found, "transfers.flow"));
@@ -209,8 +213,8 @@ fn a_transfer_is_complete_when_all_it_was_opened_for_has_arrived_and_not_before(
             assert_eq!(complete, delivered == of("size_bytes"), "{value}");
             assert_eq!(complete, maybe_real(&found, "transfers.duration_s")[row].is_some());
             assert_eq!(maybe_whole(&found, "flows.size_bytes")[flow as usize], Some(of("size_bytes")));
-            // The SYN, and each segment, was sent a first time, the SYN perhaps once more for each time-out;
-            // `rfc` acknowledges a FIN, too, and again if it comes again.
+            // The SYN and each segment were sent once, and the SYN perhaps once more for each time-out. With `rfc`, a
+            // FIN is acknowledged, too, each time that it arrives.
             let first_times = of("packets_sent") - of("retransmitted");
             let acknowledges = u64::from(value["tcp"]["profile"] == "rfc");
             let timeouts = maybe_whole(&found, "transfers.timeouts")[row].unwrap();
@@ -227,7 +231,7 @@ fn a_transfer_is_complete_when_all_it_was_opened_for_has_arrived_and_not_before(
 #[test]
 fn no_transfer_is_faster_than_light() {
     for Case { found, value, delay_ms, .. } in cases() {
-        // The line and two access lines of 1 ms.
+        // The link, and two access links of 1 ms.
         let flight = (delay_ms + 2) as f64 * 1e-3;
         let starts = real(&found, "transfers.start_s");
         assert!(starts.is_sorted() && starts.iter().all(|at| (0.0..SECONDS).contains(at)), "{value}");
@@ -281,21 +285,21 @@ fn a_page_lasts_from_its_first_object_to_its_last() {
 }
 
 #[test]
-fn in_the_closed_loop_an_object_that_tcp_gives_up_does_not_stop_its_user() {
+fn in_the_closed_loop_an_aborted_object_does_not_stop_its_user() {
     let found = run(json!({
         "duration": "600s",
         "bottleneck": { "rate": "10Mbps", "delay": "10ms", "queue": { "kind": "drop-random", "probability": 1.0 } },
         "tcp": { "connection": { "max_syn_retries": 2 } },
         "traffic": { "web": { "kind": "sessions", "users": 1, "think_from": "page-end", "objects": { "kind": "constant", "value": 1 } } },
     }));
-    // A page takes the 7 s of three SYNs at least, and 9.5 s to think on average.
+    // A page takes at least the 7 s of three SYNs, and 9.5 s of think time on average.
     let pages = whole(&found, "pages.page").len();
     assert!((20..60).contains(&pages), "{pages}");
     assert!(!truth(&found, "pages.complete").contains(&true));
 }
 
 #[test]
-fn a_datagram_alone_takes_the_time_of_its_lines() {
+fn a_datagram_without_queueing_takes_the_time_of_its_links() {
     let found = run(json!({
         "duration": "10s", "warm_up": "1s",
         "bottleneck": { "rate": "1Mbps", "delay": "20ms", "queue": { "kind": "drop-tail" } },
@@ -303,16 +307,18 @@ fn a_datagram_alone_takes_the_time_of_its_lines() {
         "host": { "jitter": "0s" },
         "traffic": { "call": { "kind": "udp", "rate": "80kbps", "sizes": { "kind": "constant", "value": "200B" } } },
     }));
-    // 1.6 ms on the line, 16 us on each access line, and 22 ms of propagation.
-    let [Some(delay)] = maybe_real(&found, "flows.mean_delay_s")[..] else { panic!("one stream arrived") };
+    // 1.6 ms on the link, 16 us on each access link, and 22 ms of propagation.
+    let [Some(delay)] = maybe_real(&found, "flows.mean_delay_s")[..] else {
+        panic!("there is not one stream")
+    };
     assert!((delay - 0.023_632).abs() < 1e-9, "{delay}");
     let [Some(received)] = maybe_whole(&found, "flows.datagrams_received")[..] else {
-        panic!("it is one stream")
+        panic!("there is not one stream")
     };
     assert!((449..=451).contains(&received), "{received} of 50 a second in 9 s");
 }
 
-/// Datagrams of 500 bytes for a tenth of a second, ten times as many as the line of 1 Mb/s takes, and then none.
+/// Datagrams of 500 bytes for a tenth of a second, at ten times the rate of the 1 Mb/s link.
 fn flood(queue: Value, delay: &str) -> Value {
     json!({
         "duration": "10s",
@@ -330,8 +336,8 @@ fn flood(queue: Value, delay: &str) -> Value {
 }
 
 #[test]
-fn the_queue_answers_to_the_limit_of_its_line_and_not_to_the_delay_behind_it() {
-    // 300 ms of a line of 1 Mb/s hold 75 packets: a limit on what is on its way would be met by none of them.
+fn the_queue_limit_does_not_depend_on_the_propagation_delay() {
+    // A 1 Mb/s link with a delay of 300 ms contains 75 packets, so a limit on packets in flight would fail here.
     for limit in [1, 7, 40] {
         let mut seen = Vec::new();
         for delay in ["0ms", "5ms", "300ms"] {
@@ -341,18 +347,18 @@ fn the_queue_answers_to_the_limit_of_its_line_and_not_to_the_delay_behind_it() {
             let lines =
                 ["arrivals", "departures", "drops"].map(|name| whole(&found, &format!("links.{name}"))[0]);
             let delivered = words(&found, "packets.event").iter().filter(|event| *event == "deliver").count();
-            assert_eq!(delivered as u64, lines[1], "nothing is lost behind the queue");
+            assert_eq!(delivered as u64, lines[1], "no packet is lost after the queue");
             seen.push(lines);
         }
         assert!(seen.iter().all(|lines| *lines == seen[0] && lines[2] > 0), "{seen:?}");
-        // One on the line, those that wait, and one more each 4 ms.
+        // One packet in transmission, the queued packets, and one more every 4 ms.
         assert!((seen[0][1] as i64 - (limit as i64 + 26)).abs() <= 1, "{seen:?}");
     }
 }
 
 #[test]
-fn what_waits_is_served_though_nothing_more_arrives() {
-    // Whether the line lets packets go, or something in the queue holds them back and must be asked again.
+fn queued_packets_are_served_without_further_arrivals() {
+    // The link may be the limit, or a part of the queue that holds packets back and must be called again.
     for (queue, gap_us) in [
         (json!({ "kind": "drop-tail", "limit": "100p" }), 4000),
         (json!({ "kind": "fq-codel", "target": "1s" }), 4000),

@@ -1,4 +1,4 @@
-//! LEDBAT on a line: what queue it keeps alone, and what it leaves to others.
+//! LEDBAT on a link: the queue that it builds alone, and its yielding to other flows.
 //!
 //! S. Shalunov et al., RFC 6817, 2012; RFC 7928, 2016, section 5.4.
 
@@ -6,8 +6,8 @@ use crate::common::{real, run, words};
 use aqm_net::stage::Run;
 use serde_json::{Value, json};
 
-/// A 10 Mbps line with a deep buffer and a round trip of about 50 ms, flows from left to right, and some back.
-fn line(traffic: &Value, tcp: &Value) -> Run {
+/// Runs flows over a 10 Mbps link with a deep buffer and a round-trip time of about 50 ms, from left to right or back.
+fn run_on_link(traffic: &Value, tcp: &Value) -> Run {
     let way = |from: &str, to: &str| {
         json!({ "from": from, "to": to, "rate": "10Mbps", "delay": "20ms",
                 "queue": { "kind": "drop-tail", "limit": "400p" } })
@@ -46,10 +46,10 @@ fn goodput(run: &Run, traffic: &str) -> f64 {
 }
 
 #[test]
-fn alone_it_keeps_a_queue_of_its_target_and_the_line_busy() {
+fn alone_ledbat_keeps_its_target_queue_and_fills_the_link() {
     for target_ms in [100.0, 25.0] {
         let tcp = ledbat(&json!({ "target": format!("{target_ms}ms") }));
-        let run = line(&json!({ "low": ftp("left", "right", &tcp) }), &reno());
+        let run = run_on_link(&json!({ "low": ftp("left", "right", &tcp) }), &reno());
         let there = words(&run, "links.link").iter().position(|name| name == "there").unwrap();
         let delay = real(&run, "links.mean_queue_delay_s")[there] * 1e3;
         let busy = real(&run, "links.utilisation")[there];
@@ -59,31 +59,31 @@ fn alone_it_keeps_a_queue_of_its_target_and_the_line_busy() {
 }
 
 #[test]
-fn beside_reno_in_a_deep_buffer_it_yields_nearly_all() {
+fn ledbat_yields_nearly_all_to_reno_in_a_deep_buffer() {
     let low = ledbat(&json!({}));
     let both = json!({ "low": ftp("left", "right", &low), "best": ftp("left", "right", &reno()) });
-    let run = line(&both, &reno());
+    let run = run_on_link(&both, &reno());
     let (low, best) = (goodput(&run, "low"), goodput(&run, "best"));
     assert!(low < 0.05 * best && best > 8.5, "{low} and {best} Mbps");
 }
 
 #[test]
-fn it_has_the_line_again_when_the_other_is_gone() {
+fn ledbat_recovers_the_link_when_the_other_flow_ends() {
     let both = json!({
         "low": ftp("left", "right", &ledbat(&json!({}))),
         "best": { "kind": "ftp", "flows": 1, "from": "left", "to": "right",
                   "sizes": { "kind": "constant", "value": "50MB" } },
     });
-    let run = line(&both, &reno());
+    let run = run_on_link(&both, &reno());
     assert!(goodput(&run, "low") > 8.0, "{}", goodput(&run, "low"));
 }
 
 #[test]
-fn a_queue_on_the_way_back_takes_the_line_only_from_one_that_measures_round_trips() {
+fn a_reverse_queue_slows_ledbat_only_if_it_measures_round_trips() {
     let with = |delay: &str| {
         let low = ledbat(&json!({ "delay": delay }));
         let both = json!({ "low": ftp("left", "right", &low), "back": ftp("right", "left", &reno()) });
-        goodput(&line(&both, &reno()), "low")
+        goodput(&run_on_link(&both, &reno()), "low")
     };
     let (one_way, round_trip) = (with("one-way"), with("round-trip"));
     assert!(one_way > 6.0 && round_trip < 0.5 * one_way, "{one_way} and {round_trip} Mbps");

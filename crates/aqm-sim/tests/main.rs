@@ -1,4 +1,4 @@
-//! All tests of the crate from outside, in one program: it is linked once.
+//! All integration tests of the crate in one program, which is linked once.
 
 mod asking;
 mod bad_input;

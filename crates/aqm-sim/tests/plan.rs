@@ -1,4 +1,4 @@
-//! A plan is read once and runs as often as one likes, with any seed, until whoever watches stops it.
+//! A plan is read once and can run any number of times, with any seed, until a watcher stops it.
 
 use crate::common;
 use std::thread;
@@ -9,7 +9,7 @@ use aqm_net::watch::{Unit, Watch};
 use aqm_sim::{PacketLevel, Plan};
 use serde_json::{Value, json};
 
-/// Whatever draws from random streams, or remembers something: queues, edges, workloads.
+/// Returns a scenario with everything that draws from random streams or has state: queues, edges, workloads.
 fn everything(seed: u64) -> Value {
     json!({
         "duration": "8s", "warm_up": "1s", "seed": seed,
@@ -39,7 +39,7 @@ fn a_plan_runs_twice_with_the_same_result() {
 }
 
 #[test]
-fn another_seed_is_as_good_as_reading_it_with_that_seed() {
+fn a_plan_with_another_seed_equals_a_plan_read_with_that_seed() {
     let (other, read) = (plan(3).with_seed(4).unwrap(), plan(4));
     assert_eq!(other.to_value(), read.to_value());
     assert_eq!(other.digest(), read.digest());
@@ -48,7 +48,7 @@ fn another_seed_is_as_good_as_reading_it_with_that_seed() {
 }
 
 #[test]
-fn the_way_back_may_have_a_rate_a_delay_and_a_queue_of_its_own() {
+fn the_reverse_link_may_have_its_own_rate_delay_and_queue() {
     let with = |reverse: Value| {
         let mut value = everything(1);
         value["bottleneck"]["reverse"] = reverse;
@@ -56,7 +56,11 @@ fn the_way_back_may_have_a_rate_a_delay_and_a_queue_of_its_own() {
     };
     let back = |plan: &Plan| plan.to_value()["bottleneck"]["reverse"].clone();
     assert_eq!(back(&with(Value::Null)), Value::Null);
-    assert_eq!(with(json!({"rate": "2Mbps"})).digest(), plan(1).digest(), "the way back is like that anyway");
+    assert_eq!(
+        with(json!({"rate": "2Mbps"})).digest(),
+        plan(1).digest(),
+        "the reverse link has the same rate by default"
+    );
     let slow = with(json!({"rate": "50kbps"}));
     assert_eq!(back(&slow), json!({"rate": "50kbps", "delay": "10ms"}));
     assert_ne!(digest(&slow), digest(&plan(1)));
@@ -69,18 +73,18 @@ fn the_way_back_may_have_a_rate_a_delay_and_a_queue_of_its_own() {
 }
 
 #[test]
-fn what_is_wrong_with_the_way_back_is_told_at_its_place() {
+fn errors_of_the_reverse_link_are_reported_with_their_paths() {
     let mut value = everything(1);
     value["bottleneck"]["reverse"] =
         json!({"rat": "1Mbps", "delay": 3, "queue": {"kind": "red", "max_p": 2}});
     let errors = Plan::of_value(value, Files::new()).unwrap_err();
     let places: Vec<&str> = errors.iter().map(|error| error.place.as_str()).collect();
-    let wanted = ["bottleneck.reverse.rat", "bottleneck.reverse.delay", "bottleneck.reverse.queue.max_p"];
-    assert_eq!(places, wanted, "{errors}");
+    let expected = ["bottleneck.reverse.rat", "bottleneck.reverse.delay", "bottleneck.reverse.queue.max_p"];
+    assert_eq!(places, expected, "{errors}");
 }
 
 #[test]
-fn every_mistake_is_told_whatever_section_it_is_in_and_unknown_keys_first() {
+fn errors_of_all_sections_are_reported_and_unknown_keys_come_first() {
     let value = json!({
         "duration": "0s", "warm_up": "1s", "sed": 3,
         "bottleneck": {
@@ -120,7 +124,7 @@ fn every_mistake_is_told_whatever_section_it_is_in_and_unknown_keys_first() {
 }
 
 #[test]
-fn a_mistake_in_tcp_is_told_once_and_again_only_by_a_workload_that_writes_it() {
+fn an_error_in_tcp_is_reported_once_and_for_workloads_that_repeat_it() {
     let places = |tcp: Value, workloads: Value| {
         let bottleneck = json!({"rate": "2Mbps", "queue": {"kind": "drop-tail"}});
         let value = json!({"duration": "9s", "bottleneck": bottleneck, "tcp": tcp, "traffic": workloads});
@@ -158,13 +162,13 @@ fn a_tcp_table_of_a_workload_without_tcp_is_refused() {
 }
 
 #[test]
-fn the_names_of_files_are_known_before_all_of_it_is_read() {
+fn the_names_of_files_are_known_before_the_scenario_is_read() {
     let toml = "[traffic.a]\nkind = \"replay\"\nfile = \"a.csv\"\n[traffic.b]\nkind = \"web\"";
     let document = Document::of_toml(toml, "folder".as_ref(), &[&PacketLevel]).unwrap();
     assert_eq!(document.files(), ["a.csv"]);
 }
 
-/// Far more than a machine does within this test.
+/// Returns a plan that takes much longer than this test.
 fn endless() -> Plan {
     let mut value = everything(1);
     value["duration"] = "100000s".into();
@@ -188,16 +192,16 @@ fn a_run_that_is_stopped_ends_within_a_fifth_of_a_second() {
             stopped.elapsed()
         })
     };
-    // The best of a few, for other tests may have the machine for a while.
+    // The minimum of several runs, because other tests may use the machine temporarily.
     let least = (0..5).map(|_| seconds()).min().unwrap();
     assert!(least < Duration::from_millis(200), "{least:?}");
 }
 
 #[test]
 #[expect(clippy::disallowed_methods, reason = "another thread watches the run")]
-fn progress_is_simulated_time_and_never_goes_back() {
+fn progress_is_simulated_time_and_never_decreases() {
     let plan = plan(1);
-    // A busy machine may let a whole run pass between two looks.
+    // On a busy machine, a complete run may pass between two observations.
     let on_the_way = (0..100).any(|_| {
         let watch = Watch::default();
         let seen = thread::scope(|scope| {
@@ -208,9 +212,9 @@ fn progress_is_simulated_time_and_never_goes_back() {
             }
             seen
         });
-        assert!(seen.is_sorted(), "progress went back");
+        assert!(seen.is_sorted(), "progress decreased");
         assert_eq!((watch.progress(), watch.unit()), ((8_000_000_000, 8_000_000_000), Unit::Nanoseconds));
         seen.iter().any(|&done| 0 < done && done < 8_000_000_000)
     });
-    assert!(on_the_way, "progress was seen on the way");
+    assert!(on_the_way, "no progress was observed during the run");
 }

@@ -1,12 +1,12 @@
-//! The same scenario, seed and version give the same tables, whatever else goes on; another queue
-//! meets the same traffic.
+//! The same scenario, seed and version yield the same tables under all circumstances, and another queue gets the same
+//! traffic.
 
 use crate::common;
 use crate::common::{real, run, whole};
 use aqm_net::stage::Run;
 use serde_json::{Value, json};
 
-/// The digest of [`small`]. It changes only together with `RESULTS_VERSION`, or with the words that a column may have.
+/// The digest of [`small`]. It changes only together with `RESULTS_VERSION`, or with the possible words of a column.
 const DIGEST_OF_A_SMALL_SCENARIO: &str = "1dab3e4f61d729f9997e81dfbca49d3eb4610621b71be444ca95191f1deea8f8";
 
 fn small(seed: u64) -> Value {
@@ -27,7 +27,7 @@ fn small(seed: u64) -> Value {
 }
 
 #[test]
-fn two_runs_of_a_scenario_leave_the_same_tables() {
+fn two_runs_of_a_scenario_yield_the_same_tables() {
     let (first, second) = (run(small(1)), run(small(1)));
     assert_eq!(first.tables, second.tables);
     assert_eq!(first.digest(), second.digest());
@@ -48,7 +48,7 @@ fn the_digest_covers_every_table() {
 }
 
 #[test]
-fn another_seed_leaves_other_tables() {
+fn another_seed_yields_other_tables() {
     assert_ne!(run(small(1)).digest(), run(small(2)).digest());
     assert_ne!(run(small(1)).manifest["digest"], run(small(2)).manifest["digest"]);
 }
@@ -80,7 +80,7 @@ fn threads_do_not_matter() {
 }
 
 #[test]
-fn another_queue_or_tcp_meets_the_same_traffic() {
+fn another_queue_or_tcp_gets_the_same_traffic() {
     let base = run(small(1));
     let changes: [(&str, Value); 4] = [
         ("/bottleneck/queue", json!({ "kind": "drop-tail", "limit": "3p" })),
@@ -101,9 +101,9 @@ fn another_queue_or_tcp_meets_the_same_traffic() {
     }
 }
 
-/// DualPI2 of the RFC chooses packets in turn, so chance has a say in the start alone.
+/// The RFC's DualPI2 selects packets in turn, so that only its start is random.
 #[test]
-fn the_phase_of_a_settled_queue_is_drawn_and_the_traffic_stays() {
+fn the_phase_of_a_settled_queue_is_random_and_the_traffic_is_unchanged() {
     let with = |start: &str, draws: u64| {
         let mut value = small(1);
         value["draws"] = draws.into();
@@ -121,7 +121,7 @@ fn the_phase_of_a_settled_queue_is_drawn_and_the_traffic_stays() {
 }
 
 #[test]
-fn other_draws_of_routers_and_hosts_meet_the_same_traffic() {
+fn other_draws_of_routers_and_hosts_get_the_same_traffic() {
     let with_draws = |draws: u64, queue: Value, jitter: &str| {
         let mut value = small(1);
         value["draws"] = draws.into();
@@ -129,7 +129,7 @@ fn other_draws_of_routers_and_hosts_meet_the_same_traffic() {
         value["host"] = json!({ "jitter": jitter });
         run(value)
     };
-    // A queue that draws while hosts do not; hosts that draw while the queue does not.
+    // A queue that draws random numbers without jitter of hosts; jitter of hosts with a queue that draws none.
     let red = small(1)["bottleneck"]["queue"].clone();
     for (queue, jitter) in [(red, "0s"), (json!({ "kind": "drop-tail", "limit": "5p" }), "4ms")] {
         let found: Vec<Run> = (0..3).map(|draws| with_draws(draws, queue.clone(), jitter)).collect();
@@ -145,7 +145,7 @@ fn other_draws_of_routers_and_hosts_meet_the_same_traffic() {
 }
 
 #[test]
-fn draws_that_are_not_asked_for_are_those_of_number_zero() {
+fn the_default_draws_have_the_number_zero() {
     let mut value = small(1);
     value["draws"] = 0.into();
     let (found, plain) = (run(value), run(small(1)));
@@ -153,7 +153,7 @@ fn draws_that_are_not_asked_for_are_those_of_number_zero() {
 }
 
 #[test]
-fn a_further_workload_leaves_the_traffic_of_the_others_as_it_was() {
+fn an_additional_workload_does_not_change_the_traffic_of_others() {
     let of_web = |found: &Run| -> Vec<(f64, u64)> {
         let rows = common::words(found, "transfers.traffic").into_iter();
         let values = real(found, "transfers.start_s").iter().zip(whole(found, "transfers.size_bytes"));
@@ -171,8 +171,8 @@ fn with_reversed_ties(mut value: Value) -> Run {
 }
 
 #[test]
-fn the_rule_for_ties_does_nothing_where_nothing_is_tied() {
-    // One stream of datagrams into an idle line: no two events share an instant.
+fn the_tie_rule_has_no_effect_without_ties() {
+    // One datagram stream into an idle link: no two events are at the same instant.
     let value = json!({
         "duration": "30s",
         "bottleneck": { "rate": "1Mbps", "delay": "7ms", "queue": { "kind": "drop-tail", "limit": "5p" } },
@@ -186,7 +186,7 @@ fn the_rule_for_ties_does_nothing_where_nothing_is_tied() {
 }
 
 #[test]
-fn the_rule_for_ties_decides_where_packets_meet() {
+fn the_tie_rule_decides_between_simultaneous_packets() {
     let value = json!({
         "duration": "10s",
         "bottleneck": { "rate": "1Mbps", "delay": "7ms", "queue": { "kind": "drop-tail", "limit": "5p" } },
@@ -197,12 +197,12 @@ fn the_rule_for_ties_decides_where_packets_meet() {
     assert!(real(&found, "links.tied_fraction")[0] > 0.4);
     let other = with_reversed_ties(value);
     assert_ne!(other.digest(), found.digest());
-    // What the line does does not depend on whose packet goes first.
+    // The transmissions do not depend on the order of packets.
     assert_eq!(whole(&other, "links.departures"), whole(&found, "links.departures"));
 }
 
 #[test]
-fn recording_packets_changes_nothing_however_ties_are_settled() {
+fn recording_packets_changes_nothing_with_either_tie_rule() {
     for reversed in [false, true] {
         let mut value = json!({
             "duration": "10s",

@@ -1,8 +1,8 @@
-//! Did any number change? A few small scenarios as a table that can be read, beside the committed one.
+//! Detects changed numbers: compares the results of a few small scenarios with a committed table.
 //!
-//! Snapshots say that something moved; theory and vectors say whether it is right. After a change
-//! that is meant to move numbers: raise `RESULTS_VERSION`, say why in the CHANGELOG, then accept the
-//! new table with `AQM_UPDATE_SNAPSHOTS=1 cargo test -p aqm-sim snapshots`.
+//! Snapshots show that a number changed; the theory tests and test vectors show whether it is correct. After an
+//! intended change of numbers, increase `RESULTS_VERSION`, give the reason in the CHANGELOG, and update the table with
+//! `AQM_UPDATE_SNAPSHOTS=1 cargo test -p aqm-sim snapshots`.
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -55,7 +55,7 @@ fn scenario(queue: &Value, traffic: &Value, profile: &str) -> Value {
     })
 }
 
-/// The median time of the completed transfers.
+/// Returns the median time of the completed transfers.
 fn median(found: &Run) -> Option<f64> {
     let mut times: Vec<f64> =
         maybe_real(found, "transfers.duration_s").iter().filter_map(|time| *time).collect();
@@ -115,7 +115,7 @@ fn picture() -> String {
 
 #[test]
 #[expect(clippy::disallowed_methods, reason = "a snapshot is a file")]
-fn no_number_moved() {
+fn no_number_changed() {
     let place = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/snapshots/small_scenarios.txt");
     let now = picture();
     if std::env::var_os("AQM_UPDATE_SNAPSHOTS").is_some() {

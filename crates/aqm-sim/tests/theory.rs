@@ -6,8 +6,8 @@
 //! area of a sawtooth (one Reno and Drop Tail); Cardwell et al., "Modeling TCP Latency", 2000 (rounds
 //! of slow start).
 //!
-//! A stochastic closed form is met if the mean of at least 20 independent replications is within
-//! three of its standard errors and within a cap. A queue here does not hold the packet on the line.
+//! A stochastic result agrees with a closed form if the mean of at least 20 independent replications is within three of
+//! its standard errors and within a cap. Queues here do not include the packet in transmission.
 
 use crate::common::{
     assert_met, maybe_real, maybe_whole, mean_and_error, nanos, real, replicate, run, whole,
@@ -17,8 +17,8 @@ use serde_json::{Value, json};
 
 const REPLICATIONS: u64 = 20;
 
-/// A 1 Mbps line that nothing but its own queue delays: datagrams of 1000 B take 8 ms.
-fn line(queue: Value, traffic: Value, seconds: u32) -> Value {
+/// A 1 Mbps link without other delays: datagrams of 1000 B take 8 ms.
+fn link(queue: Value, traffic: Value, seconds: u32) -> Value {
     json!({
         "duration": format!("{seconds}s"),
         "warm_up": "100s",
@@ -30,7 +30,7 @@ fn line(queue: Value, traffic: Value, seconds: u32) -> Value {
     })
 }
 
-/// One Poisson stream of datagrams with 1000 B on average.
+/// Sizes of the datagrams of a Poisson stream.
 fn constant_sizes(bytes: f64) -> Value {
     json!({ "kind": "constant", "value": format!("{bytes}B") })
 }
@@ -55,7 +55,7 @@ fn waiting(value: &Value) -> Vec<f64> {
 fn exponential_packets_wait_as_in_m_m_1() {
     for (load, seconds) in [(0.5, 1600), (0.8, 5000)] {
         let theory = load * load / (1.0 - load);
-        let found = waiting(&line(endless(), poisson(load, &exponential_sizes()), seconds));
+        let found = waiting(&link(endless(), poisson(load, &exponential_sizes()), seconds));
         assert_met(&format!("M/M/1 at {load}"), &found, theory, 0.01);
     }
 }
@@ -64,14 +64,14 @@ fn exponential_packets_wait_as_in_m_m_1() {
 fn equal_packets_wait_as_in_m_d_1() {
     for (load, seconds) in [(0.5, 1600), (0.8, 5000)] {
         let theory = load * load / (2.0 * (1.0 - load));
-        let found = waiting(&line(endless(), poisson(load, &constant_sizes(1000.0)), seconds));
+        let found = waiting(&link(endless(), poisson(load, &constant_sizes(1000.0)), seconds));
         assert_met(&format!("M/D/1 at {load}"), &found, theory, 0.01);
     }
 }
 
 #[test]
-fn mixed_packets_wait_as_pollaczek_and_khinchine_say() {
-    // Mean packets and loads of three classes, in bytes and shares of the line.
+fn mixed_packets_wait_as_in_m_g_1() {
+    // Mean sizes of three classes in bytes, and their loads as shares of the link.
     let classes = [(40.0, 0.1), (576.0, 0.2), (1500.0, 0.4)];
     let traffic: Value = classes
         .iter()
@@ -86,12 +86,12 @@ fn mixed_packets_wait_as_pollaczek_and_khinchine_say() {
     let residual: f64 = classes.iter().map(|(size, load)| load * second(*size) / 2.0).sum();
     let rate: f64 = classes.iter().map(|(size, load)| load / second(*size)).sum();
     let wait = residual / (1.0 - 0.7);
-    assert_met("M/G/1", &waiting(&line(endless(), traffic, 1100)), rate * wait, 0.02);
+    assert_met("M/G/1", &waiting(&link(endless(), traffic, 1100)), rate * wait, 0.02);
 }
 
 #[test]
 fn the_number_waiting_is_geometric_in_m_m_1() {
-    let mut value = line(endless(), poisson(0.7, &exponential_sizes()), 2100);
+    let mut value = link(endless(), poisson(0.7, &exponential_sizes()), 2100);
     value["record"]["queue_every"] = "100ms".into();
     let lengths = replicate(&value, REPLICATIONS, |run| {
         let after = real(run, "queue.time_s").iter().position(|&at| at > 100.0).unwrap();
@@ -106,7 +106,7 @@ fn the_number_waiting_is_geometric_in_m_m_1() {
     }
 }
 
-/// Loss of M/M/1/K; K counts the packet on the line.
+/// Loss of M/M/1/K; K includes the packet in transmission.
 fn m_m_1_k(load: f64, k: i32) -> f64 {
     let power = |n: i32| power_of(load, n);
     if load == 1.0 { 1.0 / f64::from(k + 1) } else { (1.0 - load) * power(k) / (1.0 - power(k + 1)) }
@@ -116,7 +116,7 @@ fn power_of(base: f64, exponent: i32) -> f64 {
     (0..exponent).fold(1.0, |product, _| product * base)
 }
 
-/// e^x by its series, for |x| of at most a few.
+/// Computes e^x by its series, for small |x|.
 fn exponential(x: f64) -> f64 {
     let mut term = 1.0;
     let mut sum = 1.0;
@@ -127,7 +127,7 @@ fn exponential(x: f64) -> f64 {
     sum
 }
 
-/// Loss of M/D/1/K by the chain embedded at departures; K counts the packet on the line.
+/// Loss of M/D/1/K by the embedded chain at departures; K includes the packet in transmission.
 fn m_d_1_k(load: f64, k: usize) -> f64 {
     let mut arrive = vec![exponential(-load)];
     for n in 1..k {
@@ -145,7 +145,7 @@ fn m_d_1_k(load: f64, k: usize) -> f64 {
 }
 
 #[test]
-fn the_closed_forms_of_loss_give_the_tables_of_the_literature() {
+fn the_closed_forms_of_loss_agree_with_published_tables() {
     for (load, loss) in
         [(0.8, 2.327e-3), (0.9, 1.365e-2), (0.95, 2.718e-2), (1.0, 4.762e-2), (1.05, 7.428e-2)]
     {
@@ -160,7 +160,7 @@ fn the_closed_forms_of_loss_give_the_tables_of_the_literature() {
 
 fn lost(load: f64, sizes: &Value, k: u64, seconds: u32) -> Vec<f64> {
     let queue = json!({ "kind": "drop-tail", "limit": format!("{}p", k - 1) });
-    let value = line(queue, poisson(load, sizes), seconds);
+    let value = link(queue, poisson(load, sizes), seconds);
     replicate(&value, REPLICATIONS, |run| real(run, "links.drop_fraction")[0])
 }
 
@@ -180,7 +180,7 @@ fn a_short_queue_of_equal_packets_loses_as_m_d_1_k() {
     }
 }
 
-/// One endless Reno flow; its data packets have 1000 B.
+/// One endless Reno flow with data packets of 1000 B.
 fn one_reno(rate: &str, queue: Value, seconds: u32) -> Value {
     json!({
         "duration": format!("{seconds}s"),
@@ -197,16 +197,16 @@ fn one_reno(rate: &str, queue: Value, seconds: u32) -> Value {
     })
 }
 
-/// Throughput in windows: packets a round trip of 100 ms.
+/// Returns the throughput in packets per round-trip time of 100 ms.
 fn packets_per_round(run: &aqm_net::stage::Run, seconds: u32) -> f64 {
     whole(run, "links.departures")[0] as f64 * 0.1 / f64::from(seconds - 100)
 }
 
 #[test]
-fn a_loss_every_so_many_packets_gives_the_square_root_law() {
-    // Exact AIMD sends 1.2247 / sqrt(p) packets a round. A real sender learns of a loss a round after
-    // it, repairs it in another, and sends whole segments: a cycle has two rounds more (1.5 W
-    // packets) and half a segment less in each round. That shrinks with p; so must the distance.
+fn periodic_losses_agree_with_the_square_root_law() {
+    // Ideal AIMD sends 1.2247 / sqrt(p) packets per round trip. A real sender detects a loss one round trip later,
+    // repairs it in another one, and sends whole segments: a cycle has two additional round trips (1.5 W packets) and
+    // half a segment less in each round trip. This effect decreases with p, and so must the difference.
     for (gap, seconds, band) in [(1_000_u32, 1100, 0.08), (10_000, 1700, 0.025)] {
         let losses: Vec<u64> = (1..4000).map(|n| n * u64::from(gap)).collect();
         let value = one_reno("10Gbps", json!({ "kind": "drop-nth", "packets": losses }), seconds);
@@ -223,8 +223,8 @@ fn a_loss_every_so_many_packets_gives_the_square_root_law() {
 }
 
 #[test]
-fn losses_at_random_give_the_square_root_law_with_a_larger_constant() {
-    // 1.31 for ideal AIMD that halves at once; full TCP within 8 %.
+fn random_losses_agree_with_the_square_root_law_with_a_larger_constant() {
+    // 1.31 for ideal AIMD that halves its window at once; a complete TCP is within 8 %.
     let constants: Vec<f64> = (1..=REPLICATIONS)
         .map(|seed| {
             let mut rng = Streams::new(seed).named("losses", 0);
@@ -240,8 +240,8 @@ fn losses_at_random_give_the_square_root_law_with_a_larger_constant() {
 }
 
 #[test]
-fn one_reno_uses_the_share_of_the_line_that_its_buffer_allows() {
-    // 10 Mbps and 100 ms hold 125 packets of 1000 B.
+fn the_utilisation_of_one_reno_flow_depends_on_the_buffer() {
+    // A 10 Mbps link with 100 ms contains 125 packets of 1000 B.
     for (share, limit) in [(0.25, 31), (0.5, 62), (1.0, 125)] {
         let queue = json!({ "kind": "drop-tail", "limit": format!("{limit}p") });
         let found = run(one_reno("10Mbps", queue, 1100));
@@ -253,12 +253,12 @@ fn one_reno_uses_the_share_of_the_line_that_its_buffer_allows() {
     }
 }
 
-/// Nanoseconds that `bytes` take at `mbps`.
+/// Returns the transmission time of `bytes` at `mbps` in nanoseconds.
 fn sending(bytes: u64, mbps: u64) -> u64 {
     bytes * 8000 / mbps
 }
 
-/// One transfer of so many full segments over an idle 10 Mbps line.
+/// One transfer of full segments over an idle 10 Mbps link.
 fn one_transfer(segments: u64, initial_window: u64, queue: Value) -> Value {
     json!({
         "duration": "60s",
@@ -275,12 +275,13 @@ fn one_transfer(segments: u64, initial_window: u64, queue: Value) -> Value {
     })
 }
 
-/// One way, in nanoseconds: two access lines, the line between, each sends the packet before it flies.
+/// Returns the one-way delay in nanoseconds over two access links and the link between them, each with store and
+/// forward.
 fn one_way(bytes: u64) -> u64 {
     2 * (sending(bytes, 100) + 1_000_000) + sending(bytes, 10) + 60_000_000
 }
 
-/// Rounds of slow start for `segments`, and how many go in the last: by counting.
+/// Returns the number of slow-start rounds for `segments`, and the segments in the last round, by counting.
 fn rounds(segments: u64, initial_window: u64) -> (u64, u64) {
     let (mut left, mut window, mut rounds) = (segments, initial_window, 1);
     while left > window {
@@ -292,8 +293,8 @@ fn rounds(segments: u64, initial_window: u64) -> (u64, u64) {
 }
 
 #[test]
-fn a_transfer_over_an_idle_line_takes_a_handshake_and_its_rounds_to_the_nanosecond() {
-    // Segments, initial window, rounds by ceil(log2(segments / window + 1)).
+fn a_transfer_over_an_idle_link_takes_a_handshake_and_its_rounds_to_the_nanosecond() {
+    // Segments, initial window, and rounds by ceil(log2(segments / window + 1)).
     let cases = [
         (10, 1, 4),
         (10, 2, 3),
@@ -310,8 +311,8 @@ fn a_transfer_over_an_idle_line_takes_a_handshake_and_its_rounds_to_the_nanoseco
         let found = run(one_transfer(segments, window, json!({ "kind": "drop-tail", "limit": "1000p" })));
         let (data, small) = (one_way(1500), one_way(40));
         let handshake = 2 * small;
-        // The first packet of a round leaves when the first of the round before is acknowledged; the
-        // others of the round follow it over the line without a gap.
+        // The first packet of a round departs when the first packet of the previous round is acknowledged. The others
+        // follow back to back.
         let complete = handshake + (rounds - 1) * (data + small) + data + (last - 1) * sending(1500, 10);
         let of = |column| nanos(maybe_real(&found, column)[0].unwrap());
         assert_eq!(of("transfers.handshake_s"), handshake);
@@ -323,7 +324,7 @@ fn a_transfer_over_an_idle_line_takes_a_handshake_and_its_rounds_to_the_nanoseco
 }
 
 #[test]
-fn a_lost_syn_costs_its_time_outs_to_the_nanosecond() {
+fn a_lost_syn_delays_by_its_time_outs_to_the_nanosecond() {
     let duration = |lost: &[u64]| {
         let found = run(one_transfer(10, 2, json!({ "kind": "drop-nth", "packets": lost })));
         nanos(maybe_real(&found, "transfers.duration_s")[0].unwrap())

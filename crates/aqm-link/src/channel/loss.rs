@@ -1,25 +1,26 @@
-//! Packets that the line loses: each by itself, or in bursts.
+//! Packet loss on a link: independent losses, or bursts of losses.
 //!
-//! Bursts are those of E. N. Gilbert, "Capacity of a Burst-Noise Channel", 1960, and E. O. Elliott, 1963, in the words of
-//! `tc-netem(8)`: two states, good and bad. A packet meets the state, is lost with the probability of that state, and
-//! then the state changes: from good to bad with probability `p`, from bad to good with `r`. In the long run the share
-//! `p / (p + r)` of packets meets the bad state, in bursts of 1 / `r` packets in the mean.
+//! Bursts follow E. N. Gilbert, "Capacity of a Burst-Noise Channel", 1960, and E. O. Elliott, 1963, with the terms of
+//! `tc-netem(8)`. The channel has two states, good and bad. A packet is lost with the loss probability of the current
+//! state. After the packet, the state changes from good to bad with probability `p`, and from bad to good with
+//! probability `r`. In the long run, a share `p / (p + r)` of packets arrives in the bad state, in runs of 1 / `r`
+//! packets on average.
 
 use aqm_net::{ConfigErrors, ErrorCollector, Rng, parameters};
 
 parameters! {
-    /// Loss on the line: at random, or in bursts (Gilbert-Elliott).
+    /// Packet loss on the link, independent or in bursts (Gilbert-Elliott).
     pub struct Loss {
-        /// The probability that a packet is lost, whatever became of others. Write this, or `p` and `r`.
-        pub probability: Option<f64> = None, "no default: it must be given, or `p` and `r`";
-        /// The probability that the state becomes bad after a packet.
-        pub p: Option<f64> = None, "no default: it must be given, with `r`, or `probability`";
-        /// The probability that the state becomes good after a packet.
-        pub r: Option<f64> = None, "no default: it must be given, with `p`, or `probability`";
-        /// The probability that a packet is lost in the good state (netem's `1-k`).
-        pub loss_in_good: f64 = 0.0, "tc-netem(8), the default of `1-k`";
-        /// The probability that a packet is lost in the bad state (netem's `1-h`).
-        pub loss_in_bad: f64 = 1.0, "tc-netem(8), the default of `1-h`";
+        /// Probability that a packet is lost, independently of other packets. Write either this key, or `p` and `r`.
+        pub probability: Option<f64> = None, "no default: this, or `p` and `r`, must be given";
+        /// Probability that the state becomes bad after a packet.
+        pub p: Option<f64> = None, "no default: this and `r`, or `probability`, must be given";
+        /// Probability that the state becomes good after a packet.
+        pub r: Option<f64> = None, "no default: this and `p`, or `probability`, must be given";
+        /// Loss probability in the good state (netem's `1-k`).
+        pub loss_in_good: f64 = 0.0, "tc-netem(8): default of `1-k`";
+        /// Loss probability in the bad state (netem's `1-h`).
+        pub loss_in_bad: f64 = 1.0, "tc-netem(8): default of `1-h`";
     }
 }
 
@@ -27,7 +28,7 @@ impl Loss {
     pub(super) fn check(&self) -> Result<(), ConfigErrors> {
         let mut errors = ErrorCollector::default();
         let bursty = self.p.is_some() || self.r.is_some();
-        let problem = "write either a `probability`, or `p` and `r`";
+        let problem = "write either `probability`, or `p` and `r`";
         errors.check(self.probability.is_some() != bursty, "", problem);
         errors.check(self.p.is_some() == self.r.is_some(), "", "write both `p` and `r`, or neither");
         let probabilities = [
@@ -38,14 +39,15 @@ impl Loss {
             ("loss_in_bad", Some(self.loss_in_bad)),
         ];
         for (name, probability) in probabilities {
-            let is_one = probability.is_none_or(|probability| (0.0..=1.0).contains(&probability));
-            errors.check(is_one, name, "must be a probability, from 0 to 1");
+            let is_valid = probability.is_none_or(|probability| (0.0..=1.0).contains(&probability));
+            let problem = format!("must be between 0 and 1 (got {})", probability.unwrap_or_default());
+            errors.check(is_valid, name, problem);
         }
         errors.finish(())
     }
 }
 
-/// The losses of a line in a run.
+/// The losses of a channel in a run.
 pub(super) struct Losses {
     rng: Rng,
     kind: Kind,
@@ -57,7 +59,7 @@ enum Kind {
 }
 
 impl Losses {
-    /// One that begins in the good state.
+    /// Returns a channel that begins in the good state.
     pub(super) fn new(config: &Loss, rng: Rng) -> Self {
         let (in_good, in_bad) = (config.loss_in_good, config.loss_in_bad);
         let kind = match (config.p, config.r) {
@@ -67,7 +69,7 @@ impl Losses {
         Self { rng, kind }
     }
 
-    /// Whether the next packet is lost.
+    /// Draws whether the next packet is lost.
     pub(super) fn loses(&mut self) -> bool {
         match &mut self.kind {
             Kind::Random { probability } => self.rng.chance(*probability),
@@ -100,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn bursts_have_the_share_and_the_length_that_the_states_say() {
+    fn bursts_have_the_share_and_length_of_the_model() {
         let config =
             Loss { p: Some(0.01), r: Some(0.25), loss_in_bad: 0.8, loss_in_good: 0.001, ..Loss::default() };
         let mut losses = losses(config);
@@ -120,18 +122,18 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_told() {
-        let places = |config: Loss| -> Vec<String> {
+    fn invalid_losses_are_refused() {
+        let problems = |config: Loss| -> Vec<String> {
             let errors = config.check().err();
             errors.into_iter().flat_map(|errors| errors.into_iter().map(|error| error.to_string())).collect()
         };
-        let one = |config| places(config).join("; ");
+        let one = |config| problems(config).join("; ");
         assert_eq!(one(Loss { probability: Some(0.1), ..Loss::default() }), "");
-        assert_eq!(one(Loss::default()), "write either a `probability`, or `p` and `r`");
+        assert_eq!(one(Loss::default()), "write either `probability`, or `p` and `r`");
         assert_eq!(one(Loss { p: Some(0.1), ..Loss::default() }), "write both `p` and `r`, or neither");
         let both = Loss { probability: Some(0.1), p: Some(0.1), r: Some(1.0), ..Loss::default() };
-        assert_eq!(one(both), "write either a `probability`, or `p` and `r`");
+        assert_eq!(one(both), "write either `probability`, or `p` and `r`");
         let beyond = Loss { probability: Some(1.5), ..Loss::default() };
-        assert_eq!(one(beyond), "probability: must be a probability, from 0 to 1");
+        assert_eq!(one(beyond), "probability: must be between 0 and 1 (got 1.5)");
     }
 }

@@ -1,9 +1,9 @@
-//! What happens to packets between a line and its far end: the propagation delay, which may change; loss; packets that
-//! overtake others.
+//! The channel of a link, between the transmitter and the far end: propagation delay, which may change, loss and
+//! reordering.
 //!
-//! All of it is decided as a packet leaves the queue, for the moment of its leaving the line is known then. Losses of
-//! the line are drops of its link with the reason `line-loss`, told at the moment at which the transmission begins;
-//! the transmission takes its time all the same.
+//! All effects are decided when a packet leaves the queue, because the end of its transmission is known then. A packet
+//! lost on the channel counts as a drop of the link with the reason `line-loss`, reported at the start of its
+//! transmission. The transmission takes its full time nevertheless.
 
 pub mod delay_steps;
 pub mod loss;
@@ -16,42 +16,42 @@ use loss::{Loss, Losses};
 use reordering::{Reorderer, Reordering};
 
 parameters! {
-    /// What happens to packets between the line of a managed link and its far end.
+    /// The channel of a managed link, between its transmitter and its far end.
     ///
-    /// These keys stand beside the `queue` in `[bottleneck]`, `[bottleneck.reverse]` or `[links.NAME]`.
+    /// These keys are written next to `queue` in `[bottleneck]`, `[bottleneck.reverse]` or `[links.NAME]`.
     pub struct Config {
-        /// Moments from which the propagation delay is another one; until the first of them it is `delay`. What counts
-        /// is the delay as a packet leaves the line. Where it becomes shorter, packets wait for those before them: none
-        /// overtakes another.
-        pub delay_steps: Vec<DelayStep> = Vec::new(), "ours";
-        /// The steps come again after each such period.
-        pub delay_repeat: Option<Span> = None, "ours";
-        /// The line loses packets.
+        /// Changes of the propagation delay, in order of time. Until the first step, the propagation delay is `delay`.
+        /// A packet gets the delay at the end of its transmission. If the delay decreases, packets wait for preceding
+        /// packets, so that none is overtaken.
+        pub delay_steps: Vec<DelayStep> = Vec::new(), "aqmlab's choice";
+        /// Period after which the delay steps repeat.
+        pub delay_repeat: Option<Span> = None, "aqmlab's choice";
+        /// Packet loss.
         pub loss: Option<Loss> = None, "tc-netem(8), `loss`";
-        /// Some packets take longer, so that others overtake them.
-        pub reordering: Option<Reordering> = None, "tc-netem(8), `delay` with jitter; RFC 4737 has the words";
+        /// Packets with an additional delay, so that other packets overtake them.
+        pub reordering: Option<Reordering> = None, "tc-netem(8), `delay` with jitter; terms of RFC 4737";
     }
 }
 
 impl Config {
-    /// Whether every packet takes the same time to the far end.
+    /// Whether every packet has the same propagation delay.
     pub fn is_plain(&self) -> bool {
         *self == Self::default()
     }
 
-    /// The impairments, over a propagation delay of `delay`.
+    /// Returns the impairments, with a propagation delay of `delay` before the first step.
     ///
     /// # Errors
-    /// Every field that is wrong, and what is allowed.
+    /// Every invalid field, and what is allowed.
     pub fn impairments(&self, delay: Span) -> Result<Impairments, ConfigErrors> {
         let mut errors = ErrorCollector::default();
         let steps =
             errors.take(delay_steps::read(&self.delay_steps).map_err(|wrong| wrong.within("delay_steps")));
-        let problem = "says when steps come again: write `delay_steps`, too";
+        let problem = "is the period of delay steps: write `delay_steps`, too";
         errors.check(self.delay_repeat.is_none() || !self.delay_steps.is_empty(), "delay_repeat", problem);
         if let (Some(steps), Some(repeat)) = (&steps, self.delay_repeat) {
             let last = steps.last().map_or(Span::ZERO, |&(at, _)| at);
-            let problem = format_args!("must be longer than the last step, {last}");
+            let problem = format_args!("must be later than the last step at {last} (got {repeat})");
             errors.check(last < repeat, "delay_repeat", problem);
         }
         if let Some(loss) = &self.loss {
@@ -82,12 +82,12 @@ impl Impairments {
         self.delays.values().min().unwrap_or_default()
     }
 
-    /// Whether packets may arrive in another order than they were sent.
+    /// Whether packets may arrive in a different order than they were sent.
     pub fn reorders(&self) -> bool {
         self.reordering.is_some()
     }
 
-    /// The channel of a run; `chance` has the random streams of the link with this name.
+    /// Returns the channel of a run; `chance` contains the random streams of the link named `link`.
     pub fn channel(&self, chance: &Streams, link: &str) -> Channel {
         let stream = |name: &str| chance.named(&format!("{name}/{link}"), 0);
         let impaired = Impaired {
@@ -121,28 +121,28 @@ pub enum Arrival {
 }
 
 impl Channel {
-    /// A channel that delays every packet by `delay`.
+    /// Returns a channel that delays every packet by `delay`.
     pub fn constant(delay: Span) -> Self {
         Self { delay, least_delay: delay, impaired: None }
     }
 
-    /// Whether every packet arrives after the same delay.
+    /// Whether every packet has the same delay.
     pub fn is_constant(&self) -> bool {
         self.impaired.is_none()
     }
 
-    /// The constant delay; the minimum delay of a channel with impairments.
+    /// Returns the constant delay, or the minimum delay of a channel with impairments.
     #[inline(always)]
     pub fn delay(&self) -> Span {
         self.delay
     }
 
-    /// The minimum delay.
+    /// Returns the minimum delay.
     pub fn least_delay(&self) -> Span {
         self.least_delay
     }
 
-    /// The arrival of a packet whose transmission ends at `end`. Calls are in the order of transmission.
+    /// Returns the arrival of a packet whose transmission ends at `end`. Calls must be in the order of transmission.
     pub fn arrival(&mut self, end: Instant) -> Arrival {
         match &mut self.impaired {
             None => Arrival::At(end + self.delay),
@@ -153,13 +153,13 @@ impl Channel {
 
 struct Impaired {
     delays: Steps<Span>,
-    /// The last arrival of a packet that overtakes no other.
+    /// The last arrival of a packet that overtakes no other packet.
     last: Instant,
     losses: Option<Losses>,
     reorderer: Option<Reorderer>,
 }
 
-/// No run lasts as long, and no event later than this fits the clock of the simulator's event queue.
+/// No run lasts this long, and later times do not fit the clock of the simulator's event queue.
 const NEVER: Instant = Instant::from_nanos(1 << 60);
 
 impl Impaired {
@@ -169,8 +169,8 @@ impl Impaired {
         }
         let (delay, _) = self.delays.at(end);
         let arrival = end + delay;
-        let arrival = match self.reorderer.as_mut().and_then(Reorderer::further_delay) {
-            Some(further) => arrival + further,
+        let arrival = match self.reorderer.as_mut().and_then(Reorderer::additional_delay) {
+            Some(additional) => arrival + additional,
             None => {
                 self.last = self.last.max(arrival);
                 self.last

@@ -1,20 +1,20 @@
-//! Packets that take longer than others, and so are overtaken.
+//! Packets with an additional delay, which are overtaken by other packets.
 //!
-//! The words are those of RFC 4737 and `tc-netem(8)`. netem's `reorder` is the other way round: a share of packets
-//! is sent at once, and all others are delayed. Here all packets take the delay of the line, and the share takes a
-//! further delay; those of them that have it overtake one another, too, by their jitter.
+//! Terms are those of RFC 4737 and `tc-netem(8)`. netem's `reorder` works the other way round: it sends a share of
+//! packets at once and delays all others. Here all packets have the delay of the link, and a share of them has an
+//! additional delay. Packets of this share may overtake one another, too, because of their jitter.
 
 use aqm_net::{ConfigErrors, ErrorCollector, Rng, Span, parameters};
 
 parameters! {
-    /// A share of packets takes a further delay, so that others overtake them.
+    /// Additional delay of a share of packets, so that other packets overtake them.
     pub struct Reordering {
-        /// The probability that a packet is one of them.
-        pub probability: Option<f64> = None, "no default: it must be given";
-        /// How much longer they take.
-        pub delay: Span = Span::from_millis(10), "ours";
-        /// And up to so much more, uniform on [0, `jitter`].
-        pub jitter: Span = Span::ZERO, "ours";
+        /// Probability that a packet gets the additional delay.
+        pub probability: Option<f64> = None, "no default: required";
+        /// Additional delay.
+        pub delay: Span = Span::from_millis(10), "aqmlab's choice";
+        /// Jitter added to the additional delay, uniform on [0, `jitter`].
+        pub jitter: Span = Span::ZERO, "aqmlab's choice";
     }
 }
 
@@ -24,15 +24,16 @@ impl Reordering {
         errors.check(
             self.probability.is_some(),
             "probability",
-            "is missing: write the share of packets that take longer",
+            "is missing: write the share of packets with an additional delay",
         );
-        let is_one = self.probability.is_none_or(|probability| (0.0..=1.0).contains(&probability));
-        errors.check(is_one, "probability", "must be a probability, from 0 to 1");
+        let is_valid = self.probability.is_none_or(|probability| (0.0..=1.0).contains(&probability));
+        let problem = format!("must be between 0 and 1 (got {})", self.probability.unwrap_or_default());
+        errors.check(is_valid, "probability", problem);
         errors.finish(())
     }
 }
 
-/// Which packets of a line take longer, in a run.
+/// Draws the packets of a run that get the additional delay.
 pub(super) struct Reorderer {
     rng: Rng,
     probability: f64,
@@ -47,8 +48,8 @@ impl Reorderer {
         Self { rng, probability, delay: config.delay, jitter: config.jitter.nanos() }
     }
 
-    /// How much longer the next packet takes, if it is one of those.
-    pub(super) fn further_delay(&mut self) -> Option<Span> {
+    /// Returns the additional delay of the next packet, if it gets one.
+    pub(super) fn additional_delay(&mut self) -> Option<Span> {
         let chosen = self.rng.chance(self.probability);
         chosen.then(|| self.delay + Span::from_nanos(self.rng.below(self.jitter.saturating_add(1))))
     }

@@ -1,13 +1,13 @@
-//! A line that sends packets in bursts, as Wi-Fi does (the A-MPDU of IEEE 802.11n and later).
+//! A transmitter that sends packets in bursts, as Wi-Fi does (the A-MPDU of IEEE 802.11n and later).
 //!
-//! The rule, exactly. The line rests until something waits for it. It then waits until as many packets, or as many
-//! bytes, wait as a burst has, or until `max_wait` is over, whatever comes first. After a further `gap` it sends what
-//! waits, packet after packet, and what arrives meanwhile joins. The burst is over when nothing waits or may leave (a
-//! queue may hold packets back), after `packets` packets, or with the packet with which `bytes` bytes are sent. Then
-//! the line rests, and if something waits already, `max_wait` begins at once.
+//! The transmitter rests until a packet is queued. It then waits until the queued packets or bytes fill a burst, but no
+//! longer than `max_wait`. After a further `gap` it sends the queued packets back to back, including packets that
+//! arrive meanwhile. The burst ends when the queue is empty or holds its packets back, after `packets` packets, or with
+//! the packet that reaches `bytes` bytes. Then the transmitter rests again; if packets are queued already, `max_wait`
+//! begins at once.
 //!
-//! So a line that is loaded sends bursts of full size, each after a `gap`, and one that is not makes packets wait for
-//! `max_wait`. An outage stops a burst where it is.
+//! A loaded transmitter therefore sends bursts of full size, each after a `gap`. On a lightly loaded transmitter,
+//! packets wait for `max_wait`. An outage interrupts a burst, which continues after the outage.
 
 use aqm_net::{ConfigErrors, ErrorCollector, Instant, Size, Span, parameters};
 
@@ -16,29 +16,33 @@ use super::Waiting;
 parameters! {
     /// Transmission in bursts.
     pub struct Aggregation {
-        /// Packets in a burst at most.
+        /// Maximum number of packets in a burst.
         pub packets: u32 = 64, "IEEE 802.11n: the window of a block acknowledgement";
-        /// Bytes in a burst at most, but for the end of its last packet; left out: any number.
-        pub bytes: Option<Size> = None, "ours";
-        /// How long the line waits for a full burst.
-        pub max_wait: Span = Span::from_millis(2), "ours";
-        /// What the medium takes before each burst: its access, a preamble.
-        pub gap: Span = Span::ZERO, "ours";
+        /// Maximum number of bytes in a burst; the last packet may exceed it. By default, there is no limit.
+        pub bytes: Option<Size> = None, "aqmlab's choice";
+        /// Maximum time for which the transmitter waits for a full burst.
+        pub max_wait: Span = Span::from_millis(2), "aqmlab's choice";
+        /// Overhead of the medium before each burst, for example for channel access and a preamble.
+        pub gap: Span = Span::ZERO, "aqmlab's choice";
     }
 }
 
 impl Aggregation {
     pub(super) fn bursts(&self) -> Result<Bursts, ConfigErrors> {
         let mut errors = ErrorCollector::default();
-        errors.check(self.packets > 0, "packets", "must be at least 1");
-        errors.check(self.bytes.is_none_or(|bytes| bytes.bytes() > 0), "bytes", "must be at least 1B");
+        errors.check(self.packets > 0, "packets", "must be at least 1 (got 0)");
+        errors.check(
+            self.bytes.is_none_or(|bytes| bytes.bytes() > 0),
+            "bytes",
+            "must be at least 1B (got 0B)",
+        );
         let bytes = self.bytes.map_or(u64::MAX, Size::bytes);
         let (packets, max_wait, gap) = (self.packets.into(), self.max_wait, self.gap);
         errors.finish(Bursts { packets, bytes, max_wait, gap, state: State::Resting })
     }
 }
 
-/// The bursts of a line.
+/// The bursts of a transmitter.
 #[derive(Clone, Debug)]
 pub(super) struct Bursts {
     packets: u64,
@@ -51,11 +55,11 @@ pub(super) struct Bursts {
 #[derive(Clone, Copy, Debug)]
 enum State {
     Resting,
-    /// Something waits, and more is waited for.
+    /// A packet is queued, and the transmitter waits for more.
     Waiting {
         until: Instant,
     },
-    /// A burst of which so much may still be sent, but not before `from`.
+    /// A burst with the packets and bytes that may still be sent, not before `from`.
     Sending {
         from: Instant,
         packets: u64,
@@ -64,7 +68,7 @@ enum State {
 }
 
 impl Bursts {
-    /// The line is free at `now`, and this waits: the first moment from then on at which it may send.
+    /// Returns the earliest time from `now` on at which the transmitter may send, given the queued packets `waiting`.
     pub(super) fn ready(&mut self, now: Instant, waiting: Waiting) -> Instant {
         let until = match self.state {
             State::Sending { from, .. } => return from.max(now),
@@ -81,17 +85,17 @@ impl Bursts {
         from
     }
 
-    /// A packet of so many bytes is sent.
+    /// Records a sent packet of `bytes` bytes.
     pub(super) fn sent(&mut self, bytes: u64) {
         let State::Sending { from, packets, bytes: left } = self.state else {
-            unreachable!("the line was ready");
+            unreachable!("a packet is sent during a burst only");
         };
         let (packets, left) = (packets - 1, left.saturating_sub(bytes));
         let over = packets == 0 || left == 0;
         self.state = if over { State::Resting } else { State::Sending { from, packets, bytes: left } };
     }
 
-    /// Nothing waits, or may leave.
+    /// Ends the burst, because no packet is queued or may leave the queue.
     pub(super) fn rest(&mut self) {
         self.state = State::Resting;
     }

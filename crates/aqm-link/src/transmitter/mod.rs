@@ -1,12 +1,13 @@
-//! What empties a queue: a line that always sends at the same rate, or one that changes.
+//! Transmitters: the sending side of a link, with a constant or a varying rate.
 //!
-//! A [`Port`](crate::Port) asks its line two things, each at moments in the order of time. When may it take a packet
-//! ([`Transmitter::ready`])? And when does a transmission end that begins now ([`Transmitter::transmit`])? The answers follow from
-//! the time and from what waits, so a port can be served late and is exact all the same. A line that sends nothing for
-//! a while takes no packet; one that it is sending already stays on it, and goes on when the line does.
+//! A [`Port`](crate::Port) calls a transmitter with a varying rate for two times, in the order of time: the next time
+//! at which it may take a packet (`ready`), and the end of a transmission that begins now (`transmit`). Both depend
+//! only on the time and on the queued packets, so a port can be served late and still yields exact times. While the
+//! transmitter sends nothing, it takes no packet. A packet in transmission stays in transmission and continues with the
+//! transmitter.
 //!
-//! Each concept is a file: rates that change ([`rates`]), Mahimahi's opportunities ([`opportunities`]), [`outages`],
-//! which any of these may have, and transmissions in bursts ([`aggregation`]).
+//! Each concept has its own file: rates that change ([`rates`]), Mahimahi's opportunities ([`opportunities`]),
+//! [`outages`], which can be combined with rates and opportunities, and transmission in bursts ([`aggregation`]).
 
 pub mod aggregation;
 pub mod opportunities;
@@ -22,59 +23,61 @@ use outages::{Outage, Outages, RandomOutages};
 use rates::{RateStep, Rates};
 
 parameters! {
-    /// How the line of a managed link sends, if not always at the same rate.
+    /// The transmitter of a managed link, if its rate is not constant.
     ///
-    /// These keys stand beside the `queue` in `[bottleneck]`, `[bottleneck.reverse]` or `[links.NAME]`. A line that says
-    /// from the start when it sends needs no `rate` then; left out it is the mean.
+    /// These keys are written next to `queue` in `[bottleneck]`, `[bottleneck.reverse]` or `[links.NAME]`. If they
+    /// determine the rate from the start of the run, `rate` may be left out, and defaults to the mean rate.
     pub struct Config {
-        /// Moments from which the line sends at another rate; until the first of them it sends at its `rate`. A packet
-        /// that is being sent goes on at the new rate. At `0bps` the line sends nothing.
-        pub rate_steps: Vec<RateStep> = Vec::new(), "ours";
-        /// A CSV file of such steps: on each line a time in seconds and a rate in bits per second, or both with units.
-        pub rate_file: Option<String> = None, "ours";
-        /// The steps come again after each such period.
-        pub rate_repeat: Option<Span> = None, "ours";
-        /// The line sends at Mahimahi's delivery opportunities, not at a rate.
+        /// Changes of the rate, in order of time. Until the first step, the link sends at its `rate`. A packet in
+        /// transmission continues at the new rate. At `0bps` the link sends nothing.
+        pub rate_steps: Vec<RateStep> = Vec::new(), "aqmlab's choice";
+        /// CSV file of rate steps: on each line a time in seconds and a rate in bits per second, or a time and a rate
+        /// with units.
+        pub rate_file: Option<String> = None, "aqmlab's choice";
+        /// Period after which the rate steps repeat.
+        pub rate_repeat: Option<Span> = None, "aqmlab's choice";
+        /// Mahimahi's delivery opportunities, used instead of a rate.
         pub opportunities: Option<Opportunities> = None, "Mahimahi's mm-link, link_queue.cc";
-        /// When the line is down. It takes no packet then, and what is on it waits.
-        pub outages: Vec<Outage> = Vec::new(), "ours";
-        /// The line is down at random.
-        pub random_outages: Option<RandomOutages> = None, "ours";
-        /// The line sends in bursts, and waits for packets that make one.
-        pub aggregation: Option<Aggregation> = None, "ours; the A-MPDU of IEEE 802.11n does the like";
+        /// Intervals in which the link is down. It then takes no packet from the queue, and a packet in transmission
+        /// waits.
+        pub outages: Vec<Outage> = Vec::new(), "aqmlab's choice";
+        /// Random intervals in which the link is down.
+        pub random_outages: Option<RandomOutages> = None, "aqmlab's choice";
+        /// Transmission in bursts: the link waits until enough packets are queued for a burst.
+        pub aggregation: Option<Aggregation> = None, "aqmlab's choice; similar to the A-MPDU of IEEE 802.11n";
     }
 }
 
 impl Config {
-    /// Whether the line always sends at the same rate.
+    /// Whether the rate is constant.
     pub fn is_constant(&self) -> bool {
         *self == Self::default()
     }
 
-    /// The files whose contents are needed.
+    /// Returns the names of the files to read.
     pub fn files(&self) -> impl Iterator<Item = &str> {
         let trace = self.opportunities.as_ref().and_then(|opportunities| opportunities.file.as_deref());
         self.rate_file.as_deref().into_iter().chain(trace)
     }
 
-    /// Reads when the line may send; `contents` has files by name.
+    /// Reads the rates or opportunities; `contents` returns the contents of a file by its name.
     ///
     /// # Errors
-    /// Everything that is wrong with it, and what is allowed.
+    /// Every invalid field, and what is allowed.
     pub fn schedule<'a>(&self, contents: impl Fn(&str) -> Option<&'a str>) -> Result<Schedule, ConfigErrors> {
         let mut errors = ErrorCollector::default();
         let file = |place: &str, name: &str| {
-            let problem = || ConfigError::at(place, format!("`{name}` was not read"));
+            let problem = || ConfigError::at(place, format!("the file `{name}` was not read"));
             contents(name).ok_or_else(problem)
         };
         let has_rates = !self.rate_steps.is_empty() || self.rate_file.is_some();
-        let problem = "write either `rate_steps` or a `rate_file`";
+        let problem = "write either `rate_steps` or `rate_file`, not both";
         errors.check(self.rate_steps.is_empty() || self.rate_file.is_none(), "rate_file", problem);
-        let problem = "says when steps come again: write `rate_steps` or a `rate_file`, too";
+        let problem = "is the period of rate steps: write `rate_steps` or `rate_file`, too";
         errors.check(has_rates || self.rate_repeat.is_none(), "rate_repeat", problem);
-        let problem = "say when the line sends: leave out the steps of its rate";
+        let problem = "cannot be combined with rates: leave out `rate_steps` and `rate_file`";
         errors.check(self.opportunities.is_none() || !has_rates, "opportunities", problem);
-        let problem = "waits for packets, as opportunities wait for the line: write one of them";
+        let problem = "cannot be combined with `opportunities`: leave out one of them";
         errors.check(self.opportunities.is_none() || self.aggregation.is_none(), "aggregation", problem);
         if let Some(opportunities) = &self.opportunities {
             let read =
@@ -92,20 +95,20 @@ impl Config {
         };
         if let (Some(steps), Some(repeat)) = (&steps, self.rate_repeat) {
             let last = steps.last().map_or(Span::ZERO, |&(at, _)| at);
-            let problem = format_args!("must be longer than the last step, {last}");
+            let problem = format_args!("must be later than the last step at {last} (got {repeat})");
             errors.check(last < repeat, "rate_repeat", problem);
-            // What may happen a thousand million times in a run would keep it from ending.
+            // An event that can happen a thousand million times would prevent the run from ending.
             let least = Span::from_nanos(1000 * steps.len() as u64);
-            let problem = format_args!("must be at least {least}: 1us for each step");
+            let problem = format_args!("must be at least {least}, 1us for each step (got {repeat})");
             errors.check(repeat >= least, "rate_repeat", problem);
         }
         errors.finish_some(steps.map(|steps| Schedule::Rates { steps, repeat: self.rate_repeat }))
     }
 
-    /// How the line sends, one of this `rate`.
+    /// Returns the service of a transmitter with this base `rate`.
     ///
     /// # Errors
-    /// Everything that is wrong with outages and bursts.
+    /// Every invalid field of outages and bursts.
     pub fn service(&self, rate: Rate, schedule: Schedule) -> Result<Service, ConfigErrors> {
         let mut errors = ErrorCollector::default();
         let outages = outages::read(&self.outages).map_err(|wrong| wrong.within("outages"));
@@ -119,37 +122,37 @@ impl Config {
             Schedule::Opportunities(trace) => Sending::Opportunities(trace),
         };
         if let Sending::Rates(rates) = &sending {
-            let problem = "the line never sends: write a rate that is not `0bps` at one step";
-            let place = if self.rate_file.is_some() { "rate_file" } else { "rate_steps" };
-            errors.check(rates.peak() != Rate::default(), place, problem);
+            let problem = "never allows the link to send: write at least one rate other than `0bps`";
+            let key = if self.rate_file.is_some() { "rate_file" } else { "rate_steps" };
+            errors.check(rates.peak() != Rate::default(), key, problem);
         }
-        let found = outages.zip(bursts).map(|(outages, bursts)| Service {
+        let service = outages.zip(bursts).map(|(outages, bursts)| Service {
             sending,
             outages: Outages::new(outages),
             random: self.random_outages.clone(),
             bursts,
         });
-        errors.finish_some(found)
+        errors.finish_some(service)
     }
 }
 
-/// When a line may send, as it was read.
+/// The times at which a transmitter may send.
 #[derive(Clone, Debug)]
 pub enum Schedule {
-    /// At rates: when which begins, and after which time all begin again.
+    /// Rates: the steps and the period after which the steps repeat.
     Rates {
         /// The steps.
         steps: Vec<(Span, Rate)>,
         /// The period.
         repeat: Option<Span>,
     },
-    /// At opportunities.
+    /// Delivery opportunities.
     Opportunities(Trace),
 }
 
 impl Schedule {
-    /// The mean rate of a line that says so itself, over a period or else over the run, or zero if it is less than may
-    /// be written; nothing if it begins with a rate that is written elsewhere.
+    /// Returns the mean rate over a period or, without a period, over the run. Zero if the mean is below the lowest
+    /// valid rate; `None` if the schedule does not contain the initial rate.
     pub fn mean_rate(&self, duration: Span) -> Option<Rate> {
         let bps = match self {
             Self::Rates { steps, repeat } => {
@@ -165,7 +168,7 @@ impl Schedule {
     }
 }
 
-/// How a line sends that does not always send at the same rate; each run makes a [`Transmitter`] of it.
+/// The service of a transmitter with a varying rate. Each run builds a [`Transmitter`] from it.
 #[derive(Clone, Debug)]
 pub struct Service {
     sending: Sending,
@@ -181,13 +184,13 @@ enum Sending {
 }
 
 impl Service {
-    /// The line; `rng` is the stream of its outages.
+    /// Returns the transmitter; `rng` is the random stream of its outages.
     pub fn transmitter(&self, rng: Rng) -> Transmitter {
         Transmitter::Varying(Box::new(self.running(rng)))
     }
 
-    /// How many bits the line could send between two moments, if something always waits and it waits for nothing;
-    /// `rng` is what [`line`](Self::transmitter) was given.
+    /// Returns the number of bits that the transmitter can send between two times if packets are always queued and
+    /// bursts are ignored; `rng` is the random stream that [`transmitter`](Self::transmitter) got.
     pub fn bits(&self, rng: Rng, between: [Instant; 2]) -> f64 {
         let Varying { sending, mut outages, .. } = self.running(rng);
         match sending {
@@ -196,7 +199,7 @@ impl Service {
         }
     }
 
-    /// The highest rate it ever has; of opportunities the mean.
+    /// Returns the highest rate, or the mean rate of opportunities.
     pub fn peak(&self) -> Rate {
         match &self.sending {
             Sending::Rates(rates) => rates.peak(),
@@ -204,7 +207,7 @@ impl Service {
         }
     }
 
-    /// When its rate steps, and to what, in the order of time; without an end if the steps come again.
+    /// Returns the rate steps in order of time. The iterator is endless if the steps repeat.
     pub fn rate_steps(&self) -> impl Iterator<Item = (Instant, Rate)> {
         let rates = match &self.sending {
             Sending::Rates(rates) => Some(rates),
@@ -213,7 +216,7 @@ impl Service {
         rates.into_iter().flat_map(Rates::steps)
     }
 
-    /// Whether a packet may be at its end at the moment at which its transmission begins.
+    /// Whether a transmission may end at the instant at which it begins.
     pub fn takes_no_time(&self) -> bool {
         matches!(self.sending, Sending::Opportunities(_))
     }
@@ -227,32 +230,32 @@ impl Service {
     }
 }
 
-/// What empties a queue.
+/// The sending side of a link.
 #[derive(Clone, Debug)]
 pub enum Transmitter {
-    /// A line that always sends at the same rate.
+    /// A constant rate.
     Constant(Pace),
-    /// Any other.
+    /// Anything else.
     Varying(Box<Varying>),
 }
 
 impl Transmitter {
-    /// A line that always sends at this rate.
+    /// Returns a transmitter with a constant rate.
     pub fn constant(rate: Rate) -> Self {
         Self::Constant(rate.pace())
     }
 }
 
-/// A line that does not always send at the same rate.
+/// A transmitter whose rate is not constant.
 #[derive(Clone, Debug)]
 pub struct Varying {
     sending: Sending,
     outages: Outages,
-    /// If it sends in bursts.
+    /// The bursts, if the transmitter sends in bursts.
     bursts: Option<Bursts>,
 }
 
-/// What waits for a line.
+/// The queued packets and their bytes.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Waiting {
     pub(crate) packets: u64,
@@ -260,9 +263,9 @@ pub(crate) struct Waiting {
 }
 
 impl Varying {
-    /// The line has sent what it had, and something waits: the first moment from `now` on at which it may take a packet
-    /// if nothing more arrives. Each `now` is the last answer or a later moment, or an earlier one if the line
-    /// [waits for more](Self::waits_for_more).
+    /// Returns the earliest time from `now` on at which the transmitter may take a packet if no more packets arrive. It
+    /// is called when no transmission is in progress and packets are queued. Each `now` is the last result or a later
+    /// time, or an earlier time if the transmitter [waits for more packets](Self::waits_for_more).
     #[inline(never)]
     pub(crate) fn ready(&mut self, now: Instant, waiting: Waiting) -> Instant {
         if let Some(bursts) = &mut self.bursts {
@@ -277,7 +280,7 @@ impl Varying {
         }
     }
 
-    /// When a transmission ends that begins at `start`; `NEVER` if the line sends too little ever after.
+    /// Returns the end of a transmission that begins at `start`, or `NEVER` if the remaining rates do not suffice.
     #[inline(never)]
     pub(crate) fn transmit(&mut self, start: Instant, bytes: u64) -> Instant {
         if let Some(bursts) = &mut self.bursts {
@@ -289,7 +292,7 @@ impl Varying {
         }
     }
 
-    /// The rate at which it sends at `now`; nothing if it has none.
+    /// Returns the rate at `now`, or `None` if the transmitter has no rate.
     pub(crate) fn rate_at(&self, now: Instant) -> Option<Rate> {
         match &self.sending {
             Sending::Rates(_) if self.outages.is_down_at(now) => Some(Rate::default()),
@@ -298,7 +301,7 @@ impl Varying {
         }
     }
 
-    /// The line was ready at `now`, and the queue gave it nothing.
+    /// Handles a transmitter that was ready at `now` but got no packet from the queue.
     #[cold]
     pub(crate) fn rest(&mut self, now: Instant) {
         if let Some(bursts) = &mut self.bursts {
@@ -309,15 +312,15 @@ impl Varying {
         }
     }
 
-    /// A packet arrives at `now`, and the line has nothing to send; what the line could do before it, by the rule of
-    /// ties, it can no longer do.
+    /// Handles the arrival of a packet at `now` while the transmitter has nothing to send. Opportunities that precede
+    /// the arrival, according to the tie rule, are lost.
     pub(crate) fn begin(&mut self, now: Instant, ties: Ties) {
         if let (Sending::Opportunities(trace), Ties::DepartureFirst) = (&mut self.sending, ties) {
             trace.pass(now);
         }
     }
 
-    /// Whether it waits for more packets, and so must be asked again when one arrives.
+    /// Whether the transmitter waits for more packets, so that it must be called again when a packet arrives.
     pub(crate) fn waits_for_more(&self) -> bool {
         self.bursts.as_ref().is_some_and(Bursts::waits_for_more)
     }

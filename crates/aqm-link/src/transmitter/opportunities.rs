@@ -1,17 +1,17 @@
-//! Mahimahi's delivery opportunities: a recorded link, such as one of a phone.
+//! Mahimahi's delivery opportunities: a recorded link, for example a mobile link.
 //!
-//! R. Netravali et al., "Mahimahi: Accurate Record-and-Replay for HTTP", 2015; the program is `mm-link`, and what it does
-//! is in its `link_queue.cc`. A trace is a list of whole milliseconds that do not decrease, one a line: at each of them
-//! the link may deliver so many bytes (1504, though the manual says 1500). Equal lines are as many opportunities. The
-//! trace begins anew after its last millisecond, which is its period.
+//! Source: R. Netravali et al., "Mahimahi: Accurate Record-and-Replay for HTTP", 2015; the program is `mm-link`, and
+//! its algorithm is in `link_queue.cc`. A trace is a list of whole milliseconds in ascending order, one on each line.
+//! At each of them, the link may deliver a fixed number of bytes (1504, although the manual says 1500). Equal lines are
+//! separate opportunities. After its last millisecond, which is its period, the trace repeats.
 //!
-//! A packet is measured with 4 bytes on top, the header of a TUN device, so that one of 1500 bytes fits exactly. At an
-//! opportunity packets are taken from the queue as long as bytes are left of it. The last one may need some of the
-//! next opportunity: it is out of the queue from when its service began, and leaves at the opportunity that finishes
-//! it. What is left of an opportunity when the queue is empty is lost. Opportunities of a millisecond are over before
-//! a packet that arrives then joins.
+//! Each packet counts with 4 additional bytes, the header of a TUN device, so that a packet of 1500 bytes fits exactly.
+//! At an opportunity, packets are taken from the queue while bytes of the opportunity remain. The last packet may need
+//! bytes of the next opportunity: it leaves the queue when its service begins, and departs at the opportunity that
+//! completes it. The remainder of an opportunity is lost when the queue is empty. Opportunities of a millisecond
+//! precede packets that arrive at the same time.
 //!
-//! Ours, where Mahimahi stops with an error: a packet that is larger than an opportunity takes several.
+//! aqmlab's choice, where Mahimahi stops with an error: a packet larger than an opportunity uses several opportunities.
 
 use std::sync::Arc;
 
@@ -20,13 +20,13 @@ use aqm_net::{ConfigError, ConfigErrors, ErrorCollector, Instant, Size, Span, pa
 use super::outages::Outages;
 
 parameters! {
-    /// A trace of delivery opportunities, in the form of Mahimahi.
+    /// Delivery opportunities of a trace in Mahimahi's format.
     pub struct Opportunities {
-        /// The file: a whole number of milliseconds on each line.
-        pub file: Option<String> = None, "no default: it must be given";
-        /// How much may leave at each of them.
+        /// Trace file with a whole number of milliseconds on each line.
+        pub file: Option<String> = None, "no default: required";
+        /// Maximum number of bytes that leave at each opportunity.
         pub bytes: Size = Size::from_bytes(1504), "Mahimahi, link_queue.hh, PACKET_SIZE";
-        /// By how much each packet is larger there than in the queue.
+        /// Number of bytes added to each packet's length in the queue.
         pub overhead: Size = Size::from_bytes(4), "Mahimahi: the header of its TUN device";
     }
 }
@@ -41,10 +41,10 @@ impl Opportunities {
         errors.check(
             self.file.is_some(),
             "file",
-            "is missing: name a file of Mahimahi's, with a time in ms on each line",
+            "is missing: write the name of a Mahimahi trace, with a time in ms on each line",
         );
-        errors.check(self.bytes.bytes() > 0, "bytes", "must be at least 1B");
-        let problem = "must be less than `bytes`";
+        errors.check(self.bytes.bytes() > 0, "bytes", "must be at least 1B (got 0B)");
+        let problem = format_args!("must be less than `bytes`, {} (got {})", self.bytes, self.overhead);
         errors.check(self.overhead < self.bytes, "overhead", problem);
         let parsed = self.file.as_deref().map(|name| {
             content(name).and_then(|text| parse(text).map_err(|problem| ConfigError::at("file", problem)))
@@ -55,40 +55,44 @@ impl Opportunities {
     }
 }
 
-/// The milliseconds of a trace.
+/// Parses the milliseconds of a trace.
 fn parse(content: &str) -> Result<Vec<u64>, String> {
     let mut times: Vec<u64> = Vec::new();
     for (number, line) in content.lines().enumerate() {
         let text = line.trim();
-        let time = text.parse::<u64>().ok().filter(|&time| time <= MOST_MILLIS);
-        let wrong = || format!("line {}: `{text}` must be a whole number of milliseconds", number + 1);
-        let time = time.ok_or_else(wrong)?;
+        let time = text.parse::<u64>().ok().filter(|&time| time <= MAX_MILLIS);
+        let problem =
+            || format!("line {}: must be a whole number of milliseconds (got `{text}`)", number + 1);
+        let time = time.ok_or_else(problem)?;
         if let Some(&before) = times.last().filter(|&&before| before > time) {
-            return Err(format!("line {}: {time} is before the line above, {before}", number + 1));
+            return Err(format!(
+                "line {}: must not be less than the previous line, {before} (got {time})",
+                number + 1
+            ));
         }
         times.push(time);
     }
     match times.last() {
-        None => Err("has no lines: write a time in ms on each".to_owned()),
-        Some(0) => Err("ends at 0: the last line is the period, and must be more".to_owned()),
+        None => Err("is empty: write a time in ms on each line".to_owned()),
+        Some(0) => Err("ends with 0: the last line is the period, and must be at least 1".to_owned()),
         Some(_) => Ok(times),
     }
 }
 
-/// A year.
-const MOST_MILLIS: u64 = 366 * 86_400_000;
+/// One year.
+const MAX_MILLIS: u64 = 366 * 86_400_000;
 
-/// A trace, and how much of it has passed.
+/// A trace and the current position in it.
 #[derive(Clone, Debug)]
 pub struct Trace {
-    /// When the opportunities of a round are.
+    /// Times of the opportunities within a period.
     times: Arc<[Span]>,
     bytes: u64,
     overhead: u64,
-    /// The next opportunity: its place, and when its round begins.
+    /// The next opportunity: its index, and the start of its period.
     next: usize,
     round: Instant,
-    /// The one that was used last: when it was, and the bytes left of it.
+    /// The last used opportunity: its time, and its remaining bytes.
     last: Instant,
     left: u64,
 }
@@ -104,24 +108,24 @@ impl Trace {
         self.times[self.times.len() - 1]
     }
 
-    /// The rate at which full packets leave in the mean, in bits per second as a queue measures them.
+    /// Returns the mean rate of full packets in bits per second, with lengths as in the queue.
     pub(super) fn mean_bps(&self) -> f64 {
         let bits = 8 * (self.bytes - self.overhead) * self.times.len() as u64;
         bits as f64 / self.period().seconds()
     }
 
-    /// How many bits it could send after the first of two moments and up to the second.
+    /// Returns the number of bits that can be sent after the first time and up to the second.
     pub(super) fn bits(mut self, outages: &mut Outages, [from, to]: [Instant; 2]) -> f64 {
         let mut opportunities = 0_u64;
         self.pass(from);
         while self.skip_outages(outages) <= to {
             opportunities += 1;
-            self.go_on();
+            self.advance();
         }
         (8 * (self.bytes - self.overhead) * opportunities) as f64
     }
 
-    /// The first moment from `now` on at which a packet can be taken.
+    /// Returns the earliest time from `now` on at which a packet can be taken.
     pub(super) fn ready(&mut self, now: Instant, outages: &mut Outages) -> Instant {
         if self.left > 0 && self.last == now {
             return now;
@@ -130,7 +134,7 @@ impl Trace {
         self.skip_outages(outages)
     }
 
-    /// When a packet leaves that is taken at `start`.
+    /// Returns the departure time of a packet taken at `start`.
     pub(super) fn transmit(&mut self, start: Instant, bytes: u64, outages: &mut Outages) -> Instant {
         let mut needed = bytes + self.overhead;
         if self.last != start {
@@ -140,13 +144,13 @@ impl Trace {
             needed -= self.left;
             self.last = self.skip_outages(outages);
             self.left = self.bytes;
-            self.go_on();
+            self.advance();
         }
         self.left -= needed;
         self.last
     }
 
-    /// Opportunities up to `now`, and what is left of the last one, are lost.
+    /// Discards the opportunities up to `now` and the remainder of the last one.
     pub(super) fn pass(&mut self, now: Instant) {
         self.left = 0;
         self.skip_before(now + Span::from_nanos(1));
@@ -156,7 +160,7 @@ impl Trace {
         self.round + self.times[self.next]
     }
 
-    fn go_on(&mut self) {
+    fn advance(&mut self) {
         self.next += 1;
         if self.next == self.times.len() {
             self.next = 0;
@@ -168,7 +172,7 @@ impl Trace {
         if self.next_time() >= now {
             return;
         }
-        // The end of a round is an opportunity, too, and comes before the beginning of the next one.
+        // The end of a period is an opportunity, too, and precedes the start of the next period.
         let rounds = (now.since(self.round).nanos() - 1) / self.period().nanos();
         if rounds > 0 {
             self.round += self.period().saturating_mul(rounds);
@@ -178,7 +182,7 @@ impl Trace {
         self.next += self.times[self.next..].partition_point(|&time| time < since);
     }
 
-    /// Opportunities while the line is down are lost; returns the next one.
+    /// Skips opportunities during outages, which are lost. Returns the time of the next opportunity.
     fn skip_outages(&mut self, outages: &mut Outages) -> Instant {
         loop {
             let next = self.next_time();

@@ -1,55 +1,56 @@
-//! Times at which a line is down: given ones, and random ones.
+//! Outages of a link, at given times and at random times.
 
 use std::sync::Arc;
 
 use aqm_net::{ConfigErrors, ErrorCollector, Instant, Rng, Span, parameters};
 
 parameters! {
-    /// A time at which a line is down.
+    /// An interval in which the link is down.
     pub struct Outage {
-        /// From when on.
-        pub from: Option<Span> = None, "no default: it must be given";
-        /// Until when; left out: for ever.
-        pub until: Option<Span> = None, "ours";
+        /// Start of the outage.
+        pub from: Option<Span> = None, "no default: required";
+        /// End of the outage; by default, the outage does not end.
+        pub until: Option<Span> = None, "aqmlab's choice";
     }
 }
 
 parameters! {
-    /// Outages at random: the line is up for an exponential time, then down for one, and so on. It begins up.
+    /// Random outages: the link is up for an exponentially distributed time, then down for another one, and so on. It
+    /// is up at the start of the run.
     pub struct RandomOutages {
-        /// How long it is up in the mean.
-        pub mean_up: Span = Span::from_millis(30_000), "ours";
-        /// How long it is down in the mean.
-        pub mean_down: Span = Span::from_millis(500), "ours";
+        /// Mean time for which the link is up.
+        pub mean_up: Span = Span::from_millis(30_000), "aqmlab's choice";
+        /// Mean time for which the link is down.
+        pub mean_down: Span = Span::from_millis(500), "aqmlab's choice";
     }
 }
 
 impl RandomOutages {
-    /// Whether they can happen.
+    /// Checks the mean times.
     pub(super) fn check(&self) -> Result<(), ConfigErrors> {
         let mut errors = ErrorCollector::default();
         for (name, mean) in [("mean_up", self.mean_up), ("mean_down", self.mean_down)] {
-            // What may happen a thousand million times in a run would keep it from ending.
-            let problem = "must be at least 1us";
+            // An event that can happen a thousand million times would prevent the run from ending.
+            let problem = format_args!("must be at least 1us (got {mean})");
             errors.check(mean >= Span::from_nanos(1000), name, problem);
         }
         errors.finish(())
     }
 }
 
-/// The outages of a scenario in the order of time; those that touch are one.
+/// Returns the outages of a scenario in the order of time, with adjacent and overlapping outages merged.
 pub(super) fn read(outages: &[Outage]) -> Result<Vec<[Instant; 2]>, ConfigErrors> {
     let mut errors = ErrorCollector::default();
     let mut read: Vec<[Instant; 2]> = Vec::new();
-    for (place, outage) in outages.iter().enumerate() {
+    for (index, outage) in outages.iter().enumerate() {
         errors.check(
             outage.from.is_some(),
-            format!("{place}.from"),
-            "is missing: write when, such as \"10s\"",
+            format!("{index}.from"),
+            "is missing: write a time, for example \"10s\"",
         );
         let Some(from) = outage.from.map(|from| Instant::START + from) else { continue };
         let until = outage.until.map_or(Instant::NEVER, |until| Instant::START + until);
-        errors.check(from < until, format!("{place}.until"), "must be later than `from`");
+        errors.check(from < until, format!("{index}.until"), "must be later than `from`");
         read.push([from, until]);
     }
     read.sort_unstable();
@@ -63,17 +64,17 @@ pub(super) fn read(outages: &[Outage]) -> Result<Vec<[Instant; 2]>, ConfigErrors
     errors.finish(apart)
 }
 
-/// When a line is down, asked in the order of time.
+/// The outages of a link, read in the order of time.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Outages {
-    /// Apart, in the order of time.
+    /// Disjoint, in the order of time.
     given: Arc<[[Instant; 2]]>,
-    /// The first of those that are not over.
+    /// Index of the first outage that has not ended.
     next: usize,
     random: Option<Random>,
 }
 
-/// Random outages: the present one, or the next.
+/// Random outages: the current outage, or the next one.
 #[derive(Clone, Debug)]
 struct Random {
     rng: Rng,
@@ -88,37 +89,39 @@ impl Outages {
         Self { given: given.into(), next: 0, random: None }
     }
 
-    /// The same, and random ones from this stream.
+    /// Adds random outages from the stream `rng`.
     pub(super) fn with_random(mut self, config: &RandomOutages, rng: Rng) -> Self {
         let [mean_up, mean_down] = [config.mean_up, config.mean_down].map(|mean| mean.nanos() as f64);
         let mut random = Random { rng, mean_up, mean_down, outage: [Instant::START; 2] };
-        random.go_on();
+        random.advance();
         self.random = Some(random);
         self
     }
 
-    /// Whether the line is down at `now`, and until when surely. Each moment is at or after the last one.
+    /// Whether the link is down at `now`, and the time until which this state is certain. Times must not decrease from
+    /// call to call.
     #[inline]
     pub(super) fn at(&mut self, now: Instant) -> (bool, Instant) {
         if self.given.is_empty() && self.random.is_none() {
             return (false, Instant::NEVER);
         }
-        self.look(now)
+        self.state_at(now)
     }
 
-    fn look(&mut self, now: Instant) -> (bool, Instant) {
+    fn state_at(&mut self, now: Instant) -> (bool, Instant) {
         while self.given.get(self.next).is_some_and(|&[_, until]| until <= now) {
             self.next += 1;
         }
         let given = self.given.get(self.next).map_or([Instant::NEVER; 2], |&outage| outage);
         let random = self.random.as_mut().map_or([Instant::NEVER; 2], |random| random.at(now));
         let down = given[0] <= now || random[0] <= now;
-        // Of those that have begun the latest end counts, of the others the first beginning.
+        // While the link is down, the latest end of the outages that have begun counts; while it is up, the earliest
+        // start.
         let ends = [given, random].into_iter().filter(|outage| outage[0] <= now).map(|outage| outage[1]);
         (down, ends.max().unwrap_or_else(|| given[0].min(random[0])))
     }
 
-    /// Whether it is down at a moment; of random outages only the last one that was asked about is known.
+    /// Whether the link is down at `now`. Of the random outages, only the one of the last call is known.
     pub(super) fn is_down_at(&self, now: Instant) -> bool {
         let covers = |[from, until]: &[Instant; 2]| *from <= now && now < *until;
         self.given.iter().any(covers) || self.random.as_ref().is_some_and(|random| covers(&random.outage))
@@ -126,21 +129,21 @@ impl Outages {
 }
 
 impl Random {
-    /// The outage of `now`, or the next.
+    /// Returns the outage at `now`, or the next one.
     fn at(&mut self, now: Instant) -> [Instant; 2] {
         while self.outage[1] <= now {
-            self.go_on();
+            self.advance();
         }
         self.outage
     }
 
-    fn go_on(&mut self) {
+    fn advance(&mut self) {
         let from = self.outage[1] + exponential(self.mean_up, &mut self.rng);
         self.outage = [from, from + exponential(self.mean_down, &mut self.rng)];
     }
 }
 
-/// An exponential time with this mean in nanoseconds, at least one.
+/// Draws an exponentially distributed time with this mean in nanoseconds, at least 1 ns.
 fn exponential(mean: f64, rng: &mut Rng) -> Span {
     Span::from_nanos(((-libm::log(rng.uniform_positive()) * mean + 0.5) as u64).max(1))
 }

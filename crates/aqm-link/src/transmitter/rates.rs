@@ -1,8 +1,8 @@
-//! A line whose rate changes in steps.
+//! A transmitter whose rate changes in steps.
 //!
-//! A packet that is being sent when the rate changes goes on at the new rate: it has left when the integral of the rate
-//! since its beginning is its length. The integral is exact; its end is rounded to the nearest nanosecond, as that of a
-//! line of one rate. A line without a rate takes no packet.
+//! A packet in transmission continues at the new rate: it departs when the integral of the rate since the start of its
+//! transmission equals its length. The integral is exact, and its end is rounded to the nearest nanosecond, as with a
+//! constant rate. At a rate of zero the transmitter takes no packet.
 
 use aqm_net::parameters;
 use aqm_net::{ConfigErrors, ErrorCollector, Instant, Pace, Quantity, Rate, RateOrZero, Span, Steps};
@@ -10,34 +10,38 @@ use aqm_net::{ConfigErrors, ErrorCollector, Instant, Pace, Quantity, Rate, RateO
 use super::outages::Outages;
 
 parameters! {
-    /// A change of a line's rate.
+    /// A change of the link's rate.
     pub struct RateStep {
-        /// When.
-        pub at: Option<Span> = None, "no default: it must be given";
-        /// To how much; `0bps` for nothing.
-        pub rate: Option<RateOrZero> = None, "no default: it must be given";
+        /// Time of the change.
+        pub at: Option<Span> = None, "no default: required";
+        /// New rate; `0bps` means that nothing is sent.
+        pub rate: Option<RateOrZero> = None, "no default: required";
     }
 }
 
-/// The steps of a scenario.
+/// Returns the rate steps of a scenario.
 pub(super) fn read(steps: &[RateStep]) -> Result<Vec<(Span, Rate)>, ConfigErrors> {
     let mut errors = ErrorCollector::default();
     let mut read: Vec<(Span, Rate)> = Vec::new();
-    for (place, step) in steps.iter().enumerate() {
-        errors.check(step.at.is_some(), format!("{place}.at"), "is missing: write when, such as \"10s\"");
-        let problem = "is missing: write a rate, such as \"5Mbps\" or \"0bps\"";
-        errors.check(step.rate.is_some(), format!("{place}.rate"), problem);
+    for (index, step) in steps.iter().enumerate() {
+        errors.check(
+            step.at.is_some(),
+            format!("{index}.at"),
+            "is missing: write a time, for example \"10s\"",
+        );
+        let problem = "is missing: write a rate, for example \"5Mbps\" or \"0bps\"";
+        errors.check(step.rate.is_some(), format!("{index}.rate"), problem);
         let (Some(at), Some(rate)) = (step.at, step.rate) else { continue };
         if let Some(&(before, _)) = read.last() {
-            let problem = format_args!("must be later than that of the step before, {before}");
-            errors.check(before < at, format!("{place}.at"), problem);
+            let problem = format_args!("must be later than the previous step at {before} (got {at})");
+            errors.check(before < at, format!("{index}.at"), problem);
         }
         read.push((at, rate.or_zero()));
     }
     errors.finish(read)
 }
 
-/// The steps of a file: a time and a rate on each line.
+/// Parses the rate steps of a file with a time and a rate on each line.
 pub(super) fn parse(content: &str) -> Result<Vec<(Span, Rate)>, String> {
     let mut steps: Vec<(Span, Rate)> = Vec::new();
     let (mut unit, mut first) = ("bps", true);
@@ -60,19 +64,21 @@ pub(super) fn parse(content: &str) -> Result<Vec<(Span, Rate)>, String> {
         }
         let step = step(&fields, unit).and_then(|step| match steps.last() {
             Some(&(before, _)) if step.0 <= before => {
-                Err(format!("`{}` must be later than the line before, {before}", fields[0]))
+                Err(format!("must be later than the previous line, {before} (got `{}`)", fields[0]))
             }
             _ => Ok(step),
         });
         steps.push(step.map_err(|problem| format!("line {}: {problem}", number + 1))?);
     }
     if steps.is_empty() {
-        return Err("has no steps: write a time in seconds and a rate in bits per second on each line".into());
+        return Err(
+            "contains no steps: write a time in seconds and a rate in bits per second on each line".into()
+        );
     }
     Ok(steps)
 }
 
-/// The unit of the rates, if these are the names of the columns.
+/// Returns the unit of the rates if `fields` are the column names.
 fn header(fields: &[&str]) -> Option<&'static str> {
     let [time, rate] = fields else { return None };
     let units = ["bps", "kbps", "Mbps", "Gbps"].into_iter();
@@ -80,10 +86,10 @@ fn header(fields: &[&str]) -> Option<&'static str> {
     named.next().filter(|_| *time == "time_s")
 }
 
-/// Reads one line; a number without a unit is one of seconds, or of the `unit` of rates.
+/// Parses one line. A time without a unit is in seconds, and a rate without a unit is in `unit`.
 fn step(fields: &[&str], unit: &str) -> Result<(Span, Rate), String> {
     let [at, rate] = fields else {
-        return Err(format!("has {} columns, expected a time and a rate", fields.len()));
+        return Err(format!("must have 2 columns, a time and a rate (got {})", fields.len()));
     };
     let with_unit = |text: &str, unit: &str| match text.parse::<f64>() {
         Ok(_) => format!("{text}{unit}"),
@@ -92,7 +98,7 @@ fn step(fields: &[&str], unit: &str) -> Result<(Span, Rate), String> {
     Ok((Span::parse(&with_unit(at, "s"))?, RateOrZero::parse(&with_unit(rate, unit))?.or_zero()))
 }
 
-/// A rate, and the time of a byte at it, if there is one.
+/// A rate, and the transmission time of a byte if the rate is not zero.
 #[derive(Clone, Copy, Debug)]
 struct Speed {
     rate: Rate,
@@ -107,27 +113,27 @@ impl Speed {
     const NONE: Self = Self { rate: Rate::from_bps(0), pace: None };
 }
 
-/// The rates of a line.
+/// The rates of a transmitter.
 #[derive(Clone, Debug)]
 pub(super) struct Rates(Steps<Speed>);
 
-/// A bit at a rate of one bit per second takes so many nanoseconds.
+/// Transmission time of one bit at 1 bit/s, in nanoseconds.
 const NANOS: u128 = 1_000_000_000;
 
 impl Rates {
     pub(super) fn new(rate: Rate, steps: Vec<(Span, Rate)>, repeat: Option<Span>) -> Self {
-        // Where nothing changes any more nobody must look for a change.
+        // If the rate does not change any more, no changes are searched for.
         let repeat = repeat.filter(|_| steps.iter().any(|step| step.1 != steps[0].1));
         let steps: Vec<_> = steps.into_iter().map(|(at, rate)| (at, Speed::of(rate))).collect();
         Self(Steps::new(Speed::of(rate), steps, repeat))
     }
 
-    /// The rate at any moment.
+    /// Returns the rate at any time.
     pub(super) fn rate_at(&self, now: Instant) -> Rate {
         self.0.value_at(now).rate
     }
 
-    /// The steps in the order of time; without an end if they come again.
+    /// Returns the steps in order of time. The iterator is endless if the steps repeat.
     pub(super) fn steps(&self) -> impl Iterator<Item = (Instant, Rate)> {
         self.0.steps().map(|(at, speed)| (at, speed.rate))
     }
@@ -136,7 +142,7 @@ impl Rates {
         self.0.values().map(|speed| speed.rate).max().unwrap_or_default()
     }
 
-    /// How fast it sends at `now`, and until when surely.
+    /// Returns the speed at `now`, and the time until which the speed is certain.
     #[inline]
     fn at(&mut self, now: Instant, outages: &mut Outages) -> (Speed, Instant) {
         let (speed, until) = self.0.at(now);
@@ -149,7 +155,7 @@ impl Rates {
         }
     }
 
-    /// The first moment from `now` on at which it sends.
+    /// Returns the earliest time from `now` on at which the rate is not zero.
     pub(super) fn ready(&mut self, mut now: Instant, outages: &mut Outages) -> Instant {
         loop {
             let (speed, until) = self.at(now, outages);
@@ -168,7 +174,7 @@ impl Rates {
                 return end;
             }
         }
-        // In bits by a thousand millions: whole numbers, whatever the rates.
+        // In units of 1e-9 bits, so that all quantities are whole numbers at any rate.
         let mut left = 8 * u128::from(bytes) * NANOS;
         let (mut now, mut speed, mut until) = (start, speed, until);
         loop {
@@ -186,7 +192,7 @@ impl Rates {
         }
     }
 
-    /// How many bits it could send between two moments.
+    /// Returns the number of bits that can be sent between two times.
     pub(super) fn bits(&mut self, outages: &mut Outages, [from, to]: [Instant; 2]) -> f64 {
         let (mut now, mut sum) = (from, 0.0);
         while now < to {

@@ -13,14 +13,14 @@ fn at(nanos: u64) -> Instant {
     Instant::from_nanos(nanos)
 }
 
-/// A file of any name has this content.
+/// Reads a config; every file has this content.
 fn read(config: Value, content: &str) -> Result<Service, ConfigErrors> {
     let config = <Config as aqm_net::Parameter>::read(config)?;
     let schedule = config.schedule(|_| Some(content))?;
     config.service(Rate::from_bps(8_000_000), schedule)
 }
 
-/// A line of one byte per microsecond, but for what `config` says.
+/// Returns a service with one byte per microsecond, changed by `config`.
 fn service(config: Value) -> Service {
     read(config, "").unwrap()
 }
@@ -29,8 +29,8 @@ fn rng() -> Rng {
     Streams::new(1).named("line", 0)
 }
 
-/// Sends packets of such sizes, which arrive at such nanoseconds, over a line behind a queue of any length: when the
-/// transmission of each begins and ends.
+/// Sends packets that arrive at the given nanoseconds, with the given sizes, through an unlimited queue. Returns the
+/// start and the end of each transmission.
 fn sent(service: &Service, arrivals: &[(u64, u16)]) -> Vec<(u64, u64)> {
     let config = aqm_queue::Config::read(json!({"kind": "drop-tail", "limit": "100000p"})).unwrap();
     let queue = config.build(Rate::from_bps(8_000_000)).unwrap();
@@ -50,17 +50,17 @@ fn problems(config: Value, content: &str) -> String {
 }
 
 #[test]
-fn a_packet_goes_on_at_the_rate_that_the_line_has() {
+fn a_packet_continues_at_the_current_rate() {
     let steps = json!({"rate_steps": [
         {"at": "1ms", "rate": "4Mbps"}, {"at": "2ms", "rate": "0bps"}, {"at": "5ms", "rate": "24Mbps"},
     ]});
-    // 500 bytes before 1 ms, 500 before 2 ms, none until 5 ms, the rest at 3 bytes per microsecond.
+    // 500 bytes before 1 ms, 500 bytes before 2 ms, nothing until 5 ms, and the rest at 3 bytes per microsecond.
     let found = sent(&service(steps), &[(500_000, 1300), (600_000, 300), (7_000_000, 300)]);
     assert_eq!(found, [(500_000, 5_100_000), (5_100_000, 5_200_000), (7_000_000, 7_100_000)]);
 }
 
 #[test]
-fn a_line_that_is_down_takes_no_packet() {
+fn a_transmitter_without_a_rate_takes_no_packet() {
     let steps = json!({"rate_steps": [{"at": "0s", "rate": "0bps"}, {"at": "3ms", "rate": "8Mbps"}]});
     assert_eq!(sent(&service(steps), &[(MILLI, 1000)]), [(3 * MILLI, 4 * MILLI)]);
     let never = json!({"rate_steps": [{"at": "1ms", "rate": "0bps"}]});
@@ -90,7 +90,7 @@ fn the_integral_of_a_rate_is_exact_to_a_nanosecond() {
             if end == Instant::NEVER {
                 break;
             }
-            // In bits by a thousand millions, over stretches that no step divides.
+            // In units of 1e-9 bits, over intervals without a step.
             let mut changes: Vec<u64> = steps.iter().map(|(at, _)| at.nanos()).collect();
             let rounds = repeat.map_or(1, |period| end.nanos() / period.nanos() + 1);
             changes =
@@ -111,7 +111,7 @@ fn the_integral_of_a_rate_is_exact_to_a_nanosecond() {
 }
 
 #[test]
-fn a_line_whose_steps_change_nothing_is_a_line_of_one_rate() {
+fn steps_to_the_same_rate_equal_a_constant_rate() {
     let mut rng = rng();
     for bps in [16, 140_000, 1_000_000, 9_999_991, 7_000_000_000] {
         let rate = Rate::from_bps(bps);
@@ -120,7 +120,7 @@ fn a_line_whose_steps_change_nothing_is_a_line_of_one_rate() {
         for _ in 0..200 {
             let bytes = 1 + rng.below(9000);
             let end = rates.transmit(now, bytes, &mut Outages::default());
-            // Where a packet meets a step, halves of a nanosecond may be rounded otherwise.
+            // Where a step falls into a transmission, half nanoseconds may be rounded differently.
             assert!((now + rate.pace().time_for(bytes)).nanos().abs_diff(end.nanos()) <= 1);
             now = end;
         }
@@ -128,7 +128,7 @@ fn a_line_whose_steps_change_nothing_is_a_line_of_one_rate() {
 }
 
 #[test]
-fn outages_stop_what_is_sent() {
+fn outages_interrupt_transmissions() {
     let outages = json!({"outages": [{"from": "4ms", "until": "5ms"}, {"from": "1ms", "until": "3ms"}, {"from": "2ms", "until": "4ms"}]});
     let found = sent(&service(outages), &[(0, 900), (0, 300), (2_000_000, 100)]);
     assert_eq!(found, [(0, 900_000), (900_000, 5_200_000), (5_200_000, 5_300_000)]);
@@ -154,8 +154,8 @@ fn random_outages_have_their_means() {
     assert!((f64::from(changes) / 80_000.0 - 1.0).abs() < 0.02, "{changes}");
 }
 
-/// Mahimahi's queue of a link, written out opportunity by opportunity: when each packet's service begins and ends, of
-/// packets that arrive at such nanoseconds.
+/// Mahimahi's link queue, opportunity by opportunity. Returns the start and the end of each packet's service for
+/// packets with the given arrival times in nanoseconds.
 fn mahimahi(trace: &[u64], arrivals: &[(u64, u16)]) -> Vec<(u64, u64)> {
     let (mut queue, mut left_of_packet) = (VecDeque::new(), 0);
     let mut found: Vec<(u64, u64)> = Vec::new();
@@ -164,7 +164,7 @@ fn mahimahi(trace: &[u64], arrivals: &[(u64, u16)]) -> Vec<(u64, u64)> {
     loop {
         for &line in trace {
             let now = (base + line) * MILLI;
-            // Those of this very moment come after the opportunity.
+            // Packets that arrive at this instant join after the opportunity.
             while let Some((_, &(_, bytes))) = coming.next_if(|(_, (time, _))| *time < now) {
                 queue.push_back(u64::from(bytes) + 4);
             }
@@ -208,7 +208,7 @@ fn opportunities_are_those_of_mahimahi() {
         }
         let (mut arrivals, mut now) = (Vec::new(), 0);
         for _ in 0..60 {
-            // Half of them at whole milliseconds, where the order matters.
+            // Half of the arrivals are at whole milliseconds, where the order matters.
             now += rng.below(4) * MILLI / 2;
             let small = if rng.chance(0.5) { 40 } else { 1 + rng.below(1500) };
             arrivals.push((now, if rng.chance(0.4) { 1500 } else { small as u16 }));
@@ -223,7 +223,7 @@ fn opportunities_are_those_of_mahimahi() {
 }
 
 #[test]
-fn a_trace_of_one_is_twelve_megabits_and_a_line_of_nought_falls_on_the_end_of_a_round() {
+fn a_trace_of_one_is_12_mbps_and_a_zero_coincides_with_the_end_of_a_period() {
     let one = opportunities(&[1]);
     let full: Vec<(u64, u16)> = (0..1000).map(|_| (0, 1500)).collect();
     let expected: Vec<(u64, u64)> = (1..=1000).map(|milli| (milli * MILLI, milli * MILLI)).collect();
@@ -236,13 +236,13 @@ fn a_trace_of_one_is_twelve_megabits_and_a_line_of_nought_falls_on_the_end_of_a_
 }
 
 #[test]
-fn small_packets_share_an_opportunity_and_a_packet_uses_the_rest_of_one() {
+fn small_packets_share_an_opportunity_and_a_packet_may_span_two() {
     let arrivals = [(0, 496), (0, 496), (0, 1500), (0, 996), (3_500_000, 100)];
     let milli = |from, to| (from * MILLI, to * MILLI);
-    // 500, 500 and 504 of 1504 at 1 ms; 1000 and 504 at 2 ms; 496 at 3 ms, of which the rest is lost.
+    // At 1 ms: 500, 500 and 504 of 1504 bytes. At 2 ms: 1000 and 504. At 3 ms: 496, and the remainder is lost.
     let expected = [milli(1, 1), milli(1, 1), milli(1, 2), milli(2, 3), milli(4, 4)];
     assert_eq!(sent(&opportunities(&[1]), &arrivals), expected);
-    // Twice as large as an opportunity, which stops Mahimahi.
+    // Twice as large as an opportunity, which makes Mahimahi stop.
     assert_eq!(sent(&opportunities(&[1]), &[(0, 3000)]), [milli(1, 2)]);
 }
 
@@ -256,14 +256,14 @@ fn opportunities_during_an_outage_are_lost() {
 }
 
 #[test]
-fn a_burst_begins_when_it_is_full_or_has_been_waited_for_and_ends_when_nothing_waits() {
+fn a_burst_begins_when_full_or_after_max_wait_and_ends_with_an_empty_queue() {
     let bursts = |more: Value| {
         let mut table = json!({"packets": 3, "max_wait": "5ms"});
         table.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
         service(json!({"aggregation": table}))
     };
     let arrivals: Vec<(u64, u16)> = [0, 1000, 2000, 4000, 9500].map(|micros| (micros * 1000, 1000)).into();
-    // Three wait at 2 ms. The fourth waits until 10 ms, when its wait has lasted 5 ms since the line rested at 5 ms.
+    // Three packets wait at 2 ms. The fourth waits until 10 ms, 5 ms after the transmitter began to rest at 5 ms.
     let micros =
         |list: &[(u64, u64)]| list.iter().map(|&(from, to)| (from / 1000, to / 1000)).collect::<Vec<_>>();
     let found = micros(&sent(&bursts(json!({})), &arrivals));
@@ -278,8 +278,8 @@ fn a_burst_begins_when_it_is_full_or_has_been_waited_for_and_ends_when_nothing_w
 }
 
 #[test]
-fn a_burst_is_waited_for_as_long_as_the_line_has_nothing_to_send() {
-    // Ten packets wait: bursts follow one another without a wait, each after a gap.
+fn max_wait_begins_when_a_burst_ends() {
+    // Ten packets are queued: bursts follow one another without waiting, each after a gap.
     let config = json!({"aggregation": {"packets": 5, "max_wait": "5ms", "gap": "1ms"}});
     let arrivals: Vec<(u64, u16)> = (0..12).map(|_| (0, 1000)).collect();
     let starts: Vec<u64> = sent(&service(config), &arrivals).iter().map(|(start, _)| start / MILLI).collect();
@@ -287,7 +287,7 @@ fn a_burst_is_waited_for_as_long_as_the_line_has_nothing_to_send() {
 }
 
 #[test]
-fn what_a_line_can_send_is_counted() {
+fn the_capacity_of_a_transmitter_is_counted() {
     let steps = json!({"rate_steps": [{"at": "0s", "rate": "1Mbps"}, {"at": "2ms", "rate": "3Mbps"}], "rate_repeat": "4ms"});
     let bits = |service: Service, from: u64, to: u64| service.bits(rng(), [at(from * MILLI), at(to * MILLI)]);
     assert_eq!(bits(service(steps.clone()), 0, 4), 8000.0);
@@ -319,8 +319,8 @@ fn a_file_of_rates_is_read_with_its_units() {
 }
 
 #[test]
-fn what_is_wrong_with_a_line_is_told() {
-    for (config, content, told) in [
+fn invalid_transmitters_are_refused() {
+    for (config, content, expected) in [
         (
             json!({"rate_steps": [{"at": "1s", "rate": "1Mbps"}, {"at": "1s"}]}),
             "",
@@ -329,58 +329,66 @@ fn what_is_wrong_with_a_line_is_told() {
         (
             json!({"rate_steps": [{"at": "2s", "rate": "1Mbps"}, {"at": "1s", "rate": "0bps"}]}),
             "",
-            "rate_steps.1.at: must be later than that of the step before, 2s",
+            "rate_steps.1.at: must be later than the previous step at 2s (got 1s)",
         ),
-        (json!({"rate_repeat": "1s"}), "", "rate_repeat: says when steps come again"),
+        (json!({"rate_repeat": "1s"}), "", "rate_repeat: is the period of rate steps"),
         (
             json!({"rate_steps": [{"at": "2s", "rate": "1Mbps"}], "rate_repeat": "2s"}),
             "",
-            "rate_repeat: must be longer than the last step, 2s",
+            "rate_repeat: must be later than the last step at 2s (got 2s)",
         ),
         (
             json!({"rate_file": "f", "rate_repeat": "1us"}),
             "0,1000\n1e-7,2000\n",
-            "rate_repeat: must be at least 2us: 1us for each step",
+            "rate_repeat: must be at least 2us, 1us for each step (got 1us)",
         ),
         (json!({"rate_file": "f"}), "1,5\n1,6\n", "rate_file: line 1: `5bps` must be between 16bps"),
         (
             json!({"rate_file": "f"}),
             "1,50\n1,60\n",
-            "rate_file: line 2: `1` must be later than the line before, 1s",
+            "rate_file: line 2: must be later than the previous line, 1s (got `1`)",
         ),
-        (json!({"rate_file": "f"}), "0,0\n1,0\n", "rate_file: the line never sends"),
+        (json!({"rate_file": "f"}), "0,0\n1,0\n", "rate_file: never allows the link to send"),
         (
             json!({"rate_steps": [{"at": "0s", "rate": "0bps"}], "rate_repeat": "1s"}),
             "",
-            "rate_steps: the line never sends",
+            "rate_steps: never allows the link to send",
         ),
         (
             json!({"rate_file": "f"}),
             "0,-3",
             "rate_file: line 1: `-3bps` must be a finite number, zero or more",
         ),
-        (json!({"rate_file": "f"}), "1,2,3", "rate_file: line 1: has 3 columns"),
+        (
+            json!({"rate_file": "f"}),
+            "1,2,3",
+            "rate_file: line 1: must have 2 columns, a time and a rate (got 3)",
+        ),
         (json!({"rate_file": "f"}), "rate_bps,time_s\n1,50", "rate_file: line 1: `rate_bps` is not a number"),
-        (json!({"rate_file": "f"}), "# none", "rate_file: has no steps"),
+        (json!({"rate_file": "f"}), "# none", "rate_file: contains no steps"),
         (
             json!({"rate_file": "f", "rate_steps": [{"at": "1s", "rate": "0bps"}]}),
             "0,16",
             "rate_file: write either",
         ),
         (json!({"opportunities": {}}), "", "opportunities.file: is missing"),
-        (json!({"opportunities": {"file": "f"}}), "", "opportunities.file: has no lines"),
-        (json!({"opportunities": {"file": "f"}}), "0\n0\n", "opportunities.file: ends at 0"),
-        (json!({"opportunities": {"file": "f"}}), "1\n\n2\n", "opportunities.file: line 2: `` must be"),
+        (json!({"opportunities": {"file": "f"}}), "", "opportunities.file: is empty"),
+        (json!({"opportunities": {"file": "f"}}), "0\n0\n", "opportunities.file: ends with 0"),
+        (
+            json!({"opportunities": {"file": "f"}}),
+            "1\n\n2\n",
+            "opportunities.file: line 2: must be a whole number",
+        ),
         (
             json!({"opportunities": {"file": "f"}}),
             "3\n2\n",
-            "opportunities.file: line 2: 2 is before the line above, 3",
+            "opportunities.file: line 2: must not be less than the previous line, 3 (got 2)",
         ),
         (json!({"opportunities": {"file": "f", "bytes": "4B"}}), "1", "opportunities.overhead: must be less"),
         (
             json!({"opportunities": {"file": "f"}, "rate_steps": [{"at": "1s", "rate": "0bps"}], "aggregation": {}}),
             "1",
-            "opportunities: say when the line sends",
+            "opportunities: cannot be combined with rates",
         ),
         (json!({"outages": [{"until": "1s"}]}), "", "outages.0.from: is missing"),
         (
@@ -392,6 +400,6 @@ fn what_is_wrong_with_a_line_is_told() {
         (json!({"aggregation": {"packets": 0}}), "", "aggregation.packets: must be at least 1"),
     ] {
         let found = problems(config.clone(), content);
-        assert!(found.starts_with(told), "{config}: {found}");
+        assert!(found.starts_with(expected), "{config}: {found}");
     }
 }

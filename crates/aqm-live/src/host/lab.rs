@@ -1,8 +1,8 @@
-//! A lab: hosts that are network namespaces, each with a TUN device, and no way out.
+//! A lab: hosts in network namespaces, each with a TUN device, without access to other networks.
 //!
-//! Linux, network_namespaces(7). A namespace has no name and no process: a file descriptor of ours keeps it, so it
-//! vanishes with us, and nothing of the machine's own network is read or changed. `unshare` and `setns` move
-//! single threads, so each piece of work in a host is a thread of its own.
+//! Source: Linux, network_namespaces(7). The namespaces have no names and contain no processes; only file descriptors
+//! of this process refer to them, so they disappear with this process. The machine's own network is neither read nor
+//! changed. `unshare` and `setns` affect single threads, so each task in a host runs in its own thread.
 
 use std::fmt::Write as _;
 use std::fs::{self, File};
@@ -25,39 +25,39 @@ use crate::host::program::{self, Child, Daemons, EtcFiles};
 use crate::host::tun;
 use crate::tcp::kernel_tcp::{Kernel, KernelTcp};
 
-/// Name resolution that fails at once: nothing outside can be reached.
+/// A resolver configuration that fails at once, because nothing outside can be reached.
 const RESOLV_CONF: &str = "nameserver 127.0.0.1\noptions timeout:1 attempts:1\n";
 
-/// Why settings cannot be made in a container.
+/// Reason why a container cannot change settings.
 const READ_ONLY: &str = "/proc/sys is read-only: a container needs `--security-opt systempaths=unconfined` (Docker) \
                          or `--security-opt unmask=ALL` (Podman)";
 
-/// What a host is to be.
+/// The specification of a host.
 #[derive(Clone, Debug)]
 pub struct HostSpec {
-    /// Its name, which programs in any host of the lab resolve to its first address.
+    /// Name, which programs in all hosts of the lab resolve to the host's first address.
     pub name: String,
-    /// The second byte of its addresses: it has all of 10.`prefix`.0.0/16.
+    /// Second byte of the host's addresses, which are all of 10.`prefix`.0.0/16.
     pub prefix: u8,
-    /// The prefix of the host that it talks with.
+    /// Prefix of the host's peer.
     pub peer: u8,
-    /// The longest packet of its device, in bytes.
+    /// MTU of the host's device, in bytes.
     pub mtu: u16,
-    /// How its TCP is set.
+    /// TCP settings.
     pub tcp: KernelTcp,
 }
 
-/// Hosts that know each other by name.
+/// Hosts that can resolve each other's names.
 #[derive(Debug)]
 pub struct Lab {
     hosts: Vec<Host>,
 }
 
 impl Lab {
-    /// Makes the hosts.
+    /// Creates the hosts.
     ///
     /// # Errors
-    /// What the system refuses.
+    /// The system refuses an operation.
     pub fn new(specs: &[HostSpec]) -> Result<Self, LiveError> {
         let mut hosts = String::from("127.0.0.1 localhost\n");
         for spec in specs {
@@ -68,14 +68,14 @@ impl Lab {
         Ok(Self { hosts })
     }
 
-    /// The hosts, in the order of their specifications.
+    /// Returns the hosts, in the order of their specifications.
     pub fn hosts(&self) -> &[Host] {
         &self.hosts
     }
 }
 
-/// A host: a network namespace with a TUN device. It vanishes when it is dropped and the last thread and program in it
-/// have ended.
+/// A host: a network namespace with a TUN device. The namespace disappears when this value is dropped and the last
+/// thread and program in the namespace have ended.
 #[derive(Debug)]
 pub struct Host {
     spec: HostSpec,
@@ -87,39 +87,39 @@ pub struct Host {
 
 impl Host {
     fn new(spec: &HostSpec, files: EtcFiles) -> Result<Self, LiveError> {
-        let wanted = spec.clone();
-        let maker = std::thread::Builder::new().spawn(move || set_up(&wanted));
-        let maker = maker.map_err(|error| LiveError::new("cannot start a thread for a host", error))?;
-        let made = maker.join().unwrap_or_else(|_| Err(LiveError::new(&spec.name, "its thread panicked")));
-        let SetUp { namespace, tun, free_choice } = made?;
+        let thread_spec = spec.clone();
+        let thread = std::thread::Builder::new().spawn(move || set_up(&thread_spec));
+        let thread = thread.map_err(|error| LiveError::new("cannot start a thread for a host", error))?;
+        let parts = thread.join().unwrap_or_else(|_| Err(LiveError::new(&spec.name, "its thread panicked")));
+        let SetUp { namespace, tun, free_choice } = parts?;
         Ok(Self { spec: spec.clone(), namespace, tun, files, free_choice })
     }
 
-    /// What it was asked to be.
+    /// Returns the specification of the host.
     pub fn spec(&self) -> &HostSpec {
         &self.spec
     }
 
-    /// Whether the congestion control that a socket chooses counts.
+    /// Whether a socket's own choice of a congestion control has an effect.
     pub(crate) fn has_free_choice(&self) -> bool {
         self.free_choice
     }
 
-    /// The address of the host number `number` of those that share this namespace, from 0.
+    /// Returns the address of the host with this `number`, counted from 0, among those that share the namespace.
     pub fn address(&self, number: u16) -> Ipv4Addr {
         let [high, low] = number.wrapping_add(1).to_be_bytes();
         Ipv4Addr::new(10, self.spec.prefix, high, low)
     }
 
-    /// Its device: reading and writing do not wait, and each moves one IP packet.
+    /// Returns the device. Reads and writes do not block, and each transfers one IP packet.
     pub fn tun(&self) -> BorrowedFd<'_> {
         self.tun.as_fd()
     }
 
-    /// Runs a task in a new thread that is in the host: its sockets, and all that it starts, are the host's.
+    /// Runs a task in a new thread in the host. The task's sockets and child processes belong to the host.
     ///
     /// # Errors
-    /// If the system has no thread to give.
+    /// The system cannot start a thread.
     pub fn run<T: Send + 'static>(
         &self,
         task: impl FnOnce() -> T + Send + 'static,
@@ -127,11 +127,11 @@ impl Host {
         let what = format!("cannot start a thread in the host `{}`", self.spec.name);
         let failed = |error| LiveError::new(&what, error);
         let namespace = self.namespace.try_clone().map_err(failed)?;
-        let (tell, entered) = mpsc::sync_channel(1);
+        let (sender, entered) = mpsc::sync_channel(1);
         let inside = move || {
             let outcome = setns(&namespace, CloneFlags::CLONE_NEWNET);
             drop(namespace);
-            let _ = tell.send(outcome);
+            let _ = sender.send(outcome);
             if outcome.is_err() {
                 resume_unwind(Box::new("not in the host"));
             }
@@ -143,30 +143,31 @@ impl Host {
         Ok(thread)
     }
 
-    /// Runs a program in the host. It sees no process but its own, and dies with this process at the latest, with
-    /// all that it has started.
+    /// Runs a program in the host. The program sees only its own processes. It is killed with all of its child
+    /// processes when this process ends, at the latest.
     ///
     /// # Errors
-    /// If it cannot be found or run.
+    /// The program cannot be found or run.
     pub fn spawn(&self, command: Command, daemons: Daemons) -> Result<Child, LiveError> {
         program::spawn(self.namespace.as_fd(), &self.files, command, daemons)
     }
 
-    /// What the device has counted.
+    /// Returns the counters of the device.
     ///
     /// # Errors
-    /// If the kernel does not tell.
+    /// The kernel does not report them.
     pub fn statistics(&self) -> Result<DeviceStatistics, LiveError> {
-        self.ask(netlink::statistics)
+        self.query(netlink::statistics)
     }
 
-    /// What is in force, as the kernel tells it now: everything that was set, and what about the kernel cannot be.
+    /// Returns the settings in force, as reported by the kernel: all settings that were made, and properties of the
+    /// kernel that cannot be set.
     ///
     /// # Errors
-    /// If the kernel does not tell.
+    /// The kernel does not report them.
     pub fn in_force(&self) -> Result<Value, LiveError> {
         let (tcp, peer) = (self.spec.tcp.clone(), self.spec.peer);
-        self.ask(move || {
+        self.query(move || {
             Ok(json!({
                 "kernel": Kernel::running(),
                 "sysctls": tcp.sysctls_in_force()?,
@@ -176,27 +177,27 @@ impl Host {
         })
     }
 
-    /// What a thread in the host finds out.
-    pub(crate) fn ask<T: Send + 'static>(
+    /// Runs `query` in a thread in the host and returns its result.
+    pub(crate) fn query<T: Send + 'static>(
         &self,
-        question: impl FnOnce() -> Result<T, LiveError> + Send + 'static,
+        query: impl FnOnce() -> Result<T, LiveError> + Send + 'static,
     ) -> Result<T, LiveError> {
-        self.run(question)?
+        self.run(query)?
             .join()
             .unwrap_or_else(|_| Err(LiveError::new(&self.spec.name, "its thread panicked")))
     }
 }
 
-/// What a host is made of.
+/// The parts of a host.
 struct SetUp {
     namespace: OwnedFd,
     tun: OwnedFd,
     free_choice: bool,
 }
 
-/// Makes the namespace, and everything in it, of the calling thread, which is good for nothing else from then on.
+/// Creates the namespace and its contents in the calling thread, which must not be used for anything else afterwards.
 fn set_up(spec: &HostSpec) -> Result<SetUp, LiveError> {
-    let what = format!("cannot make the host `{}`", spec.name);
+    let what = format!("cannot create the host `{}`", spec.name);
     unshare(CloneFlags::CLONE_NEWNET).map_err(|error| {
         let why = "a network namespace needs the capability CAP_SYS_ADMIN, or a user namespace";
         LiveError::new(&what, format_args!("{}; {why}", error.desc()))
@@ -209,20 +210,23 @@ fn set_up(spec: &HostSpec) -> Result<SetUp, LiveError> {
     let tun = tun::open()?;
     netlink::bring_up(spec.prefix, spec.mtu)?;
     spec.tcp.set_sysctls()?;
-    let wanted_route = spec.tcp.settle_route()?;
-    netlink::route(spec.prefix, spec.peer, &wanted_route)?;
+    let expected_route = spec.tcp.settle_route()?;
+    netlink::route(spec.prefix, spec.peer, &expected_route)?;
     let (route, device) = (netlink::route_in_force(spec.peer)?, netlink::device_in_force()?);
-    if route != wanted_route {
-        return Err(LiveError::new(what, format_args!("the route is {route:?} and not {wanted_route:?}")));
+    if route != expected_route {
+        return Err(LiveError::new(
+            what,
+            format_args!("the route must be {expected_route:?} (got {route:?})"),
+        ));
     }
-    let wanted = Device::wanted(spec.mtu);
-    if device != wanted {
-        return Err(LiveError::new(what, format_args!("the device is {device:?} and not {wanted:?}")));
+    let expected = Device::expected(spec.mtu);
+    if device != expected {
+        return Err(LiveError::new(what, format_args!("the device must be {expected:?} (got {device:?})")));
     }
     Ok(SetUp { namespace: namespace.into(), tun, free_choice: route.congctl.is_none() })
 }
 
-/// Keeps IPv6 off devices to come: a router's solicitations would enter the queue.
+/// Disables IPv6 on future devices, because router solicitations would enter the queue.
 fn without_ipv6() -> std::io::Result<()> {
     if !Path::new("/proc/sys/net/ipv6").exists() {
         return Ok(());

@@ -1,5 +1,5 @@
-//! Hosts: network namespaces with devices (`lab.rs`, `tun.rs`, `netlink.rs`), the programs that run in them, and the
-//! privileges that both need.
+//! Hosts: network namespaces with devices (`lab.rs`, `tun.rs`, `netlink.rs`), the programs in them, and the privileges
+//! that they need.
 
 pub(crate) mod lab;
 pub(crate) mod netlink;

@@ -1,7 +1,7 @@
-//! Devices and routes of a host, over rtnetlink, in the network namespace of the calling thread.
+//! Devices and routes of a host, configured with rtnetlink in the network namespace of the calling thread.
 //!
-//! Linux, `Documentation/networking/ip-sysctl.rst`; rtnetlink(7). The runtime that `rtnetlink` asks for lives
-//! only as long as a call.
+//! Sources: Linux, `Documentation/networking/ip-sysctl.rst`; rtnetlink(7). The async runtime that `rtnetlink` needs
+//! exists for the duration of a call only.
 
 use std::net::Ipv4Addr;
 
@@ -22,44 +22,45 @@ use crate::LiveError;
 use crate::host::tun;
 use crate::tcp::kernel_tcp::RouteSettings;
 
-/// Packets that wait in the device until they are read. The default, 500, overflows while the router stands
-/// still, and what is lost there no queue discipline has seen.
+/// Maximum number of packets in the device's queue. The default of 500 overflows if the router stalls, and no queue
+/// discipline would see these losses.
 const DEVICE_QUEUE: u32 = 10_000;
 
-/// The queue discipline of the device: none. The default one of the machine may pace (`fq`) or drop.
+/// The queue discipline of the device, `noqueue`. The machine's default discipline may pace packets (`fq`) or drop
+/// them.
 const QDISC: &str = "noqueue";
 
 /// `RTAX_FEATURE_ECN` of rtnetlink.h.
 const FEATURE_ECN: u32 = 1;
 
-/// What a route must lock so that the kernel heeds its least RTO: the number of `RTAX_RTO_MIN`, as a bit.
+/// The bit of `RTAX_RTO_MIN`. A route must lock this metric for its minimum RTO to take effect.
 const LOCK_RTO_MIN: u32 = 1 << 13;
 
-/// The bits of a prefix of a host's addresses.
+/// Length of the prefix of a host's addresses, in bits.
 const PREFIX_BITS: u8 = 16;
 
-/// What has passed a TUN device and what was lost there, counted by the kernel.
+/// Counters of a TUN device: packets that passed, and packets lost there.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct DeviceStatistics {
     /// Packets from the host.
     pub tx_packets: u64,
-    /// Bytes of them.
+    /// Bytes of the packets from the host.
     pub tx_bytes: u64,
-    /// Packets from the host that found the device's queue full: lost before any queue of ours saw them.
+    /// Packets from the host that were dropped because the device's queue was full, before any emulated queue.
     pub tx_dropped: u64,
-    /// Packets from the host that could not be handed over.
+    /// Packets from the host that could not be transferred.
     pub tx_errors: u64,
     /// Packets to the host.
     pub rx_packets: u64,
-    /// Bytes of them.
+    /// Bytes of the packets to the host.
     pub rx_bytes: u64,
-    /// Packets to the host that it had no room for.
+    /// Packets to the host that were dropped for lack of space.
     pub rx_dropped: u64,
     /// Packets to the host that were malformed.
     pub rx_errors: u64,
 }
 
-/// What is in force of a TUN device.
+/// The settings of a TUN device that are in force.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub(crate) struct Device {
     pub mtu: Option<u32>,
@@ -69,8 +70,9 @@ pub(crate) struct Device {
 }
 
 impl Device {
-    /// What [`bring_up`] sets. A segment longer than a packet would be cut only after BPF has seen it.
-    pub fn wanted(mtu: u16) -> Self {
+    /// Returns the settings made by [`bring_up`]. Segments larger than a packet would be split only after BPF has seen
+    /// them.
+    pub fn expected(mtu: u16) -> Self {
         Self {
             mtu: Some(u32::from(mtu)),
             txqueuelen: Some(DEVICE_QUEUE),
@@ -80,19 +82,19 @@ impl Device {
     }
 }
 
-/// The prefix 10.x.0.0/16.
+/// Returns the network 10.x.0.0.
 fn network(prefix: u8) -> Ipv4Addr {
     Ipv4Addr::new(10, prefix, 0, 0)
 }
 
-/// The first address of 10.x.0.0/16.
+/// Returns the first address of 10.x.0.0/16.
 pub(crate) fn first_address(prefix: u8) -> Ipv4Addr {
     Ipv4Addr::new(10, prefix, 0, 1)
 }
 
-/// Brings up the loopback and the TUN device of a host whose addresses are all those of 10.`prefix`.0.0/16.
+/// Enables the loopback and the TUN device of a host whose addresses are 10.`prefix`.0.0/16.
 pub(crate) fn bring_up(prefix: u8, mtu: u16) -> Result<(), LiveError> {
-    ask("cannot set up the devices of a host", async |mut netlink| {
+    with_netlink("cannot set up the devices of a host", async |mut netlink| {
         let loopback = index_of(&netlink, "lo").await?;
         netlink.link().set(LinkUnspec::new_with_index(loopback).up().build()).execute().await?;
         let device = index_of(&netlink, tun::NAME).await?;
@@ -106,7 +108,7 @@ pub(crate) fn bring_up(prefix: u8, mtu: u16) -> Result<(), LiveError> {
         netlink.link().set(settings.build()).execute().await?;
         netlink.link().set(LinkUnspec::new_with_index(device).up().build()).execute().await?;
         send(&mut netlink, RouteNetlinkMessage::NewQueueDiscipline(qdisc)).await?;
-        // Programs look for an address that is not the loopback's before they ask for others.
+        // Programs require an address other than the loopback's before they look up other addresses.
         netlink.address().add(device, first_address(prefix).into(), 32).execute().await?;
         let mut local = RouteMessageBuilder::<Ipv4Addr>::new()
             .destination_prefix(network(prefix), PREFIX_BITS)
@@ -119,11 +121,11 @@ pub(crate) fn bring_up(prefix: u8, mtu: u16) -> Result<(), LiveError> {
     })
 }
 
-/// Sets the route from the host of `prefix` to that of `peer`.
+/// Sets the route from the host with `prefix` to the host with `peer`.
 pub(crate) fn route(prefix: u8, peer: u8, settings: &RouteSettings) -> Result<(), LiveError> {
     let control = settings.congctl.as_ref().map(|name| format!(" (congestion control `{name}`)"));
     let what = format!("cannot set the route of a host{}", control.unwrap_or_default());
-    ask(&what, async |netlink| {
+    with_netlink(&what, async |netlink| {
         let device = index_of(&netlink, tun::NAME).await?;
         let mut route = RouteMessageBuilder::<Ipv4Addr>::new()
             .destination_prefix(network(peer), PREFIX_BITS)
@@ -136,24 +138,24 @@ pub(crate) fn route(prefix: u8, peer: u8, settings: &RouteSettings) -> Result<()
     })
 }
 
-/// The settings of the route to the host of `peer`, as the kernel has them.
+/// Returns the settings of the route to the host with the prefix `peer`, as reported by the kernel.
 pub(crate) fn route_in_force(peer: u8) -> Result<RouteSettings, LiveError> {
-    let found = ask("cannot read the route of a host", async |netlink| {
+    let route = with_netlink("cannot read the route of a host", async |netlink| {
         let mut routes =
             std::pin::pin!(netlink.route().get(RouteMessageBuilder::<Ipv4Addr>::new().build()).execute());
         let mut found = None;
         while let Some(route) = routes.try_next().await? {
-            let wanted = RouteAttribute::Destination(RouteAddress::Inet(network(peer)));
-            if route.header.table == RouteHeader::RT_TABLE_MAIN && route.attributes.contains(&wanted) {
+            let destination = RouteAttribute::Destination(RouteAddress::Inet(network(peer)));
+            if route.header.table == RouteHeader::RT_TABLE_MAIN && route.attributes.contains(&destination) {
                 found = Some(settings(&route));
             }
         }
         Ok(found)
     })?;
-    found.ok_or_else(|| LiveError::new("cannot read the route of a host", "there is none"))
+    route.ok_or_else(|| LiveError::new("cannot read the route of a host", "the route is missing"))
 }
 
-/// The TUN device as the kernel has it.
+/// Returns the settings of the TUN device, as reported by the kernel.
 pub(crate) fn device_in_force() -> Result<Device, LiveError> {
     let message = device()?;
     let mut device = Device::default();
@@ -169,13 +171,14 @@ pub(crate) fn device_in_force() -> Result<Device, LiveError> {
     Ok(device)
 }
 
-/// What the TUN device has counted.
+/// Returns the counters of the TUN device.
 pub(crate) fn statistics() -> Result<DeviceStatistics, LiveError> {
     let found = device()?.attributes.into_iter().find_map(|attribute| match attribute {
         LinkAttribute::Stats64(counts) => Some(counts),
         _ => None,
     });
-    let counts = found.ok_or_else(|| LiveError::new("cannot count packets of a device", "no statistics"))?;
+    let counts = found
+        .ok_or_else(|| LiveError::new("cannot read the counters of a device", "the kernel reports none"))?;
     Ok(DeviceStatistics {
         tx_packets: counts.tx_packets,
         tx_bytes: counts.tx_bytes,
@@ -189,11 +192,11 @@ pub(crate) fn statistics() -> Result<DeviceStatistics, LiveError> {
 }
 
 fn device() -> Result<LinkMessage, LiveError> {
-    ask("cannot read the device of a host", async |netlink| link(&netlink, tun::NAME).await)
+    with_netlink("cannot read the device of a host", async |netlink| link(&netlink, tun::NAME).await)
 }
 
-/// Runs `task` with a netlink socket in the namespace of this thread.
-fn ask<T>(what: &str, task: impl AsyncFnOnce(Handle) -> Result<T, Error>) -> Result<T, LiveError> {
+/// Runs `task` with a netlink socket in the namespace of the calling thread.
+fn with_netlink<T>(what: &str, task: impl AsyncFnOnce(Handle) -> Result<T, Error>) -> Result<T, LiveError> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build();
     let runtime = runtime.map_err(|error| LiveError::new(what, error))?;
     runtime.block_on(async {
@@ -207,7 +210,7 @@ fn ask<T>(what: &str, task: impl AsyncFnOnce(Handle) -> Result<T, Error>) -> Res
     })
 }
 
-/// Sends a request that makes or replaces something, and waits for its acknowledgement.
+/// Sends a request that creates or replaces an object, and waits for its acknowledgement.
 async fn send(netlink: &mut Handle, message: RouteNetlinkMessage) -> Result<(), Error> {
     let mut request = NetlinkMessage::from(message);
     request.header.flags = NLM_F_REQUEST | NLM_F_ACK | NLM_F_CREATE | NLM_F_REPLACE;

@@ -1,8 +1,9 @@
-//! Programs that run inside a host, and what happens between `fork` and `exec`.
+//! Programs that run inside a host, and the code that runs between `fork` and `exec`.
 //!
-//! Linux, pid_namespaces(7), mount_namespaces(7), prctl(2). Each program has a process namespace of its own, whose
-//! first process is a copy of ours that does nothing but wait. When it goes, the kernel kills all that is left in
-//! the namespace, daemons included; and it goes with the thread that made it, so at the latest with our process.
+//! Sources: Linux, pid_namespaces(7), mount_namespaces(7), prctl(2). Each program has its own process namespace, whose
+//! first process is a copy of this process that only waits. When the first process ends, the kernel kills all remaining
+//! processes in the namespace, including daemons. The first process is killed when the thread that created it ends, so
+//! at the latest when this process ends.
 
 #![allow(unsafe_code)]
 
@@ -30,30 +31,30 @@ use nix::unistd::{ForkResult, Pid, close, fork, getegid, geteuid, mkdir, write};
 
 use crate::LiveError;
 
-/// What a shell says of a program that a signal has ended: this and the number of the signal.
+/// Offset of the exit status of a program terminated by a signal, as in a shell: this number plus the signal's number.
 const SIGNALLED: i32 = 128;
 
-/// The exit status that sysexits.h has for what the system refuses.
+/// The exit status EX_OSERR of sysexits.h, for operations that the system refuses.
 const EX_OSERR: i32 = 71;
 
-/// What becomes of the processes that a program leaves behind when it ends.
+/// Treatment of the processes that remain when a program ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Daemons {
-    /// They end with it.
+    /// Remaining processes are killed.
     End,
-    /// They stay, and the program counts as running until the last of them ends: for servers that put
-    /// themselves into the background.
+    /// Remaining processes continue, and the program counts as running until the last of them ends. Used for servers
+    /// that detach into the background.
     Stay,
 }
 
-/// A program inside a host. Dropping it kills it and all that it has started.
+/// A program inside a host. Dropping this value kills the program and all of its child processes.
 #[derive(Debug)]
 pub struct Child {
-    /// Its standard input, if that is a pipe.
+    /// The standard input, if it is a pipe.
     pub stdin: Option<ChildStdin>,
-    /// Its standard output, if that is a pipe.
+    /// The standard output, if it is a pipe.
     pub stdout: Option<ChildStdout>,
-    /// Its standard error, if that is a pipe.
+    /// The standard error, if it is a pipe.
     pub stderr: Option<ChildStderr>,
     process: Arc<Mutex<Option<Pid>>>,
     ended: Receiver<i32>,
@@ -62,14 +63,15 @@ pub struct Child {
 }
 
 impl Child {
-    /// Waits until it ends. Its exit status, or 128 and the number of the signal that ended it.
+    /// Waits until the program ends. Returns its exit status, or 128 plus the number of the signal that terminated it.
     pub fn wait(&mut self) -> i32 {
         let status = self.status.unwrap_or_else(|| self.ended.recv().unwrap_or(SIGNALLED));
         self.status = Some(status);
         status
     }
 
-    /// Waits at most `timeout` until it ends. Its exit status as [`wait`](Self::wait) tells it, if it has ended.
+    /// Waits at most `timeout` for the program to end. Returns its exit status as in [`wait`](Self::wait), if the
+    /// program has ended.
     pub fn wait_timeout(&mut self, timeout: Duration) -> Option<i32> {
         if self.status.is_none() {
             self.status = match self.ended.recv_timeout(timeout) {
@@ -81,10 +83,10 @@ impl Child {
         self.status
     }
 
-    /// Kills it and all that it has started; does nothing if it has ended.
+    /// Kills the program and all of its child processes. Does nothing if the program has ended.
     pub fn kill(&self) {
         if let Some(first) = *lock(&self.process) {
-            // It has not been waited for, so the number is still its own.
+            // The process has not been waited for, so the number still refers to it.
             let _ = kill(first, Signal::SIGKILL);
         }
     }
@@ -99,14 +101,14 @@ impl Drop for Child {
     }
 }
 
-/// The files that programs in a host find in `/etc`.
+/// The files in `/etc` for programs in a host.
 #[derive(Clone, Debug)]
 pub(crate) struct EtcFiles {
     pub hosts: String,
     pub resolv_conf: String,
 }
 
-/// Starts `command` in the network `namespace`, with namespaces of its own for processes and mounts.
+/// Starts `command` in the network `namespace`, with its own namespaces for processes and mounts.
 pub(crate) fn spawn(
     namespace: BorrowedFd<'_>,
     files: &EtcFiles,
@@ -118,24 +120,24 @@ pub(crate) fn spawn(
     let namespace = namespace.try_clone_to_owned().map_err(failed)?;
     let files = files.clone();
     let process = Arc::new(Mutex::new(None));
-    let (tell, started) = mpsc::channel();
+    let (sender, started) = mpsc::channel();
     let (end, ended) = mpsc::channel();
-    let kept = Arc::clone(&process);
+    let thread_process = Arc::clone(&process);
     let keep = move || {
-        let alone = "it cannot have processes and mounts of its own";
+        let reason = "its own process and mount namespaces are refused";
         let entered = enter(namespace.as_fd(), &files)
-            .map_err(|error| io::Error::other(format!("{alone}: {}", error.desc())));
+            .map_err(|error| io::Error::other(format!("{reason}: {}", error.desc())));
         let mut child = match entered.and_then(|()| start(command, daemons)) {
             Ok(child) => child,
-            Err(error) => return drop(tell.send(Err(error))),
+            Err(error) => return drop(sender.send(Err(error))),
         };
-        *lock(&kept) = Some(pid_of(&child));
+        *lock(&thread_process) = Some(pid_of(&child));
         let pipes = (child.stdin.take(), child.stdout.take(), child.stderr.take());
-        if tell.send(Ok(pipes)).is_ok() {
-            wait_and_tell(child, &kept, &end);
+        if sender.send(Ok(pipes)).is_ok() {
+            reap(child, &thread_process, &end);
         }
     };
-    // The first process dies with the thread that made it: this one, so it stays until then.
+    // The first process is killed when the thread that created it ends, so this thread stays until the process ends.
     let keeper = std::thread::Builder::new().name("program".to_owned()).spawn(keep).map_err(failed)?;
     let (stdin, stdout, stderr) =
         started.recv().unwrap_or_else(|_| Err(io::Error::other("its thread ended"))).map_err(failed)?;
@@ -150,9 +152,9 @@ fn lock(process: &Mutex<Option<Pid>>) -> MutexGuard<'_, Option<Pid>> {
     process.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Waits for the first process of a program and tells its exit status. It is reaped under the lock, so that
-/// nobody kills another that has got its number.
-fn wait_and_tell(mut child: process::Child, process: &Mutex<Option<Pid>>, end: &Sender<i32>) {
+/// Waits for the first process of a program and sends its exit status. The process is reaped under the lock, so that no
+/// other process that got its number is killed.
+fn reap(mut child: process::Child, process: &Mutex<Option<Pid>>, end: &Sender<i32>) {
     let ended = WaitPidFlag::WEXITED | WaitPidFlag::WNOWAIT;
     while waitid(Id::Pid(pid_of(&child)), ended) == Err(Errno::EINTR) {}
     let mut first = lock(process);
@@ -161,29 +163,29 @@ fn wait_and_tell(mut child: process::Child, process: &Mutex<Option<Pid>>, end: &
     let _ = end.send(status);
 }
 
-/// The exit status as a shell tells it.
+/// Returns the exit status in the form of a shell.
 fn exit_status(status: ExitStatus) -> i32 {
     status.code().unwrap_or_else(|| SIGNALLED + status.signal().unwrap_or_default())
 }
 
-/// Moves the calling thread into the network namespace and a mount namespace of its own with the given files,
-/// and its children into a process namespace.
+/// Moves the calling thread into the network namespace and into a new mount namespace with the given files, and its
+/// children into a new process namespace.
 fn enter(network: BorrowedFd<'_>, files: &EtcFiles) -> nix::Result<()> {
     setns(network, CloneFlags::CLONE_NEWNET)?;
     unshare(CloneFlags::CLONE_NEWNS | CloneFlags::CLONE_NEWPID)?;
     let none: Option<&str> = None;
     mount(none, "/", none, MsFlags::MS_REC | MsFlags::MS_PRIVATE, none)?;
-    // A file system in memory must stand somewhere until its files are bound: here, as nothing looks at /proc now.
+    // A memory file system must be mounted somewhere until its files are bound. /proc is not used at this time.
     mount(Some("etc"), "/proc", Some("tmpfs"), MsFlags::empty(), Some("mode=0755"))?;
     let bound = bind(files);
-    // Refused where parts of /sys are hidden (containers); then programs see the devices of the machine there.
+    // This is refused if parts of /sys are hidden (in containers). Programs then see the machine's devices.
     let _ = show_devices();
     umount2("/proc", MntFlags::MNT_DETACH)?;
     bound
 }
 
-/// Binds the files over those in `/etc`. One that is missing there is not made, as that would be in the file
-/// system of the machine.
+/// Binds the files over those in `/etc`. Missing files are not created, because they would be created in the machine's
+/// file system.
 fn bind(files: &EtcFiles) -> nix::Result<()> {
     let none: Option<&str> = None;
     for (name, text) in [("hosts", &files.hosts), ("resolv.conf", &files.resolv_conf)] {
@@ -197,14 +199,14 @@ fn bind(files: &EtcFiles) -> nix::Result<()> {
     Ok(())
 }
 
-/// Shows the devices of the network namespace in `/sys/class/net`, and those of the machine no longer. The rest of
-/// `/sys` stays.
+/// Shows the devices of the network namespace in `/sys/class/net` instead of the machine's devices. The rest of `/sys`
+/// does not change.
 fn show_devices() -> nix::Result<()> {
     let none: Option<&str> = None;
     let flags = MsFlags::MS_NOSUID | MsFlags::MS_NODEV | MsFlags::MS_NOEXEC | MsFlags::MS_RDONLY;
     mkdir("/proc/sysfs", Mode::S_IRWXU)?;
     mount(Some("sysfs"), "/proc/sysfs", Some("sysfs"), flags, none)?;
-    // What is in the class are links to the devices.
+    // The entries of the class are links to the devices.
     for directory in ["devices/virtual/net", "class/net"] {
         let (from, to) = (format!("/proc/sysfs/{directory}"), format!("/sys/{directory}"));
         mount(Some(from.as_str()), to.as_str(), none, MsFlags::MS_BIND, none)?;
@@ -212,7 +214,7 @@ fn show_devices() -> nix::Result<()> {
     Ok(())
 }
 
-/// Starts the program, and the first process of its namespace above it.
+/// Starts the program, with the first process of its namespace as its parent.
 fn start(mut command: Command, daemons: Daemons) -> io::Result<process::Child> {
     let (reader, writer) = io::pipe()?;
     let writing = writer.as_raw_fd();
@@ -220,24 +222,25 @@ fn start(mut command: Command, daemons: Daemons) -> io::Result<process::Child> {
         die_with_parent(reader.as_fd(), writing)?;
         let none: Option<&str> = None;
         let flags = MsFlags::MS_NOSUID | MsFlags::MS_NODEV | MsFlags::MS_NOEXEC;
-        // Refused where parts of /proc are hidden (containers); then programs see the processes outside.
+        // This is refused if parts of /proc are hidden (in containers). Programs then see processes outside the
+        // namespace.
         let _ = mount(Some("proc"), "/proc", Some("proc"), flags, none);
-        // SAFETY: the child of the fork calls nothing but `exec`, its parent what `wait_for_all` lists.
+        // SAFETY: the child of the fork calls only `exec`, and its parent only the functions in `wait_for_all`.
         match unsafe { fork() }? {
             ForkResult::Child => Ok(()),
             ForkResult::Parent { child } => wait_for_all(child, daemons),
         }
     };
-    // SAFETY: `between` only makes system calls, and neither allocates nor takes a lock that another thread of
-    // the forked process could have held.
+    // SAFETY: `between` only makes system calls. It neither allocates nor takes a lock that another thread of the
+    // forked process could have held.
     unsafe { command.pre_exec(between) };
     let child = command.spawn();
     drop(writer);
     child
 }
 
-/// Has the kernel kill this process when the thread that made it ends. `reader` and `writing` are the ends of a
-/// pipe, whose other copies the parent holds: if they are gone, it has died already.
+/// Requests that the kernel kill this process when the thread that created it ends. `reader` and `writing` are the ends
+/// of a pipe whose other copies the parent has. If these copies are closed, the parent has already died.
 fn die_with_parent(reader: BorrowedFd<'_>, writing: RawFd) -> nix::Result<()> {
     set_pdeathsig(Signal::SIGKILL)?;
     close(writing)?;
@@ -245,11 +248,11 @@ fn die_with_parent(reader: BorrowedFd<'_>, writing: RawFd) -> nix::Result<()> {
     if poll(&mut ends, PollTimeout::ZERO)? > 0 { Err(Errno::ESRCH) } else { Ok(()) }
 }
 
-/// The first process of a namespace: waits for `program` and for what has lost its parent, and ends with the exit
+/// Runs as the first process of a namespace: waits for `program` and for orphaned processes, and exits with the exit
 /// status of the program.
 fn wait_for_all(program: Pid, daemons: Daemons) -> ! {
-    // SAFETY: system calls only. The copies of our files are closed, or devices, pipes and the files of the
-    // program would live as long as this process; nothing here uses them.
+    // SAFETY: only system calls. The copies of this process's files are closed, because devices, pipes and the
+    // program's files would otherwise stay open as long as the first process; they are not used here.
     unsafe {
         if libc::syscall(libc::SYS_close_range, 0, libc::c_uint::MAX, 0) != 0 {
             libc::_exit(EX_OSERR);
@@ -270,8 +273,8 @@ fn wait_for_all(program: Pid, daemons: Daemons) -> ! {
     }
 }
 
-/// Runs `command` in a user namespace of its own in which the present user is root, waits for it and tells its
-/// exit status as a shell does. It dies with the calling thread.
+/// Runs `command` in a new user namespace in which the current user is root, and waits for it. Returns its exit status
+/// in the form of a shell. The command is killed when the calling thread ends.
 pub(crate) fn run_as_own_root(mut command: Command) -> io::Result<i32> {
     let uid_map = format!("0 {} 1\n", geteuid());
     let gid_map = format!("0 {} 1\n", getegid());
@@ -282,11 +285,11 @@ pub(crate) fn run_as_own_root(mut command: Command) -> io::Result<i32> {
         write_file(c"/proc/self/setgroups", "deny")?;
         write_file(c"/proc/self/uid_map", &uid_map)?;
         write_file(c"/proc/self/gid_map", &gid_map)?;
-        // After `unshare`, which takes the wish back.
+        // This must follow `unshare`, which clears the setting.
         die_with_parent(reader.as_fd(), writing)?;
         Ok(())
     };
-    // SAFETY: `between` only makes system calls; its texts were made before.
+    // SAFETY: `between` only makes system calls; its texts were allocated before.
     unsafe { command.pre_exec(between) };
     let child = command.spawn();
     drop(writer);

@@ -1,4 +1,4 @@
-//! The programs of a plan: servers that run from the beginning, and clients.
+//! The programs of a plan: servers, which run from the beginning, and clients.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -13,17 +13,17 @@ use serde_json::{Value, json};
 use crate::LiveError;
 use crate::host::lab::{Host, Lab};
 use crate::host::program::{Child, Daemons};
-use crate::load::Place;
+use crate::load::HostIndex;
 
-/// For so long a client waits for its server to listen; it may be one that uses neither TCP nor UDP.
-const PATIENCE: Span = Span::from_millis(3000);
+/// Maximum time for which a client waits until its server listens. A server may use neither TCP nor UDP.
+const LISTEN_TIMEOUT: Span = Span::from_millis(3000);
 
-/// In tables of sockets under `/proc/net`, the state of one that waits for whoever comes: of TCP `TCP_LISTEN`, of UDP,
-/// whose sockets are bound but not connected, `TCP_CLOSE` (tcp_states.h).
-const WAITING_STATES: [(&str, &str); 4] = [("tcp", "0A"), ("tcp6", "0A"), ("udp", "07"), ("udp6", "07")];
+/// The states of listening sockets in the tables under `/proc/net`: `TCP_LISTEN` for TCP, and `TCP_CLOSE` for UDP
+/// sockets, which are bound but not connected (tcp_states.h).
+const LISTENING_STATES: [(&str, &str); 4] = [("tcp", "0A"), ("tcp6", "0A"), ("udp", "07"), ("udp6", "07")];
 
-/// A client that is still to be started.
-struct Waiting {
+/// A client that has not been started.
+struct PendingClient {
     traffic: u32,
     name: String,
     command: Vec<String>,
@@ -34,63 +34,63 @@ struct Waiting {
 struct Server {
     name: String,
     child: Child,
-    ended: Option<Ended>,
+    ended: Option<Exit>,
 }
 
-/// How a program ended by itself.
+/// The exit of a program.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Ended {
+pub(crate) struct Exit {
     status: i32,
-    /// When that was seen.
+    /// Time at which the exit was noticed.
     at: Instant,
 }
 
 /// The programs of a plan.
 pub(crate) struct Programs {
-    /// By the position of the workload.
+    /// By position of the workload.
     servers: BTreeMap<u32, Server>,
-    waiting: Vec<Waiting>,
+    pending: Vec<PendingClient>,
     clients: Vec<(String, Child, Option<i32>)>,
 }
 
 impl Programs {
     /// Starts the servers.
     pub(crate) fn start(plan: &Plan, lab: &Lab) -> Result<Self, LiveError> {
-        let mut programs = Self { servers: BTreeMap::new(), waiting: Vec::new(), clients: Vec::new() };
+        let mut programs = Self { servers: BTreeMap::new(), pending: Vec::new(), clients: Vec::new() };
         for (traffic, planned) in (0..).zip(plan.workloads()) {
-            let Some(of) = planned.programs else { continue };
-            if let Some(mut command) = command(of.server) {
-                // What is typed and what is printed are the client's.
+            let Some(spec) = planned.programs else { continue };
+            if let Some(mut command) = command(spec.server) {
+                // Terminal input and output belong to the client.
                 command.stdin(Stdio::null()).stdout(std::io::stderr());
-                let host = lab.at(Place { traffic, side: Side::Sender });
+                let host = lab.at(HostIndex { traffic, side: Side::Sender });
                 let child = host.spawn(command, Daemons::Stay)?;
                 let server = Server { name: planned.name.to_owned(), child, ended: None };
                 programs.servers.insert(traffic, server);
             }
-            if !of.client.is_empty() {
-                programs.waiting.push(Waiting {
+            if !spec.client.is_empty() {
+                programs.pending.push(PendingClient {
                     traffic,
                     name: planned.name.to_owned(),
-                    command: of.client.to_vec(),
-                    at: Instant::START + of.start,
+                    command: spec.client.to_vec(),
+                    at: Instant::START + spec.start,
                 });
             }
         }
         Ok(programs)
     }
 
-    /// Starts the clients that are due, and sees which have ended.
-    pub(crate) fn look(&mut self, lab: &Lab, now: Instant) -> Result<(), LiveError> {
+    /// Starts the clients that are due, and records the programs that have exited.
+    pub(crate) fn update(&mut self, lab: &Lab, now: Instant) -> Result<(), LiveError> {
         for Server { child, ended, .. } in self.servers.values_mut() {
             let status = child.wait_timeout(Duration::ZERO);
-            *ended = ended.or_else(|| Some(Ended { status: status?, at: now }));
+            *ended = ended.or_else(|| Some(Exit { status: status?, at: now }));
         }
-        for one in std::mem::take(&mut self.waiting) {
-            let host = |side| lab.at(Place { traffic: one.traffic, side });
-            let server = self.servers.get(&one.traffic).filter(|_| now < one.at + PATIENCE);
+        for one in std::mem::take(&mut self.pending) {
+            let host = |side| lab.at(HostIndex { traffic: one.traffic, side });
+            let server = self.servers.get(&one.traffic).filter(|_| now < one.at + LISTEN_TIMEOUT);
             let will_listen = server.is_some_and(|server| server.ended.is_none());
             if one.at > now || will_listen && !listens(host(Side::Sender))? {
-                self.waiting.push(one);
+                self.pending.push(one);
             } else if let Some(command) = command(&one.command) {
                 let client = host(Side::Receiver).spawn(command, Daemons::End)?;
                 self.clients.push((one.name, client, None));
@@ -104,28 +104,28 @@ impl Programs {
 
     /// Whether there are clients, running or not.
     pub(crate) fn have_clients(&self) -> bool {
-        !(self.waiting.is_empty() && self.clients.is_empty())
+        !(self.pending.is_empty() && self.clients.is_empty())
     }
 
-    /// Whether no client runs, and none is still to be started.
+    /// Whether no client is running or still to be started.
     pub(crate) fn clients_have_ended(&self) -> bool {
-        self.waiting.is_empty() && self.clients.iter().all(|(_, _, status)| status.is_some())
+        self.pending.is_empty() && self.clients.iter().all(|(_, _, status)| status.is_some())
     }
 
-    /// The servers that have ended by themselves, by workload.
-    pub(crate) fn servers_ended(&self) -> BTreeMap<String, Ended> {
+    /// Returns the servers that have exited, by workload.
+    pub(crate) fn servers_ended(&self) -> BTreeMap<String, Exit> {
         let ended = |server: &Server| Some((server.name.clone(), server.ended?));
         self.servers.values().filter_map(ended).collect()
     }
 
-    /// The exit statuses of clients, by workload; nothing for one that was cut off.
+    /// Returns the exit statuses of clients, by workload; `None` for a client that was killed at the end.
     pub(crate) fn statuses(&self) -> BTreeMap<String, Option<i32>> {
         self.clients.iter().map(|(name, _, status)| (name.clone(), *status)).collect()
     }
 }
 
-impl Ended {
-    /// For the record of a run.
+impl Exit {
+    /// Returns the exit in the form of the manifest.
     pub(crate) fn to_value(self) -> Value {
         json!({ "status": self.status, "at_s": self.at.seconds() })
     }
@@ -133,17 +133,17 @@ impl Ended {
 
 /// Whether a program in a host waits for connections or datagrams.
 fn listens(host: &Host) -> Result<bool, LiveError> {
-    host.ask(|| {
-        let has_waiting = |(name, state): (&str, &str)| {
-            // A kernel without IPv6 lacks half of them.
+    host.query(|| {
+        let has_listener = |(name, state): (&str, &str)| {
+            // A kernel without IPv6 has only half of these tables.
             let table = fs::read_to_string(format!("/proc/thread-self/net/{name}")).unwrap_or_default();
             table.lines().any(|line| line.split_whitespace().nth(3) == Some(state))
         };
-        Ok(WAITING_STATES.into_iter().any(has_waiting))
+        Ok(LISTENING_STATES.into_iter().any(has_listener))
     })
 }
 
-/// A command and its arguments, if there is one.
+/// Returns the command with its arguments, if there is one.
 fn command(words: &[String]) -> Option<Command> {
     let (program, arguments) = words.split_first()?;
     let mut command = Command::new(program);
@@ -159,23 +159,23 @@ mod tests {
     use crate::testing::lab_or_skip;
 
     #[test]
-    fn a_server_waits_for_whoever_comes_over_tcp_or_udp() {
+    fn a_server_that_listens_over_tcp_or_udp_is_detected() {
         let Some(lab) = lab_or_skip() else { return };
         let [server, client] = lab.hosts() else { panic!() };
         assert!(!listens(server).unwrap());
-        let asking = server.run(|| {
+        let connected = server.run(|| {
             let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
             socket.connect("127.0.0.1:53").unwrap();
             socket
         });
-        let asking = asking.unwrap().join().unwrap();
-        assert!(!listens(server).unwrap(), "a socket that asks a name server waits for that one only");
+        let connected = connected.unwrap().join().unwrap();
+        assert!(!listens(server).unwrap(), "a connected socket does not listen");
         let bound = server.run(|| UdpSocket::bind("0.0.0.0:443").unwrap()).unwrap().join().unwrap();
         assert!(listens(server).unwrap());
-        drop((asking, bound));
+        drop((connected, bound));
         assert!(!listens(server).unwrap());
         let listener = server.run(|| TcpListener::bind("0.0.0.0:80").unwrap()).unwrap().join().unwrap();
-        assert!(listens(server).unwrap() && !listens(client).unwrap(), "the other host is another");
+        assert!(listens(server).unwrap() && !listens(client).unwrap(), "the other host has no listener");
         drop(listener);
     }
 }

@@ -1,8 +1,8 @@
-//! Real-time priority for the thread of the router, and sleep that ends when it should.
+//! Real-time priority for the router's thread, and precise sleeping.
 //!
-//! Linux, sched(7), mlockall(2), prctl(2). The kernel takes the processor from real-time threads that run without a
-//! pause (`sched_rt_runtime_us`), for tens of milliseconds at a time: a thread that waits by spinning is late. So it
-//! sleeps, and spins only for the last moment.
+//! Sources: Linux, sched(7), mlockall(2), prctl(2). The kernel suspends real-time threads that run without a pause
+//! (`sched_rt_runtime_us`) for tens of milliseconds, so a thread that only spins is late. The thread therefore sleeps,
+//! and spins only shortly before the end of its wait.
 
 #![allow(unsafe_code)]
 
@@ -15,22 +15,22 @@ use nix::sys::prctl::set_timerslack;
 use nix::sys::time::TimeSpec;
 use serde::Serialize;
 
-/// How long before a moment a thread wakes up to spin, and the longest that it spins: about twice of what a wake-up
-/// from sleep takes.
+/// Time before the end of a wait at which a thread wakes up to spin, and the maximum time of spinning. About twice the
+/// duration of a wake-up.
 pub const SPIN: Duration = Duration::from_micros(60);
 
-/// What the system has granted to a thread, or why it has not.
+/// A privilege that the system has granted to a thread, or the reason why it has not.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(tag = "granted", content = "why", rename_all = "kebab-case")]
 pub enum Grant {
-    /// It is in force.
+    /// The privilege is in force.
     Yes,
-    /// It is not, for this reason.
+    /// The privilege was refused, for this reason.
     No(String),
 }
 
 impl Grant {
-    /// Whether it is in force.
+    /// Whether the privilege is in force.
     pub fn is_granted(&self) -> bool {
         *self == Self::Yes
     }
@@ -40,66 +40,65 @@ impl Grant {
     }
 }
 
-/// What a thread was granted that asked to be on time.
+/// The privileges of a real-time thread.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Realtime {
-    /// The scheduling policy SCHED_FIFO: no other program delays it.
+    /// The scheduling policy SCHED_FIFO, under which no ordinary process delays the thread.
     pub fifo: Grant,
-    /// That the memory of the process stays in memory.
+    /// Memory of the process is never swapped out.
     pub locked_memory: Grant,
-    /// That its timers are not delayed to run out together with others.
+    /// Timers are not delayed to expire together with others.
     pub timer_slack: Grant,
 }
 
-/// Makes the calling thread a real-time thread of this `priority` (1 to 99), as far as the system grants it. Threads
-/// and programs that it starts are not.
+/// Makes the calling thread a real-time thread with this `priority` (1 to 99), as far as the system grants it. Threads
+/// and programs that it starts are not real-time threads.
 pub fn realtime(priority: i32) -> Realtime {
     let lock = "it needs the capability CAP_IPC_LOCK, or no limit of locked memory (`ulimit -l`)";
     Realtime {
-        fifo: ask_for_fifo(priority),
+        fifo: request_fifo(priority),
         locked_memory: Grant::of(lock_memory(), lock),
         timer_slack: Grant::of(set_timerslack(1), "PR_SET_TIMERSLACK is refused"),
     }
 }
 
-/// Gives the calling thread the scheduling policy SCHED_FIFO, if the system grants it.
-pub(crate) fn ask_for_fifo(priority: i32) -> Grant {
+/// Sets the scheduling policy SCHED_FIFO for the calling thread, if the system grants it.
+pub(crate) fn request_fifo(priority: i32) -> Grant {
     let remedy = "it needs the capability CAP_SYS_NICE, or a limit of real-time priority (`ulimit -r`)";
     Grant::of(fifo(priority), remedy)
 }
 
 fn fifo(priority: i32) -> Result<(), Errno> {
-    let wanted = libc::sched_param { sched_priority: priority };
-    // SAFETY: `wanted` outlives the call; 0 is the calling thread.
+    let parameters = libc::sched_param { sched_priority: priority };
+    // SAFETY: `parameters` outlives the call; 0 is the calling thread.
     let done = unsafe {
-        libc::sched_setscheduler(0, libc::SCHED_FIFO | libc::SCHED_RESET_ON_FORK, &raw const wanted)
+        libc::sched_setscheduler(0, libc::SCHED_FIFO | libc::SCHED_RESET_ON_FORK, &raw const parameters)
     };
     Errno::result(done).map(drop)
 }
 
-/// Locks what is in memory, and what comes into it. Under a limit that would make later allocations fail, so it asks
-/// for the limit to be none first.
+/// Locks current and future memory pages. Under a limit, later allocations would fail, so the limit is removed first.
 fn lock_memory() -> Result<(), Errno> {
     use nix::sys::resource::{RLIM_INFINITY, Resource, getrlimit, setrlimit};
     if getrlimit(Resource::RLIMIT_MEMLOCK)?.0 != RLIM_INFINITY && !crate::host::privileges::may_lock_memory()
     {
         setrlimit(Resource::RLIMIT_MEMLOCK, RLIM_INFINITY, RLIM_INFINITY)?;
     }
-    // Pages are locked as they are touched, so that a large address space costs nothing.
+    // Pages are locked when they are first accessed, so that a large address space costs nothing.
     let on_fault = MlockAllFlags::from_bits_retain(libc::MCL_ONFAULT);
     mlockall(MlockAllFlags::MCL_CURRENT | MlockAllFlags::MCL_FUTURE | on_fault)
 }
 
-/// Waits until one of `files` is ready, or until the moment `until`: asleep until [`SPIN`] before it, then spinning.
-/// The number of files that are ready; 0 if a signal came.
+/// Waits until one of `files` is ready, or until the time `until`: sleeps until [`SPIN`] before it, and then spins.
+/// Returns the number of ready files, or 0 after a signal.
 ///
 /// # Errors
-/// What `ppoll` says beside the signal.
+/// Errors of `ppoll` other than a signal.
 pub fn wait(files: &mut [PollFd<'_>], until: Option<Instant>) -> Result<usize, Errno> {
     let Some(until) = until else { return poll(files, None) };
     let asleep = until.saturating_duration_since(Instant::now()).saturating_sub(SPIN);
     let mut ready = poll(files, Some(asleep))?;
-    // A sleep cut short, by a signal, ends the wait: the caller looks at the clock.
+    // If a signal interrupts the sleep, the wait ends, and the caller reads the clock again.
     while ready == 0 {
         let left = until.saturating_duration_since(Instant::now());
         if left.is_zero() || left > SPIN {
@@ -129,7 +128,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_wait_ends_at_its_moment_and_not_before() {
+    fn a_wait_ends_on_time_and_not_before() {
         let (reader, _writer) = std::io::pipe().unwrap();
         for micros in [0, 20, 500, 3000] {
             let until = Instant::now() + Duration::from_micros(micros);
@@ -152,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_refused_is_told_with_its_reason_and_remedy() {
+    fn a_refusal_is_reported_with_its_reason_and_remedy() {
         let granted = std::thread::spawn(|| realtime(1000)).join().unwrap();
         assert!(!granted.fifo.is_granted());
         let Grant::No(why) = granted.fifo else { return };

@@ -1,7 +1,7 @@
-//! A TUN device: a network interface whose other side is a file of whole IP packets.
+//! TUN devices: network interfaces whose other side is a file of IP packets.
 //!
-//! Linux, `Documentation/networking/tuntap.rst`. It is not persistent: it vanishes with its file. Without
-//! `IFF_VNET_HDR` the kernel hands over packets of at most the MTU, with their checksums complete.
+//! Source: Linux, `Documentation/networking/tuntap.rst`. The device is not persistent and disappears with its file.
+//! Without `IFF_VNET_HDR`, the kernel passes packets of at most the MTU, with complete checksums.
 
 #![allow(unsafe_code)]
 
@@ -21,17 +21,17 @@ mod request {
     nix::ioctl_write_ptr_bad!(set_iff, libc::TUNSETIFF, libc::ifreq);
 }
 
-/// Makes a TUN device in the network namespace of the calling thread, not yet up. Reading and writing do not
-/// wait; each moves one IP packet.
+/// Creates a TUN device in the network namespace of the calling thread. The device is not enabled. Reads and writes do
+/// not block, and each transfers one IP packet.
 ///
 /// # Errors
-/// If there is no `/dev/net/tun`, or it or a device may not be had.
+/// `/dev/net/tun` does not exist, or the process may not use it or create a device.
 pub(crate) fn open() -> Result<OwnedFd, LiveError> {
     let file = OpenOptions::new().read(true).write(true).custom_flags(libc::O_NONBLOCK).open(FILE);
     let file = file.map_err(|error| {
         let remedy = match error.kind() {
-            ErrorKind::NotFound => "load the module (`modprobe tun`), or give the container the device",
-            ErrorKind::PermissionDenied => "let this user read and write it (mode 0666 is usual)",
+            ErrorKind::NotFound => "load the module (`modprobe tun`), or add the device to the container",
+            ErrorKind::PermissionDenied => "permit this user to read and write the file (mode 0666 is usual)",
             _ => "load the module (`modprobe tun`)",
         };
         LiveError::new(format_args!("cannot open {FILE}"), format_args!("{error}; {remedy}"))
@@ -41,16 +41,17 @@ pub(crate) fn open() -> Result<OwnedFd, LiveError> {
         *to = from.cast_signed();
     }
     let flags = libc::c_short::try_from(libc::IFF_TUN | libc::IFF_NO_PI).unwrap_or_default();
-    let wanted = libc::ifreq { ifr_name: name, ifr_ifru: libc::__c_anonymous_ifr_ifru { ifru_flags: flags } };
-    // SAFETY: `file` is open and `wanted` an `ifreq` that outlives the call, as TUNSETIFF asks.
-    unsafe { request::set_iff(file.as_raw_fd(), &raw const wanted) }.map_err(|error| {
+    let request =
+        libc::ifreq { ifr_name: name, ifr_ifru: libc::__c_anonymous_ifr_ifru { ifru_flags: flags } };
+    // SAFETY: `file` is open, and `request` is an `ifreq` that outlives the call, as TUNSETIFF requires.
+    unsafe { request::set_iff(file.as_raw_fd(), &raw const request) }.map_err(|error| {
         let why = "it needs the capability CAP_NET_ADMIN in the user namespace of the host";
-        LiveError::new("cannot make a TUN device", format_args!("{}; {why}", error.desc()))
+        LiveError::new("cannot create a TUN device", format_args!("{}; {why}", error.desc()))
     })?;
     Ok(file.into())
 }
 
-/// The index of the device in the namespace of the calling thread.
+/// Returns the index of the device in the namespace of the calling thread.
 pub(crate) fn index() -> Result<u32, LiveError> {
     nix::net::if_::if_nametoindex(NAME)
         .map_err(|error| LiveError::new(format_args!("cannot find the device {NAME}"), error))
@@ -63,7 +64,7 @@ mod tests {
 
     use super::*;
 
-    /// What `open` says in a thread that has network and mounts of its own, once `hide` has changed these.
+    /// Returns the result of `open` in a thread with its own network and mounts, after `hide` has changed the mounts.
     fn open_after(hide: fn()) -> Option<Result<OwnedFd, LiveError>> {
         let thread = std::thread::spawn(move || {
             if let Err(error) = unshare(CloneFlags::CLONE_NEWNET | CloneFlags::CLONE_NEWNS) {
@@ -79,7 +80,7 @@ mod tests {
     }
 
     #[test]
-    fn a_machine_without_tun_devices_is_told_what_to_do() {
+    fn without_tun_devices_the_error_contains_a_remedy() {
         let hidden = open_after(|| {
             let none: Option<&str> = None;
             mount(none, "/dev/net", Some("tmpfs"), MsFlags::empty(), none).unwrap();
@@ -88,18 +89,18 @@ mod tests {
         assert_eq!(
             opened.unwrap_err().what,
             "cannot open /dev/net/tun: No such file or directory (os error 2); load the module (`modprobe tun`), \
-             or give the container the device"
+             or add the device to the container"
         );
     }
 
     #[test]
-    fn a_device_that_is_none_of_tun_is_refused() {
+    fn a_file_that_is_not_a_tun_device_is_refused() {
         let hidden = open_after(|| {
             let none: Option<&str> = None;
             mount(Some("/dev/null"), FILE, none, MsFlags::MS_BIND, none).unwrap();
         });
         let Some(opened) = hidden else { return };
         let said = opened.unwrap_err().what;
-        assert!(said.starts_with("cannot make a TUN device: "), "{said}");
+        assert!(said.starts_with("cannot create a TUN device: "), "{said}");
     }
 }

@@ -1,9 +1,9 @@
-//! What a workload asks for while it is called.
+//! The requests that a workload makes in one call.
 
 use aqm_net::{Ecn, Instant};
 use aqm_traffic::{Conversation, Exchange, TrafficContext, Transfer};
 
-/// What a workload asked for.
+/// A request of a workload.
 pub(super) enum Action {
     Wake(Instant),
     Open(Transfer),
@@ -11,7 +11,7 @@ pub(super) enum Action {
     Datagram { stream: u32, bytes: u16, ecn: Ecn },
 }
 
-/// The actions that a workload asks for in one call, in their order.
+/// The requests that a workload makes in one call, in order.
 pub(super) struct Actions {
     pub(super) now: Instant,
     pub(super) all: Vec<Action>,
@@ -30,7 +30,7 @@ impl TrafficContext for Actions {
     fn converse(&mut self, conversation: Conversation) {
         self.all.push(Action::Converse(conversation));
     }
-    // Workloads that go on with conversations, or send datagrams both ways, were refused.
+    // Workloads that continue conversations, or send datagrams in both directions, were refused.
     fn request(&mut self, _: u32, _: Exchange) {}
     fn finish(&mut self, _: u32) {}
     fn datagram_back(&mut self, _: u32, _: u16, _: Ecn) {}

@@ -1,9 +1,9 @@
-//! Streams of datagrams.
+//! Datagram streams.
 //!
-//! A datagram carries its number within its stream, from zero, and the moment it was sent, in nanoseconds since the
-//! run began: 8 bytes each, big-endian, as far as it has room.
+//! A datagram contains its number within its stream, counted from zero, and its sending time in nanoseconds since the
+//! start of the run. Both have 8 bytes in big-endian order, and are left out if the datagram is too short.
 //!
-//! Ours: a datagram that is to have fewer bytes than its headers has these alone.
+//! aqmlab's choice: a datagram that should be shorter than its headers consists of the headers only.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -22,19 +22,19 @@ use super::record::Event;
 use super::sockets::{self, IP_AND_UDP, ecn_bits};
 use crate::router::buffers::MTU;
 
-/// What arrived of a stream of datagrams.
+/// Counts of the received datagrams of a stream.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Received {
-    /// Datagrams.
+    /// Number of datagrams.
     pub count: u64,
-    /// Their bytes on the wire.
+    /// Bytes on the wire.
     pub bytes: u64,
-    /// Of them, marked by a router: ECN bits CE.
+    /// Datagrams marked by a router: ECN codepoint CE.
     pub marked: u64,
-    /// Of them, sent before another one that came earlier.
+    /// Datagrams overtaken by a datagram that was sent later.
     pub overtaken: u64,
-    /// The sum of the times from their sending to their being read, of those that have room for it.
-    pub travelled: Span,
+    /// Sum of the times from sending to reading, of the datagrams long enough for a timestamp.
+    pub total_delay: Span,
 }
 
 /// The streams that an end sends.
@@ -43,25 +43,25 @@ pub(super) struct Sending(BTreeMap<u32, Stream>);
 
 /// A stream that is sent.
 struct Stream {
-    /// Nothing if it cannot be had.
+    /// `None` if the socket could not be opened.
     socket: Option<UdpSocket>,
-    /// How many were sent.
+    /// Number of datagrams sent.
     count: u64,
-    /// The ECN bits that the socket sets.
+    /// The ECN codepoint set on the socket.
     ecn: Option<Ecn>,
 }
 
 impl Sending {
-    /// Sends a datagram of `bytes` on the wire over the stream of a job, which is opened with the first one.
+    /// Sends a datagram of `bytes` on the wire over the stream of a job. The first datagram opens the stream.
     pub(super) fn send(&mut self, end: &End, job: Job, bytes: u16, ecn: Ecn) {
         let number = job.number;
         let stream = self.0.entry(number).or_insert_with(|| {
             let socket = open(end, &job);
-            let told = |error: io::Error| end.fail(number, "opening", &error);
-            Stream { socket: socket.map_err(told).ok(), count: 0, ecn: None }
+            let report = |error: io::Error| end.fail(number, "opening", &error);
+            Stream { socket: socket.map_err(report).ok(), count: 0, ecn: None }
         });
         if let Err(error) = stream.send(end, bytes, ecn) {
-            end.trouble("sending a datagram", &error);
+            end.report_error("sending a datagram", &error);
         }
     }
 }
@@ -87,17 +87,17 @@ impl Stream {
         let mut scratch = end.scratch();
         let payload = &mut scratch[..payload];
         let words = [self.count, end.now().nanos()];
-        for (place, word) in payload.chunks_exact_mut(8).zip(words) {
-            place.copy_from_slice(&word.to_be_bytes());
+        for (slot, word) in payload.chunks_exact_mut(8).zip(words) {
+            slot.copy_from_slice(&word.to_be_bytes());
         }
-        // Its number is taken even if the kernel refuses it: to the receiver it is lost.
+        // The number is used up even if the kernel refuses the datagram. For the receiver, the datagram is lost.
         self.count += 1;
         socket.send(payload)?;
         Ok(())
     }
 }
 
-/// The streams that an end receives, by where they come from; nothing for one that no workload sends.
+/// The streams that an end receives, by source address; `None` for a source that belongs to no workload.
 #[derive(Clone, Default)]
 pub(super) struct Receiving(Rc<RefCell<BTreeMap<SocketAddrV4, Option<Incoming>>>>);
 
@@ -105,19 +105,19 @@ pub(super) struct Receiving(Rc<RefCell<BTreeMap<SocketAddrV4, Option<Incoming>>>
 struct Incoming {
     job: u32,
     received: Received,
-    /// The number that is due if none is lost.
+    /// The next number if no datagram is lost.
     next: u64,
 }
 
 impl Receiving {
-    /// What was received so far, by job.
+    /// Returns the counts so far, by job.
     pub(super) fn take_all(&self) -> Vec<(u32, Received)> {
         let all = self.0.take();
         all.into_values().flatten().map(|incoming| (incoming.job, incoming.received)).collect()
     }
 }
 
-/// Receives datagrams at a socket.
+/// Receives datagrams on a socket.
 pub(super) async fn receive(end: Rc<End>, socket: tokio::net::UdpSocket, receiving: Receiving) {
     loop {
         let read = socket.async_io(Interest::READABLE, || {
@@ -133,12 +133,12 @@ pub(super) async fn receive(end: Rc<End>, socket: tokio::net::UdpSocket, receivi
             Ok(())
         });
         if let Err(error) = read.await {
-            end.trouble("receiving a datagram", &error);
+            end.report_error("receiving a datagram", &error);
         }
     }
 }
 
-/// What a datagram says.
+/// The contents of a datagram.
 struct Payload {
     length: usize,
     number: Option<u64>,
@@ -154,7 +154,7 @@ fn read_one(socket: &impl AsRawFd, buffer: &mut [u8]) -> io::Result<(SocketAddrV
     Ok((peer, payload, tos & 3 == ecn_bits(Ecn::Ce)))
 }
 
-/// Where a datagram comes from, the length of its payload, and its DSCP and ECN bits.
+/// Returns the source of a datagram, the length of its payload, and its DSCP and ECN bits.
 pub(super) fn read_raw(socket: &impl AsRawFd, buffer: &mut [u8]) -> io::Result<(SocketAddrV4, usize, u8)> {
     let mut control = nix::cmsg_space!(u8);
     let mut slices = [IoSliceMut::new(buffer)];
@@ -179,7 +179,7 @@ impl Incoming {
             self.next = self.next.max(number + 1);
         }
         if let Some(sent) = payload.sent {
-            received.travelled = received.travelled + end.now().since(sent);
+            received.total_delay = received.total_delay + end.now().since(sent);
         }
     }
 }

@@ -1,4 +1,4 @@
-//! One end of a workload: a thread inside the host's namespace, with the sockets of all its connections.
+//! One end of a workload: a thread inside the host's namespace, with the sockets of all connections.
 
 use std::cell::{RefCell, RefMut};
 use std::collections::BTreeMap;
@@ -21,36 +21,36 @@ use super::record::{Event, Report};
 use super::sockets::{self, Options, Ports};
 use super::tcp_info::TcpInfo;
 use super::wire::Scratch;
-use super::{ConnectionDelays, Expected, Job, Place, Task};
+use super::{ConnectionDelays, Expected, HostIndex, Job, Task};
 use super::{datagrams, http, push};
 use crate::{Clock, LiveError};
 
-/// After the kernel had no descriptor or memory for a connection, so long none is accepted.
-const BREATH: Duration = Duration::from_millis(10);
+/// Pause before the next accept if the kernel had no file descriptor or memory for a connection.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(10);
 
-/// What one read takes at most, and what one write gives at most, in bytes.
+/// Maximum number of bytes of one read and of one write.
 pub(super) const CHUNK: usize = 65_536;
 
-/// What an end is told to do.
+/// A command to an end.
 #[derive(Debug)]
 pub(super) enum Command {
     /// The run has begun.
     Begin(Clock),
-    /// A connection is to be opened.
+    /// Open a connection.
     Open(Job),
-    /// A datagram of a stream is to be sent.
+    /// Send a datagram of a stream.
     Datagram { job: Job, bytes: u16, ecn: Ecn },
-    /// It is to say when it has come to this.
+    /// Report when all previous commands were processed.
     Echo,
-    /// The run is over: all is cut off.
+    /// The run is over: stop at once.
     Stop,
 }
 
-/// What an end is made of.
+/// The parts from which an end is built.
 pub(super) struct EndSpec {
-    pub(super) place: Place,
+    pub(super) index: HostIndex,
     pub(super) options: Options,
-    /// Where it takes connections, or datagrams.
+    /// Addresses at which connections are accepted, or datagrams received.
     pub(super) listening: Vec<SocketAddrV4>,
     pub(super) sends_datagrams: bool,
     pub(super) expected: Expected,
@@ -58,36 +58,36 @@ pub(super) struct EndSpec {
     pub(super) delays: mpsc::Sender<ConnectionDelays>,
 }
 
-/// An end, as its connections see it.
+/// The state of an end that its connections share.
 pub(super) struct End {
     spec: EndSpec,
     clock: Clock,
     ports: Ports,
-    /// The connections of which data come from here, by the number of their job.
+    /// Connections of which this end is the sender of data, by the number of their job.
     senders: RefCell<BTreeMap<u32, Rc<TcpStream>>>,
     scratch: Scratch,
 }
 
-/// Runs an end until it is told to stop, or nobody can tell it anything; `ready` is told when it listens, or why it
+/// Runs an end until it is stopped or its command channel is closed. Reports to `ready` that the end listens, or why it
 /// does not.
 pub(super) fn run(
     spec: EndSpec,
     commands: UnboundedReceiver<Command>,
     ready: &mpsc::Sender<Result<(), LiveError>>,
 ) {
-    // Where the kernel refuses, sleeps are longer by 50 microseconds.
+    // If the kernel refuses this, sleeps are longer by 50 microseconds.
     let _ = set_timerslack(1);
     let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
         Ok(runtime) => runtime,
         Err(error) => {
-            let _ = ready.send(Err(LiveError::new("an end of the load generator cannot start", error)));
+            let _ = ready.send(Err(LiveError::new("cannot start an end of the load generator", error)));
             return;
         }
     };
     LocalSet::new().block_on(&runtime, serve(spec, commands, ready));
 }
 
-/// The sockets that an end listens at.
+/// The listening sockets of an end.
 enum Listeners {
     Connections(Vec<TcpListener>),
     Datagrams(Vec<tokio::net::UdpSocket>),
@@ -97,12 +97,12 @@ impl Listeners {
     fn new(spec: &EndSpec) -> Result<Self, LiveError> {
         let refused = |address: SocketAddrV4| {
             move |error: io::Error| {
-                let reason = format_args!("{}; another `port` may be free", Cause::of(&error));
-                LiveError::new(format_args!("nothing can listen at {address}"), reason)
+                let reason = format_args!("{}; try another `port`", Cause::of(&error));
+                LiveError::new(format_args!("cannot listen at {address}"), reason)
             }
         };
         if spec.sends_datagrams {
-            let listening = if spec.place.side == Side::Receiver { spec.listening.as_slice() } else { &[] };
+            let listening = if spec.index.side == Side::Receiver { spec.listening.as_slice() } else { &[] };
             let open = |&address: &SocketAddrV4| {
                 let socket = sockets::receive_datagrams(address).and_then(tokio::net::UdpSocket::from_std);
                 socket.map_err(refused(address))
@@ -161,7 +161,7 @@ async fn serve(
         }
     }
     for (number, stream) in end.senders.take() {
-        end.tell_info(number, &stream);
+        end.report_info(number, &stream);
     }
     for (number, received) in receiving.take_all() {
         end.report(number, Event::Received(received));
@@ -175,27 +175,27 @@ fn open(end: &Rc<End>, job: Job) {
             let bytes = *bytes;
             spawn_local(push::send(end, job, bytes));
         }
-        Task::Ask(rounds) => {
+        Task::Request(rounds) => {
             let rounds = Arc::clone(rounds);
-            spawn_local(http::ask(end, job, rounds));
+            spawn_local(http::request_all(end, job, rounds));
         }
         Task::Stream => {}
     }
 }
 
-/// Takes connections, each of which somebody has announced.
+/// Accepts connections that the other end has announced.
 async fn accept(end: Rc<End>, listener: TcpListener) {
     loop {
         let (stream, peer) = match accept_one(&listener).await {
             Ok(accepted) => accepted,
             Err(error) => {
-                end.trouble("accepting", &error);
-                tokio::time::sleep(BREATH).await;
+                end.report_error("accepting", &error);
+                tokio::time::sleep(ACCEPT_PAUSE).await;
                 continue;
             }
         };
         let Some(job) = end.take_expected(peer) else {
-            end.trouble("accepting", &io::Error::other("a connection that no workload asked for"));
+            end.report_error("accepting", &io::Error::other("a connection that no workload requested"));
             continue;
         };
         let (end, stream) = (Rc::clone(&end), Rc::new(stream));
@@ -203,8 +203,8 @@ async fn accept(end: Rc<End>, listener: TcpListener) {
             Task::Push(bytes) => {
                 spawn_local(push::receive(end, stream, job.number, bytes));
             }
-            Task::Ask(rounds) => {
-                spawn_local(http::answer(end, stream, job.number, rounds));
+            Task::Request(rounds) => {
+                spawn_local(http::respond_all(end, stream, job.number, rounds));
             }
             Task::Stream => {}
         }
@@ -223,19 +223,19 @@ impl End {
         self.clock.now()
     }
 
-    /// Sleeps for `span`. The thread of the workloads has the better clock: the runtime of this one rounds up to a
-    /// millisecond.
+    /// Sleeps for `span`. The thread of the workloads wakes the task, because it has the more precise clock: the
+    /// runtime of this thread rounds up to milliseconds.
     pub(super) async fn sleep(&self, span: Span) {
         if span.is_zero() {
             return;
         }
         let (wake, woken) = oneshot::channel();
         let _ = self.spec.reports.send(Report::Sleep { until: self.now() + span, wake });
-        // If it is gone, the run is over.
+        // If the sender is gone, the run is over.
         let _ = woken.await;
     }
 
-    /// What was read last; nothing may wait while it is held.
+    /// Returns the buffer of the last read. The task must not await anything while it borrows the buffer.
     pub(super) fn scratch(&self) -> RefMut<'_, Box<[u8]>> {
         self.scratch.borrow_mut()
     }
@@ -248,29 +248,29 @@ impl End {
         self.spec.options
     }
 
-    /// Tells that something happened to a job.
+    /// Reports an event of a job.
     pub(super) fn report(&self, number: u32, event: Event) {
         self.report_at(number, self.now(), event);
     }
 
-    /// Tells that something happened to a job at `at`.
+    /// Reports an event of a job at the time `at`.
     pub(super) fn report_at(&self, number: u32, at: Instant, event: Event) {
-        // If nobody listens, the run is over.
+        // If the receiver is gone, the run is over.
         let _ = self.spec.reports.send(Report::Job { number, at, event });
     }
 
-    /// Tells that a job will never be done, and at what it failed.
-    pub(super) fn fail(&self, number: u32, at_what: &str, error: &(dyn Error + 'static)) {
-        self.report(number, Event::Failed(reason(at_what, error)));
+    /// Reports that a job failed, and the operation that failed.
+    pub(super) fn fail(&self, number: u32, operation: &str, error: &(dyn Error + 'static)) {
+        self.report(number, Event::Failed(reason(operation, error)));
     }
 
-    /// Tells of an error that belongs to no job.
-    pub(super) fn trouble(&self, at_what: &str, error: &(dyn Error + 'static)) {
-        let (traffic, at) = (self.spec.place.traffic, self.now());
-        let _ = self.spec.reports.send(Report::Trouble { traffic, at, reason: reason(at_what, error) });
+    /// Reports an error that belongs to no job.
+    pub(super) fn report_error(&self, operation: &str, error: &(dyn Error + 'static)) {
+        let (traffic, at) = (self.spec.index.traffic, self.now());
+        let _ = self.spec.reports.send(Report::Error { traffic, at, reason: reason(operation, error) });
     }
 
-    /// Opens the connection of a job, which the other end expects; nothing if that failed, which was told.
+    /// Opens the connection of a job, which the other end expects. Returns `None` after a failure, which is reported.
     pub(super) async fn connect(&self, job: &Job) -> Option<Rc<TcpStream>> {
         let (socket, local) = match sockets::bind(job.from, &self.ports, self.spec.options) {
             Ok(bound) => bound,
@@ -279,10 +279,10 @@ impl End {
                 return None;
             }
         };
-        if let Task::Ask(rounds) = &job.task {
+        if let Task::Request(rounds) = &job.task {
             let (client_delay, server_delay) = (rounds.client_delay, rounds.server_delay);
             if !(client_delay.is_zero() && server_delay.is_zero()) {
-                let (traffic, client, server) = (self.spec.place.traffic, local, job.to);
+                let (traffic, client, server) = (self.spec.index.traffic, local, job.to);
                 let delays = ConnectionDelays { traffic, client, server, client_delay, server_delay };
                 let _ = self.spec.delays.send(delays);
             }
@@ -299,41 +299,41 @@ impl End {
         }
     }
 
-    /// The other end is to expect a job from `local`.
+    /// Announces a job from the address `local` to the other end.
     pub(super) fn expect(&self, local: SocketAddrV4, job: &Job) {
         let mut expected = self.spec.expected.lock().unwrap_or_else(PoisonError::into_inner);
         expected.insert(local, job.clone());
     }
 
-    /// The job that is expected from `peer`.
+    /// Returns the job announced for the address `peer`.
     pub(super) fn take_expected(&self, peer: SocketAddrV4) -> Option<Job> {
         self.spec.expected.lock().unwrap_or_else(PoisonError::into_inner).remove(&peer)
     }
 
-    /// Data of this connection come from here: in the end the kernel is asked about it.
-    pub(super) fn keep_sender(&self, number: u32, stream: &Rc<TcpStream>) {
+    /// Registers a connection of which this end is the sender. Its kernel state is read at the end.
+    pub(super) fn register_sender(&self, number: u32, stream: &Rc<TcpStream>) {
         self.senders.borrow_mut().insert(number, Rc::clone(stream));
     }
 
-    /// A connection of which data come from here is over.
-    pub(super) fn leave_sender(&self, number: u32) {
+    /// Removes a connection of which this end is the sender, and reports its kernel state.
+    pub(super) fn release_sender(&self, number: u32) {
         let stream = self.senders.borrow_mut().remove(&number);
         if let Some(stream) = stream {
-            self.tell_info(number, &stream);
+            self.report_info(number, &stream);
         }
     }
 
-    fn tell_info(&self, number: u32, stream: &TcpStream) {
+    fn report_info(&self, number: u32, stream: &TcpStream) {
         match TcpInfo::of(stream) {
             Ok(info) => self.report(number, Event::Info(info)),
-            Err(error) => self.trouble("asking the kernel about a connection", &error),
+            Err(error) => self.report_error("reading the kernel's state of a connection", &error),
         }
     }
 }
 
-/// Why something failed: the first cause, without what libraries have put around it.
-fn reason(at_what: &str, error: &(dyn Error + 'static)) -> String {
-    format!("{at_what}: {}", Cause::of(error))
+/// Returns a description of a failure with its first cause, without the wrappers of libraries.
+fn reason(operation: &str, error: &(dyn Error + 'static)) -> String {
+    format!("{operation}: {}", Cause::of(error))
 }
 
 /// The first cause of an error.

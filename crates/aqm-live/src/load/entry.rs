@@ -1,52 +1,52 @@
-//! What became so far of something that was asked for.
+//! The current state of a request.
 
 use aqm_net::Instant;
 use aqm_traffic::Transfer;
 
-use super::record::Asked;
+use super::record::RequestRecord;
 
-/// Something that was asked for, and how far it is.
+/// A request and its progress.
 pub(super) struct Entry {
-    pub(super) asked: Asked,
-    /// Whether each of its exchanges is a transfer of its own to the workload.
+    pub(super) record: RequestRecord,
+    /// Whether each of its exchanges is a separate transfer for the workload.
     pub(super) is_conversation: bool,
-    /// Exchanges that are over.
-    pub(super) answered: usize,
+    /// Number of completed exchanges.
+    pub(super) responses: usize,
 }
 
 impl Entry {
-    /// The transfer that is under way, as the workload knows it: that of a conversation is its present exchange, and
-    /// its request counts all that was requested so far.
-    pub(super) fn present(&self) -> Transfer {
-        let exchanges = &self.asked.exchanges;
-        let Some(present) = exchanges.get(self.answered).filter(|_| self.is_conversation) else {
-            return self.asked.transfer;
+    /// Returns the transfer in progress, as seen by the workload. The transfer of a conversation is its current
+    /// exchange, and its request covers all bytes requested so far.
+    pub(super) fn current(&self) -> Transfer {
+        let exchanges = &self.record.exchanges;
+        let Some(current) = exchanges.get(self.responses).filter(|_| self.is_conversation) else {
+            return self.record.transfer;
         };
-        let requested = exchanges.iter().take(self.answered + 1).map(|one| one.request);
+        let requested = exchanges.iter().take(self.responses + 1).map(|one| one.request);
         let requested = requested.fold(0, u64::saturating_add);
         Transfer {
-            bytes: present.response,
+            bytes: current.response,
             request: Some(u32::try_from(requested).unwrap_or(u32::MAX)),
-            ..self.asked.transfer
+            ..self.record.transfer
         }
     }
 
-    /// Whether nothing follows: it has failed, or all has arrived and the kernel has told of its end. Of a stream of
-    /// datagrams nothing says what follows but its workload.
+    /// Whether nothing follows, because the request has failed, or all data have arrived and the kernel's final state
+    /// was reported. Only its workload knows the end of a datagram stream, which is always considered over.
     pub(super) fn is_over(&self) -> bool {
-        let Asked { done, failed, tcp, transfer, .. } = &self.asked;
-        transfer.page_objects == 0 || failed.is_some() || done.is_some() && tcp.is_some()
+        let RequestRecord { completed, failed, tcp, transfer, .. } = &self.record;
+        transfer.page_objects == 0 || failed.is_some() || completed.is_some() && tcp.is_some()
     }
 
-    /// All of it has arrived, or of its present exchange, which is returned.
+    /// Records that all data of the request, or of its current exchange, have arrived. Returns the transfer.
     pub(super) fn arrive(&mut self, first_byte: Option<Instant>, at: Instant) -> Transfer {
-        let transfer = self.present();
-        if let Some(present) = self.asked.exchanges.get_mut(self.answered) {
-            (present.first_byte, present.done) = (first_byte, Some(at));
-            self.answered += 1;
+        let transfer = self.current();
+        if let Some(current) = self.record.exchanges.get_mut(self.responses) {
+            (current.first_byte, current.completed) = (first_byte, Some(at));
+            self.responses += 1;
         }
-        if self.answered == self.asked.exchanges.len() {
-            self.asked.done = Some(at);
+        if self.responses == self.record.exchanges.len() {
+            self.record.completed = Some(at);
         }
         transfer
     }

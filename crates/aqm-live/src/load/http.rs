@@ -1,8 +1,8 @@
-//! Exchanges over HTTP/1.1: a client where data go, a server where they come from, one connection for all exchanges
-//! of a job.
+//! Exchanges over HTTP/1.1: a client at the receiver of the data, a server at the sender, and one connection for all
+//! exchanges of a job.
 //!
-//! The client closes when it has the last response, the server with the last byte of it. So the last response needs no
-//! `connection: close`, for which small ones have no room.
+//! The client closes the connection when it has the last response, and the server with the last byte of this response.
+//! The last response therefore needs no `connection: close`, which would not fit into small responses.
 
 use std::cell::Cell;
 use std::convert::Infallible;
@@ -31,40 +31,45 @@ use super::{Job, Round, Rounds};
 
 type Failure = Box<dyn Error + Send + Sync>;
 
-/// The client: opens the connection of a job, asks in turn, and reads the answers.
-pub(super) async fn ask(end: Rc<End>, job: Job, rounds: Arc<Rounds>) {
+/// The client: opens the connection of a job, sends its requests in turn, and reads the responses.
+pub(super) async fn request_all(end: Rc<End>, job: Job, rounds: Arc<Rounds>) {
     let Some(stream) = end.connect(&job).await else { return };
-    if let Err(error) = ask_all(&end, &job, &stream, &rounds).await {
-        end.fail(job.number, "asking", error.as_ref());
+    if let Err(error) = send_requests(&end, &job, &stream, &rounds).await {
+        end.fail(job.number, "requesting", error.as_ref());
     }
 }
 
-async fn ask_all(end: &Rc<End>, job: &Job, stream: &Rc<TcpStream>, rounds: &Rounds) -> Result<(), Failure> {
+async fn send_requests(
+    end: &Rc<End>,
+    job: &Job,
+    stream: &Rc<TcpStream>,
+    rounds: &Rounds,
+) -> Result<(), Failure> {
     let progress = Progress::new(std::iter::empty());
     let wire = Wire::new(stream, end, &progress);
     let (mut server, connection) = hyper::client::conn::http1::handshake(wire).await?;
     let connection = spawn_local(connection);
-    let asked = ask_in_turn(end, job, &mut server, rounds, &progress).await;
-    // Now the connection closes.
+    let outcome = exchange_in_turn(end, job, &mut server, rounds, &progress).await;
+    // This closes the connection.
     drop(server);
     let closed = connection.await;
-    asked?;
-    // A server that has closed before is no failure: all is there.
+    outcome?;
+    // It is not an error if the server has closed the connection before, because all data have arrived.
     let _ = closed;
     Ok(())
 }
 
-async fn ask_in_turn(
+async fn exchange_in_turn(
     end: &End,
     job: &Job,
     server: &mut SendRequest<Filling>,
     rounds: &Rounds,
     progress: &Progress,
 ) -> Result<(), Failure> {
-    for (place, round) in rounds.all.iter().enumerate() {
-        if place > 0 {
+    for (index, round) in rounds.all.iter().enumerate() {
+        if index > 0 {
             end.sleep(round.pause).await;
-            end.report(job.number, Event::Asked);
+            end.report(job.number, Event::Requested);
         }
         server.ready().await?;
         let response = server.send_request(request(round, job.to)?).await?;
@@ -86,14 +91,14 @@ fn request(round: &Round, server: SocketAddrV4) -> Result<Request<Filling>, hype
     request.body(Filling { left: Some(body.unwrap_or(0)) })
 }
 
-/// The server of a connection: takes requests in turn, and answers.
-pub(super) async fn answer(end: Rc<End>, stream: Rc<TcpStream>, number: u32, rounds: Arc<Rounds>) {
-    end.keep_sender(number, &stream);
+/// The server of a connection: receives requests in turn, and responds.
+pub(super) async fn respond_all(end: Rc<End>, stream: Rc<TcpStream>, number: u32, rounds: Arc<Rounds>) {
+    end.register_sender(number, &stream);
     let sizes = rounds.all.iter().map(|round| round.response.unwrap_or(u64::MAX).max(SHORTEST_RESPONSE));
     let progress = Progress::new(sizes);
     let wire = Wire::new(&stream, &end, &progress);
     let server =
-        Rc::new(Server { end: Rc::clone(&end), stream: Rc::clone(&stream), rounds, answered: Cell::new(0) });
+        Rc::new(Server { end: Rc::clone(&end), stream: Rc::clone(&stream), rounds, responses: Cell::new(0) });
     let service = service_fn(move |request| {
         let server = Rc::clone(&server);
         async move { server.respond(request).await }
@@ -101,18 +106,18 @@ pub(super) async fn answer(end: Rc<End>, stream: Rc<TcpStream>, number: u32, rou
     let mut connection = hyper::server::conn::http1::Builder::new();
     connection.auto_date_header(false).header_read_timeout(None);
     let served = connection.serve_connection(wire, service).await;
-    end.leave_sender(number);
+    end.release_sender(number);
     if let Err(error) = served {
-        end.fail(number, "answering", &error);
+        end.fail(number, "responding", &error);
     }
 }
 
-/// What a server knows of its connection.
+/// The state of a server's connection.
 struct Server {
     end: Rc<End>,
     stream: Rc<TcpStream>,
     rounds: Arc<Rounds>,
-    answered: Cell<usize>,
+    responses: Cell<usize>,
 }
 
 impl Server {
@@ -121,8 +126,8 @@ impl Server {
         while let Some(frame) = body.frame().await {
             frame?;
         }
-        let place = self.answered.replace(self.answered.get() + 1);
-        let round = self.rounds.all.get(place).ok_or("more requests than were to come")?;
+        let index = self.responses.replace(self.responses.get() + 1);
+        let round = self.rounds.all.get(index).ok_or("too many requests")?;
         self.end.sleep(round.think).await;
         set_cork(&self.stream, true)?;
         let shape = round.response.map(ResponseShape::of);
@@ -134,7 +139,7 @@ impl Server {
     }
 }
 
-/// A body of so many bytes; `None` never ends.
+/// A body of this number of bytes; `None` is endless.
 struct Filling {
     left: Option<u64>,
 }

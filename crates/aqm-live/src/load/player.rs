@@ -1,4 +1,4 @@
-//! A workload while it runs, and its ends.
+//! A running workload and its ends.
 
 use std::collections::BTreeMap;
 
@@ -7,23 +7,23 @@ use aqm_traffic::Workload;
 
 use super::record::WorkloadFacts;
 use super::sockets::Options;
-use super::{Commands, Hosts, Job};
+use super::{Addresses, Commands, Job};
 
-/// The ends of a workload, as its player knows them.
+/// The ends of a workload.
 pub(super) struct Ends {
-    pub(super) hosts: Hosts,
+    pub(super) addresses: Addresses,
     pub(super) options: Options,
-    /// By side; none if programs are the workload.
+    /// By side; empty if the workload consists of programs.
     pub(super) commands: Vec<Commands>,
 }
 
-/// A workload while it runs.
+/// A running workload.
 pub(super) struct Player {
     pub(super) workload: Box<dyn Workload>,
     pub(super) ends: Ends,
-    /// Its streams of datagrams: their jobs.
+    /// The jobs of the datagram streams.
     pub(super) streams: BTreeMap<u32, Job>,
-    /// The moment with which it was called last.
+    /// Time of the last call.
     pub(super) called: Instant,
     pub(super) facts: WorkloadFacts,
 }
@@ -39,7 +39,7 @@ impl Player {
         }
     }
 
-    /// Something that it asked for failed.
+    /// Counts a failed request.
     pub(super) fn count_failure(&mut self, reason: String) {
         *self.facts.failures.entry(reason).or_default() += 1;
     }

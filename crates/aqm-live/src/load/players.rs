@@ -1,8 +1,8 @@
-//! The clock of the workloads: one thread that runs all of them and tells the ends what they ask for.
+//! The clock of the workloads: one thread that runs all workloads and sends their requests to the ends.
 //!
-//! A workload is called with the moment that it asked for, however late that is: so it asks for the same as in a
-//! simulation. What really happened to its transfers it hears with the moment at which that was seen. Time never goes
-//! back for a workload.
+//! A workload is called with the time for which it requested the call, however late the call is, so that it makes the
+//! same requests as in a simulation. Events of its transfers are reported with the time at which they were observed.
+//! Time never decreases for a workload.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
@@ -22,13 +22,13 @@ use super::end::Command;
 use super::entry::Entry;
 use super::message::{SHORTEST_RESPONSE, shortest_request};
 use super::player::Player;
-use super::record::{Asked, Event, Exchanged, Facts, Report};
+use super::record::{Event, ExchangeRecord, Facts, Report, RequestRecord};
 use super::rounds::{Round, Rounds};
 use super::{Job, Task};
 use crate::Clock;
 use crate::router::lateness::Lateness;
 
-/// When a workload is woken; at equal moments what was asked for first.
+/// A wake-up of a workload; wake-ups at equal times are in order of request.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Wake {
     at: Instant,
@@ -42,14 +42,14 @@ pub(super) struct Players {
     clock: Clock,
     end: Instant,
     wakes: BinaryHeap<Reverse<Wake>>,
-    /// What connections wait for, by moment and the number of their request.
+    /// Sleeping connections, by time and number of the wake-up.
     sleepers: BTreeMap<(Instant, u64), oneshot::Sender<()>>,
-    /// Wake-ups that were asked for.
+    /// Number of requested wake-ups.
     planned: u64,
     entries: Vec<Entry>,
     /// All entries before this one are over.
     first_open: usize,
-    /// How many ends have not said yet that they have done all, once nothing was left to ask for.
+    /// Number of ends that have not confirmed that all commands were processed, once no requests are left.
     echoes: Option<usize>,
     /// Whether nothing is left to do.
     done: Arc<AtomicBool>,
@@ -57,7 +57,7 @@ pub(super) struct Players {
 }
 
 impl Players {
-    /// `done` is told when nothing is left to do.
+    /// Creates the players; `done` is set when nothing is left to do.
     pub(super) fn new(all: Vec<Player>, clock: Clock, end: Instant, done: Arc<AtomicBool>) -> Self {
         Self {
             all,
@@ -74,37 +74,37 @@ impl Players {
         }
     }
 
-    /// Runs the workloads until the end of the run, or until all is to be cut off; then waits for the `ends`.
+    /// Runs the workloads until the end of the run, or until they are stopped, and then waits for the `ends`.
     pub(super) fn play(
         mut self,
         reports: &mpsc::Receiver<Report>,
         ends: Vec<JoinHandle<()>>,
-    ) -> (Vec<Asked>, Facts) {
-        // Where the kernel refuses, wake-ups are later by 50 microseconds.
+    ) -> (Vec<RequestRecord>, Facts) {
+        // If the kernel refuses this, wake-ups are later by 50 microseconds.
         let _ = set_timerslack(1);
-        self.tell_all(|| Command::Begin(self.clock));
+        self.send_all(|| Command::Begin(self.clock));
         for position in 0..self.all.len() {
             self.call(position, Instant::START, |workload, cx| workload.start(cx));
         }
         self.run(reports);
         self.end = self.end.min(self.clock.now());
-        self.tell_all(|| Command::Stop);
+        self.send_all(|| Command::Stop);
         for end in ends {
             if end.join().is_err() {
-                let reason = "an end of the load generator panicked; this is a defect".to_owned();
+                let reason = "an end of the load generator panicked, which is a bug".to_owned();
                 self.all.iter_mut().for_each(|player| player.count_failure(reason.clone()));
             }
         }
         while let Ok(report) = reports.try_recv() {
-            self.note(report);
+            self.handle(report);
         }
-        self.leave()
+        self.into_outcome()
     }
 
     fn run(&mut self, reports: &mpsc::Receiver<Report>) {
         loop {
             self.wake_until(self.clock.now());
-            self.notice_that_all_is_done();
+            self.update_done();
             let wake = self.wakes.peek().map(|Reverse(wake)| wake.at);
             let sleeper = self.sleepers.keys().next().map(|&(until, _)| until);
             let next = wake.into_iter().chain(sleeper).fold(self.end, Instant::min);
@@ -119,7 +119,7 @@ impl Players {
                     if let Report::Job { at, .. } = &report {
                         self.wake_until(*at);
                     }
-                    self.note(report);
+                    self.handle(report);
                 }
                 Err(mpsc::RecvTimeoutError::Timeout) => {}
                 Err(mpsc::RecvTimeoutError::Disconnected) => std::thread::sleep(wait),
@@ -127,11 +127,11 @@ impl Players {
         }
     }
 
-    /// Once no workload will ask for anything and all that was asked for is over, has the ends say that nothing they
-    /// were told waits, such as a datagram.
-    fn notice_that_all_is_done(&mut self) {
+    /// If no workload will make a request and all requests are over, asks the ends to confirm that all commands, for
+    /// example datagrams, were processed.
+    fn update_done(&mut self) {
         if self.echoes.is_none() && self.is_idle() {
-            self.tell_all(|| Command::Echo);
+            self.send_all(|| Command::Echo);
             self.echoes = Some(self.all.iter().map(|player| player.ends.commands.len()).sum());
         }
         if self.echoes == Some(0) {
@@ -139,7 +139,7 @@ impl Players {
         }
     }
 
-    /// Whether no workload will ask for anything, and all that was asked for is over.
+    /// Whether no workload will make a request, and all requests are over.
     fn is_idle(&mut self) -> bool {
         let open = &self.entries[self.first_open..];
         self.first_open += open.iter().take_while(|entry| entry.is_over()).count();
@@ -147,9 +147,9 @@ impl Players {
         self.first_open == self.entries.len() && !self.wakes.peek().is_some_and(is_due)
     }
 
-    fn tell_all(&self, command: impl Fn() -> Command) {
+    fn send_all(&self, command: impl Fn() -> Command) {
         for end in self.all.iter().flat_map(|player| &player.ends.commands) {
-            // One that is gone has nothing to be told.
+            // An end that has terminated needs no commands.
             let _ = end.send(command());
         }
     }
@@ -157,7 +157,7 @@ impl Players {
     /// Wakes all workloads and connections that are due by `now`.
     fn wake_until(&mut self, now: Instant) {
         while let Some(sleeper) = self.sleepers.first_entry().filter(|entry| entry.key().0 <= now) {
-            // A connection that was cut off meanwhile does not wake.
+            // A connection that was aborted meanwhile does not wake up.
             let _ = sleeper.remove().send(());
         }
         while let Some(&Reverse(Wake { at, position, .. })) = self.wakes.peek() {
@@ -170,7 +170,7 @@ impl Players {
         }
     }
 
-    /// Calls a workload with a moment, and carries out what it asks for.
+    /// Calls a workload with a time, and executes its requests.
     fn call(
         &mut self,
         position: usize,
@@ -203,7 +203,7 @@ impl Players {
             return;
         };
         let rounds = Rounds::once(bytes, transfer.bytes);
-        self.connect(position, (transfer, false), Task::Ask(Arc::new(rounds)), now);
+        self.connect(position, (transfer, false), Task::Request(Arc::new(rounds)), now);
     }
 
     fn converse(&mut self, position: usize, conversation: &Conversation, now: Instant) {
@@ -219,19 +219,19 @@ impl Players {
             page_objects: 1,
             host: conversation.host,
         };
-        self.connect(position, (transfer, true), Task::Ask(Arc::new(rounds)), now);
+        self.connect(position, (transfer, true), Task::Request(Arc::new(rounds)), now);
     }
 
-    /// Has a connection opened.
+    /// Opens a connection.
     fn connect(&mut self, position: usize, kind: (Transfer, bool), task: Task, now: Instant) {
-        let opener = if matches!(task, Task::Ask(_)) { Side::Receiver } else { Side::Sender };
-        let Some(job) = self.enter(position, kind, (opener, task), now) else { return };
+        let opener = if matches!(task, Task::Request(_)) { Side::Receiver } else { Side::Sender };
+        let Some(job) = self.add_entry(position, kind, (opener, task), now) else { return };
         let number = job.number;
-        self.tell(position, opener, Command::Open(job), number);
+        self.send(position, opener, Command::Open(job), number);
     }
 
-    /// Keeps a record of what was asked for; returns what is to be done.
-    fn enter(
+    /// Adds a record of a request; returns its job.
+    fn add_entry(
         &mut self,
         position: usize,
         (transfer, is_conversation): (Transfer, bool),
@@ -241,60 +241,66 @@ impl Players {
         let player = self.all.get_mut(position)?;
         let number = u32::try_from(self.entries.len()).ok()?;
         let host = transfer.host;
-        let to = player.ends.hosts.remote(opener.other(), host);
+        let to = player.ends.addresses.remote(opener.other(), host);
         let mut exchanges = Vec::new();
-        if let Task::Ask(rounds) = &task {
+        if let Task::Request(rounds) = &task {
             let shortest = shortest_request(to.to_string().len());
             for &Round { request, response, .. } in &rounds.all {
                 player.facts.lengthened += u64::from(request < shortest);
                 player.facts.lengthened += u64::from(response.is_some_and(|bytes| bytes < SHORTEST_RESPONSE));
-                exchanges.push(Exchanged { request, response, asked: None, first_byte: None, done: None });
+                exchanges.push(ExchangeRecord {
+                    request,
+                    response,
+                    requested_at: None,
+                    first_byte: None,
+                    completed: None,
+                });
             }
         }
-        let asked = Asked {
+        let record = RequestRecord {
             traffic: position as u32,
             transfer,
             opened: now,
             local: None,
             remote: to,
-            done: None,
+            completed: None,
             failed: None,
             ends: EndCounts::default(),
             tcp: None,
             exchanges,
             received: None,
         };
-        self.entries.push(Entry { asked, is_conversation, answered: 0 });
-        Some(Job { number, from: player.ends.hosts.address(opener, host), to, task })
+        self.entries.push(Entry { record, is_conversation, responses: 0 });
+        Some(Job { number, from: player.ends.addresses.address(opener, host), to, task })
     }
 
     fn send_datagram(&mut self, position: usize, stream: u32, (bytes, ecn): (u16, Ecn), now: Instant) {
         let known = self.all.get(position).and_then(|player| player.streams.get(&stream)).cloned();
         let job = known.or_else(|| {
             let transfer = Transfer { bytes: None, request: None, page: None, page_objects: 0, host: stream };
-            self.enter(position, (transfer, false), (Side::Sender, Task::Stream), now)
+            self.add_entry(position, (transfer, false), (Side::Sender, Task::Stream), now)
         });
         let (Some(job), Some(player)) = (job, self.all.get_mut(position)) else { return };
         player.facts.lengthened += u64::from(bytes < player.ends.options.datagram_header);
         player.streams.entry(stream).or_insert_with(|| job.clone());
         let number = job.number;
-        self.tell(position, Side::Sender, Command::Datagram { job, bytes, ecn }, number);
+        self.send(position, Side::Sender, Command::Datagram { job, bytes, ecn }, number);
     }
 
-    /// Tells an end of a workload what to do for a job.
-    fn tell(&mut self, position: usize, side: Side, command: Command, number: u32) {
+    /// Sends a command for a job to an end of a workload.
+    fn send(&mut self, position: usize, side: Side, command: Command, number: u32) {
         let end = self.all.get(position).and_then(|player| player.ends.commands.get(side as usize));
         if end.is_none_or(|end| end.send(command).is_err()) {
-            let reason = "opening: the end of the load generator is gone".to_owned();
+            let reason = "opening: the end of the load generator has terminated".to_owned();
             self.note_failure(number, reason);
         }
     }
 
-    /// Notes what an end reports.
-    fn note(&mut self, report: Report) {
+    /// Handles the report of an end.
+    fn handle(&mut self, report: Report) {
         let (number, at, event) = match report {
             Report::Job { number, at, event } => (number, at, event),
-            Report::Trouble { traffic, at, reason } => {
+            Report::Error { traffic, at, reason } => {
                 if let Some(player) = self.all.get_mut(traffic as usize).filter(|_| at <= self.end) {
                     player.count_failure(reason);
                 }
@@ -312,58 +318,58 @@ impl Players {
             Report::Stop => return,
         };
         let Some(entry) = self.entries.get_mut(number as usize) else { return };
-        let asked = &mut entry.asked;
+        let record = &mut entry.record;
         match event {
             Event::Opened(local) => {
-                (asked.opened, asked.local) = (at, Some(local));
-                if let Some(first) = asked.exchanges.first_mut() {
-                    first.asked = Some(at);
+                (record.opened, record.local) = (at, Some(local));
+                if let Some(first) = record.exchanges.first_mut() {
+                    first.requested_at = Some(at);
                 }
             }
-            Event::Asked => {
-                if let Some(present) = asked.exchanges.get_mut(entry.answered) {
-                    present.asked = Some(at);
+            Event::Requested => {
+                if let Some(current) = record.exchanges.get_mut(entry.responses) {
+                    current.requested_at = Some(at);
                 }
             }
             Event::Info(info) => {
-                asked.ends = info.counts();
-                if let Some(player) = self.all.get_mut(asked.traffic as usize) {
+                record.ends = info.counts();
+                if let Some(player) = self.all.get_mut(record.traffic as usize) {
                     player.facts.congestion_controls.insert(info.congestion_control.clone());
                 }
-                asked.tcp = Some(info);
+                record.tcp = Some(info);
             }
-            Event::Received(received) => asked.received = Some(received),
-            // What comes after the end is as if it had never come.
+            Event::Received(received) => record.received = Some(received),
+            // Events after the end of the run are ignored.
             Event::Arrived(_) | Event::Failed(_) if at > self.end => {}
             Event::Arrived(first_byte) => {
-                let (position, transfer) = (asked.traffic as usize, entry.arrive(first_byte, at));
+                let (position, transfer) = (record.traffic as usize, entry.arrive(first_byte, at));
                 self.call(position, at, |workload, cx| workload.on_done(transfer, cx));
             }
-            Event::Failed(_) if asked.done.is_some() || asked.failed.is_some() => {}
+            Event::Failed(_) if record.completed.is_some() || record.failed.is_some() => {}
             Event::Failed(reason) => {
-                let (position, transfer) = (asked.traffic as usize, entry.present());
+                let (position, transfer) = (record.traffic as usize, entry.current());
                 self.note_failure(number, reason);
                 self.call(position, at, |workload, cx| workload.on_failed(transfer, cx));
             }
         }
     }
 
-    /// A job will never be done.
+    /// Records that a job failed.
     fn note_failure(&mut self, number: u32, reason: String) {
         let Some(entry) = self.entries.get_mut(number as usize) else { return };
-        entry.asked.failed = Some(reason.clone());
-        if let Some(player) = self.all.get_mut(entry.asked.traffic as usize) {
+        entry.record.failed = Some(reason.clone());
+        if let Some(player) = self.all.get_mut(entry.record.traffic as usize) {
             player.count_failure(reason);
         }
     }
 
-    fn leave(self) -> (Vec<Asked>, Facts) {
+    fn into_outcome(self) -> (Vec<RequestRecord>, Facts) {
         let workloads = self.all.into_iter().map(|player| {
             let mut facts = player.facts;
             player.workload.facts(&mut |name, value| facts.load.push((name, value)));
             facts
         });
         let facts = Facts { wakes: self.lateness, workloads: workloads.collect() };
-        (self.entries.into_iter().map(|entry| entry.asked).collect(), facts)
+        (self.entries.into_iter().map(|entry| entry.record).collect(), facts)
     }
 }

@@ -1,4 +1,4 @@
-//! Transfers that nobody requests: the end where data come from opens the connection, sends, and closes.
+//! Transfers without a request: the sender of the data opens the connection, sends, and closes the connection.
 
 use std::io;
 use std::rc::Rc;
@@ -8,32 +8,33 @@ use tokio::net::TcpStream;
 use super::Job;
 use super::end::{CHUNK, End};
 use super::record::Event;
-use super::wire::{close, is_early, set_cork};
+use super::wire::{close, set_cork, would_block};
 
-/// What is sent.
+/// The data to send.
 pub(super) static FILLING: [u8; CHUNK] = [b'x'; CHUNK];
 
-/// Opens the connection of a job and sends `bytes`, or for ever.
+/// Opens the connection of a job and sends `bytes`, or sends endlessly.
 pub(super) async fn send(end: Rc<End>, job: Job, bytes: Option<u64>) {
     let Some(stream) = end.connect(&job).await else { return };
-    end.keep_sender(job.number, &stream);
+    end.register_sender(job.number, &stream);
     let sent = send_all(&end, &stream, bytes).await;
-    end.leave_sender(job.number);
+    end.release_sender(job.number);
     if let Err(error) = sent {
         end.fail(job.number, "sending", &error);
     }
 }
 
-/// Sends and closes; returns when the other end has closed, too, and so has all.
+/// Sends the data and closes the connection; returns when the other end has closed the connection, too, so that all
+/// data have arrived.
 async fn send_all(end: &End, stream: &TcpStream, bytes: Option<u64>) -> io::Result<()> {
-    // All segments but the last one are full, and the FIN rides on that.
+    // All segments but the last one are full, and the last one carries the FIN.
     set_cork(stream, true)?;
     let mut left = bytes;
     while left != Some(0) {
         stream.writable().await?;
         let most = left.map_or(CHUNK, |left| left.min(CHUNK as u64) as usize);
         let result = stream.try_write(&FILLING[..most]);
-        if !is_early(&result) {
+        if !would_block(&result) {
             let sent = result? as u64;
             left = left.map(|left| left - sent);
         }
@@ -47,14 +48,14 @@ async fn send_all(end: &End, stream: &TcpStream, bytes: Option<u64>) -> io::Resu
 pub(super) async fn receive(end: Rc<End>, stream: Rc<TcpStream>, number: u32, bytes: Option<u64>) {
     let mut received = 0;
     let is_all = |received| bytes.is_some_and(|bytes| received >= bytes);
-    let mut told = false;
+    let mut reported = false;
     loop {
-        if is_all(received) && !told {
-            told = true;
+        if is_all(received) && !reported {
+            reported = true;
             end.report(number, Event::Arrived(None));
         }
         match read(&end, &stream).await {
-            Ok(0) if told => return,
+            Ok(0) if reported => return,
             Ok(0) => return end.fail(number, "receiving", &io::Error::from(io::ErrorKind::UnexpectedEof)),
             Ok(more) => received += more as u64,
             Err(error) => return end.fail(number, "receiving", &error),
@@ -62,12 +63,12 @@ pub(super) async fn receive(end: Rc<End>, stream: Rc<TcpStream>, number: u32, by
     }
 }
 
-/// Reads what has come; none is the end.
+/// Reads the available data; 0 means the end of the stream.
 async fn read(end: &End, stream: &TcpStream) -> io::Result<usize> {
     loop {
         stream.readable().await?;
         let result = stream.try_read(&mut end.scratch());
-        if !is_early(&result) {
+        if !would_block(&result) {
             return result;
         }
     }

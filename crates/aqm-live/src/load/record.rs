@@ -1,4 +1,4 @@
-//! What the ends report, and what a load leaves behind.
+//! The reports of ends, and the records of a load.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddrV4;
@@ -13,107 +13,109 @@ use super::datagrams::Received;
 use super::tcp_info::TcpInfo;
 use crate::router::lateness::Lateness;
 
-/// What an end, or whoever runs the load, tells the thread of the workloads.
+/// A report to the thread of the workloads, from an end or from the owner of the load.
 #[derive(Debug)]
 pub(super) enum Report {
-    /// Something happened to a job.
+    /// An event of a job.
     Job { number: u32, at: Instant, event: Event },
-    /// Something happened that belongs to no job.
-    Trouble { traffic: u32, at: Instant, reason: String },
-    /// Somebody is to be woken.
+    /// An error that belongs to no job.
+    Error { traffic: u32, at: Instant, reason: String },
+    /// A request to be woken up.
     Sleep { until: Instant, wake: oneshot::Sender<()> },
-    /// An end has done what it was told before [`Command::Echo`](super::end::Command::Echo).
+    /// An end has processed all commands before [`Command::Echo`](super::end::Command::Echo).
     Echo,
-    /// All is to be cut off.
+    /// The load must stop.
     Stop,
 }
 
-/// What happens to a job.
+/// An event of a job.
 #[derive(Debug)]
 pub(super) enum Event {
-    /// It has an address, and its connection opens.
+    /// The job has an address, and its connection is being opened.
     Opened(SocketAddrV4),
-    /// A request goes out.
-    Asked,
-    /// All data have arrived of what is sent unasked, or of the present response, whose first byte came then.
+    /// A request is sent.
+    Requested,
+    /// All data of a transfer without a request have arrived, or all data of the current response, whose first byte
+    /// arrived at this time.
     Arrived(Option<Instant>),
-    /// It will never be done.
+    /// The job has failed.
     Failed(String),
-    /// What the kernel says of the end where data come from, in the end.
+    /// The kernel's final state of the sender of the data.
     Info(TcpInfo),
-    /// What arrived of a stream of datagrams.
+    /// Counts of a received datagram stream.
     Received(Received),
 }
 
-/// Something that a workload asked for, and what became of it: a transfer, a conversation or a stream of datagrams.
-/// Each has a connection, or ports, of its own.
+/// A request of a workload and its outcome: a transfer, a conversation or a datagram stream. Each has its own
+/// connection or ports.
 #[derive(Clone, Debug)]
-pub struct Asked {
-    /// The position of the workload.
+pub struct RequestRecord {
+    /// Position of the workload.
     pub traffic: u32,
-    /// What it asked for. That of a conversation has the bytes of all its responses; that of a stream of datagrams
-    /// has no size, and the stream's number as its host.
+    /// The request. For a conversation, it has the bytes of all responses. For a datagram stream, it has no size, and
+    /// its host is the number of the stream.
     pub transfer: Transfer,
-    /// When the end that opened it did so; when it was asked for, if that end never came so far.
+    /// Time at which the end opened the connection, or the time of the request if the end never did.
     pub opened: Instant,
-    /// The address of the end that opened it, if it came so far as to have one.
+    /// Address of the end that opened the connection, if it got one.
     pub local: Option<SocketAddrV4>,
-    /// The address of the other end.
+    /// Address of the other end.
     pub remote: SocketAddrV4,
-    /// When the last byte had been read; nothing if it was not, or if it never ends.
-    pub done: Option<Instant>,
-    /// Why it will never be done; nothing if it is done, or was not when the run ended.
+    /// Time at which the last byte had been read; `None` if it was not, or if the transfer is endless.
+    pub completed: Option<Instant>,
+    /// Reason of a failure; `None` if the request is complete, or was incomplete at the end of the run.
     pub failed: Option<String>,
-    /// What the end where data come from has counted.
+    /// Counts of the sender of the data.
     pub ends: EndCounts,
-    /// What else its kernel says of it, as it closed or was cut off; nothing if it had no connection.
+    /// Kernel state of the sender of the data when it closed or was stopped; `None` if it had no connection.
     pub tcp: Option<TcpInfo>,
-    /// What was asked and answered over it, in turn; empty if it was sent unasked.
-    pub exchanges: Vec<Exchanged>,
-    /// What arrived of a stream of datagrams.
+    /// The exchanges over the connection, in order; empty for a transfer without a request.
+    pub exchanges: Vec<ExchangeRecord>,
+    /// Counts of a received datagram stream.
     pub received: Option<Received>,
 }
 
-/// A request and its response, and when the client had what.
+/// A request and its response, as seen by the client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Exchanged {
+pub struct ExchangeRecord {
     /// Bytes of the request.
     pub request: u64,
-    /// Bytes of the response, if it ends.
+    /// Bytes of the response, unless it is endless.
     pub response: Option<u64>,
-    /// When the client sent the request; for the first one, when it opened the connection. Nothing if it has not.
-    pub asked: Option<Instant>,
-    /// When it had the first byte of the response.
+    /// Time at which the client sent the request, or opened the connection for the first request; `None` if it has not.
+    pub requested_at: Option<Instant>,
+    /// Time at which the client received the first byte of the response.
     pub first_byte: Option<Instant>,
-    /// When it had the last one.
-    pub done: Option<Instant>,
+    /// Time at which the client received the last byte of the response.
+    pub completed: Option<Instant>,
 }
 
-/// What a load says of itself.
+/// Facts about a load.
 pub struct Facts {
-    /// How late workloads were woken.
+    /// The delays of the workloads' wake-ups.
     pub wakes: Lateness,
     /// The workloads, by position.
     pub workloads: Vec<WorkloadFacts>,
 }
 
-/// What is known of one workload beside what it asked for.
+/// Facts about one workload, in addition to its requests.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct WorkloadFacts {
-    /// Its name in the scenario.
+    /// Name in the scenario.
     pub name: String,
-    /// What it says of its load.
+    /// The workload's facts about its load.
     pub load: Vec<(&'static str, f64)>,
-    /// How often something failed, by reason.
+    /// Number of failures, by reason.
     pub failures: BTreeMap<String, u64>,
-    /// The congestion controls that were in force where data come from.
+    /// The congestion controls in force at the sender of the data.
     pub congestion_controls: BTreeSet<String>,
-    /// Requests, responses and datagrams that have more bytes than the workload asked for, because headers alone have.
+    /// Number of requests, responses and datagrams that have more bytes than requested, because their headers alone are
+    /// longer.
     pub lengthened: u64,
 }
 
 impl Facts {
-    /// For the record of a run.
+    /// Returns the facts in the form of the manifest.
     pub fn to_value(&self) -> Value {
         let of = |one: &WorkloadFacts| {
             let load: Map<String, Value> =

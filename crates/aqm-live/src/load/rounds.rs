@@ -1,12 +1,12 @@
-//! What is asked and answered over a connection, in turn.
+//! The requests and responses of a connection.
 
 use aqm_net::Span;
 use aqm_traffic::{Conversation, Exchange};
 
-/// What is asked and answered over a connection.
+/// The requests and responses of a connection.
 #[derive(Debug)]
 pub(super) struct Rounds {
-    /// In turn; never empty.
+    /// In order; never empty.
     pub(super) all: Vec<Round>,
     pub(super) client_delay: Span,
     pub(super) server_delay: Span,
@@ -15,24 +15,24 @@ pub(super) struct Rounds {
 /// A request and its response.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Round {
-    /// How long the client waits before it asks.
+    /// Pause of the client before its request.
     pub(super) pause: Span,
     /// Bytes of the request on the connection.
     pub(super) request: u64,
-    /// How long the server, which has the whole request, takes before it answers.
+    /// Think time of the server between the complete request and its response.
     pub(super) think: Span,
-    /// Bytes of the response on the connection; `None` never ends.
+    /// Bytes of the response on the connection; `None` is endless.
     pub(super) response: Option<u64>,
 }
 
 impl Rounds {
-    /// One request and its response, both at once.
+    /// Returns one request and its response, without pauses.
     pub(super) fn once(request: u32, response: Option<u64>) -> Self {
         let round = Round { pause: Span::ZERO, request: request.into(), think: Span::ZERO, response };
         Self { all: vec![round], client_delay: Span::ZERO, server_delay: Span::ZERO }
     }
 
-    /// Those of a conversation.
+    /// Returns the requests and responses of a conversation.
     pub(super) fn of(conversation: &Conversation) -> Self {
         let round = |&Exchange { pause, request, think, response }: &Exchange| Round {
             pause,

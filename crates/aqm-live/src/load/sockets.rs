@@ -1,4 +1,4 @@
-//! Sockets as the workloads want them.
+//! Sockets with the options of workloads.
 
 use std::cell::Cell;
 use std::io;
@@ -9,37 +9,37 @@ use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use socket2::{Domain, Protocol, SockRef, Socket, Type};
 use tokio::net::TcpSocket;
 
-/// Connections that may wait to be accepted; the kernel has a limit of its own (`somaxconn`).
+/// Maximum number of connections that wait to be accepted; the kernel's own limit is `somaxconn`.
 const BACKLOG: i32 = 65_535;
 
-/// Bytes of the headers of IP and UDP.
+/// Bytes of the IP and UDP headers.
 pub(super) const IP_AND_UDP: u16 = 28;
 
-/// What the sockets of a workload have in common.
+/// The common options of a workload's sockets.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Options {
-    /// The DSCP of its packets.
+    /// DSCP of the packets.
     pub(super) dscp: u8,
     /// Whether segments that are not full are sent at once.
     pub(super) no_delay: bool,
-    /// Bytes of the headers of a datagram: IP, UDP and the link's own.
+    /// Bytes of a datagram's headers: IP, UDP and the link header.
     pub(super) datagram_header: u16,
 }
 
-/// Sockets that a process may have, if it may say so: of each connection it has two.
+/// Number of sockets that the process requests; each connection has two.
 const SOCKETS: u64 = 1 << 18;
 
-/// Lets this process have as many sockets as it is allowed to; root may allow itself more.
+/// Raises the number of sockets of this process to its limit, or beyond if the process may raise the limit.
 pub(super) fn allow_many() {
     let Ok((_, most)) = getrlimit(Resource::RLIMIT_NOFILE) else { return };
     let more = most.max(SOCKETS);
     if setrlimit(Resource::RLIMIT_NOFILE, more, more).is_err() {
-        // If that is refused, the limit stays, and a socket beyond it fails by name.
+        // If this is refused, the limit remains, and opening a socket beyond the limit fails with an error.
         let _ = setrlimit(Resource::RLIMIT_NOFILE, most, most);
     }
 }
 
-/// A socket of TCP that listens at `address`. What it accepts inherits its options.
+/// Returns a TCP socket that listens at `address`. Accepted sockets inherit its options.
 pub(super) fn listen(address: SocketAddrV4, options: Options) -> io::Result<TcpListener> {
     let socket = stream(options)?;
     socket.set_reuse_address(true)?;
@@ -48,23 +48,23 @@ pub(super) fn listen(address: SocketAddrV4, options: Options) -> io::Result<TcpL
     Ok(socket.into())
 }
 
-/// A socket of TCP at `from` with the next port, which is known before anything is sent.
+/// Returns a TCP socket bound to `from` and the next port, so that its address is known before anything is sent.
 pub(super) fn bind(from: Ipv4Addr, ports: &Ports, options: Options) -> io::Result<(TcpSocket, SocketAddrV4)> {
     let socket = stream(options)?;
     let local = ports.bind(&socket, from)?;
     Ok((TcpSocket::from_std_stream(socket.into()), local))
 }
 
-/// The ports from which an end opens connections, one after another: so they are the same in each run, as far as
-/// connections are opened in the same order, and each rests as long as it can. When thousands are taken, the kernel
-/// takes milliseconds to find one.
+/// The ports from which an end opens connections, used in ascending order. They are the same in each run if connections
+/// are opened in the same order, and each port stays unused as long as possible. With thousands of ports in use, the
+/// kernel needs milliseconds to find a free one.
 #[derive(Debug)]
 pub(super) struct Ports(Cell<u16>);
 
 /// The first port; the last one is 65535.
 const FIRST_PORT: u16 = 10_000;
 
-/// How many there are: each is tried once.
+/// Number of ports: each is tried once.
 const TRIES: u16 = u16::MAX - FIRST_PORT + 1;
 
 impl Default for Ports {
@@ -74,20 +74,20 @@ impl Default for Ports {
 }
 
 impl Ports {
-    /// Binds a socket to `from`, with the next port that is not taken.
+    /// Binds a socket to `from` and the next free port.
     fn bind(&self, socket: &Socket, from: Ipv4Addr) -> io::Result<SocketAddrV4> {
-        let mut taken = io::Error::from(io::ErrorKind::AddrInUse);
+        let mut in_use = io::Error::from(io::ErrorKind::AddrInUse);
         for _ in 0..TRIES {
             let port = self.0.get();
             self.0.set(port.checked_add(1).unwrap_or(FIRST_PORT));
             let local = SocketAddrV4::new(from, port);
             match socket.bind(&local.into()) {
                 Ok(()) => return Ok(local),
-                Err(error) if error.kind() == io::ErrorKind::AddrInUse => taken = error,
+                Err(error) if error.kind() == io::ErrorKind::AddrInUse => in_use = error,
                 Err(error) => return Err(error),
             }
         }
-        Err(taken)
+        Err(in_use)
     }
 }
 
@@ -98,7 +98,7 @@ fn stream(options: Options) -> io::Result<Socket> {
     Ok(socket)
 }
 
-/// A socket of UDP from `from`, with the next port, to `to`.
+/// Returns a UDP socket from `from`, with the next port, to `to`.
 pub(super) fn connect_datagrams(
     from: Ipv4Addr,
     to: SocketAddrV4,
@@ -110,7 +110,7 @@ pub(super) fn connect_datagrams(
     Ok((socket.into(), local))
 }
 
-/// A socket of UDP that receives at `address`, the DSCP and the ECN bits with each datagram.
+/// Returns a UDP socket that receives at `address`, with the DSCP and ECN codepoint of each datagram.
 pub(super) fn receive_datagrams(address: SocketAddrV4) -> io::Result<UdpSocket> {
     let socket = datagrams()?;
     socket.bind(&address.into())?;
@@ -122,12 +122,12 @@ fn datagrams() -> io::Result<Socket> {
     Socket::new(Domain::IPV4, Type::DGRAM.nonblocking().cloexec(), Some(Protocol::UDP))
 }
 
-/// The next datagrams have this DSCP and these ECN bits.
+/// Sets the DSCP and the ECN codepoint of the following datagrams.
 pub(super) fn set_ecn(socket: &UdpSocket, dscp: u8, ecn: Ecn) -> io::Result<()> {
     SockRef::from(socket).set_tos_v4(u32::from(dscp << 2 | ecn_bits(ecn)))
 }
 
-/// The ECN bits of an IP header (RFC 3168, 5).
+/// Returns the ECN bits of an IP header (RFC 3168, section 5).
 pub(super) fn ecn_bits(ecn: Ecn) -> u8 {
     match ecn {
         Ecn::NotEct => 0,

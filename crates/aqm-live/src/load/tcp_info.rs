@@ -1,4 +1,4 @@
-//! What the kernel says of a connection: `TCP_INFO`, and the congestion control in force.
+//! The kernel's state of a connection: `TCP_INFO`, and the congestion control in force.
 
 #![allow(unsafe_code)]
 
@@ -9,41 +9,41 @@ use aqm_net::Span;
 use aqm_sim::emulation::EndCounts;
 use socket2::SockRef;
 
-/// What the kernel knows of a connection at one of its ends.
+/// The kernel's state of a connection at one of its ends.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TcpInfo {
-    /// Segments sent again.
+    /// Retransmitted segments.
     pub retransmitted: u32,
-    /// Retransmission timer expiries; missing before Linux 6.7.
+    /// Expirations of the retransmission timer; missing before Linux 6.7.
     pub timeouts: Option<u16>,
-    /// The congestion window, in segments.
+    /// Congestion window, in segments.
     pub cwnd: u32,
-    /// The smoothed round-trip time.
+    /// Smoothed round-trip time.
     pub srtt: Span,
     /// The congestion control in force.
     pub congestion_control: String,
 }
 
-/// Words of 32 bits of the kernel's `struct tcp_info` that are asked for (`linux/tcp.h`); a kernel that has fewer
-/// gives fewer.
+/// Number of requested 32-bit words of the kernel's `struct tcp_info` (`linux/tcp.h`). A kernel with a shorter
+/// structure returns fewer.
 const WORDS: usize = 64;
 
-/// Where they stand in it, counted in words.
+/// Positions in the structure, in words.
 const RTT_US: usize = 17;
 const CWND: usize = 20;
 const TOTAL_RETRANSMITTED: usize = 25;
-/// The half that comes first in memory; the other one counts recoveries.
+/// The half that comes first in memory; the other half counts recoveries.
 const TOTAL_RTO: usize = 60;
 
 impl TcpInfo {
-    /// What the kernel says of the connection of `socket` now.
+    /// Returns the current state of the connection of `socket`.
     ///
     /// # Errors
-    /// If the kernel does not tell.
+    /// The kernel does not report it.
     pub(super) fn of(socket: &impl AsFd) -> io::Result<Self> {
         let mut words = [0_u32; WORDS];
         let mut length = size_of_val(&words) as libc::socklen_t;
-        // SAFETY: the kernel writes at most `length` bytes to `words`, which live until then, and any bits are
+        // SAFETY: the kernel writes at most `length` bytes to `words`, which outlive the call, and any bits are valid
         // numbers.
         let result = unsafe {
             libc::getsockopt(
@@ -70,9 +70,9 @@ impl TcpInfo {
         })
     }
 
-    /// What of it the tables of a run have.
+    /// Returns the counts that are columns of the tables.
     pub fn counts(&self) -> EndCounts {
-        // How often Linux retransmitted fast it does not tell of a single connection.
+        // Linux does not report the number of fast retransmits of a single connection.
         EndCounts { timeouts: self.timeouts.map(u64::from), fast_retransmits: None }
     }
 }

@@ -1,4 +1,4 @@
-//! A connection as the HTTP library sees it: it counts what passes, and closes with the last byte.
+//! A connection for the HTTP library, which counts its bytes and is closed with the last byte.
 
 use std::cell::{Cell, RefCell};
 use std::io;
@@ -14,27 +14,27 @@ use tokio::net::TcpStream;
 
 use super::end::End;
 
-/// A connection, and what has passed over it.
+/// A connection and its progress.
 pub(super) struct Wire {
     stream: Rc<TcpStream>,
     end: Rc<End>,
     progress: Rc<Progress>,
 }
 
-/// What has passed over a connection.
+/// The progress of a connection.
 pub(super) struct Progress {
     sent: Cell<u64>,
-    /// The messages that this end sends: how many bytes it has sent after each of them. With the last byte it closes.
+    /// Number of bytes sent after each message of this end. The connection is closed with the last byte.
     ends: Vec<u64>,
-    /// Messages that are sent.
+    /// Number of messages sent completely.
     done: Cell<usize>,
-    /// When the first byte came since it was last asked for.
+    /// Arrival time of the first byte since it was last read.
     first_byte: Cell<Option<Instant>>,
 }
 
 impl Progress {
-    /// Nothing has passed. This end sends messages of so many bytes and then closes; with none it leaves that to the
-    /// library.
+    /// Creates the progress of a new connection. This end sends messages of these lengths and then closes the
+    /// connection; without messages, the library closes the connection.
     pub(super) fn new(messages: impl Iterator<Item = u64>) -> Rc<Self> {
         let ends = messages.scan(0_u64, |total, bytes| {
             *total = total.saturating_add(bytes);
@@ -44,7 +44,7 @@ impl Progress {
         Rc::new(Self { sent, ends: ends.collect(), done, first_byte })
     }
 
-    /// When the first byte came since this was last asked.
+    /// Returns the arrival time of the first byte since the last call.
     pub(super) fn take_first_byte(&self) -> Option<Instant> {
         self.first_byte.take()
     }
@@ -55,8 +55,8 @@ impl Wire {
         Self { stream: Rc::clone(stream), end: Rc::clone(end), progress: Rc::clone(progress) }
     }
 
-    /// Counts what was sent. All segments of a message but the last one are full, and that goes out when the message
-    /// is complete, if it is the last one with the FIN.
+    /// Counts sent bytes. All segments of a message but the last one are full. The last one is sent when the message is
+    /// complete, and carries the FIN if the message is the last one.
     fn note_sent(&self, result: io::Result<usize>) -> io::Result<usize> {
         let sent = result?;
         let Progress { sent: total, ends, done, .. } = &*self.progress;
@@ -73,18 +73,18 @@ impl Wire {
     }
 }
 
-/// Whether segments that are not full wait for what follows, the FIN included.
+/// Sets whether segments that are not full wait for more data or the FIN.
 pub(super) fn set_cork(stream: &TcpStream, cork: bool) -> io::Result<()> {
     SockRef::from(stream).set_tcp_cork(cork)
 }
 
-/// Nothing more is sent over a connection: the FIN follows on what still waits.
+/// Ends the sending direction of a connection: the FIN follows the data that are still queued.
 pub(super) fn close(stream: &TcpStream) -> io::Result<()> {
     SockRef::from(stream).shutdown(Shutdown::Write)
 }
 
-/// Whether a call is to be made again when the socket is ready.
-pub(super) fn is_early<T>(result: &io::Result<T>) -> bool {
+/// Whether a call must be repeated when the socket is ready.
+pub(super) fn would_block<T>(result: &io::Result<T>) -> bool {
     matches!(result, Err(error) if error.kind() == io::ErrorKind::WouldBlock)
 }
 
@@ -97,9 +97,9 @@ impl Read for Wire {
         loop {
             ready!(self.stream.poll_read_ready(cx))?;
             let mut scratch = self.end.scratch();
-            let room = scratch.len().min(buffer.remaining());
-            let result = self.stream.try_read(&mut scratch[..room]);
-            if is_early(&result) {
+            let capacity = scratch.len().min(buffer.remaining());
+            let result = self.stream.try_read(&mut scratch[..capacity]);
+            if would_block(&result) {
                 continue;
             }
             let received = result?;
@@ -125,7 +125,7 @@ impl Write for Wire {
         loop {
             ready!(self.stream.poll_write_ready(cx))?;
             let result = self.stream.try_write_vectored(slices);
-            if !is_early(&result) {
+            if !would_block(&result) {
                 return Poll::Ready(self.note_sent(result));
             }
         }
@@ -140,7 +140,7 @@ impl Write for Wire {
     }
 
     fn poll_shutdown(self: Pin<&mut Self>, _cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        // It may be closed already, by either end.
+        // Either end may already have closed the connection.
         match close(&self.stream) {
             Err(error) if error.kind() != io::ErrorKind::NotConnected => Poll::Ready(Err(error)),
             _ => Poll::Ready(Ok(())),
@@ -148,5 +148,5 @@ impl Write for Wire {
     }
 }
 
-/// Memory that all connections of a thread read into, one after another.
+/// The read buffer that all connections of a thread share.
 pub(super) type Scratch = RefCell<Box<[u8]>>;

@@ -1,8 +1,8 @@
-//! The packets of a live run, written by a thread of its own.
+//! The packets of a live run, written by a separate thread.
 //!
-//! Ours: what the router hands over goes through two rings of fixed size, of bytes and of what is known of them, so
-//! it never waits, for no disk and no lock. If they are full, a packet is left out, and the next one that finds room
-//! says how many were.
+//! aqmlab's choice: the router passes packets through two rings of fixed size, one for bytes and one for notes, so that
+//! it never waits for a disk or a lock. If the rings are full, a packet is left out, and the next packet that fits
+//! records the number of packets left out.
 
 use std::fs::File;
 use std::io::{self, BufWriter};
@@ -16,72 +16,74 @@ use rtrb::{Consumer, Producer, RingBuffer};
 use super::{Fate, Interface, PacketFile, QueueName, Record, remove};
 use crate::LiveError;
 
-/// How a capture is made.
+/// Options of a capture.
 #[derive(Clone, Debug)]
 pub struct CaptureOptions {
-    /// The most bytes of a packet that are kept.
+    /// Maximum number of captured bytes of a packet.
     pub snaplen: u32,
-    /// Bytes of packets that may wait to be written.
+    /// Size of the ring of bytes.
     pub buffer: usize,
-    /// When the run began, on the clock on the wall.
+    /// Start of the run in wall-clock time.
     pub start: SystemTime,
 }
 
 impl Default for CaptureOptions {
-    /// Whole packets; room for those of some seconds at 100 Mbit/s; a run that begins now.
+    /// Whole packets, a ring for several seconds at 100 Mbit/s, and a run that begins now.
     fn default() -> Self {
         Self { snaplen: 65_535, buffer: 64 << 20, start: SystemTime::now() }
     }
 }
 
-/// What is left of a capture.
+/// The outcome of a capture.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Captured {
-    /// The file.
+    /// Path of the file.
     pub path: PathBuf,
-    /// Packets in it.
+    /// Packets in the file.
     pub written: u64,
-    /// Packets that found no room, and are missing.
+    /// Packets missing in the file, because the rings were full.
     pub lost: u64,
 }
 
-/// A capture under way, as the router has it.
+/// A running capture, as seen by the router.
 pub struct Capture {
     notes: Producer<Note>,
     bytes: Producer<u8>,
     snaplen: usize,
-    /// Packets that found no room: since the last one that did, and before.
+    /// Packets left out since the last written packet, and before it.
     lost_since: u64,
     lost: u64,
     path: PathBuf,
     writer: JoinHandle<io::Result<u64>>,
 }
 
-/// What is known of a packet whose bytes wait in the other ring.
+/// The note on a packet whose bytes are in the other ring.
 #[derive(Clone, Copy, Default)]
 struct Note {
     at: Instant,
     interface: u32,
-    /// Bytes kept, and all.
+    /// Captured bytes, and length of the packet.
     kept: u32,
     length: u32,
     lost_before: u64,
     fate: Option<Fate>,
 }
 
-/// Bytes for each packet that may wait: of shorter ones fewer may than there is room for.
+/// Bytes in the ring of bytes for each note. Of shorter packets, fewer fit than the bytes would allow.
 const BYTES_PER_NOTE: usize = 256;
-/// How long the writer rests when nothing waits.
+/// Pause of the writer when the rings are empty.
 const REST: Duration = Duration::from_millis(2);
-/// How much is written at once.
+/// Size of the writer's buffer.
 const CHUNK: usize = 1 << 18;
 
 impl Capture {
-    /// Begins a file at `path`, of packets seen at `interfaces`, whose fates `queues` decide. The writer is a thread
-    /// like the calling one, so that must not have a real-time priority yet.
+    /// Begins a file at `path` with packets captured at `interfaces`, whose drops and marks are decided by `queues`.
+    /// The writer's thread inherits the priority of the calling thread, which must therefore not be a real-time thread
+    /// yet.
     ///
     /// # Errors
-    /// If the file cannot be made or written, such as on a full disk, or if there is no thread for it. No file is left.
+    /// The file cannot be created or written, for example because the disk is full, or the thread cannot be started. No
+    /// file remains.
     pub fn start(
         path: &Path,
         interfaces: &[Interface],
@@ -109,8 +111,8 @@ impl Capture {
         Ok(Self { notes, bytes, snaplen, lost_since: 0, lost: 0, path: path.to_owned(), writer })
     }
 
-    /// A packet is seen at the interface of this position at `at`; `fate` if a queue did not just send it on. Never
-    /// waits.
+    /// Records a packet at the interface with this index at the time `at`; `fate` is set if a queue dropped or marked
+    /// the packet. Never blocks.
     pub fn note(&mut self, interface: u32, at: Instant, packet: &[u8], fate: Option<Fate>) {
         let kept = packet.get(..self.snaplen).unwrap_or(packet);
         if self.notes.is_full() || self.bytes.push_entire_slice(kept).is_err() {
@@ -126,22 +128,22 @@ impl Capture {
             fate,
         };
         self.lost += note.lost_before;
-        // There is room: nobody else puts notes in.
+        // The push succeeds, because only this thread adds notes.
         let _ = self.notes.push(note);
     }
 
-    /// Packets that found no room so far.
+    /// Returns the number of packets left out so far.
     pub fn lost(&self) -> u64 {
         self.lost + self.lost_since
     }
 
-    /// Writes what still waits, and ends the file.
+    /// Writes the remaining packets, and completes the file.
     ///
     /// # Errors
-    /// If it could not be written, such as on a full disk. No file is left.
+    /// The file could not be written, for example because the disk is full. No file remains.
     pub fn finish(self) -> Result<Captured, LiveError> {
         let (lost, path) = (self.lost(), self.path);
-        // The writer ends when it finds them empty and abandoned.
+        // The writer ends when the rings are empty and abandoned.
         drop((self.notes, self.bytes));
         let written = match self.writer.join() {
             Ok(result) => result.map_err(|error| {
@@ -154,7 +156,7 @@ impl Capture {
     }
 }
 
-/// Goes once round the ring, so that the router never waits for its memory.
+/// Writes to the whole ring once, so that the router never waits for its memory.
 fn touch<T: Copy>(into: &mut Producer<T>, out: &mut Consumer<T>, value: T) {
     while into.push(value).is_ok() {}
     if let Ok(all) = out.read_chunk(out.slots()) {
@@ -162,13 +164,13 @@ fn touch<T: Copy>(into: &mut Producer<T>, out: &mut Consumer<T>, value: T) {
     }
 }
 
-/// What the thread has.
+/// The state of the writer's thread.
 struct Writer {
     out: PacketFile<BufWriter<File>>,
     notes: Consumer<Note>,
     bytes: Consumer<u8>,
     queues: Vec<QueueName>,
-    /// When the run began, since 1970.
+    /// Start of the run, since 1970.
     start: Duration,
 }
 
@@ -176,7 +178,7 @@ impl Writer {
     fn run(mut self) -> io::Result<u64> {
         let (mut buffer, mut written) = (Vec::new(), 0);
         loop {
-            // Looked at before the ring, or the last notes could be missed.
+            // This must be checked before the ring is read, or the last notes could be missed.
             let is_last = self.notes.is_abandoned();
             while let Ok(note) = self.notes.pop() {
                 self.write(note, &mut buffer)?;
@@ -192,7 +194,7 @@ impl Writer {
 
     fn write(&mut self, note: Note, buffer: &mut Vec<u8>) -> io::Result<()> {
         buffer.resize(note.kept as usize, 0);
-        // They were put in before the note.
+        // The bytes were added before the note.
         self.bytes.pop_entire_slice(buffer).map_err(io::Error::other)?;
         let comment = note.fate.map(|fate| fate.comment(&self.queues));
         self.out.write(&Record {
@@ -213,7 +215,7 @@ mod tests {
 
     use super::*;
     use crate::pcap::Verdict;
-    use crate::pcap::testing::{Seen, read, tcpdump, temporary, tshark};
+    use crate::pcap::testing::{Block, read, tcpdump, temporary, tshark};
 
     fn interfaces() -> [Interface; 2] {
         let interface = |name: &str| Interface { name: name.to_owned(), about: "a test".to_owned() };
@@ -249,8 +251,8 @@ mod tests {
         assert_eq!(captured, Captured { path: path.clone(), written: 5000, lost: 0 });
         let (names, packets) = read(&path);
         assert_eq!(names, ["bottleneck", "web sender"]);
-        for (number, seen) in packets.iter().enumerate() {
-            let expected = Seen {
+        for (number, block) in packets.iter().enumerate() {
+            let expected = Block {
                 interface: number as u32 % 2,
                 nanos: 1_700_000_000_000_000_000 + number as u64 * 1_000_001,
                 bytes: datagram(number as u16)[..100].to_vec(),
@@ -259,11 +261,11 @@ mod tests {
                 comment: (number % 100 == 99)
                     .then(|| "dropped: early, queue bottleneck, average 31.2 packets".to_owned()),
             };
-            assert_eq!(*seen, expected);
+            assert_eq!(*block, expected);
         }
         assert_eq!(packets.len(), 5000);
         if let Some(lines) = tcpdump(&path) {
-            assert_eq!(lines.len(), 5000, "it reads the packets of both interfaces");
+            assert_eq!(lines.len(), 5000, "tcpdump must read the packets of both interfaces");
             assert!(lines[99].contains("IP 10.1.0.1.99 > 10.2.0.1.53: "), "{}", lines[99]);
         }
         let fields = ["frame.time_epoch", "frame.interface_name", "udp.srcport", "frame.comment"];
@@ -278,9 +280,9 @@ mod tests {
     }
 
     #[test]
-    fn a_full_ring_never_blocks_and_what_is_lost_is_counted_and_told() {
+    fn a_full_ring_never_blocks_and_lost_packets_are_counted() {
         let path = temporary("overflow");
-        // Room for a few packets.
+        // Capacity for a few packets.
         let options = CaptureOptions { buffer: 3000, ..CaptureOptions::default() };
         let mut capture = Capture::start(&path, &interfaces(), &queues(), &options).unwrap();
         let packet = datagram(7);
@@ -289,7 +291,7 @@ mod tests {
         }
         assert!(capture.lost() > 0);
         let mut noted = 20_000;
-        // Until the writer has made room.
+        // Until the writer has emptied the ring.
         while capture.lost_since > 0 {
             capture.note(0, Instant::from_nanos(noted), &packet, None);
             noted += 1;
@@ -299,19 +301,19 @@ mod tests {
         assert_eq!(captured.written + captured.lost, noted);
         let (_, packets) = read(&path);
         assert_eq!(packets.len() as u64, captured.written);
-        assert_eq!(packets.iter().map(|seen| seen.lost_before).sum::<u64>(), captured.lost);
+        assert_eq!(packets.iter().map(|block| block.lost_before).sum::<u64>(), captured.lost);
         assert!(packets.last().unwrap().lost_before > 0);
         std::fs::remove_file(path).unwrap();
     }
 
     #[test]
-    fn a_file_that_cannot_be_written_is_an_error_that_names_it() {
+    fn a_file_that_cannot_be_written_is_named_in_the_error() {
         let missing = Path::new("/nowhere/at/all.pcapng");
         let options = CaptureOptions::default();
         let error = Capture::start(missing, &interfaces(), &queues(), &options).err().unwrap();
         assert!(error.what.starts_with("cannot write /nowhere/at/all.pcapng: "), "{error}");
         assert_eq!(error.file.unwrap().path, missing);
-        // This device is always full, which is found before the run, and it is not removed.
+        // This device is always full, which is detected before the run. The device is not removed.
         let full = Path::new("/dev/full");
         let error = Capture::start(full, &interfaces(), &queues(), &options).err().unwrap();
         assert!(error.what.contains("No space left"), "{error}");
@@ -319,11 +321,11 @@ mod tests {
     }
 
     #[test]
-    fn of_a_capture_that_becomes_unwritable_no_file_is_left() {
+    fn a_failed_capture_leaves_no_file() {
         let path = temporary("unwritable");
         let mut capture =
             Capture::start(&path, &interfaces(), &queues(), &CaptureOptions::default()).unwrap();
-        // The note tells of bytes that are not there, so the writer gives up.
+        // The note refers to missing bytes, so the writer fails.
         capture.notes.push(Note { kept: 100, ..Note::default() }).unwrap();
         let error = capture.finish().unwrap_err();
         assert!(error.what.starts_with("cannot write ") && !path.exists(), "{error}");

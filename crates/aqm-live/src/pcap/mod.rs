@@ -1,12 +1,12 @@
-//! Packets in a file that Wireshark and tshark read: pcapng, with the fate of each packet that a queue dropped or
-//! marked in a comment beside it.
+//! Packet files for Wireshark and tshark in the pcapng format. A comment on each dropped or marked packet describes the
+//! decision of the queue.
 //!
-//! M. Tuexen et al., "PCAP Next Generation (pcapng) Capture File Format", Internet-Draft of the IETF's working group
-//! opsawg, 2024.
+//! Source: M. Tuexen et al., "PCAP Next Generation (pcapng) Capture File Format", Internet-Draft of the IETF's working
+//! group opsawg, 2024.
 //!
-//! Ours: an interface for each place where packets are seen. Its link type is `LINKTYPE_IPV4`, 228: packets begin with
-//! their header of IPv4, and all are of IPv4. `LINKTYPE_RAW`, 101, would say less, and tcpdump 4.99 refuses a file with
-//! two interfaces of that type.
+//! aqmlab's choice: each capture point is an interface. The link type is `LINKTYPE_IPV4`, 228: packets begin with their
+//! IPv4 header, and all packets are IPv4. `LINKTYPE_RAW`, 101, would be less specific, and tcpdump 4.99 refuses files
+//! with two interfaces of this type.
 
 mod live;
 mod simulated;
@@ -32,48 +32,48 @@ use pcap_file::{DataLink, Endianness, PcapError};
 pub use live::{Capture, CaptureOptions, Captured};
 pub use simulated::{write_simulated, write_simulated_to};
 
-/// Where packets are seen.
+/// A capture point.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Interface {
-    /// Its name: that of a link, or of a host.
+    /// Name of a link or a host.
     pub name: String,
-    /// A sentence about it.
+    /// Description.
     pub about: String,
 }
 
-/// A queue, as comments tell of it.
+/// A queue in comments.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct QueueName {
-    /// The name of its link.
+    /// Name of the queue's link.
     pub link: String,
-    /// The unit of its gauge `average`; empty if there is none.
+    /// Unit of the queue's gauge `average`; empty if there is none.
     pub unit: String,
 }
 
-/// What a queue did to a packet.
+/// A drop or a mark.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Fate {
-    /// What it did.
+    /// Decision of the queue.
     pub verdict: Verdict,
-    /// Why.
+    /// Reason.
     pub reason: Reason,
-    /// Its position among the queues that the capture was told of.
+    /// Index of the queue in the capture's list of queues.
     pub queue: u32,
-    /// Its gauge `average` then, if it has one.
+    /// Value of the queue's gauge `average` at this time, if it has this gauge.
     pub average: Option<f64>,
 }
 
-/// What a queue may do to a packet besides sending it on.
+/// A decision of a queue other than to send a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// The packet is gone.
+    /// The packet was dropped.
     Dropped,
-    /// The packet tells its receiver of congestion.
+    /// The packet was marked to signal congestion.
     Marked,
 }
 
 impl Fate {
-    /// The comment, such as `dropped: early, queue bottleneck, average 31.2 packets`.
+    /// Returns the comment, for example `dropped: early, queue bottleneck, average 31.2 packets`.
     fn comment(&self, queues: &[QueueName]) -> String {
         let verdict = match self.verdict {
             Verdict::Dropped => "dropped",
@@ -106,28 +106,28 @@ fn comment(verdict: &str, reason: Option<&str>, queue: Option<&QueueName>, avera
     text
 }
 
-/// A packet as it stands in the file.
+/// A packet in the file.
 struct Record<'a> {
-    /// The position of its interface.
+    /// Index of the interface.
     interface: u32,
-    /// Since 1970.
+    /// Time since 1970.
     at: Duration,
-    /// What of it is kept.
+    /// The captured bytes.
     bytes: &'a [u8],
-    /// Its length, of which the end may be left out.
+    /// Length of the packet, of which only the first bytes may be captured.
     length: u32,
-    /// How many packets before it are missing from the file.
+    /// Number of packets before this one that are missing in the file.
     lost_before: u64,
     comment: Option<&'a str>,
 }
 
-/// A file of packets that is being written.
+/// A packet file that is being written.
 struct PacketFile<W: Write> {
     writer: PcapNgWriter<W>,
 }
 
 impl<W: Write> PacketFile<W> {
-    /// Begins a file of packets of which up to `snaplen` bytes are kept.
+    /// Begins a file of packets, of which up to `snaplen` bytes are captured.
     fn new(out: W, interfaces: &[Interface], snaplen: u32) -> io::Result<Self> {
         let application = SectionHeaderOption::UserApplication(Cow::Borrowed(concat!(
             "aqmlab ",
@@ -138,7 +138,7 @@ impl<W: Write> PacketFile<W> {
             SectionHeaderBlock { endianness: Endianness::native(), options, ..SectionHeaderBlock::default() };
         let mut writer = PcapNgWriter::with_section_header(out, section).map_err(io_error)?;
         for Interface { name, about } in interfaces {
-            /// Units of time are 10 to the power of minus this many seconds.
+            /// Timestamps are in units of 10 to the power of minus this number seconds.
             const NANOSECONDS: u8 = 9;
             let options = vec![
                 InterfaceDescriptionOption::IfName(name.into()),
@@ -150,7 +150,7 @@ impl<W: Write> PacketFile<W> {
                 .write_pcapng_block(InterfaceDescriptionBlock { linktype, snaplen, options })
                 .map_err(io_error)?;
         }
-        // A full disk is found before the first packet.
+        // A full disk is detected before the first packet.
         writer.get_mut().flush()?;
         Ok(Self { writer })
     }
@@ -174,7 +174,7 @@ impl<W: Write> PacketFile<W> {
         Ok(())
     }
 
-    /// Nothing follows.
+    /// Completes the file.
     fn finish(mut self) -> io::Result<W> {
         self.writer.get_mut().flush()?;
         Ok(self.writer.into_inner())
@@ -188,10 +188,10 @@ fn io_error(error: PcapError) -> io::Error {
     }
 }
 
-/// Removes a capture that could not be written to its end; a device or a pipe stays.
+/// Removes an incomplete capture. Devices and pipes are not removed.
 fn remove(path: &Path) {
     if fs::symlink_metadata(path).is_ok_and(|found| found.is_file()) {
-        // What cannot be removed stays.
+        // If this fails, the file remains.
         let _ = fs::remove_file(path);
     }
 }
@@ -201,7 +201,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_comment_tells_what_is_known() {
+    fn a_comment_contains_the_known_facts() {
         let queues = [
             QueueName { link: "bottleneck".into(), unit: "packets".into() },
             QueueName { link: "b".into(), unit: String::new() },

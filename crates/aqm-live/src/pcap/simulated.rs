@@ -1,10 +1,11 @@
-//! The packets of a simulated run, as its tables tell of them.
+//! The packets of a simulated run, reconstructed from its tables.
 //!
-//! Ours: a link in `record.packets` is an interface that sees a packet when its transmission begins, or when its queue
-//! drops it; so is each end of the workloads in `record.histories`. The tables keep no headers, so these are made up
-//! of what is known: addresses `10.x.y.z` by workload and end, a port for each flow, payload left out. Sequence
-//! numbers are those of the run, behind a SYN of number 0; the tables do not have that of a bare acknowledgement that
-//! reaches the sender, which stands behind what came before it. Blocks of SACK are told there, and nowhere else.
+//! aqmlab's choice: a link in `record.packets` is an interface, where a packet appears when its transmission begins or
+//! its queue drops it. Each end of the workloads in `record.histories` is an interface, too. The tables contain no
+//! headers, so headers are synthesised from the known values: addresses `10.x.y.z` by workload and end, one port for
+//! each flow, no payload. Sequence numbers are those of the run, after a SYN with number 0. The tables do not contain
+//! the sequence number of a bare acknowledgement that reaches the sender; it gets the number after the preceding data.
+//! SACK blocks are only written there.
 
 mod tables;
 #[cfg(test)]
@@ -20,92 +21,101 @@ use aqm_net::Span;
 use aqm_net::table::Table;
 use etherparse::{IpNumber, Ipv4Header, TcpHeader, TcpOptionElement, UdpHeader, ip_number};
 
-use self::tables::{DropReasons, Event, Names, Place, Row, rows};
+use self::tables::{CapturePoint, DropReasons, Event, Names, Row, rows};
 use super::{Interface, PacketFile, Record, comment, remove};
 use crate::LiveError;
 
-/// The port where data go. Nobody listens there, so readers do not take the payload for anything.
+/// The port of receivers. No service uses it, so readers do not dissect the payload.
 const DISCARD: u16 = 9;
-/// The port of the sender of the first flow; each flow has the next one, and then the next address.
+/// The port of the sender of the first flow. Following flows have the following ports, and then the next address.
 const FIRST_PORT: u16 = 1024;
-/// How many flows have ports at one address.
+/// Number of flows with ports at one address.
 const PORTS: u64 = 64_000;
 const TTL: u8 = 64;
-/// No header is longer than these.
+/// Maximum length of the headers.
 const SNAPLEN: u32 = 120;
 const IP_HEADER: usize = 20;
 
-/// Writes the packets of a run to a file at `path`, as [`write_simulated`] does.
+/// Writes the packets of a run to a file at `path`, like [`write_simulated`].
 ///
 /// # Errors
-/// The same, or that the file cannot be made. No file is left.
-pub fn write_simulated_to(path: &Path, tables: &[Table], seen_at: &[String]) -> Result<u64, LiveError> {
+/// Those of [`write_simulated`], or the file cannot be created. No file remains.
+pub fn write_simulated_to(
+    path: &Path,
+    tables: &[Table],
+    interfaces_shown: &[String],
+) -> Result<u64, LiveError> {
     let file = File::create(path).map_err(|error| LiveError::of_file(path, &error))?;
     let unwritten = |error| LiveError::of_file(path, &error);
-    write(tables, seen_at, BufWriter::new(file), unwritten).inspect_err(|_| remove(path))
+    write(tables, interfaces_shown, BufWriter::new(file), unwritten).inspect_err(|_| remove(path))
 }
 
-/// Writes the packets of a run to `out`; returns how many they are. `tables` are those that the run left, `seen_at`
-/// the names of interfaces: of links, or of ends such as `web sender`. Readers take a packet that is seen at two of
-/// them for one sent twice; if none is named, it is the links in `record.packets`, or else the senders with histories.
+/// Writes the packets of a run to `out`; returns their number. `tables` are the tables of the run. `interfaces_shown`
+/// are names of interfaces: links, or ends such as `web sender`. Readers take a packet that appears at two interfaces
+/// for two packets. Without names, the links in `record.packets` are shown or, if there are none, the senders with
+/// histories.
 ///
 /// # Errors
-/// If the run recorded no packets, or none there, or they cannot be written.
-pub fn write_simulated<W: Write>(tables: &[Table], seen_at: &[String], out: W) -> Result<u64, LiveError> {
-    write(tables, seen_at, out, |error| LiveError::new("cannot write the packets of the run", error))
+/// The run recorded no packets, or none at these interfaces, or the packets cannot be written.
+pub fn write_simulated<W: Write>(
+    tables: &[Table],
+    interfaces_shown: &[String],
+    out: W,
+) -> Result<u64, LiveError> {
+    write(tables, interfaces_shown, out, |error| LiveError::new("cannot write the packets of the run", error))
 }
 
-/// The same; `unwritten` names what could not be written.
+/// Like [`write_simulated`]; `unwritten` converts a write error.
 fn write<W: Write>(
     tables: &[Table],
-    seen_at: &[String],
+    interfaces_shown: &[String],
     out: W,
     unwritten: impl Fn(io::Error) -> LiveError,
 ) -> Result<u64, LiveError> {
     let failed = |reason: &str| Err(LiveError::new("cannot write the packets of the run", reason));
     let rows = rows(tables)?;
     let names = Names::of(tables)?;
-    // Links first, in their order, then ends by workload.
-    let places: BTreeSet<Place> =
-        rows.iter().filter(|row| row.shows_packets()).map(|row| row.place).collect();
-    if places.is_empty() {
+    // Links first, in order, and then ends by workload.
+    let points: BTreeSet<CapturePoint> =
+        rows.iter().filter(|row| row.shows_packets()).map(|row| row.point).collect();
+    if points.is_empty() {
         return failed(
-            "it recorded none; name links in `record.packets`, or workloads in `record.histories`",
+            "the run recorded none; write links to `record.packets`, or workloads to `record.histories`",
         );
     }
-    let everywhere: Vec<(Place, Interface)> =
-        places.into_iter().map(|place| (place, names.interface(place))).collect();
-    for name in seen_at {
+    let everywhere: Vec<(CapturePoint, Interface)> =
+        points.into_iter().map(|point| (point, names.interface(point))).collect();
+    for name in interfaces_shown {
         if !everywhere.iter().any(|(_, interface)| interface.name == *name) {
             let known: Vec<&str> = everywhere.iter().map(|(_, interface)| interface.name.as_str()).collect();
-            return failed(&format!("none were recorded at `{name}`; there is {}", known.join(", ")));
+            return failed(&format!("none were recorded at `{name}`; available: {}", known.join(", ")));
         }
     }
-    let any_link = everywhere.iter().any(|(place, _)| matches!(place, Place::Link(_)));
-    let is_chosen = |place: &Place, interface: &Interface| match place {
-        _ if !seen_at.is_empty() => seen_at.contains(&interface.name),
-        Place::Link(_) => true,
-        Place::End(_, sender) => !any_link && *sender,
+    let any_link = everywhere.iter().any(|(point, _)| matches!(point, CapturePoint::Link(_)));
+    let is_shown = |point: &CapturePoint, interface: &Interface| match point {
+        _ if !interfaces_shown.is_empty() => interfaces_shown.contains(&interface.name),
+        CapturePoint::Link(_) => true,
+        CapturePoint::End(_, sender) => !any_link && *sender,
     };
-    let (places, interfaces): (Vec<Place>, Vec<Interface>) =
-        everywhere.into_iter().filter(|(place, interface)| is_chosen(place, interface)).unzip();
+    let (points, interfaces): (Vec<CapturePoint>, Vec<Interface>) =
+        everywhere.into_iter().filter(|(point, interface)| is_shown(point, interface)).unzip();
     let mut out = PacketFile::new(out, &interfaces, SNAPLEN).map_err(&unwritten)?;
     let mut drops = DropReasons::of(tables)?;
     let mut synthesis = Synthesis::default();
     let mut written = 0;
     let mut rows = rows.into_iter().peekable();
     while let Some(row) = rows.next() {
-        // What an acknowledgement says stands in the rows behind the one of its packet.
+        // The contents of an acknowledgement are in the rows after the row of its packet.
         let mut blocks = Vec::new();
-        while let Some(next) = rows.next_if(|next| row.is_told_by(next)) {
+        while let Some(next) = rows.next_if(|next| row.continues_with(next)) {
             if next.event == Event::Sack {
                 blocks.push((next.sequence as u32, (next.sequence + next.payload) as u32));
             }
         }
         let Some(packet) = synthesis.packet(&row, &blocks) else { continue };
-        let Ok(interface) = places.binary_search(&row.place) else { continue };
-        let fate = match (row.event, row.place) {
-            (Event::Drop, Place::Link(link)) => {
+        let Ok(interface) = points.binary_search(&row.point) else { continue };
+        let fate = match (row.event, row.point) {
+            (Event::Drop, CapturePoint::Link(link)) => {
                 let queue = names.queues.get(link as usize);
                 Some(comment("dropped", drops.reason(&row, link), queue, row.average))
             }
@@ -126,23 +136,23 @@ fn write<W: Write>(
     Ok(written)
 }
 
-/// The packets of a run, one after the other.
+/// The packets of a run, built in order.
 #[derive(Default)]
 struct Synthesis {
-    /// By flow and direction, what has been delivered.
+    /// Delivered data, by flow and direction.
     delivered: BTreeMap<(u64, bool), InOrder>,
 }
 
 /// A packet without its payload.
-struct Made {
+struct SyntheticPacket {
     bytes: Vec<u8>,
-    /// With its payload.
+    /// Length including the payload.
     length: u32,
 }
 
 impl Synthesis {
-    /// The packet that a row tells of, if it is seen there and then; with it, blocks of SACK.
-    fn packet(&mut self, row: &Row, blocks: &[(u32, u32)]) -> Option<Made> {
+    /// Returns the packet of a row, if the packet appears there; `blocks` are its SACK blocks.
+    fn packet(&mut self, row: &Row, blocks: &[(u32, u32)]) -> Option<SyntheticPacket> {
         if matches!(row.event, Event::Deliver | Event::Receive) && !row.datagram {
             let delivered = self.delivered.entry((row.flow, row.backward)).or_default();
             delivered.add(row.sequence, row.sequence + row.payload);
@@ -154,14 +164,14 @@ impl Synthesis {
         }
     }
 
-    fn segment(&self, row: &Row, blocks: &[(u32, u32)]) -> Made {
+    fn segment(&self, row: &Row, blocks: &[(u32, u32)]) -> SyntheticPacket {
         let is_set = |bit: u64| row.flags & bit != 0;
         let sequence = match row.event {
-            // The row says what is acknowledged; its packet stands behind what came before it.
+            // The row contains the acknowledged number. The packet's own number follows the preceding data.
             Event::Acknowledge => self.delivered.get(&(row.flow, row.backward)).map_or(0, |data| data.end),
             _ => row.sequence,
         };
-        // The first byte has number 1, for the SYN has 0.
+        // The first byte has number 1, because the SYN has number 0.
         let on_wire = |number: u64| (number as u32).wrapping_add(1);
         let syn = is_set(SYN);
         let mut header = TcpHeader::new(0, 0, if syn { 0 } else { on_wire(sequence) }, u16::MAX);
@@ -172,53 +182,57 @@ impl Synthesis {
             header.acknowledgment_number = on_wire(ack);
         }
         [header.source_port, header.destination_port] = ports(row);
-        let room =
+        let capacity =
             (row.size.saturating_sub(row.payload) as usize).saturating_sub(IP_HEADER + header.header_len());
         let mut options = Vec::new();
         if let Some((first, rest)) = blocks.split_first() {
             let block = |&(from, to): &(u32, u32)| (on_wire(from.into()), on_wire(to.into()));
-            let more = |at: usize| rest.get(at).map(block);
-            let sack = TcpOptionElement::SelectiveAcknowledgement(block(first), [more(0), more(1), more(2)]);
+            let block_at = |at: usize| rest.get(at).map(block);
+            let sack = TcpOptionElement::SelectiveAcknowledgement(
+                block(first),
+                [block_at(0), block_at(1), block_at(2)],
+            );
             options.extend([TcpOptionElement::Noop, TcpOptionElement::Noop, sack]);
         }
-        // Blocks that the size has no room for are left out; other options are not known, and do nothing.
-        let fits = header.set_options(&options).is_ok() && header.options.len() <= room;
+        // Blocks that do not fit the packet's size are left out. Other options are unknown, and are replaced by
+        // padding.
+        let fits = header.set_options(&options).is_ok() && header.options.len() <= capacity;
         let mut filled = if fits { header.options.as_slice().to_vec() } else { Vec::new() };
-        filled.resize((room & !3).clamp(filled.len(), 40), NO_OPERATION);
-        // What is a multiple of four, and 40 at most, fits.
+        filled.resize((capacity & !3).clamp(filled.len(), 40), NO_OPERATION);
+        // A multiple of four up to 40 bytes fits.
         let _ = header.set_options_raw(&filled);
         let (bytes, length) = framed(row, ip_number::TCP, header.header_len() as u64 + row.payload, |out| {
-            // Vectors take all there is.
+            // Writing to a vector cannot fail.
             let _ = header.write(out);
         });
-        Made { bytes, length }
+        SyntheticPacket { bytes, length }
     }
 }
 
 const NO_OPERATION: u8 = 1;
 
-/// The flags of the header of TCP (RFC 9293, 3.1).
+/// The flags of the TCP header (RFC 9293, section 3.1).
 const FIN: u64 = 1;
 const SYN: u64 = 2;
 const PSH: u64 = 8;
 const ECE: u64 = 64;
 const CWR: u64 = 128;
 
-fn datagram(row: &Row) -> Made {
+fn datagram(row: &Row) -> SyntheticPacket {
     let length = row.size.saturating_sub(IP_HEADER as u64).clamp(8, u64::from(u16::MAX));
     let [source_port, destination_port] = ports(row);
     let header = UdpHeader { source_port, destination_port, length: length as u16, checksum: 0 };
     let (bytes, length) = framed(row, ip_number::UDP, length, |out| {
-        // Vectors take all there is.
+        // Writing to a vector cannot fail.
         let _ = header.write(out);
     });
-    Made { bytes, length }
+    SyntheticPacket { bytes, length }
 }
 
-/// A packet with `behind` bytes behind its IP header, of which `write` writes the first; and its length.
-fn framed(row: &Row, protocol: IpNumber, behind: u64, write: impl FnOnce(&mut Vec<u8>)) -> (Vec<u8>, u32) {
+/// Returns a packet with `following` bytes after its IP header, of which `write` writes the first, and its length.
+fn framed(row: &Row, protocol: IpNumber, following: u64, write: impl FnOnce(&mut Vec<u8>)) -> (Vec<u8>, u32) {
     let [source, destination] = addresses(row);
-    let length = (IP_HEADER as u64 + behind).min(u16::MAX.into()) as u16;
+    let length = (IP_HEADER as u64 + following).min(u16::MAX.into()) as u16;
     let mut ip = Ipv4Header {
         total_len: length,
         time_to_live: TTL,
@@ -231,20 +245,21 @@ fn framed(row: &Row, protocol: IpNumber, behind: u64, write: impl FnOnce(&mut Ve
     ip.dont_fragment = true;
     ip.header_checksum = ip.calc_header_checksum();
     let mut bytes = Vec::new();
-    // Vectors take all there is.
+    // Writing to a vector cannot fail.
     let _ = ip.write(&mut bytes);
     write(&mut bytes);
     (bytes, length.into())
 }
 
-/// Where a packet comes from and where it goes: workload w has 10.(1+2w) for senders and the next for receivers.
+/// Returns the source and the destination address: workload w has 10.(1+2w) for senders and the next number for
+/// receivers.
 fn addresses(row: &Row) -> [[u8; 4]; 2] {
     let [high, low] = ((row.flow / PORTS) as u16).wrapping_add(1).to_be_bytes();
     let of = |end: u32| [10, (1 + 2 * row.traffic + end) as u8, high, low];
     if row.backward { [of(1), of(0)] } else { [of(0), of(1)] }
 }
 
-/// The ports of both, in the same order.
+/// Returns the source and the destination port.
 fn ports(row: &Row) -> [u16; 2] {
     let own = FIRST_PORT + (row.flow % PORTS) as u16;
     if row.backward { [DISCARD, own] } else { [own, DISCARD] }
@@ -253,9 +268,9 @@ fn ports(row: &Row) -> [u16; 2] {
 /// Payload that arrives in any order.
 #[derive(Default)]
 struct InOrder {
-    /// Behind what has arrived without a gap.
+    /// End of the data that have arrived without a gap.
     end: u64,
-    /// Ranges behind a gap: where they begin and end.
+    /// Ranges after a gap: their beginnings and ends.
     beyond: BTreeMap<u64, u64>,
 }
 

@@ -1,15 +1,15 @@
-//! Reads files of packets back, with other readers than what wrote them.
+//! Reads packet files with readers independent of the writer.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use pcap_parser::pcapng::{Block, OptionCode};
+use pcap_parser::pcapng::{Block as FileBlock, OptionCode};
 use pcap_parser::traits::{PcapNGPacketBlock as _, PcapReaderIterator as _};
 use pcap_parser::{Linktype, PcapBlockOwned, PcapError, PcapNGReader};
 
-/// A packet as it is read back.
+/// A packet block of the file.
 #[derive(Debug, PartialEq, Eq)]
-pub struct Seen {
+pub struct Block {
     pub interface: u32,
     pub nanos: u64,
     pub bytes: Vec<u8>,
@@ -18,32 +18,32 @@ pub struct Seen {
     pub comment: Option<String>,
 }
 
-/// A file that no other test has.
+/// Returns the path of a file that no other test uses.
 pub fn temporary(name: &str) -> PathBuf {
     std::env::temp_dir().join(format!("aqm-live-{name}-{}.pcapng", std::process::id()))
 }
 
-/// The names of the interfaces and the packets of a file.
-pub fn read(path: &Path) -> (Vec<String>, Vec<Seen>) {
+/// Returns the names of the interfaces and the packets of a file.
+pub fn read(path: &Path) -> (Vec<String>, Vec<Block>) {
     let mut reader = PcapNGReader::new(1 << 20, std::fs::File::open(path).unwrap()).unwrap();
     let (mut names, mut packets) = (Vec::new(), Vec::new());
     loop {
         match reader.next() {
             Ok((offset, PcapBlockOwned::NG(block))) => {
                 match block {
-                    Block::SectionHeader(_) => {}
-                    Block::InterfaceDescription(interface) => {
+                    FileBlock::SectionHeader(_) => {}
+                    FileBlock::InterfaceDescription(interface) => {
                         assert_eq!((interface.linktype, interface.if_tsresol), (Linktype::IPV4, 9));
                         let name = interface.options.iter().find(|option| option.code == OptionCode::IfName);
                         names.push(String::from_utf8(name.unwrap().as_bytes().unwrap().to_vec()).unwrap());
                     }
-                    Block::EnhancedPacket(packet) => {
+                    FileBlock::EnhancedPacket(packet) => {
                         let option = |code| packet.options.iter().find(|option| option.code == code);
                         let lost =
                             option(OptionCode(4)).map(|count| count.as_bytes().unwrap().try_into().unwrap());
                         let comment =
                             option(OptionCode::Comment).map(|text| text.as_bytes().unwrap().to_vec());
-                        packets.push(Seen {
+                        packets.push(Block {
                             interface: packet.if_id,
                             nanos: u64::from(packet.ts_high) << 32 | u64::from(packet.ts_low),
                             bytes: packet.packet_data()[..packet.caplen as usize].to_vec(),
@@ -56,7 +56,7 @@ pub fn read(path: &Path) -> (Vec<String>, Vec<Seen>) {
                 }
                 reader.consume(offset);
             }
-            Ok(_) => panic!("no pcapng"),
+            Ok(_) => panic!("not a pcapng file"),
             Err(PcapError::Eof) => return (names, packets),
             Err(PcapError::Incomplete(_)) => reader.refill().unwrap(),
             Err(error) => panic!("{error:?}"),
@@ -64,18 +64,18 @@ pub fn read(path: &Path) -> (Vec<String>, Vec<Seen>) {
     }
 }
 
-/// What tcpdump says of the packets of a file, a line each; nothing where there is no tcpdump.
+/// Returns tcpdump's output for a file, one line for each packet; `None` if tcpdump is not installed.
 pub fn tcpdump(path: &Path) -> Option<Vec<String>> {
     let Ok(output) = Command::new("tcpdump").args(["-n", "-r"]).arg(path).output() else {
-        eprintln!("skipped: there is no tcpdump");
+        eprintln!("skipped: tcpdump is not installed");
         return None;
     };
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     Some(String::from_utf8(output.stdout).unwrap().lines().map(str::to_owned).collect())
 }
 
-/// What tshark says of the packets of a file that match `filter`: a line of `fields` for each; nothing where there is
-/// no tshark.
+/// Returns tshark's output for the packets of a file that match `filter`, one line of `fields` for each packet; `None`
+/// if tshark is not installed.
 pub fn tshark(path: &Path, filter: &str, fields: &[&str]) -> Option<Vec<String>> {
     let mut command = Command::new("tshark");
     command.args(["-n", "-T", "fields", "-Y", filter, "-r"]).arg(path);
@@ -83,7 +83,7 @@ pub fn tshark(path: &Path, filter: &str, fields: &[&str]) -> Option<Vec<String>>
         command.args(["-e", field]);
     }
     let Ok(output) = command.output() else {
-        eprintln!("skipped: there is no tshark");
+        eprintln!("skipped: tshark is not installed");
         return None;
     };
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));

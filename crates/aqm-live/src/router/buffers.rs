@@ -1,9 +1,9 @@
-//! The bytes of the packets that are under way, by the number that the emulation gave them.
+//! The bytes of packets in transit, by the number that the emulation assigned.
 
-/// The largest packet that a host may send, in bytes: the MTU of every device.
+/// The MTU of every device in bytes, which is the maximum length of packets from hosts.
 pub const MTU: usize = 1500;
 
-/// Packets for which memory is taken at once.
+/// Number of packets for which memory is allocated at once.
 const CHUNK: usize = 256;
 
 struct Slot {
@@ -11,15 +11,15 @@ struct Slot {
     bytes: [u8; MTU],
 }
 
-/// Packets by number. Numbers are small, because they are used again.
+/// Packets by number. Numbers are small, because they are reused.
 #[derive(Default)]
 pub struct Buffers {
     chunks: Vec<Box<[Slot]>>,
 }
 
 impl Buffers {
-    /// Room for so many packets, so that no memory is asked for later.
-    pub fn with_room(packets: usize) -> Self {
+    /// Creates buffers with memory for this number of packets, so that no memory is allocated later.
+    pub fn with_capacity(packets: usize) -> Self {
         let mut buffers = Self::default();
         while buffers.chunks.len() * CHUNK < packets {
             buffers.grow();
@@ -32,19 +32,19 @@ impl Buffers {
         self.chunks.push(std::iter::repeat_with(empty).take(CHUNK).collect());
     }
 
-    /// Keeps a packet of at most [`MTU`] bytes; more are cut off.
+    /// Stores a packet of at most [`MTU`] bytes; a longer packet is truncated.
     pub fn put(&mut self, id: u32, packet: &[u8]) {
-        let (chunk, place) = (id as usize / CHUNK, id as usize % CHUNK);
+        let (chunk, slot) = (id as usize / CHUNK, id as usize % CHUNK);
         while self.chunks.len() <= chunk {
             self.grow();
         }
-        let slot = &mut self.chunks[chunk][place];
+        let slot = &mut self.chunks[chunk][slot];
         let length = packet.len().min(MTU);
         slot.length = length as u16;
         slot.bytes[..length].copy_from_slice(&packet[..length]);
     }
 
-    /// A packet that was put.
+    /// Returns a stored packet.
     pub fn get_mut(&mut self, id: u32) -> &mut [u8] {
         let slot = &mut self.chunks[id as usize / CHUNK][id as usize % CHUNK];
         &mut slot.bytes[..slot.length.into()]
@@ -56,13 +56,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_packet_is_what_was_put_last_under_its_number() {
-        let mut buffers = Buffers::with_room(10);
-        let room = buffers.chunks.len();
+    fn a_packet_is_the_last_one_stored_under_its_number() {
+        let mut buffers = Buffers::with_capacity(10);
+        let chunks = buffers.chunks.len();
         for (id, packet) in [(0, &[1, 2][..]), (1000, &[3][..]), (0, &[4, 5, 6][..])] {
             buffers.put(id, packet);
         }
-        assert_eq!((room, buffers.chunks.len()), (1, 4));
+        assert_eq!((chunks, buffers.chunks.len()), (1, 4));
         assert_eq!(buffers.get_mut(0), &[4, 5, 6]);
         assert_eq!(buffers.get_mut(1000), &[3]);
         buffers.put(7, &[9; 2000]);

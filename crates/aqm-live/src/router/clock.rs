@@ -1,28 +1,28 @@
-//! The clock of a live run: nanoseconds since its beginning, read from the system's monotonic clock.
+//! The clock of a live run: nanoseconds since its beginning, from the system's monotonic clock.
 
 use std::time::Duration;
 
 use aqm_net::Instant;
 
-/// Tells how long a run has lasted.
+/// A clock that measures the time since the beginning of a run.
 #[derive(Clone, Copy, Debug)]
 pub struct Clock {
     start: std::time::Instant,
 }
 
 impl Clock {
-    /// A run begins now.
+    /// Starts the clock of a run.
     pub fn start() -> Self {
         Self { start: std::time::Instant::now() }
     }
 
-    /// The present moment.
+    /// Returns the current time of the run.
     pub fn now(&self) -> Instant {
         Instant::from_nanos(self.start.elapsed().as_nanos() as u64)
     }
 
-    /// The system's moment that is `at` of this run.
-    pub fn moment(&self, at: Instant) -> std::time::Instant {
+    /// Returns the system time that corresponds to the time `at` of the run.
+    pub fn system_time(&self, at: Instant) -> std::time::Instant {
         self.start + Duration::from_nanos(at.nanos())
     }
 }

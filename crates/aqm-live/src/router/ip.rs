@@ -1,10 +1,10 @@
-//! What the headers of a packet say, and the two fields that a router writes.
+//! The headers of packets, and the two fields that a router writes.
 //!
-//! IPv4: J. Postel, RFC 791, 1981; TCP: W. Eddy, RFC 9293, 2022; UDP: J. Postel, RFC 768, 1980. SACK: M. Mathis et
-//! al., RFC 2018, 1996. The checksum of a changed header: A. Rijsinghani, RFC 1624, 1994, equation 3.
+//! Sources: IPv4: J. Postel, RFC 791, 1981; TCP: W. Eddy, RFC 9293, 2022; UDP: J. Postel, RFC 768, 1980. SACK: M.
+//! Mathis et al., RFC 2018, 1996. The checksum of a changed header: A. Rijsinghani, RFC 1624, 1994, equation 3.
 //!
-//! Ours: checksums are not verified, because the kernel that hands a packet over has just written them, and the
-//! kernel that gets it verifies them.
+//! aqmlab's choice: checksums are not verified, because the sending kernel has just written them, and the receiving
+//! kernel verifies them.
 
 #[cfg(test)]
 pub(crate) mod tests;
@@ -16,70 +16,70 @@ use aqm_net::Ecn;
 use aqm_tcp::Flags;
 use etherparse::{Ipv4HeaderSlice, TcpHeaderSlice, UdpHeaderSlice, ip_number};
 
-/// The number of TCP among the protocols above IP.
+/// The protocol number of TCP.
 pub const TCP: u8 = 6;
-/// That of UDP.
+/// The protocol number of UDP.
 pub const UDP: u8 = 17;
 
-/// What the headers of an IPv4 packet say.
+/// The headers of an IPv4 packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Headers {
-    /// Where it comes from.
+    /// Source address.
     pub source: Ipv4Addr,
-    /// Where it goes.
+    /// Destination address.
     pub destination: Ipv4Addr,
-    /// ECN bits.
+    /// ECN codepoint.
     pub ecn: Ecn,
     /// Differentiated-services code point, 0 to 63.
     pub dscp: u8,
-    /// Its identification.
+    /// Identification.
     pub id: u16,
-    /// Whether it must not be fragmented.
+    /// Whether the packet must not be fragmented.
     pub dont_fragment: bool,
     /// Bytes of the whole packet.
     pub bytes: u16,
-    /// The number of the protocol above IP.
+    /// Number of the protocol above IP.
     pub protocol: u8,
-    /// What that protocol says.
+    /// Header of this protocol.
     pub transport: Transport,
 }
 
-/// What the protocol above IP says.
+/// The header of the protocol above IP.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Transport {
     /// TCP.
     Tcp(TcpHeader),
     /// UDP.
     Udp {
-        /// Where it comes from and where it goes.
+        /// Source and destination port.
         ports: [u16; 2],
         /// Bytes of payload.
         payload: u16,
     },
-    /// Another protocol, or a fragment: only the first one of a packet would have ports.
+    /// Another protocol, or a fragment, because only the first fragment of a packet would have ports.
     Other,
 }
 
-/// What the header of a TCP segment says.
+/// The header of a TCP segment.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TcpHeader {
-    /// Where it comes from and where it goes.
+    /// Source and destination port.
     pub ports: [u16; 2],
     /// Sequence number.
     pub seq: u32,
-    /// Acknowledgement number; means nothing without [`Flags::ACK`].
+    /// Acknowledgement number, only valid with [`Flags::ACK`].
     pub ack: u32,
-    /// Its flags but for RST.
+    /// Flags without RST.
     pub flags: Flags,
-    /// RST: the connection is given up.
+    /// RST: the connection is aborted.
     pub reset: bool,
     /// Bytes of payload.
     pub payload: u16,
-    /// What its sender has received beyond `ack`.
+    /// SACK blocks.
     pub sacks: SackBlocks,
 }
 
-/// As many blocks as a TCP header has room for.
+/// The SACK blocks of a TCP header, of which at most four fit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SackBlocks {
     blocks: [[u32; 2]; 4],
@@ -87,34 +87,34 @@ pub struct SackBlocks {
 }
 
 impl SackBlocks {
-    /// The ranges `[from, to)` in their order.
+    /// Returns the ranges `[from, to)` in order.
     pub fn ranges(&self) -> impl Iterator<Item = [u32; 2]> {
         self.blocks.into_iter().take(self.count.into())
     }
 }
 
 impl FromIterator<[u32; 2]> for SackBlocks {
-    /// The first ranges, as many as there is room for.
+    /// Takes the first ranges, as many as fit.
     fn from_iter<I: IntoIterator<Item = [u32; 2]>>(ranges: I) -> Self {
         let mut all = Self::default();
-        for (place, range) in all.blocks.iter_mut().zip(ranges) {
-            *place = range;
+        for (block, range) in all.blocks.iter_mut().zip(ranges) {
+            *block = range;
             all.count += 1;
         }
         all
     }
 }
 
-/// Why a packet cannot be read.
+/// The reason why a packet cannot be parsed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Malformed {
-    /// It is no IPv4.
+    /// The packet is not IPv4.
     NotIpv4,
-    /// It ends before its IP header, or that says that it is too short for itself.
+    /// The packet ends before the end of its IP header, or the header length is too small.
     IpHeader,
-    /// It is shorter than it says, or says that it ends within its IP header.
+    /// The packet is shorter than its total length, or the total length ends within the IP header.
     TotalLength,
-    /// It ends before its TCP or UDP header, or that gives a length that cannot be.
+    /// The packet ends before the end of its TCP or UDP header, or this header has an invalid length.
     TransportHeader,
 }
 
@@ -131,10 +131,10 @@ impl fmt::Display for Malformed {
 
 impl std::error::Error for Malformed {}
 
-/// Reads the headers of `packet`, which begins with its IP header. Bytes behind its total length are no part of it.
+/// Parses the headers of `packet`, which begins with its IP header. Bytes after its total length are ignored.
 ///
 /// # Errors
-/// If it is not IPv4, or says of itself what cannot be.
+/// The packet is not IPv4 or is inconsistent.
 pub fn parse(packet: &[u8]) -> Result<Headers, Malformed> {
     match packet.first() {
         Some(first) if first >> 4 != 4 => return Err(Malformed::NotIpv4),
@@ -183,13 +183,14 @@ fn tcp(segment: &[u8]) -> Option<TcpHeader> {
         ack: header.acknowledgment_number(),
         flags,
         reset: header.rst(),
-        // Both lengths fit because that of the packet does.
+        // Both lengths fit, because the length of the packet fits.
         payload: (segment.len() - header.slice().len()) as u16,
         sacks: sacks(header.options()),
     })
 }
 
-/// The blocks of the first SACK option. Options of a bad length end the list: a receiver ignores what follows, too.
+/// Returns the blocks of the first SACK option. Options with an invalid length end the list, because receivers ignore
+/// the following options, too.
 fn sacks(mut options: &[u8]) -> SackBlocks {
     const END: u8 = 0;
     const NO_OPERATION: u8 = 1;
@@ -202,7 +203,7 @@ fn sacks(mut options: &[u8]) -> SackBlocks {
                 let Some((option, rest)) = options.split_at_checked(length.into()) else {
                     return SackBlocks::default();
                 };
-                // The two bytes of kind and length are part of it.
+                // The two bytes of kind and length are part of the option.
                 let Some(value) = option.get(2..) else { return SackBlocks::default() };
                 if kind == SACK {
                     let (blocks, _) = value.as_chunks::<8>();
@@ -230,8 +231,8 @@ fn ecn(bits: u8) -> Ecn {
     [Ecn::NotEct, Ecn::Ect1, Ecn::Ect0, Ecn::Ce][usize::from(bits & 3)]
 }
 
-/// Writes the ECN bits of a packet that [`parse`] has read, and the checksum with them (B. Rijsinghani, RFC 1624, 1994).
-/// Leaves alone what is too short for an IP header.
+/// Writes the ECN codepoint of a packet that was parsed by [`parse`], and updates the checksum (A. Rijsinghani, RFC
+/// 1624, 1994). Does nothing if the packet is too short for an IP header.
 pub fn set_ecn(packet: &mut [u8], ecn: Ecn) {
     let Some(header) = packet.first_chunk_mut::<20>() else { return };
     let old = u16::from_be_bytes([header[0], header[1]]);
@@ -239,7 +240,7 @@ pub fn set_ecn(packet: &mut [u8], ecn: Ecn) {
     let new = u16::from_be_bytes([header[0], header[1]]);
     let checksum = u16::from_be_bytes([header[10], header[11]]);
     let sum = u32::from(!checksum) + u32::from(!old) + u32::from(new);
-    // Of three words the carries fit into two more; folding twice leaves none.
+    // The carries of three words fit into two bits, so folding twice leaves none.
     let folded = (sum & 0xffff) + (sum >> 16);
     let folded = (folded & 0xffff) + (folded >> 16);
     [header[10], header[11]] = (!(folded as u16)).to_be_bytes();

@@ -1,29 +1,29 @@
-//! How late packets were handed over, and when the router was stalled.
+//! The lateness of delivered packets, and the stalls of the router.
 
 use aqm_net::{Instant, Span};
 use hdrhistogram::Histogram;
 use serde_json::{Value, json};
 
-/// A delay beyond this is a stall, listed by itself.
+/// Lateness above which a delay is listed as a stall.
 pub const STALL: Span = Span::from_millis(10);
 
-/// So many stalls are listed; all are counted.
+/// Maximum number of listed stalls; all stalls are counted.
 const LISTED: usize = 100;
 
-/// The lateness of packets that were handed over to their hosts, in microseconds.
+/// The lateness of packets delivered to their hosts, in units of 0.1 microseconds.
 pub struct Lateness {
     histogram: Histogram<u64>,
-    /// When packets were handed over late, and how late the first of them was.
+    /// Due times of the first late packets of stalls, and their lateness.
     stalls: Vec<(Instant, Span)>,
     stall_count: u64,
-    /// Until when packets that come late belong to the last stall.
+    /// Time until which late packets belong to the last stall.
     stalled_until: Instant,
 }
 
 impl Lateness {
-    /// Nothing was handed over so far.
+    /// Returns an empty record.
     pub fn new() -> Self {
-        // A tenth of a microsecond to 1000 s, three digits; these bounds are right.
+        // From 0.1 microseconds to 1000 s, with three digits. These bounds are valid.
         let histogram = Histogram::new_with_bounds(1, 10_000_000_000, 3);
         Self {
             histogram: histogram.unwrap_or_else(|error| unreachable!("bounds of a histogram: {error}")),
@@ -33,7 +33,7 @@ impl Lateness {
         }
     }
 
-    /// A packet that was due at `due` was handed over at `now`.
+    /// Records a packet that was due at `due` and delivered at `now`.
     #[inline]
     pub fn note(&mut self, due: Instant, now: Instant) {
         let late = now.since(due);
@@ -54,27 +54,27 @@ impl Lateness {
         self.stalled_until = self.stalled_until.max(now);
     }
 
-    /// Packets handed over.
+    /// Returns the number of delivered packets.
     pub fn count(&self) -> u64 {
         self.histogram.len()
     }
 
-    /// The lateness that this share of packets did not exceed.
+    /// Returns the lateness that this share of packets did not exceed.
     pub fn quantile(&self, share: f64) -> Span {
         Span::from_nanos(100 * self.histogram.value_at_quantile(share))
     }
 
-    /// The greatest.
-    pub fn greatest(&self) -> Span {
+    /// Returns the maximum lateness.
+    pub fn maximum(&self) -> Span {
         Span::from_nanos(100 * self.histogram.max())
     }
 
-    /// How often packets were late by more than [`STALL`].
+    /// Returns the number of stalls, in which packets were late by more than [`STALL`].
     pub fn stalls(&self) -> u64 {
         self.stall_count
     }
 
-    /// For the record of a run.
+    /// Returns the lateness in the form of the manifest.
     pub fn to_value(&self) -> Value {
         let micros = |span: Span| span.nanos() as f64 / 1e3;
         let stalls =
@@ -85,7 +85,7 @@ impl Lateness {
             "p90_us": micros(self.quantile(0.9)),
             "p99_us": micros(self.quantile(0.99)),
             "p999_us": micros(self.quantile(0.999)),
-            "max_us": micros(self.greatest()),
+            "max_us": micros(self.maximum()),
             "stalls": self.stall_count,
             "first_stalls": stalls.collect::<Vec<_>>(),
         })
@@ -101,19 +101,19 @@ mod tests {
     }
 
     #[test]
-    fn quantiles_are_those_of_what_was_noted() {
+    fn quantiles_are_those_of_the_recorded_values() {
         let mut lateness = Lateness::new();
         for late in 1..=100 {
             lateness.note(at(1000 * late), at(1000 * late + late));
         }
         assert_eq!(lateness.quantile(0.5), Span::from_nanos(50_000));
-        assert_eq!((lateness.greatest(), lateness.stalls()), (Span::from_nanos(100_000), 0));
+        assert_eq!((lateness.maximum(), lateness.stalls()), (Span::from_nanos(100_000), 0));
     }
 
     #[test]
-    fn packets_that_one_pause_made_late_are_one_stall() {
+    fn packets_delayed_by_one_pause_are_one_stall() {
         let mut lateness = Lateness::new();
-        // A second in which nothing was handed over.
+        // A second without any delivery.
         for due in (0..1000).map(|milli| 2_000_000 + 1000 * milli) {
             lateness.note(at(due), at(3_000_000));
         }

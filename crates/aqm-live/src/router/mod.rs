@@ -1,8 +1,9 @@
 //! The router: one thread between the devices of hosts and the emulated network.
 //!
-//! It reads every device that has something until nothing is left, so that packets never wait behind a sleep; lets
-//! the emulation do what is due, each thing at its own instant; and hands over what comes out. So lateness moves
-//! single packets by microseconds, but neither the rate of a line nor what a queue decides.
+//! The router reads each readable device until it is empty, so that packets never wait while the router sleeps. It lets
+//! the emulation process everything that is due, each event at its exact time, and writes the outgoing packets to the
+//! devices. Lateness therefore delays single packets by microseconds, but affects neither the rate of a link nor the
+//! decisions of a queue.
 
 pub(crate) mod buffers;
 pub(crate) mod clock;
@@ -20,7 +21,7 @@ use std::time::Duration;
 use aqm_net::watch::{View, Watch};
 use aqm_net::{Instant, Span};
 use aqm_queue::Protocol;
-use aqm_sim::emulation::{Contents, Delivery, Emulation, Entering, Fate, Hosts, Opening, Side};
+use aqm_sim::emulation::{Contents, Delivery, Emulation, EnteringPacket, Fate, FlowOpening, Hosts, Side};
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags};
 use nix::unistd::{read, write};
@@ -28,86 +29,86 @@ use serde_json::{Value, json};
 
 use crate::Clock;
 use crate::host::realtime::wait;
-use crate::load::{ConnectionDelays, Place};
+use crate::load::{ConnectionDelays, HostIndex};
 use crate::pcap::{self, Capture, Verdict};
 use crate::router::buffers::{Buffers, MTU};
 use crate::router::connections::{Connections, FlowKey, last_bits};
 use crate::router::lateness::Lateness;
 use crate::tcp::hints::{Hints, Sent};
 
-/// After so many packets of one device it is the turn of the others.
+/// Number of packets of one device after which the other devices are read.
 const TURN: usize = 64;
 
-/// So often at least it looks whether it is to stop.
-const LOOK: Span = Span::from_millis(50);
+/// Maximum interval between checks whether the router must stop.
+const STOP_CHECK_INTERVAL: Span = Span::from_millis(50);
 
-/// After so long without a sleep it sleeps for a moment: the kernel stops a real-time thread that runs for 0.95 s
-/// of a second, and for much longer (sched(7), `sched_rt_runtime_us`).
+/// Time without sleep after which the router sleeps briefly. The kernel suspends a real-time thread that runs for 0.95
+/// s of a second, for much longer (sched(7), `sched_rt_runtime_us`).
 const LONGEST_RUN: Span = Span::from_millis(800);
 
-/// Packets for which room is made before a run.
-const ROOM: usize = 4096;
+/// Number of packets for which memory is allocated before a run.
+const INITIAL_BUFFERS: usize = 4096;
 
-/// A device, and which hosts are behind it.
+/// A device and its hosts.
 #[derive(Clone, Copy, Debug)]
 pub struct Device<'a> {
-    /// Whole IP packets, without waiting.
+    /// File of the device, which transfers IP packets without blocking.
     pub fd: BorrowedFd<'a>,
-    /// The end of a workload that they are.
-    pub place: Place,
-    /// Whether the workload is programs, whose packets may have any headers.
+    /// The end of a workload behind the device.
+    pub index: HostIndex,
+    /// Whether the workload consists of programs, whose packets may have any headers.
     pub programs: bool,
 }
 
-/// How long a router works.
+/// The clock and the controls of a run.
 #[derive(Clone, Copy)]
-pub struct During<'a> {
-    /// When the run began.
+pub struct RunContext<'a> {
+    /// Clock of the run.
     pub clock: Clock,
-    /// Who sees how far it is, and may stop it.
+    /// Watcher, which gets the progress and may stop the run.
     pub watch: &'a Watch,
-    /// What it is told of an end before the emulation's.
-    pub ending: &'a Ending,
+    /// Flags that stop the router before the end of the emulation.
+    pub stop: &'a StopFlags,
 }
 
-/// What a router is told of the end of its work, before that of the emulation.
+/// Flags that stop the router before the end of the emulation.
 #[derive(Debug, Default)]
-pub struct Ending {
-    /// Hosts will send nothing but acknowledgements: it is to end once what they have sent has arrived.
+pub struct StopFlags {
+    /// Hosts will send only acknowledgements: the router stops when all sent data have arrived.
     pub idle: AtomicBool,
-    /// It is to end at once.
+    /// The router stops at once.
     pub over: AtomicBool,
 }
 
-/// What the router is told beside.
-pub struct Told {
+/// Further inputs of the router.
+pub struct RouterInputs {
     /// The windows of senders.
     pub hints: Hints,
-    /// What packets of connections take longer, each told before the first packet.
+    /// The additional delays of connections, each announced before the first packet.
     pub delays: Receiver<ConnectionDelays>,
-    /// Where packets are written to, if anywhere; its interfaces are the devices, by position.
+    /// The capture, if packets are captured. Its interfaces are the devices, by position.
     pub capture: Option<Capture>,
 }
 
-/// What went through the router beside what the tables say.
+/// Counts of packets in the router that are not part of the tables.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Counts {
     /// Packets read.
     pub read: u64,
-    /// Of those, no IPv4 packets, or damaged.
+    /// Packets read that were damaged or not IPv4.
     pub malformed: u64,
-    /// Of those, larger than the MTU, so that a host has built segments for somebody else to cut.
+    /// Packets read that were larger than the MTU, because a host built segments for offloading.
     pub oversize: u64,
-    /// Packets handed over.
+    /// Packets written to devices.
     pub handed_over: u64,
-    /// Packets that a device did not take.
+    /// Packets that a device did not accept.
     pub refused: u64,
-    /// Sleeps that only the kernel's limit on real-time threads made necessary.
+    /// Sleeps that were necessary only because of the kernel's limit for real-time threads.
     pub forced_sleeps: u64,
 }
 
 impl Counts {
-    /// For the record of a run.
+    /// Returns the counts in the form of the manifest.
     pub fn to_value(self) -> Value {
         json!({
             "read": self.read,
@@ -121,26 +122,26 @@ impl Counts {
 }
 
 /// The hosts behind the devices.
-struct Outside<'a> {
-    /// By [`Place::index`].
+struct ExternalHosts<'a> {
+    /// By [`HostIndex::position`].
     devices: &'a [Device<'a>],
     clock: Clock,
     buffers: Buffers,
     lateness: Lateness,
     counts: Counts,
     capture: Option<Capture>,
-    /// The numbers of the managed links.
+    /// Numbers of the managed links.
     queues: Vec<u32>,
-    /// By the number of the packet, its mark, of packets that are captured.
+    /// Marks of captured packets, by packet number.
     marks: BTreeMap<u32, Fate>,
 }
 
-impl Outside<'_> {
-    /// What somebody sees who watches.
+impl ExternalHosts<'_> {
+    /// Returns the current state for a watcher.
     fn view(&self, emulation: &Emulation, now: Instant) -> View {
         let micros = |share: f64| self.lateness.quantile(share).nanos() as f64 / 1e3;
-        let greatest = self.lateness.greatest().nanos() as f64 / 1e3;
-        let lateness_us = vec![("p50", micros(0.5)), ("p99", micros(0.99)), ("max", greatest)];
+        let maximum = self.lateness.maximum().nanos() as f64 / 1e3;
+        let lateness_us = vec![("p50", micros(0.5)), ("p99", micros(0.99)), ("max", maximum)];
         View { lateness_us, ..emulation.view(now) }
     }
 
@@ -150,9 +151,9 @@ impl Outside<'_> {
     }
 }
 
-impl Hosts for Outside<'_> {
+impl Hosts for ExternalHosts<'_> {
     fn deliver(&mut self, delivery: Delivery) {
-        let position = Place { traffic: delivery.traffic, side: delivery.to }.index();
+        let position = HostIndex { traffic: delivery.traffic, side: delivery.to }.position();
         let mark = self.marks.remove(&delivery.id).map(|fate| self.captured(fate, Verdict::Marked));
         let packet = self.buffers.get_mut(delivery.id);
         ip::set_ecn(packet, delivery.ecn);
@@ -173,7 +174,7 @@ impl Hosts for Outside<'_> {
         self.marks.remove(&id);
         let captured = self.captured(fate, Verdict::Dropped);
         if let Some(capture) = &mut self.capture {
-            let position = Place { traffic, side: to }.index() as u32;
+            let position = HostIndex { traffic, side: to }.position() as u32;
             capture.note(position, fate.at, self.buffers.get_mut(id), Some(captured));
         }
     }
@@ -185,51 +186,51 @@ impl Hosts for Outside<'_> {
     }
 }
 
-/// What a router leaves.
-pub struct Routed {
-    /// The network, as it was at the end.
+/// The outcome of the router.
+pub struct RouterOutcome {
+    /// The network in its final state.
     pub emulation: Emulation,
-    /// By number, what the packets of each flow have in common.
+    /// Key of each flow, by its number.
     pub flows: Vec<FlowKey>,
-    /// How late packets were handed over.
+    /// Lateness of delivered packets.
     pub lateness: Lateness,
-    /// What went through beside.
+    /// Further counts of packets.
     pub counts: Counts,
-    /// What was told it, and the capture under way.
-    pub told: Told,
-    /// When it ended.
+    /// The inputs of the router, and the running capture.
+    pub inputs: RouterInputs,
+    /// Time at which the router stopped.
     pub end: Instant,
 }
 
-/// What the router has seen.
-struct Seen {
+/// The router's state of connections and flows.
+struct RouterState {
     connections: Connections,
-    known: Known,
+    flows: FlowState,
     hints: Hints,
 }
 
-/// What is known of flows.
-struct Known {
-    flows: Vec<FlowKey>,
-    told_delays: Receiver<ConnectionDelays>,
-    /// By workload and the client's address and port, delays of connections that were told and not met.
+/// The router's state of flows.
+struct FlowState {
+    keys: Vec<FlowKey>,
+    announced_delays: Receiver<ConnectionDelays>,
+    /// Delays of connections that were announced and not used yet, by workload and the client's address and port.
     delays: BTreeMap<(u32, u16, u16), [Span; 2]>,
-    /// The labels of packets of programs, by workload, protocol, the server's port and DSCP.
+    /// Labels of the packets of programs, by workload, protocol, the server's port and DSCP.
     labels: BTreeMap<(u32, u8, u16, u8), u16>,
 }
 
-impl Known {
-    /// What each packet of a flow takes longer at its ends.
+impl FlowState {
+    /// Returns the additional delays of a flow's packets at its ends.
     fn delays_of(&mut self, key: &FlowKey) -> [Span; 2] {
-        for told in self.told_delays.try_iter() {
-            let client = (told.traffic, last_bits(*told.client.ip()), told.client.port());
-            self.delays.insert(client, [told.server_delay, told.client_delay]);
+        for delays in self.announced_delays.try_iter() {
+            let client = (delays.traffic, last_bits(*delays.client.ip()), delays.client.port());
+            self.delays.insert(client, [delays.server_delay, delays.client_delay]);
         }
         let client = Side::Receiver as usize;
         self.delays.remove(&(key.traffic, key.addresses[client], key.ports[client])).unwrap_or_default()
     }
 
-    /// The number of the label of a packet of programs.
+    /// Returns the label of a packet of programs.
     fn label_of(&mut self, key: &FlowKey, dscp: u8, emulation: &mut Emulation) -> u16 {
         let port = key.ports[Side::Sender as usize];
         let of_workload = key.traffic as u16;
@@ -240,23 +241,29 @@ impl Known {
     }
 }
 
-/// Routes packets between `devices`, which stand in the order of [`Place::index`], until the emulation's end, the
-/// `ending` that it is told of, or until `watch` stops it.
-pub fn route(mut emulation: Emulation, devices: &[Device<'_>], during: During<'_>, told: Told) -> Routed {
-    let During { clock, watch, ending } = during;
-    let Told { hints, delays: told_delays, capture } = told;
-    let mut outside = Outside {
+/// Routes packets between `devices`, which are in the order of [`HostIndex::position`], until the end of the emulation,
+/// or until a stop flag or `watch` stops the router.
+pub fn route(
+    mut emulation: Emulation,
+    devices: &[Device<'_>],
+    context: RunContext<'_>,
+    inputs: RouterInputs,
+) -> RouterOutcome {
+    let RunContext { clock, watch, stop } = context;
+    let RouterInputs { hints, delays: announced_delays, capture } = inputs;
+    let mut hosts = ExternalHosts {
         devices,
         clock,
-        buffers: Buffers::with_room(ROOM),
+        buffers: Buffers::with_capacity(INITIAL_BUFFERS),
         lateness: Lateness::new(),
         counts: Counts::default(),
         capture,
         queues: emulation.queues().map(|queue| queue.link).collect(),
         marks: BTreeMap::new(),
     };
-    let known = Known { flows: Vec::new(), told_delays, delays: BTreeMap::new(), labels: BTreeMap::new() };
-    let mut seen = Seen { connections: Connections::default(), known, hints };
+    let flows =
+        FlowState { keys: Vec::new(), announced_delays, delays: BTreeMap::new(), labels: BTreeMap::new() };
+    let mut state = RouterState { connections: Connections::default(), flows, hints };
     let mut readable: Vec<&Device<'_>> = devices.iter().collect();
     let mut polled: Vec<PollFd<'_>> =
         devices.iter().map(|device| PollFd::new(device.fd, PollFlags::POLLIN)).collect();
@@ -264,52 +271,59 @@ pub fn route(mut emulation: Emulation, devices: &[Device<'_>], during: During<'_
     let mut slept_at = clock.now();
     let mut scratch = [0; 4 * MTU];
     let ended = loop {
-        // Before the devices are read: what was sent by then is read now.
-        let idle = ending.idle.load(Relaxed);
+        // The flag is read before the devices, so that data sent before the flag was set are read in this iteration.
+        let idle = stop.idle.load(Relaxed);
         let mut position = 0;
         while position < polled.len() {
-            let is_there = !polled[position].any().unwrap_or(true)
-                || take_turn(readable[position], &mut emulation, &mut seen, &mut outside, &mut scratch);
-            if is_there {
+            let exists = !polled[position].any().unwrap_or(true)
+                || read_device(readable[position], &mut emulation, &mut state, &mut hosts, &mut scratch);
+            if exists {
                 position += 1;
             } else {
-                // No poll of it would ever sleep again.
+                // A poll that includes this device would never sleep again.
                 readable.remove(position);
                 polled.remove(position);
             }
         }
         let now = clock.now();
-        emulation.advance(now.min(end), &mut outside);
+        emulation.advance(now.min(end), &mut hosts);
         watch.reach(now.min(end).nanos());
-        watch.show(|| outside.view(&emulation, now));
+        watch.show(|| hosts.view(&emulation, now));
         if now >= end {
             break end;
         }
-        if ending.over.load(Relaxed) || watch.is_stopped() || idle && emulation.is_quiet() {
+        if stop.over.load(Relaxed) || watch.is_stopped() || idle && emulation.is_quiet() {
             break now;
         }
-        let due = emulation.next_due().min(now + LOOK).min(end);
-        // A poll that fails is one that says nothing: the devices are read at the next turn.
-        let ready = wait(&mut polled, Some(clock.moment(due))).unwrap_or(0);
+        let due = emulation.next_due().min(now + STOP_CHECK_INTERVAL).min(end);
+        // A failed poll counts as no event: the devices are read in the next iteration.
+        let ready = wait(&mut polled, Some(clock.system_time(due))).unwrap_or(0);
         if ready == 0 {
             slept_at = clock.now();
         } else if now.since(slept_at) > LONGEST_RUN {
             std::thread::sleep(Duration::from_micros(500));
-            outside.counts.forced_sleeps += 1;
+            hosts.counts.forced_sleeps += 1;
             slept_at = clock.now();
         }
     };
-    let Outside { lateness, counts, capture, .. } = outside;
-    let Seen { known: Known { flows, told_delays: delays, .. }, hints, .. } = seen;
-    Routed { emulation, flows, lateness, counts, end: ended, told: Told { hints, delays, capture } }
+    let ExternalHosts { lateness, counts, capture, .. } = hosts;
+    let RouterState { flows: FlowState { keys: flows, announced_delays: delays, .. }, hints, .. } = state;
+    RouterOutcome {
+        emulation,
+        flows,
+        lateness,
+        counts,
+        end: ended,
+        inputs: RouterInputs { hints, delays, capture },
+    }
 }
 
-/// Reads packets from a device until it has none left, or others have waited long enough; whether it is still there.
-fn take_turn(
+/// Reads packets from a device until it is empty or its turn ends. Returns whether the device still exists.
+fn read_device(
     device: &Device<'_>,
     emulation: &mut Emulation,
-    seen: &mut Seen,
-    outside: &mut Outside<'_>,
+    state: &mut RouterState,
+    hosts: &mut ExternalHosts<'_>,
     scratch: &mut [u8],
 ) -> bool {
     for _ in 0..TURN {
@@ -318,52 +332,52 @@ fn take_turn(
             Err(Errno::EINTR) => continue,
             Err(error) => return error == Errno::EAGAIN,
         };
-        let now = outside.clock.now();
-        // What comes after the end belongs to no run.
+        let now = hosts.clock.now();
+        // Packets after the end do not belong to the run.
         if now >= emulation.end() {
             return true;
         }
-        emulation.advance(now, outside);
-        outside.counts.read += 1;
+        emulation.advance(now, hosts);
+        hosts.counts.read += 1;
         if length > MTU {
-            outside.counts.oversize += 1;
+            hosts.counts.oversize += 1;
             continue;
         }
         let packet = &scratch[..length];
         let Ok(headers) = ip::parse(packet) else {
-            outside.counts.malformed += 1;
+            hosts.counts.malformed += 1;
             continue;
         };
-        let Seen { connections, known, hints } = &mut *seen;
-        let Place { traffic, side } = device.place;
-        let found = connections.find(&headers, (traffic, side), |opening| {
-            let (key, further_delays) = (opening.key, known.delays_of(&opening.key));
-            known.flows.push(key);
-            emulation.open_flow(&Opening {
+        let RouterState { connections, flows, hints } = &mut *state;
+        let HostIndex { traffic, side } = device.index;
+        let packet_flow = connections.identify(&headers, (traffic, side), |opening| {
+            let (key, additional_delays) = (opening.key, flows.delays_of(&opening.key));
+            flows.keys.push(key);
+            emulation.open_flow(&FlowOpening {
                 traffic,
                 host: key.host(),
                 connection: opening.connection,
-                further_delays,
+                additional_delays,
                 at: now,
             })
         });
         let label = if device.programs {
-            known.label_of(&found.key, headers.dscp, emulation)
+            flows.label_of(&packet_flow.key, headers.dscp, emulation)
         } else {
             traffic as u16
         };
-        let seq = if let Contents::Segment(segment) = &found.contents { segment.seq } else { 0 };
-        let entering = Entering {
-            flow: found.flow,
+        let seq = if let Contents::Segment(segment) = &packet_flow.contents { segment.seq } else { 0 };
+        let entering = EnteringPacket {
+            flow: packet_flow.flow,
             to: side.other(),
-            contents: found.contents,
+            contents: packet_flow.contents,
             bytes: length as u16,
             ecn: headers.ecn,
-            cwnd: hints.window(&Sent { headers: &headers, from: device.place, flow: found.flow, seq }),
+            cwnd: hints.window(&Sent { headers: &headers, from: device.index, flow: packet_flow.flow, seq }),
             label,
         };
         let id = emulation.enter(entering, now);
-        outside.buffers.put(id, packet);
+        hosts.buffers.put(id, packet);
     }
     true
 }

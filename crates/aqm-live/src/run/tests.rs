@@ -30,7 +30,7 @@ fn live(text: &str) -> Option<Run> {
 }
 
 #[test]
-fn workloads_that_are_simulated_only_are_refused_by_their_place() {
+fn workloads_that_can_only_be_simulated_are_refused_with_their_paths() {
     let plan = Plan::of_toml(
         r#"
         duration = "4s"
@@ -57,7 +57,7 @@ fn workloads_that_are_simulated_only_are_refused_by_their_place() {
 }
 
 #[test]
-fn a_download_fills_the_line_and_transfers_are_whole() {
+fn a_download_fills_the_link_and_transfers_are_complete() {
     let run = live(
         r#"
         duration = "4s"
@@ -80,13 +80,13 @@ fn a_download_fills_the_line_and_transfers_are_whole() {
     );
     let Some(run) = run else { return };
     let utilisation = reals(&run, "links", "utilisation")[0];
-    // A packet counts when it begins, so 3 s may have one more than they carry.
+    // A packet counts when its transmission begins, so 3 s may contain one more packet than the rate allows.
     let most = 1.0 + 1500.0 * 8.0 / 10e6 / 3.0;
     assert!(utilisation <= most, "{utilisation} {:#}", run.manifest["live"]);
     let (sizes, times) = (reals(&run, "transfers", "size_bytes"), reals(&run, "transfers", "duration_s"));
     let complete = times.iter().filter(|time| time.is_finite()).count();
     assert!(complete > 0 && complete <= sizes.len(), "{complete} of {}", sizes.len());
-    // A busy machine neither fills the line nor is in time.
+    // A busy machine neither fills the link nor is on time.
     if run.manifest["live"]["valid"] == true {
         assert!(utilisation >= 0.9, "{utilisation} {:#}", run.manifest["live"]);
         assert!(sizes.len() >= 10 && complete * 10 >= sizes.len() * 8, "{complete} of {}", sizes.len());
@@ -94,7 +94,7 @@ fn a_download_fills_the_line_and_transfers_are_whole() {
 }
 
 #[test]
-fn whoever_watches_stops_a_run_long_before_its_end() {
+fn a_watcher_can_stop_a_run_long_before_its_end() {
     let privileges = Privileges::here();
     if !privileges.are_enough() {
         return eprintln!("skipped, no live run is possible here: {privileges:?}");

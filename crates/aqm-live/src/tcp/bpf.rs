@@ -1,12 +1,12 @@
-//! The edge hint of SHRED on a real sender: its congestion window, written into every packet it sends.
+//! The edge hint of SHRED for real senders: the congestion window, written into every packet that the sender sends.
 //!
-//! Linux, `Documentation/bpf/`; bpf(2). What SHRED wants of the edge: M. Claypool,
-//! R. Kinicki and M. Hartling, "Active Queue Management for Web Traffic", 2004.
+//! Sources: Linux, `Documentation/bpf/`; bpf(2). SHRED's requirements for the edge: M. Claypool, R. Kinicki and M.
+//! Hartling, "Active Queue Management for Web Traffic", 2004.
 //!
-//! Ours: the hint stands in the identification of the IPv4 header. A packet that must not be fragmented, as TCP sends
-//! them, needs none (J. Touch, RFC 6864, 2013). The program is assembled here, so that no compiler is needed, and sits
-//! where packets leave the device. The device must not get segments to cut up (`gso_max_segs` 1), for the kernel
-//! counts the identification up from piece to piece.
+//! aqmlab's choice: the hint is stored in the identification of the IPv4 header. A packet that must not be fragmented,
+//! like those of TCP, needs no identification (J. Touch, RFC 6864, 2013). The program is assembled here, so that no
+//! compiler is needed, and is attached to the egress of the device. The device must not get segments to split
+//! (`gso_max_segs` 1), because the kernel increments the identification from segment to segment.
 
 #![allow(unsafe_code)]
 
@@ -25,19 +25,19 @@ use self::program::{Instruction, program};
 use crate::LiveError;
 use crate::router::ip::{Headers, Transport};
 
-/// The program on a device, for as long as this value lives.
+/// The program on a device. Dropping this value detaches the program.
 #[derive(Debug)]
 pub struct CwndHint {
-    /// The kernel takes the program off the device when this is closed, however the process ends.
+    /// The kernel detaches the program when this descriptor is closed, however the process ends.
     _link: OwnedFd,
 }
 
 impl CwndHint {
-    /// Lets every packet of TCP that leaves the device of this index, in the network namespace of the calling
-    /// thread, carry its sender's window: [`window`] reads it.
+    /// Attaches the program to the device with this index in the network namespace of the calling thread. Every
+    /// outgoing TCP packet then carries its sender's window, which [`window`] reads.
     ///
     /// # Errors
-    /// If the kernel is older than 6.6, or does not let this process load or attach a program.
+    /// The kernel is older than 6.6, or does not permit this process to load or attach a program.
     pub fn attach(device: u32) -> Result<Self, LiveError> {
         let program = load(&program(), &mut [])
             .map_err(|error| refused("cannot load the BPF program that writes windows", error))?;
@@ -47,8 +47,8 @@ impl CwndHint {
     }
 }
 
-/// The window in segments that a packet from a device with the program carries; 0 if it may carry none: only what has
-/// payload or a FIN is sent by a socket that is neither half-open nor closed.
+/// Returns the window in segments in a packet from a device with the program, or 0 if the packet may carry no window.
+/// Only packets with payload or FIN certainly come from a socket that is neither half-open nor closed.
 pub fn window(headers: &Headers) -> u16 {
     match headers.transport {
         Transport::Tcp(tcp) if headers.dont_fragment && (tcp.payload > 0 || tcp.flags.has(Flags::FIN)) => {
@@ -58,7 +58,7 @@ pub fn window(headers: &Headers) -> u16 {
     }
 }
 
-/// `BPF_PROG_LOAD`: the beginning of its part of `union bpf_attr`.
+/// The first fields of `BPF_PROG_LOAD` in `union bpf_attr`.
 #[derive(Default)]
 #[repr(C)]
 struct Load {
@@ -76,7 +76,7 @@ struct Load {
     expected_attach_type: u32,
 }
 
-/// `BPF_LINK_CREATE`: the beginning of its part of `union bpf_attr`.
+/// The first fields of `BPF_LINK_CREATE` in `union bpf_attr`.
 #[derive(Default)]
 #[repr(C)]
 struct LinkCreate {
@@ -91,7 +91,7 @@ const BPF_LINK_CREATE: c_long = 28;
 const SCHED_CLS: u32 = 3;
 const TCX_EGRESS: u32 = 47;
 
-/// Loads a program; the verifier writes into `log` what it thinks of it, if there is room.
+/// Loads a program. The verifier writes its messages into `log`, if `log` is not empty.
 fn load(program: &[Instruction], log: &mut [u8]) -> Result<OwnedFd, Errno> {
     let license = c"MIT";
     let mut name = [0; 16];
@@ -111,47 +111,47 @@ fn load(program: &[Instruction], log: &mut [u8]) -> Result<OwnedFd, Errno> {
     bpf(BPF_PROG_LOAD, &attributes)
 }
 
-/// Puts a program where packets leave a device.
+/// Attaches a program to the egress of a device.
 fn attach(program: &OwnedFd, device: u32) -> Result<OwnedFd, Errno> {
     let program = program.as_raw_fd().cast_unsigned();
     bpf(BPF_LINK_CREATE, &LinkCreate { program, device, attach_type: TCX_EGRESS, ..LinkCreate::default() })
 }
 
-/// bpf(2), of a command that makes a file descriptor.
+/// Calls bpf(2) with a command that returns a file descriptor.
 fn bpf<T>(command: c_long, attributes: &T) -> Result<OwnedFd, Errno> {
-    // SAFETY: the kernel reads `size_of::<T>()` bytes of `attributes`, which is `repr(C)` without padding, and what
-    // its addresses lead to, which outlives the call, in the lengths beside them; it writes only into the log.
+    // SAFETY: the kernel reads `size_of::<T>()` bytes of `attributes`, which is `repr(C)` without padding, and the
+    // memory at its addresses, which outlives the call, with the given lengths. It only writes into the log.
     let result =
         unsafe { libc::syscall(libc::SYS_bpf, command, std::ptr::from_ref(attributes), size_of::<T>()) };
     let descriptor = Errno::result(result)? as RawFd;
-    // SAFETY: the kernel has just made it for this call.
+    // SAFETY: the kernel has just created the descriptor for this call.
     Ok(unsafe { OwnedFd::from_raw_fd(descriptor) })
 }
 
-/// Why the kernel did not do `what`, and what helps.
+/// Returns the error for the failed operation `what`, with a remedy.
 fn refused(what: &str, error: Errno) -> LiveError {
-    let told = |file: &str| read_to_string(file).map(|text| text.trim().to_owned()).unwrap_or_default();
-    let release = told("/proc/sys/kernel/osrelease");
-    let lockdown = told("/sys/kernel/security/lockdown");
+    let contents = |file: &str| read_to_string(file).map(|text| text.trim().to_owned()).unwrap_or_default();
+    let release = contents("/proc/sys/kernel/osrelease");
+    let lockdown = contents("/sys/kernel/security/lockdown");
     let reason = error.desc();
     let remedy = match error {
-        _ if is_older_than_6_6(&release) => format!("Linux 6.6 is needed, this is {release}"),
+        _ if is_older_than_6_6(&release) => format!("Linux 6.6 or later is needed (got {release})"),
         Errno::EPERM | Errno::EACCES
             if ["[integrity]", "[confidentiality]"].iter().any(|set| lockdown.contains(set)) =>
         {
             format!("the kernel is locked down ({lockdown})")
         }
         Errno::EPERM => {
-            "CAP_BPF and CAP_NET_ADMIN are needed outside any user namespace: run it as root".to_owned()
+            "CAP_BPF and CAP_NET_ADMIN are needed outside of user namespaces: run as root".to_owned()
         }
-        Errno::EACCES => format!("its verifier refuses the program: {}", complaint()),
+        Errno::EACCES => format!("the verifier refuses the program: {}", verifier_message()),
         Errno::ENOSYS => "the kernel is built without CONFIG_BPF_SYSCALL".to_owned(),
-        Errno::ENODEV => "there is no such device in this network namespace".to_owned(),
+        Errno::ENODEV => "the device does not exist in this network namespace".to_owned(),
         _ => "CONFIG_NET_CLS_ACT and CONFIG_NET_XGRESS may be missing from the kernel".to_owned(),
     };
     LiveError::new(
         what,
-        format_args!("{reason}; {remedy}. Without it, windows are read by socket diagnostics"),
+        format_args!("{reason}; {remedy}. Without the program, windows are read by socket diagnostics"),
     )
 }
 
@@ -161,11 +161,11 @@ fn is_older_than_6_6(release: &str) -> bool {
     version > (0, 0) && version < (6, 6)
 }
 
-/// The last words of the verifier about the program.
-fn complaint() -> String {
+/// Returns the verifier's last message about the program.
+fn verifier_message() -> String {
     let mut log = vec![0; 1 << 16];
     let _ = load(&program(), &mut log);
     let text = String::from_utf8_lossy(&log);
     let mut words = text.trim_end_matches('\0').lines().filter(|line| !line.starts_with("processed "));
-    words.next_back().unwrap_or("it does not say why").to_owned()
+    words.next_back().unwrap_or("without a message").to_owned()
 }

@@ -1,7 +1,8 @@
-//! The congestion controls that connections use. A program may choose its own; those of workloads must have the plan's.
+//! The congestion controls in use by connections. A program may choose its own; connections of workloads must use the
+//! plan's.
 //!
-//! Linux, sock_diag(7). Ours: each connection is looked at twenty times a second, at both of its ends, and the last
-//! answer counts. A connection that ends sooner may not be seen.
+//! Source: Linux, sock_diag(7). aqmlab's choice: each connection is observed twenty times a second, at both of its
+//! ends, and the last result counts. Shorter connections may be missed.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -15,39 +16,39 @@ use serde_json::{Value, json};
 
 use crate::LiveError;
 use crate::host::lab::Lab;
-use crate::load::{Facts, Place};
+use crate::load::{Facts, HostIndex};
 use crate::router::connections::FlowKey;
 use crate::router::ip;
 use crate::tcp::inet_diag::SocketDiagnostics;
 
-/// How often connections are looked at. A look takes 0.3 ms of a processor for each family of addresses, where the
-/// machine has 262144 places for connections: 2 % of a processor for the two hosts.
-const EVERY: Duration = Duration::from_millis(50);
+/// Interval between observations. An observation takes 0.3 ms of processor time for each address family if the
+/// machine's table has 262144 slots for connections, which is 2 % of a processor for the two hosts.
+const INTERVAL: Duration = Duration::from_millis(50);
 
-/// How soon a thread finds out that the run is over.
-const LOOK: Duration = Duration::from_millis(20);
+/// Maximum time until a thread notices the end of the run.
+const STOP_CHECK_INTERVAL: Duration = Duration::from_millis(20);
 
-/// How many connections used which congestion control, by its name.
+/// Number of connections by congestion control.
 type Counts = BTreeMap<String, u64>;
 
 /// The congestion controls in use at both ends of a workload, by [`Side`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct InUse([Counts; 2]);
 
-/// The threads that look, one for each host of programs.
+/// The observing threads, one for each host of programs.
 #[derive(Default)]
 pub(crate) struct Controls {
     over: Arc<AtomicBool>,
-    /// Each tells the last answer about every connection, by the number that the kernel gave its socket.
-    threads: Vec<(Place, JoinHandle<BTreeMap<u64, String>>)>,
+    /// Each thread returns the last result for every connection, by the kernel's number of its socket.
+    threads: Vec<(HostIndex, JoinHandle<BTreeMap<u64, String>>)>,
 }
 
 impl Controls {
-    /// Looks at the connections of the programs of `plan` from now on. Of a kernel without socket diagnostics nothing
-    /// is known.
+    /// Starts to observe the connections of the programs of `plan`. If the kernel has no socket diagnostics, nothing is
+    /// recorded.
     ///
     /// # Errors
-    /// If no thread can be had.
+    /// A thread cannot be started.
     pub(crate) fn watch(plan: &Plan, lab: &Lab) -> Result<Self, LiveError> {
         let mut controls = Self::default();
         for (traffic, planned) in (0..).zip(plan.workloads()) {
@@ -55,29 +56,29 @@ impl Controls {
                 continue;
             }
             for side in [Side::Sender, Side::Receiver] {
-                let place = Place { traffic, side };
-                let host = lab.at(place);
-                let Ok(diagnostics) = host.ask(SocketDiagnostics::open) else { continue };
+                let index = HostIndex { traffic, side };
+                let host = lab.at(index);
+                let Ok(diagnostics) = host.query(SocketDiagnostics::open) else { continue };
                 let (over, peer) = (Arc::clone(&controls.over), host.spec().peer);
-                let thread = host.run(move || last_answers(diagnostics, peer, &over))?;
-                controls.threads.push((place, thread));
+                let thread = host.run(move || last_results(diagnostics, peer, &over))?;
+                controls.threads.push((index, thread));
             }
         }
         Ok(controls)
     }
 
-    /// Looks no longer: what was seen, by the position of the workload.
+    /// Stops observing; returns the results by position of the workload.
     pub(crate) fn finish(mut self) -> BTreeMap<u32, InUse> {
         self.over.store(true, Relaxed);
-        let mut found: BTreeMap<u32, InUse> = BTreeMap::new();
-        for (place, thread) in self.threads.drain(..) {
-            let answers = thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
-            let counts = &mut found.entry(place.traffic).or_default().0[place.side as usize];
-            for control in answers.into_values() {
+        let mut in_use: BTreeMap<u32, InUse> = BTreeMap::new();
+        for (index, thread) in self.threads.drain(..) {
+            let results = thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+            let counts = &mut in_use.entry(index.traffic).or_default().0[index.side as usize];
+            for control in results.into_values() {
                 *counts.entry(control).or_default() += 1;
             }
         }
-        found
+        in_use
     }
 }
 
@@ -87,50 +88,50 @@ impl Drop for Controls {
     }
 }
 
-/// The last answer about each connection with the host of the prefix `peer`.
-fn last_answers(mut diagnostics: SocketDiagnostics, peer: u8, over: &AtomicBool) -> BTreeMap<u64, String> {
-    let mut answers = BTreeMap::new();
+/// Returns the last result for each connection with the host with the prefix `peer`.
+fn last_results(mut diagnostics: SocketDiagnostics, peer: u8, over: &AtomicBool) -> BTreeMap<u64, String> {
+    let mut results = BTreeMap::new();
     let mut next = Instant::now();
     while !over.load(Relaxed) {
         if Instant::now() < next {
-            sleep(LOOK);
+            sleep(STOP_CHECK_INTERVAL);
             continue;
         }
-        // A question that fails is one without an answer.
+        // A failed query counts as no result.
         let _ = diagnostics.dump_controls(|connection| {
             if connection.remote.octets()[1] == peer {
-                answers.insert(connection.socket, connection.control.to_owned());
+                results.insert(connection.socket, connection.control.to_owned());
             }
         });
-        next = Instant::now() + EVERY;
+        next = Instant::now() + INTERVAL;
     }
-    answers
+    results
 }
 
 impl InUse {
-    /// For the record of a run, with the number of connections that the router saw.
+    /// Returns the counts in the form of the manifest, with the number of connections observed by the router.
     pub(crate) fn to_value(&self, connections: usize) -> Value {
         let [server, client] = &self.0;
         json!({ "server": server, "client": client, "connections": connections })
     }
 }
 
-/// Tells of programs whose own choice of a congestion control does not count.
+/// Adds a message for each workload of programs whose own choice of a congestion control has no effect.
 pub(crate) fn add_fixed(shortfalls: &mut [Vec<String>], plan: &Plan, lab: &Lab) {
     for ((traffic, planned), shortfalls) in (0..).zip(plan.workloads()).zip(shortfalls) {
-        let host = lab.at(Place { traffic, side: Side::Sender });
+        let host = lab.at(HostIndex { traffic, side: Side::Sender });
         if planned.programs.is_some() && !host.has_free_choice() {
             let control = host.spec().tcp.congestion_control();
             shortfalls.push(format!(
-                "tcp.congestion_control: all connections use {control}, also where a program chooses another one \
-                 before it connects: programs may choose where the machine's sysctl \
+                "tcp.congestion_control: all connections use {control}, even if a program chooses another one before \
+                 it connects; programs may choose if the machine's sysctl \
                  net.ipv4.tcp_allowed_congestion_control lists {control}"
             ));
         }
     }
 }
 
-/// By workload of programs, how many connections used which congestion control, of those that were seen.
+/// Returns the numbers of observed connections by congestion control, for each workload of programs.
 pub(crate) fn in_use(plan: &Plan, seen: &BTreeMap<u32, InUse>, flows: &[FlowKey]) -> Value {
     let of_workload = |(traffic, planned): (u32, PlannedWorkload<'_>)| {
         let connections = flows.iter().filter(|key| key.traffic == traffic && key.protocol == ip::TCP);
@@ -139,13 +140,15 @@ pub(crate) fn in_use(plan: &Plan, seen: &BTreeMap<u32, InUse>, flows: &[FlowKey]
     Value::Object((0..).zip(plan.workloads()).filter_map(of_workload).collect())
 }
 
-/// Workloads some of whose connections had another congestion control than the plan says.
+/// Returns the workloads some of whose connections had a different congestion control than the plan.
 pub(crate) fn others(plan: &Plan, lab: &Lab, facts: &Facts) -> Vec<(String, String, String)> {
     let mut others = Vec::new();
-    for ((traffic, planned), of) in (0..).zip(plan.workloads()).zip(&facts.workloads) {
-        let wanted = lab.at(Place { traffic, side: Side::Sender }).spec().tcp.congestion_control();
-        let found = of.congestion_controls.iter().filter(|found| *found != wanted);
-        others.extend(found.map(|found| (planned.name.to_owned(), wanted.to_owned(), found.clone())));
+    for ((traffic, planned), workload) in (0..).zip(plan.workloads()).zip(&facts.workloads) {
+        let expected = lab.at(HostIndex { traffic, side: Side::Sender }).spec().tcp.congestion_control();
+        let others_in_use = workload.congestion_controls.iter().filter(|control| *control != expected);
+        others.extend(
+            others_in_use.map(|control| (planned.name.to_owned(), expected.to_owned(), control.clone())),
+        );
     }
     others
 }

@@ -1,13 +1,14 @@
-//! The windows of real senders, for queues that look at them (SHRED): in each packet, by BPF, or polled.
+//! The windows of real senders, for queues that read them (SHRED): carried in each packet, by means of BPF, or polled.
 //!
-//! As in a simulation, a SYN tells the window that the connection begins with, of which the kernel itself says nothing
-//! before a connection is open; a bare acknowledgement tells none.
+//! As in a simulation, a SYN reports the initial window of the connection, which the kernel itself does not report
+//! before the connection is open. A bare acknowledgement reports no window.
 //!
-//! What is told is checked. Nearly every packet with payload must tell a window; in packets the first one of each
-//! connection must tell the initial window in force; and what packets tell must agree with what socket diagnostics
-//! say of the same connections from time to time ([`crate::tcp::senders`]).
+//! The reported windows are checked. Nearly all packets with payload must report a window. If windows are carried in
+//! packets, the first packet of each connection must report the initial window in force, and the windows must agree
+//! with those that socket diagnostics report for the same connections from time to time ([`crate::tcp::senders`]).
 //!
-//! Ours: what is polled is up to [`EVERY`] old, and what a poll takes, which is said in the record of a run.
+//! aqmlab's choice: polled windows are older than those in packets, by up to [`EVERY`] plus the duration of a poll. The
+//! manifest contains the interval.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -22,7 +23,7 @@ use serde_json::{Value, json};
 
 use crate::host::lab::{Host, Lab};
 use crate::host::tun;
-use crate::load::Place;
+use crate::load::HostIndex;
 use crate::router::ip::{Headers, Transport};
 use crate::tcp::bpf::{CwndHint, window};
 use crate::tcp::inet_diag::SocketDiagnostics;
@@ -30,141 +31,142 @@ use crate::tcp::senders::Agreement;
 use crate::tcp::windows::{Ends, Windows};
 use crate::{Clock, LiveError};
 
-/// How often windows are polled where they do not stand in packets.
+/// Polling interval of windows, if packets do not carry them.
 const EVERY: Duration = Duration::from_millis(5);
 
-/// The least share of packets with payload that tell a window, where each carries it.
-const LEAST_IN_PACKETS: f64 = 0.99;
+/// Minimum share of packets with payload that report a window, if packets carry windows.
+const MIN_IN_PACKETS: f64 = 0.99;
 
-/// The same where it is polled: of a connection that is younger than a poll nothing is known.
-const LEAST_POLLED: f64 = 0.5;
+/// Minimum share if windows are polled. A connection younger than the last poll has no window.
+const MIN_POLLED: f64 = 0.5;
 
-/// The least share of connections that begin with the initial window; one whose SYN got lost twice begins with 1.
-const LEAST_INITIAL: f64 = 0.9;
+/// Minimum share of connections that begin with the initial window. A connection whose SYN was lost twice begins with
+/// 1.
+const MIN_INITIAL: f64 = 0.9;
 
-/// So many comparisons with what the kernel says must have been made to say anything, and so many of them agree.
-const ENOUGH: u64 = 10;
-const LEAST_AGREEING: f64 = 0.5;
+/// Minimum number of comparisons with the kernel's windows for a check, and minimum share of them that agree.
+const MIN_COMPARISONS: u64 = 10;
+const MIN_AGREEING: f64 = 0.5;
 
-/// How the router learns of windows, and what it has learnt.
+/// The source of windows, and the windows observed.
 pub struct Hints {
     source: Source,
-    /// By [`Place::index`], what connections begin with, in segments.
+    /// By [`HostIndex::position`]: initial window of connections, in segments.
     initial: Vec<u16>,
     windows: Arc<Windows>,
-    seen: Seen,
+    counts: WindowCounts,
 }
 
 enum Source {
-    /// Nobody looks at windows.
+    /// No queue reads windows.
     None,
-    /// Each packet carries its sender's.
+    /// Each packet carries its sender's window.
     InPackets(Vec<CwndHint>),
-    /// They are polled.
+    /// Windows are polled.
     Polled(Polled),
 }
 
-/// What the packets of senders told.
+/// Counts of the windows in the senders' packets.
 #[derive(Default)]
-struct Seen {
-    /// Packets with payload, and those of them whose window was known.
+struct WindowCounts {
+    /// Number of packets with payload, and of those whose window was known.
     data: u64,
-    told: u64,
-    /// By flow, whether its first payload was seen.
+    reported: u64,
+    /// By flow: whether its first payload was observed.
     begun: Vec<bool>,
-    /// By workload and window, the first packets of connections.
+    /// Number of first packets of connections, by workload and window.
     first: BTreeMap<(u32, u16), u64>,
-    /// The ages of the newest and the oldest window that was polled.
+    /// Ages of the newest and the oldest polled window.
     ages: Option<[Span; 2]>,
 }
 
-/// A packet whose sender's window is wanted.
+/// A packet whose sender's window is requested.
 #[derive(Clone, Copy)]
 pub struct Sent<'a> {
-    /// Its headers.
+    /// Headers of the packet.
     pub headers: &'a Headers,
-    /// Where it comes from.
-    pub from: Place,
-    /// The number of its flow.
+    /// The sending end.
+    pub from: HostIndex,
+    /// Number of the flow.
     pub flow: u32,
-    /// The number of its first payload byte, counted from zero.
+    /// Number of the first payload byte, counted from zero.
     pub seq: u64,
 }
 
 impl Hints {
-    /// Nobody looks at windows.
+    /// Returns hints without windows, for queues that do not read them.
     pub fn none() -> Self {
         Self::from(Source::None, Vec::new())
     }
 
-    /// Lets the hosts of a lab tell their windows.
+    /// Starts the reporting of windows of a lab's hosts.
     ///
     /// # Errors
-    /// If neither BPF nor the diagnostics of sockets are to be had.
+    /// Neither BPF nor socket diagnostics are available.
     pub fn of(lab: &Lab) -> Result<Self, LiveError> {
-        // Those of requests are told as well: a queue may stand in either direction.
+        // Windows of requests are reported, too, because queues may be in either direction.
         let window = |host: &Host| host.spec().tcp.route.initcwnd.min(u16::MAX.into()) as u16;
         let initial = lab.hosts().iter().map(window).collect();
-        let attached = lab.hosts().iter().map(|host| host.ask(|| CwndHint::attach(tun::index()?)));
+        let attached = lab.hosts().iter().map(|host| host.query(|| CwndHint::attach(tun::index()?)));
         match attached.collect::<Result<Vec<CwndHint>, LiveError>>() {
             Ok(attached) => Ok(Self::from(Source::InPackets(attached), initial)),
             Err(why) => {
                 let windows = Arc::new(Windows::new());
                 let polled = Polled::start(&senders(lab), &windows, why)?;
-                Ok(Self { source: Source::Polled(polled), initial, windows, seen: Seen::default() })
+                Ok(Self { source: Source::Polled(polled), initial, windows, counts: WindowCounts::default() })
             }
         }
     }
 
     fn from(source: Source, initial: Vec<u16>) -> Self {
-        Self { source, initial, windows: Arc::new(Windows::new()), seen: Seen::default() }
+        Self { source, initial, windows: Arc::new(Windows::new()), counts: WindowCounts::default() }
     }
 
-    /// What packets tell, for whoever compares it with what the kernel says; nothing if they tell nothing.
+    /// Returns the windows in packets, for comparison with the kernel's windows; `None` if packets carry no windows.
     pub fn in_packets(&self) -> Option<Arc<Windows>> {
         matches!(self.source, Source::InPackets(_)).then(|| Arc::clone(&self.windows))
     }
 
-    /// The window in segments that is known of the sender of a packet; 0 if none is.
+    /// Returns the known window of a packet's sender in segments, or 0.
     #[inline]
     pub fn window(&mut self, sent: &Sent<'_>) -> u16 {
-        if matches!(self.source, Source::None) { 0 } else { self.find(sent) }
+        if matches!(self.source, Source::None) { 0 } else { self.known_window(sent) }
     }
 
-    fn find(&mut self, sent: &Sent<'_>) -> u16 {
+    fn known_window(&mut self, sent: &Sent<'_>) -> u16 {
         let Transport::Tcp(tcp) = &sent.headers.transport else { return 0 };
         if tcp.flags.has(Flags::SYN) {
-            return self.initial[sent.from.index()];
+            return self.initial[sent.from.position()];
         }
         if tcp.payload == 0 && !tcp.flags.has(Flags::FIN) {
             return 0;
         }
         let (ends, of_sender) = (Ends::of(sent.headers, tcp), sent.from.side == Side::Sender);
-        let found = match &self.source {
+        let window = match &self.source {
             Source::None => 0,
             Source::InPackets(_) => window(sent.headers),
             Source::Polled(_) => self.windows.last(ends),
         };
         if !of_sender || tcp.payload == 0 {
-            return found;
+            return window;
         }
-        self.seen.data += 1;
-        if found > 0 {
-            self.seen.told += 1;
+        self.counts.data += 1;
+        if window > 0 {
+            self.counts.reported += 1;
             match &self.source {
-                Source::Polled(polled) => self.seen.note_age(polled.age(sent.from.traffic)),
-                _ => self.windows.note(ends, found),
+                Source::Polled(polled) => self.counts.note_age(polled.age(sent.from.traffic)),
+                _ => self.windows.note(ends, window),
             }
         }
         if sent.seq == 0 {
-            self.seen.note_first(sent, found);
+            self.counts.note_first(sent, window);
         }
-        found
+        window
     }
 
-    /// For the record of a run, with what the kernel said beside it.
+    /// Returns the hints in the form of the manifest, with the comparison with the kernel's windows.
     pub fn to_value(&self, agreement: Agreement) -> Value {
-        let Seen { data, told, ages, .. } = self.seen;
+        let WindowCounts { data, reported, ages, .. } = self.counts;
         let (kind, mut value) = match &self.source {
             Source::None => return Value::Null,
             Source::InPackets(hosts) => ("in-packets", json!({ "hosts": hosts.len() })),
@@ -179,7 +181,7 @@ impl Hints {
         };
         value["kind"] = json!(kind);
         value["data_packets"] = json!(data);
-        value["told"] = json!(told);
+        value["told"] = json!(reported);
         if matches!(self.source, Source::InPackets(_)) {
             value["compared"] = json!(agreement.compared);
             value["agreeing"] = json!(agreement.agreed);
@@ -187,73 +189,75 @@ impl Hints {
         value
     }
 
-    /// What speaks against what was told, a sentence each. `initial` has the initial windows in force by workload,
-    /// and its name.
-    pub fn objections(&self, initial: &[(String, Option<u64>)], agreement: Agreement) -> Vec<String> {
-        let mut against = Vec::new();
-        let Seen { data, told, first, .. } = &self.seen;
-        let least = match self.source {
-            Source::None => return against,
-            Source::InPackets(_) => LEAST_IN_PACKETS,
-            Source::Polled(_) => LEAST_POLLED,
+    /// Returns the reasons why the reported windows are invalid; `initial` contains the names of workloads and their
+    /// initial windows in force.
+    pub fn invalid_reasons(&self, initial: &[(String, Option<u64>)], agreement: Agreement) -> Vec<String> {
+        let mut reasons = Vec::new();
+        let WindowCounts { data, reported, first, .. } = &self.counts;
+        let minimum = match self.source {
+            Source::None => return reasons,
+            Source::InPackets(_) => MIN_IN_PACKETS,
+            Source::Polled(_) => MIN_POLLED,
         };
-        if (*told as f64) < least * *data as f64 {
-            against.push(format!("only {told} of {data} packets with payload told their sender's window"));
+        if (*reported as f64) < minimum * *data as f64 {
+            reasons.push(format!(
+                "only {reported} of {data} packets with payload reported their sender's window"
+            ));
         }
         if matches!(self.source, Source::Polled(_)) {
-            return against;
+            return reasons;
         }
         for (traffic, (name, initial)) in (0..).zip(initial) {
             let Some(initial) = initial else { continue };
-            let of_this = first.iter().filter(|((of, _), _)| *of == traffic);
-            let (mut all, mut right) = (0, 0);
-            for ((_, window), count) in of_this {
+            let of_workload = first.iter().filter(|((workload, _), _)| *workload == traffic);
+            let (mut all, mut correct) = (0, 0);
+            for ((_, window), count) in of_workload {
                 all += count;
-                right += if u64::from(*window) == *initial { *count } else { 0 };
+                correct += if u64::from(*window) == *initial { *count } else { 0 };
             }
-            if (right as f64) < LEAST_INITIAL * all as f64 {
-                against.push(format!(
-                    "{} of {all} connections of {name} did not begin by telling the initial window, {initial}",
-                    all - right
+            if (correct as f64) < MIN_INITIAL * all as f64 {
+                reasons.push(format!(
+                    "{} of {all} connections of {name} did not begin with the initial window, {initial}",
+                    all - correct
                 ));
             }
         }
         let Agreement { compared, agreed } = agreement;
-        if compared >= ENOUGH && (agreed as f64) < LEAST_AGREEING * compared as f64 {
-            against.push(format!(
-                "windows in packets were those of the kernel only {agreed} of the {compared} times it was asked"
+        if compared >= MIN_COMPARISONS && (agreed as f64) < MIN_AGREEING * compared as f64 {
+            reasons.push(format!(
+                "windows in packets agreed with those of the kernel in only {agreed} of {compared} comparisons"
             ));
         }
-        against
+        reasons
     }
 }
 
-impl Seen {
+impl WindowCounts {
     fn note_age(&mut self, age: Span) {
         let [newest, oldest] = self.ages.unwrap_or([age; 2]);
         self.ages = Some([newest.min(age), oldest.max(age)]);
     }
 
     fn note_first(&mut self, sent: &Sent<'_>, window: u16) {
-        let place = sent.flow as usize;
-        if self.begun.len() <= place {
-            self.begun.resize(place + 1, false);
+        let index = sent.flow as usize;
+        if self.begun.len() <= index {
+            self.begun.resize(index + 1, false);
         }
-        if !std::mem::replace(&mut self.begun[place], true) {
+        if !std::mem::replace(&mut self.begun[index], true) {
             *self.first.entry((sent.from.traffic, window)).or_default() += 1;
         }
     }
 }
 
-/// The hosts where data come from.
+/// Returns the hosts that send data.
 fn senders(lab: &Lab) -> Vec<&Host> {
     lab.hosts().iter().step_by(2).collect()
 }
 
-/// Whoever polls windows.
+/// The polling of windows.
 struct Polled {
     clock: Clock,
-    /// By workload, when its senders were last polled, in nanoseconds.
+    /// By workload: time of the last poll of its senders, in nanoseconds.
     polled: Arc<Vec<AtomicU64>>,
     over: Arc<AtomicBool>,
     threads: Vec<JoinHandle<()>>,
@@ -267,12 +271,12 @@ impl Polled {
         let over = Arc::new(AtomicBool::new(false));
         let mut threads = Vec::new();
         for (traffic, host) in senders.iter().enumerate() {
-            let mut diagnostics = host.ask(SocketDiagnostics::open)?;
+            let mut diagnostics = host.query(SocketDiagnostics::open)?;
             let (windows, polled, over) = (Arc::clone(windows), Arc::clone(&polled), Arc::clone(&over));
             threads.push(host.run(move || {
                 while !over.load(Relaxed) {
                     let now = clock.now();
-                    // A dump that fails is one that says nothing; the next one is soon.
+                    // A failed dump counts as no result; the next one follows soon.
                     let dumped = diagnostics.dump(|state| {
                         let ends = Ends { local: state.local, remote: state.remote };
                         windows.note(ends, state.cwnd.min(u16::MAX.into()) as u16);
@@ -287,7 +291,7 @@ impl Polled {
         Ok(Self { clock, polled, over, threads, why })
     }
 
-    /// How old the windows of a workload's senders are.
+    /// Returns the age of the windows of a workload's senders.
     fn age(&self, traffic: u32) -> Span {
         let polled = self.polled[traffic as usize].load(Relaxed);
         self.clock.now().since(Instant::from_nanos(polled))
@@ -312,7 +316,7 @@ mod tests {
     use super::*;
     use crate::router::ip::{TCP, TcpHeader};
 
-    const ASKED: Agreement = Agreement { compared: 100, agreed: 97 };
+    const AGREEMENT: Agreement = Agreement { compared: 100, agreed: 97 };
 
     fn headers(tcp: TcpHeader, id: u16) -> Headers {
         Headers {
@@ -328,7 +332,8 @@ mod tests {
         }
     }
 
-    /// Packets of one sender over as many flows as there are windows told in them; each tells one more in its second.
+    /// Returns hints after packets of one sender. Each window begins one flow, whose second packet has a window larger
+    /// by one.
     fn after(windows: &[u16]) -> Hints {
         let mut hints = Hints::from(Source::InPackets(Vec::new()), vec![10, 4]);
         for (flow, &window) in (0..).zip(windows) {
@@ -336,62 +341,62 @@ mod tests {
                 let tcp =
                     TcpHeader { ports: [80, 1000 + flow as u16], payload: 1460, ..TcpHeader::default() };
                 let headers = headers(tcp, window + u16::from(seq > 0));
-                let from = Place { traffic: 0, side: Side::Sender };
+                let from = HostIndex { traffic: 0, side: Side::Sender };
                 assert_eq!(hints.window(&Sent { headers: &headers, from, flow, seq }), headers.id);
             }
         }
         hints
     }
 
-    fn against(hints: &Hints, agreement: Agreement) -> Vec<String> {
-        hints.objections(&[("web".to_owned(), Some(10))], agreement)
+    fn reasons(hints: &Hints, agreement: Agreement) -> Vec<String> {
+        hints.invalid_reasons(&[("web".to_owned(), Some(10))], agreement)
     }
 
     #[test]
-    fn windows_that_arrive_as_they_should_have_nothing_against_them() {
+    fn correct_windows_are_valid() {
         let hints = after(&[10; 40]);
-        assert_eq!(against(&hints, ASKED), [""; 0]);
-        let value = hints.to_value(ASKED);
+        assert_eq!(reasons(&hints, AGREEMENT), [""; 0]);
+        let value = hints.to_value(AGREEMENT);
         assert_eq!((&value["data_packets"], &value["told"]), (&json!(120), &json!(120)));
         assert_eq!((&value["compared"], &value["agreeing"]), (&json!(100), &json!(97)));
     }
 
     #[test]
-    fn a_syn_tells_the_first_window_and_a_bare_acknowledgement_none() {
+    fn a_syn_reports_the_initial_window_and_a_bare_acknowledgement_none() {
         let mut hints = after(&[]);
-        let mut told = |flags, side| {
+        let mut reported = |flags, side| {
             let tcp = TcpHeader { flags, ..TcpHeader::default() };
             let headers =
                 Headers { id: 77, transport: Transport::Tcp(tcp), ..headers(TcpHeader::default(), 0) };
-            hints.window(&Sent { headers: &headers, from: Place { traffic: 0, side }, flow: 0, seq: 0 })
+            hints.window(&Sent { headers: &headers, from: HostIndex { traffic: 0, side }, flow: 0, seq: 0 })
         };
-        assert_eq!(told(Flags::SYN, Side::Receiver), 4);
-        assert_eq!(told(Flags::SYN.union(Flags::ACK), Side::Sender), 10);
-        assert_eq!(told(Flags::ACK, Side::Sender), 0);
-        assert_eq!(told(Flags::FIN.union(Flags::ACK), Side::Sender), 77);
-        assert_eq!(hints.to_value(ASKED)["data_packets"], 0);
+        assert_eq!(reported(Flags::SYN, Side::Receiver), 4);
+        assert_eq!(reported(Flags::SYN.union(Flags::ACK), Side::Sender), 10);
+        assert_eq!(reported(Flags::ACK, Side::Sender), 0);
+        assert_eq!(reported(Flags::FIN.union(Flags::ACK), Side::Sender), 77);
+        assert_eq!(hints.to_value(AGREEMENT)["data_packets"], 0);
     }
 
     #[test]
-    fn what_is_no_window_is_found_out() {
-        // As identifications are: they count up from anywhere.
-        let found = against(&after(&[4000, 17, 10]), Agreement { compared: 100, agreed: 3 });
+    fn numbers_that_are_not_windows_are_detected() {
+        // Like real identifications, which count up from any number.
+        let found = reasons(&after(&[4000, 17, 10]), Agreement { compared: 100, agreed: 3 });
         assert_eq!(
             found,
             [
-                "2 of 3 connections of web did not begin by telling the initial window, 10",
-                "windows in packets were those of the kernel only 3 of the 100 times it was asked"
+                "2 of 3 connections of web did not begin with the initial window, 10",
+                "windows in packets agreed with those of the kernel in only 3 of 100 comparisons"
             ]
         );
         let few = Agreement { compared: 4, agreed: 0 };
-        assert_eq!(against(&after(&[10; 3]), few).len(), 0, "too few to say anything");
+        assert_eq!(reasons(&after(&[10; 3]), few).len(), 0, "too few comparisons");
     }
 
     #[test]
-    fn packets_that_tell_no_window_are_missed() {
+    fn missing_windows_are_detected() {
         let mut hints = after(&[10; 40]);
-        hints.seen.data += 2;
-        let found = against(&hints, ASKED);
-        assert_eq!(found, ["only 120 of 122 packets with payload told their sender's window"]);
+        hints.counts.data += 2;
+        let found = reasons(&hints, AGREEMENT);
+        assert_eq!(found, ["only 120 of 122 packets with payload reported their sender's window"]);
     }
 }

@@ -1,8 +1,8 @@
-//! What the kernel knows of the TCP connections of a network namespace: socket diagnostics.
+//! The kernel's state of the TCP connections in a network namespace, read with socket diagnostics.
 //!
-//! Linux, sock_diag(7); `struct tcp_info` of `linux/tcp.h`. What `ss -ti` shows, without a program to start, and
-//! without a privilege: so it is where windows come from if no program may be loaded that writes them into packets
-//! ([`crate::tcp::bpf`]). What is read so is some milliseconds old.
+//! Sources: Linux, sock_diag(7); `struct tcp_info` of `linux/tcp.h`. The data are those of `ss -ti`, without an
+//! external program and without privileges. Windows are therefore read here if no program may be loaded that writes
+//! them into packets ([`crate::tcp::bpf`]). The data are some milliseconds old.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddrV4};
 
@@ -16,59 +16,59 @@ use netlink_sys::{Socket, SocketAddr};
 
 use crate::LiveError;
 
-/// What the kernel knows of a connection at one of its ends.
+/// The kernel's state of a connection at one of its ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TcpState {
-    /// Its own address and port.
+    /// Address and port of this end.
     pub local: SocketAddrV4,
-    /// Those of the other end.
+    /// Address and port of the other end.
     pub remote: SocketAddrV4,
     /// Congestion window, in segments.
     pub cwnd: u32,
-    /// Segments that were sent and are not acknowledged.
+    /// Segments sent and not acknowledged.
     pub in_flight: u32,
-    /// Slow-start threshold, in segments; missing while there is none.
+    /// Slow-start threshold, in segments; missing if it is not set.
     pub ssthresh: Option<u32>,
     /// Smoothed round-trip time; zero before the first sample.
     pub srtt: Span,
     /// Retransmission timeout.
     pub rto: Span,
-    /// Segments sent again so far.
+    /// Number of retransmitted segments.
     pub retransmissions: u32,
-    /// Retransmission timer expiries so far; missing before Linux 6.7.
+    /// Number of expirations of the retransmission timer; missing before Linux 6.7.
     pub timeouts: Option<u16>,
 }
 
 /// The congestion control of a connection at one of its ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Controlled<'a> {
-    /// A number that no other socket of the machine has had.
+pub struct ConnectionControl<'a> {
+    /// Number of the socket, unique on the machine.
     pub socket: u64,
-    /// The address of the other end.
+    /// Address of the other end.
     pub remote: Ipv4Addr,
-    /// The name of its congestion control.
+    /// Name of the congestion control.
     pub control: &'a str,
 }
 
-/// A way to ask for the connections of one network namespace.
+/// A socket for queries about the connections in one network namespace.
 pub struct SocketDiagnostics {
     socket: Socket,
-    /// The number of the last question.
+    /// Number of the last query.
     number: u32,
-    asked: Vec<u8>,
+    request: Vec<u8>,
     answer: Vec<u8>,
 }
 
 const REMEDY: &str = "load the module (`modprobe tcp_diag`)";
 
-/// What begins every complaint.
+/// Beginning of every error message.
 const WHAT: &str = "cannot read the state of TCP connections by socket diagnostics";
 
 impl SocketDiagnostics {
-    /// For the network namespace of the calling thread; any thread may ask.
+    /// Opens a socket for the network namespace of the calling thread. Any thread may use it.
     ///
     /// # Errors
-    /// If the kernel has no socket diagnostics.
+    /// The kernel has no socket diagnostics.
     pub fn open() -> Result<Self, LiveError> {
         let open = || {
             let mut socket = Socket::new(NETLINK_SOCK_DIAG)?;
@@ -78,55 +78,55 @@ impl SocketDiagnostics {
         };
         let socket = open()
             .map_err(|error: std::io::Error| LiveError::new(WHAT, format_args!("{error}; {REMEDY}")))?;
-        // The kernel fills a message of at most this size; the rest follows in further ones.
-        Ok(Self { socket, number: 0, asked: Vec::new(), answer: vec![0; 1 << 16] })
+        // The kernel fills a message of at most this size, and sends the rest in further messages.
+        Ok(Self { socket, number: 0, request: Vec::new(), answer: vec![0; 1 << 16] })
     }
 
-    /// Shows every open connection over IPv4. The kernel walks the table where it finds connections, and namespaces
-    /// share that of the machine (milliseconds) unless they have one of their own (some microseconds, and 1.5 for
-    /// each connection): `tcp_child_ehash_entries` of the namespace that they are made from.
+    /// Shows every open IPv4 connection. The kernel walks its table of connections. Namespaces share the machine's
+    /// table (milliseconds) unless they have their own (some microseconds, and 1.5 microseconds for each connection),
+    /// by `tcp_child_ehash_entries` of the namespace from which they are created.
     ///
     /// # Errors
-    /// If the kernel refuses.
+    /// The kernel refuses the query.
     pub fn dump(&mut self, mut show: impl FnMut(&TcpState)) -> Result<(), LiveError> {
-        self.ask(AF_INET, ExtensionFlags::INFO, |response| {
+        self.query(AF_INET, ExtensionFlags::INFO, |response| {
             if let Some(state) = state(response) {
                 show(&state);
             }
         })
     }
 
-    /// Shows the congestion control of every open connection over IPv4, those of sockets for IPv6 included.
+    /// Shows the congestion control of every open connection over IPv4, including those of IPv6 sockets.
     ///
     /// # Errors
-    /// If the kernel refuses.
-    pub fn dump_controls(&mut self, mut show: impl FnMut(&Controlled)) -> Result<(), LiveError> {
+    /// The kernel refuses the query.
+    pub fn dump_controls(&mut self, mut show: impl FnMut(&ConnectionControl)) -> Result<(), LiveError> {
         let mut show = |response: &InetResponse| {
-            if let Some(connection) = controlled(response) {
+            if let Some(connection) = connection_control(response) {
                 show(&connection);
             }
         };
-        self.ask(AF_INET, ExtensionFlags::CONG, &mut show)?;
-        // A kernel without IPv6 has no such sockets, and says so.
-        let _ = self.ask(AF_INET6, ExtensionFlags::CONG, show);
+        self.query(AF_INET, ExtensionFlags::CONG, &mut show)?;
+        // A kernel without IPv6 has no such sockets, and returns an error.
+        let _ = self.query(AF_INET6, ExtensionFlags::CONG, show);
         Ok(())
     }
 
-    /// Asks for every open connection of a family of addresses.
-    fn ask(
+    /// Queries every open connection of an address family.
+    fn query(
         &mut self,
         family: u8,
         extensions: ExtensionFlags,
         mut show: impl FnMut(&InetResponse),
     ) -> Result<(), LiveError> {
         let failed = |reason: &dyn std::fmt::Display| LiveError::new(WHAT, reason);
-        // What is left of an answer that was given up has another number.
+        // Messages of an earlier, abandoned query have another number.
         self.number = self.number.wrapping_add(1);
         let number = self.number;
         let request = request(number, family, extensions);
-        self.asked.resize(request.buffer_len(), 0);
-        request.serialize(&mut self.asked);
-        self.socket.send(&self.asked, 0).map_err(|error| failed(&error))?;
+        self.request.resize(request.buffer_len(), 0);
+        request.serialize(&mut self.request);
+        self.socket.send(&self.request, 0).map_err(|error| failed(&error))?;
         loop {
             let length = self.socket.recv(&mut &mut self.answer[..], 0).map_err(|error| failed(&error))?;
             let mut rest = self.answer.get(..length).unwrap_or_default();
@@ -134,8 +134,8 @@ impl SocketDiagnostics {
                 let message =
                     NetlinkMessage::<SockDiagMessage>::deserialize(rest).map_err(|error| failed(&error))?;
                 // Messages begin at multiples of four bytes.
-                let taken = (message.header.length as usize).next_multiple_of(4).max(4);
-                rest = rest.get(taken..).unwrap_or_default();
+                let length = (message.header.length as usize).next_multiple_of(4).max(4);
+                rest = rest.get(length..).unwrap_or_default();
                 if message.header.sequence_number != number {
                     continue;
                 }
@@ -154,7 +154,7 @@ impl SocketDiagnostics {
     }
 }
 
-/// A request for all connections that may have something to send.
+/// Returns a query for all connections that may have data to send.
 fn request(number: u32, family: u8, extensions: ExtensionFlags) -> NetlinkMessage<SockDiagMessage> {
     let mut header = NetlinkHeader::default();
     header.sequence_number = number;
@@ -172,7 +172,7 @@ fn request(number: u32, family: u8, extensions: ExtensionFlags) -> NetlinkMessag
     message
 }
 
-fn controlled(response: &InetResponse) -> Option<Controlled<'_>> {
+fn connection_control(response: &InetResponse) -> Option<ConnectionControl<'_>> {
     let id = &response.header.socket_id;
     let remote = match id.destination_address {
         IpAddr::V4(address) => address,
@@ -182,7 +182,7 @@ fn controlled(response: &InetResponse) -> Option<Controlled<'_>> {
         Nla::Congestion(name) => Some(name.as_str()),
         _ => None,
     })?;
-    Some(Controlled { socket: u64::from_ne_bytes(id.cookie), remote, control })
+    Some(ConnectionControl { socket: u64::from_ne_bytes(id.cookie), remote, control })
 }
 
 fn state(response: &InetResponse) -> Option<TcpState> {
@@ -194,11 +194,11 @@ fn state(response: &InetResponse) -> Option<TcpState> {
         Nla::TcpInfo(info) => Some(info),
         _ => None,
     })?;
-    // Where they stand in `struct tcp_info`, which only grows at its end.
+    // Offsets in `struct tcp_info`, which only grows at its end.
     let word = |at: usize| info.get(at..)?.first_chunk().map(|bytes| u32::from_ne_bytes(*bytes));
     let half_word = |at: usize| info.get(at..)?.first_chunk().map(|bytes| u16::from_ne_bytes(*bytes));
     let micros = |value: u32| Span::from_nanos(u64::from(value) * 1000);
-    /// What the kernel has for "no threshold yet".
+    /// The kernel's value for a threshold that is not set.
     const INFINITE: u32 = 0x7fff_ffff;
     Some(TcpState {
         local: SocketAddrV4::new(source, id.source_port),
@@ -228,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn the_window_of_a_sender_is_told_while_it_sends() {
+    fn the_window_of_a_sender_is_reported_while_it_sends() {
         let Some(mut hosts) = two_hosts() else { return };
         let mut diagnostics = hosts[0].run(SocketDiagnostics::open).join().unwrap().unwrap();
         assert_eq!(connections(&mut diagnostics), [], "the namespace is new");
@@ -239,7 +239,7 @@ mod tests {
             stream.shutdown(Shutdown::Write).unwrap();
             stream
         });
-        let (mut seen, mut data) = (Vec::new(), 0);
+        let (mut states, mut data) = (Vec::new(), 0);
         pump(
             &mut hosts,
             || server.is_finished(),
@@ -247,7 +247,7 @@ mod tests {
                 let Transport::Tcp(tcp) = parse(packet).unwrap().transport else { return true };
                 data += u32::from(tcp.payload > 0);
                 if tcp.payload > 0 && data.is_multiple_of(20) {
-                    seen.extend(connections(&mut diagnostics));
+                    states.extend(connections(&mut diagnostics));
                 }
                 data != 100
             },
@@ -256,19 +256,25 @@ mod tests {
         let local = stream.local_addr().unwrap();
         drop(stream);
         assert_eq!(server.join().unwrap(), 600_000);
-        assert!(seen.len() > 15, "{seen:?}");
+        assert!(states.len() > 15, "{states:?}");
         let of = |state: &TcpState| (std::net::SocketAddr::V4(state.local), state.remote);
-        assert!(seen.iter().all(|state| of(state) == (local, SocketAddrV4::new(SERVER, PORT))));
+        assert!(states.iter().all(|state| of(state) == (local, SocketAddrV4::new(SERVER, PORT))));
         assert_eq!(local.ip(), CLIENT);
-        assert_eq!((seen[0].ssthresh, seen[0].retransmissions, seen[0].timeouts.unwrap_or(0)), (None, 0, 0));
-        assert!(seen.iter().all(|state| (1..2000).contains(&state.cwnd)), "{seen:?}");
-        assert!(seen.windows(2).any(|pair| pair[1].cwnd > pair[0].cwnd), "it grows: {seen:?}");
-        let last = seen.last().unwrap();
+        assert_eq!(
+            (states[0].ssthresh, states[0].retransmissions, states[0].timeouts.unwrap_or(0)),
+            (None, 0, 0)
+        );
+        assert!(states.iter().all(|state| (1..2000).contains(&state.cwnd)), "{states:?}");
+        assert!(
+            states.windows(2).any(|pair| pair[1].cwnd > pair[0].cwnd),
+            "the window must grow: {states:?}"
+        );
+        let last = states.last().unwrap();
         assert!(last.retransmissions >= 1 && last.ssthresh.is_some(), "one packet was lost: {last:?}");
         assert!(last.srtt > Span::ZERO && last.rto >= Span::from_millis(200), "{last:?}");
     }
 
-    /// Processor time of dumps of so many sockets, in the namespace of the calling thread.
+    /// Measures the processor time of dumps with these numbers of sockets, in the namespace of the calling thread.
     fn measure(what: &str, connections: &[usize]) {
         let mut diagnostics = SocketDiagnostics::open().unwrap();
         let listener = TcpListener::bind(("127.0.0.1", PORT)).unwrap();

@@ -1,5 +1,5 @@
-//! The kernel's TCP: the settings that a scenario asks for (`kernel_tcp/`, `controls.rs`), and the state of senders
-//! (`inet_diag.rs`, `senders.rs`, `windows.rs`) with the window hints that packets carry (`hints.rs`, `bpf.rs`).
+//! The kernel's TCP: its configuration (`kernel_tcp/`, `controls.rs`), the state of senders (`inet_diag.rs`,
+//! `senders.rs`, `windows.rs`), and window hints in packets (`hints.rs`, `bpf.rs`).
 
 pub(crate) mod bpf;
 pub(crate) mod controls;

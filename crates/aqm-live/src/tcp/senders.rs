@@ -1,5 +1,5 @@
-//! The kernel's TCP senders, looked at from time to time by socket diagnostics: for the table `senders`, and beside
-//! the windows that packets tell ([`crate::tcp::hints`]). Each host has a thread for it, which the router does not wait for.
+//! Samples of the kernel's TCP senders with socket diagnostics, for the table `senders`, and for comparison with the
+//! windows in packets ([`crate::tcp::hints`]). A separate thread samples each host, so that the router does not wait.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -11,120 +11,122 @@ use aqm_sim::Plan;
 use aqm_sim::emulation::Side;
 
 use crate::host::lab::{Host, Lab};
-use crate::load::Place;
+use crate::load::HostIndex;
 use crate::tcp::inet_diag::{SocketDiagnostics, TcpState};
 use crate::tcp::windows::{Ends, Windows};
 use crate::{Clock, LiveError};
 
-/// How often windows in packets are compared with the kernel's where no table says how often.
-const EVERY: Span = Span::from_millis(100);
+/// Interval of comparisons between windows in packets and the kernel's windows, if no table has an interval.
+const COMPARISON_INTERVAL: Span = Span::from_millis(100);
 
-/// Windows that differ by so many segments, or by this share, agree: the kernel is asked after the packet was sent.
-const NEAR: u32 = 2;
-const NEAR_SHARE: f64 = 0.2;
+/// Windows agree if they differ by at most this number of segments or by this share, because the kernel is queried
+/// after the packet was sent.
+const TOLERANCE: u32 = 2;
+const TOLERANCE_SHARE: f64 = 0.2;
 
-/// Hosts that are to be looked at.
+/// The hosts to sample.
 pub struct Senders<'a> {
     hosts: Vec<Sender<'a>>,
     every: Span,
-    /// What packets tell.
-    told: Option<Arc<Windows>>,
+    /// The windows in packets.
+    reported: Option<Arc<Windows>>,
 }
 
 struct Sender<'a> {
     host: &'a Host,
     diagnostics: SocketDiagnostics,
     traffic: u32,
-    /// Whether a table wants its states.
-    kept: bool,
+    /// Whether a table records the samples.
+    recorded: bool,
 }
 
-/// A sender at a moment.
+/// The state of a sender at one time.
 #[derive(Clone, Copy, Debug)]
 pub struct Sample {
-    /// When.
+    /// Time of the sample.
     pub at: Instant,
-    /// The position of its workload.
+    /// Position of the workload.
     pub traffic: u32,
-    /// What the kernel said.
+    /// State reported by the kernel.
     pub state: TcpState,
 }
 
-/// How often windows in packets were compared with the kernel's, and how often they agreed.
+/// The comparisons between windows in packets and the kernel's windows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Agreement {
-    /// All comparisons.
+    /// Number of comparisons.
     pub compared: u64,
-    /// Those of the same window.
+    /// Number of comparisons that agreed.
     pub agreed: u64,
 }
 
-/// What was seen of senders.
+/// The samples of senders.
 #[derive(Default)]
-pub struct Sampled {
-    /// Those that a table wants, host by host.
+pub struct Samples {
+    /// Samples for a table, host by host.
     pub samples: Vec<Sample>,
-    /// What was compared.
+    /// The comparisons of windows.
     pub agreement: Agreement,
 }
 
-/// Whoever looks.
+/// The sampling threads.
 pub struct Sampling {
     over: Arc<AtomicBool>,
-    threads: Vec<JoinHandle<Sampled>>,
+    threads: Vec<JoinHandle<Samples>>,
 }
 
 impl<'a> Senders<'a> {
-    /// Those of the workloads of `plan` that its tables want; with windows `told` in packets those of all.
+    /// Selects the senders of the workloads of `plan` that its tables record; with `reported` windows in packets, all
+    /// senders.
     ///
     /// # Errors
-    /// If the kernel has no socket diagnostics and a table wants them.
-    pub fn of(plan: &Plan, lab: &'a Lab, told: Option<Arc<Windows>>) -> Result<Self, LiveError> {
+    /// The kernel has no socket diagnostics, although a table needs them.
+    pub fn of(plan: &Plan, lab: &'a Lab, reported: Option<Arc<Windows>>) -> Result<Self, LiveError> {
         let mut hosts = Vec::new();
         let record_every = plan.sampled_every();
         for (traffic, planned) in (0..).zip(plan.workloads()) {
-            let kept = planned.sampled && !record_every.is_zero();
-            if !kept && told.is_none() {
+            let recorded = planned.sampled && !record_every.is_zero();
+            if !recorded && reported.is_none() {
                 continue;
             }
-            let host = lab.at(Place { traffic, side: Side::Sender });
-            match host.ask(SocketDiagnostics::open) {
-                Ok(diagnostics) => hosts.push(Sender { host, diagnostics, traffic, kept }),
-                Err(error) if kept => return Err(error),
-                // There is nothing to compare with, which the record shows.
+            let host = lab.at(HostIndex { traffic, side: Side::Sender });
+            match host.query(SocketDiagnostics::open) {
+                Ok(diagnostics) => hosts.push(Sender { host, diagnostics, traffic, recorded }),
+                Err(error) if recorded => return Err(error),
+                // Without socket diagnostics there is no comparison, as the manifest shows.
                 Err(_) => {}
             }
         }
-        let every = if hosts.iter().any(|one| one.kept) { record_every } else { EVERY };
-        Ok(Self { hosts, every, told })
+        let every = if hosts.iter().any(|one| one.recorded) { record_every } else { COMPARISON_INTERVAL };
+        Ok(Self { hosts, every, reported })
     }
 
-    /// Looks at them from now on, which is when `clock` begins.
+    /// Starts to sample the senders, at the start of `clock`.
     ///
     /// # Errors
-    /// If no thread can be had.
+    /// A thread cannot be started.
     pub fn start(self, clock: Clock) -> Result<Sampling, LiveError> {
         let over = Arc::new(AtomicBool::new(false));
         let mut sampling = Sampling { over: Arc::clone(&over), threads: Vec::new() };
-        for Sender { host, mut diagnostics, traffic, kept } in self.hosts {
-            let (told, over, every) = (self.told.clone(), Arc::clone(&over), self.every);
+        for Sender { host, mut diagnostics, traffic, recorded } in self.hosts {
+            let (reported, over, every) = (self.reported.clone(), Arc::clone(&over), self.every);
             sampling.threads.push(host.run(move || {
-                let mut sampled = Sampled::default();
+                let mut sampled = Samples::default();
                 let mut next = Instant::START + every;
                 while !over.load(Relaxed) {
                     let now = clock.now();
                     if now < next {
-                        // Never for long: a run may be over at any time.
+                        // The thread sleeps only briefly, because the run may end at any time.
                         sleep(Duration::from_nanos(next.since(now).nanos()).min(Duration::from_millis(50)));
                         continue;
                     }
-                    // A dump that fails is one that says nothing.
+                    // A failed dump counts as no result.
                     let _ = diagnostics.dump(|state| {
-                        if kept {
+                        if recorded {
                             sampled.samples.push(Sample { at: clock.now(), traffic, state: *state });
                         }
-                        if let Some(told) = &told {
-                            sampled.agreement.compare(told, state);
+                        if let Some(reported) = &reported {
+                            sampled.agreement.compare(reported, state);
                         }
                     });
                     next = (next + every).max(now);
@@ -137,10 +139,10 @@ impl<'a> Senders<'a> {
 }
 
 impl Sampling {
-    /// Looks no longer.
-    pub fn finish(mut self) -> Sampled {
+    /// Stops sampling.
+    pub fn finish(mut self) -> Samples {
         self.over.store(true, Relaxed);
-        let mut all = Sampled::default();
+        let mut all = Samples::default();
         for thread in self.threads.drain(..) {
             match thread.join() {
                 Ok(mut sampled) => {
@@ -162,17 +164,18 @@ impl Drop for Sampling {
 }
 
 impl Agreement {
-    /// Compares what packets told of a connection with its state. One that does not fill its window says nothing: its
-    /// window may have grown since its last packet.
-    fn compare(&mut self, told: &Windows, state: &TcpState) {
-        let window = told.last(Ends { local: state.local, remote: state.remote });
+    /// Compares the reported window of a connection with its state. A connection that does not fill its window is
+    /// skipped, because its window may have grown since its last packet.
+    fn compare(&mut self, reported: &Windows, state: &TcpState) {
+        let window = reported.last(Ends { local: state.local, remote: state.remote });
         let cwnd = state.cwnd.min(u16::MAX.into());
         if window == 0 || state.in_flight + 1 < cwnd {
             return;
         }
-        let apart = u32::from(window).abs_diff(cwnd);
+        let difference = u32::from(window).abs_diff(cwnd);
         self.compared += 1;
-        self.agreed += u64::from(apart <= NEAR || f64::from(apart) <= NEAR_SHARE * f64::from(cwnd));
+        self.agreed +=
+            u64::from(difference <= TOLERANCE || f64::from(difference) <= TOLERANCE_SHARE * f64::from(cwnd));
     }
 }
 
@@ -184,7 +187,7 @@ mod tests {
 
     #[test]
     fn a_window_is_compared_where_it_is_full() {
-        let (told, mut agreement) = (Windows::new(), Agreement::default());
+        let (reported, mut agreement) = (Windows::new(), Agreement::default());
         let end = |port| SocketAddrV4::new(Ipv4Addr::LOCALHOST, port);
         let mut compare = |cwnd, in_flight| {
             let (local, remote, none) = (end(1), end(2), Span::ZERO);
@@ -199,12 +202,12 @@ mod tests {
                 retransmissions: 0,
                 timeouts: None,
             };
-            agreement.compare(&told, &state);
+            agreement.compare(&reported, &state);
             (agreement.compared, agreement.agreed)
         };
-        assert_eq!(compare(10, 10), (0, 0), "nothing was told");
-        told.note(Ends { local: end(1), remote: end(2) }, 40);
-        assert_eq!(compare(80, 40), (0, 0), "it grew since");
+        assert_eq!(compare(10, 10), (0, 0), "no window was reported");
+        reported.note(Ends { local: end(1), remote: end(2) }, 40);
+        assert_eq!(compare(80, 40), (0, 0), "the window has grown since");
         assert_eq!(compare(45, 44), (1, 1));
         assert_eq!(compare(20, 20), (2, 1));
         assert_eq!(compare(42, 50), (3, 2));

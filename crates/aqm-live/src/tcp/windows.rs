@@ -1,65 +1,66 @@
-//! The windows of connections, shared by threads that never wait for each other.
+//! The windows of connections, shared by threads without locks.
 
 use std::net::SocketAddrV4;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use crate::router::ip::{Headers, TcpHeader};
 
-/// Windows are kept in so many places, by a hash of the ends of the connection.
-const PLACES: usize = 1 << 16;
+/// Number of slots for windows, which are indexed by a hash of the connection's ends.
+const SLOTS: usize = 1 << 16;
 
-/// The last window in segments that became known of each connection. One that has the place of another one takes it.
+/// The last known window of each connection in segments. A connection with the same slot as another one replaces it.
 pub struct Windows {
-    /// The other bits of the hash, and the window below them.
-    places: Vec<AtomicU64>,
+    /// The remaining bits of the hash, and the window in the lower bits.
+    slots: Vec<AtomicU64>,
 }
 
-/// A connection, as one of its ends has it.
+/// A connection, as seen by one of its ends.
 #[derive(Clone, Copy, Debug)]
 pub struct Ends {
-    /// The end whose window it is.
+    /// The end that has the window.
     pub local: SocketAddrV4,
-    /// The other one.
+    /// The other end.
     pub remote: SocketAddrV4,
 }
 
 impl Ends {
-    /// Those of a packet, whose sender is the end.
+    /// Returns the connection of a packet, as seen by its sender.
     pub fn of(headers: &Headers, tcp: &TcpHeader) -> Self {
         let [from, to] = tcp.ports;
         let (local, remote) = (headers.source, headers.destination);
         Self { local: SocketAddrV4::new(local, from), remote: SocketAddrV4::new(remote, to) }
     }
 
-    /// The place of the connection, and what tells it from others there, in the upper 48 bits.
+    /// Returns the slot of the connection, and the tag that distinguishes it from others in this slot, in the upper 48
+    /// bits.
     fn hash(self) -> (usize, u64) {
         let word = |end: SocketAddrV4| u64::from(u32::from(*end.ip())) << 16 | u64::from(end.port());
         let mixed =
             (word(self.local) ^ word(self.remote).rotate_left(32)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
         let mixed = (mixed ^ mixed >> 29).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        ((mixed >> 48) as usize % PLACES, mixed << 16)
+        ((mixed >> 48) as usize % SLOTS, mixed << 16)
     }
 }
 
 impl Windows {
-    /// None is known.
+    /// Creates an empty table.
     pub fn new() -> Self {
-        Self { places: (0..PLACES).map(|_| AtomicU64::new(0)).collect() }
+        Self { slots: (0..SLOTS).map(|_| AtomicU64::new(0)).collect() }
     }
 
-    /// The window of an end is this.
+    /// Records the window of an end.
     #[inline]
     pub fn note(&self, ends: Ends, window: u16) {
-        let (place, tag) = ends.hash();
-        self.places[place].store(tag | u64::from(window), Relaxed);
+        let (slot, tag) = ends.hash();
+        self.slots[slot].store(tag | u64::from(window), Relaxed);
     }
 
-    /// The last one that was noted; 0 if none was.
+    /// Returns the last recorded window of an end, or 0.
     #[inline]
     pub fn last(&self, ends: Ends) -> u16 {
-        let (place, tag) = ends.hash();
-        let found = self.places[place].load(Relaxed);
-        if found & !0xffff == tag { found as u16 } else { 0 }
+        let (slot, tag) = ends.hash();
+        let entry = self.slots[slot].load(Relaxed);
+        if entry & !0xffff == tag { entry as u16 } else { 0 }
     }
 }
 
@@ -70,7 +71,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn connections_are_told_apart_by_all_of_their_ends() {
+    fn connections_are_distinguished_by_both_ends() {
         let end = |low: u8, port| SocketAddrV4::new(Ipv4Addr::new(10, 1, 0, low), port);
         let mut seen = Vec::new();
         for low in 1..20 {
@@ -86,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn a_window_is_that_of_its_end_alone() {
+    fn each_end_has_its_own_window() {
         let (windows, end) = (Windows::new(), |port| SocketAddrV4::new(Ipv4Addr::LOCALHOST, port));
         let ends = Ends { local: end(1), remote: end(2) };
         assert_eq!(windows.last(ends), 0);

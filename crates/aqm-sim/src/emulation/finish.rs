@@ -1,11 +1,11 @@
-//! The tables of a run between hosts outside, and what only those who know the hosts can say for them.
+//! The tables of a run between external hosts, and the data that only the owner of the hosts can add.
 
 use aqm_net::table::{Row as _, Table};
 use aqm_net::{Instant, Span};
 use aqm_traffic::Transfer;
 use serde_json::Value;
 
-use super::{Carried, Emulation, SenderState};
+use super::{CarriedTransfer, Emulation, SenderState};
 use crate::hosts::pages::Pages;
 use crate::network::Network as _;
 use crate::results::measurement::{measure, qdiscs};
@@ -13,18 +13,23 @@ use crate::results::rows::tables;
 use crate::results::tables::{FromClientRow, SenderRow};
 
 impl Emulation {
-    /// What `tc -s -j qdisc show` would print of the managed links at `end`, if the scenario asks for it.
+    /// Returns the output of `tc -s -j qdisc show` for the managed links at `end`, if the scenario requests it.
     pub fn qdiscs(&mut self, end: Instant) -> Option<Value> {
         self.net.catch_up(end, &mut self.transit);
         qdiscs(&mut self.net, &self.plan.scenario, end)
     }
 
-    /// The tables of a run that ended at `end`, as those of a simulation; `carried` says which flows carried what
-    /// the workloads asked for, and `senders` what was sampled of them, both in any order. A plan with programs leaves
-    /// the table `from_client`, too.
-    pub fn finish(mut self, end: Instant, carried: &[Carried], senders: &[SenderState]) -> Vec<Table> {
+    /// Returns the tables of a run that ended at `end`, as in a simulation. `carried` are the requested transfers with
+    /// their flows, and `senders` the samples of senders, both in any order. A plan with programs also has the table
+    /// `from_client`.
+    pub fn finish(
+        mut self,
+        end: Instant,
+        carried: &[CarriedTransfer],
+        senders: &[SenderState],
+    ) -> Vec<Table> {
         let scenario = &mut self.plan.scenario;
-        // What is measured is what there was.
+        // The measurement ends with the actual end of the run.
         scenario.duration = end.since(Instant::START);
         if scenario.warm_up >= scenario.duration {
             scenario.warm_up = Span::ZERO;
@@ -33,7 +38,7 @@ impl Emulation {
         self.record.after = measure(&mut self.net, end);
         let mut record = std::mem::take(&mut self.record);
         let scenario = &self.plan.scenario;
-        let mut of_flow: Vec<Option<&Carried>> = vec![None; self.flows.len()];
+        let mut of_flow: Vec<Option<&CarriedTransfer>> = vec![None; self.flows.len()];
         for one in carried {
             of_flow[one.flow as usize] = Some(one);
         }
@@ -71,7 +76,8 @@ impl Emulation {
         tables
     }
 
-    /// What the clients of programs sent, if there are programs; `measured` is how long it was counted.
+    /// Returns the table of the data that clients of programs sent, if there are programs; `measured` is the duration
+    /// of the measurement.
     fn sent_by_clients(&self, measured: Span) -> Option<Table> {
         let workloads = &self.plan.scenario.traffic;
         let is_program = |traffic: u32| workloads[traffic as usize].config.programs().is_some();
@@ -80,7 +86,7 @@ impl Emulation {
         }
         let flows = self.flows.iter().filter(|flow| is_program(flow.traffic));
         let rows = flows.map(|flow| flow.client_row(measured)).collect();
-        // The names of workloads are its only words.
+        // The column of workload names is the table's only column of words.
         Some(FromClientRow::table(rows, |_| workloads.iter().map(|one| one.name.clone()).collect()))
     }
 

@@ -1,27 +1,27 @@
-//! How much of a stream of bytes has arrived in order.
+//! The part of a byte stream that has arrived in order.
 
-/// Bytes from 0 on that have arrived, and ranges beyond a gap.
+/// The bytes from 0 on that have arrived in order, and ranges beyond a gap.
 #[derive(Clone, Debug, Default)]
 pub(super) struct InOrder {
     end: u64,
-    /// In order, apart from each other and from `end`.
+    /// Sorted, and separated from each other and from `end` by gaps.
     beyond: Vec<(u64, u64)>,
 }
 
 impl InOrder {
-    /// Behind the last byte that arrived in order.
+    /// Returns the number of bytes that have arrived in order.
     pub(super) fn end(&self) -> u64 {
         self.end
     }
 
-    /// `length` bytes from `from` on have arrived; whether more bytes are in order than before.
+    /// Adds `length` bytes from `from` on. Returns whether more bytes are in order than before.
     pub(super) fn add(&mut self, from: u64, length: u64) -> bool {
         let to = from + length;
         if to <= self.end {
             return false;
         }
         if from > self.end {
-            self.keep(from, to);
+            self.add_beyond(from, to);
             return false;
         }
         self.end = to;
@@ -34,15 +34,15 @@ impl InOrder {
         true
     }
 
-    /// Keeps a range beyond the gap, joined with those that it touches.
-    fn keep(&mut self, mut from: u64, mut to: u64) {
+    /// Adds a range beyond the gap, merged with adjacent and overlapping ranges.
+    fn add_beyond(&mut self, mut from: u64, mut to: u64) {
         let first = self.beyond.partition_point(|&(_, end)| end < from);
-        let behind = self.beyond.partition_point(|&(start, _)| start <= to);
-        if first < behind {
+        let end = self.beyond.partition_point(|&(start, _)| start <= to);
+        if first < end {
             from = from.min(self.beyond[first].0);
-            to = to.max(self.beyond[behind - 1].1);
+            to = to.max(self.beyond[end - 1].1);
         }
-        self.beyond.splice(first..behind, [(from, to)]);
+        self.beyond.splice(first..end, [(from, to)]);
     }
 }
 
@@ -53,9 +53,9 @@ mod tests {
     use super::*;
 
     proptest! {
-        /// A byte at a time, written out.
+        /// Compares with a list of single bytes.
         #[test]
-        fn the_same_bytes_are_in_order_as_in_a_list_of_all_bytes(
+        fn the_bytes_in_order_agree_with_a_list_of_single_bytes(
             ranges in prop::collection::vec((0_u64..60, 1_u64..12), 1..40)
         ) {
             let (mut stream, mut bytes) = (InOrder::default(), [false; 80]);
@@ -70,12 +70,12 @@ mod tests {
     }
 
     #[test]
-    fn a_range_that_fills_a_gap_joins_what_lies_behind_it() {
+    fn a_range_that_fills_a_gap_joins_the_following_ranges() {
         let mut stream = InOrder::default();
         assert!(!stream.add(10, 5) && !stream.add(20, 5) && !stream.add(15, 5));
         assert_eq!(stream.beyond, [(10, 25)]);
         assert!(stream.add(0, 10));
         assert_eq!((stream.end(), stream.beyond.len()), (25, 0));
-        assert!(!stream.add(3, 10), "old bytes change nothing");
+        assert!(!stream.add(3, 10), "duplicates change nothing");
     }
 }

@@ -1,13 +1,13 @@
-//! The network of a plan between hosts outside: packets come in when somebody else's clock says so, pass the same
-//! links, queues and edges as in a simulation, and go out again.
+//! The network of a plan between external hosts. Packets enter at times of an external clock, pass the same links,
+//! queues and edges as in a simulation, and leave again.
 //!
-//! Whoever holds an [`Emulation`] has the clock and the packets. It hands in what the headers of a packet say
-//! ([`Emulation::enter`]), keeps the packet itself under the number it gets back, and lets time go on
-//! ([`Emulation::advance`]): whatever is due by then happens at its own instant, however late that is found out. So
-//! a line keeps its rate, and a queue sees the same moments as in a simulation, though packets are handed over a
-//! little late. [`Emulation::next_due`] says when to come back.
+//! The owner of an [`Emulation`] has the clock and the packets. It reports the headers of a packet
+//! ([`Emulation::enter`]), stores the packet itself under the number that it gets, and advances time
+//! ([`Emulation::advance`]). Everything that is due by then happens at its exact time, however late `advance` is
+//! called. Links therefore keep their rates, and queues get the same times as in a simulation, although packets are
+//! delivered slightly late. [`Emulation::next_due`] returns the time of the next call.
 //!
-//! Hosts have no `host.jitter` here: real ones take their own time.
+//! `host.jitter` is ignored, because real hosts have their own processing times.
 
 mod finish;
 mod flow;
@@ -33,168 +33,168 @@ use flow::HostFlow;
 pub use crate::hosts::side::Side;
 pub use flow::EndCounts;
 
-/// What a packet carries.
+/// The contents of a packet.
 #[derive(Clone, Copy, Debug)]
 pub enum Contents {
-    /// A segment of TCP. Sequence numbers count from zero at the first byte of each direction.
+    /// A TCP segment. Sequence numbers count from zero at the first byte of each direction.
     Segment(aqm_tcp::Segment),
-    /// The last segment of a connection that is given up.
+    /// The last segment of an aborted connection.
     Reset,
     /// A datagram.
     Datagram,
 }
 
-/// A flow between the ends of a workload.
+/// The opening of a flow between the ends of a workload.
 #[derive(Clone, Copy, Debug)]
-pub struct Opening {
-    /// The position of the workload.
+pub struct FlowOpening {
+    /// Position of the workload.
     pub traffic: u32,
-    /// Which of its hosts it is between.
+    /// Index of the workload's host.
     pub host: u32,
-    /// Whether it is a connection of TCP.
+    /// Whether the flow is a TCP connection.
     pub connection: bool,
-    /// What each packet takes longer between each end, by [`Side`], and its router, in each direction.
-    pub further_delays: [Span; 2],
-    /// When it is opened.
+    /// Additional delay of each packet between each end, by [`Side`], and its router, in each direction.
+    pub additional_delays: [Span; 2],
+    /// Time of the opening.
     pub at: Instant,
 }
 
-/// A packet that comes from a host.
+/// A packet from a host.
 #[derive(Clone, Copy, Debug)]
-pub struct Entering {
-    /// Its flow, as [`Emulation::open_flow`] named it.
+pub struct EnteringPacket {
+    /// Number of the flow, as returned by [`Emulation::open_flow`].
     pub flow: u32,
-    /// The end of the flow that it travels to.
+    /// End of the flow to which the packet travels.
     pub to: Side,
-    /// What it carries.
+    /// Contents of the packet.
     pub contents: Contents,
-    /// Bytes of IP; the header of the link comes on top.
+    /// IP bytes, without the link header.
     pub bytes: u16,
-    /// ECN bits.
+    /// ECN codepoint.
     pub ecn: Ecn,
-    /// The sender's window in segments; 0 if the packet does not tell.
+    /// Sender's window in segments; 0 if the packet does not report it.
     pub cwnd: u16,
-    /// The number of its label.
+    /// Number of the packet's label.
     pub label: u16,
 }
 
-/// A packet that reaches its host.
+/// A packet that arrives at its host.
 #[derive(Clone, Copy, Debug)]
 pub struct Delivery {
-    /// The number that [`Emulation::enter`] gave it; it is used again.
+    /// The number that [`Emulation::enter`] returned; it will be reused.
     pub id: u32,
-    /// The position of the workload of its flow.
+    /// Position of the flow's workload.
     pub traffic: u32,
-    /// Its flow.
+    /// Number of the flow.
     pub flow: u32,
-    /// The end of the flow where it is.
+    /// End of the flow at which the packet arrives.
     pub to: Side,
-    /// ECN bits, as the queues left them.
+    /// ECN codepoint after the queues.
     pub ecn: Ecn,
-    /// When it is due there.
+    /// Time at which the packet is due at the host.
     pub due: Instant,
 }
 
-/// What a queue did to a packet.
+/// A drop or a mark.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Fate {
-    /// The number of the link of the queue, by [`Emulation::queues`].
+    /// Number of the queue's link, as in [`Emulation::queues`].
     pub link: u32,
-    /// Why.
+    /// Reason.
     pub why: Reason,
-    /// When.
+    /// Time.
     pub at: Instant,
-    /// The queue's gauge `average` then, if it has one.
+    /// Value of the queue's gauge `average` at this time, if it has this gauge.
     pub average: Option<f64>,
 }
 
-/// A queue that decides about packets.
+/// The queue of a managed link.
 #[derive(Clone, Copy, Debug)]
 pub struct Queue<'a> {
-    /// The number of its link.
+    /// Number of the link.
     pub link: u32,
-    /// The name of its link.
+    /// Name of the link.
     pub name: &'a str,
-    /// The unit of its gauge `average`, if it has one.
+    /// Unit of the queue's gauge `average`, if it has this gauge.
     pub average_unit: Option<&'static str>,
 }
 
-/// The hosts outside, as far as the network knows them.
+/// The external hosts, as seen by the network.
 pub trait Hosts {
-    /// A packet reaches its host.
+    /// Handles a packet that arrives at its host.
     fn deliver(&mut self, delivery: Delivery);
 
-    /// A queue dropped the packet of this number, which is used again, on its way to this end of a flow of the workload
-    /// at position `traffic`.
+    /// Handles a drop of the packet with this number, which will be reused. The packet travelled to the end `to` of a
+    /// flow of the workload at position `traffic`.
     fn dropped(&mut self, id: u32, traffic: u32, to: Side, fate: Fate);
 
-    /// A queue marked the packet of this number.
+    /// Handles a mark of the packet with this number.
     fn marked(&mut self, id: u32, fate: Fate);
 }
 
-/// A transfer that was asked of a host, and the flow that carried it.
+/// A transfer requested from a host, and the flow that carried it.
 #[derive(Clone, Debug)]
-pub struct Carried {
-    /// What was asked for.
+pub struct CarriedTransfer {
+    /// The requested transfer.
     pub transfer: Transfer,
-    /// The flow.
+    /// Number of the flow.
     pub flow: u32,
-    /// What its ends have counted.
+    /// Counts of the flow's ends.
     pub ends: EndCounts,
-    /// Of a conversation, the exchanges whose request was sent, in turn; empty for anything else.
+    /// The exchanges of a conversation whose request was sent, in order; empty for other transfers.
     pub exchanges: Vec<CarriedExchange>,
 }
 
-/// A request and its response, as the client has seen them.
+/// A request and its response, as seen by the client.
 #[derive(Clone, Copy, Debug)]
 pub struct CarriedExchange {
     /// Bytes of the response.
     pub response: u64,
-    /// When the client sent the request.
-    pub asked: Instant,
-    /// When it had the first byte of the response.
+    /// Time at which the client sent the request.
+    pub requested_at: Instant,
+    /// Time at which the client received the first byte of the response.
     pub first_byte: Option<Instant>,
-    /// When it had the last one.
-    pub done: Option<Instant>,
+    /// Time at which the client received the last byte of the response.
+    pub completed: Option<Instant>,
 }
 
-/// The state of the sender of a flow, as its kernel tells it.
+/// The state of a flow's sender, as reported by its kernel.
 #[derive(Clone, Copy, Debug)]
 pub struct SenderState {
-    /// When.
+    /// Time of the report.
     pub at: Instant,
-    /// The flow.
+    /// Number of the flow.
     pub flow: u32,
     /// Congestion window, in segments.
     pub cwnd: u32,
-    /// Slow-start threshold, in segments, if there is one yet.
+    /// Slow-start threshold in segments, if it is set.
     pub ssthresh: Option<u32>,
-    /// Smoothed round-trip time, if there is one yet.
+    /// Smoothed round-trip time, if it is known.
     pub srtt: Option<Span>,
     /// Retransmission timeout.
     pub rto: Span,
 }
 
-/// The network of a plan, running.
+/// The running network of a plan.
 pub struct Emulation {
     plan: Plan,
     net: LaneNetwork,
     transit: InTransit,
     flows: Vec<HostFlow>,
-    /// By workload.
+    /// Number of flows opened, by workload.
     flows_opened: Vec<u64>,
-    /// The numbers of the managed links.
+    /// Numbers of the managed links.
     managed: Vec<u32>,
-    /// The next label without a meaning.
+    /// The next unused label.
     next_label: u16,
-    /// What the link adds to each packet, in bytes.
+    /// Bytes that the link header adds to each packet.
     link_header: u16,
     now: Instant,
     record: RunRecord,
 }
 
 impl Emulation {
-    /// The network of `plan`, idle. The workloads of the plan are somebody else's business.
+    /// Returns the idle network of `plan`. The plan's workloads are not started.
     pub fn new(plan: &Plan) -> Self {
         let scenario = &plan.scenario;
         let mut net = LaneNetwork::in_order(plan);
@@ -206,7 +206,7 @@ impl Emulation {
             flows_opened: vec![0; scenario.traffic.len()],
             managed: managed_numbers(&scenario.links),
             next_label: scenario.traffic.len() as u16,
-            // Scenarios with more are refused.
+            // Scenarios with longer headers are refused.
             link_header: scenario.link_header.bytes() as u16,
             now: Instant::START,
             record: RunRecord::new(&plan.scenario.record),
@@ -214,19 +214,19 @@ impl Emulation {
         }
     }
 
-    /// When the run ends.
+    /// Returns the end of the run.
     pub fn end(&self) -> Instant {
         Instant::START + self.plan.scenario.duration
     }
 
     /// Opens a flow; returns its number.
-    pub fn open_flow(&mut self, opening: &Opening) -> u32 {
-        let Opening { traffic, host, further_delays, .. } = *opening;
+    pub fn open_flow(&mut self, opening: &FlowOpening) -> u32 {
+        let FlowOpening { traffic, host, additional_delays, .. } = *opening;
         let (scenario, position) = (&self.plan.scenario, traffic as usize);
         let one = &scenario.traffic[position];
         let extra_delay = one.extra_delay(scenario.seed, self.flows_opened[position]);
-        // Both ways at once, as in a simulation: when a packet arrives.
-        let extra_delay = further_delays.map(|further| extra_delay + further.saturating_mul(2));
+        // Both directions at once when a packet arrives, as in a simulation.
+        let extra_delay = additional_delays.map(|additional| extra_delay + additional.saturating_mul(2));
         self.flows_opened[position] += 1;
         // Programs may use any address.
         let last = u32::try_from(one.config.hosts().saturating_sub(1)).unwrap_or(u32::MAX);
@@ -237,13 +237,13 @@ impl Emulation {
         number
     }
 
-    /// When a flow was opened.
+    /// Returns the time at which a flow was opened.
     pub fn opened_at(&self, flow: u32) -> Instant {
         self.flows[flow as usize].opened
     }
 
-    /// The least time from a host to another and back without queues, of all workloads, and the longest that a full
-    /// packet of `bytes` on the wire takes on a managed link, or at the rate of the shaper before it.
+    /// Returns the minimum round-trip time of all workloads without queues, and the longest transmission time of a
+    /// packet of `bytes` on the wire on any managed link, or at the rate of the shaper before the link.
     pub fn scales(&self, bytes: u64) -> [Span; 2] {
         let outlets =
             managed(&self.plan.scenario.links).map(|(_, link, queue)| queue.config.outlet(link.rate));
@@ -252,28 +252,28 @@ impl Emulation {
         [topology.least_round_trip(), slowest.pace().time_for(bytes)]
     }
 
-    /// Packets that the first managed link has sent.
+    /// Returns the number of packets that the first managed link has sent.
     pub fn forwarded(&self) -> u64 {
         self.net.glance().first().map_or(0, |snapshot| snapshot.counters.departures)
     }
 
-    /// A label for packets of the workload at position `traffic` with headers that its own label, whose number is
-    /// that position, does not describe; nothing if all numbers are taken.
+    /// Returns a label for packets of the workload at position `traffic` whose headers differ from those of the
+    /// workload's own label. The number of that label is the position. Returns `None` if all numbers are in use.
     pub fn new_label(&mut self, traffic: u32, protocol: Protocol, port: u16, dscp: u8) -> Option<u16> {
         let number = self.next_label;
         self.next_label = number.checked_add(1)?;
         let workload = self.plan.scenario.traffic[traffic as usize].name.clone();
-        self.net.tell_label(number, &Label { traffic: workload, protocol, port, dscp });
+        self.net.announce_label(number, &Label { traffic: workload, protocol, port, dscp });
         self.transit.recorder.add_label(traffic);
         Some(number)
     }
 
-    /// A packet enters the network at `now`, which must not lie before any moment it was told of; returns the
-    /// packet's number, which is its own until it is delivered or dropped.
-    pub fn enter(&mut self, entering: Entering, now: Instant) -> u32 {
-        debug_assert!(now >= self.now, "time goes on");
+    /// Adds a packet to the network at `now`, which must not precede any previous time. Returns the packet's number,
+    /// which is valid until the packet is delivered or dropped.
+    pub fn enter(&mut self, entering: EnteringPacket, now: Instant) -> u32 {
+        debug_assert!(now >= self.now, "time does not decrease");
         self.now = now;
-        let Entering { flow, to, contents, bytes, ecn, cwnd, label } = entering;
+        let EnteringPacket { flow, to, contents, bytes, ecn, cwnd, label } = entering;
         let bytes = bytes.saturating_add(self.link_header);
         let host_flow = &mut self.flows[flow as usize];
         let stored = match contents {
@@ -297,35 +297,35 @@ impl Emulation {
         id
     }
 
-    /// Lets all happen that is due by `now`.
+    /// Handles everything that is due by `now`.
     pub fn advance(&mut self, now: Instant, hosts: &mut impl Hosts) {
         let mut packet = Packet::default();
         while let Some((at, event)) = self.net.next(now, &mut packet, &mut self.transit) {
-            // Before its host hears of a packet, somebody hears that it was marked.
+            // Marks of a packet are reported before its delivery.
             self.apply_fates(hosts);
             match event {
                 HostEvent::Arrived => self.arrive(packet, at, hosts),
                 HostEvent::Processed => self.deliver(&packet, at, hosts),
                 HostEvent::Timer(Timer::WarmUp) => self.begin_measuring(at),
                 HostEvent::Timer(Timer::Sample) => self.sample(at),
-                HostEvent::Timer(timer) => unreachable!("nobody sets {timer:?}"),
+                HostEvent::Timer(timer) => unreachable!("an emulation does not set {timer:?}"),
             }
         }
         self.apply_fates(hosts);
         self.now = self.now.max(now);
     }
 
-    /// Whether no packet is under way, and every connection has been told that its payload arrived, or is closed.
+    /// Whether no packet is in transit, and every connection is closed or has all of its payload acknowledged.
     pub fn is_quiet(&self) -> bool {
         self.transit.payloads.is_empty() && self.flows.iter().all(HostFlow::is_quiet)
     }
 
-    /// No later than this something is due, if nothing enters before. It may be a little early: then nothing is due.
+    /// Returns the time of the next event if no packet enters before. It may be slightly early; then nothing is due.
     pub fn next_due(&self) -> Instant {
         self.net.next_due()
     }
 
-    /// The queues of the managed links.
+    /// Returns the queues of the managed links.
     pub fn queues(&self) -> impl Iterator<Item = Queue<'_>> {
         let links = managed(&self.plan.scenario.links).zip(self.net.disciplines());
         links.map(|((number, link, _), queue)| Queue {
@@ -335,7 +335,7 @@ impl Emulation {
         })
     }
 
-    /// What the managed links look like at `now`.
+    /// Returns the state of the managed links at `now`.
     pub fn view(&self, now: Instant) -> View {
         view(&self.net, &self.managed, &self.plan.scenario.links, now)
     }
@@ -366,7 +366,7 @@ impl Emulation {
             let position = self.managed.iter().position(|&number| number == link)?;
             average(self.net.disciplines().nth(position)?).map(|gauge| gauge.value)
         };
-        // Marks first: a packet that was marked at one link may have been dropped at the next.
+        // Marks come first, because a packet that was marked at one link may have been dropped at the next.
         for transit::Fate { packet, slot, to, link, why, at } in self.transit.fates.marked.drain(..) {
             self.flows[slot as usize].packet_marked(to);
             hosts.marked(packet.id, Fate { link, why, at, average: average_at(link) });
@@ -392,7 +392,7 @@ impl Emulation {
     }
 }
 
-/// What a queue shows of its average length.
+/// Returns the gauge `average` of a queue, if it has this gauge.
 fn average(queue: &dyn QueueDiscipline) -> Option<Gauge> {
     let mut average = None;
     queue.gauges(&mut |gauge| average = average.or((gauge.name == "average").then_some(gauge)));

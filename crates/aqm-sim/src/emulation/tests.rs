@@ -13,7 +13,7 @@ fn plan(text: &str) -> Plan {
     Plan::of_toml(text, Files::default()).unwrap_or_else(|errors| panic!("{errors}"))
 }
 
-/// Datagrams as their workload wants them sent, by moment.
+/// The datagrams that a workload sends, by time.
 #[derive(Default)]
 struct Schedule {
     now: Instant,
@@ -29,19 +29,19 @@ impl TrafficContext for Schedule {
         *self.wakes.entry(at.nanos()).or_default() += 1;
     }
     fn open(&mut self, _: Transfer) {
-        panic!("only datagrams here")
+        panic!("the workload only sends datagrams")
     }
     fn converse(&mut self, _: Conversation) {
-        panic!("only datagrams here")
+        panic!("the workload only sends datagrams")
     }
     fn request(&mut self, _: u32, _: Exchange) {
-        panic!("only datagrams here")
+        panic!("the workload only sends datagrams")
     }
     fn finish(&mut self, _: u32) {
-        panic!("only datagrams here")
+        panic!("the workload only sends datagrams")
     }
     fn datagram_back(&mut self, _: u32, _: u16, _: Ecn) {
-        panic!("nothing goes back here")
+        panic!("the workload sends no datagrams back")
     }
     fn datagram(&mut self, flow: u32, bytes: u16, ecn: Ecn) {
         self.datagrams.push((self.now, flow, bytes, ecn));
@@ -58,14 +58,14 @@ fn schedule(mut workload: Box<dyn Workload>, end: Instant) -> Vec<(Instant, u32,
     schedule.datagrams
 }
 
-/// Keeps what it is handed.
+/// Hosts that record their calls.
 #[derive(Default)]
-struct Kept {
+struct RecordingHosts {
     delivered: Vec<Delivery>,
     dropped: Vec<u32>,
 }
 
-impl Hosts for Kept {
+impl Hosts for RecordingHosts {
     fn deliver(&mut self, delivery: Delivery) {
         self.delivered.push(delivery);
     }
@@ -99,7 +99,7 @@ gaps = { kind = "exponential" }
 "#;
 
 #[test]
-fn what_a_packet_takes_is_told_by_the_slowest_queue_and_a_shaper_is_slower_than_its_line() {
+fn the_longest_transmission_time_is_that_of_the_slowest_queue_or_shaper() {
     let queue =
         r#"{ kind = "red", min_th = "5p", max_th = "15p", max_p = 0.1, weight = 0.02, limit = "30p" }"#;
     let shaper = r#"{ kind = "htb", classes = { a = { rate = "100kbps", ceil = "150kbps" }, b = { rate = "100kbps" } }, default = "a" }"#;
@@ -111,34 +111,34 @@ fn what_a_packet_takes_is_told_by_the_slowest_queue_and_a_shaper_is_slower_than_
 }
 
 fn emulate(plan: &Plan, step: Option<Span>) -> (Vec<Table>, Option<Value>) {
-    let (mut emulation, mut kept) = (Emulation::new(plan), Kept::default());
+    let (mut emulation, mut hosts) = (Emulation::new(plan), RecordingHosts::default());
     let end = emulation.end();
     let mut flows = BTreeMap::new();
     let mut entered = 0;
     for (at, stream, bytes, ecn) in schedule(plan.workloads[0].clone(), end) {
         if let Some(step) = step {
-            // A clock that looks more often than it must changes nothing.
+            // More frequent calls of `advance` change nothing.
             let mut now = emulation.now + step;
             while now < at {
-                emulation.advance(now, &mut kept);
+                emulation.advance(now, &mut hosts);
                 now += step;
             }
         }
-        emulation.advance(at, &mut kept);
+        emulation.advance(at, &mut hosts);
         let flow = *flows.entry(stream).or_insert_with(|| {
-            emulation.open_flow(&Opening {
+            emulation.open_flow(&FlowOpening {
                 traffic: 0,
                 host: stream,
                 connection: false,
-                further_delays: [Span::ZERO; 2],
+                additional_delays: [Span::ZERO; 2],
                 at,
             })
         });
-        let entering = Entering {
+        let entering = EnteringPacket {
             flow,
             to: Side::Receiver,
             contents: Contents::Datagram,
-            // The rest is the link's.
+            // The remaining bytes are those of the link header.
             bytes: bytes - 14,
             ecn,
             cwnd: 0,
@@ -147,16 +147,16 @@ fn emulate(plan: &Plan, step: Option<Span>) -> (Vec<Table>, Option<Value>) {
         emulation.enter(entering, at);
         entered += 1;
     }
-    emulation.advance(end, &mut kept);
-    let under_way = emulation.net.snapshot(end)[0].backlog.packets;
-    assert!(entered - kept.delivered.len() as u64 - kept.dropped.len() as u64 >= under_way);
-    assert!(kept.delivered.is_sorted_by_key(|delivery| delivery.due));
+    emulation.advance(end, &mut hosts);
+    let queued = emulation.net.snapshot(end)[0].backlog.packets;
+    assert!(entered - hosts.delivered.len() as u64 - hosts.dropped.len() as u64 >= queued);
+    assert!(hosts.delivered.is_sorted_by_key(|delivery| delivery.due));
     let qdiscs = emulation.qdiscs(end);
     (emulation.finish(end, &[], &[]), qdiscs)
 }
 
 #[test]
-fn datagrams_fare_as_in_a_simulation_however_seldom_the_clock_is_read() {
+fn datagrams_agree_with_a_simulation_however_seldom_the_clock_is_read() {
     let plan = plan(DATAGRAMS);
     let Run { tables: simulated, manifest, .. } = plan.run(&Watch::default()).unwrap();
     for step in [None, Some(Span::from_nanos(700_000))] {
@@ -168,14 +168,16 @@ fn datagrams_fare_as_in_a_simulation_however_seldom_the_clock_is_read() {
     }
     let rows = |name: &str| {
         let table = simulated.iter().find(|table| table.name == name).unwrap();
-        let Column::Real(moments) = &table.columns[0].1 else { panic!("{name} begins with the time") };
+        let Column::Real(moments) = &table.columns[0].1 else {
+            panic!("{name} does not begin with the time")
+        };
         moments.len()
     };
     let found = [rows("drops"), rows("packets"), rows("gauges")];
     assert!(found[0] > 20 && found[1] > 5000 && found[2] > 300, "{found:?}");
 }
 
-/// A program's line whose way back is slow and has room for five packets.
+/// A link with a program whose reverse link is slow and has a queue of five packets.
 const PROGRAM: &str = r#"
 duration = "20s"
 host = { jitter = "0s" }
@@ -189,7 +191,7 @@ kind = "program"
 client = ["true"]
 "#;
 
-/// The only value of each of these columns of a table.
+/// Returns the only value of each of these columns of a table.
 fn values(tables: &[Table], table: &str, columns: &[&str]) -> Vec<u64> {
     let table = tables.iter().find(|one| one.name == table).unwrap();
     let value = |name: &&str| match &table.columns.iter().find(|(column, _)| column == name).unwrap().1 {
@@ -200,20 +202,21 @@ fn values(tables: &[Table], table: &str, columns: &[&str]) -> Vec<u64> {
     columns.iter().map(value).collect()
 }
 
-/// The tables of a run in which the client of a program sends what `contents` says, all at once.
+/// Returns the tables of a run in which the client of a program sends these contents, all at once.
 fn sent_by_a_client(connection: bool, contents: &[Contents]) -> Vec<Table> {
-    let (mut emulation, mut kept) = (Emulation::new(&plan(PROGRAM)), Kept::default());
+    let (mut emulation, mut hosts) = (Emulation::new(&plan(PROGRAM)), RecordingHosts::default());
     let at = Instant::from_nanos(1_000_000_000);
-    emulation.advance(at, &mut kept);
-    let further_delays = [Span::ZERO; 2];
-    let flow = emulation.open_flow(&Opening { traffic: 0, host: 0, connection, further_delays, at });
+    emulation.advance(at, &mut hosts);
+    let additional_delays = [Span::ZERO; 2];
+    let flow = emulation.open_flow(&FlowOpening { traffic: 0, host: 0, connection, additional_delays, at });
     for &contents in contents {
         let to = Side::Sender;
-        let entering = Entering { flow, to, contents, bytes: 1000, ecn: Ecn::NotEct, cwnd: 0, label: 0 };
+        let entering =
+            EnteringPacket { flow, to, contents, bytes: 1000, ecn: Ecn::NotEct, cwnd: 0, label: 0 };
         emulation.enter(entering, at);
     }
     let end = emulation.end();
-    emulation.advance(end, &mut kept);
+    emulation.advance(end, &mut hosts);
     emulation.finish(end, &[], &[])
 }
 
@@ -221,9 +224,9 @@ const COUNTS: [&str; 5] =
     ["packets_sent", "packets_dropped", "delivered_bytes", "retransmitted", "datagrams_received"];
 
 #[test]
-fn what_the_client_of_a_program_sends_is_counted_and_not_taken_for_what_it_gets() {
+fn data_from_and_to_the_client_of_a_program_are_counted_separately() {
     let tables = sent_by_a_client(false, &[Contents::Datagram; 20]);
-    // One is on the line, five wait.
+    // One packet is in transmission, five are queued.
     assert_eq!(values(&tables, "from_client", &COUNTS), [20, 14, 6000, 0, 6]);
     assert_eq!(values(&tables, "flows", &COUNTS), [0, 0, 0, 0, 0]);
     let segment =
@@ -234,7 +237,7 @@ fn what_the_client_of_a_program_sends_is_counted_and_not_taken_for_what_it_gets(
 }
 
 #[test]
-fn only_programs_leave_a_table_of_what_their_clients_sent() {
+fn only_programs_have_a_table_of_their_clients_data() {
     let emulation = Emulation::new(&plan(DATAGRAMS));
     let end = emulation.end();
     assert!(emulation.finish(end, &[], &[]).iter().all(|table| table.name != "from_client"));

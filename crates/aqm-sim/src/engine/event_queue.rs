@@ -1,11 +1,9 @@
-//! Events in order of time, ties by the one written rule.
+//! The event queue: events in order of time, with ties in the order of the tie rule in the module `event`.
 //!
-//! Packets over links of the same delay mostly arrive in the order they were sent, so they wait in
-//! a few shared first-in-first-out lanes, in which a packet may pass a few others; one that would
-//! have to pass many, and every timer, goes to the exact wheel behind them. Taking the next event compares the
-//! heads of the lanes and asks the wheel only for what lies before them.
-//!
-//! The order of events of one instant is the tie rule of the module `event`.
+//! Packets over links with the same delay mostly arrive in the order in which they were sent. They are stored in a few
+//! shared first-in-first-out lanes, in which a packet may pass a few other packets. A packet that would have to pass
+//! many others, and every timer, is stored in the exact timing wheel. To find the next event, the queue compares the
+//! heads of the lanes, and searches the wheel only for events before these heads.
 
 use aqm_net::{Instant, Packet};
 
@@ -14,32 +12,33 @@ use crate::engine::prefetch::prefetch_value;
 use crate::engine::ring::Ring;
 use crate::engine::wheel::Wheel;
 
-/// The lane of those that have none, and use the wheel.
+/// The lane number of packets without a lane, which are stored in the wheel.
 pub(crate) const NO_LANE: u8 = u8::MAX;
 
-/// Where packets wait that come over the lines of a class: those that found their line free, and those that had to
-/// wait for it. With very many lines many others pass the latter, which are in order of time among themselves.
+/// The lanes of the packets on a class of links: one lane for packets that found their link idle, and one for packets
+/// that waited for it. With very many links, many packets of the first kind pass packets of the second kind, which are
+/// in order of time among themselves.
 #[derive(Clone, Copy)]
-pub(crate) struct Places {
-    pub(crate) at_once: u8,
-    pub(crate) late: u8,
+pub(crate) struct LanePair {
+    pub(crate) unqueued: u8,
+    pub(crate) queued: u8,
 }
 
-impl Places {
-    /// In no lane.
-    pub(crate) const NONE: Self = Self { at_once: NO_LANE, late: NO_LANE };
+impl LanePair {
+    /// No lanes.
+    pub(crate) const NONE: Self = Self { unqueued: NO_LANE, queued: NO_LANE };
 
     #[inline(always)]
-    pub(crate) const fn of(self, is_late: bool) -> u8 {
-        if is_late { self.late } else { self.at_once }
+    pub(crate) const fn lane(self, waited: bool) -> u8 {
+        if waited { self.queued } else { self.unqueued }
     }
 }
 
-/// How many packets of its lane a packet may pass; jitter makes neighbours change places.
-const MOST_PASSED: usize = 12;
+/// Number of packets in its lane that a packet may pass. Jitter reorders adjacent packets.
+const MAX_PASSED: usize = 12;
 
-/// The order of a run's ties: the rule, or the rule upside down to see how much ties matter.
-/// Samplers come last either way.
+/// The order of ties in a run: the tie rule, or the reversed rule, which shows the influence of ties. Sampling timers
+/// are last in both orders.
 #[derive(Clone, Copy, Debug)]
 struct TieOrder {
     flip: u32,
@@ -48,7 +47,7 @@ struct TieOrder {
 
 impl TieOrder {
     const fn new(reversed: bool) -> Self {
-        // Together they make of a rank below the samplers what is missing to the greatest of those.
+        // Together, these values map a rank below the sampling timers to its distance from their least rank.
         if reversed { Self { flip: !0, offset: SAMPLERS } } else { Self { flip: 0, offset: 0 } }
     }
 
@@ -56,7 +55,7 @@ impl TieOrder {
         (rank ^ self.flip).wrapping_add(self.offset)
     }
 
-    /// The place of one of so many lanes: as the ranks of its links turn round, so does its place.
+    /// Returns the position of a lane. If ranks are reversed, the lanes are reversed, too.
     const fn of_lane(self, lane: usize, lanes: usize) -> usize {
         if self.flip == 0 { lane } else { lanes - 1 - lane }
     }
@@ -66,25 +65,25 @@ impl TieOrder {
     }
 }
 
-/// What is due now. A packet is not part of it, because it would be copied from hand to hand.
+/// The next event. The packet of the event is returned separately, because copying it repeatedly would be expensive.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Due {
+pub(crate) enum NextEvent {
     /// A packet reaches the end of its link.
     Packet,
     /// A host has processed a packet.
-    Held,
+    Processed,
     /// A timer expires.
     Timer(Timer),
 }
 
-/// An event that will come.
-pub(crate) enum Soon<'a> {
+/// An event in the near future.
+pub(crate) enum Upcoming<'a> {
     Packet(&'a Packet),
-    Held(&'a Packet),
+    Processed(&'a Packet),
     Timer(&'a Timer),
 }
 
-/// A packet and its key, flat, because lanes are most of what a run writes to memory.
+/// A packet and its key in a flat structure, because lanes account for most memory writes of a run.
 #[derive(Clone, Copy, Default)]
 struct Entry {
     time: u64,
@@ -98,47 +97,47 @@ impl Entry {
     }
 }
 
-/// Packets in order of time; `tail` is the key of the last one that joined.
+/// Packets in order of time; `tail` is the key of the packet that joined last.
 struct Lane {
     waiting: Ring<Entry>,
     tail: Key,
 }
 
-/// The head of a lane: its time above the place of the lane, so that the least head names its lane.
-/// Lanes stand in the order of the ranks of their links, so that this settles ties, too, but for those of a pair. The
-/// clock keeps 61 bits, which are 73 years.
+/// The head of a lane: its time, followed by the position of the lane, so that the least head identifies its lane.
+/// Lanes are in the order of the ranks of their links, so this order also resolves ties, except within a pair of lanes.
+/// The clock has 61 bits, which are 73 years.
 type Head = u64;
 
 const LANE_BITS: u32 = 3;
-const NOTHING: Head = Head::MAX;
+const EMPTY: Head = Head::MAX;
 
-/// The most lanes there are, and how many of them are looked at if no more are in use.
+/// Maximum number of lanes, and the number of lanes that are compared if no more are in use.
 const LANES: usize = 8;
 const FEW: usize = 4;
 
-/// How many lanes links may have, and how many pairs of lanes.
+/// Maximum number of lanes of links, and of pairs of lanes.
 pub(crate) const LINK_LANES: usize = LANES - 1;
 pub(crate) const LINK_PAIRS: usize = LANES / 2 - 1;
 
-/// All that is due.
+/// The event queue.
 pub(crate) struct EventQueue {
     heads: [Head; LANES],
     lanes: [Lane; LANES],
     wheel: Wheel,
     ties: TieOrder,
-    /// How many lanes are in use. Behind those of links is that of packets that hosts work on, because they come
-    /// after those on links.
+    /// Number of lanes in use. The last one is the lane of packets that hosts process, because these packets follow
+    /// packets on links in the tie rule.
     in_use: usize,
-    /// Whether two lanes that stand side by side belong to one class of links.
+    /// Whether two adjacent lanes belong to one class of links.
     in_pairs: bool,
-    /// The place of the lane of packets that hosts work on.
-    held_lane: usize,
-    taken: u64,
-    /// Where the last event was taken: a lane, or [`WHEEL`].
+    /// Position of the lane of packets that hosts process.
+    host_lane: usize,
+    handled: u64,
+    /// Source of the last event: a lane, or [`WHEEL`].
     source: usize,
 }
 
-/// What is not a lane.
+/// The source of events that are not from a lane.
 const WHEEL: usize = LANES;
 
 const fn head(time: u64, lane: usize) -> Head {
@@ -146,41 +145,45 @@ const fn head(time: u64, lane: usize) -> Head {
 }
 
 impl EventQueue {
-    /// One for so many classes of links, for as many of which as possible there is a lane, or a pair.
+    /// Creates the queue for a number of link classes. As many classes as possible get a lane, or a pair of lanes.
     pub(crate) fn new(reversed: bool, classes: usize, in_pairs: bool) -> Self {
         let ties = TieOrder::new(reversed);
-        let (held_lane, in_use) = match in_pairs {
+        let (host_lane, in_use) = match in_pairs {
             true => (2 * classes.min(LINK_PAIRS), 2 * classes.min(LINK_PAIRS) + 2),
             false => (classes.min(LINK_LANES), classes.min(LINK_LANES) + 1),
         };
         Self {
-            heads: [NOTHING; LANES],
+            heads: [EMPTY; LANES],
             lanes: std::array::from_fn(|_| Lane { waiting: Ring::new(), tail: Key::new(0, 0) }),
             wheel: Wheel::new(),
             ties,
             in_use,
             in_pairs,
-            held_lane: ties.of_lane(held_lane, in_use),
-            taken: 0,
+            host_lane: ties.of_lane(host_lane, in_use),
+            handled: 0,
             source: WHEEL,
         }
     }
 
-    /// An event that is due soon: so many places behind the last one, of those like it.
+    /// Returns an event in the near future: the event `distance` positions after the last event of the same source.
     #[inline(always)]
-    pub(crate) fn ahead(&self, distance: usize) -> Option<Soon<'_>> {
+    pub(crate) fn ahead(&self, distance: usize) -> Option<Upcoming<'_>> {
         if self.source == WHEEL {
             return self.wheel.after(distance).map(|event| match event {
-                Event::Packet(packet) => Soon::Packet(packet),
-                Event::Held(packet) => Soon::Held(packet),
-                Event::Timer(timer) => Soon::Timer(timer),
+                Event::Packet(packet) => Upcoming::Packet(packet),
+                Event::Processed(packet) => Upcoming::Processed(packet),
+                Event::Timer(timer) => Upcoming::Timer(timer),
             });
         }
         let packet = &self.lanes[self.source].waiting.after(distance)?.packet;
-        Some(if self.source == self.held_lane { Soon::Held(packet) } else { Soon::Packet(packet) })
+        Some(if self.source == self.host_lane {
+            Upcoming::Processed(packet)
+        } else {
+            Upcoming::Packet(packet)
+        })
     }
 
-    /// Asks for the memory of one that [`ahead`](Self::ahead) will soon tell of.
+    /// Prefetches the event that [`ahead`](Self::ahead) will soon return.
     #[inline]
     pub(crate) fn prefetch(&self, distance: usize) {
         if self.source != WHEEL
@@ -190,31 +193,31 @@ impl EventQueue {
         }
     }
 
-    /// How many events were taken.
-    pub(crate) fn taken(&self) -> u64 {
-        self.taken
+    /// Returns the number of events handled.
+    pub(crate) fn handled(&self) -> u64 {
+        self.handled
     }
 
-    /// Where packets of the class of links with this number wait.
-    pub(crate) fn places(&self, class: usize) -> Places {
-        let place = |lane: usize| self.ties.of_lane(lane, self.in_use) as u8;
+    /// Returns the lanes of packets on the class of links with this number.
+    pub(crate) fn lanes(&self, class: usize) -> LanePair {
+        let position = |lane: usize| self.ties.of_lane(lane, self.in_use) as u8;
         if !self.in_pairs && class < LINK_LANES {
-            Places { at_once: place(class), late: place(class) }
+            LanePair { unqueued: position(class), queued: position(class) }
         } else if self.in_pairs && class < LINK_PAIRS {
-            Places { at_once: place(2 * class), late: place(2 * class + 1) }
+            LanePair { unqueued: position(2 * class), queued: position(2 * class + 1) }
         } else {
-            Places::NONE
+            LanePair::NONE
         }
     }
 
-    /// A packet is due at `at`; `place` is where those like it wait.
+    /// Adds a packet that arrives at `at` to a lane.
     #[inline(always)]
-    pub(crate) fn put_packet(&mut self, place: u8, at: Instant, rank: u32, packet: Packet) {
+    pub(crate) fn put_packet(&mut self, lane: u8, at: Instant, rank: u32, packet: Packet) {
         let key = Key::new(at.nanos(), self.ties.of_packet(rank));
-        if usize::from(place) >= LANES {
+        if usize::from(lane) >= LANES {
             return self.put_in_wheel(key, packet);
         }
-        self.join(place.into(), key, packet);
+        self.join(lane.into(), key, packet);
     }
 
     #[cold]
@@ -222,38 +225,38 @@ impl EventQueue {
         self.wheel.push(key, Event::Packet(packet));
     }
 
-    /// A host has processed `packet` at `at`.
-    pub(crate) fn put_held(&mut self, at: Instant, packet: Packet) {
+    /// Adds the event that a host has processed `packet` at `at`.
+    pub(crate) fn put_processed(&mut self, at: Instant, packet: Packet) {
         let key = Key::new(at.nanos(), self.ties.of_packet(rank_of_processing(packet.flow)));
-        self.join(self.held_lane, key, packet);
+        self.join(self.host_lane, key, packet);
     }
 
-    /// A packet joins a lane.
+    /// Adds a packet to a lane.
     #[inline(always)]
     fn join(&mut self, lane: usize, key: Key, packet: Packet) {
         let queue = &mut self.lanes[lane];
-        if self.heads[lane] == NOTHING {
+        if self.heads[lane] == EMPTY {
             self.heads[lane] = head(key.time, lane);
         } else if key < queue.tail {
             return self.put_early(lane, Entry { time: key.time, rank: key.rank, packet });
         }
         queue.tail = key;
-        // Field by field: a whole entry would first be put together elsewhere, and reading it back at once
-        // in larger pieces than it was written in stalls the processor.
-        let entry = queue.waiting.next_place();
+        // The entry is written field by field. If it were assembled elsewhere first, reading it back at once in larger
+        // pieces than it was written would stall the processor.
+        let entry = queue.waiting.next_slot();
         entry.time = key.time;
         entry.rank = key.rank;
         entry.packet = packet;
     }
 
-    /// A packet that is due before the last one of its lane passes a few, or else goes to the wheel.
+    /// Adds a packet that precedes the last packet of its lane. It passes a few packets, or is stored in the wheel.
     #[cold]
     fn put_early(&mut self, lane: usize, entry: Entry) {
         let key = entry.key();
         let queue = &mut self.lanes[lane].waiting;
-        if !queue.insert(entry, MOST_PASSED, |other| key < other.key()) {
+        if !queue.insert(entry, MAX_PASSED, |other| key < other.key()) {
             let Entry { packet, .. } = entry;
-            let event = if lane == self.held_lane { Event::Held(packet) } else { Event::Packet(packet) };
+            let event = if lane == self.host_lane { Event::Processed(packet) } else { Event::Packet(packet) };
             return self.wheel.push(key, event);
         }
         if let Some(first) = queue.first() {
@@ -261,21 +264,21 @@ impl EventQueue {
         }
     }
 
-    /// A timer expires at `at`.
+    /// Adds a timer that expires at `at`.
     #[inline]
     pub(crate) fn put_timer(&mut self, at: Instant, rank: u32, timer: Timer) {
         let key = Key::new(at.nanos(), self.ties.of_timer(rank));
         self.wheel.push(key, Event::Timer(timer));
     }
 
-    /// No event is due before this moment; it may be a little before the first one.
+    /// Returns a time before which no event is due. It may be slightly earlier than the first event.
     pub(crate) fn next_due(&self) -> Instant {
         let least = self.least();
-        let in_lanes = if least == NOTHING { u64::MAX } else { least >> LANE_BITS };
+        let in_lanes = if least == EMPTY { u64::MAX } else { least >> LANE_BITS };
         Instant::from_nanos(in_lanes.min(self.wheel.bound()))
     }
 
-    /// The least head.
+    /// Returns the least head.
     #[inline(always)]
     fn least(&self) -> Head {
         let [a, b, c, d, e, f, g, h] = self.heads;
@@ -288,14 +291,15 @@ impl EventQueue {
         if self.heads[pair] ^ least < LANES as Head { self.lower_rank(least, pair) } else { least }
     }
 
-    /// Two lanes of a pair, whose links stand in no order, have packets of one moment: the head of the lower rank.
+    /// Returns the head with the lower rank of two lanes in a pair with packets of the same time. Links in a pair are
+    /// not in order.
     #[cold]
     fn lower_rank(&self, least: Head, pair: usize) -> Head {
         let rank = |lane: usize| self.lanes[lane].waiting.first().map(|first| first.rank);
         if rank(pair) < rank(least as usize % LANES) { self.heads[pair] } else { least }
     }
 
-    /// Hands out all packets that are due by `until`, where nothing but packets waits and none joins meanwhile.
+    /// Takes all packets that are due by `until`. The queue must contain only packets, and none may be added meanwhile.
     #[inline(always)]
     pub(crate) fn take_packets(&mut self, until: Instant, mut take: impl FnMut(Instant, Packet)) {
         while let Some((lane, end, most)) = self.next_run(until) {
@@ -306,12 +310,13 @@ impl EventQueue {
                 |entry| head(entry.time, lane) < end,
                 |entry| take(Instant::from_nanos(entry.time), entry.packet),
             );
-            self.taken += (waited - queue.len()) as u64;
-            self.heads[lane] = queue.first().map_or(NOTHING, |next| head(next.time, lane));
+            self.handled += (waited - queue.len()) as u64;
+            self.heads[lane] = queue.first().map_or(EMPTY, |next| head(next.time, lane));
         }
     }
 
-    /// The lane whose packets come next, one at least; the head of what comes after them, and how many there may be.
+    /// Returns the lane of the next packets, of which there is at least one; the head of the first event after them;
+    /// and their maximum number.
     fn next_run(&mut self, until: Instant) -> Option<(usize, Head, usize)> {
         let least = self.least();
         let (time, lane) = (least >> LANE_BITS, least as usize % LANES);
@@ -324,20 +329,19 @@ impl EventQueue {
         if time > until.nanos() {
             return None;
         }
-        self.heads[lane] = NOTHING;
+        self.heads[lane] = EMPTY;
         let others = self.least();
         self.heads[lane] = least;
         let of_pair = if self.in_pairs { self.heads[lane ^ 1] >> LANE_BITS } else { u64::MAX };
         let end = of_pair.min(self.wheel.bound());
         if end <= time {
-            // Of the same nanosecond: after each packet its rank is looked at.
+            // Events at the same nanosecond: the ranks are compared after each packet.
             return Some((lane, least + 1, 1));
         }
         Some((lane, others.min(head(end.min(until.nanos().saturating_add(1)), 0)), usize::MAX))
     }
 
-    /// Takes the first entry of the wheel, if it is due by `until` and comes before the packet whose head is the
-    /// `least`.
+    /// Takes the first entry of the wheel, if it is due by `until` and precedes the packet with the `least` head.
     #[inline(always)]
     fn take_from_wheel(&mut self, least: Head, until: Instant) -> Option<(Key, Event)> {
         let (time, lane) = (least >> LANE_BITS, least as usize % LANES);
@@ -349,25 +353,25 @@ impl EventQueue {
         self.wheel.pop_before(first.map_or(end, |first| first.key().min(end)))
     }
 
-    /// Takes the next event, unless it lies after `until`; then the time has come to `until`. If it is about a packet,
-    /// that is left in `packet`.
+    /// Takes the next event, unless it is after `until`. If the event concerns a packet, the packet is stored in
+    /// `packet`.
     #[inline(always)]
-    pub(crate) fn next(&mut self, until: Instant, packet: &mut Packet) -> Option<(Instant, Due)> {
+    pub(crate) fn next(&mut self, until: Instant, packet: &mut Packet) -> Option<(Instant, NextEvent)> {
         let least = self.least();
         let (time, lane) = (least >> LANE_BITS, least as usize % LANES);
         if let Some((key, event)) = self.take_from_wheel(least, until) {
-            self.taken += 1;
+            self.handled += 1;
             self.source = WHEEL;
             let due = match event {
                 Event::Packet(of_event) => {
                     *packet = of_event;
-                    Due::Packet
+                    NextEvent::Packet
                 }
-                Event::Held(of_event) => {
+                Event::Processed(of_event) => {
                     *packet = of_event;
-                    Due::Held
+                    NextEvent::Processed
                 }
-                Event::Timer(timer) => Due::Timer(timer),
+                Event::Timer(timer) => NextEvent::Timer(timer),
             };
             return Some((Instant::from_nanos(key.time), due));
         }
@@ -378,9 +382,12 @@ impl EventQueue {
         *packet = queue.first()?.packet;
         queue.drop_first();
         self.source = lane;
-        self.heads[lane] = queue.first().map_or(NOTHING, |next| head(next.time, lane));
-        self.taken += 1;
-        Some((Instant::from_nanos(time), if lane == self.held_lane { Due::Held } else { Due::Packet }))
+        self.heads[lane] = queue.first().map_or(EMPTY, |next| head(next.time, lane));
+        self.handled += 1;
+        Some((
+            Instant::from_nanos(time),
+            if lane == self.host_lane { NextEvent::Processed } else { NextEvent::Packet },
+        ))
     }
 }
 

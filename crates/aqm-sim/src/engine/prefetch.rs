@@ -1,21 +1,21 @@
 //! A hint to the processor that a value will soon be needed.
 //!
-//! With very many flows nearly every event meets memory that is not in the cache, and packets that
-//! wait in a lane tell beforehand which. The one unsafe line of the core rooms is here: it reads and
-//! writes nothing, so it changes no result.
+//! With very many flows, nearly every event accesses memory that is not in the cache, and the packets in a lane show in
+//! advance which memory. This file contains the only unsafe code of the platform-independent crates. A prefetch changes
+//! neither memory nor results.
 
 use std::ops::Range;
 
 /// A cache line.
 const LINE: usize = 64;
 
-/// Asks for `values[index]`, if there is such a value.
+/// Prefetches `values[index]`, if it exists.
 #[inline]
 pub(crate) fn prefetch<T>(values: &[T], index: usize) {
     prefetch_part(values, index, 0..size_of::<T>());
 }
 
-/// Asks for these bytes of `values[index]`, if there is such a value.
+/// Prefetches a range of bytes of `values[index]`, if it exists.
 #[inline]
 pub(crate) fn prefetch_part<T>(values: &[T], index: usize, part: Range<usize>) {
     if let Some(value) = values.get(index) {
@@ -23,7 +23,7 @@ pub(crate) fn prefetch_part<T>(values: &[T], index: usize, part: Range<usize>) {
     }
 }
 
-/// Asks for all of `value`.
+/// Prefetches all of `value`.
 #[inline]
 pub(crate) fn prefetch_value<T>(value: &T) {
     prefetch_bytes(value, 0..size_of::<T>());
@@ -35,7 +35,7 @@ fn prefetch_bytes<T>(value: &T, part: Range<usize>) {
     for offset in part.step_by(LINE) {
         use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
         #[allow(unsafe_code)]
-        // SAFETY: a prefetch of any address is without effect on what a program can see.
+        // SAFETY: a prefetch of any address has no effect that a program can observe.
         unsafe {
             _mm_prefetch::<_MM_HINT_T0>(std::ptr::from_ref(value).cast::<i8>().wrapping_add(offset));
         }

@@ -1,11 +1,11 @@
-//! A first-in-first-out buffer on a power of two of places: the lanes of the event queue are most of what
-//! a run does, and this takes half the instructions of the standard library's.
+//! A first-in-first-out buffer whose capacity is a power of two. The lanes of the event queue account for most work of
+//! a run, and this buffer needs half the instructions of the standard library's.
 
 use crate::engine::huge_pages::prefer_huge_pages;
 
-/// Entries in the order in which they came.
+/// Entries in order of insertion.
 pub(crate) struct Ring<T> {
-    places: Vec<T>,
+    slots: Vec<T>,
     first: usize,
     count: usize,
 }
@@ -18,55 +18,55 @@ impl<T: Copy + Default> Default for Ring<T> {
 
 impl<T: Copy + Default> Ring<T> {
     pub(crate) fn new() -> Self {
-        Self { places: vec![T::default(); 16], first: 0, count: 0 }
+        Self { slots: vec![T::default(); 16], first: 0, count: 0 }
     }
 
-    /// The oldest entry.
+    /// Returns the oldest entry.
     #[inline]
     pub(crate) fn first(&self) -> Option<&T> {
-        if self.count == 0 { None } else { Some(&self.places[self.first & (self.places.len() - 1)]) }
+        if self.count == 0 { None } else { Some(&self.slots[self.first & (self.slots.len() - 1)]) }
     }
 
-    /// How many entries there are.
+    /// Returns the number of entries.
     #[inline]
     pub(crate) fn len(&self) -> usize {
         self.count
     }
 
-    /// The entry that comes `distance` after the oldest.
+    /// Returns the entry `distance` positions after the oldest entry.
     #[inline]
     pub(crate) fn after(&self, distance: usize) -> Option<&T> {
-        (distance < self.count).then(|| &self.places[(self.first + distance) & (self.places.len() - 1)])
+        (distance < self.count).then(|| &self.slots[(self.first + distance) & (self.slots.len() - 1)])
     }
 
     #[inline]
     pub(crate) fn push(&mut self, entry: T) {
-        *self.next_place() = entry;
+        *self.next_slot() = entry;
     }
 
-    /// Puts `entry` before the oldest.
+    /// Inserts `entry` before the oldest entry.
     pub(crate) fn push_front(&mut self, entry: T) {
-        if self.count == self.places.len() {
+        if self.count == self.slots.len() {
             self.grow();
         }
-        self.first = self.first.wrapping_sub(1) & (self.places.len() - 1);
-        self.places[self.first] = entry;
+        self.first = self.first.wrapping_sub(1) & (self.slots.len() - 1);
+        self.slots[self.first] = entry;
         self.count += 1;
     }
 
-    /// Where the entry behind the newest goes; it counts from now on.
+    /// Returns the slot after the newest entry. The slot counts as an entry from now on.
     #[inline]
-    pub(crate) fn next_place(&mut self) -> &mut T {
-        if self.count == self.places.len() {
+    pub(crate) fn next_slot(&mut self) -> &mut T {
+        if self.count == self.slots.len() {
             self.grow();
         }
-        let place = (self.first + self.count) & (self.places.len() - 1);
+        let slot = (self.first + self.count) & (self.slots.len() - 1);
         self.count += 1;
-        &mut self.places[place]
+        &mut self.slots[slot]
     }
 
-    /// Puts `entry` before those of the newest that `comes_before` says it precedes, if they are at most
-    /// `most`; whether it did.
+    /// Inserts `entry` before the newest entries for which `comes_before` holds, if they are at most `most`. Returns
+    /// whether the entry was inserted.
     #[inline]
     pub(crate) fn insert(&mut self, entry: T, most: usize, comes_before: impl Fn(&T) -> bool) -> bool {
         if most < self.count && self.after(self.count - 1 - most).is_some_and(&comes_before) {
@@ -77,21 +77,21 @@ impl<T: Copy + Default> Ring<T> {
             passed += 1;
         }
         self.push(entry);
-        let mask = self.places.len() - 1;
+        let mask = self.slots.len() - 1;
         let last = self.first + self.count - 1;
-        for place in (last - passed..last).rev() {
-            self.places.swap(place & mask, (place + 1) & mask);
+        for slot in (last - passed..last).rev() {
+            self.slots.swap(slot & mask, (slot + 1) & mask);
         }
         true
     }
 
-    /// Hands out at `most` so many entries, the oldest first, as long as `is_due` says so of the next one.
+    /// Takes at most `most` entries, starting with the oldest, while `is_due` holds for the next entry.
     #[inline(always)]
     pub(crate) fn take_while(&mut self, most: usize, is_due: impl Fn(&T) -> bool, mut take: impl FnMut(T)) {
-        let (mask, most) = (self.places.len() - 1, most.min(self.count));
+        let (mask, most) = (self.slots.len() - 1, most.min(self.count));
         let mut taken = 0;
         while taken < most {
-            let entry = self.places[(self.first + taken) & mask];
+            let entry = self.slots[(self.first + taken) & mask];
             if !is_due(&entry) {
                 break;
             }
@@ -106,17 +106,17 @@ impl<T: Copy + Default> Ring<T> {
     #[inline]
     pub(crate) fn drop_first(&mut self) {
         if self.count > 0 {
-            self.first = (self.first + 1) & (self.places.len() - 1);
+            self.first = (self.first + 1) & (self.slots.len() - 1);
             self.count -= 1;
         }
     }
 
     #[cold]
     fn grow(&mut self) {
-        self.places.rotate_left(self.first);
+        self.slots.rotate_left(self.first);
         self.first = 0;
-        self.places.resize(2 * self.places.len(), T::default());
-        prefer_huge_pages(&self.places);
+        self.slots.resize(2 * self.slots.len(), T::default());
+        prefer_huge_pages(&self.slots);
     }
 }
 
@@ -133,12 +133,12 @@ mod tests {
         assert!(ring.insert(25, 2, |other| 25 < *other));
         assert!(!ring.insert(15, 2, |other| 15 < *other));
         assert!(ring.insert(5, 5, |other| 5 < *other));
-        let left: Vec<u32> = (0..).map_while(|place| ring.after(place).copied()).collect();
+        let left: Vec<u32> = (0..).map_while(|distance| ring.after(distance).copied()).collect();
         assert_eq!(left, [5, 10, 20, 25, 30, 40]);
     }
 
     #[test]
-    fn an_entry_can_be_put_before_all_others() {
+    fn an_entry_can_be_inserted_before_all_others() {
         let mut ring = Ring::new();
         for entry in 1..=16_u32 {
             ring.push(entry);
@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn entries_leave_in_the_order_in_which_they_came_however_many_there_are() {
+    fn any_number_of_entries_leave_in_order_of_insertion() {
         let (mut ring, mut next, mut expected) = (Ring::new(), 0_u32, 0_u32);
         for burst in [3, 20, 1, 100, 0, 7] {
             for _ in 0..burst {

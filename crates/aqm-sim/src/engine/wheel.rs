@@ -1,42 +1,44 @@
-//! An exact timing wheel: whatever does not arrive in order of time waits here.
+//! An exact timing wheel for events that are not added in order of time.
 //!
-//! A 64-ary hierarchy over the bits of a nanosecond clock (after Varghese & Lauck 1987): an entry
-//! lies on the level of the highest six-bit digit in which its time differs from the wheel's base,
-//! so each level below is earlier than each level above, and a bit per bucket finds the next one.
-//! The first bucket is sorted once it has few entries, and they leave in that order. The cost of an entry does not
-//! depend on how many wait.
+//! The wheel is a 64-ary hierarchy over the bits of a nanosecond clock (after Varghese & Lauck 1987). An entry is
+//! stored on the level of the highest six-bit digit in which its time differs from the wheel's base. Each level is
+//! therefore earlier than the levels above, and one bit for each bucket locates the next bucket. The first bucket is
+//! sorted once it has few entries, which then leave in this order. The cost of an entry does not depend on the number
+//! of entries.
 
 use crate::engine::event::{Event, Key};
 
 const LEVELS: usize = 11;
 const BUCKETS: usize = 64;
 
-/// A bucket of at most so many entries is sorted; those of a larger one are distributed over the levels below.
-const MOST_SORTED: usize = 256;
+/// Maximum number of entries of a bucket that is sorted. The entries of a larger bucket are distributed over the levels
+/// below.
+const MAX_SORTED: usize = 256;
 
-/// How many of those that come next an entry may follow if it is put among them.
-const MOST_PASSED: usize = 32;
+/// Number of following entries after which a new entry may be inserted among the next entries.
+const MAX_PASSED: usize = 32;
 
-/// A bucket with more room than this gives it back when it is emptied.
-const ROOM_KEPT: usize = 64;
+/// Capacity above which an emptied bucket releases its memory.
+const CAPACITY_KEPT: usize = 64;
 
 /// Entries in order of time, ties in order of rank, equal ranks in order of insertion.
 pub(crate) struct Wheel {
-    /// No entry is earlier than this; cheap to compare with.
+    /// No entry is earlier than this time. It is cheap to compare with.
     bound: u64,
-    /// The entries that come next, the first of them last. All are earlier than `rest`.
+    /// The next entries, with the earliest one last. All are earlier than `rest`.
     next: Vec<Entry>,
-    /// No entry of the buckets is earlier than this.
+    /// No entry of the buckets is earlier than this time.
     rest: u64,
-    /// Nor than this, with which their times are compared to find their level.
+    /// No entry of the buckets is earlier than this time, with which their times are compared to determine their level.
     base: u64,
-    /// A bit for each level that has entries, and for each bucket of a level.
+    /// A bit for each level with entries, and a bit for each bucket of a level.
     levels: u16,
     occupied: [u64; LEVELS],
-    /// Entries lie side by side, because with very many timers the cost of one is that of the memory it touches.
+    /// Entries are stored contiguously, because with very many timers the cost of an entry is the cost of its memory
+    /// accesses.
     buckets: Box<[[Vec<Entry>; BUCKETS]; LEVELS]>,
-    /// Room for the entries of a bucket while they are distributed.
-    room: Vec<Entry>,
+    /// Storage for the entries of a bucket while they are distributed.
+    spare: Vec<Entry>,
 }
 
 #[derive(Clone, Copy)]
@@ -55,33 +57,33 @@ impl Wheel {
             levels: 0,
             occupied: [0; LEVELS],
             buckets: Box::new(std::array::from_fn(|_| std::array::from_fn(|_| Vec::new()))),
-            room: Vec::new(),
+            spare: Vec::new(),
         }
     }
 
-    /// Adds an entry, which must not lie before one that was already taken.
+    /// Adds an entry, which must not precede an entry that was already taken.
     #[inline(never)]
     pub(crate) fn push(&mut self, key: Key, event: Event) {
         let entry = Entry { key, event };
         if key.time < self.rest {
-            // A workload that sets its next timer as the last one expires never gets further.
+            // If a workload sets its next timer when the last one expires, this case applies.
             if self.next.last().is_none_or(|first| key < first.key) {
                 self.bound = key.time;
                 return self.next.push(entry);
             }
-            return self.put_among_next(entry);
+            return self.insert_among_next(entry);
         }
         self.bound = self.bound.min(key.time);
         self.put_in_bucket(entry);
     }
 
-    /// An entry that comes after another one and before `rest`.
-    fn put_among_next(&mut self, entry: Entry) {
-        let place = self.next.partition_point(|other| other.key > entry.key);
-        if self.next.len() - place <= MOST_PASSED {
-            return self.next.insert(place, entry);
+    /// Adds an entry that follows another entry and precedes `rest`.
+    fn insert_among_next(&mut self, entry: Entry) {
+        let index = self.next.partition_point(|other| other.key > entry.key);
+        if self.next.len() - index <= MAX_PASSED {
+            return self.next.insert(index, entry);
         }
-        // Many come before it; whatever comes with it or later goes to the buckets.
+        // Many entries precede this one, so entries at its time or later are moved to the buckets.
         let later = self.next.partition_point(|other| other.key.time >= entry.key.time);
         let mut next = std::mem::take(&mut self.next);
         for other in next.drain(..later).rev() {
@@ -98,18 +100,18 @@ impl Wheel {
         self.bound <= time
     }
 
-    /// No entry is earlier than this.
+    /// Returns a time before which no entry is due.
     pub(crate) fn bound(&self) -> u64 {
         self.bound
     }
 
-    /// What comes `distance` after the first entry, if it is known already.
+    /// Returns the event `distance` positions after the first entry, if it is already sorted.
     #[inline]
     pub(crate) fn after(&self, distance: usize) -> Option<&Event> {
         self.next.iter().nth_back(distance).map(|entry| &entry.event)
     }
 
-    /// Takes the earliest entry if it comes before `limit`. The wheel never moves beyond `limit`.
+    /// Takes the earliest entry if it precedes `limit`. The wheel never advances beyond `limit`.
     #[inline]
     pub(crate) fn pop_before(&mut self, limit: Key) -> Option<(Key, Event)> {
         if self.bound > limit.time {
@@ -118,9 +120,9 @@ impl Wheel {
         if self.next.is_empty() {
             self.find_next(limit.time);
         }
-        let taken = self.next.pop_if(|first| first.key < limit);
+        let entry = self.next.pop_if(|first| first.key < limit);
         self.bound = self.next.last().map_or(self.rest, |first| first.key.time);
-        taken.map(|entry| (entry.key, entry.event))
+        entry.map(|entry| (entry.key, entry.event))
     }
 
     /// Sorts the first entries of the buckets, if any may be due at `limit` or before.
@@ -131,17 +133,17 @@ impl Wheel {
             self.base = self.rest;
             let (level, slot) = self.first_bucket();
             let bucket = &mut self.buckets[level][slot];
-            if level > 0 && bucket.len() > MOST_SORTED {
+            if level > 0 && bucket.len() > MAX_SORTED {
                 self.cascade(level, slot);
                 self.rest = self.earliest_possible();
                 continue;
             }
             std::mem::swap(bucket, &mut self.next);
-            if bucket.capacity() > ROOM_KEPT {
+            if bucket.capacity() > CAPACITY_KEPT {
                 *bucket = Vec::new();
             }
             self.note_empty(level, slot);
-            // Those of equal rank stay in order of insertion.
+            // The sort is stable, so entries of equal rank stay in order of insertion.
             self.next.sort_by_key(|entry| entry.key);
             self.next.reverse();
             self.rest = self.earliest_possible();
@@ -149,13 +151,13 @@ impl Wheel {
         }
     }
 
-    /// The first bucket with entries; there is one.
+    /// Returns the first bucket with entries; there must be one.
     fn first_bucket(&self) -> (usize, usize) {
         let level = self.levels.trailing_zeros() as usize;
         (level, self.occupied[level].trailing_zeros() as usize)
     }
 
-    /// When the first bucket with entries begins.
+    /// Returns the time at which the first bucket with entries begins.
     fn earliest_possible(&self) -> u64 {
         if self.levels == 0 {
             return u64::MAX;
@@ -164,22 +166,22 @@ impl Wheel {
         self.buckets[level][slot][0].key.time >> (6 * level) << (6 * level)
     }
 
-    /// Distributes a bucket over the levels below, in its order.
+    /// Distributes the entries of a bucket over the levels below, in order.
     fn cascade(&mut self, level: usize, slot: usize) {
-        let empty = std::mem::take(&mut self.room);
+        let empty = std::mem::take(&mut self.spare);
         let mut entries = std::mem::replace(&mut self.buckets[level][slot], empty);
         self.note_empty(level, slot);
         for &entry in &entries {
             self.put_in_bucket(entry);
         }
-        if entries.capacity() <= ROOM_KEPT {
+        if entries.capacity() <= CAPACITY_KEPT {
             entries.clear();
-            self.room = entries;
+            self.spare = entries;
         }
     }
 
     fn put_in_bucket(&mut self, entry: Entry) {
-        debug_assert!(entry.key.time >= self.base, "the past cannot be scheduled");
+        debug_assert!(entry.key.time >= self.base, "an event is in the past");
         let difference = entry.key.time ^ self.base;
         let level = if difference == 0 { 0 } else { (63 - difference.leading_zeros() as usize) / 6 };
         let slot = (entry.key.time >> (6 * level)) as usize % BUCKETS;

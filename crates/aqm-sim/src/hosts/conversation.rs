@@ -1,12 +1,12 @@
-//! Conversations: what is asked and answered in turn over one connection, and the delays at its ends.
+//! Conversations: alternating requests and responses over one connection, and the delays at its ends.
 //!
-//! After M. Weigle's DelayBox (ns-2's manual, chapter "DelayBox"): a box before a host delays each packet
-//! of a connection, in both directions.
+//! Source: M. Weigle's DelayBox (ns-2 manual, chapter "DelayBox"), a box before a host that delays each packet of a
+//! connection, in both directions.
 //!
-//! Ours: a host behind a box is kept as one whose clock is late by the delay and to which packets take
-//! twice as long, which is the same for all others: it does everything the delay later, and a packet reaches
-//! it twice the delay after the packet has come to the box. So packets are delayed on arrival only, and
-//! differences of a host's times stay what they are.
+//! aqmlab's choice: a host behind a box is modelled as a host whose clock is late by the delay, and whose arriving
+//! packets are delayed by twice the delay. For all other hosts, this is equivalent: the host does everything later by
+//! the delay, and a packet reaches it twice the delay after the packet arrived at the box. Packets are therefore
+//! delayed on arrival only, and the differences between a host's times do not change.
 
 use std::collections::VecDeque;
 
@@ -17,7 +17,7 @@ use aqm_traffic::{Conversation, Exchange, Transfer};
 use crate::hosts::counts::Counted;
 use crate::hosts::side::Side;
 
-/// What is done when the timer of the conversation expires.
+/// The next action of a conversation, carried out when its timer expires.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum NextAction {
     /// The client opens the connection, with the first request.
@@ -28,37 +28,37 @@ enum NextAction {
     Request,
 }
 
-/// How far a conversation is.
+/// The state of a conversation.
 pub(crate) struct ConversationState {
     next: NextAction,
-    present: Exchange,
+    current: Exchange,
     rest: VecDeque<Exchange>,
-    /// Its number, if it has one: the workload asks for more by it.
+    /// The number by which the workload requests further exchanges, if there is one.
     pub(crate) number: Option<u32>,
-    /// Whether the workload may still ask for more.
+    /// Whether the workload may request further exchanges.
     open: bool,
-    /// The page that the responses are a part of, and how many transfers that has.
+    /// The page of the responses, and the page's number of transfers.
     page: Option<u64>,
     page_objects: u32,
-    /// Whether the present exchange is over, and none has followed yet.
+    /// Whether the current exchange is complete, and no other exchange has followed.
     waits: bool,
-    /// Bytes of the requests so far, the present one included.
+    /// Bytes of all requests so far, including the current one.
     requested: u64,
-    /// When the client sent its request, by its clock; `NEVER` while it pauses.
-    pub(crate) asked: Instant,
-    /// How late the client's clock is.
+    /// Time at which the client sent its request, by its clock; `NEVER` during the client's pause.
+    pub(crate) requested_at: Instant,
+    /// Delay of the client's clock.
     pub(crate) late: Span,
-    /// What was counted when the client sent its request.
+    /// Counts at the time of the client's request.
     pub(crate) before: Counted,
 }
 
 impl ConversationState {
-    /// A conversation whose connection the client opens, with its first request, at `opened`.
+    /// Creates a conversation whose connection the client opens at `opened`, with its first request.
     pub(crate) fn new(conversation: Conversation, opened: Instant) -> Self {
         let Conversation { number, page, page_objects, first, rest, client_delay, .. } = conversation;
         Self {
             next: NextAction::Open,
-            present: first,
+            current: first,
             rest: rest.into(),
             number,
             open: number.is_some(),
@@ -66,37 +66,38 @@ impl ConversationState {
             page_objects,
             waits: false,
             requested: first.request,
-            asked: opened,
+            requested_at: opened,
             late: client_delay,
             before: Counted::default(),
         }
     }
 
-    /// Whether exchanges follow after the present one, or may.
-    pub(crate) fn goes_on(&self) -> bool {
+    /// Whether exchanges follow the current one, or may follow.
+    pub(crate) fn has_next(&self) -> bool {
         self.open || !self.rest.is_empty()
     }
 
-    /// Its workload asks for an exchange after those before. Whether it is to begin now.
-    pub(crate) fn ask(&mut self, exchange: Exchange) -> bool {
+    /// Appends an exchange requested by the workload. Returns whether it begins now.
+    pub(crate) fn append(&mut self, exchange: Exchange) -> bool {
         if self.open {
             self.rest.push_back(exchange);
         }
         self.open && self.waits
     }
 
-    /// Its workload asks for no more. Whether it is over.
+    /// Ends the requests of the workload. Returns whether the conversation is over.
     pub(crate) fn finish(&mut self) -> bool {
         self.open = false;
         self.waits && self.rest.is_empty()
     }
 
-    /// The transfer of the present exchange, on a host. Its request counts all that is requested on the connection,
-    /// which is what the server has to have.
+    /// Returns the transfer of the current exchange on a host. Its request covers all bytes requested on the
+    /// connection, because the server must have received them.
     pub(crate) fn transfer(&self, host: u32) -> Transfer {
         Transfer {
-            bytes: Some(self.present.response),
-            // Where it does not fit, the conversation knows better: `on_request` is asked again and again.
+            bytes: Some(self.current.response),
+            // If the number is too large, the server still responds correctly, because `on_request` compares the exact
+            // number.
             request: Some(u32::try_from(self.requested).unwrap_or(u32::MAX)),
             page: self.page,
             page_objects: self.page_objects,
@@ -104,46 +105,46 @@ impl ConversationState {
         }
     }
 
-    /// Bytes of the responses after the present one.
-    pub(crate) fn bytes_to_come(&self) -> u64 {
+    /// Returns the response bytes of the exchanges after the current one.
+    pub(crate) fn remaining_bytes(&self) -> u64 {
         self.rest.iter().map(|exchange| exchange.response).sum()
     }
 
-    /// The end whose turn it is writes what it has to send, and is returned. `counted` is what was counted so
-    /// far.
+    /// Lets the end whose turn it is write its data. Returns this end; `counted` are the current counts.
     pub(crate) fn act(&mut self, ends: &mut [Endpoint; 2], counted: Counted, now: Instant) -> Side {
         let [server, client] = ends;
         match self.next {
             NextAction::Open => client.open(now),
             NextAction::Respond => {
-                server.write(Some(self.present.response), now);
-                if !self.goes_on() {
+                server.write(Some(self.current.response), now);
+                if !self.has_next() {
                     server.finish();
                 }
                 return Side::Sender;
             }
             NextAction::Request => {
-                (self.asked, self.before) = (now, counted);
-                client.write(Some(self.present.request), now);
+                (self.requested_at, self.before) = (now, counted);
+                client.write(Some(self.current.request), now);
             }
         }
         Side::Receiver
     }
 
-    /// The server has received so many bytes in all: how long it takes to respond if it has the request.
+    /// Returns the server's think time if the server, which has received this number of bytes in total, has the whole
+    /// request.
     pub(crate) fn on_request(&mut self, received: u64) -> Option<Span> {
         (received >= self.requested).then(|| {
             self.next = NextAction::Respond;
-            self.present.think
+            self.current.think
         })
     }
 
-    /// The response has arrived: the next exchange, if there is one, begins with the client's pause.
+    /// Begins the next exchange, if there is one, after the arrival of a response. It begins with the client's pause.
     pub(crate) fn begin_next_exchange(&mut self) -> Option<Exchange> {
-        self.asked = Instant::NEVER;
+        self.requested_at = Instant::NEVER;
         self.waits = self.rest.is_empty();
         let next = self.rest.pop_front()?;
-        self.present = next;
+        self.current = next;
         self.next = NextAction::Request;
         self.requested += next.request;
         Some(next)
@@ -178,11 +179,11 @@ mod tests {
     }
 
     #[test]
-    fn what_is_to_come_shrinks_with_each_exchange_until_nothing_follows() {
+    fn the_remaining_bytes_decrease_with_each_exchange() {
         let mut state = conversation();
         let mut seen = Vec::new();
         loop {
-            seen.push((state.goes_on(), state.bytes_to_come(), state.requested));
+            seen.push((state.has_next(), state.remaining_bytes(), state.requested));
             if state.begin_next_exchange().is_none() {
                 break;
             }
@@ -191,15 +192,15 @@ mod tests {
     }
 
     #[test]
-    fn a_client_that_pauses_has_not_asked() {
+    fn a_pausing_client_has_sent_no_request() {
         let mut state = conversation();
-        assert_eq!((state.asked, state.late), (Instant::from_nanos(9), Span::from_millis(7)));
+        assert_eq!((state.requested_at, state.late), (Instant::from_nanos(9), Span::from_millis(7)));
         state.begin_next_exchange();
-        assert_eq!(state.asked, Instant::NEVER);
+        assert_eq!(state.requested_at, Instant::NEVER);
     }
 
     #[test]
-    fn a_request_of_more_than_four_gigabytes_is_left_to_the_conversation() {
+    fn the_request_of_a_transfer_saturates_at_four_gigabytes() {
         let with = |requested| ConversationState { requested, page: Some(8), ..conversation() }.transfer(4);
         assert_eq!(with(5_000_000_000).request, Some(u32::MAX));
         assert_eq!(
@@ -209,17 +210,17 @@ mod tests {
     }
 
     #[test]
-    fn one_with_a_number_waits_for_what_is_asked_until_it_is_finished() {
+    fn a_conversation_with_a_number_waits_for_exchanges_until_it_is_finished() {
         let numbered = Conversation { number: Some(5), ..Conversation::single(exchange(100, 1000)) };
         let mut state = ConversationState::new(numbered, Instant::START);
-        assert!(state.goes_on() && !state.ask(exchange(10, 20)), "the present exchange is under way");
+        assert!(state.has_next() && !state.append(exchange(10, 20)), "the current exchange is not complete");
         assert_eq!(state.begin_next_exchange(), Some(exchange(10, 20)));
-        assert_eq!((state.begin_next_exchange(), state.asked), (None, Instant::NEVER));
-        assert!(state.goes_on() && state.ask(exchange(30, 40)), "nothing is under way");
-        assert!(!state.finish() && state.goes_on());
+        assert_eq!((state.begin_next_exchange(), state.requested_at), (None, Instant::NEVER));
+        assert!(state.has_next() && state.append(exchange(30, 40)), "no exchange is in progress");
+        assert!(!state.finish() && state.has_next());
         assert_eq!(state.begin_next_exchange(), Some(exchange(30, 40)));
-        assert_eq!((state.goes_on(), state.number, state.requested), (false, Some(5), 140));
-        assert!(!state.ask(exchange(50, 60)) && !state.goes_on(), "after the last nothing follows");
+        assert_eq!((state.has_next(), state.number, state.requested), (false, Some(5), 140));
+        assert!(!state.append(exchange(50, 60)) && !state.has_next(), "no exchange follows the last one");
         assert_eq!((state.begin_next_exchange(), state.finish()), (None, true));
     }
 }

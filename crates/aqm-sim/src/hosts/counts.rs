@@ -1,52 +1,52 @@
-//! What is counted about a flow.
+//! Counts of a flow.
 
 use aqm_net::Span;
 
-/// Datagrams that arrived.
+/// Counts of received datagrams.
 #[derive(Clone, Copy, Default)]
-pub(crate) struct Arrived {
+pub(crate) struct Received {
     pub(crate) count: u64,
     pub(crate) bytes: u64,
-    /// The sum of the times from their sending to their arrival.
-    pub(crate) travelled: Span,
+    /// Sum of the one-way delays.
+    pub(crate) total_delay: Span,
 }
 
-impl Arrived {
+impl Received {
     pub(crate) fn since(self, before: Self) -> Self {
         Self {
             count: self.count - before.count,
             bytes: self.bytes - before.bytes,
-            travelled: self.travelled - before.travelled,
+            total_delay: self.total_delay - before.total_delay,
         }
     }
 
-    /// The mean of those times, if any arrived.
+    /// Returns the mean one-way delay, if any datagram was received.
     pub(crate) fn mean_delay_s(self) -> Option<f64> {
-        (self.count > 0).then(|| self.travelled.seconds() / self.count as f64)
+        (self.count > 0).then(|| self.total_delay.seconds() / self.count as f64)
     }
 }
 
-/// What was counted about a flow from its opening to some moment.
+/// Counts of a flow from its opening to some time.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Counted {
-    /// Payload bytes that arrived in order, at most those of the transfer.
+    /// Payload bytes received in order, at most the size of the transfer.
     pub(crate) delivered: u64,
-    /// Packets sent in the direction of the data, and of those dropped and marked.
+    /// Packets sent in the direction of the data, and the numbers of those dropped and marked.
     pub(crate) sent: u64,
     pub(crate) dropped: u64,
     pub(crate) marked: u64,
-    /// Segments sent again.
+    /// Retransmitted segments.
     pub(crate) retransmitted: u64,
     pub(crate) timeouts: u64,
     pub(crate) fast_retransmits: u64,
     /// Packets that arrived at the receiver in the class of long flows.
     pub(crate) long: u64,
-    /// Datagrams; none for a connection.
-    pub(crate) arrived: Arrived,
+    /// Received datagrams; zero for a connection.
+    pub(crate) received: Received,
 }
 
 impl Counted {
-    /// What was counted after `before`.
+    /// Returns the counts after `before`.
     pub(crate) fn since(self, before: Self) -> Self {
         Self {
             delivered: self.delivered - before.delivered,
@@ -57,7 +57,7 @@ impl Counted {
             timeouts: self.timeouts - before.timeouts,
             fast_retransmits: self.fast_retransmits - before.fast_retransmits,
             long: self.long - before.long,
-            arrived: self.arrived.since(before.arrived),
+            received: self.received.since(before.received),
         }
     }
 }

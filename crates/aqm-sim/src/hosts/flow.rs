@@ -1,6 +1,6 @@
-//! One flow: its two ends, where its packets go, and what is counted about it.
+//! A flow: its two ends, the routes of its packets, and its counts.
 //!
-//! The file is long because two fifths of it are tests.
+//! Two fifths of this file are tests.
 
 use std::mem::offset_of;
 use std::ops::Range;
@@ -10,9 +10,9 @@ use aqm_tcp::Endpoint;
 use aqm_traffic::Transfer;
 
 use crate::engine::event::Timer;
+use crate::hosts::compact_transfer::CompactTransfer;
 use crate::hosts::conversation::ConversationState;
-use crate::hosts::counts::{Arrived, Counted};
-use crate::hosts::kept_transfer::KeptTransfer;
+use crate::hosts::counts::{Counted, Received};
 use crate::hosts::side::Side;
 use crate::network::Network;
 use crate::network::payloads::{Contents, Payload};
@@ -20,81 +20,81 @@ use crate::network::transit::InTransit;
 use crate::results::recorder::carries;
 use crate::results::tables::{FlowRow, TransferRow};
 
-/// What stands at the two ends.
+/// The two ends of a flow.
 pub(crate) enum Ends {
-    /// A connection, its ends by side.
+    /// The ends of a connection, by side.
     Tcp([Endpoint; 2]),
     /// A stream of datagrams.
-    Datagrams { sent: u64, arrived: Arrived },
+    Datagrams { sent: u64, received: Received },
 }
 
-/// The fields stand in the order of use: with very many flows the cost of a packet is that of the
-/// cache lines it touches, here the first and that of the end which the packet has come to.
+/// The fields are in the order of use. With very many flows, the cost of a packet is the cost of its cache misses: here
+/// the first cache line, and the line of the end at which the packet arrived.
 #[repr(C, align(64))]
 pub(crate) struct Flow {
-    /// Unique in the run, in the order of opening.
+    /// Unique in the run, in order of opening.
     pub(crate) number: u32,
-    /// The position of its workload.
+    /// Position of the workload.
     pub(crate) traffic: u32,
-    /// By side, the first hop of the packets that this end sends.
+    /// By side: first hop of the packets that this end sends.
     pub(crate) first_hop: [u32; 2],
-    /// Packets under way, in both directions.
+    /// Packets in transit, in both directions.
     pub(crate) in_flight: u32,
-    /// Entries of the event queue that will call it.
+    /// Entries for the flow in the event queue.
     pub(crate) timers: u16,
-    /// Whether its sender's state is sampled.
+    /// Whether the state of the sender is sampled.
     pub(crate) sampled: bool,
-    /// Whether the request it waits for has not arrived.
-    pub(crate) asked_for: bool,
-    /// By side, when the entry that counts calls it; `NEVER` without one.
+    /// Whether the flow waits for a request that has not arrived.
+    pub(crate) awaits_request: bool,
+    /// By side: time of the valid entry in the event queue; `NEVER` without one.
     pub(crate) timer_at: [Instant; 2],
-    /// When the first payload byte, and when the last one arrived; `NEVER` until then.
+    /// Arrival times of the first and the last payload byte; `NEVER` before.
     pub(crate) first_byte: Instant,
     pub(crate) completed: Instant,
-    /// How many payload bytes complete it; more than ever arrive if it does not end.
+    /// Number of payload bytes that completes the flow, `u64::MAX` if the flow is endless.
     pub(crate) goal: u64,
     pub(crate) ends: Ends,
-    /// When its connection was closed, or given up; `NEVER` until then.
+    /// Time at which the connection was closed or aborted; `NEVER` before.
     pub(crate) closed: Instant,
     pub(crate) opened: Instant,
     /// State that few flows have.
     pub(crate) cold: Option<Box<ColdState>>,
     pub(crate) dropped: u32,
     pub(crate) marked: u32,
-    /// Packets that arrived where the data goes in the class of long flows.
+    /// Packets that arrived at the receiver in the class of long flows.
     pub(crate) long: u32,
-    pub(crate) transfer: KeptTransfer,
+    pub(crate) transfer: CompactTransfer,
 }
 
-/// State that is kept apart from its flow, because few flows have it.
+/// State that is stored separately, because few flows have it.
 #[derive(Default)]
 pub(crate) struct ColdState {
-    /// What was counted when the measurement began; nothing if it was opened later.
+    /// Counts at the beginning of the measurement; zero if the flow was opened later.
     pub(crate) before: Counted,
     pub(crate) conversation: Option<Box<ConversationState>>,
 }
 
-/// A moment, unless it has not come.
-fn came(at: Instant) -> Option<Instant> {
+/// Returns a time, or `None` for `NEVER`.
+fn known(at: Instant) -> Option<Instant> {
     (at != Instant::NEVER).then_some(at)
 }
 
 impl ColdState {
-    /// Whether a conversation has exchanges after the present one.
-    pub(crate) fn goes_on(&self) -> bool {
-        self.conversation.as_ref().is_some_and(|conversation| conversation.goes_on())
+    /// Whether a conversation has exchanges after the current one.
+    pub(crate) fn has_next(&self) -> bool {
+        self.conversation.as_ref().is_some_and(|conversation| conversation.has_next())
     }
 }
 
 impl Flow {
-    /// Which of its bytes a packet needs that arrives on a `side` of it.
+    /// Returns the byte ranges that a packet needs that arrives at `side`.
     pub(crate) const fn parts(side: Side) -> [Range<usize>; 2] {
         let ends = offset_of!(Self, ends);
         let end = ends + side as usize * size_of::<Endpoint>();
         [0..ends, end..end + size_of::<Endpoint>()]
     }
 
-    /// All that was counted so far.
+    /// Returns all counts so far.
     pub(crate) fn counted(&self) -> Counted {
         let (dropped, marked) = (self.dropped.into(), self.marked.into());
         match &self.ends {
@@ -109,28 +109,28 @@ impl Flow {
                     timeouts: counts.timeouts.into(),
                     fast_retransmits: counts.fast_retransmits.into(),
                     long: self.long.into(),
-                    arrived: Arrived::default(),
+                    received: Received::default(),
                 }
             }
-            &Ends::Datagrams { sent, arrived } => {
-                Counted { delivered: arrived.bytes, sent, dropped, marked, arrived, ..Counted::default() }
+            &Ends::Datagrams { sent, received } => {
+                Counted { delivered: received.bytes, sent, dropped, marked, received, ..Counted::default() }
             }
         }
     }
 
-    /// Whether nothing of it is left anywhere, so that its slot can be used again.
+    /// Whether nothing refers to the flow any more, so that its slot can be reused.
     pub(crate) fn is_over(&self) -> bool {
         self.in_flight == 0 && self.timers == 0 && self.closed != Instant::NEVER
     }
 
-    /// Whether its sender knows that all it was opened for has arrived. Not asked of a conversation, whose ends
-    /// have clocks of their own.
+    /// Whether the sender knows that all payload has arrived. Always false for a conversation, whose ends have separate
+    /// clocks.
     pub(crate) fn is_acknowledged(&self) -> bool {
         let Ends::Tcp(ends) = &self.ends else { return false };
         ends[Side::Sender as usize].acknowledged() >= self.goal && self.conversation().is_none()
     }
 
-    /// Sends what the end on `side` wants to send, and sets its timer.
+    /// Sends the pending segments of the end on `side`, and sets its timer.
     #[inline(always)]
     pub(crate) fn pump(
         &mut self,
@@ -148,7 +148,7 @@ impl Flow {
                 flow: self.number,
                 hop,
                 bytes: segment.wire,
-                // A bare acknowledgement is not what its sender's window governs.
+                // The congestion window does not limit a bare acknowledgement.
                 cwnd: if carries(&segment) { end.window_hint() } else { 0 },
                 ecn: segment.ecn,
                 label: self.traffic as u16,
@@ -171,7 +171,7 @@ impl Flow {
         self.arm(side, slot, deadline, net);
     }
 
-    /// As `pump`, where it happens seldom.
+    /// Like `pump`, for infrequent calls.
     #[cold]
     pub(crate) fn pump_seldom(
         &mut self,
@@ -183,8 +183,8 @@ impl Flow {
         self.pump(end, now, net, transit);
     }
 
-    /// Sees to it that the end on `side` is called at `deadline` or before. An entry of the event queue that
-    /// comes too early is set again when it does, so that a deadline that moves with every packet costs nothing.
+    /// Ensures that the end on `side` is called at `deadline` or before. If an entry of the event queue is too early,
+    /// it is renewed when it is due, so that a deadline that moves with every packet costs nothing.
     #[inline]
     fn arm(&mut self, side: Side, slot: u32, deadline: Option<Instant>, net: &mut impl Network) {
         let at = deadline.unwrap_or(Instant::NEVER);
@@ -195,7 +195,7 @@ impl Flow {
         }
     }
 
-    /// The event queue calls the end on `side`: whether a timer of it expires now.
+    /// Handles an entry of the event queue for the end on `side`. Returns whether a timer of this end expires now.
     pub(crate) fn is_due(&mut self, side: Side, slot: u32, now: Instant, net: &mut impl Network) -> bool {
         self.timers -= 1;
         if self.timer_at[side as usize] != now {
@@ -213,7 +213,7 @@ impl Flow {
         deadline.is_some()
     }
 
-    /// Its conversation, if it has one.
+    /// Returns the conversation, if there is one.
     pub(crate) fn conversation(&self) -> Option<&ConversationState> {
         self.cold.as_ref()?.conversation.as_deref()
     }
@@ -222,19 +222,19 @@ impl Flow {
         self.cold.as_mut()?.conversation.as_deref_mut()
     }
 
-    /// Begins a conversation on a connection that is not open yet; the client opens it later.
+    /// Begins a conversation on a connection that the client opens later.
     pub(crate) fn converse(&mut self, conversation: ConversationState) {
-        self.opened = conversation.asked;
+        self.opened = conversation.requested_at;
         self.cold.get_or_insert_default().conversation = Some(Box::new(conversation));
     }
 
-    /// Sets the timer of what the conversation does next.
+    /// Sets the timer of the conversation's next action.
     pub(crate) fn set_conversation_timer(&mut self, at: Instant, slot: u32, net: &mut impl Network) {
         self.timers += 1;
         net.set_timer(at, self.number, Timer::Conversation(slot));
     }
 
-    /// The timer of the conversation expires: an end acts, and has something to send.
+    /// Handles the expired timer of the conversation. Returns the end that acts, which may have data to send.
     pub(crate) fn on_conversation_timer(&mut self, now: Instant) -> Side {
         self.timers -= 1;
         let counted = self.counted();
@@ -245,35 +245,35 @@ impl Flow {
         conversation.act(ends, counted, now)
     }
 
-    /// The request, or a part of it that may be all, has arrived.
+    /// Handles the arrival of a request, or of a part that may complete it.
     pub(crate) fn on_request(&mut self, slot: u32, now: Instant, net: &mut impl Network) {
         let Ends::Tcp(ends) = &mut self.ends else { return };
         let sender = &mut ends[Side::Sender as usize];
         let received = sender.received();
         let Some(conversation) = self.cold.as_mut().and_then(|cold| cold.conversation.as_mut()) else {
-            self.asked_for = false;
+            self.awaits_request = false;
             sender.write(self.transfer.bytes(), now);
             return sender.finish();
         };
         if let Some(think) = conversation.on_request(received) {
-            self.asked_for = false;
+            self.awaits_request = false;
             self.set_conversation_timer(now + think, slot, net);
         }
     }
 
-    /// The response has arrived: if another exchange follows, the client pauses before it.
+    /// Begins the next exchange, if there is one, after the arrival of a response. It begins with the client's pause.
     pub(crate) fn begin_next_exchange(&mut self, slot: u32, now: Instant, net: &mut impl Network) {
         let host = Transfer::from(self.transfer).host;
         let Some(conversation) = self.conversation_mut() else { return };
         let Some(next) = conversation.begin_next_exchange() else { return };
         self.transfer = conversation.transfer(host).into();
-        self.asked_for = true;
+        self.awaits_request = true;
         self.goal += next.response;
         (self.first_byte, self.completed) = (Instant::NEVER, Instant::NEVER);
         self.set_conversation_timer(now + next.pause, slot, net);
     }
 
-    /// Keeps what was counted so far as what came before the measurement.
+    /// Stores the counts so far as those before the measurement.
     pub(crate) fn begin_measuring(&mut self) {
         let counted = self.counted();
         self.cold.get_or_insert_default().before = counted;
@@ -281,31 +281,32 @@ impl Flow {
 
     pub(crate) fn row(&self, measured: Span) -> FlowRow {
         let before = self.cold.as_ref().map_or(Counted::default(), |cold| cold.before);
-        let found = self.counted().since(before);
-        let (late, to_come) = self
+        let counts = self.counted().since(before);
+        let (late, remaining) = self
             .conversation()
-            .map_or((Span::ZERO, 0), |conversation| (conversation.late, conversation.bytes_to_come()));
+            .map_or((Span::ZERO, 0), |conversation| (conversation.late, conversation.remaining_bytes()));
         FlowRow {
             flow: self.number.into(),
             traffic: self.traffic,
             start_s: self.opened.earlier_by(late).seconds(),
-            end_s: came(self.closed).map(Instant::seconds),
-            size_bytes: self.transfer.bytes().map(|_| self.goal + to_come),
-            delivered_bytes: found.delivered,
-            goodput_bps: found.delivered as f64 * 8.0 / measured.seconds(),
-            packets_sent: found.sent,
-            packets_dropped: found.dropped,
-            packets_marked: found.marked,
-            retransmitted: found.retransmitted,
-            timeouts: Some(found.timeouts),
-            fast_retransmits: Some(found.fast_retransmits),
-            datagrams_received: matches!(self.ends, Ends::Datagrams { .. }).then_some(found.arrived.count),
-            mean_delay_s: found.arrived.mean_delay_s(),
+            end_s: known(self.closed).map(Instant::seconds),
+            size_bytes: self.transfer.bytes().map(|_| self.goal + remaining),
+            delivered_bytes: counts.delivered,
+            goodput_bps: counts.delivered as f64 * 8.0 / measured.seconds(),
+            packets_sent: counts.sent,
+            packets_dropped: counts.dropped,
+            packets_marked: counts.marked,
+            retransmitted: counts.retransmitted,
+            timeouts: Some(counts.timeouts),
+            fast_retransmits: Some(counts.fast_retransmits),
+            datagrams_received: matches!(self.ends, Ends::Datagrams { .. }).then_some(counts.received.count),
+            mean_delay_s: counts.received.mean_delay_s(),
         }
     }
 
-    /// The row of a transfer of a given size, whose last byte was acknowledged at `acknowledged`, or of the
-    /// present exchange of a conversation once its request was sent. `segments` is what so many bytes need.
+    /// Returns the row of a transfer of a given size whose last byte was acknowledged at `acknowledged`, or of the
+    /// current exchange of a conversation once its request was sent; `segments` returns the number of segments for a
+    /// number of bytes.
     pub(crate) fn transfer_row(
         &self,
         acknowledged: Instant,
@@ -314,34 +315,34 @@ impl Flow {
         let transfer = Transfer::from(self.transfer);
         let (Ends::Tcp(ends), Some(bytes)) = (&self.ends, transfer.bytes) else { return None };
         let opener = if transfer.request.is_some() { Side::Receiver } else { Side::Sender };
-        let (asked, late, before) =
+        let (requested_at, late, before) =
             self.conversation().map_or((self.opened, Span::ZERO, Counted::default()), |conversation| {
-                (conversation.asked, conversation.late, conversation.before)
+                (conversation.requested_at, conversation.late, conversation.before)
             });
-        let asked = came(asked)?;
-        let found = self.counted().since(before);
-        let after = |moment: Option<Instant>| moment.map(|at| at.since(asked).seconds());
-        // A later exchange meets a connection that stands.
-        let handshake = ends[opener as usize].counts().handshake_done.filter(|&at| at >= asked);
+        let requested_at = known(requested_at)?;
+        let counts = self.counted().since(before);
+        let after = |moment: Option<Instant>| moment.map(|at| at.since(requested_at).seconds());
+        // Later exchanges use an established connection.
+        let handshake = ends[opener as usize].counts().handshake_done.filter(|&at| at >= requested_at);
         Some(TransferRow {
             flow: self.number.into(),
             traffic: self.traffic,
             page: transfer.page,
-            start_s: asked.earlier_by(late).seconds(),
+            start_s: requested_at.earlier_by(late).seconds(),
             size_bytes: bytes,
             segments: segments(bytes),
             handshake_s: after(handshake),
-            first_byte_s: after(came(self.first_byte)),
-            duration_s: after(came(self.completed)),
-            acknowledged_s: after(came(acknowledged)),
-            packets_sent: found.sent,
-            packets_dropped: found.dropped,
-            packets_marked: found.marked,
-            packets_long: found.long,
-            retransmitted: found.retransmitted,
-            timeouts: Some(found.timeouts),
-            fast_retransmits: Some(found.fast_retransmits),
-            complete: came(self.completed).is_some(),
+            first_byte_s: after(known(self.first_byte)),
+            duration_s: after(known(self.completed)),
+            acknowledged_s: after(known(acknowledged)),
+            packets_sent: counts.sent,
+            packets_dropped: counts.dropped,
+            packets_marked: counts.marked,
+            packets_long: counts.long,
+            retransmitted: counts.retransmitted,
+            timeouts: Some(counts.timeouts),
+            fast_retransmits: Some(counts.fast_retransmits),
+            complete: known(self.completed).is_some(),
         })
     }
 }
@@ -364,14 +365,14 @@ mod tests {
         assert_eq!(Flow::parts(Side::Receiver), [0..64, 128..192]);
     }
 
-    /// A network that keeps what it is given: packets by their first hop, and entries of the event queue.
+    /// A network that records packets by their first hop, and entries of the event queue.
     #[derive(Default)]
-    struct Kept {
+    struct RecordingNetwork {
         packets: Vec<Packet>,
         timers: Vec<(Instant, Timer)>,
     }
 
-    impl Network for Kept {
+    impl Network for RecordingNetwork {
         fn send(&mut self, packet: Packet, _now: Instant, _transit: &mut InTransit) {
             self.packets.push(packet);
         }
@@ -393,17 +394,17 @@ mod tests {
             std::iter::empty()
         }
         fn edges(&mut self) -> &mut Edges {
-            unreachable!("a flow knows no edges")
+            unreachable!("a flow does not use edges")
         }
         fn events(&self) -> u64 {
             0
         }
     }
 
-    /// A flow of 5000 bytes, and what it is told and tells.
+    /// A flow of 5000 bytes with a recording network.
     struct Rig {
         flow: Flow,
-        net: Kept,
+        net: RecordingNetwork,
         transit: InTransit,
     }
 
@@ -412,7 +413,7 @@ mod tests {
     }
 
     impl Rig {
-        /// A connection that its sender opens at once.
+        /// Creates a connection that its sender opens at once.
         fn new() -> Self {
             let tcp = Arc::new(aqm_tcp::Config::default().build().unwrap());
             let mut ends = [tcp.endpoint(), tcp.endpoint()];
@@ -430,7 +431,7 @@ mod tests {
                 in_flight: 0,
                 timers: 0,
                 sampled: false,
-                asked_for: false,
+                awaits_request: false,
                 timer_at: [Instant::NEVER; 2],
                 first_byte: Instant::NEVER,
                 completed: Instant::NEVER,
@@ -445,14 +446,14 @@ mod tests {
                 cold: None,
             };
             let transit = InTransit::new(Recorder::new(false, vec![false]));
-            Self { flow, net: Kept::default(), transit }
+            Self { flow, net: RecordingNetwork::default(), transit }
         }
 
         fn pump(&mut self, side: Side, now: Instant) {
             self.flow.pump((side, 3), now, &mut self.net, &mut self.transit);
         }
 
-        /// All packets under way arrive at `now`, and those that they call forth are under way.
+        /// Delivers all packets in transit at `now`. The packets sent in response are in transit afterwards.
         fn arrive(&mut self, now: Instant) {
             for packet in std::mem::take(&mut self.net.packets) {
                 let payload = self.transit.payloads.take(packet.id);
@@ -468,38 +469,38 @@ mod tests {
     }
 
     #[test]
-    fn a_packet_begins_at_the_first_hop_of_the_end_that_sends_it_and_goes_to_the_other() {
+    fn a_packet_starts_at_the_first_hop_of_its_sending_end() {
         let mut rig = Rig::new();
         rig.pump(Side::Sender, Instant::START);
         let syn = rig.net.packets[0];
         assert_eq!((syn.hop, syn.flow, rig.flow.in_flight), (10, 7, 1));
         assert_eq!(rig.transit.payloads.address(syn.id), (3, Side::Receiver));
         rig.arrive(millis(50));
-        let answer = rig.net.packets[0];
-        assert_eq!((answer.hop, rig.flow.in_flight), (20, 1));
-        assert_eq!(rig.transit.payloads.address(answer.id), (3, Side::Sender));
+        let syn_ack = rig.net.packets[0];
+        assert_eq!((syn_ack.hop, rig.flow.in_flight), (20, 1));
+        assert_eq!(rig.transit.payloads.address(syn_ack.id), (3, Side::Sender));
     }
 
     #[test]
-    fn all_packets_but_bare_acknowledgements_tell_the_window() {
+    fn all_packets_but_bare_acknowledgements_report_the_window() {
         let mut rig = Rig::new();
         rig.pump(Side::Sender, Instant::START);
-        let mut seen = [0, 0];
+        let mut counts = [0, 0];
         for step in 1..=20 {
             for packet in &rig.net.packets {
                 let Contents::Segment(segment) = rig.transit.payloads.get(packet.id).contents else {
                     panic!("a connection sends segments")
                 };
                 assert_eq!(packet.window().is_some(), carries(&segment), "{segment:?}");
-                seen[usize::from(carries(&segment))] += 1;
+                counts[usize::from(carries(&segment))] += 1;
             }
             rig.arrive(millis(50 * step));
         }
-        assert!(seen[0] > 1 && seen[1] > 5, "{seen:?}");
+        assert!(counts[0] > 1 && counts[1] > 5, "{counts:?}");
     }
 
     #[test]
-    fn a_deadline_that_moves_on_costs_no_entry_and_is_set_again_when_the_early_one_comes() {
+    fn a_postponed_deadline_adds_no_entry_until_the_early_entry_is_due() {
         let mut rig = Rig::new();
         rig.pump(Side::Sender, Instant::START);
         let entry = rig.flow.timer_at[Side::Sender as usize];
@@ -513,7 +514,7 @@ mod tests {
             |rig: &Rig| rig.net.timers.iter().filter(|(_, t)| *t == Timer::End(Side::Sender, 3)).count();
         assert_eq!(of_sender(&rig), 1);
         let timers = rig.flow.timers;
-        assert!(!rig.flow.is_due(Side::Sender, 3, entry, &mut rig.net), "the deadline lies later");
+        assert!(!rig.flow.is_due(Side::Sender, 3, entry, &mut rig.net), "the deadline is later");
         assert_eq!((rig.flow.timers, rig.flow.timer_at[Side::Sender as usize]), (timers, deadline));
         assert_eq!(rig.net.timers.last(), Some(&(deadline, Timer::End(Side::Sender, 3))));
         assert!(rig.flow.is_due(Side::Sender, 3, deadline, &mut rig.net));
@@ -521,18 +522,18 @@ mod tests {
     }
 
     #[test]
-    fn an_entry_that_another_one_has_replaced_calls_nobody() {
+    fn a_replaced_entry_has_no_effect() {
         let mut rig = Rig::new();
         rig.pump(Side::Sender, Instant::START);
         let entry = rig.flow.timer_at[Side::Sender as usize];
         rig.flow.arm(Side::Sender, 3, Some(millis(10)), &mut rig.net);
         assert_eq!((rig.flow.timers, rig.flow.timer_at[Side::Sender as usize]), (2, millis(10)));
         assert!(!rig.flow.is_due(Side::Sender, 3, entry, &mut rig.net));
-        assert_eq!(rig.flow.timer_at[Side::Sender as usize], millis(10), "the entry that counts stays");
+        assert_eq!(rig.flow.timer_at[Side::Sender as usize], millis(10), "the valid entry remains");
     }
 
     #[test]
-    fn a_flow_is_over_when_it_is_closed_and_nothing_of_it_is_left_anywhere() {
+    fn a_flow_is_over_when_it_is_closed_without_packets_and_entries() {
         let mut rig = Rig::new();
         rig.pump(Side::Sender, Instant::START);
         for step in 1..=20 {
@@ -540,17 +541,17 @@ mod tests {
         }
         assert!(rig.flow.closed < millis(1000) && rig.flow.in_flight == 0);
         assert!(rig.flow.is_acknowledged());
-        assert!(!rig.flow.is_over(), "an entry of the event queue will call it");
+        assert!(!rig.flow.is_over(), "the event queue still has an entry of the flow");
         let Rig { flow, net, .. } = &mut rig;
         for (at, timer) in std::mem::take(&mut net.timers) {
-            let Timer::End(side, slot) = timer else { panic!("{timer:?} is no timer of an end") };
+            let Timer::End(side, slot) = timer else { panic!("{timer:?} is not a timer of an end") };
             flow.is_due(side, slot, at, net);
         }
         assert!(flow.is_over());
     }
 
     #[test]
-    fn only_what_is_counted_after_the_warm_up_is_in_its_row() {
+    fn the_row_of_a_flow_counts_from_the_end_of_the_warm_up() {
         let mut rig = Rig::new();
         rig.pump(Side::Sender, Instant::START);
         rig.flow.dropped = 2;
@@ -565,7 +566,7 @@ mod tests {
         assert_eq!(
             (transfer.packets_dropped, transfer.segments),
             (5, 5),
-            "a transfer's counts are of its life"
+            "the counts of a transfer include the warm-up"
         );
         assert_eq!(transfer.packets_sent, row.packets_sent + 1, "the SYN was sent before");
         assert_eq!((transfer.acknowledged_s, transfer.handshake_s), (Some(0.9), Some(0.1)));

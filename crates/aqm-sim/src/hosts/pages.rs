@@ -7,7 +7,7 @@ use aqm_traffic::Transfer;
 
 use crate::results::tables::PageRow;
 
-/// A page of which some objects are under way.
+/// A page with incomplete objects.
 struct Page {
     opened: Instant,
     objects: u64,
@@ -15,12 +15,12 @@ struct Page {
     bytes: u64,
 }
 
-/// Pages under way, by workload and number.
+/// Incomplete pages, by workload and number.
 #[derive(Default)]
 pub(crate) struct Pages(BTreeMap<(u32, u64), Page>);
 
 impl Pages {
-    /// A transfer of the workload `traffic` is opened: the first of a page opens the page.
+    /// Records that a transfer of the workload `traffic` is opened. The first transfer of a page opens the page.
     pub(crate) fn open(&mut self, traffic: u32, transfer: &Transfer, now: Instant) {
         let Some(number) = transfer.page else { return };
         let objects = u64::from(transfer.page_objects);
@@ -29,7 +29,7 @@ impl Pages {
         page.bytes += transfer.bytes.unwrap_or(0);
     }
 
-    /// A transfer has arrived: the row of its page, if it was the last of it.
+    /// Records that a transfer is complete. Returns the row of its page if it was the last one.
     pub(crate) fn complete(&mut self, traffic: u32, transfer: &Transfer, now: Instant) -> Option<PageRow> {
         let number = transfer.page?;
         let page = self.0.get_mut(&(traffic, number))?;
@@ -41,7 +41,7 @@ impl Pages {
         Some(row(traffic, number, &page, Some(now)))
     }
 
-    /// The rows of the pages of which something is missing.
+    /// Returns the rows of the incomplete pages.
     pub(crate) fn incomplete(&self) -> impl Iterator<Item = PageRow> {
         self.0.iter().map(|(&(traffic, number), page)| row(traffic, number, page, None))
     }
@@ -81,7 +81,7 @@ mod tests {
     }
 
     #[test]
-    fn what_belongs_to_no_page_opens_none() {
+    fn a_transfer_without_a_page_opens_none() {
         let alone = Transfer { bytes: Some(1), request: None, page: None, page_objects: 1, host: 0 };
         let mut pages = Pages::default();
         pages.open(0, &alone, Instant::START);

@@ -1,18 +1,18 @@
-//! The two ends of a flow, and with them the two directions of its packets.
+//! The two ends of a flow, which also identify the two directions of its packets.
 
-/// An end of a flow, and the index of arrays that hold something for each end. The direction of a packet is
-/// told by the end it travels to: data go to the receiver, requests and acknowledgements to the sender.
+/// An end of a flow, and the index of arrays with a value for each end. The direction of a packet is identified by the
+/// end to which it travels: data travel to the receiver, requests and acknowledgements to the sender.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Side {
-    /// Where the data of a transfer come from.
+    /// The end that sends the data of a transfer.
     Sender,
-    /// Where the data of a transfer go.
+    /// The end that receives the data of a transfer.
     Receiver,
 }
 
 impl Side {
-    /// The other end.
+    /// Returns the other end.
     pub const fn other(self) -> Self {
         match self {
             Self::Sender => Self::Receiver,

@@ -1,79 +1,82 @@
-//! A link between routers to which packets come from hosts only, over their access lines.
+//! First links: links between routers whose packets all come from hosts, over access links.
 //!
-//! What such a link does follows from what comes to it, and nobody sees what it does before its packets reach their
-//! hosts. So it takes no part in the order of all events: it gathers what comes and catches up in one go, each
-//! packet at its own instant, before the first of them could reach the far end.
+//! The behaviour of a first link depends only on its arrivals, and is not observed before its packets reach their
+//! hosts. A first link is therefore not part of the order of all events. It collects arrivals and processes them in one
+//! batch, each packet at its exact time, before the first of them could reach the far end.
 
 use std::collections::BTreeSet;
 
 use aqm_net::{Instant, Packet, Span};
 
 use crate::engine::event::rank_of_link;
-use crate::engine::event_queue::{EventQueue, Places};
+use crate::engine::event_queue::{EventQueue, LanePair};
 use crate::scenario::links::LinkSpec;
 use crate::scenario::plan::Plan;
 
-/// At most about so many packets of the usual size gather, lest they outgrow the cache.
-const MOST_GATHERED: u64 = 1000;
+/// Approximate maximum number of collected packets of the usual size. More would not fit the cache.
+const MAX_COLLECTED: u64 = 1000;
 const USUAL_BYTES: u64 = 1000;
 
-/// A link, and what comes to it.
+/// A first link, and the packets that arrive at it.
 pub(crate) struct FirstLink {
-    /// The number of the link.
+    /// Number of the link.
     pub(crate) link: u32,
-    coming: EventQueue,
-    /// For how long after a packet came it surely has not reached the far end, nor have too many gathered.
+    arrivals: EventQueue,
+    /// Time after an arrival within which the packet cannot reach the far end, and not too many packets are collected.
     lookahead: Span,
 }
 
 impl FirstLink {
-    /// That of the link with this number, to which so many classes of lines lead; `many` lines if they are so many.
+    /// Creates the state of the link with this number; `classes` is the number of classes of access links that lead to
+    /// it, and `many` is set if there are very many access links.
     pub(crate) fn new(link: u32, spec: &LinkSpec, classes: usize, reversed_ties: bool, many: bool) -> Self {
-        let most = spec.peak().pace().time_for(USUAL_BYTES).saturating_mul(MOST_GATHERED);
+        let longest = spec.peak().pace().time_for(USUAL_BYTES).saturating_mul(MAX_COLLECTED);
         Self {
             link,
-            coming: EventQueue::new(reversed_ties, classes, many),
-            lookahead: Span::from_nanos(spec.least_delay().nanos().saturating_sub(1)).min(most),
+            arrivals: EventQueue::new(reversed_ties, classes, many),
+            lookahead: Span::from_nanos(spec.least_delay().nanos().saturating_sub(1)).min(longest),
         }
     }
 
-    /// Where packets wait of the class of lines with this number among those that lead here.
-    pub(crate) fn places(&self, number: usize) -> Places {
-        self.coming.places(number)
+    /// Returns the lanes of the packets on a class of access links; `number` is the class's index among those that lead
+    /// to this link.
+    pub(crate) fn lanes(&self, number: usize) -> LanePair {
+        self.arrivals.lanes(number)
     }
 
-    /// A packet comes at `at` over the access line `link`; returns when to look after it at the latest.
+    /// Adds a packet that arrives at `at` over the access link `link`. Returns the latest time by which the link must
+    /// be served.
     #[inline(always)]
-    pub(crate) fn put(&mut self, place: u8, at: Instant, link: u32, packet: Packet) -> Instant {
-        self.coming.put_packet(place, at, rank_of_link(link), packet);
+    pub(crate) fn put(&mut self, lane: u8, at: Instant, link: u32, packet: Packet) -> Instant {
+        self.arrivals.put_packet(lane, at, rank_of_link(link), packet);
         at.plus(self.lookahead)
     }
 
-    /// Hands out the packets that have come by `now`, and when each came.
+    /// Takes the packets that have arrived by `now`, with their arrival times.
     #[inline(always)]
     pub(crate) fn take(&mut self, now: Instant, take: impl FnMut(Instant, Packet)) {
-        self.coming.take_packets(now, take);
+        self.arrivals.take_packets(now, take);
     }
 
-    /// The moment after whose events it must catch up at the latest.
+    /// Returns the time whose events are the last that may be handled before the link is served.
     pub(crate) fn serve_by(&self) -> Instant {
-        self.coming.next_due() + self.lookahead
+        self.arrivals.next_due() + self.lookahead
     }
 }
 
-/// How many classes of access lines lead to each link between routers, 0 if it cannot be a first link: packets come
-/// to it from another link, or an edge takes note of them on the way.
-pub(crate) fn classes_that_lead_to(plan: &Plan) -> Vec<usize> {
+/// Returns the number of classes of access links that lead to each link between routers. The number is 0 if the link
+/// cannot be a first link, because packets arrive over another link or pass an edge.
+pub(crate) fn access_classes(plan: &Plan) -> Vec<usize> {
     let links = plan.scenario.links.len();
     let (mut classes, mut possible) = (vec![BTreeSet::new(); links], vec![true; links]);
-    let mut line = None;
+    let mut access = None;
     for hop in plan.topology.hops() {
         let Some(classes) = classes.get_mut(hop.link as usize) else {
-            line = (!hop.last).then_some(hop.class);
+            access = (!hop.last).then_some(hop.class);
             continue;
         };
-        classes.extend(line);
-        possible[hop.link as usize] &= line.take().is_some() && hop.edge == 0;
+        classes.extend(access);
+        possible[hop.link as usize] &= access.take().is_some() && hop.edge == 0;
     }
     classes.iter().zip(possible).map(|(classes, possible)| if possible { classes.len() } else { 0 }).collect()
 }

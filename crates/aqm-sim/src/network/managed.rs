@@ -3,16 +3,16 @@
 use aqm_link::{Departure, Link, Port};
 use aqm_net::{Instant, Packet};
 
-use crate::network::lines::Lines;
 use crate::network::transit::{InTransit, LinkObserver};
+use crate::network::unmanaged::UnmanagedLinks;
 use crate::results::recorder::PacketEvent;
 
-/// A link, and what the engine knows of the link.
+/// A link with a queue, and the engine's data about the link.
 pub(crate) struct Managed {
     pub(crate) link: Link,
     /// The number of the link.
     number: u32,
-    /// By hop: the source and the destination host of packets. Empty unless the queue reads the hosts.
+    /// The source and destination hosts of packets, by hop. Empty unless the queue reads the hosts.
     hosts: Vec<[u16; 2]>,
     /// Whether the packets of the link are recorded.
     pub(crate) traced: bool,
@@ -33,35 +33,41 @@ impl Managed {
         transit.at_link(self.number, self.link.port.arrivals(), self.traced)
     }
 
-    /// Offers `packet` to the queue; departing packets continue on `lines`.
+    /// Offers `packet` to the queue; departing packets continue on `links`.
     #[inline(always)]
-    pub(crate) fn offer(&mut self, packet: Packet, now: Instant, transit: &mut InTransit, lines: &mut Lines) {
+    pub(crate) fn offer(
+        &mut self,
+        packet: Packet,
+        now: Instant,
+        transit: &mut InTransit,
+        links: &mut UnmanagedLinks,
+    ) {
         if self.plain {
-            self.accept::<true>(packet, now, transit, lines);
+            self.accept::<true>(packet, now, transit, links);
         } else {
-            self.accept_out_of_line(packet, now, transit, lines);
+            self.accept_not_inlined(packet, now, transit, links);
         }
     }
 
     /// Lets the port send what is due.
     #[inline]
-    pub(crate) fn serve(&mut self, now: Instant, transit: &mut InTransit, lines: &mut Lines) {
+    pub(crate) fn serve(&mut self, now: Instant, transit: &mut InTransit, links: &mut UnmanagedLinks) {
         if self.plain {
-            self.send_due::<true>(now, transit, lines);
+            self.send_due::<true>(now, transit, links);
         } else {
-            self.send_due::<false>(now, transit, lines);
+            self.send_due::<false>(now, transit, links);
         }
     }
 
     #[inline(never)]
-    fn accept_out_of_line(
+    fn accept_not_inlined(
         &mut self,
         packet: Packet,
         now: Instant,
         transit: &mut InTransit,
-        lines: &mut Lines,
+        links: &mut UnmanagedLinks,
     ) {
-        self.accept::<false>(packet, now, transit, lines);
+        self.accept::<false>(packet, now, transit, links);
     }
 
     #[inline(always)]
@@ -70,13 +76,13 @@ impl Managed {
         mut packet: Packet,
         now: Instant,
         transit: &mut InTransit,
-        lines: &mut Lines,
+        links: &mut UnmanagedLinks,
     ) {
         write_hosts(&self.hosts, &mut packet);
         while let Some(departure) =
             self.next::<PLAIN>(transit, |port, observer| port.next_departure_before::<PLAIN>(now, observer))
         {
-            self.depart::<PLAIN>(departure, transit, lines);
+            self.depart::<PLAIN>(departure, transit, links);
         }
         let (dropped, first) = (transit.fates.dropped.len(), transit.recorder.packets.len());
         let begins = self.link.port.join::<PLAIN>(packet, now, &mut self.observer(transit));
@@ -89,24 +95,30 @@ impl Managed {
             if !transit.fates.dropped[dropped..].iter().any(|fate| fate.packet == packet) {
                 self.observer(transit).trace(PacketEvent::Enqueue, &packet, now);
             }
-            // A packet that is sent at once has joined the queue for a moment.
+            // A packet that is sent at once was in the queue for an instant.
             transit.recorder.note_queue(first, self.link.port.discipline(), departure.iter().count());
         }
         if let Some(departure) = departure {
-            self.depart::<PLAIN>(departure, transit, lines);
+            self.depart::<PLAIN>(departure, transit, links);
         }
     }
 
     #[inline(always)]
-    fn send_due<const PLAIN: bool>(&mut self, now: Instant, transit: &mut InTransit, lines: &mut Lines) {
+    fn send_due<const PLAIN: bool>(
+        &mut self,
+        now: Instant,
+        transit: &mut InTransit,
+        links: &mut UnmanagedLinks,
+    ) {
         while let Some(departure) =
             self.next::<PLAIN>(transit, |port, observer| port.next_departure::<PLAIN>(now, observer))
         {
-            self.depart::<PLAIN>(departure, transit, lines);
+            self.depart::<PLAIN>(departure, transit, links);
         }
     }
 
-    /// The next departure, if any. The rows of packets that the queue drops then show the queue of that moment.
+    /// Returns the next departure, if any. The rows of packets dropped by the queue then contain the state of the queue
+    /// at this time.
     #[inline(always)]
     fn next<const PLAIN: bool>(
         &mut self,
@@ -128,7 +140,7 @@ impl Managed {
         &mut self,
         departure: Departure,
         transit: &mut InTransit,
-        lines: &mut Lines,
+        links: &mut UnmanagedLinks,
     ) {
         let traced = !PLAIN && self.traced;
         let first = transit.recorder.packets.len();
@@ -137,7 +149,7 @@ impl Managed {
             observer.trace(PacketEvent::Start, &departure.packet, departure.start);
         }
         if let Some(arrival) = self.link.arrival::<PLAIN>(&departure, &mut observer) {
-            lines.depart(departure.packet, arrival);
+            links.depart(departure.packet, arrival);
         }
         if traced {
             transit.recorder.note_queue(first, self.link.port.discipline(), 0);

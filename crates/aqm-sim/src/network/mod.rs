@@ -1,161 +1,163 @@
-//! Links that carry packets from host to host: one event for each packet and link, and none for the access
-//! line at the end ([`End::AccessLine`]).
+//! The network, which carries packets from host to host. Each packet needs one event for each link, and none for the
+//! access link at the end ([`End::AccessLink`]).
 //!
-//! A link knows when it is free, and that is all it needs: the moment a packet is put on it, the
-//! moment of its arrival is known. Only a link with a queue discipline owns a [`Port`], which
-//! catches up whenever a packet arrives at it, and otherwise just before the first packet that it has
-//! not sent yet could reach the far end ([`Link::serve_by`]).
+//! A link stores the time at which it becomes free. When a packet is put on the link, its arrival time is therefore
+//! known at once. Only a link with a queue discipline has a [`Port`]. The port is served when a packet arrives, and
+//! just before the first packet that the port has not sent could reach the far end ([`Link::serve_by`]).
 
 pub(crate) mod first_link;
-pub(crate) mod lines;
 pub(crate) mod managed;
 pub(crate) mod payloads;
 pub(crate) mod transit;
+pub(crate) mod unmanaged;
 
 use aqm_link::{Link, Port, Ties};
 use aqm_net::{Backlog, Instant, Packet, Rate};
 use aqm_queue::{Counters, Label, QueueDiscipline};
 
 use crate::engine::event::{Timer, rank_of_timer};
-use crate::engine::event_queue::{Due, Soon};
+use crate::engine::event_queue::{NextEvent, Upcoming};
 use crate::engine::prefetch::prefetch;
 use crate::network::first_link::FirstLink;
-use crate::network::lines::{End, Lines, Owner};
 use crate::network::managed::Managed;
 use crate::network::transit::InTransit;
+use crate::network::unmanaged::{End, FreeAt, UnmanagedLinks};
 use crate::results::recorder::PacketEvent;
 use crate::scenario::edges::Edges;
 use crate::scenario::links::{self, LinkSpec};
 use crate::scenario::plan::Plan;
 
-/// Something that hosts and workloads are told of.
+/// An event for hosts and workloads.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum HostEvent {
-    /// A packet reached its host.
+    /// A packet arrived at its host.
     Arrived,
-    /// A host has processed a packet that [`hold`](Network::hold) was given.
+    /// A host has processed a packet that was passed to [`hold`](Network::hold).
     Processed,
     /// A timer expires.
     Timer(Timer),
 }
 
-/// The state of a managed link at a moment.
+/// The state of a managed link at one time.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct LinkSnapshot {
     pub(crate) counters: Counters,
     pub(crate) backlog: Backlog,
 }
 
-/// What carries packets and keeps timers. The hosts know no more of the engine than this, so the
-/// plain engine of the tests can stand in for the fast one.
+/// The network and its timers, as used by hosts. The plain engine of the tests implements the same trait as the fast
+/// engine.
 pub(crate) trait Network {
-    /// Puts `packet` on the link it stands before.
+    /// Puts `packet` on the link of its hop.
     fn send(&mut self, packet: Packet, now: Instant, transit: &mut InTransit);
-    /// Keeps a packet that reached its host until the host has processed it.
+    /// Keeps a packet that arrived at its host until the host has processed it.
     fn hold(&mut self, packet: Packet, until: Instant);
-    /// Reports `timer` at `at`; `flow` is the number of the flow it belongs to, 0 if it belongs to none.
+    /// Sets a `timer` that expires at `at`; `flow` is the number of the timer's flow, 0 if it belongs to none.
     fn set_timer(&mut self, at: Instant, flow: u32, timer: Timer);
-    /// Goes on to the next event for a host or a workload, unless it lies after `until`. If it is about a packet, that
-    /// is left in `packet`.
+    /// Advances to the next event for a host or a workload, unless it is after `until`. If the event concerns a packet,
+    /// the packet is stored in `packet`.
     fn next(
         &mut self,
         until: Instant,
         packet: &mut Packet,
         transit: &mut InTransit,
     ) -> Option<(Instant, HostEvent)>;
-    /// Lets every link send what it would have sent by `now`.
+    /// Serves every link up to `now`.
     fn catch_up(&mut self, now: Instant, transit: &mut InTransit);
-    /// The managed links, in the order of their numbers, up to date at `now`.
+    /// Returns the state of the managed links at `now`, in the order of their numbers. The links must have been served
+    /// up to `now`.
     fn snapshot(&mut self, now: Instant) -> Vec<LinkSnapshot>;
-    /// The same as of the last time they caught up.
+    /// Returns the state of the managed links when they were last served.
     fn glance(&self) -> Vec<LinkSnapshot>;
-    /// The disciplines of the managed links, in the same order, as of the last time they caught up.
+    /// Returns the disciplines of the managed links in the same order, in the state in which they were last served.
     fn disciplines(&self) -> impl Iterator<Item = &dyn QueueDiscipline>;
-    /// The rate at `now` of the line of the managed link in this place of that order, if it is not always the same.
-    fn rate_at(&self, _place: usize, _now: Instant) -> Option<Rate> {
+    /// Returns the rate of the managed link at this `position` of the order at `now`, if its rate varies.
+    fn rate_at(&self, _position: usize, _now: Instant) -> Option<Rate> {
         None
     }
-    /// The edges.
+    /// Returns the edges.
     fn edges(&mut self) -> &mut Edges;
-    /// Whether memory should be asked for before it is needed.
+    /// Whether memory should be prefetched.
     fn looks_ahead(&self) -> bool {
         false
     }
-    /// An event that comes after so many others.
-    fn ahead(&self, _distance: usize) -> Option<Soon<'_>> {
+    /// Returns an event in the near future, `distance` events after the current one.
+    fn ahead(&self, _distance: usize) -> Option<Upcoming<'_>> {
         None
     }
-    /// A packet will soon be sent from this hop.
+    /// Prefetches a hop from which a packet will soon be sent.
     fn prefetch_hop(&self, _hop: u32) {}
-    /// Events handled so far.
+    /// Returns the number of events handled.
     fn events(&self) -> u64;
 }
 
-/// The engine: lanes and a wheel for events, links that only know when they are free.
+/// The engine: lanes and a timing wheel for events, and links that only store the time at which they become free.
 pub(crate) struct LaneNetwork {
-    lines: Lines,
+    links: UnmanagedLinks,
     managed: Vec<Managed>,
     first_links: Vec<FirstLink>,
-    /// By link between routers: when it is free, if it has no port.
+    /// By link between routers: time at which the link becomes free, if it has no port.
     free_at: Vec<Instant>,
-    /// No link need catch up before the events of this moment are over.
+    /// Time whose events are the last that may be handled before a link is served.
     serve_by: Instant,
     edges: Edges,
 }
 
-/// How many events before their turn packets are asked for; then hops and payloads, which packets name; then flows,
-/// which payloads name; and then what flows name.
+/// Numbers of events in advance for which data are prefetched: packets first, then the hops and payloads to which
+/// packets refer, then the flows to which payloads refer, and last the data to which flows refer.
 const FARTHEST: usize = 24;
 const FAR: usize = 12;
 pub(crate) const NEAR: usize = 7;
 pub(crate) const NEXT: usize = 3;
 
 impl LaneNetwork {
-    /// One that is run from the first event to the last: its links need only be right when somebody looks.
+    /// Creates a network for a complete run, whose links need to be up to date only when they are observed.
     pub(crate) fn new(plan: &Plan) -> Self {
-        // A history tells of each packet in the order of all events.
+        // A history contains the events of packets in the order of all events.
         if plan.scenario.record.histories.is_empty() {
-            Self::with_first_links(plan, &first_link::classes_that_lead_to(plan))
+            Self::with_first_links(plan, &first_link::access_classes(plan))
         } else {
             Self::in_order(plan)
         }
     }
 
-    /// One whose links do everything in the order of all events.
+    /// Creates a network whose links do everything in the order of all events.
     pub(crate) fn in_order(plan: &Plan) -> Self {
         Self::with_first_links(plan, &vec![0; plan.scenario.links.len()])
     }
 
-    /// Links to which any `classes` of access lines lead, by number, are first links unless their packets are recorded.
+    /// Creates the network; `classes` is the number of classes of access links that lead to each link. Links with a
+    /// positive number are first links unless their packets are recorded.
     fn with_first_links(plan: &Plan, classes: &[usize]) -> Self {
         let Plan { scenario, edges, .. } = plan;
         let ties = if scenario.reverse_ties { Ties::ArrivalFirst } else { Ties::DepartureFirst };
         let chance = scenario.chance();
         let mut managed = Vec::new();
-        let mut owners = vec![Owner::Table; scenario.links.len()];
+        let mut free_at = vec![FreeAt::Table; scenario.links.len()];
         let mut traced = vec![false; scenario.links.len()];
         for (number, spec, queue) in links::managed(&scenario.links) {
             let rng = chance.named(&format!("queue/{}", spec.name), 0);
             let queue_of_run = queue.for_run(&spec.name, &chance);
             let port = Port::with_transmitter(queue_of_run, spec.transmitter(&chance), rng, ties);
             traced[number] = scenario.record.packets.contains(&spec.name);
-            owners[number] = Owner::Port(managed.len() as u32);
-            let hosts = plan.topology.hosts_told_to(queue);
+            free_at[number] = FreeAt::Port(managed.len() as u32);
+            let hosts = plan.topology.hosts_for_queue(queue);
             let link = Link::new(port, spec.channel(&chance));
             managed.push(Managed::new(link, number as u32, hosts, traced[number]));
         }
         let many = plan.topology.has_many_routes();
-        let gathers = |&(number, _): &(usize, &LinkSpec)| classes[number] > 0 && !traced[number];
+        let is_first = |&(number, _): &(usize, &LinkSpec)| classes[number] > 0 && !traced[number];
         let first_link = |(number, spec): (usize, &LinkSpec)| {
             FirstLink::new(number as u32, spec, classes[number], scenario.reverse_ties, many)
         };
-        // Whoever follows packets to the far end of a link, or finds them there in another order, wants an event.
-        let watched = scenario.links.iter().zip(&traced).map(|(spec, &traced)| traced || spec.reorders());
-        let watched: Vec<bool> = watched.collect();
+        // If packets are recorded at the far end of a link or may arrive there in a different order, each needs an
+        // event.
+        let observed = scenario.links.iter().zip(&traced).map(|(spec, &traced)| traced || spec.reorders());
+        let observed: Vec<bool> = observed.collect();
         let first_links: Vec<FirstLink> =
-            scenario.links.iter().enumerate().filter(gathers).map(first_link).collect();
+            scenario.links.iter().enumerate().filter(is_first).map(first_link).collect();
         Self {
-            lines: Lines::new(plan, &owners, &watched, &first_links),
+            links: UnmanagedLinks::new(plan, &free_at, &observed, &first_links),
             managed,
             first_links,
             free_at: vec![Instant::START; scenario.links.len()],
@@ -164,89 +166,89 @@ impl LaneNetwork {
         }
     }
 
-    /// Nothing is due before this moment.
+    /// Returns a time before which nothing is due.
     pub(crate) fn next_due(&self) -> Instant {
-        self.lines.event_queue.next_due().min(self.serve_by)
+        self.links.event_queue.next_due().min(self.serve_by)
     }
 
-    /// Tells all queues what packets of a label say in their headers.
-    pub(crate) fn tell_label(&mut self, number: u16, label: &Label) {
+    /// Announces to all queues the headers of packets with a label.
+    pub(crate) fn announce_label(&mut self, number: u16, label: &Label) {
         self.managed.iter_mut().for_each(|managed| managed.link.port.on_label(number, label));
     }
 
-    /// Puts `packet` on the link it stands before.
+    /// Puts `packet` on the link of its hop.
     fn forward(&mut self, mut packet: Packet, now: Instant, transit: &mut InTransit) {
-        let hop = &mut self.lines.hops[packet.hop as usize];
+        let hop = &mut self.links.hops[packet.hop as usize];
         if hop.edge != 0 {
             packet.class = self.edges.class_of(packet, hop.edge, now);
         }
-        let timing = &self.lines.timings[hop.class as usize];
-        let (there, waits) = match timing.owner {
-            Owner::Hop => timing.reaches_end(&mut hop.free_at, &packet, now),
+        let timing = &self.links.timings[hop.class as usize];
+        let (arrival, waits) = match timing.free_at {
+            FreeAt::Hop => timing.forward(&mut hop.free_at, &packet, now),
             // All packets of the link are in order.
-            Owner::Table => (timing.reaches_end(&mut self.free_at[hop.link as usize], &packet, now).0, false),
-            Owner::Port(port) => return self.offer(port, packet, now, transit),
+            FreeAt::Table => (timing.forward(&mut self.free_at[hop.link as usize], &packet, now).0, false),
+            FreeAt::Port(port) => return self.offer(port, packet, now, transit),
         };
-        self.lines.travel(packet, there, waits);
+        self.links.travel(packet, arrival, waits);
     }
 
     /// Offers `packet` to the queue of a managed link.
     fn offer(&mut self, port: u32, packet: Packet, now: Instant, transit: &mut InTransit) {
-        let (managed, lines) = (&mut self.managed[port as usize], &mut self.lines);
-        managed.offer(packet, now, transit, lines);
-        lines.travel_on();
+        let (managed, links) = (&mut self.managed[port as usize], &mut self.links);
+        managed.offer(packet, now, transit, links);
+        links.travel_on();
         self.serve_by = self.serve_by.min(managed.link.serve_by());
     }
 
-    /// Asks for what events need that come later.
+    /// Prefetches the data of later events.
     #[inline(never)]
     fn look_far_ahead(&self, transit: &InTransit) {
-        self.lines.event_queue.prefetch(FARTHEST);
-        match self.lines.event_queue.ahead(FAR) {
-            Some(Soon::Packet(packet)) => {
-                prefetch(&self.lines.hops, packet.hop as usize);
+        self.links.event_queue.prefetch(FARTHEST);
+        match self.links.event_queue.ahead(FAR) {
+            Some(Upcoming::Packet(packet)) => {
+                prefetch(&self.links.hops, packet.hop as usize);
                 transit.payloads.prefetch(packet.id);
             }
-            Some(Soon::Held(packet)) => transit.payloads.prefetch(packet.id),
-            Some(Soon::Timer(_)) | None => {}
+            Some(Upcoming::Processed(packet)) => transit.payloads.prefetch(packet.id),
+            Some(Upcoming::Timer(_)) | None => {}
         }
     }
 
-    /// A packet whose link is recorded has left it at the far end. Rows of one instant are in the order of the
-    /// rule, so the line takes its next packet first.
+    /// Records that a packet has arrived at the far end of a link whose packets are recorded. Rows of the same time are
+    /// in the order of the tie rule, so the transmitter takes its next packet first.
     #[cold]
-    fn note_delivered(&mut self, port: u32, packet: &Packet, now: Instant, transit: &mut InTransit) {
+    fn record_delivery(&mut self, port: u32, packet: &Packet, now: Instant, transit: &mut InTransit) {
         let managed = &mut self.managed[port as usize];
-        managed.serve(now, transit, &mut self.lines);
-        self.lines.travel_on();
+        managed.serve(now, transit, &mut self.links);
+        self.links.travel_on();
         managed.observer(transit).trace(PacketEvent::Deliver, packet, now);
     }
 }
 
 impl Network for LaneNetwork {
-    /// The first link is the access line of the host: it has neither an edge nor a port.
+    /// The first link is the access link of the host. It has neither an edge nor a port.
     #[inline(always)]
     fn send(&mut self, mut packet: Packet, now: Instant, _: &mut InTransit) {
-        let hop = &mut self.lines.hops[packet.hop as usize];
-        let timing = &self.lines.timings[hop.class as usize];
-        debug_assert!(hop.edge == 0 && matches!(timing.owner, Owner::Hop));
-        let (there, waits) = timing.reaches_end(&mut hop.free_at, &packet, now);
+        let hop = &mut self.links.hops[packet.hop as usize];
+        let timing = &self.links.timings[hop.class as usize];
+        debug_assert!(hop.edge == 0 && matches!(timing.free_at, FreeAt::Hop));
+        let (arrival, waits) = timing.forward(&mut hop.free_at, &packet, now);
         if hop.end != End::FirstLink {
-            return self.lines.travel(packet, there, waits);
+            return self.links.travel(packet, arrival, waits);
         }
         packet.hop += 1;
         let first_link = &mut self.first_links[usize::from(timing.first_link)];
-        let serve_by = first_link.put(timing.places.of(waits), there, hop.link, packet);
+        let serve_by = first_link.put(timing.lanes.lane(waits), arrival, hop.link, packet);
         self.serve_by = self.serve_by.min(serve_by);
     }
 
     fn hold(&mut self, packet: Packet, until: Instant) {
-        self.lines.event_queue.put_held(until, packet);
+        self.links.event_queue.put_processed(until, packet);
     }
 
     #[inline]
     fn set_timer(&mut self, at: Instant, flow: u32, timer: Timer) {
-        self.lines.event_queue.put_timer(at, rank_of_timer(timer, flow), timer);
+        self.links.event_queue.put_timer(at, rank_of_timer(timer, flow), timer);
     }
 
     #[inline]
@@ -257,29 +259,29 @@ impl Network for LaneNetwork {
         transit: &mut InTransit,
     ) -> Option<(Instant, HostEvent)> {
         loop {
-            let Some((now, due)) = self.lines.event_queue.next(until.min(self.serve_by), packet) else {
+            let Some((now, due)) = self.links.event_queue.next(until.min(self.serve_by), packet) else {
                 if until < self.serve_by {
                     return None;
                 }
                 self.catch_up(self.serve_by, transit);
                 continue;
             };
-            if self.lines.many {
+            if self.links.many {
                 self.look_far_ahead(transit);
             }
             match due {
-                Due::Packet => {}
-                Due::Held => return Some((now, HostEvent::Processed)),
-                Due::Timer(timer) => return Some((now, HostEvent::Timer(timer))),
+                NextEvent::Packet => {}
+                NextEvent::Processed => return Some((now, HostEvent::Processed)),
+                NextEvent::Timer(timer) => return Some((now, HostEvent::Timer(timer))),
             }
-            let hop = &self.lines.hops[packet.hop as usize];
+            let hop = &self.links.hops[packet.hop as usize];
             if hop.end == End::Host {
                 return Some((now, HostEvent::Arrived));
             }
-            if let Owner::Port(port) = self.lines.timings[hop.class as usize].owner
+            if let FreeAt::Port(port) = self.links.timings[hop.class as usize].free_at
                 && self.managed[port as usize].traced
             {
-                self.note_delivered(port, packet, now, transit);
+                self.record_delivery(port, packet, now, transit);
             }
             packet.hop += 1;
             self.forward(*packet, now, transit);
@@ -287,28 +289,28 @@ impl Network for LaneNetwork {
     }
 
     fn catch_up(&mut self, now: Instant, transit: &mut InTransit) {
-        let Self { lines, managed, first_links, free_at, .. } = self;
+        let Self { links, managed, first_links, free_at, .. } = self;
         let mut serve_by = Instant::NEVER;
         for first_link in first_links {
             let link = first_link.link as usize;
-            let timing = lines.timings[link];
-            if let Owner::Port(port) = timing.owner {
+            let timing = links.timings[link];
+            if let FreeAt::Port(port) = timing.free_at {
                 let managed = &mut managed[port as usize];
-                first_link.take(now, |at, packet| managed.offer(packet, at, transit, lines));
+                first_link.take(now, |at, packet| managed.offer(packet, at, transit, links));
             } else {
                 let free_at = &mut free_at[link];
                 first_link.take(now, |at, packet| {
-                    let (there, _) = timing.reaches_end(free_at, &packet, at);
-                    lines.depart(packet, there);
+                    let (arrival, _) = timing.forward(free_at, &packet, at);
+                    links.depart(packet, arrival);
                 });
             }
             serve_by = serve_by.min(first_link.serve_by());
         }
         for managed in managed {
-            managed.serve(now, transit, lines);
+            managed.serve(now, transit, links);
             serve_by = serve_by.min(managed.link.serve_by());
         }
-        lines.travel_on();
+        links.travel_on();
         self.serve_by = serve_by;
     }
 
@@ -332,8 +334,8 @@ impl Network for LaneNetwork {
         self.managed.iter().map(|managed| managed.link.port.discipline())
     }
 
-    fn rate_at(&self, place: usize, now: Instant) -> Option<Rate> {
-        self.managed[place].link.port.rate_at(now)
+    fn rate_at(&self, position: usize, now: Instant) -> Option<Rate> {
+        self.managed[position].link.port.rate_at(now)
     }
 
     fn edges(&mut self) -> &mut Edges {
@@ -342,19 +344,19 @@ impl Network for LaneNetwork {
 
     #[inline]
     fn looks_ahead(&self) -> bool {
-        self.lines.many
+        self.links.many
     }
 
     #[inline(always)]
-    fn ahead(&self, distance: usize) -> Option<Soon<'_>> {
-        self.lines.event_queue.ahead(distance)
+    fn ahead(&self, distance: usize) -> Option<Upcoming<'_>> {
+        self.links.event_queue.ahead(distance)
     }
 
     fn prefetch_hop(&self, hop: u32) {
-        prefetch(&self.lines.hops, hop as usize);
+        prefetch(&self.links.hops, hop as usize);
     }
 
     fn events(&self) -> u64 {
-        self.lines.event_queue.taken()
+        self.links.event_queue.handled()
     }
 }

@@ -1,4 +1,4 @@
-//! What packets carry while they travel, by the id of the packet.
+//! The payloads of packets in transit, by packet id.
 
 use aqm_net::{Ecn, Instant};
 use aqm_tcp::{Flags, Sacks, Segment};
@@ -7,33 +7,33 @@ use crate::engine::huge_pages::prefer_huge_pages;
 use crate::engine::prefetch::prefetch;
 use crate::hosts::side::Side;
 
-/// What a packet carries, and to whom.
+/// The payload of a packet, and its destination.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Payload {
     pub(crate) contents: Contents,
-    /// Where its flow is kept.
+    /// Slot of the flow.
     pub(crate) slot: u32,
-    /// The end of the flow it travels to.
+    /// End of the flow to which the packet travels.
     pub(crate) to: Side,
 }
 
-/// What a packet carries.
+/// Contents of a payload.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Contents {
-    /// A segment of TCP.
+    /// A TCP segment.
     Segment(Segment),
-    /// A datagram: its number within its stream, counted from zero, and when it was sent.
+    /// A datagram: its number within its stream, counted from zero, and its sending time.
     Datagram { number: u64, sent: Instant },
 }
 
-/// A payload as it is kept. Few segments carry options, so those are kept apart.
+/// A payload in memory. Few segments carry options, so options are stored separately.
 #[derive(Clone, Copy, Debug)]
 enum StoredPayload {
     Segment {
         seq: u64,
         ack: u64,
         slot: u32,
-        /// One more than the place of its options; 0 if it has none.
+        /// Index of the options plus one; 0 if the segment has no options.
         options: u32,
         len: u16,
         wire: u16,
@@ -50,16 +50,16 @@ enum StoredPayload {
 }
 
 impl StoredPayload {
-    /// What is kept in a place that was never used.
+    /// The value of an unused slot.
     const NONE: Self = Self::Datagram { number: 0, sent: Instant::START, slot: 0, to: Side::Sender };
 
-    /// The payload as it was put; `options` finds those of a segment that has any, by their place.
+    /// Returns the payload; `options` returns the options of a segment by their index plus one.
     #[inline(always)]
     fn open(self, options: impl FnOnce(u32) -> Options) -> Payload {
         match self {
-            Self::Segment { seq, ack, slot, options: place, len, wire, flags, ecn, to } => {
+            Self::Segment { seq, ack, slot, options: index, len, wire, flags, ecn, to } => {
                 let Options { sacks, sent, echo } =
-                    if place == 0 { Options::default() } else { options(place) };
+                    if index == 0 { Options::default() } else { options(index) };
                 let segment = Segment { seq, ack, sacks, len: len.into(), wire, flags, ecn, sent, echo };
                 Payload { contents: Contents::Segment(segment), slot, to }
             }
@@ -70,7 +70,7 @@ impl StoredPayload {
     }
 }
 
-/// What few segments carry: blocks of SACK, and timestamps.
+/// Options that few segments carry: SACK blocks and timestamps.
 #[derive(Clone, Copy, Debug, Default)]
 struct Options {
     sacks: Sacks,
@@ -78,8 +78,8 @@ struct Options {
     echo: Instant,
 }
 
-/// The payloads of the packets under way, by the id of their packet. The id that became free last is used first:
-/// its place is still in the cache.
+/// The payloads of the packets in transit, by packet id. The id that was freed last is reused first, because its slot
+/// is still in the cache.
 #[derive(Default)]
 pub(crate) struct PayloadStore {
     stored: Vec<StoredPayload>,
@@ -89,17 +89,17 @@ pub(crate) struct PayloadStore {
 }
 
 impl PayloadStore {
-    /// Keeps a payload; returns the id of its packet.
+    /// Stores a payload; returns the id of its packet.
     #[inline(always)]
     pub(crate) fn put(&mut self, payload: Payload) -> u32 {
         let Payload { contents, slot, to } = payload;
-        let id = self.free.pop().unwrap_or_else(|| self.place_behind());
+        let id = self.free.pop().unwrap_or_else(|| self.add_slot());
         self.stored[id as usize] = match contents {
             Contents::Segment(segment) => {
                 let Segment { seq, ack, sacks, len, wire, flags, ecn, sent, echo } = segment;
                 let plain = sacks.is_empty() && sent == Instant::START && echo == Instant::START;
                 let options = if plain { 0 } else { self.put_options(Options { sacks, sent, echo }) };
-                // A segment has a header, and all of it fits 16 bits.
+                // A segment including its header fits 16 bits.
                 StoredPayload::Segment { seq, ack, slot, options, len: len as u16, wire, flags, ecn, to }
             }
             Contents::Datagram { number, sent } => StoredPayload::Datagram { number, sent, slot, to },
@@ -107,9 +107,9 @@ impl PayloadStore {
         id
     }
 
-    /// No id is free: another one.
+    /// Adds a slot, because no id is free; returns its id.
     #[cold]
-    fn place_behind(&mut self) -> u32 {
+    fn add_slot(&mut self) -> u32 {
         if self.stored.len() == self.stored.capacity() {
             self.stored.reserve(1);
             prefer_huge_pages(&self.stored);
@@ -118,13 +118,13 @@ impl PayloadStore {
         (self.stored.len() - 1) as u32
     }
 
-    /// The payload of a packet.
+    /// Returns the payload of a packet.
     #[inline(always)]
     pub(crate) fn get(&self, id: u32) -> Payload {
-        self.stored[id as usize].open(|place| self.options[place as usize - 1])
+        self.stored[id as usize].open(|index| self.options[index as usize - 1])
     }
 
-    /// Where the flow of a payload is kept, and the end of it that the packet travels to.
+    /// Returns the slot of a payload's flow, and the end to which the packet travels.
     #[inline]
     pub(crate) fn address(&self, id: u32) -> (u32, Side) {
         match self.stored[id as usize] {
@@ -132,32 +132,32 @@ impl PayloadStore {
         }
     }
 
-    /// Whether no packet is under way.
+    /// Whether no packet is in transit.
     pub(crate) fn is_empty(&self) -> bool {
         self.free.len() == self.stored.len()
     }
 
-    /// Asks for a payload that will soon be needed.
+    /// Prefetches a payload.
     pub(crate) fn prefetch(&self, id: u32) {
         prefetch(&self.stored, id as usize);
     }
 
-    /// The payload of a packet that travels no longer; its id is free.
+    /// Removes and returns the payload of a packet; its id is free afterwards.
     #[inline(always)]
     pub(crate) fn take(&mut self, id: u32) -> Payload {
         self.free.push(id);
         let Self { stored, options, free_options, .. } = self;
-        stored[id as usize].open(|place| {
-            free_options.push(place);
-            options[place as usize - 1]
+        stored[id as usize].open(|index| {
+            free_options.push(index);
+            options[index as usize - 1]
         })
     }
 
     #[cold]
     fn put_options(&mut self, options: Options) -> u32 {
-        if let Some(place) = self.free_options.pop() {
-            self.options[place as usize - 1] = options;
-            return place;
+        if let Some(index) = self.free_options.pop() {
+            self.options[index as usize - 1] = options;
+            return index;
         }
         self.options.push(options);
         self.options.len() as u32
@@ -188,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_taken_is_what_was_put() {
+    fn a_payload_is_returned_unchanged() {
         let mut store = PayloadStore::default();
         let datagram = Contents::Datagram { number: 9, sent: Instant::from_nanos(5) };
         let first = store.put(segment(1, &[(2000, 3000)]));
@@ -203,29 +203,29 @@ mod tests {
     }
 
     #[test]
-    fn when_a_segment_was_sent_is_kept_if_it_tells() {
+    fn the_timestamp_of_a_segment_is_stored_if_there_is_one() {
         let mut store = PayloadStore::default();
-        let (mut told, sent) = (segment(1, &[]), Instant::from_nanos(77));
-        if let Contents::Segment(segment) = &mut told.contents {
+        let (mut stamped, sent) = (segment(1, &[]), Instant::from_nanos(77));
+        if let Contents::Segment(segment) = &mut stamped.contents {
             segment.sent = sent;
         }
-        let [plain, told] = [segment(1, &[]), told].map(|payload| store.put(payload));
+        let [plain, stamped] = [segment(1, &[]), stamped].map(|payload| store.put(payload));
         assert_eq!(store.options.len(), 1);
-        assert_eq!([plain, told].map(|id| segment_of(store.take(id)).sent), [Instant::START, sent]);
+        assert_eq!([plain, stamped].map(|id| segment_of(store.take(id)).sent), [Instant::START, sent]);
     }
 
     #[test]
-    fn an_id_is_used_again_once_it_is_free_and_the_blocks_of_sack_are_not_mixed_up() {
+    fn free_ids_are_reused_and_sack_blocks_are_not_mixed_up() {
         let mut store = PayloadStore::default();
         let blocks = [[(10, 20)], [(30, 40)], [(50, 60)]];
-        let [first, second] = [0, 1].map(|place| store.put(segment(place as u64, &blocks[place])));
+        let [first, second] = [0, 1].map(|index| store.put(segment(index as u64, &blocks[index])));
         assert_eq!((first, second), (0, 1));
         store.take(first);
         let again = store.put(segment(2, &blocks[2]));
         assert_eq!(again, first);
         assert_eq!(segment_of(store.get(second)).sacks, segment_of(segment(1, &blocks[1])).sacks);
         assert_eq!(segment_of(store.get(again)).sacks, segment_of(segment(2, &blocks[2])).sacks);
-        assert_eq!(store.options.len(), 2, "the place of the options is used again, too");
+        assert_eq!(store.options.len(), 2, "the slot of the options is reused, too");
         assert!(segment_of(store.get(again)).seq == 2 && store.put(segment(3, &[])) == 2);
     }
 }

@@ -1,5 +1,5 @@
-//! What is known of packets while they travel: what they carry, the fates that queues decided and their flows
-//! have not heard of, and what is recorded of them.
+//! Data about packets in transit: their payloads, drops and marks that were not yet reported to their flows, and the
+//! records of packets.
 
 use aqm_net::{Instant, Packet};
 use aqm_queue::{Acknowledgement, Observer, Reason};
@@ -10,14 +10,14 @@ use crate::network::payloads::{Contents, Payload, PayloadStore};
 use crate::results::recorder::{PacketEvent, Recorder};
 use crate::results::tables::{DropRow, PacketRow};
 
-/// Packets under way.
+/// Packets in transit.
 pub(crate) struct InTransit {
     pub(crate) payloads: PayloadStore,
     pub(crate) fates: Fates,
     pub(crate) recorder: Recorder,
 }
 
-/// Fates of packets that their flows have not been told of.
+/// Drops and marks that were not yet reported to flows.
 #[derive(Default)]
 pub(crate) struct Fates {
     /// Packets dropped.
@@ -26,22 +26,22 @@ pub(crate) struct Fates {
     pub(crate) marked: Vec<Fate>,
 }
 
-/// What a queue did to a packet.
+/// A drop or a mark.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Fate {
     pub(crate) packet: Packet,
-    /// Where its flow is kept. A packet that is marked may have arrived before its flow is told.
+    /// Slot of the packet's flow. A marked packet may have arrived before its flow learns of the mark.
     pub(crate) slot: u32,
-    /// The end of its flow that it travels to.
+    /// End of the flow to which the packet travels.
     pub(crate) to: Side,
-    /// The number of the link of the queue.
+    /// Number of the queue's link.
     pub(crate) link: u32,
     pub(crate) why: Reason,
     pub(crate) at: Instant,
 }
 
 impl Fates {
-    /// Whether every flow knows what became of its packets.
+    /// Whether all drops and marks were reported to flows.
     #[inline]
     pub(crate) fn is_empty(&self) -> bool {
         self.dropped.is_empty() && self.marked.is_empty()
@@ -53,14 +53,14 @@ impl InTransit {
         Self { payloads: PayloadStore::default(), fates: Fates::default(), recorder }
     }
 
-    /// What hears of fates while the queue of `link` is called, where `arrivals` packets have arrived before;
-    /// `traced` if the link is in `record.packets`.
+    /// Returns the observer of one call of the queue of `link`, at which `arrivals` packets have arrived before;
+    /// `traced` tells whether the link is in `record.packets`.
     #[inline]
     pub(crate) fn at_link(&mut self, link: u32, arrivals: u64, traced: bool) -> LinkObserver<'_> {
         LinkObserver { transit: self, link, arrivals, traced }
     }
 
-    /// A packet leaves an end of its flow.
+    /// Records that a packet leaves an end of its flow.
     #[inline(always)]
     pub(crate) fn note_sent(&mut self, packet: &Packet, now: Instant) {
         if self.recorder.has_histories() {
@@ -68,7 +68,7 @@ impl InTransit {
         }
     }
 
-    /// A packet has come to an end of its flow.
+    /// Records that a packet has arrived at an end of its flow.
     #[inline(always)]
     pub(crate) fn note_arrived(&mut self, packet: &Packet, now: Instant) {
         if self.recorder.has_histories() {
@@ -89,7 +89,7 @@ impl InTransit {
     }
 }
 
-/// Hears what the queue of one link does to packets, in one call of it.
+/// The observer of drops and marks in one call of a link's queue.
 pub(crate) struct LinkObserver<'a> {
     transit: &'a mut InTransit,
     link: u32,
@@ -103,7 +103,7 @@ impl LinkObserver<'_> {
         Fate { packet: *packet, slot, to, link: self.link, why, at }
     }
 
-    /// Records what happened to a packet at this link. A drop is recorded by itself.
+    /// Records an event of a packet at this link. Drops are recorded automatically.
     pub(crate) fn trace(&mut self, event: PacketEvent, packet: &Packet, now: Instant) {
         let payload = self.transit.payloads.get(packet.id);
         let row = PacketRow::new(event, packet, &payload, now);
@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn a_fate_is_booked_on_the_link_whose_queue_decided_it() {
+    fn drops_and_marks_are_recorded_for_the_link_of_the_queue() {
         let mut transit = InTransit::new(Recorder::new(true, vec![false, true]));
         let (first, second) = (packet(&mut transit, 5, 0), packet(&mut transit, 6, 1));
         let now = Instant::from_nanos(2_000_000_000);
@@ -188,15 +188,15 @@ mod tests {
         let found = transit.recorder.drops.iter().map(|row| (row.link, row.arrival, row.flow, row.reason));
         let expected = [(3, 17, 45, Reason::Early.code()), (4, 18, 46, Reason::Overflow.code())];
         assert!(found.eq(expected));
-        // The label is the position of the workload, and only the second has histories.
+        // The label is the position of the workload. Only the second workload has histories.
         let events = transit.recorder.packets.iter().map(|row| (row.link, row.flow, row.event));
         assert!(events.eq([(Some(4), 46, PacketEvent::Drop as u32)]));
     }
 
     #[test]
-    fn a_queue_is_told_what_an_acknowledgement_says_and_whether_it_is_bare() {
+    fn a_queue_learns_the_acknowledgement_in_a_packet_and_whether_it_is_bare() {
         let mut transit = InTransit::new(Recorder::new(false, vec![false]));
-        let mut asked = |segment: Segment| {
+        let mut acknowledgement = |segment: Segment| {
             let payload = Payload { contents: Contents::Segment(segment), slot: 0, to: Side::Sender };
             let id = transit.payloads.put(payload);
             transit.at_link(0, 0, false).acknowledgement(&Packet { id, ..Packet::default() })
@@ -204,33 +204,33 @@ mod tests {
         let mut sacks = aqm_tcp::Sacks::default();
         sacks.push(5000, 6000, 7000);
         let bare = Segment { ack: 5000, sacks, flags: Flags::ACK.union(Flags::ECE), ..Segment::default() };
-        let told = Acknowledgement {
+        let expected = Acknowledgement {
             bare: true,
             number: 5000,
             sacked: [[6000, 7000], [0; 2], [0; 2], [0; 2]],
             ece: true,
             cwr: false,
         };
-        assert_eq!(asked(bare), Some(told));
-        let not_bare = Acknowledgement { bare: false, ..told };
-        assert_eq!(asked(Segment { len: 1, ..bare }), Some(not_bare));
+        assert_eq!(acknowledgement(bare), Some(expected));
+        let not_bare = Acknowledgement { bare: false, ..expected };
+        assert_eq!(acknowledgement(Segment { len: 1, ..bare }), Some(not_bare));
         for flag in [Flags::FIN, Flags::PUSH] {
-            assert_eq!(asked(Segment { flags: bare.flags.union(flag), ..bare }), Some(not_bare));
+            assert_eq!(acknowledgement(Segment { flags: bare.flags.union(flag), ..bare }), Some(not_bare));
         }
-        assert_eq!(asked(Segment { flags: Flags::SYN.union(Flags::ACK), ..bare }), None);
-        assert_eq!(asked(Segment { flags: Flags::SYN, ..bare }), None);
+        assert_eq!(acknowledgement(Segment { flags: Flags::SYN.union(Flags::ACK), ..bare }), None);
+        assert_eq!(acknowledgement(Segment { flags: Flags::SYN, ..bare }), None);
         let contents = Contents::Datagram { number: 0, sent: Instant::START };
         let id = transit.payloads.put(Payload { contents, slot: 0, to: Side::Receiver });
         assert_eq!(transit.at_link(0, 0, false).acknowledgement(&Packet { id, ..Packet::default() }), None);
     }
 
     #[test]
-    fn a_drop_at_a_traced_link_is_traced_though_no_drops_and_no_histories_are_recorded() {
+    fn a_drop_at_a_traced_link_is_traced_without_recorded_drops_and_histories() {
         let mut transit = InTransit::new(Recorder::new(false, vec![false]));
         let packet = packet(&mut transit, 0, 0);
         transit.at_link(2, 0, true).dropped(&packet, Reason::Overflow, Instant::START);
         assert!(transit.recorder.drops.is_empty());
         assert_eq!(transit.recorder.packets.len(), 1);
-        assert!(!transit.fates.is_empty(), "its flow has not heard of it");
+        assert!(!transit.fates.is_empty(), "the drop was not yet reported to its flow");
     }
 }

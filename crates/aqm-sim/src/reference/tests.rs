@@ -28,7 +28,7 @@ fn plan(changes: Value) -> Plan {
     Plan::of_value(value, Files::new()).unwrap()
 }
 
-/// The share of packets that tie at a queue, of all links.
+/// Returns the sum over all links of the share of packets that tie at a queue.
 fn tied(tables: &[Table]) -> f64 {
     let links = tables.iter().find(|table| table.name == "links").unwrap();
     let (_, column) = links.columns.iter().find(|(name, _)| *name == "tied_fraction").unwrap();
@@ -36,14 +36,14 @@ fn tied(tables: &[Table]) -> f64 {
     values.iter().sum()
 }
 
-/// Runs a plan on the fast engine and on the plain one.
+/// Runs a plan on the fast engine and on the reference engine.
 fn run_both(plan: &Plan) -> [Vec<Table>; 2] {
     let reference = plan.run_on(ReferenceNetwork::new(plan), &Watch::default()).unwrap();
     let lazy = plan.run(&Watch::default()).unwrap();
     [lazy.tables, reference.tables]
 }
 
-/// Only the fast engine counts ties and records packets, so that column and that table are left out.
+/// Only the fast engine counts ties and records packets, so this column and this table are left out.
 fn comparable(mut tables: Vec<Table>) -> Vec<Table> {
     tables.retain(|table| table.name != "packets");
     for table in &mut tables {
@@ -52,18 +52,18 @@ fn comparable(mut tables: Vec<Table>) -> Vec<Table> {
     tables
 }
 
-/// The tables of both engines, of a scenario without ties.
+/// Returns the tables of both engines for a scenario without ties.
 fn both(plan: &Plan) -> [Vec<Table>; 2] {
     let tables = run_both(plan);
     assert_eq!(tied(&tables[0]), 0.0, "the comparison needs a scenario without ties");
     tables.map(comparable)
 }
 
-fn assert_equal(lazy: &[Table], reference: &[Table], what: &str) {
+fn assert_equal(lazy: &[Table], reference: &[Table], context: &str) {
     for (ours, theirs) in lazy.iter().zip(reference) {
         for ((name, ours_column), (_, theirs_column)) in ours.columns.iter().zip(&theirs.columns) {
-            // The columns are long: what differs is named, not printed.
-            assert!(ours_column == theirs_column, "{what}: {}.{name} differs", ours.name);
+            // The columns are long, so the message names the column instead of printing it.
+            assert!(ours_column == theirs_column, "{context}: {}.{name} differs", ours.name);
         }
     }
 }
@@ -92,21 +92,22 @@ fn both_engines_end_in_the_same_state() {
     for queue in queues {
         let bottleneck = json!({"rate": "1Mbps", "delay": "20ms", "queue": queue});
         let [lazy, reference] = both(&plan(json!({"bottleneck": bottleneck.clone()})));
-        // Without histories the links gather what comes.
-        let gathering = plan(json!({"bottleneck": bottleneck.clone(), "record": {"queue_every": "70ms"}}));
-        let [gathered, in_order] = both(&gathering);
-        assert_equal(&gathered, &in_order, &format!("gathering, {}", bottleneck["queue"]));
+        // Without histories, the first links collect their arrivals.
+        let with_first_links =
+            plan(json!({"bottleneck": bottleneck.clone(), "record": {"queue_every": "70ms"}}));
+        let [first_links, in_order] = both(&with_first_links);
+        assert_equal(&first_links, &in_order, &format!("first links, {}", bottleneck["queue"]));
         let rows = |tables: &[Table]| match &tables[1].columns[0].1 {
             Column::Whole(flows) => flows.len(),
             _ => 0,
         };
-        assert!(rows(&lazy) > 30, "too little happened to compare");
+        assert!(rows(&lazy) > 30, "too few rows to compare");
         assert_equal(&lazy, &reference, &bottleneck["queue"].to_string());
     }
 }
 
 #[test]
-fn both_engines_show_the_same_of_their_disciplines() {
+fn both_engines_report_the_same_tc_statistics() {
     let queues = [
         json!({"kind": "linux-red", "limit": "30kB"}),
         json!({"kind": "policer", "rate": "900kbps", "queue": {"kind": "drop-tail", "limit": "9p"}}),
@@ -124,7 +125,7 @@ fn both_engines_show_the_same_of_their_disciplines() {
         assert!(shown[0]["packets"].as_u64() > Some(100) && shown[0]["drops"].as_u64() > Some(0), "{shown}");
     }
     let silent = plan(json!({})).run(&Watch::default()).unwrap();
-    assert!(silent.manifest.get("qdiscs").is_none(), "only if it is asked for");
+    assert!(silent.manifest.get("qdiscs").is_none(), "only if the scenario requests it");
 }
 
 #[test]
@@ -145,7 +146,7 @@ fn both_engines_agree_on_a_graph_with_two_queues() {
 }
 
 #[test]
-fn both_engines_agree_on_a_way_back_of_its_own() {
+fn both_engines_agree_on_a_reverse_link() {
     let queue = json!({"kind": "red", "min_th": "5p", "max_th": "15p", "limit": "30p"});
     for reverse in [
         json!({"rate": "37kbps", "delay": "3ms"}),
@@ -158,7 +159,7 @@ fn both_engines_agree_on_a_way_back_of_its_own() {
 }
 
 #[test]
-fn links_that_gather_agree_whatever_their_delay_and_the_access_lines() {
+fn first_links_agree_for_any_delay_and_access_links() {
     let queue = json!({"kind": "red", "min_th": "5p", "max_th": "15p", "limit": "30p"});
     let cases = [
         ("0s", "97Mbps", "1ms"),
@@ -215,9 +216,9 @@ fn both_engines_agree_on_very_many_routes() {
     }
 }
 
-/// Something random that a line can do, and the files that it names.
-fn any_line(rng: &mut Rng, files: &mut Files) -> Map<String, Value> {
-    let mut line = Map::new();
+/// Returns the keys of a link with random properties, and adds the files to which they refer.
+fn random_link(rng: &mut Rng, files: &mut Files) -> Map<String, Value> {
+    let mut link = Map::new();
     let micros = |rng: &mut Rng, most: u64| format!("{}us", 1 + rng.below(most));
     let step_times = |rng: &mut Rng, most_steps: u64, most: u64| -> Vec<u64> {
         let count = 1 + rng.below(most_steps);
@@ -235,7 +236,7 @@ fn any_line(rng: &mut Rng, files: &mut Files) -> Map<String, Value> {
             }
             trace.push((time + 1 + rng.below(20)).to_string());
             let name = format!("trace-{}", files.len());
-            line.insert(
+            link.insert(
                 "opportunities".into(),
                 json!({"file": name, "bytes": if rng.chance(0.5) { "1504B" } else { "700B" }}),
             );
@@ -246,7 +247,7 @@ fn any_line(rng: &mut Rng, files: &mut Files) -> Map<String, Value> {
             times.push(3_000_000 + rng.below(1_000_000));
             let mut nought = false;
             let mut rate = |rng: &mut Rng| {
-                // A line without any rate at all is refused.
+                // A link that never sends is refused.
                 nought = !nought && rng.chance(0.3);
                 if nought { 0 } else { 100_000 + rng.below(3_000_000) }
             };
@@ -254,18 +255,18 @@ fn any_line(rng: &mut Rng, files: &mut Files) -> Map<String, Value> {
                 let rows: Vec<String> =
                     times.iter().map(|at| format!("{},{}", *at as f64 / 1e6, rate(rng))).collect();
                 let name = format!("rates-{}", files.len());
-                line.insert("rate_file".into(), name.clone().into());
+                link.insert("rate_file".into(), name.clone().into());
                 files.insert(name, rows.join("\n"));
             } else {
                 let steps: Vec<Value> = times
                     .iter()
                     .map(|at| json!({"at": format!("{at}us"), "rate": format!("{}bps", rate(rng))}))
                     .collect();
-                line.insert("rate_steps".into(), json!(steps));
+                link.insert("rate_steps".into(), json!(steps));
             }
             if rng.chance(0.7) {
                 let period = times[times.len() - 1] + 1 + rng.below(500_000);
-                line.insert("rate_repeat".into(), format!("{period}us").into());
+                link.insert("rate_repeat".into(), format!("{period}us").into());
             }
         }
         _ => {}
@@ -275,31 +276,31 @@ fn any_line(rng: &mut Rng, files: &mut Files) -> Map<String, Value> {
             let from = rng.below(6_000_000);
             json!({"from": format!("{from}us"), "until": format!("{}us", from + 1 + rng.below(800_000))})
         };
-        line.insert("outages".into(), (0..1 + rng.below(3)).map(|_| outage(rng)).collect());
+        link.insert("outages".into(), (0..1 + rng.below(3)).map(|_| outage(rng)).collect());
     }
     if rng.chance(0.3) {
-        line.insert(
+        link.insert(
             "random_outages".into(),
             json!({"mean_up": micros(rng, 900_000), "mean_down": micros(rng, 90_000)}),
         );
     }
-    if !line.contains_key("opportunities") && rng.chance(0.4) {
+    if !link.contains_key("opportunities") && rng.chance(0.4) {
         let mut bursts = json!({
             "packets": 1 + rng.below(12), "max_wait": micros(rng, 30_000), "gap": format!("{}us", rng.below(4000)),
         });
         if rng.chance(0.5) {
             bursts["bytes"] = format!("{}B", 100 + rng.below(6000)).into();
         }
-        line.insert("aggregation".into(), bursts);
+        link.insert("aggregation".into(), bursts);
     }
     if rng.chance(0.4) {
         let times = step_times(rng, 5, 2_000_000);
         let delay = |rng: &mut Rng| micros(rng, 60_000);
         let steps: Vec<Value> =
             times.iter().map(|at| json!({"at": format!("{at}us"), "delay": delay(rng)})).collect();
-        line.insert("delay_steps".into(), json!(steps));
+        link.insert("delay_steps".into(), json!(steps));
         if rng.chance(0.5) {
-            line.insert("delay_repeat".into(), format!("{}us", times[times.len() - 1] + 7).into());
+            link.insert("delay_repeat".into(), format!("{}us", times[times.len() - 1] + 7).into());
         }
     }
     if rng.chance(0.4) {
@@ -308,18 +309,18 @@ fn any_line(rng: &mut Rng, files: &mut Files) -> Map<String, Value> {
         } else {
             json!({"p": 0.02, "r": 0.3, "loss_in_bad": 0.7, "loss_in_good": 0.001})
         };
-        line.insert("loss".into(), loss);
+        link.insert("loss".into(), loss);
     }
     if rng.chance(0.4) {
         let reordering =
             json!({"probability": 0.1, "delay": micros(rng, 20_000), "jitter": micros(rng, 9000)});
-        line.insert("reordering".into(), reordering);
+        link.insert("reordering".into(), reordering);
     }
-    line
+    link
 }
 
-/// A scenario of one link or several that do random things, and the files that it names.
-fn any_lines(rng: &mut Rng, seed: u64) -> (Value, Files) {
+/// Returns a scenario with one or several links with random properties, and the files to which it refers.
+fn random_scenario(rng: &mut Rng, seed: u64) -> (Value, Files) {
     let queues = [
         json!({"kind": "drop-tail", "limit": "12p"}),
         json!({"kind": "red", "min_th": "5p", "max_th": "15p", "max_p": 0.1, "limit": "30p"}),
@@ -341,10 +342,10 @@ fn any_lines(rng: &mut Rng, seed: u64) -> (Value, Files) {
     ];
     let mut files = Files::new();
     let mut link = |rng: &mut Rng| {
-        let mut table = any_line(rng, &mut files);
+        let mut table = random_link(rng, &mut files);
         table.insert("rate".into(), format!("{}bps", 300_000 + rng.below(1_500_000)).into());
         let queue = &queues[rng.below(queues.len() as u64) as usize];
-        // Where a packet may leave at once, it must be on its way for some time.
+        // If a packet may depart at once, the propagation delay must be positive.
         let none = !table.contains_key("opportunities") && rng.chance(0.1);
         let delay = if none { 0 } else { 1 + rng.below(40_000) };
         table.insert("delay".into(), format!("{delay}us").into());
@@ -364,7 +365,7 @@ fn any_lines(rng: &mut Rng, seed: u64) -> (Value, Files) {
             value["bottleneck"]["reverse"] = link(rng);
         }
     } else {
-        // Two links in a row, and a third one back.
+        // Two links in a row, and a reverse link.
         for (name, from, to) in [("ab", "a", "b"), ("bc", "b", "c"), ("ca", "c", "a")] {
             let mut link = link(rng);
             (link["from"], link["to"]) = (from.into(), to.into());
@@ -385,16 +386,19 @@ fn any_lines(rng: &mut Rng, seed: u64) -> (Value, Files) {
     (value, files)
 }
 
-/// `AQM_FUZZ_CASES` asks for a twentieth of so many scenarios; `AQM_FUZZ_SEED` says from which seed.
+/// Runs a twentieth of `AQM_FUZZ_CASES` scenarios, from the seed `AQM_FUZZ_SEED` on.
 #[test]
-#[expect(clippy::disallowed_methods, reason = "how many scenarios, from which seed, is said from outside")]
-fn both_engines_agree_on_lines_that_do_anything() {
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the number of scenarios and the first seed are set in the environment"
+)]
+fn both_engines_agree_on_random_links() {
     let number = |name: &str| std::env::var(name).ok().map(|text| text.parse::<u64>().expect("a number"));
     let rounds = number("AQM_FUZZ_CASES").map_or(300, |cases| cases / 20);
     let first = number("AQM_FUZZ_SEED").unwrap_or(0);
     let mut lost = 0;
     for seed in first..first + rounds {
-        let (value, files) = any_lines(&mut Streams::new(seed).named("lines", 0), seed);
+        let (value, files) = random_scenario(&mut Streams::new(seed).named("lines", 0), seed);
         let plan =
             Plan::of_value(value.clone(), files.clone()).unwrap_or_else(|error| panic!("{error}: {value}"));
         let again = Plan::of_value(plan.to_value(), files).unwrap_or_else(|error| panic!("{error}: {value}"));
@@ -406,5 +410,5 @@ fn both_engines_agree_on_lines_that_do_anything() {
         let Column::Word { codes, words } = reasons else { panic!("a reason is a word") };
         lost += codes.iter().filter(|&&code| words[code as usize] == "line-loss").count();
     }
-    assert!(lost > 3 * rounds as usize, "{lost} packets were lost on lines");
+    assert!(lost > 3 * rounds as usize, "{lost} packets were lost on links");
 }

@@ -1,6 +1,7 @@
-//! What disciplines and edges show of their state, sampled: rows of the table `gauges`.
+//! Samples of the state of queue disciplines and edges: rows of the table `gauges`.
 //!
-//! A gauge is recorded under the name and in the unit that it tells; nothing here knows any of them.
+//! A gauge is recorded with the name and the unit that the discipline or edge reports. This module contains no list of
+//! gauges.
 
 use aqm_net::Instant;
 use aqm_queue::edge::Edge;
@@ -8,7 +9,7 @@ use aqm_queue::{Gauge, QueueDiscipline};
 
 use crate::results::tables::GaugeRow;
 
-/// The samples of a run, and the words that they use.
+/// The samples of a run, and the names and units in them.
 #[derive(Default)]
 pub(crate) struct Gauges {
     pub(crate) rows: Vec<GaugeRow>,
@@ -16,29 +17,29 @@ pub(crate) struct Gauges {
     pub(crate) units: Words,
 }
 
-/// Words by number, in the order in which they came first.
+/// Words by number, in order of first use.
 #[derive(Default)]
 pub(crate) struct Words(Vec<&'static str>);
 
 impl Words {
-    /// The number of a word. There are a few, so that looking through all of them is quick.
+    /// Returns the number of a word. There are only a few words, so a linear search is fast.
     fn number(&mut self, word: &'static str) -> u32 {
-        let place = self.0.iter().position(|&known| known == word).unwrap_or_else(|| {
+        let number = self.0.iter().position(|&known| known == word).unwrap_or_else(|| {
             self.0.push(word);
             self.0.len() - 1
         });
-        place as u32
+        number as u32
     }
 
-    /// The words, by their numbers.
+    /// Returns the words by number.
     pub(crate) fn list(&self) -> Vec<String> {
         self.0.iter().map(|&word| word.to_owned()).collect()
     }
 }
 
-/// Where a gauge is.
+/// The source of a gauge.
 #[derive(Clone, Copy)]
-enum Place {
+enum GaugeSource {
     Link(u32),
     Node(u32),
 }
@@ -46,19 +47,19 @@ enum Place {
 impl Gauges {
     /// Samples the queue of a link.
     pub(crate) fn sample_queue(&mut self, link: u32, queue: &dyn QueueDiscipline, now: Instant) {
-        queue.gauges(&mut |gauge| self.push(Place::Link(link), gauge, now));
+        queue.gauges(&mut |gauge| self.push(GaugeSource::Link(link), gauge, now));
     }
 
-    /// Samples the edge at the node with this number, once it has done what is due by `now`.
+    /// Samples the edge at the node with this number, after its updates due by `now`.
     pub(crate) fn sample_edge(&mut self, node: u32, edge: &mut dyn Edge, now: Instant) {
         edge.catch_up(now);
-        edge.gauges(&mut |gauge| self.push(Place::Node(node), gauge, now));
+        edge.gauges(&mut |gauge| self.push(GaugeSource::Node(node), gauge, now));
     }
 
-    fn push(&mut self, place: Place, gauge: Gauge, now: Instant) {
-        let (link, node) = match place {
-            Place::Link(link) => (Some(link), None),
-            Place::Node(node) => (None, Some(node)),
+    fn push(&mut self, source: GaugeSource, gauge: Gauge, now: Instant) {
+        let (link, node) = match source {
+            GaugeSource::Link(link) => (Some(link), None),
+            GaugeSource::Node(node) => (None, Some(node)),
         };
         let name = self.names.number(gauge.name);
         let unit = gauge.unit.map(|unit| self.units.number(unit));
@@ -74,11 +75,11 @@ mod tests {
 
     use super::*;
 
-    /// A discipline with gauges that no other has.
+    /// A discipline with gauges that no other discipline has.
     #[derive(Clone)]
-    struct Newcomer;
+    struct NewDiscipline;
 
-    impl QueueDiscipline for Newcomer {
+    impl QueueDiscipline for NewDiscipline {
         fn enqueue(&mut self, _: Packet, _: &mut Context<'_>) {}
         fn dequeue(&mut self, _: &mut Context<'_>) -> Option<Packet> {
             None
@@ -88,7 +89,7 @@ mod tests {
         }
     }
 
-    impl Report for Newcomer {
+    impl Report for NewDiscipline {
         fn gauges(&self, show: &mut dyn FnMut(Gauge)) {
             show(Gauge::new("sojourn_time", 0.25, "s"));
             show(Gauge::number("gain", 3.0));
@@ -111,11 +112,11 @@ mod tests {
     }
 
     #[test]
-    fn gauges_that_nobody_knows_are_recorded_under_their_names_and_units() {
+    fn new_gauges_are_recorded_with_their_names_and_units() {
         let (mut gauges, now) = (Gauges::default(), Instant::from_nanos(2_000_000_000));
-        gauges.sample_queue(4, &Newcomer, now);
+        gauges.sample_queue(4, &NewDiscipline, now);
         gauges.sample_edge(1, &mut NewEdge(0.0), now);
-        gauges.sample_queue(4, &Newcomer, now);
+        gauges.sample_queue(4, &NewDiscipline, now);
         let (names, units) = (gauges.names.list(), gauges.units.list());
         assert_eq!(
             (&names, &units),

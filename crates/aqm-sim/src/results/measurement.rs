@@ -1,4 +1,4 @@
-//! What a run leaves behind, and how links, queues and edges are measured from outside.
+//! The records of a run, and the measurement of links, queues and edges.
 
 use aqm_net::Instant;
 use aqm_net::table::Rows;
@@ -15,12 +15,12 @@ use crate::scenario::Scenario;
 use crate::scenario::links::{self, LinkSpec};
 use crate::scenario::sections::Record;
 
-/// Everything that a run leaves behind, before it becomes tables.
+/// All records of a run, from which the tables are built.
 #[derive(Default)]
 pub(crate) struct RunRecord {
-    /// Rows are written when a flow ends; tables are read in the order of opening.
+    /// Rows are written when a flow ends, and sorted in order of opening.
     pub(crate) flows: Rows<FlowRow, u32>,
-    /// The exchanges of a conversation are written in their order, and stay in it.
+    /// The exchanges of a conversation are written in order, and stay in this order.
     pub(crate) transfers: Rows<TransferRow, u32>,
     pub(crate) pages: Rows<PageRow, (u32, u32)>,
     pub(crate) queue: Vec<QueueRow>,
@@ -28,19 +28,19 @@ pub(crate) struct RunRecord {
     pub(crate) senders: Vec<SenderRow>,
     pub(crate) drops: Vec<DropRow>,
     pub(crate) packets: Vec<PacketRow>,
-    /// The managed links when the measurement began.
+    /// State of the managed links at the beginning of the measurement.
     pub(crate) before: Measurement,
-    /// The managed links at the end.
+    /// State of the managed links at the end.
     pub(crate) after: Measurement,
-    /// Their disciplines at the end, as `tc` shows them, if that was asked for.
+    /// The disciplines at the end, in the form of `tc`, if the scenario requests it.
     pub(crate) qdiscs: Option<Value>,
     pub(crate) events: u64,
-    /// What the workloads say of their loads, by position.
+    /// The workloads' facts about their loads, by position.
     pub(crate) facts: Vec<Vec<(&'static str, f64)>>,
 }
 
 impl RunRecord {
-    /// Of a run that begins.
+    /// Creates the record of a run.
     pub(crate) fn new(record: &Record) -> Self {
         Self {
             flows: Rows::with_columns(record.flow_columns.as_deref()),
@@ -50,7 +50,7 @@ impl RunRecord {
         }
     }
 
-    // Flows, and so pages, have numbers of 32 bits.
+    // Flow numbers, and therefore page numbers, have 32 bits.
     pub(crate) fn write_flow(&mut self, row: FlowRow) {
         self.flows.push(row.flow as u32, row);
     }
@@ -64,17 +64,17 @@ impl RunRecord {
     }
 }
 
-/// The service classes of a queue by name, and what each did.
+/// The service classes of a queue by name, with their counters.
 pub(crate) type Classes = Vec<(String, ClassCounters)>;
 
-/// The managed links at a moment, in the order of their numbers.
+/// State of the managed links at one time, in the order of their numbers.
 #[derive(Default)]
 pub(crate) struct Measurement {
     pub(crate) links: Vec<LinkSnapshot>,
     pub(crate) classes: Vec<Classes>,
 }
 
-/// Sets the timers of a run that begins: when it is measured from, and when it is sampled first.
+/// Sets the first timers of a run: the start of the measurement and the first sample.
 pub(crate) fn schedule(net: &mut impl Network, scenario: &Scenario) {
     net.set_timer(Instant::START + scenario.warm_up, 0, Timer::WarmUp);
     if !scenario.record.queue_every.is_zero() {
@@ -82,7 +82,7 @@ pub(crate) fn schedule(net: &mut impl Network, scenario: &Scenario) {
     }
 }
 
-/// The counters of the managed links, which have caught up.
+/// Returns the counters of the managed links, which must have been served up to `now`.
 pub(crate) fn measure(net: &mut impl Network, now: Instant) -> Measurement {
     let links = net.snapshot(now);
     let classes = net.disciplines().map(|queue| {
@@ -94,7 +94,8 @@ pub(crate) fn measure(net: &mut impl Network, now: Instant) -> Measurement {
     Measurement { links, classes }
 }
 
-/// What `tc -s -j qdisc show` would print of the managed links, which have caught up, if the scenario asks for it.
+/// Returns the output of `tc -s -j qdisc show` for the managed links, if the scenario requests it. The links must have
+/// been served up to `now`.
 pub(crate) fn qdiscs(net: &mut impl Network, scenario: &Scenario, now: Instant) -> Option<Value> {
     let counted = scenario.record.tc_statistics.then(|| net.snapshot(now))?;
     let managed = links::managed(&scenario.links).zip(net.disciplines()).zip(&counted);
@@ -105,7 +106,8 @@ pub(crate) fn qdiscs(net: &mut impl Network, scenario: &Scenario, now: Instant) 
     Some(shown.collect())
 }
 
-/// Samples the queues of the links with the numbers `managed`, which have caught up, and the edges.
+/// Samples the queues of the managed links and the edges; `managed` are the numbers of the links, which must have been
+/// served up to `now`.
 pub(crate) fn sample(net: &mut impl Network, managed: &[u32], record: &mut RunRecord, now: Instant) {
     for (&link, snapshot) in managed.iter().zip(net.snapshot(now)) {
         record.queue.push(QueueRow {
@@ -126,25 +128,26 @@ pub(crate) fn sample(net: &mut impl Network, managed: &[u32], record: &mut RunRe
     }
 }
 
-/// What the managed links, those with the numbers `managed`, look like to somebody who watches.
+/// Returns the state of the managed links for a watcher; `managed` are the numbers of the links.
 pub(crate) fn view(net: &impl Network, managed: &[u32], links: &[LinkSpec], now: Instant) -> View {
-    let view = |(place, ((&number, found), queue)): (usize, ((&u32, LinkSnapshot), &dyn QueueDiscipline))| {
-        let (link, LinkSnapshot { counters, backlog }) = (&links[number as usize], found);
-        let mut gauges = Vec::new();
-        queue.gauges(&mut |gauge| gauges.push((gauge.name, gauge.value, gauge.unit)));
-        LinkView {
-            name: link.name.clone(),
-            rate_bps: net.rate_at(place, now).unwrap_or(link.rate).bps() as f64,
-            length_packets: backlog.packets,
-            length_bytes: backlog.bytes,
-            arrivals: counters.arrivals,
-            departures: counters.departures,
-            departed_bytes: counters.departed_bytes,
-            marks: counters.marks,
-            drops: Reason::NAMES.into_iter().zip(counters.drops_by_reason).collect(),
-            gauges,
-        }
-    };
+    let view =
+        |(position, ((&number, snapshot), queue)): (usize, ((&u32, LinkSnapshot), &dyn QueueDiscipline))| {
+            let (link, LinkSnapshot { counters, backlog }) = (&links[number as usize], snapshot);
+            let mut gauges = Vec::new();
+            queue.gauges(&mut |gauge| gauges.push((gauge.name, gauge.value, gauge.unit)));
+            LinkView {
+                name: link.name.clone(),
+                rate_bps: net.rate_at(position, now).unwrap_or(link.rate).bps() as f64,
+                length_packets: backlog.packets,
+                length_bytes: backlog.bytes,
+                arrivals: counters.arrivals,
+                departures: counters.departures,
+                departed_bytes: counters.departed_bytes,
+                marks: counters.marks,
+                drops: Reason::NAMES.into_iter().zip(counters.drops_by_reason).collect(),
+                gauges,
+            }
+        };
     View {
         time_s: now.seconds(),
         links: managed.iter().zip(net.glance()).zip(net.disciplines()).enumerate().map(view).collect(),

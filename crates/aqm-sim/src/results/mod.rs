@@ -1,7 +1,7 @@
-//! The results of a run: what is recorded, and the tables made of it.
+//! The results of a run: recorded rows, and the tables built from them.
 //!
-//! `recorder.rs` keeps rows of packets, `gauges.rs` the sampled state of queues and edges, `measurement.rs` the counters
-//! of links. `rows.rs` makes the tables, `tables.rs` has their schemas.
+//! `recorder.rs` records rows of packets, `gauges.rs` samples of queues and edges, and `measurement.rs` counters of
+//! links. `rows.rs` builds the tables, whose schemas are in `tables.rs`.
 
 pub(crate) mod gauges;
 pub(crate) mod measurement;

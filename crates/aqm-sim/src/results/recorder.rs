@@ -1,4 +1,4 @@
-//! What a run records of packets: rows of the tables `drops` and `packets`.
+//! Records of packets: rows of the tables `drops` and `packets`.
 
 use aqm_net::{Instant, Packet};
 use aqm_queue::QueueDiscipline;
@@ -15,7 +15,7 @@ pub(crate) fn carries(segment: &Segment) -> bool {
     segment.len > 0 || segment.flags.has(Flags::SYN) || segment.flags.has(Flags::FIN)
 }
 
-/// What may happen to a packet at a link, in the order of events of one instant, and at the ends of its flow.
+/// Events of a packet at a link, in the order of events at one instant, and at the ends of its flow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum PacketEvent {
     Start,
@@ -35,7 +35,7 @@ impl PacketEvent {
 }
 
 impl PacketRow {
-    /// What happened to a packet, at an end of its flow unless a link is named.
+    /// Creates a row of an event at an end of the packet's flow. At a link, the caller adds the link.
     pub(crate) fn new(event: PacketEvent, packet: &Packet, payload: &Payload, now: Instant) -> Self {
         let (sequence_bytes, payload_bytes, ack_bytes, flags) = match payload.contents {
             Contents::Segment(Segment { seq, ack, len, flags, .. }) => {
@@ -61,10 +61,10 @@ impl PacketRow {
     }
 }
 
-/// What stands in the column `ecn`, by the bits of the header (RFC 3168, 5).
+/// The values of the column `ecn`, by the ECN bits of the header (RFC 3168, section 5).
 pub(crate) const ECN_NAMES: [&str; 4] = ["not-ect", "ect-1", "ect-0", "ce"];
 
-/// Flags as they are added up in the header of TCP (RFC 9293, 3.1).
+/// Returns the flags as the number in the TCP header (RFC 9293, section 3.1).
 fn bits(flags: Flags) -> u64 {
     let all = [
         (Flags::FIN, 1),
@@ -77,18 +77,18 @@ fn bits(flags: Flags) -> u64 {
     all.into_iter().filter(|&(flag, _)| flags.has(flag)).map(|(_, bit)| bit).sum()
 }
 
-/// Rows for the tables, and of which packets there are any.
+/// Rows of the tables, and the selection of packets that have rows.
 pub(crate) struct Recorder {
     pub(crate) drops: Vec<DropRow>,
     pub(crate) packets: Vec<PacketRow>,
     pub(crate) keep_drops: bool,
-    /// By label, whether all that happens to its packets is recorded. Those of workloads come first.
+    /// By label: whether all events of its packets are recorded. The labels of workloads come first.
     histories: Vec<bool>,
     any_history: bool,
 }
 
 impl Recorder {
-    /// That of a run of `scenario`.
+    /// Creates the recorder of a run of `scenario`.
     pub(crate) fn of(scenario: &Scenario) -> Self {
         let histories = scenario.traffic.iter().map(|one| scenario.record.histories.contains(&one.name));
         Self::new(scenario.record.drops, histories.collect())
@@ -99,25 +99,25 @@ impl Recorder {
         Self { drops: Vec::new(), packets: Vec::new(), keep_drops, histories, any_history }
     }
 
-    /// A further label, for packets of this workload.
+    /// Adds a label for packets of this workload.
     pub(crate) fn add_label(&mut self, traffic: u32) {
         self.histories.push(self.histories[traffic as usize]);
     }
 
-    /// Whether all that happens to some packets is recorded.
+    /// Whether all events of some packets are recorded.
     #[inline]
     pub(crate) fn has_histories(&self) -> bool {
         self.any_history
     }
 
-    /// Whether all that happens to a packet is recorded: its label names its workload.
+    /// Whether all events of a packet are recorded, according to the workload of its label.
     #[inline]
     pub(crate) fn has_history(&self, packet: &Packet) -> bool {
         self.any_history && self.histories[usize::from(packet.label)]
     }
 
-    /// The rows from number `first` on are those of an event that left `queue` as it is, but for the packets
-    /// it has `sent` since.
+    /// Sets the queue state in the rows from index `first` on; `sent` is the number of packets that the queue has sent
+    /// since the event.
     pub(crate) fn note_queue(&mut self, first: usize, queue: &dyn QueueDiscipline, sent: usize) {
         let length = queue.backlog().packets + sent as u64;
         let mut average = None;
@@ -127,7 +127,7 @@ impl Recorder {
         }
     }
 
-    /// A packet with a history leaves an end of its flow.
+    /// Records that a packet with a history leaves an end of its flow.
     #[cold]
     pub(crate) fn note_sent(&mut self, packet: &Packet, payload: &Payload, now: Instant) {
         let event = match &payload.contents {
@@ -138,7 +138,7 @@ impl Recorder {
         self.packets.push(PacketRow::new(event, packet, payload, now));
     }
 
-    /// A packet with a history has come to an end of its flow.
+    /// Records that a packet with a history has arrived at an end of its flow.
     #[cold]
     pub(crate) fn note_arrived(&mut self, packet: &Packet, payload: &Payload, now: Instant) {
         let row = |event| PacketRow::new(event, packet, payload, now);
@@ -151,11 +151,11 @@ impl Recorder {
         if payload.to == Side::Receiver || !segment.flags.has(Flags::ACK) {
             return;
         }
-        let told =
+        let acknowledged =
             |event, from, to| PacketRow { sequence_bytes: from, payload_bytes: to - from, ..row(event) };
-        self.packets.push(told(PacketEvent::Acknowledge, segment.ack, segment.ack));
+        self.packets.push(acknowledged(PacketEvent::Acknowledge, segment.ack, segment.ack));
         let blocks = segment.sacks.ranges(segment.ack);
-        self.packets.extend(blocks.map(|(from, to)| told(PacketEvent::Sack, from, to)));
+        self.packets.extend(blocks.map(|(from, to)| acknowledged(PacketEvent::Sack, from, to)));
     }
 }
 
@@ -166,8 +166,8 @@ mod tests {
 
     use super::*;
 
-    /// The events that a segment leaves when it is sent and when it arrives at an end, with their first bytes
-    /// and lengths.
+    /// Returns the events recorded when a segment is sent and when it arrives at an end, with their first bytes and
+    /// lengths.
     fn events(segment: Segment, to: Side) -> [Vec<(u32, u64, u64)>; 2] {
         let payload = Payload { contents: Contents::Segment(segment), slot: 0, to };
         let packet = Packet { bytes: segment.wire, ecn: Ecn::NotEct, ..Packet::default() };
@@ -181,17 +181,17 @@ mod tests {
     }
 
     #[test]
-    fn a_bare_acknowledgement_is_not_sent_but_heard_by_the_sender_with_its_blocks() {
+    fn a_bare_acknowledgement_is_recorded_at_the_sender_only_with_its_blocks() {
         let mut sacks = Sacks::default();
         sacks.push(1000, 3000, 4000);
         let segment = Segment { ack: 1000, sacks, wire: 52, flags: Flags::ACK, ..Segment::default() };
-        let heard = [(PacketEvent::Acknowledge as u32, 1000, 0), (PacketEvent::Sack as u32, 3000, 1000)];
-        assert_eq!(events(segment, Side::Sender), [vec![], heard.to_vec()]);
+        let expected = [(PacketEvent::Acknowledge as u32, 1000, 0), (PacketEvent::Sack as u32, 3000, 1000)];
+        assert_eq!(events(segment, Side::Sender), [vec![], expected.to_vec()]);
         assert_eq!(events(segment, Side::Receiver), [vec![], vec![]]);
     }
 
     #[test]
-    fn what_carries_payload_a_syn_or_a_fin_is_sent_and_received() {
+    fn segments_with_payload_syn_or_fin_are_sent_and_received() {
         let (send, again, receive) =
             (PacketEvent::Send as u32, PacketEvent::Retransmit as u32, PacketEvent::Receive as u32);
         for (len, flags, event) in [

@@ -1,4 +1,4 @@
-//! The tables that a run leaves behind, made of what it recorded.
+//! The tables of a run, built from its records.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +12,7 @@ use crate::results::tables::{ClassRow, DropRow, GaugeRow, LinkRow, PacketRow, Qu
 use crate::scenario::Scenario;
 use crate::scenario::links::{LinkSpec, Queue, managed};
 
-/// The tables of a run, in the order of the catalogue.
+/// Returns the tables of a run, in the order of the catalogue.
 pub(crate) fn tables(scenario: &Scenario, record: RunRecord) -> Vec<Table> {
     let links = link_rows(scenario, &record);
     let (class_rows, classes) = class_rows(scenario, &record);
@@ -28,13 +28,13 @@ pub(crate) fn tables(scenario: &Scenario, record: RunRecord) -> Vec<Table> {
             "class" => classes.clone(),
             "name" => record.gauges.names.list(),
             "unit" => record.gauges.units.list(),
-            _ => unreachable!("no column of words is named {column}"),
+            _ => unreachable!("no column of words has the name {column}"),
         }
     };
     let mut packets = record.packets;
     packets.sort_by(|a, b| a.time_s.total_cmp(&b.time_s));
     let mut drops = record.drops;
-    // What links did at one instant is told in their order: they catch up at different times.
+    // Links catch up at different times, so drops at the same time are sorted by link.
     drops.sort_by(|a, b| a.time_s.total_cmp(&b.time_s).then(a.link.cmp(&b.link)));
     vec![
         record.flows.table(words),
@@ -50,34 +50,34 @@ pub(crate) fn tables(scenario: &Scenario, record: RunRecord) -> Vec<Table> {
     ]
 }
 
-/// The rows of service classes, and the names of the classes.
+/// Returns the rows of service classes, and the names of the classes.
 fn class_rows(scenario: &Scenario, record: &RunRecord) -> (Vec<ClassRow>, Vec<String>) {
     let seconds = (scenario.duration - scenario.warm_up).seconds();
     let (before, after) = (&record.before.classes, &record.after.classes);
-    let (mut rows, mut names, mut places) = (Vec::new(), Vec::new(), BTreeMap::new());
+    let (mut rows, mut names, mut numbers) = (Vec::new(), Vec::new(), BTreeMap::new());
     for ((number, ..), (first, last)) in managed(&scenario.links).zip(before.iter().zip(after)) {
         for ((name, earlier), (_, later)) in first.iter().zip(last) {
-            let found = later.since(*earlier);
-            let place = *places.entry(name).or_insert_with(|| {
+            let counts = later.since(*earlier);
+            let class = *numbers.entry(name).or_insert_with(|| {
                 names.push(name.clone());
                 names.len() - 1
             });
-            let waited = found.packet_nanos as f64 / 1e9;
+            let waited = counts.packet_nanos as f64 / 1e9;
             rows.push(ClassRow {
                 link: number as u32,
-                class: place as u32,
-                arrivals: found.arrivals,
-                departures: found.departures,
-                departed_bytes: found.departed_bytes,
-                borrowed_bytes: found.borrowed_bytes,
-                drops: found.drops,
-                drop_fraction: share(found.drops, found.arrivals),
-                throughput_bps: found.departed_bytes as f64 * 8.0 / seconds,
+                class: class as u32,
+                arrivals: counts.arrivals,
+                departures: counts.departures,
+                departed_bytes: counts.departed_bytes,
+                borrowed_bytes: counts.borrowed_bytes,
+                drops: counts.drops,
+                drop_fraction: share(counts.drops, counts.arrivals),
+                throughput_bps: counts.departed_bytes as f64 * 8.0 / seconds,
                 mean_queue_packets: waited / seconds,
-                mean_queue_delay_s: if found.departures == 0 {
+                mean_queue_delay_s: if counts.departures == 0 {
                     0.0
                 } else {
-                    waited / found.departures as f64
+                    waited / counts.departures as f64
                 },
             });
         }
@@ -89,9 +89,10 @@ fn share(part: u64, whole: u64) -> f64 {
     if whole == 0 { 0.0 } else { part as f64 / whole as f64 }
 }
 
-/// The rate of a link, or the mean of what its line could send in the measured time, in bits per second.
+/// Returns the rate of a link in bits per second. If the rate varies, the mean of the rate at which the link could send
+/// in the measured time.
 fn mean_rate(scenario: &Scenario, link: &LinkSpec) -> f64 {
-    let Some(service) = &link.line.service else { return link.rate.bps() as f64 };
+    let Some(service) = &link.extras.service else { return link.rate.bps() as f64 };
     let measured = [scenario.warm_up, scenario.duration];
     let bits = service.bits(link.outages(&scenario.chance()), measured.map(|at| Instant::START + at));
     bits / (scenario.duration - scenario.warm_up).seconds()

@@ -1,91 +1,92 @@
-//! What a run leaves behind: the schema of every table.
+//! The schema of every table of a run.
 
 use aqm_net::table;
 use aqm_net::table::{Row, TableDoc};
 
 table! {
-    /// A flow: a connection, or a stream of datagrams.
+    /// A flow: a TCP connection or a stream of datagrams.
     ///
-    /// Counts are those after the warm-up.
+    /// Counts begin after the warm-up.
     FlowRow as "flows" {
-        /// Number of the flow, in the order of opening.
+        /// Number of the flow, in order of opening.
         flow: Whole(u64),
-        /// The workload it belongs to.
+        /// Workload of the flow.
         traffic: Word(u32),
-        /// When it was opened.
+        /// Time at which the flow was opened.
         start_s: Real(f64),
-        /// When its connection was closed, or given up after too many time-outs; missing if it was not.
+        /// Time at which the connection was closed, or aborted after too many time-outs; missing if neither happened.
         end_s: MaybeReal(Option<f64>),
-        /// Payload bytes it was opened for; missing if it sends for ever.
+        /// Payload bytes to send; missing if the flow is endless.
         size_bytes: MaybeWhole(Option<u64>),
-        /// Unique payload bytes that arrived in order after the warm-up (datagrams: bytes that arrived).
+        /// Unique payload bytes received in order after the warm-up (datagrams: bytes received).
         delivered_bytes: Whole(u64),
-        /// The same per second of the measured time.
+        /// `delivered_bytes` in bits per second of measured time.
         goodput_bps: Real(f64),
-        /// Packets sent in the direction of the data, connection set-up and retransmissions included.
+        /// Packets sent in the direction of the data, including connection set-up and retransmissions.
         packets_sent: Whole(u64),
-        /// Of those, dropped by queues.
+        /// Packets of `packets_sent` that queues dropped.
         packets_dropped: Whole(u64),
-        /// Of those, marked by queues.
+        /// Packets of `packets_sent` that queues marked.
         packets_marked: Whole(u64),
-        /// Data segments sent again.
+        /// Data segments retransmitted.
         retransmitted: Whole(u64),
-        /// Retransmission timer expiries; missing if the kernel of a live run does not tell.
+        /// Expirations of the retransmission timer; missing if the kernel of a live run does not report them.
         timeouts: MaybeWhole(Option<u64>),
-        /// Losses found otherwise: fast retransmits; missing in a live run, whose kernel does not tell.
+        /// Fast retransmits, that is, losses detected without a time-out; missing in a live run, because the kernel
+        /// does not report them.
         fast_retransmits: MaybeWhole(Option<u64>),
-        /// Datagrams that arrived after the warm-up; missing for connections.
+        /// Datagrams received after the warm-up; missing for connections.
         datagrams_received: MaybeWhole(Option<u64>),
-        /// Mean time from the sending of a datagram to its arrival, of those that arrived after the warm-up;
-        /// missing for connections.
+        /// Mean one-way delay of the datagrams received after the warm-up; missing for connections.
         mean_delay_s: MaybeReal(Option<f64>),
     }
 }
 
 table! {
-    /// A transfer of a given size over a connection of its own, or a request and its response where a
-    /// connection carries several in turn.
+    /// A transfer of a given size over its own connection, or a request and its response if a connection carries
+    /// several requests.
     ///
-    /// Counts are those of its whole life.
+    /// Counts cover the whole transfer, including the warm-up.
     TransferRow as "transfers" {
-        /// Number of its flow.
+        /// Number of the transfer's flow.
         flow: Whole(u64),
-        /// The workload it belongs to.
+        /// Workload of the transfer.
         traffic: Word(u32),
-        /// The page it is a part of, within its workload; missing if none.
+        /// Page of the transfer, counted per workload; missing if there is none.
         page: MaybeWhole(Option<u64>),
-        /// When its first SYN was sent, or its request on a connection that stood. Of a client behind a
-        /// delay of its own: when the client sent it.
+        /// Time at which the first SYN was sent, or the request if the connection was already established. If the
+        /// client has an additional delay, the time by the client's clock.
         start_s: Real(f64),
         /// Payload bytes.
         size_bytes: Whole(u64),
-        /// Data segments the payload needs.
+        /// Number of data segments of the payload.
         segments: Whole(u64),
-        /// From the first SYN to the sender's knowing that the connection stands; missing if it never did, or
-        /// if it stood already.
+        /// Time from the first SYN until the opener knows that the connection is established; missing if it never was,
+        /// or if it was established before.
         handshake_s: MaybeReal(Option<f64>),
-        /// From the start to the arrival of the first payload byte; missing if none arrived.
+        /// Time from the start to the arrival of the first payload byte; missing if none arrived.
         first_byte_s: MaybeReal(Option<f64>),
-        /// From the start to the arrival of the last payload byte, in order; missing if unfinished. Where a
-        /// client asks for it this is the response time, the opening of the connection included.
+        /// Time from the start until all payload bytes have arrived in order; missing if unfinished. If a client
+        /// requests the transfer, this is the response time, including connection set-up.
         duration_s: MaybeReal(Option<f64>),
-        /// From the start to the arrival of the acknowledgement of the last payload byte at the sender, what
-        /// a measurement at the sender calls the elapsed time; missing if it did not arrive, and where a
-        /// connection carries several exchanges (`packmime`, `replay` of conversations).
+        /// Time from the start until the acknowledgement of the last payload byte arrives at the sender, which a
+        /// measurement at the sender calls elapsed time. Missing if the acknowledgement did not arrive, and for
+        /// connections with several exchanges (`packmime`, `replay` of conversations).
         acknowledged_s: MaybeReal(Option<f64>),
-        /// Packets sent in the direction of the data, connection set-up and retransmissions included.
+        /// Packets sent in the direction of the data, including connection set-up and retransmissions.
         packets_sent: Whole(u64),
-        /// Of those, dropped by queues.
+        /// Packets of `packets_sent` that queues dropped.
         packets_dropped: Whole(u64),
-        /// Of those, marked by queues.
+        /// Packets of `packets_sent` that queues marked.
         packets_marked: Whole(u64),
-        /// Of those, arrived in the class of long flows; zero without an edge.
+        /// Packets of `packets_sent` that arrived in the class of long flows; zero without an edge.
         packets_long: Whole(u64),
-        /// Data segments sent again.
+        /// Data segments retransmitted.
         retransmitted: Whole(u64),
-        /// Retransmission timer expiries; missing if the kernel of a live run does not tell.
+        /// Expirations of the retransmission timer; missing if the kernel of a live run does not report them.
         timeouts: MaybeWhole(Option<u64>),
-        /// Losses found otherwise: fast retransmits; missing in a live run, whose kernel does not tell.
+        /// Fast retransmits, that is, losses detected without a time-out; missing in a live run, because the kernel
+        /// does not report them.
         fast_retransmits: MaybeWhole(Option<u64>),
         /// Whether all payload arrived.
         complete: Truth(bool),
@@ -93,19 +94,19 @@ table! {
 }
 
 table! {
-    /// A page: objects fetched together.
+    /// A page: objects that are fetched together.
     PageRow as "pages" {
-        /// The workload it belongs to.
+        /// Workload of the page.
         traffic: Word(u32),
-        /// Its number within the workload.
+        /// Number of the page within its workload.
         page: Whole(u64),
-        /// When its first SYN was sent.
+        /// Time at which the first SYN of the page was sent.
         start_s: Real(f64),
-        /// How many objects it has.
+        /// Number of objects.
         objects: Whole(u64),
-        /// Payload bytes of all its objects.
+        /// Payload bytes of all objects.
         size_bytes: Whole(u64),
-        /// From the first SYN to the arrival of the last byte of the last object; missing if unfinished.
+        /// Time from the first SYN to the arrival of the last byte of the last object; missing if unfinished.
         duration_s: MaybeReal(Option<f64>),
         /// Whether all objects arrived.
         complete: Truth(bool),
@@ -113,78 +114,79 @@ table! {
 }
 
 table! {
-    /// A packet dropped by a queue.
+    /// A packet dropped at a link.
     ///
-    /// Filled if `record.drops` is on.
+    /// Empty unless `record.drops` is set.
     DropRow as "drops" {
-        /// When.
+        /// Time of the drop.
         time_s: Real(f64),
-        /// By the queue of this link.
+        /// Link of the queue that dropped the packet.
         link: Word(u32),
         /// Number of the packet's flow.
         flow: Whole(u64),
-        /// Why: `overflow`, `early` or `forced`.
+        /// Reason of the drop, for example `overflow`, `early` or `forced`.
         reason: Word(u32),
         /// Bytes on the wire.
         size_bytes: Whole(u64),
-        /// The sender's window that the packet told, in segments; missing if it told none.
+        /// Sender's window reported in the packet, in segments; missing if the packet reports none.
         window: MaybeWhole(Option<u64>),
-        /// How many packets had arrived at this queue before it since the run began.
+        /// Number of packets that had arrived at the queue before this packet since the start of the run.
         arrival: Whole(u64),
     }
 }
 
 table! {
-    /// The length and the counters of a queue, sampled every `record.queue_every`.
+    /// Length and counters of a queue, sampled every `record.queue_every`.
     QueueRow as "queue" {
-        /// When.
+        /// Time of the sample.
         time_s: Real(f64),
-        /// The queue of this link.
+        /// Link of the queue.
         link: Word(u32),
-        /// Packets waiting; the one on the line is not counted.
+        /// Queued packets, without the packet in transmission.
         length_packets: Whole(u64),
-        /// Bytes waiting.
+        /// Queued bytes, without the packet in transmission.
         length_bytes: Whole(u64),
-        /// Packets that have arrived since the run began, the dropped ones included.
+        /// Packets that have arrived since the start of the run, including dropped packets.
         arrivals: Whole(u64),
-        /// Of those, dropped.
+        /// Packets that have been dropped since the start of the run.
         drops: Whole(u64),
-        /// Of those, marked.
+        /// Packets that have been marked since the start of the run.
         marks: Whole(u64),
     }
 }
 
 table! {
-    /// A value that a queue discipline or an edge shows of its state, sampled every `record.queue_every`: the
-    /// average queue and the drop probability of RED and its relatives, the flows with a packet waiting of fair
-    /// queueing, the flows that an edge remembers.
+    /// A state variable of a queue discipline or an edge, sampled every `record.queue_every`. Examples are the average
+    /// queue length and the drop probability of RED and its relatives, the number of backlogged flows in fair queueing,
+    /// and the number of flows in an edge's table.
     GaugeRow as "gauges" {
-        /// When.
+        /// Time of the sample.
         time_s: Real(f64),
-        /// The link of the queue; missing for an edge.
+        /// Link of the queue; missing for an edge.
         link: MaybeWord(Option<u32>),
-        /// The node of the edge; missing for a queue.
+        /// Node of the edge; missing for a queue.
         node: MaybeWord(Option<u32>),
-        /// What it is: `average`, `probability` (before drops are spaced), `max_p`, `active_flows`, `threshold`.
+        /// Name of the variable: `average`, `probability` (before the spacing of drops), `max_p`, `active_flows`,
+        /// `threshold`.
         name: Word(u32),
-        /// How much it is, in the unit beside.
+        /// Value in the unit of the column `unit`.
         value: Real(f64),
-        /// Its unit, such as `packets` or `bytes`; missing for a number without one, such as a probability.
+        /// Unit, for example `packets` or `bytes`; missing for a number without a unit, for example a probability.
         unit: MaybeWord(Option<u32>),
     }
 }
 
 table! {
-    /// The state of a TCP sender, after each acknowledgement and time-out; in a live run, each time that queues are
-    /// sampled, as the kernel tells it.
+    /// State of a TCP sender after each acknowledgement and time-out. In a live run, the state that the kernel reports
+    /// each time the queues are sampled.
     ///
-    /// Filled for the workloads in `record.senders`.
+    /// Empty unless the workload is listed in `record.senders`.
     SenderRow as "senders" {
-        /// When.
+        /// Time of the sample.
         time_s: Real(f64),
         /// Number of the flow.
         flow: Whole(u64),
-        /// The workload it belongs to.
+        /// Workload of the flow.
         traffic: Word(u32),
         /// Congestion window, in segments.
         cwnd_segments: Real(f64),
@@ -194,61 +196,63 @@ table! {
         srtt_s: MaybeReal(Option<f64>),
         /// Retransmission timeout.
         rto_s: Real(f64),
-        /// Duplicate acknowledgements in a row; missing in a live run, whose kernel does not tell.
+        /// Number of consecutive duplicate acknowledgements; missing in a live run, because the kernel does not report
+        /// it.
         dupacks: MaybeWhole(Option<u64>),
     }
 }
 
 table! {
-    /// What happened to a packet: at a managed link in `record.packets`, or, of a flow of a workload in
-    /// `record.histories`, at its ends and where it was dropped.
+    /// An event of a packet: at a managed link listed in `record.packets` or, for flows of the workloads in
+    /// `record.histories`, at the ends of the flow and where the packet was dropped.
     ///
-    /// Rows are in the order of time; a host of a conversation that stands behind a delay of its own sends and receives
-    /// that much later here than by its own clock.
+    /// Rows are in order of time. A host of a conversation with an additional delay sends and receives later here than
+    /// by its own clock, by this delay.
     PacketRow as "packets" {
-        /// When.
+        /// Time of the event.
         time_s: Real(f64),
-        /// The link; missing at the ends of a flow.
+        /// Link; missing at the ends of a flow.
         link: MaybeWord(Option<u32>),
-        /// At a link `start` (transmission begins), `deliver` (reaches the far end), `enqueue` (joins the
-        /// queue) or `drop`. At the ends `send` and `receive`, of what carries payload, a SYN or a FIN;
-        /// `retransmit` (`send` of what was sent before); `acknowledge` and, for each block of SACK it
-        /// carries, `sack`: an acknowledgement reaches the sender of the data.
+        /// Event. At a link: `start` (start of the transmission), `deliver` (arrival at the far end), `enqueue` (the
+        /// packet joins the queue) or `drop`. At the ends: `send` and `receive` for packets with payload, SYN or FIN;
+        /// `retransmit` instead of `send` for retransmitted payload; `acknowledge` when an acknowledgement reaches the
+        /// sender of the data, and `sack` for each of its SACK blocks.
         event: Word(u32),
         /// Number of the flow.
         flow: Whole(u64),
-        /// Whether it travels from the receiver of the data to their sender, as acknowledgements and requests do.
+        /// Whether the packet travels from the receiver of the data to the sender, like acknowledgements and requests.
         backward: Truth(bool),
-        /// First payload byte it carries; of a datagram, its number. Of `acknowledge`, the next byte
-        /// that the receiver expects, of `sack` the first of the block.
+        /// First payload byte of the packet, or the number of a datagram. For `acknowledge`, the next byte that the
+        /// receiver expects; for `sack`, the first byte of the block.
         sequence_bytes: Whole(u64),
-        /// Payload bytes it carries, and those of the block of `sack`; 0 for `acknowledge`.
+        /// Payload bytes of the packet, or bytes of the block for `sack`; 0 for `acknowledge`.
         payload_bytes: Whole(u64),
         /// Bytes on the wire.
         size_bytes: Whole(u64),
-        /// The next byte that its sender expects; missing if it acknowledges nothing.
+        /// Acknowledgement number: the next byte that the packet's sender expects; missing if the packet acknowledges
+        /// nothing.
         ack_bytes: MaybeWhole(Option<u64>),
-        /// TCP's flags, added up as in its header: FIN 1, SYN 2, PSH 8, ACK 16, ECE 64, CWR 128; missing for
-        /// datagrams.
+        /// TCP flags, added up as in the header: FIN 1, SYN 2, PSH 8, ACK 16, ECE 64, CWR 128; missing for datagrams.
         flags: MaybeWhole(Option<u64>),
-        /// The ECN bits of its packet then: `not-ect`, `ect-1`, `ect-0` or `ce`.
+        /// ECN codepoint of the packet at this time: `not-ect`, `ect-1`, `ect-0` or `ce`.
         ecn: Word(u32),
-        /// Packets waiting after the event; missing for `deliver`, at the ends, and at links that are not
-        /// in `record.packets`.
+        /// Queued packets after the event; missing for `deliver`, at the ends of flows, and at links that are not
+        /// listed in `record.packets`.
         length_packets: MaybeWhole(Option<u64>),
-        /// The discipline's gauge `average` after the event; missing there, too, and if it has none.
+        /// Value of the discipline's variable `average` after the event; missing if `length_packets` is missing, and if
+        /// the discipline has no such variable.
         average: MaybeReal(Option<f64>),
     }
 }
 
 table! {
-    /// A managed link over the measured time, from the warm-up to the end.
+    /// A managed link, measured from the end of the warm-up to the end of the run.
     LinkRow as "links" {
-        /// The link.
+        /// Name of the link.
         link: Word(u32),
-        /// Its rate; of a line that changes, the mean of what it could send in the measured time.
+        /// Rate. If the rate varies, the mean of the rate at which the link could send in the measured time.
         rate_bps: Real(f64),
-        /// Packets that arrived, the dropped ones included.
+        /// Packets that arrived, including dropped packets.
         arrivals: Whole(u64),
         /// Bytes that arrived.
         arrived_bytes: Whole(u64),
@@ -256,39 +260,40 @@ table! {
         departures: Whole(u64),
         /// Bytes sent.
         departed_bytes: Whole(u64),
-        /// Packets dropped by the queue, and lost on the line after they were sent.
+        /// Packets dropped by the queue or lost on the link after their transmission.
         drops: Whole(u64),
         /// Packets marked.
         marks: Whole(u64),
-        /// Share of the time the line was sending; of a line that changes, what it sent of what it could.
+        /// Share of the measured time in which the link was sending. If the rate varies, the bytes sent relative to the
+        /// bytes that could have been sent.
         utilisation: Real(f64),
         /// Drops per arrival.
         drop_fraction: Real(f64),
         /// Marks per arrival.
         mark_fraction: Real(f64),
-        /// Time average of the packets waiting.
+        /// Time average of the number of queued packets.
         mean_queue_packets: Real(f64),
-        /// Mean time a sent packet waited, by Little's law.
+        /// Mean queueing delay of a sent packet, by Little's law.
         mean_queue_delay_s: Real(f64),
-        /// Share of arrivals at the very instant of another arrival or of a departure.
+        /// Share of arrivals that coincided exactly with another arrival or with a departure.
         tied_fraction: Real(f64),
     }
 }
 
 table! {
-    /// A service class of a queue that has any (`htb`) over the measured time, from the warm-up to the end.
+    /// A service class of a queue with classes (`htb`), measured from the end of the warm-up to the end of the run.
     ClassRow as "classes" {
-        /// The link of the queue.
+        /// Link of the queue.
         link: Word(u32),
-        /// The class.
+        /// Name of the class.
         class: Word(u32),
-        /// Packets that arrived, the dropped ones included.
+        /// Packets that arrived, including dropped packets.
         arrivals: Whole(u64),
-        /// Packets that left.
+        /// Packets that departed.
         departures: Whole(u64),
-        /// Bytes that left.
+        /// Bytes that departed.
         departed_bytes: Whole(u64),
-        /// Of those, sent with what another class lent.
+        /// Bytes of `departed_bytes` that were borrowed from another class.
         borrowed_bytes: Whole(u64),
         /// Packets dropped.
         drops: Whole(u64),
@@ -296,43 +301,42 @@ table! {
         drop_fraction: Real(f64),
         /// Rate at which the class sent.
         throughput_bps: Real(f64),
-        /// Time average of the packets waiting.
+        /// Time average of the number of queued packets.
         mean_queue_packets: Real(f64),
-        /// Mean time a sent packet waited, by Little's law.
+        /// Mean queueing delay of a sent packet, by Little's law.
         mean_queue_delay_s: Real(f64),
     }
 }
 
 table! {
-    /// What the client of a program sent: the way back of a flow whose way there is in `flows`.
+    /// Data that the client of a program sent: the reverse direction of a flow whose forward direction is in `flows`.
     ///
-    /// Only live runs with workloads of the kind `program` have this table. Counts are those after the warm-up.
+    /// Only live runs with workloads of the kind `program` have this table. Counts begin after the warm-up.
     FromClientRow as "from_client" {
         /// Number of the flow.
         flow: Whole(u64),
-        /// The workload it belongs to.
+        /// Workload of the flow.
         traffic: Word(u32),
-        /// Unique payload bytes that arrived in order after the warm-up (datagrams: bytes that arrived).
+        /// Unique payload bytes received in order after the warm-up (datagrams: bytes received).
         delivered_bytes: Whole(u64),
-        /// The same per second of the measured time.
+        /// `delivered_bytes` in bits per second of measured time.
         goodput_bps: Real(f64),
-        /// Packets that the client sent, acknowledgements included.
+        /// Packets that the client sent, including acknowledgements.
         packets_sent: Whole(u64),
-        /// Of those, dropped by queues.
+        /// Packets of `packets_sent` that queues dropped.
         packets_dropped: Whole(u64),
-        /// Of those, marked by queues.
+        /// Packets of `packets_sent` that queues marked.
         packets_marked: Whole(u64),
-        /// Data segments sent again.
+        /// Data segments retransmitted.
         retransmitted: Whole(u64),
-        /// Datagrams that arrived after the warm-up; missing for connections.
+        /// Datagrams received after the warm-up; missing for connections.
         datagrams_received: MaybeWhole(Option<u64>),
-        /// Mean time from the sending of a datagram to its arrival, of those that arrived after the warm-up;
-        /// missing for connections.
+        /// Mean one-way delay of the datagrams received after the warm-up; missing for connections.
         mean_delay_s: MaybeReal(Option<f64>),
     }
 }
 
-/// Every table, as documentation shows it.
+/// Returns the descriptions of all tables.
 pub fn catalog() -> Vec<TableDoc> {
     vec![
         FlowRow::DOC,
@@ -345,7 +349,7 @@ pub fn catalog() -> Vec<TableDoc> {
         PacketRow::DOC,
         LinkRow::DOC,
         ClassRow::DOC,
-        // Not of every run, so with a prefix, as the tables of other levels have one.
+        // Not every run has this table, so its name has a prefix, like the tables of other levels.
         TableDoc { name: "live.from_client", ..FromClientRow::DOC },
     ]
 }

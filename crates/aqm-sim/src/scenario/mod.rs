@@ -1,4 +1,4 @@
-//! The whole scenario, as read. Each section is read by whoever owns its parameters, and nothing else knows them.
+//! The complete scenario. Each section is read by the module that owns its parameters.
 
 pub(crate) mod edges;
 pub(crate) mod links;
@@ -19,41 +19,41 @@ use serde_json::{Value, json};
 
 use crate::results::tables::{FlowRow, PageRow, TransferRow};
 use crate::scenario::edges::{EdgeSpec, place_edges, read_edges};
-use crate::scenario::links::{Access, Around, LinkSpec, Links, Queue, managed};
+use crate::scenario::links::{Access, LinkReader, LinkSpec, Links, Queue, managed};
 use crate::scenario::sections::{Host, Record};
 use crate::scenario::traffic::{Common, Tcp, Traffic};
 
-/// What a scenario at packet level says, defaults filled in.
+/// A scenario at packet level, with defaults filled in.
 #[derive(Clone, Debug)]
 pub(crate) struct Scenario {
     pub(crate) duration: Span,
     pub(crate) warm_up: Span,
-    /// The seed of its random streams.
+    /// Seed of the random streams of traffic.
     pub(crate) seed: u64,
-    /// Which draws routers and hosts make for that seed; those of traffic are the same for all.
+    /// Number of the random draws of routers and hosts for this seed. The draws of traffic do not depend on it.
     draws: u64,
     pub(crate) reverse_ties: bool,
     dumbbell: bool,
     pub(crate) links: Vec<LinkSpec>,
     access: Access,
-    /// What a host takes to process a packet, at most.
+    /// Maximum processing time of a packet at a host.
     pub(crate) jitter: Span,
-    /// Of each packet's bytes, those of the header of the link.
+    /// Bytes of the link header in each packet.
     pub(crate) link_header: Size,
     pub(crate) tcp: Tcp,
     pub(crate) traffic: Vec<Traffic>,
     pub(crate) edges: Vec<EdgeSpec>,
-    /// Whether the edges stand there because a queue wants classes, and nobody wrote any.
+    /// Whether the edges were added, because a queue needs classes and the scenario names no edges.
     pub(crate) edges_added: bool,
     queues: BTreeMap<String, aqm_queue::Config>,
     pub(crate) record: Record,
     pub(crate) files: Arc<Files>,
 }
 
-/// What a scenario's `level` is here.
+/// The value of `level` for scenarios at packet level.
 pub(crate) const PACKET: &str = "packet";
 
-/// The keys of a scenario, beside `level`.
+/// The keys of a scenario other than `level`.
 pub(crate) const KEYS: &[&str] = &[
     "duration",
     "warm_up",
@@ -72,45 +72,54 @@ pub(crate) const KEYS: &[&str] = &[
 ];
 
 impl Scenario {
-    /// Takes the sections out of a scenario, and says what `host.jitter` it asks for; nothing if too much is missing
-    /// to go on. What is wrong is told to the reader.
+    /// Reads the sections of a scenario. Also returns its `host.jitter`. Returns `None` if too much is missing to
+    /// continue. Errors are reported to the reader.
     pub(crate) fn take_from(table: &mut TableReader, files: Files) -> Option<(Self, Option<Span>)> {
         let level = table.value(LEVEL);
-        table.check(level.is_none_or(|level| level == PACKET), LEVEL, "must be `packet` here");
-        let duration = table.require::<Span>("duration", "write how long the run lasts, such as \"60s\"");
-        table.check(duration.is_none_or(|duration| !duration.is_zero()), "duration", "must be more than 0s");
+        table.check(level.is_none_or(|level| level == PACKET), LEVEL, "must be `packet`");
+        let duration =
+            table.require::<Span>("duration", "write the duration of the run, for example \"60s\"");
+        table.check(
+            duration.is_none_or(|duration| !duration.is_zero()),
+            "duration",
+            "must be more than 0s (got 0s)",
+        );
         let warm_up = table.take("warm_up").unwrap_or(Span::ZERO);
         if let Some(duration) = duration.filter(|duration| !duration.is_zero()) {
-            let problem = format!("must be shorter than the duration, {duration}");
+            let problem = format!("must be shorter than the duration, {duration} (got {warm_up})");
             table.check(warm_up < duration, "warm_up", problem);
         }
         let seed = table.take("seed").unwrap_or(1);
         let draws = table.take("draws").unwrap_or(0);
         let reverse_ties = table.take("reverse_ties").unwrap_or(false);
-        let around = Around { files: &files, duration: duration.unwrap_or(Span::from_millis(1000)) };
-        let links = Links::take_from(table, &around);
+        let reader = LinkReader { files: &files, duration: duration.unwrap_or(Span::from_millis(1000)) };
+        let links = Links::take_from(table, &reader);
         let access: Access = table.take("access").unwrap_or_default();
         let host: Host = table.take("host").unwrap_or_default();
-        let most = Span::from_millis(1000);
-        table.check(host.jitter.is_none_or(|jitter| jitter <= most), "host.jitter", "must be at most 1s");
-        let problem = format_args!("must be at most {MOST_LINK_HEADER}");
-        table.check(host.link_header <= MOST_LINK_HEADER, "host.link_header", problem);
+        let max_jitter = Span::from_millis(1000);
+        table.check(
+            host.jitter.is_none_or(|jitter| jitter <= max_jitter),
+            "host.jitter",
+            format_args!("must be at most 1s (got {})", host.jitter.unwrap_or_default()),
+        );
+        let problem = format_args!("must be at most {MAX_LINK_HEADER} (got {})", host.link_header);
+        table.check(host.link_header <= MAX_LINK_HEADER, "host.link_header", problem);
         let record: Record = table.take("record").unwrap_or_default();
         let tcp_table = table.value("tcp").unwrap_or_else(|| json!({}));
         let tcp = Tcp::read(tcp_table.clone());
         let tcp_errors = tcp.as_ref().err().cloned();
         let tcp = table.note(tcp.map_err(|errors| errors.within("tcp")));
-        // What stands in another table can be judged only if that could be read.
+        // Values of another table can be checked only if that table could be read.
         let dumbbell = links.as_ref().map(|links| links.dumbbell);
         let common = Common { dumbbell, access: &access, tcp: &tcp_table, tcp_errors: tcp_errors.as_ref() };
-        let is_given = table.value("traffic").filter(|traffic| *traffic != json!({}));
+        let tables = table.value("traffic").filter(|traffic| *traffic != json!({}));
         table.check(
-            is_given.is_some(),
+            tables.is_some(),
             "traffic",
-            "is missing: write a `[traffic.NAME]` table for each workload",
+            "is missing: write a table `[traffic.NAME]` for each workload",
         );
         let read = |name: &str, one: Value| Traffic::read(name, one, &common);
-        let traffic = is_given.and_then(|tables| {
+        let traffic = tables.and_then(|tables| {
             table.note(values::read_entries(tables, read).map_err(|errors| errors.within("traffic")))
         });
         let traffic: Option<Vec<Traffic>> = traffic.map(|all| all.into_values().collect());
@@ -118,7 +127,7 @@ impl Scenario {
         let edges = table.take_with("edges", |tables| read_edges(tables, all_links)).unwrap_or_default();
         let queues = table.take_each("queues", |_, one| {
             let config = aqm_queue::Config::read(one)?;
-            // An alternative takes the place of the queues of managed links.
+            // An alternative replaces the queues of managed links.
             if let Some((_, link, _)) = managed(all_links.unwrap_or_default()).next() {
                 Queue::new(config.clone(), link.rate)?;
             }
@@ -148,12 +157,12 @@ impl Scenario {
             record,
             files: Arc::new(files),
         };
-        scenario.tell_labels();
+        scenario.announce_labels();
         Some((scenario, host.jitter))
     }
 
-    /// Tells the queues what labels mean: a packet's is the position of its workload.
-    fn tell_labels(&mut self) {
+    /// Announces to the queues the meaning of labels. The label of a packet is the position of its workload.
+    fn announce_labels(&mut self) {
         for queue in self.links.iter_mut().filter_map(|link| link.queue.as_mut()) {
             for (position, one) in self.traffic.iter().enumerate() {
                 queue.prototype.on_label(position as u16, &one.label());
@@ -161,7 +170,7 @@ impl Scenario {
         }
     }
 
-    /// The random streams of routers and hosts: queues, edges, and what hosts take to process a packet.
+    /// Returns the random streams of routers and hosts: queues, edges and host jitter.
     pub(crate) fn chance(&self) -> Streams {
         match self.draws {
             0 => Streams::new(self.seed),
@@ -169,19 +178,19 @@ impl Scenario {
         }
     }
 
-    /// How the connections of a workload behave.
+    /// Returns the TCP configuration of a workload.
     pub(crate) fn tcp_of<'a>(&'a self, one: &'a Traffic) -> &'a Tcp {
         one.tcp.as_ref().unwrap_or(&self.tcp)
     }
 
-    /// The names of the files that a scenario in this form refers to.
+    /// Returns the names of the files to which a scenario in this form refers.
     pub(crate) fn files_of(value: &Value) -> Vec<String> {
         let tables = value.get("traffic").and_then(Value::as_object);
         let of_traffic = tables.into_iter().flat_map(|t| t.values()).filter_map(|t| t.get("file")?.as_str());
         of_traffic.chain(links::files_of(value)).map(str::to_owned).collect()
     }
 
-    /// The scenario in full, every default filled in; reading it gives the same scenario.
+    /// Returns the scenario with all defaults filled in. Reading the result yields the same scenario.
     pub(crate) fn to_value(&self) -> Value {
         let named = self.queues.iter().map(|(name, queue)| (name.clone(), queue.to_value()));
         let mut value = json!({
@@ -200,10 +209,10 @@ impl Scenario {
             value["draws"] = self.draws.into();
         }
         if self.dumbbell {
-            let [line, back] = [&self.links[0], &self.links[1]];
-            value["bottleneck"] = line.to_value();
-            // A way back like the way there is not written, so that a result keeps its name.
-            if back.queue.is_some() || (back.rate, back.delay) != (line.rate, line.delay) {
+            let [forward, back] = [&self.links[0], &self.links[1]];
+            value["bottleneck"] = forward.to_value();
+            // A reverse link equal to the forward link is not written, so that the name of the result does not change.
+            if back.queue.is_some() || (back.rate, back.delay) != (forward.rate, forward.delay) {
                 value["bottleneck"]["reverse"] = back.to_value();
             }
         } else {
@@ -224,23 +233,23 @@ impl Scenario {
         value
     }
 
-    /// What is allowed but suspicious, a sentence each that begins with the place.
+    /// Returns warnings about valid but suspicious values. Each warning begins with the path of the value.
     pub(crate) fn warnings(&self) -> Vec<String> {
         let of_link = |(_, link, queue): (usize, &LinkSpec, &Queue)| {
             let found = queue.config.warnings(link.rate);
-            found.into_iter().map(|warning| warning.within(&link.place).to_string()).collect::<Vec<_>>()
+            found.into_iter().map(|warning| warning.within(&link.queue_path).to_string()).collect::<Vec<_>>()
         };
         managed(&self.links).flat_map(of_link).collect()
     }
 }
 
-/// No link adds more to a packet.
-const MOST_LINK_HEADER: Size = Size::from_bytes(256);
+/// No link adds a longer header to a packet.
+const MAX_LINK_HEADER: Size = Size::from_bytes(256);
 
-/// The headers of IPv4 and TCP, in bytes.
+/// Length of the IPv4 and TCP headers in bytes.
 const IP_AND_TCP: u64 = 40;
 
-/// Checks that every length of TCP has room for the header of the link that it contains.
+/// Checks that every TCP length has room for the link header that it includes.
 fn check_headers(table: &mut TableReader, link_header: Size, tcp: &Tcp, traffic: &[Traffic]) {
     if link_header.bytes() == 0 {
         return;
@@ -252,13 +261,15 @@ fn check_headers(table: &mut TableReader, link_header: Size, tcp: &Tcp, traffic:
     for (place, tcp) in common.into_iter().chain(own) {
         let Connection { header, ack_size, syn_size, .. } = tcp.config.connection;
         for (name, size) in [("header", header), ("ack_size", ack_size), ("syn_size", syn_size)] {
-            let problem = format!("must be at least {least}, of which `host.link_header` is {link_header}");
+            let problem = format!(
+                "must be at least {least}, including {link_header} of `host.link_header` (got {size})"
+            );
             table.check(size >= least, format!("{place}.connection.{name}"), problem);
         }
     }
 }
 
-/// Checks that whatever is named is there.
+/// Checks that all names refer to existing objects.
 fn check_names(
     table: &mut TableReader,
     traffic: &[Traffic],
@@ -267,17 +278,17 @@ fn check_names(
     record: &Record,
 ) {
     let workloads: Vec<&str> = traffic.iter().map(|one| one.name.as_str()).collect();
-    let of_links = managed(links).map(|(_, link, queue)| (link.place.clone(), &queue.config));
+    let of_links = managed(links).map(|(_, link, queue)| (link.queue_path.clone(), &queue.config));
     let of_queues = queues.iter().map(|(name, queue)| (format!("queues.{name}"), queue));
     for (outer, queue) in of_links.chain(of_queues) {
-        for (place, name) in queue.traffic_names() {
-            let problem = format!("no workload is named `{name}`; there is {}", workloads.join(", "));
-            table.check(workloads.contains(&name), format!("{outer}.{place}"), problem);
+        for (path, name) in queue.traffic_names() {
+            let problem = unknown("workload", name, &workloads);
+            table.check(workloads.contains(&name), format!("{outer}.{path}"), problem);
         }
     }
     for (place, names) in [("record.senders", &record.senders), ("record.histories", &record.histories)] {
         for name in names {
-            let problem = format!("no workload is named `{name}`; there is {}", workloads.join(", "));
+            let problem = unknown("workload", name, &workloads);
             table.check(workloads.contains(&name.as_str()), place, problem);
         }
     }
@@ -293,7 +304,7 @@ fn check_names(
     }
     let managed: Vec<&str> = managed(links).map(|(_, link, _)| link.name.as_str()).collect();
     for name in &record.packets {
-        let problem = format!("no managed link is named `{name}`; there is {}", managed.join(", "));
+        let problem = unknown("managed link", name, &managed);
         table.check(managed.contains(&name.as_str()), "record.packets", problem);
     }
 }

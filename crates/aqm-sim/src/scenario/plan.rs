@@ -1,5 +1,5 @@
-//! A scenario that was read: it owns the topology, the disciplines, the edges and the workloads as they were built,
-//! and each run takes clones of them. So a run cannot fail.
+//! A plan: a scenario that was read successfully. It owns the topology, queue disciplines, edges and workloads, and
+//! each run clones them. A run therefore cannot fail.
 
 use std::fmt;
 use std::sync::Arc;
@@ -27,18 +27,19 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// Reads and checks a scenario in TOML. `files` holds the contents of the files it names, by name.
+    /// Reads and checks a scenario in TOML; `files` contains the contents of the files that the scenario names, by
+    /// name.
     ///
     /// # Errors
-    /// Everything that is wrong, where, and what is allowed.
+    /// Every invalid field, and what is allowed.
     pub fn of_toml(text: &str, files: Files) -> Result<Self, ConfigErrors> {
         Self::of_value(toml_value(text)?, files)
     }
 
-    /// Reads and checks a scenario given as a plain value.
+    /// Reads and checks a scenario in the form of a JSON value.
     ///
     /// # Errors
-    /// Everything that is wrong, where, and what is allowed.
+    /// Every invalid field, and what is allowed.
     pub fn of_value(value: Value, files: Files) -> Result<Self, ConfigErrors> {
         let mut table = TableReader::new(value)?;
         let scenario = Scenario::take_from(&mut table, files);
@@ -57,11 +58,11 @@ impl Plan {
         Self::with_chance(scenario, Arc::new(topology))
     }
 
-    /// Builds what draws from random streams.
+    /// Builds the parts that draw from random streams.
     fn with_chance(scenario: Scenario, topology: Arc<Topology>) -> Result<Self, ConfigErrors> {
         let mut errors = ErrorCollector::default();
         let edges = Edges::new(&scenario.edges, scenario.chance(), &mut errors);
-        let around = Surroundings {
+        let builder = WorkloadBuilder {
             seed: scenario.seed,
             duration: scenario.duration,
             topology: &topology,
@@ -71,27 +72,27 @@ impl Plan {
         };
         let built = scenario.traffic.iter().enumerate();
         let workloads =
-            built.filter_map(|(position, one)| errors.take(around.workload(position, one))).collect();
+            built.filter_map(|(position, one)| errors.take(builder.workload(position, one))).collect();
         errors.finish(())?;
         Ok(Self { scenario, topology, edges, workloads })
     }
 
-    /// The same with another seed.
+    /// Returns the plan with another seed.
     ///
     /// # Errors
-    /// If the scenario does not allow that seed.
+    /// The scenario does not allow this seed.
     pub fn with_seed(&self, seed: u64) -> Result<Self, ConfigErrors> {
         let mut scenario = self.scenario.clone();
         scenario.seed = seed;
         Self::with_chance(scenario, Arc::clone(&self.topology))
     }
 
-    /// The scenario in full, every default filled in; reading it gives the same plan.
+    /// Returns the scenario with all defaults filled in. Reading the result yields the same plan.
     pub fn to_value(&self) -> Value {
         self.scenario.to_value()
     }
 
-    /// Its workloads, by position in the scenario.
+    /// Returns the workloads by position in the scenario.
     pub fn workloads(&self) -> impl Iterator<Item = PlannedWorkload<'_>> {
         self.scenario.traffic.iter().zip(&self.workloads).map(|(one, workload)| {
             let tcp = self.scenario.tcp_of(one);
@@ -114,66 +115,65 @@ impl Plan {
         })
     }
 
-    /// When the rate of the link of this name steps in a run, and to what, in the order of time; nothing if there is no
-    /// such link.
+    /// Returns the rate steps of a link in a run, in order of time, or `None` if there is no link with this name.
     pub fn rate_steps(&self, link: &str) -> Option<impl Iterator<Item = (Instant, Rate)>> {
         let link = self.scenario.links.iter().find(|one| one.name == link)?;
         let end = Instant::START + self.scenario.duration;
         Some(link.rate_steps().take_while(move |&(at, _)| at < end))
     }
 
-    /// Of each packet's bytes, those of the header of the link.
+    /// Returns the bytes of the link header in each packet.
     pub fn link_header(&self) -> Size {
         self.scenario.link_header
     }
 
-    /// How often what changes all the time is sampled; zero for never.
+    /// Returns the sampling interval; zero disables sampling.
     pub fn sampled_every(&self) -> Span {
         self.scenario.record.queue_every
     }
 
-    /// Whether a queue looks at the windows of senders.
+    /// Whether a queue reads the windows of senders.
     pub fn needs_windows(&self) -> bool {
         managed(&self.scenario.links).any(|(_, _, queue)| queue.config.needs_windows())
     }
 
-    /// What is allowed but suspicious, a sentence each that begins with the place.
+    /// Returns warnings about valid but suspicious values. Each warning begins with the path of the value.
     pub fn warnings(&self) -> Vec<String> {
         self.scenario.warnings()
     }
 }
 
-/// A workload of a plan, for whoever plays it outside of a simulation.
+/// A workload of a plan, for use outside of a simulation.
 #[derive(Clone, Copy)]
 pub struct PlannedWorkload<'a> {
-    /// Its name in the scenario.
+    /// Name in the scenario.
     pub name: &'a str,
-    /// The prototype: each run takes a clone of it.
+    /// The prototype, which each run clones.
     #[allow(clippy::borrowed_box)] // Only the box can be cloned.
     pub workload: &'a Box<dyn Workload>,
-    /// How many hosts it uses on each side; 1 where its flows share one.
+    /// Number of hosts on each side; 1 if the flows share a host.
     pub hosts: u64,
-    /// Whether each of its flows has a host of its own.
+    /// Whether each flow has its own host.
     pub own_hosts: bool,
-    /// Whether it sends datagrams rather than over TCP.
+    /// Whether the workload sends datagrams instead of using TCP.
     pub sends_datagrams: bool,
-    /// The programs that it is, if it is programs.
+    /// The programs, if the workload consists of programs.
     pub programs: Option<Programs<'a>>,
-    /// Why it cannot be played outside of a simulation, if it cannot.
+    /// Reason why the workload can only be simulated, if there is one.
     pub simulated_only: Option<&'static str>,
-    /// Of each packet's bytes, those of the header of the link.
+    /// Bytes of the link header in each packet.
     pub link_header: Size,
-    /// The DSCP of its packets.
+    /// DSCP of the packets.
     pub dscp: u8,
-    /// The port that its packets name, if the scenario says one.
+    /// Port number in the packets, if the scenario sets one.
     pub port: Option<u16>,
-    /// How its connections behave, as written.
+    /// TCP configuration, as written.
     pub tcp: &'a aqm_tcp::Config,
-    /// The same, checked.
+    /// TCP configuration, checked.
     pub checked_tcp: &'a aqm_tcp::CheckedConfig,
-    /// How long the run lasts.
+    /// Duration of the run.
     pub duration: Span,
-    /// Whether the state of its senders is recorded.
+    /// Whether the state of the senders is recorded.
     pub sampled: bool,
 }
 
@@ -183,18 +183,18 @@ impl fmt::Debug for Plan {
     }
 }
 
-/// What a workload is built into, beside what it says itself.
-struct Surroundings<'a> {
+/// Builds workloads in the context of a scenario.
+struct WorkloadBuilder<'a> {
     seed: u64,
     duration: Span,
     topology: &'a Topology,
     files: &'a Files,
     link_header: Size,
-    /// How connections behave unless a workload says otherwise.
+    /// TCP configuration of workloads without their own.
     tcp: &'a Tcp,
 }
 
-impl Surroundings<'_> {
+impl WorkloadBuilder<'_> {
     /// Builds the workload at `position`.
     fn workload(&self, position: usize, one: &Traffic) -> Result<Box<dyn Workload>, ConfigErrors> {
         let tcp = one.tcp.as_ref().unwrap_or(self.tcp);
@@ -212,7 +212,7 @@ impl Surroundings<'_> {
     }
 }
 
-/// How TCP cuts a transfer, for those who must know what a load weighs.
+/// The segmentation of transfers by TCP, from which workloads derive their load on the wire.
 struct Segments<'a>(&'a aqm_tcp::CheckedConfig);
 
 impl Packetisation for Segments<'_> {
@@ -229,7 +229,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn workloads_are_shown_with_what_is_theirs() {
+    fn workloads_have_their_own_or_the_scenarios_settings() {
         let text = r#"
             duration = "9s"
             bottleneck = { rate = "10Mbps", delay = "5ms", queue = { kind = "drop-tail", limit = "50p" } }
@@ -259,11 +259,11 @@ mod tests {
 
     #[test]
     fn the_rate_of_a_link_steps_until_the_end_of_the_run() {
-        let steps = |line: &str, link: &str| {
+        let steps = |keys: &str, link: &str| {
             let text = format!(
                 r#"
                 duration = "5s"
-                bottleneck = {{ rate = "8Mbps", queue = {{ kind = "drop-tail" }}, {line} }}
+                bottleneck = {{ rate = "8Mbps", queue = {{ kind = "drop-tail" }}, {keys} }}
                 traffic = {{ bulk = {{ kind = "ftp" }} }}
                 "#
             );

@@ -1,5 +1,5 @@
-//! Which links there are, and which way packets go: routers joined by directed links, hosts joined
-//! to their router by access lines, static routes over the fewest links.
+//! The topology: routers joined by directed links, hosts joined to their router by access links, and static routes with
+//! the fewest links.
 
 use std::collections::BTreeMap;
 
@@ -9,88 +9,88 @@ use crate::scenario::edges::{EdgeSpec, edge_at};
 use crate::scenario::links::{LinkSpec, Queue};
 use crate::scenario::traffic::Traffic;
 
-/// What the links of a class have in common. Each link between routers is a class of its own; access
-/// lines that do the same at the same rate and delay, beside the same link between routers, are one class.
+/// Properties that the links of a class have in common. Each link between routers is its own class. Access links with
+/// the same role, rate and delay and the same adjacent link between routers form one class.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct LinkClass {
     pub(crate) rate: Rate,
     pub(crate) delay: Span,
 }
 
-/// A link on the way of a packet.
+/// A link on the route of a packet.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Hop {
     pub(crate) link: u32,
-    /// The index of its class.
+    /// Index of the link's class.
     pub(crate) class: u16,
-    /// Whether it leads to the host.
+    /// Whether the link leads to the host.
     pub(crate) last: bool,
-    /// One more than the position of the edge that packets pass before it; 0 for none.
+    /// Position of the edge before the link plus one; 0 if there is none.
     pub(crate) edge: u8,
 }
 
-/// The routes of a workload's flows: which of [`Topology::hops`] are those of each host.
+/// The routes of a workload's flows: the indices of each host's hops in [`Topology::hops`].
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Routes {
     first: u32,
     forward_length: u32,
     length: u32,
     hosts: u32,
-    /// The number of the first host of each side, as packets carry it, less 1.
+    /// Number of the first host of each side in packets, minus 1.
     first_hosts: [u32; 2],
 }
 
 impl Routes {
-    /// The numbers, as packets carry them, of the hosts at both ends of a flow of this host, by side.
+    /// Returns the host numbers in the packets of a flow between these hosts, by side.
     fn host_numbers(&self, host: u32) -> [u16; 2] {
-        // Hosts beyond the 65,535th share numbers; 0 is nobody's.
+        // After 65,535 hosts, numbers repeat; 0 is not used.
         self.first_hosts.map(|first| ((first + host) % u32::from(u16::MAX)) as u16 + 1)
     }
 
-    /// The first hop of the packets that each end of a flow of this host sends, by the end that sends them.
+    /// Returns the first hop of the packets that each end of a flow sends, by sending end.
     pub(crate) fn first_hops(&self, host: u32) -> [u32; 2] {
         let forward = self.first + host * self.length;
         [forward, forward + self.forward_length]
     }
 }
 
-/// Links by number, and routes over them. Those between routers come first, in the scenario's order;
-/// then the access lines by what they do: from the senders' hosts, to the receivers' hosts, from
-/// those, and back to the senders; lines that do the same by rate, by delay, and in the order of
-/// workloads and hosts. So links of a class are neighbours, and classes stand in the order of links.
+/// Links by number, and routes over them. Links between routers come first, in the scenario's order. Access links
+/// follow, sorted by role (from the senders' hosts, to the receivers' hosts, from the receivers' hosts, to the senders'
+/// hosts), rate, delay, workload and host. Links of a class are therefore adjacent, and classes are in the order of
+/// links.
 pub(crate) struct Topology {
     pub(crate) link_classes: Vec<LinkClass>,
     /// By workload.
     pub(crate) routes: Vec<Routes>,
-    /// The routes of the first host of each workload, there and back. Those of the next host differ in their access
-    /// lines, which follow those of the first by number.
+    /// Routes of the first host of each workload, in both directions. The routes of the next host differ in their
+    /// access links, whose numbers follow those of the first host.
     of_first_hosts: Vec<Hop>,
-    /// How many links there are between routers; access lines follow.
+    /// Number of links between routers; access links follow.
     between_routers: u32,
-    /// Counted by the hosts data come from.
+    /// Number of routes, counted by the hosts that send data.
     route_count: usize,
     slowest: Vec<Rate>,
     slowest_managed: Rate,
 }
 
-/// Many routes are more than this.
-const MANY_ROUTES: usize = 1000;
+/// A larger number of routes counts as many.
+const CACHED_ROUTES: usize = 1000;
 
-/// What access lines do: an index of the roles below.
+/// Number of roles of access links; the roles follow.
 const ROLES: usize = 4;
 const FROM_SENDER: usize = 0;
 const TO_RECEIVER: usize = 1;
 const FROM_RECEIVER: usize = 2;
 const TO_SENDER: usize = 3;
 
-/// The access lines of a workload that do the same.
+/// The access links of a workload with the same role.
 struct Block {
     role: usize,
     workload: usize,
     hosts: u64,
     rate: Rate,
     delay: Span,
-    /// The link between routers that comes before or after them, if there is one.
+    /// The link between routers before or after these access links, if there is one.
     beside: Option<u32>,
 }
 
@@ -102,7 +102,7 @@ struct Path {
 
 impl Topology {
     /// # Errors
-    /// Every workload whose packets find no way.
+    /// Every workload without a route.
     pub(crate) fn new(
         routers: &[LinkSpec],
         traffic: &[Traffic],
@@ -146,11 +146,11 @@ impl Topology {
             let first_hosts = host_numbers[workload];
             routes.push(Routes { first, forward_length, length, hosts, first_hosts });
             first += hosts * length;
-            let line = |role: usize, last: bool| {
+            let access_hop = |role: usize, last: bool| {
                 let (link, class) = access[workload][role];
                 Hop { link, class, last, edge: 0 }
             };
-            // The edge of the node where the hosts stand comes before the first link between routers.
+            // The edge at the node of the hosts precedes the first link between routers.
             let between = |node: &str| {
                 let mut edge = edge_at(edges, node);
                 move |&link: &u32| Hop {
@@ -161,12 +161,12 @@ impl Topology {
                 }
             };
             let one = &traffic[workload];
-            of_first_hosts.push(line(FROM_SENDER, false));
+            of_first_hosts.push(access_hop(FROM_SENDER, false));
             of_first_hosts.extend(path.there.iter().map(between(&one.from)));
-            of_first_hosts.push(line(TO_RECEIVER, true));
-            of_first_hosts.push(line(FROM_RECEIVER, false));
+            of_first_hosts.push(access_hop(TO_RECEIVER, true));
+            of_first_hosts.push(access_hop(FROM_RECEIVER, false));
             of_first_hosts.extend(path.back.iter().map(between(&one.to)));
-            of_first_hosts.push(line(TO_SENDER, true));
+            of_first_hosts.push(access_hop(TO_SENDER, true));
         }
         let slowest_on = |(path, one): (&Path, &Traffic)| {
             let rates = path.there.iter().map(|&link| routers[link as usize].rate);
@@ -184,24 +184,24 @@ impl Topology {
         })
     }
 
-    /// The rate of the slowest link on the way of this workload's data: what its load is a share of.
+    /// Returns the rate of the slowest link on the route of the workload's data, to which its load refers.
     pub(crate) fn slowest(&self, workload: usize) -> Rate {
         self.slowest[workload]
     }
 
-    /// The hops of all routes, one after the other, each after the hop before it.
+    /// Returns the hops of all routes. Within a route, hops are in order.
     pub(crate) fn hops(&self) -> impl Iterator<Item = Hop> {
         let of_host = |host: u32, hop: Hop| {
-            let is_line = hop.link >= self.between_routers;
-            Hop { link: if is_line { hop.link + host } else { hop.link }, ..hop }
+            let is_access = hop.link >= self.between_routers;
+            Hop { link: if is_access { hop.link + host } else { hop.link }, ..hop }
         };
         self.by_workload().flat_map(move |(routes, hops)| {
             (0..routes.hosts).flat_map(move |host| hops.iter().map(move |&hop| of_host(host, hop)))
         })
     }
 
-    /// By hop, the numbers of the hosts that packets there come from and go to; nothing if the queue does not look.
-    pub(crate) fn hosts_told_to(&self, queue: &Queue) -> Vec<[u16; 2]> {
+    /// Returns the source and destination host numbers of packets by hop, or nothing if the queue does not read hosts.
+    pub(crate) fn hosts_for_queue(&self, queue: &Queue) -> Vec<[u16; 2]> {
         if queue.config.needs_hosts() { self.hosts_by_hop() } else { Vec::new() }
     }
 
@@ -216,28 +216,27 @@ impl Topology {
         routes.flat_map(|routes| (0..routes.hosts).flat_map(move |host| of_host(routes, host))).collect()
     }
 
-    /// How many hops all routes have together.
+    /// Returns the number of hops of all routes.
     pub(crate) fn hop_count(&self) -> usize {
         self.routes.iter().map(|routes| routes.hosts as usize * routes.length as usize).sum()
     }
 
-    /// By workload, its routes and the hops of its first host.
+    /// Returns the routes of each workload and the hops of its first host.
     fn by_workload(&self) -> impl Iterator<Item = (&Routes, &[Hop])> {
         let mut rest = self.of_first_hosts.as_slice();
         self.routes.iter().map(move |routes| {
-            let (hops, behind) = rest.split_at(routes.length as usize);
-            rest = behind;
+            let (hops, following) = rest.split_at(routes.length as usize);
+            rest = following;
             (routes, hops)
         })
     }
 
-    /// Whether there are so many routes that what is known of them does not stay in the cache.
+    /// Whether the state of all routes is too large for the cache.
     pub(crate) fn has_many_routes(&self) -> bool {
-        self.route_count > MANY_ROUTES
+        self.route_count > CACHED_ROUTES
     }
 
-    /// The least time from a sender's host to the receiver's and back on empty links, of all workloads, transmission
-    /// times aside.
+    /// Returns the minimum round-trip time over all workloads, on empty links and without transmission times.
     pub(crate) fn least_round_trip(&self) -> Span {
         let delay = |hop: &Hop| self.link_classes[usize::from(hop.class)].delay;
         let there_and_back =
@@ -245,7 +244,7 @@ impl Topology {
         self.by_workload().map(there_and_back).min().unwrap_or_default()
     }
 
-    /// The rate of the slowest link with a queue discipline.
+    /// Returns the rate of the slowest link with a queue discipline.
     pub(crate) fn slowest_managed(&self) -> Rate {
         self.slowest_managed
     }
@@ -261,7 +260,8 @@ impl Path {
     }
 }
 
-/// The number of the first host of each side, by workload: those of a name share one, all others have their own.
+/// Returns the number of the first host of each side, by workload. Hosts with the same name share a number, and all
+/// others have their own.
 fn number_hosts(traffic: &[Traffic]) -> Vec<[u32; 2]> {
     let (mut next, mut named) = (0, BTreeMap::new());
     let mut number = |name: Option<&str>, hosts: u32| {
@@ -276,7 +276,7 @@ fn number_hosts(traffic: &[Traffic]) -> Vec<[u32; 2]> {
     traffic.iter().map(both).collect()
 }
 
-/// The links from one router to another: the fewest; of those the least delay; of those the first.
+/// Returns the links from one router to another: the fewest links, then the least delay, then the first in order.
 fn route(links: &[LinkSpec], from: &str, to: &str) -> Result<Vec<u32>, String> {
     let nodes: Vec<&str> = links.iter().flat_map(|link| [link.from.as_str(), link.to.as_str()]).collect();
     for node in [from, to] {
@@ -284,10 +284,10 @@ fn route(links: &[LinkSpec], from: &str, to: &str) -> Result<Vec<u32>, String> {
             let mut known = nodes.clone();
             known.sort_unstable();
             known.dedup();
-            return Err(format!("no link touches a node `{node}`; the nodes are {}", known.join(", ")));
+            return Err(format!("`{node}` is not a node of any link; available: {}", known.join(", ")));
         }
     }
-    // Each round reaches the nodes one link further away (Bellman & Ford).
+    // Each iteration reaches the nodes that are one link further away (Bellman & Ford).
     let mut best: BTreeMap<&str, (Span, Vec<u32>)> = BTreeMap::from([(from, (Span::ZERO, Vec::new()))]);
     while !best.contains_key(to) {
         let mut reached: BTreeMap<&str, (Span, Vec<u32>)> = BTreeMap::new();
@@ -305,7 +305,7 @@ fn route(links: &[LinkSpec], from: &str, to: &str) -> Result<Vec<u32>, String> {
         }
         if reached.is_empty() {
             return Err(format!(
-                "no way leads from `{from}` to `{to}`: links have one direction (`both_ways`)"
+                "there is no route from `{from}` to `{to}`: links have one direction unless `both_ways` is set"
             ));
         }
         best.extend(reached);
@@ -320,18 +320,18 @@ mod tests {
 
     use super::*;
     use crate::Plan;
-    use crate::scenario::links::LineSpec;
+    use crate::scenario::links::LinkExtras;
 
     fn link(from: &str, to: &str, millis: u64) -> LinkSpec {
         LinkSpec {
             name: format!("{from}{to}"),
-            place: String::new(),
+            queue_path: String::new(),
             from: from.to_owned(),
             to: to.to_owned(),
             rate: Rate::from_bps(1000),
             delay: Span::from_millis(millis),
             queue: None,
-            line: LineSpec::default(),
+            extras: LinkExtras::default(),
         }
     }
 
@@ -345,7 +345,7 @@ mod tests {
     }
 
     #[test]
-    fn hosts_of_a_name_are_one_and_all_others_differ() {
+    fn hosts_with_the_same_name_are_shared_and_all_others_differ() {
         let ftp = |more: serde_json::Value| {
             let mut table = json!({"kind": "ftp", "flows": 2});
             table.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
@@ -377,9 +377,9 @@ mod tests {
     }
 
     #[test]
-    fn a_missing_way_is_named() {
+    fn a_missing_route_is_reported() {
         let links = [link("a", "b", 1)];
-        assert!(route(&links, "b", "a").unwrap_err().contains("no way leads"));
-        assert!(route(&links, "a", "x").unwrap_err().contains("the nodes are a, b"));
+        assert!(route(&links, "b", "a").unwrap_err().contains("no route from `b` to `a`"));
+        assert!(route(&links, "a", "x").unwrap_err().contains("available: a, b"));
     }
 }

@@ -1,4 +1,4 @@
-//! The workloads of a scenario: where each stands, and how its connections behave.
+//! The workloads of a scenario: their nodes and the configuration of their connections.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use crate::scenario::links::{Access, LEFT, RIGHT};
 
-/// How connections behave: as written, and checked.
+/// The configuration of TCP connections: as written, and checked.
 #[derive(Clone, Debug)]
 pub(crate) struct Tcp {
     pub(crate) config: aqm_tcp::Config,
@@ -24,7 +24,7 @@ impl Tcp {
     }
 }
 
-/// One workload and where it stands.
+/// A workload and its position in the network.
 #[derive(Clone, Debug)]
 pub(crate) struct Traffic {
     pub(crate) name: String,
@@ -32,41 +32,42 @@ pub(crate) struct Traffic {
     pub(crate) from: String,
     pub(crate) to: String,
     pub(crate) access: Access,
-    /// How its connections behave, if not as those of the scenario.
+    /// Its own TCP configuration, if it differs from the scenario's.
     pub(crate) tcp: Option<Tcp>,
-    /// Extra delay of a flow, one way and in each direction: uniform between the two.
+    /// Additional one-way delay of a flow in each direction, uniform between the two values.
     extra_delay: [Span; 2],
     pub(crate) port: Option<u16>,
     pub(crate) dscp: u8,
-    /// The names of the hosts at both ends, which workloads with the same name share.
+    /// Names of the hosts at both ends. Workloads with the same name share the host.
     pub(crate) sender: Option<String>,
     pub(crate) receiver: Option<String>,
 }
 
-/// What a workload shares with the others unless it says otherwise.
+/// Defaults that all workloads share.
 pub(crate) struct Common<'a> {
-    /// Whether the network is a dumbbell, in which data go from left to right; nothing if it could not be read.
+    /// Whether the network is a dumbbell, in which data are sent from left to right; `None` if the network could not be
+    /// read.
     pub(crate) dumbbell: Option<bool>,
     pub(crate) access: &'a Access,
-    /// The scenario's `tcp` table as it was written.
+    /// The scenario's `tcp` table as written.
     pub(crate) tcp: &'a Value,
-    /// What is wrong with it.
+    /// The errors in that table.
     pub(crate) tcp_errors: Option<&'a ConfigErrors>,
 }
 
 impl Common<'_> {
-    /// The TCP of a workload with a `tcp` table of its own; nothing if all that is wrong with it is wrong with the
-    /// scenario's.
+    /// Returns the TCP configuration of a workload with its own `tcp` table, or `None` if all of its errors are in the
+    /// scenario's table.
     fn with_own_tcp(&self, own: Value) -> Result<Option<Tcp>, ConfigErrors> {
         let errors = match Tcp::read(aqm_tcp::overlay(self.tcp, own.clone())) {
             Ok(tcp) => return Ok(Some(tcp)),
             Err(errors) => errors,
         };
-        let stands_alone = own.get("profile").is_some();
+        let has_profile = own.get("profile").is_some();
         let is_common = |error: &ConfigError| {
             let is_written = own.pointer(&format!("/{}", error.place.replace('.', "/"))).is_some();
             let mut common = self.tcp_errors.into_iter().flat_map(ConfigErrors::iter);
-            !stands_alone && !is_written && common.any(|one| one == error)
+            !has_profile && !is_written && common.any(|one| one == error)
         };
         let mut own_errors = ErrorCollector::default();
         errors.into_iter().filter(|error| !is_common(error)).for_each(|error| own_errors.add(error));
@@ -97,13 +98,15 @@ impl Traffic {
         let config = aqm_traffic::Config::take_from(&mut table);
         let own_hosts = config.as_ref().is_some_and(|config| config.own_hosts());
         for (key, name) in [("sender", &sender), ("receiver", &receiver)] {
-            let problem =
-                "names one host, but each flow has its own: write `hosts = \"shared\"`, or leave it out";
+            let problem = format!(
+                "is the name of a single host, but each flow has its own host: write `hosts = \"shared\"`, or leave `{key}` out"
+            );
             table.check(!own_hosts || name.is_none(), key, problem);
         }
         let tcp = match config.as_ref().filter(|config| config.sends_datagrams()) {
             Some(config) => {
-                let problem = format_args!("`{}` sends datagrams, without TCP: leave it out", config.kind());
+                let problem =
+                    format_args!("is not used, because `{}` sends datagrams: leave `tcp` out", config.kind());
                 table.check(own_tcp.is_none(), "tcp", problem);
                 None
             }
@@ -147,7 +150,7 @@ impl Traffic {
         table
     }
 
-    /// The extra delay of its flow number `flow`, counted from zero.
+    /// Returns the additional delay of flow number `flow`, counted from zero.
     pub(crate) fn extra_delay(&self, seed: u64, flow: u64) -> Span {
         let [least, most] = self.extra_delay;
         if most <= least {
@@ -157,55 +160,60 @@ impl Traffic {
         least + Span::from_nanos(rng.below((most - least).nanos() + 1))
     }
 
-    /// Whether any of its flows has extra delay.
+    /// Whether any flow of the workload has an additional delay.
     pub(crate) fn delays_flows(&self) -> bool {
         !self.extra_delay[1].is_zero()
     }
 
-    /// What the headers of its packets say.
+    /// Returns the headers of the workload's packets.
     pub(crate) fn label(&self) -> Label {
         let protocol = if self.config.sends_datagrams() { Protocol::Udp } else { Protocol::Tcp };
         Label { traffic: self.name.clone(), protocol, port: self.port.unwrap_or(0), dscp: self.dscp }
     }
 }
 
-/// What programs that look at the tables of a run must know of a workload, of its table in whatever network.
+/// Returns the description of a workload for programs that read the tables of a run, from the workload's table in any
+/// network.
 pub(crate) fn describe(table: Value) -> Result<Description, ConfigErrors> {
     let (access, tcp) = (Access::default(), json!({}));
     let common = Common { dumbbell: None, access: &access, tcp: &tcp, tcp_errors: None };
     Traffic::read("", table, &common).map(|traffic| traffic.config.describe())
 }
 
-/// The node that `key` names; `fallback` in a dumbbell, where no node is named.
+/// Returns the node in `key`, or `fallback` in a dumbbell, in which nodes are not named.
 fn read_node(table: &mut TableReader, key: &'static str, fallback: &str, dumbbell: Option<bool>) -> String {
     let problem = match (table.value(key), dumbbell) {
         (None, Some(true) | None) => return fallback.to_owned(),
         (Some(Value::String(node)), Some(false) | None) => return node,
-        (Some(_), Some(true)) => "belongs to a graph of `links`; in a dumbbell data go from left to right",
-        (_, Some(false) | None) => "must name the node where the hosts stand",
+        (Some(_), Some(true)) => "is used with `links` only; in a dumbbell, data are sent from left to right",
+        (_, Some(false) | None) => "must be the name of the hosts' node",
     };
     table.check(false, key, problem);
     fallback.to_owned()
 }
 
-/// A whole number up to `most`; null is as good as left out.
+/// Reads a whole number up to `most`; null means that the key is left out.
 fn number_up_to(value: &Value, most: u16) -> Result<Option<u16>, ConfigError> {
     let number = value.as_u64().filter(|&number| number <= most.into()).map(|number| number as u16);
-    let problem = format_args!("must be a whole number from 0 to {most}, not {value}");
+    let problem = format_args!("must be a whole number from 0 to {most} (got {value})");
     ConfigError::unless(value.is_null() || number.is_some(), "", problem)?;
     Ok(number)
 }
 
-/// A time, or a pair of times between which each flow draws its own.
+/// Reads a time, or a pair of times between which each flow draws its own.
 fn read_range(value: Value) -> Result<[Span; 2], ConfigErrors> {
     let range = match &value {
         Value::String(_) => [Span::read(value)?; 2],
         Value::Array(pair) if pair.len() == 2 => [Span::read(pair[0].clone())?, Span::read(pair[1].clone())?],
         other => {
-            let problem = format!("{other} must be a time such as \"20ms\", or a pair of times");
+            let problem = format!("must be a time, for example \"20ms\", or a pair of times (got {other})");
             return Err(ConfigError::at("", problem).into());
         }
     };
-    ConfigError::unless(range[0] <= range[1], "", "the first time must not exceed the second")?;
+    ConfigError::unless(
+        range[0] <= range[1],
+        "",
+        format_args!("must be a pair of times in ascending order (got {} and {})", range[0], range[1]),
+    )?;
     Ok(range)
 }

@@ -1,17 +1,17 @@
-//! Streams of datagrams: those that workloads send, and those that arrive.
+//! Datagram streams: sending and receiving datagrams.
 
 use aqm_net::{Ecn, Instant, Packet};
 use aqm_traffic::Transfer;
 
 use super::World;
-use crate::hosts::counts::Arrived;
+use crate::hosts::counts::Received;
 use crate::hosts::flow::Ends;
 use crate::hosts::side::Side;
 use crate::network::Network;
 use crate::network::payloads::{Contents, Payload};
 
 impl<N: Network> World<'_, N> {
-    /// Sends a datagram of a stream from a side, which is opened with its first one.
+    /// Sends a datagram of a stream from a side. The first datagram opens the stream.
     pub(super) fn send_datagram(
         &mut self,
         position: u32,
@@ -42,11 +42,11 @@ impl<N: Network> World<'_, N> {
         self.net.send(packet, now, &mut self.transit);
     }
 
-    /// The slot of a stream from a side that has sent nothing yet.
+    /// Opens a stream from a side; returns its slot.
     #[cold]
     fn open_stream(&mut self, position: u32, (from, stream): (Side, u32), now: Instant) -> u32 {
         let transfer = Transfer { bytes: None, request: None, page: None, page_objects: 0, host: stream };
-        let ends = Ends::Datagrams { sent: 0, arrived: Arrived::default() };
+        let ends = Ends::Datagrams { sent: 0, received: Received::default() };
         let slot = self.add_flow(position, transfer, ends, now);
         let streams = &mut self.workloads[position as usize].streams[from as usize];
         if streams.len() <= stream as usize {
@@ -56,14 +56,14 @@ impl<N: Network> World<'_, N> {
         slot
     }
 
-    /// A datagram that was sent at `sent` has arrived.
+    /// Handles the arrival of a datagram that was sent at `sent`.
     pub(super) fn on_datagram(&mut self, packet: &Packet, slot: u32, sent: Instant, now: Instant) {
         let flow = &mut self.flows[slot as usize];
         flow.in_flight -= 1;
-        if let Ends::Datagrams { arrived, .. } = &mut flow.ends {
-            arrived.count += 1;
-            arrived.bytes += u64::from(packet.bytes);
-            arrived.travelled = arrived.travelled + now.since(sent);
+        if let Ends::Datagrams { received, .. } = &mut flow.ends {
+            received.count += 1;
+            received.bytes += u64::from(packet.bytes);
+            received.total_delay = received.total_delay + now.since(sent);
         }
         self.retire_if_over(slot);
     }

@@ -1,4 +1,4 @@
-//! Flows from their opening to their last row: slots, fates and ends.
+//! Flows from their opening to their last row: slots, drops and marks, and ends.
 
 use aqm_net::Instant;
 use aqm_traffic::Transfer;
@@ -22,7 +22,7 @@ impl<N: Network> World<'_, N> {
         let flow = Flow {
             number: self.next_flow,
             traffic: position,
-            asked_for: transfer.request.is_some(),
+            awaits_request: transfer.request.is_some(),
             transfer: transfer.into(),
             ends,
             first_hop: routes.first_hops(host),
@@ -56,19 +56,19 @@ impl<N: Network> World<'_, N> {
         slot
     }
 
-    /// Links have done all they do by `now`, and flows know of it.
+    /// Serves the links up to `now`, and reports their drops and marks to flows.
     pub(super) fn catch_up(&mut self, now: Instant) {
         self.net.catch_up(now, &mut self.transit);
         self.apply_fates();
     }
 
-    /// Tells flows of the packets that queues dropped and marked.
+    /// Reports to flows the packets that queues dropped and marked.
     pub(super) fn apply_fates(&mut self) {
         while let Some(Fate { packet, .. }) = self.transit.fates.dropped.pop() {
             let Payload { slot, to, .. } = self.transit.payloads.take(packet.id);
             let flow = &mut self.flows[slot as usize];
             flow.in_flight -= 1;
-            // A stream of datagrams has one direction, whichever that is.
+            // A datagram stream has only one direction.
             flow.dropped += u32::from(to == Side::Receiver || matches!(flow.ends, Ends::Datagrams { .. }));
             self.retire_if_over(slot);
         }
@@ -77,7 +77,7 @@ impl<N: Network> World<'_, N> {
         }
     }
 
-    /// Frees the slot of a flow of which nothing is left.
+    /// Frees the slot of a flow if nothing refers to it any more.
     #[inline]
     pub(super) fn retire_if_over(&mut self, slot: u32) {
         if self.flows[slot as usize].is_over() {
@@ -85,7 +85,7 @@ impl<N: Network> World<'_, N> {
         }
     }
 
-    /// An end of a flow has given up at `now`: its workload hears of a transfer that failed.
+    /// Handles an end of a flow that aborted its connection at `now`. Reports the failed transfer to its workload.
     #[cold]
     pub(super) fn on_failure(&mut self, slot: u32, now: Instant) {
         let flow = &self.flows[slot as usize];
@@ -101,12 +101,12 @@ impl<N: Network> World<'_, N> {
     pub(super) fn retire(&mut self, slot: u32) {
         let flow = &mut self.flows[slot as usize];
         if !self.measuring {
-            // What it did, it did before the measurement began.
+            // Everything that the flow did precedes the measurement.
             flow.begin_measuring();
         }
         self.write_rows(slot);
         self.free.push(slot);
-        // A slot is freed once: a flow that is not closed is never over.
+        // A slot is freed only once, because a flow that is not closed is never over.
         self.flows[slot as usize].closed = Instant::NEVER;
     }
 

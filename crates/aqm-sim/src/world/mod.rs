@@ -1,4 +1,4 @@
-//! The stage: hosts, flows and workloads on a network, from the first event to the last.
+//! The world: hosts, flows and workloads on a network, from the first event of a run to the last.
 
 mod datagrams;
 mod flows;
@@ -15,7 +15,7 @@ use aqm_tcp::CheckedConfig;
 use aqm_traffic::Workload;
 
 use crate::engine::event::Timer;
-use crate::engine::event_queue::Soon;
+use crate::engine::event_queue::Upcoming;
 use crate::engine::huge_pages::prefer_huge_pages;
 use crate::engine::prefetch::{prefetch_part, prefetch_value};
 use crate::hosts::conversation::ConversationState;
@@ -35,29 +35,29 @@ use crate::scenario::topology::Topology;
 use crate::scenario::traffic::Traffic;
 use traffic_context::Action;
 
-/// A workload and what is known of its flows.
+/// A workload and the state of its flows.
 struct WorkloadState {
     workload: Box<dyn Workload>,
-    /// The slots of its streams of datagrams, by the side they come from and their number.
+    /// Slots of the datagram streams, by the sending side and the number of the stream.
     streams: [Vec<Option<u32>>; 2],
-    /// The slots of its conversations under way that have a number, by that.
+    /// Slots of the open conversations that have a number, by this number.
     conversations: BTreeMap<u32, u32>,
     flows_opened: u64,
-    /// Whether the senders of its flows are sampled.
+    /// Whether the senders of the flows are sampled.
     sampled: bool,
 }
 
-/// A run while it lasts.
+/// A run in progress.
 pub(crate) struct World<'a, N> {
     scenario: &'a Scenario,
     topology: &'a Topology,
     net: N,
     transit: InTransit,
-    /// By workload, how its connections behave.
+    /// TCP configuration by workload.
     tcp: Vec<Arc<CheckedConfig>>,
     flows: Vec<Flow>,
-    /// By slot, when a transfer's sender knew that all of it had arrived; `NEVER` until then. Not in [`Flow`],
-    /// whose size is limited.
+    /// By slot: time at which the sender learnt that the whole transfer had arrived; `NEVER` before. Not stored in
+    /// [`Flow`], whose size is limited.
     acknowledged: Vec<Instant>,
     /// Slots without a flow.
     free: Vec<u32>,
@@ -68,13 +68,13 @@ pub(crate) struct World<'a, N> {
     /// Whether the warm-up is over.
     measuring: bool,
     jitter: Rng,
-    /// Whether any host has jitter, or any flow extra delay.
+    /// Whether any host has jitter, or any flow has an additional delay.
     hosts_take_time: bool,
     delays: HostDelays,
-    /// The ends of flows that were asked for while so many events were still to come before theirs, in turn.
+    /// Ring of the flow ends that were prefetched for events between `NEXT` and `NEAR` positions ahead.
     near: [Option<(u32, Side)>; NEAR - NEXT],
     turn: usize,
-    /// The numbers of the managed links.
+    /// Numbers of the managed links.
     managed: Vec<u32>,
     record: RunRecord,
 }
@@ -89,7 +89,7 @@ impl<'a, N: Network> World<'a, N> {
             flows_opened: 0,
             sampled: scenario.record.senders.contains(&one.name),
         });
-        // Flows with hosts of their own are all open in the end; room for them is taken at once.
+        // Flows with their own hosts are eventually all open, so their memory is reserved at once.
         let flows = Vec::with_capacity(scenario.traffic.iter().map(|one| one.config.hosts() as usize).sum());
         prefer_huge_pages(&flows);
         Self {
@@ -116,7 +116,7 @@ impl<'a, N: Network> World<'a, N> {
         }
     }
 
-    /// Runs from the first event to the last, unless `watch` stops it.
+    /// Runs from the first event to the last, unless `watch` stops the run.
     pub(crate) fn run(mut self, watch: &Watch) -> Result<RunRecord, Stopped> {
         let end = Instant::START + self.scenario.duration;
         schedule(&mut self.net, self.scenario);
@@ -153,7 +153,7 @@ impl<'a, N: Network> World<'a, N> {
         }
     }
 
-    /// Asks for what events need that come soon.
+    /// Prefetches the data of the next events.
     #[inline(never)]
     fn look_ahead(&mut self) {
         let near = self.net.ahead(NEAR).and_then(|event| self.end_needed(event));
@@ -175,22 +175,25 @@ impl<'a, N: Network> World<'a, N> {
         }
     }
 
-    /// Which end of which flow an event needs, if any. A packet that waits at its host before it is processed needs
-    /// none yet.
+    /// Returns the flow and the end that an event needs, if any. A packet that waits at its host before it is processed
+    /// does not need its flow yet.
     #[inline(always)]
-    fn end_needed(&self, event: Soon<'_>) -> Option<(u32, Side)> {
+    fn end_needed(&self, event: Upcoming<'_>) -> Option<(u32, Side)> {
         match event {
-            Soon::Packet(packet) if self.hosts_take_time => {
+            Upcoming::Packet(packet) if self.hosts_take_time => {
                 self.delays.prefetch(self.transit.payloads.address(packet.id).0);
                 None
             }
-            Soon::Packet(packet) | Soon::Held(packet) => Some(self.transit.payloads.address(packet.id)),
-            Soon::Timer(&Timer::End(side, slot)) => Some((slot, side)),
-            Soon::Timer(_) => None,
+            Upcoming::Packet(packet) | Upcoming::Processed(packet) => {
+                Some(self.transit.payloads.address(packet.id))
+            }
+            Upcoming::Timer(&Timer::End(side, slot)) => Some((slot, side)),
+            Upcoming::Timer(_) => None,
         }
     }
 
-    /// A packet is at its host, which processes packets in the order of arrival and takes its time over each.
+    /// Handles a packet that arrives at its host, which processes packets in order of arrival and takes some time for
+    /// each.
     fn on_arrival(&mut self, packet: &Packet, now: Instant) {
         if !self.hosts_take_time {
             return self.on_packet(packet, now);
@@ -201,7 +204,7 @@ impl<'a, N: Network> World<'a, N> {
         self.net.hold(*packet, processed_at);
     }
 
-    /// A packet is processed by its host.
+    /// Handles a packet that its host has processed.
     #[inline(never)]
     fn on_packet(&mut self, packet: &Packet, now: Instant) {
         self.transit.note_arrived(packet, now);
@@ -222,8 +225,8 @@ impl<'a, N: Network> World<'a, N> {
             }
             let receiver = &mut ends[Side::Receiver as usize];
             let completed = flow.completed == Instant::NEVER && receiver.received() >= goal;
-            let goes_on = completed && flow.cold.as_ref().is_some_and(|cold| cold.goes_on());
-            if completed && !goes_on {
+            let has_next = completed && flow.cold.as_ref().is_some_and(|cold| cold.has_next());
+            if completed && !has_next {
                 receiver.finish();
             }
             if flow.first_byte == Instant::NEVER && segment.len > 0 {
@@ -233,7 +236,7 @@ impl<'a, N: Network> World<'a, N> {
             if completed {
                 flow.completed = now;
                 self.on_completion(slot, now);
-                if goes_on {
+                if has_next {
                     return self.begin_next_exchange(slot, now);
                 }
                 self.forget_number(slot);
@@ -241,7 +244,7 @@ impl<'a, N: Network> World<'a, N> {
             }
         } else {
             let received = ends[Side::Sender as usize].received();
-            if flow.asked_for && Some(received) >= flow.transfer.request().map(u64::from) {
+            if flow.awaits_request && Some(received) >= flow.transfer.request().map(u64::from) {
                 flow.on_request(slot, now, &mut self.net);
             }
             if flow.completed != Instant::NEVER && flow.is_acknowledged() {
@@ -266,7 +269,7 @@ impl<'a, N: Network> World<'a, N> {
             ends[side as usize].on_timer(now);
             flow.pump_seldom((side, slot), now, &mut self.net, &mut self.transit);
             let awaits =
-                flow.completed == Instant::NEVER || flow.cold.as_ref().is_some_and(|it| it.goes_on());
+                flow.completed == Instant::NEVER || flow.cold.as_ref().is_some_and(|cold| cold.has_next());
             let failed = flow.closed == now && awaits;
             if side == Side::Sender && flow.sampled {
                 self.sample_sender(slot, now);
@@ -279,7 +282,7 @@ impl<'a, N: Network> World<'a, N> {
     }
 
     fn on_conversation_timer(&mut self, slot: u32, now: Instant) {
-        // What was dropped before belongs to the exchange before.
+        // Drops before this time belong to the previous exchange.
         self.catch_up(now);
         let flow = &mut self.flows[slot as usize];
         let side = flow.on_conversation_timer(now);
@@ -287,25 +290,25 @@ impl<'a, N: Network> World<'a, N> {
         self.retire_if_over(slot);
     }
 
-    /// An exchange of a conversation is over, and another one follows, or may.
+    /// Handles the end of an exchange of a conversation that another exchange follows, or may follow.
     fn begin_next_exchange(&mut self, slot: u32, now: Instant) {
         self.catch_up(now);
         self.write_transfer_row(slot);
         self.begin_exchange(slot, now);
     }
 
-    /// The exchange of a conversation begins that is next in turn; if none is to come, the client closes.
+    /// Begins the next exchange of a conversation; if none will follow, the client closes the connection.
     fn begin_exchange(&mut self, slot: u32, now: Instant) {
         let flow = &mut self.flows[slot as usize];
         flow.begin_next_exchange(slot, now, &mut self.net);
-        if flow.asked_for {
+        if flow.awaits_request {
             self.pages.open(flow.traffic, &flow.transfer.into(), now);
-        } else if !flow.conversation().is_some_and(ConversationState::goes_on) {
+        } else if !flow.conversation().is_some_and(ConversationState::has_next) {
             self.hang_up(slot, now);
         }
     }
 
-    /// The client of a conversation closes, which waits for nothing.
+    /// Closes a conversation whose client waits for nothing.
     fn hang_up(&mut self, slot: u32, now: Instant) {
         self.forget_number(slot);
         let flow = &mut self.flows[slot as usize];
@@ -316,7 +319,7 @@ impl<'a, N: Network> World<'a, N> {
         self.retire_if_over(slot);
     }
 
-    /// The number of a conversation says nothing any more.
+    /// Removes the number of a conversation, which is no longer valid.
     fn forget_number(&mut self, slot: u32) {
         let flow = &self.flows[slot as usize];
         if let Some(number) = flow.conversation().and_then(|conversation| conversation.number) {
@@ -324,7 +327,7 @@ impl<'a, N: Network> World<'a, N> {
         }
     }
 
-    /// All payload of a transfer has arrived.
+    /// Handles the arrival of all payload of a transfer.
     fn on_completion(&mut self, slot: u32, now: Instant) {
         let flow = &self.flows[slot as usize];
         let (traffic, transfer) = (flow.traffic, flow.transfer.into());

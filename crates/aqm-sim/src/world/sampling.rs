@@ -1,5 +1,5 @@
-//! When a run is measured from outside: links when the measurement begins and ends, queues and edges at intervals,
-//! senders after each acknowledgement and time-out.
+//! Measurements of a run: links at the beginning and the end of the measurement, queues and edges at intervals, senders
+//! after each acknowledgement and time-out.
 
 use aqm_net::watch::Watch;
 use aqm_net::{Instant, Span};
@@ -12,7 +12,7 @@ use crate::results::measurement::{measure, sample, view};
 use crate::results::tables::SenderRow;
 
 impl<N: Network> World<'_, N> {
-    /// The warm-up is over: only what happens from now on counts.
+    /// Begins the measurement at the end of the warm-up.
     pub(super) fn begin_measuring(&mut self, now: Instant) {
         self.catch_up(now);
         self.record.before = measure(&mut self.net, now);
@@ -22,7 +22,7 @@ impl<N: Network> World<'_, N> {
         }
     }
 
-    /// Samples queues and edges, and shows them to whoever watches.
+    /// Samples queues and edges, and reports the samples to `watch`.
     pub(super) fn sample(&mut self, now: Instant, watch: &Watch) {
         self.catch_up(now);
         sample(&mut self.net, &self.managed, &mut self.record, now);

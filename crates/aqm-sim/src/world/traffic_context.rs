@@ -1,4 +1,4 @@
-//! What a workload may do: the [`TrafficContext`] that it is called with, and how what it asks for is carried out.
+//! The interface of workloads to a run: the [`TrafficContext`] of a call, and the execution of the workload's requests.
 
 use aqm_net::{Ecn, Instant, Span};
 use aqm_tcp::Endpoint;
@@ -11,7 +11,7 @@ use crate::hosts::flow::Ends;
 use crate::hosts::side::Side;
 use crate::network::Network;
 
-/// What a workload asked for.
+/// A request of a workload.
 pub(super) enum Action {
     Wake(Instant),
     Open(Transfer),
@@ -21,8 +21,7 @@ pub(super) enum Action {
     Datagram { from: Side, stream: u32, bytes: u16, ecn: Ecn },
 }
 
-/// The actions that a workload asks for in one call, in their order. They are carried out when the call is
-/// over.
+/// The requests that a workload makes in one call, in order. They are executed after the call.
 struct ActionQueue<'a> {
     now: Instant,
     actions: &'a mut Vec<Action>,
@@ -56,7 +55,7 @@ impl TrafficContext for ActionQueue<'_> {
 }
 
 impl<N: Network> World<'_, N> {
-    /// Calls a workload and carries out what it asks for.
+    /// Calls a workload and executes its requests.
     pub(super) fn call_workload(
         &mut self,
         position: u32,
@@ -102,7 +101,7 @@ impl<N: Network> World<'_, N> {
         self.flows[slot as usize].pump_seldom((opener, slot), now, &mut self.net, &mut self.transit);
     }
 
-    /// Opens a connection for a conversation, when its client does.
+    /// Creates a connection for a conversation. Its client opens the connection later, if it has a delay.
     fn converse(&mut self, position: u32, conversation: Conversation, now: Instant) {
         let (number, host, delay) = (conversation.number, conversation.host, conversation.client_delay);
         let extra = [conversation.server_delay, delay].map(|delay| delay.saturating_mul(2));
@@ -125,16 +124,16 @@ impl<N: Network> World<'_, N> {
         }
     }
 
-    /// Goes on with a conversation, unless it is over.
+    /// Adds an exchange to a conversation, unless the conversation is over.
     fn ask(&mut self, position: u32, number: u32, exchange: Exchange, now: Instant) {
         let Some(&slot) = self.workloads[position as usize].conversations.get(&number) else { return };
         let conversation = self.flows[slot as usize].conversation_mut();
-        if conversation.is_some_and(|conversation| conversation.ask(exchange)) {
+        if conversation.is_some_and(|conversation| conversation.append(exchange)) {
             self.begin_exchange(slot, now);
         }
     }
 
-    /// Nothing more will be asked for in a conversation.
+    /// Records that a workload requests no further exchanges in a conversation.
     fn finish_conversation(&mut self, position: u32, number: u32, now: Instant) {
         let Some(&slot) = self.workloads[position as usize].conversations.get(&number) else { return };
         let conversation = self.flows[slot as usize].conversation_mut();
@@ -143,7 +142,7 @@ impl<N: Network> World<'_, N> {
         }
     }
 
-    /// The ends of the next connection of a workload.
+    /// Returns the ends of the next connection of a workload.
     fn ends(&self, position: u32) -> [Endpoint; 2] {
         let (streams, number) = (self.scenario.chance(), u64::from(self.next_flow));
         let tcp = &self.tcp[position as usize];

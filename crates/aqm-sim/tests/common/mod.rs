@@ -1,4 +1,4 @@
-//! Scenarios made and run, beside what both stages test with.
+//! Building and running scenarios in tests, in addition to the helpers for all levels.
 
 use std::collections::BTreeMap;
 
@@ -10,23 +10,23 @@ pub use aqm_testing::{
 };
 use serde_json::Value;
 
-/// The scenario that `value` describes.
+/// Reads the scenario in `value`.
 pub fn plan(value: Value) -> Plan {
     let text = value.to_string();
     Plan::of_value(value, BTreeMap::new()).unwrap_or_else(|error| panic!("{error} in {text}"))
 }
 
-/// Runs the scenario that `value` describes.
+/// Runs the scenario in `value`.
 pub fn run(value: Value) -> Run {
     plan(value).run(&Watch::default()).expect("nobody stops it")
 }
 
-/// Runs `value` with each of the seeds 1 to `count`, and keeps what `reduce` says.
+/// Runs `value` with each seed from 1 to `count`, and returns the results of `reduce`.
 pub fn replicate<T: Send>(value: &Value, count: u64, reduce: impl Fn(&Run) -> T + Sync) -> Vec<T> {
     aqm_testing::replicate(value, count, |value| reduce(&run(value)))
 }
 
-/// A time in a table as the whole nanoseconds it was written from.
+/// Converts a time in a table to the exact number of nanoseconds.
 pub fn nanos(seconds: f64) -> u64 {
     (seconds * 1e9).round() as u64
 }

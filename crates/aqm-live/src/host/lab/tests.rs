@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use super::*;
 use crate::testing::{SERVER, Wire, lab_or_skip, transfer};
 
-/// Long enough for anything that is sure to happen, however busy the machine.
+/// A timeout long enough for everything that certainly happens, even on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(120);
 
 fn sh(script: &str) -> Command {
@@ -19,7 +19,7 @@ fn sh(script: &str) -> Command {
     command
 }
 
-/// What a program in a host writes, and its exit status.
+/// Returns the output of a program in a host, and its exit status.
 fn output(host: &Host, script: &str) -> (String, i32) {
     let mut command = sh(script);
     let mut child = host
@@ -36,12 +36,12 @@ fn output(host: &Host, script: &str) -> (String, i32) {
     (text, child.wait())
 }
 
-/// The network namespace of a host, as links of /proc name it.
+/// Returns the network namespace of a host, as in the links of /proc.
 fn namespace_of(host: &Host) -> PathBuf {
     host.run(|| fs::read_link("/proc/thread-self/ns/net").unwrap()).unwrap().join().unwrap()
 }
 
-/// Processes and threads that are in one of these namespaces or hold it open, apart from this process.
+/// Returns the processes and threads that are in one of these namespaces or have it open, except this process.
 fn users_of(namespaces: &BTreeSet<PathBuf>) -> Vec<PathBuf> {
     let entries = |directory: PathBuf| {
         fs::read_dir(directory).into_iter().flatten().flatten().map(|entry| entry.path())
@@ -57,7 +57,7 @@ fn users_of(namespaces: &BTreeSet<PathBuf>) -> Vec<PathBuf> {
     links
 }
 
-/// Processes that were started with this text in their environment.
+/// Returns the processes that were started with this text in their environment.
 fn processes_with(mark: &str) -> Vec<PathBuf> {
     let all = fs::read_dir("/proc").unwrap().flatten().map(|entry| entry.path());
     all.filter(|path| {
@@ -67,7 +67,7 @@ fn processes_with(mark: &str) -> Vec<PathBuf> {
     .collect()
 }
 
-/// Waits until something comes true.
+/// Waits until a condition is true.
 fn assert_comes(what: &str, mut is_true: impl FnMut() -> bool) {
     let begun = Instant::now();
     while !is_true() {
@@ -76,12 +76,12 @@ fn assert_comes(what: &str, mut is_true: impl FnMut() -> bool) {
     }
 }
 
-/// Waits until nothing is left of `left`.
+/// Waits until `left` returns nothing.
 fn assert_vanishes(what: &str, left: impl Fn() -> Vec<PathBuf>) {
     assert_comes(&format!("{what} are left"), || left().is_empty());
 }
 
-/// Devices and mounts of the machine as this process sees them.
+/// Returns the devices and mounts of the machine, as seen by this process.
 fn machine() -> (BTreeSet<String>, String) {
     let devices = fs::read_to_string("/proc/self/net/dev").unwrap();
     let names =
@@ -113,7 +113,7 @@ fn hosts_exchange_datagrams_between_any_of_their_addresses() {
     assert_eq!(answer.unwrap().join().unwrap(), (b"hello".to_vec(), (far, 7).into()));
     echo.join().unwrap();
     let packets = wire.finish();
-    assert_eq!(packets.map(|packets| packets.len()), [1, 1], "nothing else is on the line");
+    assert_eq!(packets.map(|packets| packets.len()), [1, 1], "no other packets were sent");
     let counted = client.statistics().unwrap();
     assert_eq!((counted.tx_packets, counted.tx_bytes, counted.tx_dropped), (1, 33, 0));
     assert_eq!((counted.rx_packets, counted.rx_bytes), (1, 33));
@@ -131,7 +131,7 @@ fn packets_that_find_the_device_full_are_counted() {
     });
     sending.unwrap().join().unwrap();
     let counted = client.statistics().unwrap();
-    assert_eq!((counted.tx_packets, counted.tx_dropped), (0, 100), "nobody has read");
+    assert_eq!((counted.tx_packets, counted.tx_dropped), (0, 100), "no packet was read");
 }
 
 #[test]
@@ -143,7 +143,7 @@ fn the_exit_status_of_a_program_is_passed_on() {
         ("exit 7", 7),
         ("kill -TERM $$", 143),
         ("kill -KILL $$", 137),
-        // The last to end is another one.
+        // The last process to end is another one.
         ("(sleep 0.05; exit 3) & exit 4", 4),
     ] {
         let mut child = host.spawn(sh(script), Daemons::End).unwrap();
@@ -151,11 +151,11 @@ fn the_exit_status_of_a_program_is_passed_on() {
         assert_eq!(child.wait_timeout(Duration::ZERO), Some(expected));
         child.kill();
     }
-    // The daemon ends when its standard input does.
+    // The daemon ends when its standard input is closed.
     let mut leaving = sh("exec 3<&0; (read line <&3; exit 3) & exit 4");
     leaving.stdin(Stdio::piped());
     let mut lasting = host.spawn(leaving, Daemons::Stay).unwrap();
-    assert_eq!(lasting.wait_timeout(Duration::from_millis(50)), None, "its daemon still runs");
+    assert_eq!(lasting.wait_timeout(Duration::from_millis(50)), None, "the daemon must still run");
     drop(lasting.stdin.take());
     assert_eq!(lasting.wait(), 4);
     let mut killed = host.spawn(sh("sleep 1000"), Daemons::End).unwrap();
@@ -164,7 +164,7 @@ fn the_exit_status_of_a_program_is_passed_on() {
 }
 
 #[test]
-fn a_program_that_cannot_run_is_told() {
+fn a_program_that_cannot_run_is_reported() {
     let Some(lab) = lab_or_skip() else { return };
     let error = lab.hosts()[0].spawn(Command::new("no-such-program"), Daemons::End).unwrap_err();
     assert_eq!(error.what, "cannot run `no-such-program`: No such file or directory (os error 2)");
@@ -182,13 +182,16 @@ fn a_program_sees_its_host_and_nothing_else() {
     let names: BTreeSet<_> =
         devices.lines().filter_map(|line| Some(line.split_once(':')?.0.trim())).collect();
     assert_eq!(names, BTreeSet::from(["lo", "tun0"]));
-    // A container may refuse a /sys of its own.
+    // A container may refuse a separate /sys.
     if output(host, "mount -t sysfs -o ro,nosuid,nodev,noexec sysfs /mnt").1 == 0 {
         let shown = output(host, "echo /sys/class/net/*; cat /sys/class/net/tun0/mtu").0;
         assert_eq!(shown, "/sys/class/net/lo /sys/class/net/tun0\n1500\n");
     }
     let (files, _) = output(host, "ls -l /proc/self/fd /proc/1/fd");
-    assert!(!files.contains("tun") && !files.contains("net:"), "no file of ours: {files}");
+    assert!(
+        !files.contains("tun") && !files.contains("net:"),
+        "files of this process must be closed: {files}"
+    );
     assert_eq!(machine(), before, "neither devices nor mounts of the machine have changed");
 }
 
@@ -223,10 +226,11 @@ fn a_dropped_lab_leaves_nothing() {
     assert_eq!(machine(), before);
 }
 
-/// Says to a test that it is the child of itself, and marks all that it starts.
+/// Environment variable that tells a test that it runs as its own child process, and that marks everything the test
+/// starts.
 const CHILD: &str = "AQMLAB_TEST_CHILD";
 
-/// This test program again, for one test, marked.
+/// Returns the command that runs one test of this test program again, with a mark.
 fn again(test: &str) -> Command {
     let mut command = Command::new("/proc/self/exe");
     command.args(["--exact", test, "--nocapture"]).env(CHILD, format!("{}.{test}", std::process::id()));
@@ -236,7 +240,7 @@ fn again(test: &str) -> Command {
 #[test]
 fn a_lab_whose_process_is_killed_leaves_nothing() {
     if std::env::var_os(CHILD).is_some() {
-        return tell_and_wait();
+        return print_and_wait();
     }
     let before = machine();
     if kill_when_ready(again("lab::tests::a_lab_whose_process_is_killed_leaves_nothing")) {
@@ -244,9 +248,9 @@ fn a_lab_whose_process_is_killed_leaves_nothing() {
     }
 }
 
-/// Makes a lab with programs inside that do not want to end, tells its namespaces on standard output, and waits to be
+/// Creates a lab with programs that ignore termination, prints its namespaces to standard output, and waits to be
 /// killed.
-fn tell_and_wait() {
+fn print_and_wait() {
     let Some(lab) = lab_or_skip() else { return };
     let _daemon = lab.hosts()[0].spawn(sh("setsid sleep 1000 & exit 0"), Daemons::Stay).unwrap();
     let _program = lab.hosts()[1].spawn(sh("trap '' TERM HUP INT; sleep 1000 & sleep 1000"), Daemons::End);
@@ -259,19 +263,20 @@ fn tell_and_wait() {
     unreachable!("killed before");
 }
 
-/// Kills a process that runs `tell_and_wait`, and makes sure that nothing of it is left; false if it had no lab.
+/// Kills a process that runs `print_and_wait`, and verifies that nothing of it remains. Returns false if the process had
+/// no lab.
 fn kill_when_ready(mut command: Command) -> bool {
     let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
     let lines = BufReader::new(child.stdout.take().unwrap()).lines().map_while(Result::ok);
-    let told: Vec<String> = lines.take_while(|line| line != "ready").collect();
+    let printed: Vec<String> = lines.take_while(|line| line != "ready").collect();
     let namespaces: BTreeSet<_> =
-        told.iter().filter(|line| line.starts_with("net:")).map(PathBuf::from).collect();
+        printed.iter().filter(|line| line.starts_with("net:")).map(PathBuf::from).collect();
     if namespaces.is_empty() {
-        assert!(child.wait().unwrap().success(), "{told:?}");
+        assert!(child.wait().unwrap().success(), "{printed:?}");
         return false;
     }
     let mark = started_mark(&command);
-    // The process, two first processes of namespaces, a daemon, a shell and what it has started.
+    // The process, two first processes of namespaces, a daemon, a shell and its child process.
     assert_comes("processes", || processes_with(&mark).len() >= 7);
     assert!(!users_of(&namespaces).is_empty());
     child.kill().unwrap();
@@ -281,20 +286,20 @@ fn kill_when_ready(mut command: Command) -> bool {
     true
 }
 
-/// What the environment of a process has that was started by `again`.
+/// Returns the mark in the environment of a command created by `again`.
 fn started_mark(command: &Command) -> String {
     let mut marks = command.get_envs().filter(|(name, _)| *name == CHILD).filter_map(|(_, value)| value);
     format!("{CHILD}={}", marks.next().unwrap().display())
 }
 
-/// The test program again as a user without any right, for one test.
+/// Returns the command that runs one test again as an unprivileged user.
 fn again_as_nobody(test: &str) -> Command {
     let mut command = again(test);
     command.uid(65_534).gid(65_534);
     command
 }
 
-/// Runs this test again in a user namespace, if it is not in one yet, and passes its exit status on.
+/// Runs this test again in a user namespace, if it is not in one yet, and passes on the exit status.
 fn into_user_namespace() {
     if crate::needs_user_namespace() {
         let mut arguments: Vec<_> = std::env::args_os().collect();
@@ -307,7 +312,7 @@ fn into_user_namespace() {
     }
 }
 
-/// The exit status of a child that cannot do what is to be tested.
+/// The exit status of a child process that cannot perform the test.
 const NOTHING_TO_TEST: i32 = 77;
 
 #[test]
@@ -327,10 +332,10 @@ fn an_ordinary_user_has_a_lab_in_a_user_namespace() {
 }
 
 #[test]
-fn a_lab_in_a_user_namespace_goes_with_the_process_outside() {
+fn a_lab_in_a_user_namespace_ends_with_the_outer_process() {
     if std::env::var_os(CHILD).is_some() {
         into_user_namespace();
-        return tell_and_wait();
+        return print_and_wait();
     }
     kill_when_ready(again_as_nobody("lab::tests::a_lab_in_a_user_namespace_goes_with_the_process_outside"));
 }

@@ -1,4 +1,4 @@
-//! Each end by itself, in front of plain sockets.
+//! Each end alone, connected to plain sockets.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
@@ -9,7 +9,7 @@ use super::*;
 use crate::load::record::Event;
 use crate::load::sockets::ecn_bits;
 
-/// One end, without the other one.
+/// An end without its peer.
 struct Alone {
     commands: Commands,
     reports: mpsc::Receiver<Report>,
@@ -20,13 +20,13 @@ struct Alone {
 }
 
 impl Alone {
-    fn new(place: Place, options: Options, datagrams: bool) -> Self {
-        let address = Loopback::new().address(place);
-        let ((commands, told), (reports, heard)) = (unbounded_channel(), mpsc::channel());
-        let ((delays, told_delays), (ready, is_ready)) = (mpsc::channel(), mpsc::channel());
+    fn new(index: HostIndex, options: Options, datagrams: bool) -> Self {
+        let address = Loopback::new().address(index);
+        let ((commands, receiver), (reports, received)) = (unbounded_channel(), mpsc::channel());
+        let ((delays, announced_delays), (ready, is_ready)) = (mpsc::channel(), mpsc::channel());
         let expected = Expected::default();
         let spec = EndSpec {
-            place,
+            index,
             options,
             listening: vec![address],
             sends_datagrams: datagrams,
@@ -34,18 +34,18 @@ impl Alone {
             reports,
             delays,
         };
-        let thread = std::thread::spawn(move || end::run(spec, told, &ready));
+        let thread = std::thread::spawn(move || end::run(spec, receiver, &ready));
         is_ready.recv().unwrap().unwrap();
         commands.send(Command::Begin(Clock::start())).unwrap();
-        Self { commands, reports: heard, delays: told_delays, expected, thread, address }
+        Self { commands, reports: received, delays: announced_delays, expected, thread, address }
     }
 
-    /// A job of this end for `task`, at the other end's `to`.
+    /// Returns a job of this end for `task`, with the other end at `to`.
     fn job(&self, to: SocketAddrV4, task: Task) -> Job {
         Job { number: 7, from: *self.address.ip(), to, task }
     }
 
-    /// Stops it; returns what it has reported.
+    /// Stops the end; returns the events that it reported.
     fn stop(self) -> Vec<Event> {
         self.commands.send(Command::Stop).unwrap();
         self.thread.join().unwrap();
@@ -55,7 +55,7 @@ impl Alone {
     }
 }
 
-/// What is asked and answered at once: nobody is there to wake an end that sleeps.
+/// Returns exchanges without pauses, because no thread wakes a sleeping end here.
 fn rounds(all: &[(u64, u64)]) -> Task {
     let round = |&(request, response): &(u64, u64)| Round {
         pause: Span::ZERO,
@@ -64,10 +64,10 @@ fn rounds(all: &[(u64, u64)]) -> Task {
         response: Some(response),
     };
     let (client_delay, server_delay) = (Span::from_millis(40), Span::ZERO);
-    Task::Ask(Arc::new(Rounds { all: all.iter().map(round).collect(), client_delay, server_delay }))
+    Task::Request(Arc::new(Rounds { all: all.iter().map(round).collect(), client_delay, server_delay }))
 }
 
-/// A request or a response: its head, and how many bytes it has in all.
+/// Reads a request or a response; returns its head, and its total length.
 fn read_message(stream: &mut TcpStream) -> (String, u64) {
     let (mut bytes, mut byte) = (Vec::new(), [0]);
     while !bytes.ends_with(b"\r\n\r\n") {
@@ -92,7 +92,7 @@ fn is_over(stream: &mut TcpStream) -> bool {
 }
 
 #[test]
-fn requests_have_the_bytes_that_were_asked_for_and_the_client_closes_after_the_last_response() {
+fn requests_have_their_size_and_the_client_closes_after_the_last_response() {
     let client = Alone::new(RECEIVER, Options { dscp: 10, ..PLAIN }, false);
     let listener = TcpListener::bind(Loopback::new().address(SENDER)).unwrap();
     let Ok(SocketAddr::V4(server)) = listener.local_addr() else { panic!("not IPv4") };
@@ -117,10 +117,10 @@ fn requests_have_the_bytes_that_were_asked_for_and_the_client_closes_after_the_l
 }
 
 #[test]
-fn responses_have_the_bytes_that_were_asked_for_and_the_server_closes_with_the_last_one() {
+fn responses_have_their_size_and_the_server_closes_with_the_last_one() {
     let server = Alone::new(SENDER, PLAIN, false);
     let wanted = [12, 38, 47, 48, 49, 139, 1500, 70_000, 1_000_043];
-    // The address of the client is known before it connects, as that of a real one is.
+    // The client's address is announced before the client connects, like that of a real client.
     let socket = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None).unwrap();
     socket.bind(&SocketAddrV4::new(*Loopback::new().address(RECEIVER).ip(), 0).into()).unwrap();
     let client = socket.local_addr().unwrap().as_socket_ipv4().unwrap();
@@ -135,9 +135,9 @@ fn responses_have_the_bytes_that_were_asked_for_and_the_server_closes_with_the_l
         assert!(head.starts_with("HTTP/1.1 200 OK\r\n"), "{head}");
         assert_eq!(bytes, wanted.max(message::SHORTEST_RESPONSE));
     }
-    assert!(is_over(&mut stream), "no byte follows, and no wait");
+    assert!(is_over(&mut stream), "the connection must end at once without further data");
     drop(stream);
-    // The server still has to see that.
+    // The server must still notice the end.
     std::thread::sleep(Duration::from_millis(500));
     let events = server.stop();
     let [Event::Info(info)] = events.as_slice() else { panic!("{events:?}") };
@@ -145,19 +145,16 @@ fn responses_have_the_bytes_that_were_asked_for_and_the_server_closes_with_the_l
 }
 
 #[test]
-fn a_connection_that_nobody_announced_is_closed() {
+fn an_unannounced_connection_is_closed() {
     let server = Alone::new(SENDER, PLAIN, false);
     let mut stream = TcpStream::connect(server.address).unwrap();
     assert!(is_over(&mut stream));
-    let trouble = server.reports.recv().unwrap();
-    assert!(
-        matches!(&trouble, Report::Trouble { reason, .. } if reason.contains("no workload")),
-        "{trouble:?}"
-    );
+    let error = server.reports.recv().unwrap();
+    assert!(matches!(&error, Report::Error { reason, .. } if reason.contains("no workload")), "{error:?}");
 }
 
 #[test]
-fn datagrams_carry_their_number_and_the_bits_that_were_asked_for() {
+fn datagrams_contain_their_number_and_ecn_codepoint() {
     let sender = Alone::new(SENDER, Options { dscp: 46, ..PLAIN }, true);
     let receiver = UdpSocket::bind(Loopback::new().address(RECEIVER)).unwrap();
     socket2::SockRef::from(&receiver).set_recv_tos_v4(true).unwrap();
@@ -173,10 +170,8 @@ fn datagrams_carry_their_number_and_the_bits_that_were_asked_for() {
         assert_eq!((length, tos), (usize::from(bytes).saturating_sub(28), 46 << 2 | ecn_bits(ecn)));
         assert!(length == 0 || buffer[..8] == u64::to_be_bytes(number), "{:?}", &buffer[..8]);
     }
-    let trouble = sender.reports.iter().find(|report| matches!(report, Report::Trouble { .. }));
-    let Some(Report::Trouble { reason, .. }) = trouble else {
-        panic!("a datagram that is too large was sent")
-    };
+    let error = sender.reports.iter().find(|report| matches!(report, Report::Error { .. }));
+    let Some(Report::Error { reason, .. }) = error else { panic!("a datagram that is too large was sent") };
     assert!(reason.starts_with("sending a datagram: Message too long"), "{reason}");
     sender.stop();
 }

@@ -1,4 +1,4 @@
-//! Whole loads on the loopback.
+//! Complete loads on the loopback.
 
 mod alone;
 
@@ -11,44 +11,44 @@ use aqm_net::table::Column;
 use aqm_net::watch::Watch;
 use aqm_traffic::{Conversation, Exchange, TrafficContext, Transfer, Workload};
 
-use super::record::Exchanged;
+use super::record::ExchangeRecord;
 use super::*;
 
-/// Hosts that all live on the loopback: 127.NET.x.y, where each workload has two nets.
+/// Hosts on the loopback: 127.NET.x.y, where each workload has two values of NET.
 struct Loopback {
     net: u8,
-    /// Who listens at all addresses.
-    at_all: Option<Place>,
+    /// The end that listens at all addresses.
+    at_all: Option<HostIndex>,
 }
 
 impl Loopback {
-    /// With addresses that no other test has.
+    /// Creates hosts with addresses that no other test uses.
     fn new() -> Self {
         static NEXT: AtomicU8 = AtomicU8::new(1);
         Self { net: NEXT.fetch_add(4, Ordering::Relaxed), at_all: None }
     }
 
-    /// Plays `text` to its end.
-    fn play(&self, text: &str) -> (Vec<Asked>, Facts) {
+    /// Runs `text` to its end.
+    fn play(&self, text: &str) -> (Vec<RequestRecord>, Facts) {
         let (prepared, _delays) = prepare(&plan(text), self).unwrap();
         let load = prepared.start(Clock::start()).unwrap();
         load.finish().unwrap()
     }
 
-    fn address(&self, place: Place) -> SocketAddrV4 {
-        let [first, second] = self.prefix(place);
+    fn address(&self, index: HostIndex) -> SocketAddrV4 {
+        let [first, second] = self.prefix(index);
         SocketAddrV4::new(Ipv4Addr::new(first, second, 0, 1), DEFAULT_PORT)
     }
 }
 
-impl Places for Loopback {
-    fn prefix(&self, place: Place) -> [u8; 2] {
-        [127, self.net + 2 * place.traffic as u8 + place.side as u8]
+impl HostSet for Loopback {
+    fn prefix(&self, index: HostIndex) -> [u8; 2] {
+        [127, self.net + 2 * index.traffic as u8 + index.side as u8]
     }
-    fn has_own_namespace(&self, place: Place) -> bool {
-        self.at_all == Some(place)
+    fn has_own_namespace(&self, index: HostIndex) -> bool {
+        self.at_all == Some(index)
     }
-    fn run(&self, _place: Place, task: Box<dyn FnOnce() + Send>) -> Result<JoinHandle<()>, LiveError> {
+    fn run(&self, _index: HostIndex, task: Box<dyn FnOnce() + Send>) -> Result<JoinHandle<()>, LiveError> {
         Ok(std::thread::spawn(task))
     }
 }
@@ -67,12 +67,12 @@ fn plan(text: &str) -> Plan {
 
 const PLAIN: Options = Options { dscp: 0, no_delay: true, datagram_header: 28 };
 
-const SENDER: Place = Place { traffic: 0, side: Side::Sender };
-const RECEIVER: Place = Place { traffic: 0, side: Side::Receiver };
+const SENDER: HostIndex = HostIndex { traffic: 0, side: Side::Sender };
+const RECEIVER: HostIndex = HostIndex { traffic: 0, side: Side::Receiver };
 
 #[test]
-fn a_bulk_transfer_arrives_whole_and_is_told_done() {
-    let (asked, facts) = Loopback::new().play(
+fn a_bulk_transfer_arrives_completely_and_is_recorded() {
+    let (records, facts) = Loopback::new().play(
         r#"
         duration = "1s"
         [traffic.bulk]
@@ -82,10 +82,10 @@ fn a_bulk_transfer_arrives_whole_and_is_told_done() {
         sizes = { kind = "constant", value = "1MB" }
         "#,
     );
-    assert_eq!(asked.len(), 3);
-    for (host, one) in (1..).zip(&asked) {
+    assert_eq!(records.len(), 3);
+    for (host, one) in (1..).zip(&records) {
         assert_eq!(one.transfer.bytes, Some(1_000_000));
-        assert!(one.failed.is_none() && one.done.is_some_and(|done| done > one.opened), "{one:?}");
+        assert!(one.failed.is_none() && one.completed.is_some_and(|done| done > one.opened), "{one:?}");
         let local = one.local.unwrap();
         assert_eq!((local.ip().octets()[3], one.remote.ip().octets()[3]), (host, host));
         let tcp = one.tcp.as_ref().unwrap();
@@ -97,27 +97,27 @@ fn a_bulk_transfer_arrives_whole_and_is_told_done() {
 }
 
 #[test]
-fn what_sends_for_ever_is_unfinished_at_the_end_and_still_asked_about() {
-    let (asked, facts) = Loopback::new().play(
+fn an_endless_transfer_is_incomplete_at_the_end_and_its_kernel_state_is_read() {
+    let (records, facts) = Loopback::new().play(
         "duration = \"2s\"\n[traffic.bulk]\nkind = \"ftp\"\nflows = 2\nstagger = \"0s\"\nhosts = \"shared\"",
     );
-    assert_eq!(asked.len(), 2);
-    assert!(asked.iter().all(|one| one.done.is_none() && one.failed.is_none() && one.tcp.is_some()));
+    assert_eq!(records.len(), 2);
+    assert!(records.iter().all(|one| one.completed.is_none() && one.failed.is_none() && one.tcp.is_some()));
     assert_eq!(facts.workloads[0].failures.len(), 0);
 }
 
 #[test]
-fn what_is_stopped_is_over_at_once() {
+fn a_stopped_load_ends_at_once() {
     let plan = plan("duration = \"1000s\"\n[traffic.bulk]\nkind = \"ftp\"\nstagger = \"0s\"");
     let (prepared, _delays) = prepare(&plan, &Loopback::new()).unwrap();
     let load = prepared.start(Clock::start()).unwrap();
     std::thread::sleep(Duration::from_secs(1));
     load.stop();
-    let (asked, _) = load.finish().unwrap();
-    assert!(asked.len() == 1 && asked[0].tcp.is_some());
+    let (records, _) = load.finish().unwrap();
+    assert!(records.len() == 1 && records[0].tcp.is_some());
 }
 
-/// The sizes of the transfers that a simulation opens, in that order, and when.
+/// Returns the sizes and the start times of the transfers that a simulation opens, in order.
 fn simulated(plan: &Plan) -> (Vec<u64>, Vec<f64>) {
     let tables = plan.run(&Watch::default()).unwrap().tables;
     let transfers = tables.iter().find(|table| table.name == "transfers").unwrap();
@@ -137,18 +137,18 @@ objects = { kind = "discrete-uniform", minimum = 1, maximum = 5 }
 "#;
 
 #[test]
-fn objects_of_web_pages_have_the_sizes_and_moments_that_a_simulation_gives_them() {
+fn objects_of_web_pages_have_the_sizes_and_times_of_a_simulation() {
     for request in ["", "request = \"300B\""] {
         let text = format!("{WEB}{request}");
         let (sizes, starts) = simulated(&plan(&text));
         assert!(sizes.len() > 50, "{}", sizes.len());
-        let (asked, facts) = Loopback::new().play(&text);
-        let found: Vec<u64> = asked.iter().filter_map(|one| one.transfer.bytes).collect();
+        let (records, facts) = Loopback::new().play(&text);
+        let found: Vec<u64> = records.iter().filter_map(|one| one.transfer.bytes).collect();
         assert_eq!(found, sizes);
-        let late = asked.iter().zip(starts).map(|(one, start)| one.opened.seconds() - start);
+        let late = records.iter().zip(starts).map(|(one, start)| one.opened.seconds() - start);
         assert!(late.clone().all(|late| (-1e-9..0.5).contains(&late)), "{:?}", late.fold(0.0, f64::max));
-        let missing = asked.iter().filter(|one| one.done.is_none()).count();
-        assert!(missing <= 20, "{missing} of {} are missing", asked.len());
+        let missing = records.iter().filter(|one| one.completed.is_none()).count();
+        assert!(missing <= 20, "{missing} of {} are missing", records.len());
         assert_eq!(facts.workloads[0].failures.len(), 0);
         assert_eq!(
             facts.wakes.count(),
@@ -158,7 +158,7 @@ fn objects_of_web_pages_have_the_sizes_and_moments_that_a_simulation_gives_them(
 }
 
 #[test]
-fn what_arrives_of_a_stream_of_datagrams_is_counted_wherever_it_was_sent_to() {
+fn received_datagrams_are_counted_at_every_address() {
     let text = r#"
         duration = "300ms"
         [traffic.voice]
@@ -170,26 +170,26 @@ fn what_arrives_of_a_stream_of_datagrams_is_counted_wherever_it_was_sent_to() {
         port = 18999
     "#;
     for at_all in [None, Some(RECEIVER)] {
-        let (asked, facts) = Loopback { at_all, ..Loopback::new() }.play(text);
-        assert_eq!(asked.len(), 3);
-        for one in &asked {
+        let (records, facts) = Loopback { at_all, ..Loopback::new() }.play(text);
+        assert_eq!(records.len(), 3);
+        for one in &records {
             let received = one.received.unwrap();
-            // One each 5 ms.
+            // One datagram every 5 ms.
             assert!((50..=60).contains(&received.count), "{received:?}");
             assert_eq!((received.bytes, received.overtaken), (500 * received.count, 0));
-            assert!(!received.travelled.is_zero() && one.local.is_some());
+            assert!(!received.total_delay.is_zero() && one.local.is_some());
         }
         let facts = &facts.workloads[0];
         assert_eq!((facts.failures.len(), facts.lengthened), (0, 0));
     }
 }
 
-/// Opens what it is given at once, one after another as they end.
+/// Opens the given transfers and conversations, the first ones at once and the others as those end.
 #[derive(Clone)]
 struct Script {
     conversations: Vec<Conversation>,
     transfers: Vec<Transfer>,
-    told: Arc<Mutex<Vec<(bool, Transfer)>>>,
+    outcomes: Arc<Mutex<Vec<(bool, Transfer)>>>,
 }
 
 impl Workload for Script {
@@ -199,28 +199,28 @@ impl Workload for Script {
     }
     fn on_wake(&mut self, _cx: &mut dyn TrafficContext) {}
     fn on_done(&mut self, transfer: Transfer, _cx: &mut dyn TrafficContext) {
-        self.told.lock().unwrap().push((true, transfer));
+        self.outcomes.lock().unwrap().push((true, transfer));
     }
     fn on_failed(&mut self, transfer: Transfer, _cx: &mut dyn TrafficContext) {
-        self.told.lock().unwrap().push((false, transfer));
+        self.outcomes.lock().unwrap().push((false, transfer));
     }
 }
 
-/// What a script leaves behind when it has been told so often that something ended, or after 2.5 s.
-fn act(script: &Script, ends: usize, listens: bool) -> (Vec<Asked>, Facts) {
-    let places = Loopback::new();
+/// Returns the outcome of a script after this number of completions and failures, or after 2.5 s.
+fn act(script: &Script, ends: usize, listens: bool) -> (Vec<RequestRecord>, Facts) {
+    let hosts = Loopback::new();
     let both = [SENDER, RECEIVER];
-    let hosts =
-        Hosts { prefixes: both.map(|place| places.prefix(place)), count: 1, own: false, port: DEFAULT_PORT };
-    let ((reports, heard), (ready, is_ready)) = (mpsc::channel(), mpsc::channel());
-    let (expected, (delays, _told)) = (Expected::default(), mpsc::channel());
+    let prefixes = both.map(|index| hosts.prefix(index));
+    let addresses = Addresses { prefixes, count: 1, own: false, port: DEFAULT_PORT };
+    let ((reports, received), (ready, is_ready)) = (mpsc::channel(), mpsc::channel());
+    let (expected, (delays, _announced)) = (Expected::default(), mpsc::channel());
     let (commands, threads): (Vec<_>, Vec<_>) = both
-        .map(|place| {
-            let (commands, told) = unbounded_channel();
-            let listening = if listens { hosts.listening(place.side, false) } else { Vec::new() };
+        .map(|index| {
+            let (commands, receiver) = unbounded_channel();
+            let listening = if listens { addresses.listening(index.side, false) } else { Vec::new() };
             let (expected, reports, delays) = (Arc::clone(&expected), reports.clone(), delays.clone());
             let spec = EndSpec {
-                place,
+                index,
                 options: PLAIN,
                 listening,
                 sends_datagrams: false,
@@ -229,24 +229,25 @@ fn act(script: &Script, ends: usize, listens: bool) -> (Vec<Asked>, Facts) {
                 delays,
             };
             let ready = ready.clone();
-            (commands, std::thread::spawn(move || end::run(spec, told, &ready)))
+            (commands, std::thread::spawn(move || end::run(spec, receiver, &ready)))
         })
         .into_iter()
         .unzip();
     both.iter().for_each(|_| is_ready.recv().unwrap().unwrap());
-    let player = Player::new("script", Box::new(script.clone()), Ends { hosts, options: PLAIN, commands });
-    // It ends when all has been told.
+    let player =
+        Player::new("script", Box::new(script.clone()), Ends { addresses, options: PLAIN, commands });
+    // The run ends when everything was reported.
     let end = Instant::START + Span::from_millis(300_000);
-    let told = Arc::clone(&script.told);
+    let outcomes = Arc::clone(&script.outcomes);
     std::thread::spawn(move || {
-        while told.lock().unwrap().len() < ends {
+        while outcomes.lock().unwrap().len() < ends {
             std::thread::sleep(Duration::from_millis(10));
         }
-        // The other ends of connections may still have something to tell.
+        // The other ends of connections may still report events.
         std::thread::sleep(Duration::from_millis(500));
         let _ = reports.send(Report::Stop);
     });
-    Players::new(vec![player], Clock::start(), end, Arc::default()).play(&heard, threads)
+    Players::new(vec![player], Clock::start(), end, Arc::default()).play(&received, threads)
 }
 
 fn transfer(bytes: u64, request: Option<u32>) -> Transfer {
@@ -254,23 +255,23 @@ fn transfer(bytes: u64, request: Option<u32>) -> Transfer {
 }
 
 #[test]
-fn a_refused_connection_fails_by_name_and_its_workload_hears_of_it() {
+fn a_refused_connection_is_reported_to_its_workload_with_the_reason() {
     let transfers = vec![transfer(1000, None), transfer(1000, Some(100))];
-    let script = Script { conversations: Vec::new(), transfers: transfers.clone(), told: Arc::default() };
-    let (asked, facts) = act(&script, 2, false);
+    let script = Script { conversations: Vec::new(), transfers: transfers.clone(), outcomes: Arc::default() };
+    let (records, facts) = act(&script, 2, false);
     let reason = "opening: Connection refused (os error 111)";
     assert!(
-        asked.iter().all(|one| one.failed.as_deref() == Some(reason) && one.local.is_some()),
-        "{asked:?}"
+        records.iter().all(|one| one.failed.as_deref() == Some(reason) && one.local.is_some()),
+        "{records:?}"
     );
     assert_eq!(facts.workloads[0].failures, [(reason.to_owned(), 2)].into());
-    let mut told = script.told.lock().unwrap().clone();
-    told.sort_by_key(|(_, transfer)| transfer.request);
-    assert_eq!(told, [(false, transfers[0]), (false, transfers[1])]);
+    let mut outcomes = script.outcomes.lock().unwrap().clone();
+    outcomes.sort_by_key(|(_, transfer)| transfer.request);
+    assert_eq!(outcomes, [(false, transfers[0]), (false, transfers[1])]);
 }
 
 #[test]
-fn the_exchanges_of_a_conversation_come_in_their_order_with_their_pauses() {
+fn the_exchanges_of_a_conversation_are_in_order_with_their_pauses() {
     let exchange = |pause, request, think, response| Exchange {
         pause: Span::from_millis(pause),
         request,
@@ -280,25 +281,26 @@ fn the_exchanges_of_a_conversation_come_in_their_order_with_their_pauses() {
     let rest = vec![exchange(30, 200, 0, 50_000), exchange(10, 20_000, 20, 100)];
     let first = exchange(500, 100, 15, 3000);
     let conversation = Conversation { rest, ..Conversation::single(first) };
-    let script = Script { conversations: vec![conversation], transfers: Vec::new(), told: Arc::default() };
-    let (asked, facts) = act(&script, 3, true);
+    let script =
+        Script { conversations: vec![conversation], transfers: Vec::new(), outcomes: Arc::default() };
+    let (records, facts) = act(&script, 3, true);
     assert_eq!(facts.workloads[0].failures.len(), 0, "{:?}", facts.workloads[0].failures);
-    let [one] = asked.as_slice() else { panic!("{asked:?}") };
+    let [one] = records.as_slice() else { panic!("{records:?}") };
     assert_eq!((one.transfer.bytes, one.exchanges.len()), (Some(53_100), 3));
-    let told = script.told.lock().unwrap().clone();
+    let outcomes = script.outcomes.lock().unwrap().clone();
     let expected = [transfer(3000, Some(100)), transfer(50_000, Some(300)), transfer(100, Some(20_300))];
-    assert_eq!(told, expected.map(|transfer| (true, transfer)));
-    let times = |place: usize| {
-        let Exchanged { asked, first_byte, done, .. } = one.exchanges[place];
-        [asked, first_byte, done].map(Option::unwrap)
+    assert_eq!(outcomes, expected.map(|transfer| (true, transfer)));
+    let times = |index: usize| {
+        let ExchangeRecord { requested_at, first_byte, completed, .. } = one.exchanges[index];
+        [requested_at, first_byte, completed].map(Option::unwrap)
     };
     let [first, second, third] = [0, 1, 2].map(times);
-    assert_eq!((first[0], one.done), (one.opened, Some(third[2])));
-    for [asked, first_byte, done] in [first, second, third] {
-        assert!(asked < first_byte && first_byte <= done);
+    assert_eq!((first[0], one.completed), (one.opened, Some(third[2])));
+    for [requested_at, first_byte, completed] in [first, second, third] {
+        assert!(requested_at < first_byte && first_byte <= completed);
     }
     let millis = |from: Instant, to: Instant| to.since(from).seconds() * 1e3;
-    // No less than asked for; how much more, a busy machine decides.
+    // The pauses are not shorter than requested; their excess depends on the machine.
     let waits = [(first[0], first[1], 15.0), (first[2], second[0], 30.0), (second[2], third[0], 10.0)];
     for (from, to, least) in waits.into_iter().chain([(third[0], third[1], 20.0)]) {
         assert!(millis(from, to) >= least, "{} for {least}", millis(from, to));
@@ -309,20 +311,20 @@ fn the_exchanges_of_a_conversation_come_in_their_order_with_their_pauses() {
 fn two_thousand_connections_work_at_once() {
     let transfers =
         (0..2000).map(|number| transfer(2000 + number, (number % 2 == 0).then_some(100))).collect();
-    let script = Script { conversations: Vec::new(), transfers, told: Arc::default() };
+    let script = Script { conversations: Vec::new(), transfers, outcomes: Arc::default() };
     sockets::allow_many();
-    let (asked, facts) = act(&script, 2000, true);
+    let (records, facts) = act(&script, 2000, true);
     assert_eq!(facts.workloads[0].failures, BTreeMap::new());
-    assert_eq!(asked.iter().filter(|one| one.done.is_some()).count(), 2000);
-    assert_eq!(script.told.lock().unwrap().len(), 2000);
+    assert_eq!(records.iter().filter(|one| one.completed.is_some()).count(), 2000);
+    assert_eq!(script.outcomes.lock().unwrap().len(), 2000);
 }
 
 #[test]
-fn an_address_that_is_taken_is_named() {
-    let places = Loopback::new();
-    let _taken = TcpListener::bind(places.address(SENDER)).unwrap();
+fn an_address_in_use_is_named() {
+    let hosts = Loopback::new();
+    let _taken = TcpListener::bind(hosts.address(SENDER)).unwrap();
     let plan = plan("duration = \"1s\"\n[traffic.bulk]\nkind = \"ftp\"");
-    let Err(error) = prepare(&plan, &places) else { panic!("two listen at one address") };
-    let expected = format!("nothing can listen at {}: Address already in use", places.address(SENDER));
+    let Err(error) = prepare(&plan, &hosts) else { panic!("two listen at one address") };
+    let expected = format!("cannot listen at {}: Address already in use", hosts.address(SENDER));
     assert!(error.what.starts_with(&expected), "{error}");
 }

@@ -1,4 +1,4 @@
-//! What the tables of a run say of packets: their rows, and the names and reasons that rows point to.
+//! The packets in the tables of a run: their rows, and the names and reasons to which the rows refer.
 
 use std::collections::BTreeMap;
 
@@ -8,16 +8,16 @@ use etherparse::IpEcn;
 use crate::LiveError;
 use crate::pcap::{Interface, QueueName};
 
-/// Where a packet is seen.
+/// A capture point.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Place {
-    /// At the link of this number.
+pub(super) enum CapturePoint {
+    /// The link with this number.
     Link(u32),
-    /// At an end of the flows of this workload: at the receiver's or at the sender's.
+    /// An end of the flows of this workload: the sender if the second value is set, or the receiver.
     End(u32, bool),
 }
 
-/// What happens to a packet, as the column `event` has it.
+/// An event of a packet, as in the column `event`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Event {
     Start,
@@ -30,7 +30,7 @@ pub(super) enum Event {
 }
 
 impl Event {
-    /// Nothing for `enqueue`: its packet is seen when it starts.
+    /// Returns `None` for `enqueue`, because a packet appears when its transmission begins.
     fn of(word: &str) -> Option<Self> {
         Some(match word {
             "start" => Self::Start,
@@ -49,7 +49,7 @@ impl Event {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Row {
     pub(super) time: f64,
-    pub(super) place: Place,
+    pub(super) point: CapturePoint,
     pub(super) event: Event,
     pub(super) flow: u64,
     pub(super) traffic: u32,
@@ -59,31 +59,31 @@ pub(super) struct Row {
     pub(super) payload: u64,
     pub(super) size: u64,
     pub(super) ack: Option<u64>,
-    /// As in the header of TCP; zero for datagrams.
+    /// As in the TCP header; zero for datagrams.
     pub(super) flags: u64,
     pub(super) ecn: IpEcn,
     pub(super) average: Option<f64>,
 }
 
 impl Row {
-    /// Whether its place is one where packets pass. A drop may be all that is recorded of a link.
+    /// Whether packets appear at the row's capture point. For a link, drops may be the only recorded events.
     pub(super) fn shows_packets(&self) -> bool {
-        !matches!((self.event, self.place), (Event::Drop | Event::Deliver, Place::Link(_)))
+        !matches!((self.event, self.point), (Event::Drop | Event::Deliver, CapturePoint::Link(_)))
     }
 
-    /// Whether `next` says what the packet of this row acknowledges.
-    pub(super) fn is_told_by(&self, next: &Row) -> bool {
-        let of_it = matches!(self.event, Event::Receive | Event::Acknowledge)
-            && (self.time, self.flow, self.place) == (next.time, next.flow, next.place);
-        let says = match next.event {
+    /// Whether the row `next` contains an acknowledgement of this row's packet.
+    pub(super) fn continues_with(&self, next: &Row) -> bool {
+        let is_same_packet = matches!(self.event, Event::Receive | Event::Acknowledge)
+            && (self.time, self.flow, self.point) == (next.time, next.flow, next.point);
+        let is_contents = match next.event {
             Event::Acknowledge => self.event == Event::Receive,
             event => event == Event::Sack,
         };
-        of_it && says && self.backward
+        is_same_packet && is_contents && self.backward
     }
 }
 
-/// The names of what tables tell of.
+/// The names to which tables refer.
 pub(super) struct Names {
     traffic: Vec<String>,
     pub(super) queues: Vec<QueueName>,
@@ -110,30 +110,33 @@ impl Names {
         Ok(Self { traffic: traffic.to_vec(), queues })
     }
 
-    pub(super) fn interface(&self, place: Place) -> Interface {
-        let (name, about) = match place {
-            Place::Link(link) => {
+    pub(super) fn interface(&self, point: CapturePoint) -> Interface {
+        let (name, about) = match point {
+            CapturePoint::Link(link) => {
                 let name = self.queues.get(link as usize).map(|queue| queue.link.clone()).unwrap_or_default();
-                (name, "simulated link: packets as their transmission begins, and those that its queue drops")
+                (
+                    name,
+                    "simulated link: packets at the start of their transmission, and packets dropped by its queue",
+                )
             }
-            Place::End(traffic, sender) => {
+            CapturePoint::End(traffic, sender) => {
                 let end = if sender { "sender" } else { "receiver" };
                 let traffic = self.traffic.get(traffic as usize).map(String::as_str).unwrap_or_default();
-                (format!("{traffic} {end}"), "simulated hosts: packets as they leave and arrive")
+                (format!("{traffic} {end}"), "simulated hosts: packets sent and received")
             }
         };
         Interface { name, about: about.to_owned() }
     }
 }
 
-/// The rows of the table `drops`, in their order.
+/// The rows of the table `drops`, in order.
 pub(super) struct DropReasons<'a> {
     times: &'a [f64],
     links: Vec<Option<u32>>,
     flows: &'a [u64],
     reasons: Vec<Option<u32>>,
     words: &'a [String],
-    /// What comes before has been asked for, or was not.
+    /// Index of the next row that has not been passed.
     next: usize,
 }
 
@@ -152,7 +155,8 @@ impl<'a> DropReasons<'a> {
         })
     }
 
-    /// Why a packet was dropped at a link; nothing if drops were not recorded. Rows are asked for in their order.
+    /// Returns the reason of a packet's drop at a link, or `None` if drops were not recorded. Calls must be in the
+    /// order of rows.
     pub(super) fn reason(&mut self, row: &Row, link: u32) -> Option<&'a str> {
         self.next += self.times.get(self.next..)?.partition_point(|&time| time < row.time);
         let same_time = self.times.get(self.next..)?.iter().take_while(|&&time| time == row.time).count();
@@ -162,7 +166,7 @@ impl<'a> DropReasons<'a> {
     }
 }
 
-/// The rows that tell of packets, in their order.
+/// Returns the rows of packets, in order.
 pub(super) fn rows(tables: &[Table]) -> Result<Vec<Row>, LiveError> {
     let flows = table(tables, "flows")?;
     let (traffic, _) = words(flows, "traffic")?;
@@ -196,12 +200,12 @@ pub(super) fn rows(tables: &[Table]) -> Result<Vec<Row>, LiveError> {
     let row = |at: usize| {
         let event = events.get(event[at]? as usize).copied().flatten()?;
         let &(traffic, datagram) = kinds.get(&flows[at])?;
-        // What is sent forward is sent by the sender; what arrives there went backward.
+        // Forward packets are sent by the sender. Packets that arrive at the sender travelled backward.
         let at_sender = backward[at] != (event == Event::Send);
-        let place = link[at].map_or(Place::End(traffic, at_sender), Place::Link);
+        let point = link[at].map_or(CapturePoint::End(traffic, at_sender), CapturePoint::Link);
         Some(Row {
             time: times[at],
-            place,
+            point,
             event,
             flow: flows[at],
             traffic,
@@ -212,7 +216,7 @@ pub(super) fn rows(tables: &[Table]) -> Result<Vec<Row>, LiveError> {
             size: size[at],
             ack: ack.get(at),
             flags: flags.get(at).unwrap_or(0),
-            // Words stand in the order of the bits.
+            // Words are in the order of the bits.
             ecn: ecn[at].and_then(|code| IpEcn::try_new(code as u8).ok()).unwrap_or_default(),
             average: average.get(at),
         })
@@ -223,7 +227,7 @@ pub(super) fn rows(tables: &[Table]) -> Result<Vec<Row>, LiveError> {
 fn unexpected(name: &str) -> LiveError {
     LiveError::new(
         "cannot read the tables of the run",
-        format_args!("`{name}` is missing, or not what it was"),
+        format_args!("`{name}` is missing or has another type"),
     )
 }
 
@@ -250,7 +254,7 @@ fn real<'a>(table: &'a Table, name: &str) -> Result<&'a [f64], LiveError> {
     }
 }
 
-/// The codes of a column of words, and the words.
+/// Returns the codes of a column of words, and the words.
 pub(super) fn words<'a>(table: &'a Table, name: &str) -> Result<(Vec<Option<u32>>, &'a [String]), LiveError> {
     match column(table, name)? {
         Column::Word { codes, words } => Ok((codes.iter().copied().map(Some).collect(), words)),

@@ -7,7 +7,7 @@ use aqm_tcp::Flags;
 
 use super::tables::{table, whole, words};
 use super::*;
-use crate::pcap::testing::{Seen, read, tcpdump, temporary, tshark};
+use crate::pcap::testing::{Block, read, tcpdump, temporary, tshark};
 use crate::router::connections::Connections;
 use crate::router::ip::parse;
 
@@ -45,15 +45,15 @@ fn tables(text: &str) -> Vec<Table> {
     plan.run(&Watch::default()).unwrap().tables
 }
 
-/// The same packet with its payload, which is left out in the file.
-fn whole_packet(seen: &Seen) -> Vec<u8> {
-    let mut bytes = seen.bytes.clone();
-    bytes.resize(seen.length as usize, 0);
+/// Returns the packet with its payload, which is left out in the file.
+fn whole_packet(block: &Block) -> Vec<u8> {
+    let mut bytes = block.bytes.clone();
+    bytes.resize(block.length as usize, 0);
     bytes
 }
 
 #[test]
-fn every_packet_of_a_traced_link_is_there_with_its_numbers_and_its_fate() {
+fn every_packet_of_a_traced_link_is_written_with_its_numbers_and_its_drop() {
     let tables = tables(SCENARIO);
     let path = temporary("simulated");
     let written = write_simulated(&tables, &[], std::fs::File::create(&path).unwrap()).unwrap();
@@ -66,26 +66,26 @@ fn every_packet_of_a_traced_link_is_there_with_its_numbers_and_its_fate() {
     let rows = rows(&tables).unwrap();
     let at_link: Vec<&Row> = rows
         .iter()
-        .filter(|row| matches!(row.event, Event::Start | Event::Drop) && row.place == Place::Link(0))
+        .filter(|row| matches!(row.event, Event::Start | Event::Drop) && row.point == CapturePoint::Link(0))
         .collect();
-    let seen: Vec<&Seen> = packets.iter().filter(|seen| seen.interface == 0).collect();
-    assert_eq!(seen.len(), at_link.len());
-    assert!(seen.len() > 800, "{}", seen.len());
+    let blocks_at_link: Vec<&Block> = packets.iter().filter(|block| block.interface == 0).collect();
+    assert_eq!(blocks_at_link.len(), at_link.len());
+    assert!(blocks_at_link.len() > 800, "{}", blocks_at_link.len());
     let mut connections = Connections::new();
     let (mut flows, mut flags, mut marked) = (BTreeMap::new(), BTreeMap::new(), 0);
-    for (seen, row) in seen.iter().zip(&at_link) {
-        assert_eq!((seen.nanos, u64::from(seen.length)), (Span::from_seconds(row.time).nanos(), row.size));
-        assert_eq!(seen.comment.is_some(), row.event == Event::Drop);
-        let headers = parse(&whole_packet(seen)).unwrap();
+    for (block, row) in blocks_at_link.iter().zip(&at_link) {
+        assert_eq!((block.nanos, u64::from(block.length)), (Span::from_seconds(row.time).nanos(), row.size));
+        assert_eq!(block.comment.is_some(), row.event == Event::Drop);
+        let headers = parse(&whole_packet(block)).unwrap();
         let [.., workload, _, _] = headers.source.octets();
         assert_eq!(u32::from(workload), 1 + 2 * row.traffic);
-        let found = connections.find(&headers, (row.traffic, Side::Sender), |opening| {
+        let packet_flow = connections.identify(&headers, (row.traffic, Side::Sender), |opening| {
             assert_eq!(opening.connection, !row.datagram);
             row.flow as u32
         });
-        assert_eq!(u64::from(found.flow), row.flow);
-        *flows.entry(found.key).or_insert(row.flow) = row.flow;
-        match found.contents {
+        assert_eq!(u64::from(packet_flow.flow), row.flow);
+        *flows.entry(packet_flow.key).or_insert(row.flow) = row.flow;
+        match packet_flow.contents {
             Contents::Segment(segment) => {
                 assert_eq!((segment.seq, u64::from(segment.len)), (row.sequence, row.payload));
                 let crate::router::ip::Transport::Tcp(tcp) = headers.transport else { panic!("{headers:?}") };
@@ -99,12 +99,12 @@ fn every_packet_of_a_traced_link_is_there_with_its_numbers_and_its_fate() {
                 marked += u32::from(headers.ecn == Ecn::Ce);
             }
             Contents::Datagram => assert!(row.datagram),
-            Contents::Reset => panic!("nobody resets"),
+            Contents::Reset => panic!("no connection is reset"),
         }
     }
     assert_eq!(flows.len(), 6);
     assert!(flags.values().all(|&count| count > 0) && flags[&FIN] >= 3 && marked > 0, "{flags:?} {marked}");
-    let comments: Vec<&str> = seen.iter().filter_map(|seen| seen.comment.as_deref()).collect();
+    let comments: Vec<&str> = blocks_at_link.iter().filter_map(|block| block.comment.as_deref()).collect();
     let drops = whole(table(&tables, "drops").unwrap(), "flow").unwrap();
     assert_eq!(comments.len(), drops.len());
     assert!(comments.iter().any(|text| text.starts_with("dropped: early, queue bottleneck, average ")));
@@ -113,31 +113,31 @@ fn every_packet_of_a_traced_link_is_there_with_its_numbers_and_its_fate() {
 }
 
 #[test]
-fn at_its_ends_a_history_shows_what_is_sent_again_and_what_is_acknowledged() {
+fn a_history_shows_retransmissions_and_acknowledgements_at_its_ends() {
     let tables = tables(SCENARIO);
     let path = temporary("history");
-    let seen_at = ["bulk sender".to_owned()];
-    write_simulated(&tables, &seen_at, std::fs::File::create(&path).unwrap()).unwrap();
+    let interfaces_shown = ["bulk sender".to_owned()];
+    write_simulated(&tables, &interfaces_shown, std::fs::File::create(&path).unwrap()).unwrap();
     let (names, packets) = read(&path);
-    assert_eq!(names, seen_at);
+    assert_eq!(names, interfaces_shown);
     let rows = rows(&tables).unwrap();
-    let at_sender = Place::End(0, true);
+    let at_sender = CapturePoint::End(0, true);
     let acks: Vec<&Row> =
-        rows.iter().filter(|row| row.place == at_sender && row.event == Event::Acknowledge).collect();
-    let seen: Vec<_> = packets
+        rows.iter().filter(|row| row.point == at_sender && row.event == Event::Acknowledge).collect();
+    let headers_of_acks: Vec<_> = packets
         .iter()
-        .map(|seen| parse(&whole_packet(seen)).unwrap())
+        .map(|block| parse(&whole_packet(block)).unwrap())
         .filter(|headers| headers.source.octets()[1] == 2)
         .collect();
-    assert_eq!(seen.len(), acks.len());
+    assert_eq!(headers_of_acks.len(), acks.len());
     let mut blocks = 0;
-    for (headers, row) in seen.iter().zip(&acks) {
+    for (headers, row) in headers_of_acks.iter().zip(&acks) {
         let crate::router::ip::Transport::Tcp(tcp) = headers.transport else { panic!("{headers:?}") };
         assert_eq!(u64::from(tcp.ack), row.sequence + 1);
         blocks += tcp.sacks.ranges().count();
     }
-    let told = rows.iter().filter(|row| row.event == Event::Sack).count();
-    assert!(told > 0 && blocks == told, "{blocks} of {told}");
+    let sack_rows = rows.iter().filter(|row| row.event == Event::Sack).count();
+    assert!(sack_rows > 0 && blocks == sack_rows, "{blocks} of {sack_rows}");
     let fields = ["tcp.stream", "tcp.seq"];
     let again = "tcp.analysis.retransmission";
     if let Some(lines) = tshark(&path, again, &fields) {
@@ -154,7 +154,7 @@ fn at_its_ends_a_history_shows_what_is_sent_again_and_what_is_acknowledged() {
 }
 
 #[test]
-fn a_run_without_packets_says_how_to_get_them() {
+fn the_error_for_a_run_without_packets_contains_a_remedy() {
     let text = SCENARIO.replace("packets = [\"bottleneck\"]", "").replace("histories = [\"bulk\"]", "");
     let error = write_simulated(&tables(&text), &[], Vec::new()).unwrap_err();
     assert!(error.what.contains("`record.packets`"), "{error}");
@@ -163,12 +163,12 @@ fn a_run_without_packets_says_how_to_get_them() {
 }
 
 #[test]
-fn packets_are_shown_where_they_were_asked_for() {
+fn packets_are_shown_at_the_chosen_interfaces() {
     let all = tables(SCENARIO);
-    let names = |tables: &[Table], seen_at: &[&str]| {
-        let seen_at: Vec<String> = seen_at.iter().map(|&name| name.to_owned()).collect();
+    let names = |tables: &[Table], interfaces_shown: &[&str]| {
+        let interfaces_shown: Vec<String> = interfaces_shown.iter().map(|&name| name.to_owned()).collect();
         let path = temporary("places");
-        write_simulated(tables, &seen_at, std::fs::File::create(&path).unwrap()).map(|written| {
+        write_simulated(tables, &interfaces_shown, std::fs::File::create(&path).unwrap()).map(|written| {
             let (names, packets) = read(&path);
             assert_eq!(packets.len() as u64, written);
             std::fs::remove_file(path).unwrap();
@@ -178,14 +178,14 @@ fn packets_are_shown_where_they_were_asked_for() {
     let both = ["bottleneck", "bulk receiver"];
     assert_eq!(names(&all, &both).unwrap(), both);
     let error = names(&all, &["web sender"]).unwrap_err().what;
-    assert!(error.ends_with("at `web sender`; there is bottleneck, bulk receiver, bulk sender"), "{error}");
+    assert!(error.ends_with("at `web sender`; available: bottleneck, bulk receiver, bulk sender"), "{error}");
     let ends_only = tables(&SCENARIO.replace("packets = [\"bottleneck\"]", ""));
     assert_eq!(names(&ends_only, &[]).unwrap(), ["bulk sender"]);
-    assert!(names(&ends_only, &["bottleneck"]).is_err(), "of that only drops were recorded");
+    assert!(names(&ends_only, &["bottleneck"]).is_err(), "only drops were recorded there");
 }
 
 #[test]
-fn what_arrives_in_any_order_is_counted_when_the_gap_is_filled() {
+fn data_after_a_gap_are_counted_when_the_gap_is_filled() {
     let mut data = InOrder::default();
     for (from, to, end) in [(0, 0, 0), (10, 20, 0), (30, 40, 0), (0, 10, 20), (15, 30, 40), (5, 8, 40)] {
         data.add(from, to);

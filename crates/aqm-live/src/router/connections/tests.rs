@@ -8,14 +8,14 @@ use super::*;
 const SENDER: Side = Side::Sender;
 const RECEIVER: Side = Side::Receiver;
 
-/// Connections, and how many flows were opened.
+/// Connections, and the flows opened.
 #[derive(Default)]
 struct Rig {
     connections: Connections,
-    opened: Vec<Opening>,
+    opened: Vec<NewFlow>,
 }
 
-/// The headers of a packet that comes from `from`, of the connection between ports 1000 and 80.
+/// Returns the headers of a packet from `from` of the connection between ports 1000 and 80.
 fn headers(from: Side, transport: Transport) -> Headers {
     let ends = [Ipv4Addr::new(10, 1, 0, 3), Ipv4Addr::new(10, 2, 0, 3)];
     let (source, destination) = (ends[from as usize], ends[from.other() as usize]);
@@ -34,15 +34,15 @@ fn tcp(from: Side, seq: u32, flags: Flags, payload: u16) -> TcpHeader {
 }
 
 impl Rig {
-    fn find(&mut self, from: Side, transport: Transport) -> Found {
+    fn find(&mut self, from: Side, transport: Transport) -> FlowPacket {
         let opened = &mut self.opened;
-        self.connections.find(&headers(from, transport), (2, from), |opening| {
+        self.connections.identify(&headers(from, transport), (2, from), |opening| {
             opened.push(*opening);
             opened.len() as u32 - 1
         })
     }
 
-    /// The flow of a segment, and what it says.
+    /// Returns the flow and the contents of a segment.
     fn segment(&mut self, from: Side, tcp: TcpHeader) -> (u32, Segment) {
         let found = self.find(from, Transport::Tcp(tcp));
         match found.contents {
@@ -51,7 +51,7 @@ impl Rig {
         }
     }
 
-    /// The flow of a bare segment, its number and what it acknowledges.
+    /// Returns the flow, the number and the acknowledgement number of a bare segment.
     fn bare(&mut self, from: Side, seq: u32, ack: u32, flags: Flags) -> (u32, u64, u64) {
         let (flow, segment) = self.segment(from, TcpHeader { ack, ..tcp(from, seq, flags, 0) });
         (flow, segment.seq, segment.ack)
@@ -77,12 +77,12 @@ fn a_connection_counts_from_the_first_byte_of_each_direction() {
     assert_eq!(rig.bare(RECEIVER, 100, server + 502, FIN_ACK), (0, 100, 501));
     let addresses = [3, 3];
     let key = FlowKey { traffic: 2, protocol: 6, addresses, ports: [1000, 80] };
-    assert_eq!(rig.opened, [Opening { key, connection: true }]);
+    assert_eq!(rig.opened, [NewFlow { key, connection: true }]);
     assert_eq!(key.host(), 2);
 }
 
 #[test]
-fn a_syn_sent_again_is_the_same_flow_and_one_with_another_number_is_a_new_one() {
+fn a_retransmitted_syn_continues_its_flow_and_another_syn_begins_a_new_one() {
     let mut rig = Rig::default();
     for (isn, flow) in [(7, 0), (7, 0), (8, 1), (8, 1), (8, 1), (7, 2)] {
         assert_eq!(rig.bare(SENDER, isn, 0, Flags::SYN), (flow, 0, 0));
@@ -92,11 +92,11 @@ fn a_syn_sent_again_is_the_same_flow_and_one_with_another_number_is_a_new_one() 
 }
 
 #[test]
-fn a_server_that_speaks_of_the_last_connection_does_not_spoil_the_next() {
+fn an_acknowledgement_of_the_last_connection_does_not_affect_the_next() {
     let mut rig = Rig::default();
     rig.bare(SENDER, 7, 0, Flags::SYN);
     assert_eq!(rig.bare(SENDER, 1_000_000, 0, Flags::SYN), (1, 0, 0));
-    // It acknowledges what the old connection sent, and then answers the new one.
+    // The server acknowledges data of the old connection, and then responds to the new one.
     assert_eq!(rig.bare(RECEIVER, 900, 8, Flags::ACK).0, 1);
     assert_eq!(rig.bare(RECEIVER, 4_000_000_000, 1_000_001, SYN_ACK), (1, 0, 0));
     assert_eq!(rig.bare(RECEIVER, 4_000_000_051, 1_000_001, Flags::ACK), (1, 50, 0));
@@ -107,7 +107,7 @@ fn a_connection_first_seen_in_its_middle_counts_from_there() {
     let mut rig = Rig::default();
     assert_eq!(rig.bare(SENDER, 5000, 900, Flags::ACK), (0, 0, 0));
     assert_eq!(rig.bare(SENDER, 5600, 900, Flags::ACK), (0, 600, 0));
-    assert_eq!(rig.bare(SENDER, 4000, 800, Flags::ACK), (0, 0, 0), "what lies before counts as zero");
+    assert_eq!(rig.bare(SENDER, 4000, 800, Flags::ACK), (0, 0, 0), "earlier numbers count as zero");
     assert_eq!(rig.bare(RECEIVER, 950, 5600, Flags::ACK), (0, 50, 600));
 }
 
@@ -120,7 +120,7 @@ fn ends_that_open_at_the_same_time_have_one_flow() {
 }
 
 #[test]
-fn a_reset_is_told_and_belongs_to_the_flow() {
+fn a_reset_belongs_to_its_flow() {
     let mut rig = Rig::default();
     rig.bare(SENDER, 10, 0, Flags::SYN);
     let reset = TcpHeader { reset: true, ack: 11, ..tcp(RECEIVER, 0, Flags::ACK, 0) };
@@ -129,7 +129,7 @@ fn a_reset_is_told_and_belongs_to_the_flow() {
 }
 
 #[test]
-fn blocks_are_counted_as_the_data_they_tell_of() {
+fn sack_blocks_are_numbered_like_their_data() {
     let mut rig = Rig::default();
     let isn = u32::MAX - 1000;
     rig.bare(SENDER, isn, 0, Flags::SYN);
@@ -174,7 +174,7 @@ fn datagrams_and_other_protocols_are_flows_of_their_own_in_both_directions() {
 }
 
 #[test]
-fn workloads_protocols_addresses_and_ports_tell_flows_apart() {
+fn workloads_protocols_addresses_and_ports_distinguish_flows() {
     let mut hashes = BTreeSet::new();
     let mut keys = 0;
     for traffic in 0..4 {
@@ -192,8 +192,7 @@ fn workloads_protocols_addresses_and_ports_tell_flows_apart() {
 }
 
 proptest! {
-    /// A connection that carries many times 2^32 bytes, whose segments are sent again, overtake each other and
-    /// are acknowledged late.
+    /// A connection with many times 2^32 bytes, with retransmissions, reordering and late acknowledgements.
     #[test]
     fn numbers_are_counted_across_every_wrap(
         isns: [u32; 2],
@@ -257,7 +256,7 @@ fn how_long_it_takes() {
                 let mut header = tcp(SENDER, round, Flags::ACK, 1448);
                 header.ports[0] = (round % u32::from(flows)) as u16;
                 let headers = headers(SENDER, Transport::Tcp(header));
-                let found = connections.find(std::hint::black_box(&headers), (0, SENDER), |_| round);
+                let found = connections.identify(std::hint::black_box(&headers), (0, SENDER), |_| round);
                 std::hint::black_box(found);
             }
         });

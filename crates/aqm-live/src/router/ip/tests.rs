@@ -48,7 +48,7 @@ fn tcp_of(packet: &[u8]) -> TcpHeader {
     }
 }
 
-/// The checksum that a header must have, by its definition.
+/// Returns the checksum that a header must have, by its definition.
 fn right_checksum(packet: &[u8]) -> u16 {
     Ipv4Header::from_slice(packet).unwrap().0.calc_header_checksum()
 }
@@ -58,7 +58,7 @@ fn checksum(packet: &[u8]) -> u16 {
 }
 
 #[test]
-fn a_segment_says_all_that_was_written_into_it() {
+fn a_segment_is_parsed_completely() {
     let blocks = [(100, 200), (300, 400), (500, u32::MAX), (5, 6)];
     for count in 0..=4 {
         let packet = segment(1000, &blocks[..count]);
@@ -73,7 +73,7 @@ fn a_segment_says_all_that_was_written_into_it() {
 }
 
 #[test]
-fn each_flag_is_told_apart() {
+fn each_flag_is_parsed() {
     let bits = [
         Flags::FIN,
         Flags::SYN,
@@ -93,8 +93,8 @@ fn each_flag_is_told_apart() {
 }
 
 #[test]
-fn blocks_are_found_behind_options_that_nobody_knows() {
-    // An experimental option and timestamps before the blocks.
+fn blocks_are_found_after_unknown_options() {
+    // An experimental option and timestamps precede the blocks.
     let mut options = vec![253, 4, 9, 9, 8, 10, 0, 0, 0, 0, 0, 0, 0, 0, 1, 1, 5, 10];
     options.extend([0, 0, 1, 0, 0, 0, 2, 0]);
     assert!(sacks(&options).ranges().eq([[256, 512]]));
@@ -113,7 +113,7 @@ fn datagrams_and_other_protocols_are_read() {
 }
 
 #[test]
-fn of_a_fragment_no_ports_are_told() {
+fn a_fragment_has_no_ports() {
     for (flags_and_offset, fragment) in
         [([0x20, 0], true), ([0, 9], true), ([0x3f, 0xff], true), ([0x40, 0], false)]
     {
@@ -124,7 +124,7 @@ fn of_a_fragment_no_ports_are_told() {
 }
 
 #[test]
-fn ip_options_move_what_follows() {
+fn ip_options_shift_the_following_headers() {
     let mut packet = segment(10, &[(1, 2)]);
     packet.splice(20..20, [1; 12]);
     packet[0] = 0x48;
@@ -134,7 +134,7 @@ fn ip_options_move_what_follows() {
 }
 
 #[test]
-fn what_cannot_be_is_named() {
+fn malformed_packets_are_refused() {
     let with = |at: usize, value: u8| {
         let mut packet = segment(10, &[]);
         packet[at] = value;
@@ -157,7 +157,7 @@ fn what_cannot_be_is_named() {
 }
 
 #[test]
-fn bytes_behind_the_total_length_are_no_payload() {
+fn bytes_after_the_total_length_are_ignored() {
     let mut packet = segment(10, &[]);
     let expected = parse(&packet);
     packet.extend([0; 6]);
@@ -173,7 +173,7 @@ fn packets() -> impl Strategy<Value = Vec<u8>> {
     ]
 }
 
-/// Whatever is read of `packet` lies within it.
+/// Checks that everything read from `packet` is within it.
 fn lies_within(packet: &[u8]) -> Result<(), TestCaseError> {
     if let Ok(headers) = parse(packet) {
         prop_assert!(usize::from(headers.bytes) <= packet.len());
@@ -235,7 +235,7 @@ proptest! {
     }
 }
 
-/// The sum behind the checksum takes every value, those that fold twice, too.
+/// The sum for the checksum takes every value, including those that fold twice.
 #[test]
 fn the_checksum_stays_right_whatever_it_was() {
     let mut packet = segment(0, &[]);
@@ -250,7 +250,7 @@ fn the_checksum_stays_right_whatever_it_was() {
     }
 }
 
-/// Processor time that this thread spends on `task`, whatever else the machine does.
+/// Returns the processor time that this thread spends on `task`, independently of other load.
 pub(crate) fn processor_time(task: impl FnOnce()) -> std::time::Duration {
     let spent = || {
         let clock = nix::time::ClockId::CLOCK_THREAD_CPUTIME_ID;

@@ -1,22 +1,22 @@
-//! The program that writes windows, assembled by hand.
+//! The BPF program that writes windows, assembled by hand.
 //!
-//! The instruction set: RFC 9669, 2024; what a program may ask of the kernel: bpf-helpers(7).
+//! Sources: the instruction set: RFC 9669, 2024; the helper functions: bpf-helpers(7).
 
-/// One instruction, as the kernel wants it.
+/// One instruction in the kernel's format.
 #[derive(Clone, Copy)]
 #[repr(C)]
 pub(super) struct Instruction {
     pub(super) code: u8,
-    /// The destination below, the source in the upper four bits; the other way round on big-endian machines.
+    /// The destination in the lower and the source in the upper four bits; swapped on big-endian machines.
     registers: u8,
     pub(super) offset: i16,
     immediate: i32,
 }
 
-/// The offset of a jump to the end of the program, until it is known.
+/// Placeholder for the offset of a jump to the end of the program.
 const TO_END: i16 = i16::MAX;
 
-/// The registers: what helpers return, their arguments, what survives their calls, and the stack.
+/// The registers: return value of helpers, their arguments, registers preserved by calls, and the stack.
 const R0: u8 = 0;
 const R1: u8 = 1;
 const R2: u8 = 2;
@@ -28,10 +28,10 @@ const NEW: u8 = 7;
 const OLD: u8 = 8;
 const STACK: u8 = 10;
 
-/// Of `struct __sk_buff`: the protocol, an `ETH_P_*` in network order, and the socket.
+/// Offsets in `struct __sk_buff`: the protocol, an `ETH_P_*` in network byte order, and the socket.
 const SK_BUFF_PROTOCOL: i16 = 16;
 const SK_BUFF_SOCKET: i16 = 168;
-/// Of `struct bpf_tcp_sock`.
+/// Offset in `struct bpf_tcp_sock`.
 const TCP_SOCK_SND_CWND: i16 = 0;
 
 const SKB_STORE_BYTES: i32 = 9;
@@ -40,16 +40,16 @@ const SKB_LOAD_BYTES: i32 = 26;
 const SK_FULLSOCK: i32 = 95;
 const TCP_SOCK: i32 = 96;
 
-/// Of the IPv4 header, with which a packet on a TUN device begins.
+/// Offsets in the IPv4 header, with which a packet on a TUN device begins.
 const ID: i32 = 4;
 const CHECKSUM: i32 = 10;
 const DONT_FRAGMENT: i32 = 0x40;
 
-/// Where on the stack the identification and the flags behind it are read to, and where the new one stands.
+/// Offsets on the stack of the identification and the following flags, and of the new identification.
 const READ: i16 = -8;
 const WRITTEN: i16 = -16;
 
-/// Go on with the next program on the device, if there is one.
+/// Continue with the next program on the device, if there is one.
 const TCX_NEXT: i32 = -1;
 
 const fn instruction(code: u8, destination: u8, source: u8, offset: i16, immediate: i32) -> Instruction {
@@ -112,8 +112,8 @@ const fn exit() -> Instruction {
     instruction(0x95, 0, 0, 0, 0)
 }
 
-/// Writes the window of the sender into the identification of a packet of TCP over IPv4 that must not be
-/// fragmented, and corrects the checksum; changes no other packet.
+/// Returns the program, which writes the sender's window into the identification of a TCP packet over IPv4 that must
+/// not be fragmented, and updates the checksum. It changes no other packets.
 pub(super) fn program() -> Vec<Instruction> {
     let ethertype_ipv4 = i32::from(0x0800_u16.to_be());
     let mut program = vec![
@@ -131,7 +131,7 @@ pub(super) fn program() -> Vec<Instruction> {
         skip_next_if_at_most(NEW, u16::MAX as i32),
         set(NEW, u16::MAX as i32),
         to_network_order_16(NEW),
-        // The identification, and the flags behind it.
+        // The identification, and the following flags.
         copy(R1, CONTEXT),
         set(R2, ID),
         copy(R3, STACK),

@@ -25,16 +25,16 @@ pub(crate) struct TestHost {
 }
 
 impl TestHost {
-    /// The host of this address; nothing where there may be none, and why is told. If `own_table`, it finds
-    /// connections in a small table of its own instead of the machine's.
+    /// Creates a host with this address. If the machine does not allow it, returns `None` and prints the reason. With
+    /// `own_table`, the host uses its own small table of connections instead of the machine's.
     pub(crate) fn new(address: Ipv4Addr, own_table: bool) -> Option<Self> {
-        let (tell, told) = channel();
+        let (sender, receiver) = channel();
         let (tasks, todo): (_, Receiver<Task>) = channel();
         spawn(move || {
-            let _ = tell.send(set_up(address, own_table));
+            let _ = sender.send(set_up(address, own_table));
             todo.into_iter().for_each(|task| task());
         });
-        match told.recv().unwrap() {
+        match receiver.recv().unwrap() {
             Ok((tun, device)) => Some(Self { tun, device, tasks }),
             Err(why) => {
                 eprintln!("skipped: no network namespace with a TUN device: {why}");
@@ -43,12 +43,12 @@ impl TestHost {
         }
     }
 
-    /// Runs `task` in a thread of its own there.
+    /// Runs `task` in a new thread in the host.
     pub(crate) fn run<T: Send + 'static>(&self, task: impl FnOnce() -> T + Send + 'static) -> JoinHandle<T> {
-        let (tell, told) = channel();
-        // A thread has the namespace of the one that starts it.
-        self.tasks.send(Box::new(move || tell.send(spawn(task)).unwrap())).unwrap();
-        told.recv().unwrap()
+        let (sender, receiver) = channel();
+        // A thread inherits the namespace of its parent.
+        self.tasks.send(Box::new(move || sender.send(spawn(task)).unwrap())).unwrap();
+        receiver.recv().unwrap()
     }
 }
 
@@ -60,20 +60,20 @@ fn set_up(address: Ipv4Addr, own_table: bool) -> std::io::Result<(File, u32)> {
     }
     let tun =
         OpenOptions::new().read(true).write(true).custom_flags(libc::O_NONBLOCK).open("/dev/net/tun")?;
-    // SAFETY: zeros are an `ifreq`.
+    // SAFETY: zeros are a valid `ifreq`.
     let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
     for (to, from) in request.ifr_name.iter_mut().zip(b"tun0") {
         *to = *from as libc::c_char;
     }
     request.ifr_ifru.ifru_flags = (libc::IFF_TUN | libc::IFF_NO_PI) as i16;
-    // SAFETY: the `ifreq` outlives the call and holds what the request reads.
+    // SAFETY: the `ifreq` outlives the call and contains the fields that the request reads.
     unsafe { set_iff(tun.as_raw_fd(), &raw const request) }?;
     let device = nix::net::if_::if_nametoindex("tun0")?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build()?;
     runtime.block_on(async {
         let (connection, handle, _) = rtnetlink::new_connection()?;
         tokio::spawn(connection);
-        // The loopback is always the first.
+        // The loopback always has the first index.
         handle
             .link()
             .set(LinkUnspec::new_with_index(1).up().build())
@@ -84,7 +84,7 @@ fn set_up(address: Ipv4Addr, own_table: bool) -> std::io::Result<(File, u32)> {
         let settings = LinkUnspec::new_with_index(device).up().txqueuelen(10_000);
         let settings = settings.append_extra_attribute(one).build();
         handle.link().set(settings).execute().await.map_err(std::io::Error::other)?;
-        // All of 10.0.0.0/8 lies behind the device.
+        // All of 10.0.0.0/8 is routed to the device.
         handle.address().add(device, address.into(), 8).execute().await.map_err(std::io::Error::other)
     })?;
     Ok((tun, device))
@@ -94,12 +94,13 @@ pub(crate) const CLIENT: Ipv4Addr = Ipv4Addr::new(10, 1, 0, 1);
 pub(crate) const SERVER: Ipv4Addr = Ipv4Addr::new(10, 2, 0, 1);
 pub(crate) const PORT: u16 = 5001;
 
-/// Two hosts, if there may be any.
+/// Returns two hosts, if the machine allows them.
 pub(crate) fn two_hosts() -> Option<[TestHost; 2]> {
     Some([TestHost::new(CLIENT, false)?, TestHost::new(SERVER, false)?])
 }
 
-/// Moves packets between hosts until `done`; `see` looks at those of the first host, and drops what it wants.
+/// Forwards packets between hosts until `done`. `see` gets the packets of the first host, and drops a packet by
+/// returning false.
 pub(crate) fn pump(
     [first, second]: &mut [TestHost; 2],
     mut done: impl FnMut() -> bool,
@@ -126,12 +127,12 @@ pub(crate) fn pump(
     }
 }
 
-/// A server that takes in all that each of so many connections sends.
+/// Starts a server that receives all data of this number of connections.
 pub(crate) fn serve(host: &TestHost, connections: usize) -> JoinHandle<u64> {
-    let (tell, told) = channel();
+    let (sender, receiver) = channel();
     let server = host.run(move || {
         let listener = TcpListener::bind(SocketAddrV4::new(SERVER, PORT)).unwrap();
-        tell.send(()).unwrap();
+        sender.send(()).unwrap();
         let readers: Vec<_> = (0..connections)
             .map(|_| {
                 let (mut stream, _) = listener.accept().unwrap();
@@ -140,11 +141,11 @@ pub(crate) fn serve(host: &TestHost, connections: usize) -> JoinHandle<u64> {
             .collect();
         readers.into_iter().map(|reader| reader.join().unwrap()).sum()
     });
-    told.recv().unwrap();
+    receiver.recv().unwrap();
     server
 }
 
-/// A connection to the server with the congestion control of RFC 5681, whatever is usual on the machine.
+/// Returns a connection to the server with the congestion control of RFC 5681, independently of the machine's default.
 pub(crate) fn connect() -> TcpStream {
     let stream = TcpStream::connect((SERVER, PORT)).unwrap();
     socket2::SockRef::from(&stream).set_tcp_congestion(b"reno").unwrap();
@@ -177,7 +178,7 @@ fn every_data_packet_carries_the_window_of_its_sender() {
             let headers = parse(packet).unwrap();
             wrong += usize::from(!checksum_is_right(packet));
             windows.extend(Some(window(&headers)).filter(|&window| window > 0));
-            // One loss, so that the window falls.
+            // One loss, so that the window decreases.
             windows.len() != 200
         },
     );
@@ -187,13 +188,13 @@ fn every_data_packet_carries_the_window_of_its_sender() {
     assert!(windows.len() > 1360, "{} packets of 1460 bytes", windows.len());
     assert!(windows[..5].iter().all(|&window| window == 10), "the initial window: {:?}", &windows[..5]);
     let most = windows.iter().max().unwrap();
-    assert!((20..2000).contains(most), "it grows, and is no counter: {most}");
+    assert!((20..2000).contains(most), "the window must grow and not count packets: {most}");
     let mut most_yet = 0;
     let falls = windows.iter().any(|&window| {
         most_yet = window.max(most_yet);
         window * 4 < most_yet * 3
     });
-    assert!(falls, "and falls with a loss: {windows:?}");
+    assert!(falls, "the window must decrease after a loss: {windows:?}");
     drop(hint);
 }
 
@@ -219,30 +220,30 @@ fn without_the_program_identifications_count() {
     );
     client.join().unwrap();
     let following = ids.windows(2).filter(|pair| pair[1] == pair[0].wrapping_add(1)).count();
-    assert!(following + 2 > ids.len() / 2, "the link is gone with its file: {ids:?}");
+    assert!(following + 2 > ids.len() / 2, "the program must be detached with its file: {ids:?}");
 }
 
 #[test]
-fn what_the_kernel_refuses_is_said() {
+fn refusals_of_the_kernel_are_reported() {
     match CwndHint::attach(u32::MAX) {
         Err(error) => assert!(error.what.contains("BPF program that writes windows"), "{error}"),
         Ok(_) => panic!("no device has this number"),
     }
-    for (error, told) in [
+    for (error, expected) in [
         (Errno::EPERM, "CAP_BPF"),
         (Errno::ENOSYS, "CONFIG_BPF_SYSCALL"),
-        (Errno::ENODEV, "no such device"),
+        (Errno::ENODEV, "does not exist"),
         (Errno::EINVAL, "CONFIG_NET_XGRESS"),
     ] {
         let text = refused("x", error).what;
-        assert!(text.contains(told) || text.contains("locked down") || text.contains("6.6"), "{text}");
+        assert!(text.contains(expected) || text.contains("locked down") || text.contains("6.6"), "{text}");
     }
     let old = ["6.5.13-arch", "5.15.0", "6.6.1", "6.10", "7.0", "", "x"].map(is_older_than_6_6);
     assert_eq!(old, [true, true, false, false, false, false, false]);
 }
 
 #[test]
-fn every_jump_to_the_end_arrives_there() {
+fn every_jump_to_the_end_has_the_right_offset() {
     let program = program();
     for (at, one) in program.iter().enumerate().filter(|(_, one)| matches!(one.code, 0x15 | 0x55)) {
         assert_eq!(at + 1 + one.offset as usize, program.len() - 2);

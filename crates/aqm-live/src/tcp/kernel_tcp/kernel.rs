@@ -1,4 +1,4 @@
-//! What about TCP differs between kernels and cannot be set for a namespace.
+//! Properties of kernels that affect TCP and cannot be set for a namespace.
 
 use std::fs;
 use std::path::Path;
@@ -10,25 +10,25 @@ use serde::Serialize;
 /// A Linux kernel.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Kernel {
-    /// The first two numbers of its release.
+    /// First two numbers of the release.
     pub release: (u32, u32),
-    /// How often the clock ticks that its timers run on (`CONFIG_HZ`).
+    /// Tick of the timer clock (`CONFIG_HZ`).
     pub tick: Span,
-    /// Whether the greatest RTO can be set (`tcp_rto_max_ms`, since 6.15).
+    /// Whether the maximum RTO can be set (`tcp_rto_max_ms`, since 6.15).
     pub has_rto_max: bool,
-    /// Whether its CUBIC leaves slow start early (HyStart), which is one setting for the whole machine; nothing if
-    /// its CUBIC is not loaded.
+    /// Whether CUBIC leaves slow start early (HyStart), which is one setting for the whole machine; `None` if CUBIC is
+    /// not loaded.
     pub hystart: Option<bool>,
 }
 
 impl Kernel {
-    /// The one that runs.
+    /// Returns the running kernel.
     pub fn running() -> Self {
         let text = |file: &str| fs::read_to_string(file).unwrap_or_default();
         let release = text("/proc/sys/kernel/osrelease");
         let mut numbers = release.split(|c: char| !c.is_ascii_digit()).map_while(|part| part.parse().ok());
         let release = (numbers.next().unwrap_or_default(), numbers.next().unwrap_or_default());
-        // This clock is advanced by the tick.
+        // This clock advances with the tick.
         let tick = clock_getres(ClockId::CLOCK_MONOTONIC_COARSE).map_or_else(
             |_| Span::from_millis(4),
             |tick| Span::from_nanos(u64::try_from(tick.tv_nsec()).unwrap_or_default()),
@@ -42,28 +42,27 @@ impl Kernel {
         }
     }
 
-    /// Whether connections with SACK can do without RACK: since 6.17 they cannot, whatever `tcp_recovery` says.
+    /// Whether connections with SACK can run without RACK. Since 6.17 they cannot, whatever the value of
+    /// `tcp_recovery`.
     pub fn has_sack_without_rack(&self) -> bool {
         self.release < (6, 17)
     }
 }
 
-/// The congestion controls that the kernel has ready; none if it does not tell.
+/// Returns the available congestion controls; empty if the kernel does not report them.
 pub(crate) fn congestion_controls() -> Vec<String> {
     let found = fs::read_to_string("/proc/sys/net/ipv4/tcp_available_congestion_control");
     found.unwrap_or_default().split_whitespace().map(str::to_owned).collect()
 }
 
-/// Why a congestion control cannot be used, where those are the `available` ones.
+/// Returns the reason why a congestion control cannot be used; `available` are the available ones.
 pub(crate) fn without_control(name: &str, available: &[String]) -> String {
     let release = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
     let modules = fs::read_to_string(format!("/lib/modules/{}/modules.dep", release.trim()));
     if modules.is_ok_and(|modules| modules.contains(&format!("/tcp_{name}.ko"))) {
-        return format!(
-            "the kernel has `{name}` as a module that is not loaded: run `modprobe tcp_{name}` as root"
-        );
+        return format!("the kernel module of `{name}` is not loaded: run `modprobe tcp_{name}` as root");
     }
-    format!("the kernel of this machine has no `{name}`: there is {}", available.join(", "))
+    format!("the kernel of this machine does not support `{name}`; available: {}", available.join(", "))
 }
 
 #[cfg(test)]
@@ -71,13 +70,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_kernel_has_reno_and_what_it_lacks_is_told_with_what_it_has() {
+    fn every_kernel_has_reno_and_a_missing_control_is_reported_with_the_available_ones() {
         let available = congestion_controls();
         assert!(available.iter().any(|name| name == "reno"), "{available:?}");
         let names = ["reno".to_owned(), "cubic".to_owned()];
         assert_eq!(
             without_control("no-such", &names),
-            "the kernel of this machine has no `no-such`: there is reno, cubic"
+            "the kernel of this machine does not support `no-such`; available: reno, cubic"
         );
     }
 

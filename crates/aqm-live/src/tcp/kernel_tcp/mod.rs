@@ -1,11 +1,11 @@
-//! The kernel's TCP, set as a plan's `[tcp]` wants it: sysctls of a host's network namespace and the attributes of its
+//! The kernel's TCP, configured by a plan's `[tcp]`: sysctls of a host's network namespace, and attributes of its
 //! route.
 //!
-//! Linux, `Documentation/networking/ip-sysctl.rst`; ip-route(8). What a parameter becomes is in `translation.rs`.
-//! Always, whatever the plan says: connections share no memory of a path (`tcp_no_metrics_save`), every write is
-//! sent and every segment acknowledged without waiting for company (`tcp_autocorking`, `tcp_comp_sack_nr`,
-//! `tcp_backlog_ack_defer`), ports last for thousands of short connections, and a lost SYN is repeated after 1, 2,
-//! 4 s as before Linux 6.5 (`tcp_syn_linear_timeouts`).
+//! Sources: Linux, `Documentation/networking/ip-sysctl.rst`; ip-route(8). The translation of parameters is in
+//! `translation.rs`. The following settings do not depend on the plan. Connections share no metrics of a path
+//! (`tcp_no_metrics_save`). Every write is sent, and every segment acknowledged, without aggregation
+//! (`tcp_autocorking`, `tcp_comp_sack_nr`, `tcp_backlog_ack_defer`). Ports suffice for thousands of short connections.
+//! A lost SYN is retransmitted after 1, 2, 4 s as before Linux 6.5 (`tcp_syn_linear_timeouts`).
 
 pub(crate) mod kernel;
 mod translation;
@@ -20,8 +20,8 @@ use crate::LiveError;
 
 pub use kernel::Kernel;
 
-/// What is set whatever the plan says, each under `/proc/sys/net`; what an older kernel has no name for, it does not
-/// do either.
+/// Sysctls under `/proc/sys/net` that do not depend on the plan. If an older kernel does not have a sysctl, it does not
+/// have the feature either.
 const ALWAYS: &[(&str, &str)] = &[
     ("core/somaxconn", "65535"),
     ("ipv4/ip_local_port_range", "1024 65535"),
@@ -45,100 +45,100 @@ const ALWAYS: &[(&str, &str)] = &[
 /// The congestion control of sockets that choose none.
 const DEFAULT_CONTROL: &str = "ipv4/tcp_congestion_control";
 
-/// How the TCP of a host is set.
+/// The TCP settings of a host.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KernelTcp {
-    /// Settings of the namespace, by their names under `/proc/sys/net`.
+    /// Sysctls of the namespace, by their names under `/proc/sys/net`.
     sysctls: BTreeMap<&'static str, String>,
     /// Settings of the route to the peer.
     pub(crate) route: RouteSettings,
-    /// The congestion control of connections, by its name in the kernel.
+    /// Kernel name of the congestion control of connections.
     control: String,
-    /// Whether programs may choose another one.
+    /// Whether programs may choose another congestion control.
     free_choice: bool,
 }
 
-/// The settings of a route that TCP heeds (`RTA_METRICS` of rtnetlink(7)).
+/// The settings of a route that affect TCP (`RTA_METRICS` of rtnetlink(7)).
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub(crate) struct RouteSettings {
-    /// The segment size that is announced, in bytes, options of TCP included.
+    /// Announced segment size in bytes, including TCP options.
     pub advmss: u32,
-    /// First congestion window, in segments.
+    /// Initial congestion window, in segments.
     pub initcwnd: u32,
-    /// First receiver's window, in segments.
+    /// Initial receiver's window, in segments.
     pub initrwnd: Option<u32>,
-    /// The largest receiver's window, in bytes.
+    /// Maximum receiver's window, in bytes.
     pub window: u32,
-    /// The least RTO, in milliseconds.
+    /// Minimum RTO, in milliseconds.
     pub rto_min_ms: u32,
-    /// The congestion control of all connections, whatever their sockets choose; nothing if those choose. A namespace
-    /// accepts here also those that its machine does not allow for sockets.
+    /// Congestion control of all connections, overriding the choice of sockets; `None` if sockets choose. A namespace
+    /// also accepts controls here that the machine does not permit for sockets.
     pub congctl: Option<String>,
-    /// Whether connections ask for ECN.
+    /// Whether connections request ECN.
     pub ecn: bool,
     /// Whether every segment is acknowledged at once.
     pub quickack: bool,
 }
 
 impl KernelTcp {
-    /// The congestion control of every connection, by its name in the kernel; of programs, unless they choose another.
+    /// Returns the kernel name of the congestion control of all connections, unless programs choose another one.
     pub fn congestion_control(&self) -> &str {
         &self.control
     }
 
-    /// The same for a host of programs, whose own choice of a congestion control counts.
+    /// Returns the settings for a host of programs, whose own choice of a congestion control has an effect.
     #[must_use]
     pub(crate) fn with_free_choice(self) -> Self {
         Self { free_choice: true, ..self }
     }
 
-    /// The same for a host that sends no TCP: its congestion control is not set.
+    /// Returns the settings for a host that does not use TCP, without a congestion control.
     #[must_use]
     pub(crate) fn without_control(mut self) -> Self {
         self.route.congctl = None;
         self
     }
 
-    /// The settings of the route. In the namespace of the calling thread the congestion control becomes that of sockets
-    /// that choose none, if sockets may choose. The kernel refuses this of a control that the machine keeps from its
-    /// users (`tcp_allowed_congestion_control`): then the route sets the control, for all.
+    /// Returns the settings of the route. If sockets may choose, the congestion control becomes the default of sockets
+    /// in the namespace of the calling thread. If the machine does not permit this control to its users
+    /// (`tcp_allowed_congestion_control`), the kernel refuses, and the route sets the control for all connections.
     pub(crate) fn settle_route(&self) -> Result<RouteSettings, LiveError> {
         let is_default = || Ok::<_, LiveError>(read(DEFAULT_CONTROL)?.as_deref() == Some(&self.control));
         if !self.free_choice {
             return Ok(self.route.clone());
         }
-        let chosen =
+        let succeeded =
             is_default()? || fs::write(path(DEFAULT_CONTROL), &self.control).is_ok() && is_default()?;
-        Ok(RouteSettings { congctl: (!chosen).then(|| self.control.clone()), ..self.route.clone() })
+        Ok(RouteSettings { congctl: (!succeeded).then(|| self.control.clone()), ..self.route.clone() })
     }
 
-    /// Sets the sysctls in the namespace of the calling thread, and makes sure that they are in force.
+    /// Sets the sysctls in the namespace of the calling thread, and verifies that they are in force.
     pub(crate) fn set_sysctls(&self) -> Result<(), LiveError> {
         for (name, value) in &self.sysctls {
             let what = format!("cannot set the sysctl net/{name} to {value}");
             match fs::write(path(name), value) {
                 Ok(()) => {}
-                Err(error) if error.kind() == ErrorKind::NotFound && !is_wanted(name) => continue,
+                Err(error) if error.kind() == ErrorKind::NotFound && !is_required(name) => continue,
                 Err(error) => return Err(LiveError::new(what, error)),
             }
-            let found = read(name)?.unwrap_or_default();
-            if found != *value {
-                return Err(LiveError::new(what, format_args!("it is {found}")));
+            let value_in_force = read(name)?.unwrap_or_default();
+            if value_in_force != *value {
+                return Err(LiveError::new(what, format_args!("the value is {value_in_force}")));
             }
         }
         Ok(())
     }
 
-    /// The sysctls that were set, as they are in the namespace of the calling thread; null for what this kernel does
-    /// not have.
+    /// Returns the values of the sysctls that were set in the namespace of the calling thread; null for sysctls that
+    /// this kernel does not have.
     pub(crate) fn sysctls_in_force(&self) -> Result<BTreeMap<&'static str, Option<String>>, LiveError> {
         let default_control = self.free_choice.then_some(&DEFAULT_CONTROL);
         self.sysctls.keys().chain(default_control).map(|name| Ok((*name, read(name)?))).collect()
     }
 }
 
-/// Whether a plan asks for this sysctl, so that it must be there.
-fn is_wanted(name: &str) -> bool {
+/// Whether a plan requests this sysctl, so that the kernel must have it.
+fn is_required(name: &str) -> bool {
     !ALWAYS.iter().any(|(always, _)| *always == name)
 }
 
@@ -146,7 +146,7 @@ fn path(name: &str) -> String {
     format!("/proc/sys/net/{name}")
 }
 
-/// The value of a sysctl, its parts separated by single blanks; nothing if the kernel does not have it.
+/// Returns the value of a sysctl, with its parts separated by single spaces; `None` if the kernel does not have it.
 fn read(name: &str) -> Result<Option<String>, LiveError> {
     match fs::read_to_string(path(name)) {
         Ok(text) => Ok(Some(text.split_whitespace().collect::<Vec<_>>().join(" "))),

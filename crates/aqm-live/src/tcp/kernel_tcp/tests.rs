@@ -10,17 +10,17 @@ use serde_json::json;
 use crate::Host;
 use crate::testing::{SERVER, Wire, lab_or_skip, lab_with_or_skip, linux, transfer};
 
-/// Bytes of payload of a TCP packet, and its length.
+/// Returns the payload length of a TCP packet.
 fn payload(packet: &[u8]) -> usize {
     packet.len() - 20 - usize::from(packet[32] >> 4) * 4
 }
 
-/// The sequence number of a TCP packet.
+/// Returns the sequence number of a TCP packet.
 fn sequence_number(packet: &[u8]) -> &[u8] {
     &packet[24..28]
 }
 
-/// The largest window that acknowledgements of an end offer, in bytes; the first packet is its SYN.
+/// Returns the largest window in bytes that the acknowledgements of an end offer; the first packet is its SYN.
 fn largest_window(packets: &[Vec<u8>]) -> u32 {
     let window = |packet: &Vec<u8>| u32::from(u16::from_be_bytes([packet[34], packet[35]]));
     let options = &packets[0][40..];
@@ -29,7 +29,7 @@ fn largest_window(packets: &[Vec<u8>]) -> u32 {
 }
 
 #[test]
-fn a_transfer_arrives_whole_in_packets_as_the_plan_wants_them() {
+fn a_transfer_is_complete_and_its_packets_follow_the_plan() {
     let old = linux(json!({
         "connection": {"mss": "536B", "header": "40B", "ack_size": "40B", "syn_size": "52B"},
         "congestion_control": {"kind": "reno"},
@@ -45,7 +45,7 @@ fn a_transfer_arrives_whole_in_packets_as_the_plan_wants_them() {
     let syn = &data[0];
     assert_eq!(syn.len(), 52, "maximum segment size, SACK permitted, window scale");
     assert_eq!(syn[40..44], [2, 4, 2, 24], "536 bytes are announced");
-    assert_eq!(syn[33] & 0b1100_0010, 0b1100_0010, "it asks for ECN");
+    assert_eq!(syn[33] & 0b1100_0010, 0b1100_0010, "the SYN must request ECN");
     assert_eq!(data.iter().map(|packet| payload(packet)).max(), Some(536));
     let full: BTreeSet<_> =
         data.iter().filter(|packet| payload(packet) == 536).map(|packet| sequence_number(packet)).collect();
@@ -81,7 +81,7 @@ fn todays_linux_sends_with_timestamps_and_cubic() {
 }
 
 #[test]
-fn what_is_in_force_is_what_was_asked_for() {
+fn the_settings_in_force_are_those_of_the_plan() {
     let changes = json!({
         "congestion_control": {"kind": "reno"},
         "recovery": {"kind": "newreno", "frto": "off", "dupthresh": 5},
@@ -112,11 +112,11 @@ fn what_is_in_force_is_what_was_asked_for() {
         );
     }
     let own = fs::read_to_string("/proc/sys/net/ipv4/tcp_reordering").unwrap();
-    assert_ne!(own.trim(), "5", "the machine's own TCP is left alone");
+    assert_ne!(own.trim(), "5", "the machine's own TCP must not change");
 }
 
-/// When the first packets that a host sends were sent, in seconds: by the clock of the kernel in their timestamps (RFC
-/// 7323; of Linux, milliseconds), so that it does not matter when they are read.
+/// Returns the sending times in seconds of the first packets of a host, by the kernel's clock in their timestamps (RFC
+/// 7323; in Linux, milliseconds), so that the times at which they are read do not matter.
 fn sent_at<const COUNT: usize>(host: &Host) -> [f64; COUNT] {
     let (begun, mut sent, mut packet) = (Instant::now(), Vec::new(), [0; 2000]);
     while sent.len() < COUNT {
@@ -133,13 +133,13 @@ fn sent_at<const COUNT: usize>(host: &Host) -> [f64; COUNT] {
     sent[..COUNT].try_into().unwrap()
 }
 
-/// Whether a timer of so many seconds took `took`: a tick less, or some more where other machines have the processor.
+/// Whether a timer of this number of seconds took `took`: one tick less, or longer if other machines use the processor.
 fn is_about(took: f64, seconds: f64) -> bool {
     (seconds - 0.05..seconds + 0.7).contains(&took)
 }
 
 #[test]
-fn a_syn_comes_again_after_one_second_and_after_two_more() {
+fn a_syn_is_retransmitted_after_one_second_and_two_more() {
     let Some(lab) = lab_or_skip() else { return };
     let client = &lab.hosts()[1];
     let connecting = client.run(|| {

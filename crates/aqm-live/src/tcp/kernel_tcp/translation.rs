@@ -1,7 +1,7 @@
-//! What the parameters of a `[tcp]` table become in the kernel, and which of them it refuses.
+//! The translation of a `[tcp]` table into kernel settings, and the parameters that the kernel does not support.
 //!
-//! Linux, `tcp_output.c`, `tcp_input.c`, `tcp_minisocks.c`, `tcp_recovery.c`. A parameter that describes what Linux
-//! does anyway must be as in the profile `linux-6`; `SETTABLE` lists those that can be set.
+//! Sources: Linux, `tcp_output.c`, `tcp_input.c`, `tcp_minisocks.c`, `tcp_recovery.c`. Parameters that describe fixed
+//! behaviour of Linux must have the values of the profile `linux-6`; `SETTABLE` lists the parameters that can be set.
 
 use std::collections::BTreeMap;
 
@@ -18,19 +18,19 @@ use serde_json::Value;
 use super::{ALWAYS, Kernel, KernelTcp, RouteSettings};
 use crate::router::buffers::MTU;
 
-/// Headers of IPv4 and TCP without options, in bytes.
+/// Bytes of the IPv4 and TCP headers without options.
 const HEADERS: u32 = 40;
 
-/// The least segment that Linux sends, in bytes of payload (`tcp_min_snd_mss` and its options).
-const LEAST_MSS: u64 = 88;
+/// Minimum segment size of Linux, in bytes of payload (`tcp_min_snd_mss` and its options).
+const MIN_MSS: u64 = 88;
 
-/// What the option for timestamps adds to every segment, in bytes (RFC 7323, appendix A).
+/// Bytes of the timestamp option in every segment (RFC 7323, appendix A).
 const TIMESTAMPS: u32 = 12;
 
-/// The receive buffer that Linux begins with, in bytes, unless told otherwise (`tcp_rmem`).
+/// Default initial receive buffer of Linux, in bytes (`tcp_rmem`).
 const DEFAULT_BUFFER: u64 = 131_072;
 
-/// The parameters that a setting of the kernel stands for, or that describe what another one implies.
+/// The parameters that correspond to a kernel setting, or are implied by another one.
 const SETTABLE: &[&str] = &[
     "congestion_control.hystart",
     "congestion_control.kind",
@@ -59,25 +59,25 @@ const SETTABLE: &[&str] = &[
     "sack.dsack",
 ];
 
-/// The parameters that only a simulated run has.
+/// The parameters that only a simulation has.
 const SIMULATED: &[&str] = &["cwnd.hint", "receiver.sack_delay", "rto.tick_phase"];
 
-/// The parameters of recovery that say nothing of connections with SACK.
-const WITHOUT_SACK: &[&str] =
+/// The parameters of recovery that do not affect connections with SACK.
+const NO_EFFECT_WITH_SACK: &[&str] =
     &["recovery.exit_window", "recovery.inflation", "recovery.max_burst", "recovery.partial_ack_timer"];
 
 impl KernelTcp {
-    /// The settings that make a `kernel` do what `config` says, in whose lengths `link_header` bytes are the link's.
+    /// Returns the settings with which the `kernel` behaves like `config`, whose lengths include `link_header` bytes.
     ///
     /// # Errors
-    /// Every parameter that it cannot be made to do, with what it can.
+    /// Every parameter that the kernel does not support, with the supported values.
     pub fn of(config: &Config, kernel: &Kernel, link_header: Size) -> Result<Self, ConfigErrors> {
         let (nearest, refused) = Self::nearest(config, kernel, link_header, None);
         refused.finish(nearest)
     }
 
-    /// The settings that come nearest to `config`, and where they fall short of it. With a `control` that is the
-    /// congestion control, whatever `config` says.
+    /// Returns the settings nearest to `config`, and the differences. A `control` replaces the congestion control of
+    /// `config`.
     pub fn nearest(
         config: &Config,
         kernel: &Kernel,
@@ -98,9 +98,9 @@ impl KernelTcp {
 struct Translation<'a> {
     config: &'a Config,
     kernel: &'a Kernel,
-    /// Of each length on the wire, the bytes of the link's own header.
+    /// Bytes of the link header in each length on the wire.
     link_header: Size,
-    /// The congestion control in place of that of `config`.
+    /// The congestion control that replaces that of `config`.
     control: Option<&'a str>,
     refused: ErrorCollector,
 }
@@ -113,13 +113,16 @@ impl Translation<'_> {
         self.check(
             cwnd.initial_after_syn_loss == cwnd.initial,
             "cwnd.initial_after_syn_loss",
-            format_args!("must be as cwnd.initial, {}: Linux forgives the loss of one SYN", cwnd.initial),
+            format_args!(
+                "must be equal to cwnd.initial, {} (got {}), because Linux ignores the loss of one SYN",
+                cwnd.initial, cwnd.initial_after_syn_loss
+            ),
         );
         let rto_min_ms = rto.min.nanos() / 1_000_000;
         self.check(
             (1..=120_000).contains(&rto_min_ms) && Span::from_millis(rto_min_ms) == rto.min,
             "rto.min",
-            format_args!("must be whole milliseconds, 1ms to 120s, not {}", rto.min),
+            format_args!("must be whole milliseconds from 1ms to 120s (got {})", rto.min),
         );
         RouteSettings {
             advmss: mss + if self.has_timestamps() { TIMESTAMPS } else { 0 },
@@ -137,19 +140,23 @@ impl Translation<'_> {
         let mut sysctls: BTreeMap<_, _> =
             ALWAYS.iter().map(|(name, value)| (*name, (*value).to_owned())).collect();
         let buffer = self.receive_buffer(route.window);
-        // A window that is given grows by two segments with each that comes, and meanwhile every one is
-        // acknowledged at once (`tcp_grow_window`); one that finds its size does so only while it must.
-        let finds_its_size = self.config.receiver.first_window.is_none() && buffer > DEFAULT_BUFFER;
-        let first_buffer = if finds_its_size { DEFAULT_BUFFER } else { buffer };
+        // A window of a given size grows by two segments with each received segment, and meanwhile every segment is
+        // acknowledged at once (`tcp_grow_window`). A window that is tuned automatically grows only when it must.
+        let is_tuned = self.config.receiver.first_window.is_none() && buffer > DEFAULT_BUFFER;
+        let first_buffer = if is_tuned { DEFAULT_BUFFER } else { buffer };
         let Recovery { kind, dupthresh, frto, .. } = self.config.recovery;
         let rack = self.rack();
         let on = |flag: bool| u32::from(flag).to_string();
         let (syn_retries, retries) = self.retries();
         let restart = self.idle_restart();
-        self.check((1..=300).contains(&dupthresh), "recovery.dupthresh", "must be 1 to 300");
+        self.check(
+            (1..=300).contains(&dupthresh),
+            "recovery.dupthresh",
+            format_args!("must be from 1 to 300 (got {dupthresh})"),
+        );
         sysctls.extend([
             ("ipv4/tcp_rmem", format!("4096 {first_buffer} {buffer}")),
-            ("ipv4/tcp_moderate_rcvbuf", on(finds_its_size)),
+            ("ipv4/tcp_moderate_rcvbuf", on(is_tuned)),
             ("ipv4/tcp_timestamps", on(self.has_timestamps())),
             ("ipv4/tcp_window_scaling", on(self.window_scaling())),
             ("ipv4/tcp_sack", on(kind.has_sack())),
@@ -172,24 +179,24 @@ impl Translation<'_> {
         sysctls
     }
 
-    /// The congestion control.
+    /// Returns the congestion control.
     fn control(&self) -> &str {
         self.control.unwrap_or(self.config.congestion_control.kind())
     }
 
-    /// Whether CUBIC leaves slow start early, which no host can set for itself.
+    /// Checks HyStart, which cannot be set for a host.
     fn hystart(&mut self) {
         if self.control.is_some() {
             return;
         }
-        let asked = self.leaf("congestion_control.hystart");
-        let has = if self.kernel.hystart == Some(false) { "off" } else { "linux" };
+        let configured = self.leaf("congestion_control.hystart");
+        let in_force = if self.kernel.hystart == Some(false) { "off" } else { "linux" };
         self.check(
-            asked.is_null() || asked == has,
+            configured.is_null() || configured == in_force,
             "congestion_control.hystart",
             format_args!(
-                "must be {has}, not {}: so it is on this machine, in /sys/module/tcp_cubic/parameters/hystart",
-                word(&asked)
+                "must be {in_force} (got {}), as on this machine in /sys/module/tcp_cubic/parameters/hystart",
+                word(&configured)
             ),
         );
     }
@@ -198,12 +205,12 @@ impl Translation<'_> {
         self.config.connection.header == self.on_the_wire(HEADERS + TIMESTAMPS)
     }
 
-    /// What a packet of so many bytes is on the wire.
+    /// Returns the length on the wire of a packet of `bytes`.
     fn on_the_wire(&self, bytes: u32) -> Size {
         Size::from_bytes(u64::from(bytes) + self.link_header.bytes())
     }
 
-    /// The headers of a packet of data, in bytes, without the link's.
+    /// Returns the headers of a data packet in bytes, without the link header.
     fn headers(&self) -> u32 {
         HEADERS + if self.has_timestamps() { TIMESTAMPS } else { 0 }
     }
@@ -212,30 +219,31 @@ impl Translation<'_> {
         self.config.recovery.kind.has_sack() && self.config.sack.dsack == Dsack::On
     }
 
-    /// Payload of a full segment, in bytes; the sizes of headers go with it.
+    /// Returns the payload of a full segment in bytes, and checks the sizes of headers.
     fn mss(&mut self) -> u32 {
         let Connection { mss, header, ack_size, .. } = self.config.connection;
         let (without, with) = (self.on_the_wire(HEADERS), self.on_the_wire(HEADERS + TIMESTAMPS));
         self.check(
             [without, with].contains(&header),
             "connection.header",
-            format_args!("must be {without}, or {with} with timestamps, not {header}"),
+            format_args!("must be {without}, or {with} with timestamps (got {header})"),
         );
         self.check(
             ack_size == header,
             "connection.ack_size",
-            format_args!("must be as connection.header, {header}, not {ack_size}"),
+            format_args!("must be equal to connection.header, {header} (got {ack_size})"),
         );
         let most = MTU as u64 - u64::from(self.headers());
         self.check(
-            (LEAST_MSS..=most).contains(&mss.bytes()),
+            (MIN_MSS..=most).contains(&mss.bytes()),
             "connection.mss",
-            format_args!("must be {LEAST_MSS}B to {most}B, which with headers is the MTU, {MTU}B, not {mss}"),
+            format_args!("must be from {MIN_MSS}B to {most}B, the MTU of {MTU}B without headers (got {mss})"),
         );
-        u32::try_from(mss.bytes().clamp(LEAST_MSS, most)).unwrap_or_default()
+        u32::try_from(mss.bytes().clamp(MIN_MSS, most)).unwrap_or_default()
     }
 
-    /// A SYN on the wire, in bytes: maximum segment size, SACK permitted, timestamps, window scale.
+    /// Returns the length of a SYN on the wire, with the options maximum segment size, SACK permitted, timestamps and
+    /// window scale.
     fn syn_size(&self, window_scaling: bool) -> Size {
         let sack_or_timestamps = match (self.has_timestamps(), self.config.recovery.kind.has_sack()) {
             (true, _) => TIMESTAMPS,
@@ -245,12 +253,12 @@ impl Translation<'_> {
         self.on_the_wire(HEADERS + 4 + sack_or_timestamps + if window_scaling { 4 } else { 0 })
     }
 
-    /// Whether windows are scaled, which shows only in the size of a SYN.
+    /// Whether windows are scaled, which only the size of a SYN shows.
     fn window_scaling(&self) -> bool {
         self.config.connection.syn_size != self.syn_size(false)
     }
 
-    /// The receiver's window, in bytes, and what it begins with, in segments.
+    /// Returns the receiver's window in bytes, and its initial value in segments.
     fn windows(&mut self, mss: u32) -> (u32, Option<u32>) {
         let Receiver { window, first_window, .. } = self.config.receiver;
         let (with, without) = (self.syn_size(true), self.syn_size(false));
@@ -258,30 +266,30 @@ impl Translation<'_> {
         self.check(
             [with, without].contains(&size),
             "connection.syn_size",
-            format_args!("must be {with}, or {without} without window scaling, not {size}"),
+            format_args!("must be {with}, or {without} without window scaling (got {size})"),
         );
         let most = if self.window_scaling() { 65_535 << 14 } else { 65_535 };
         let bytes = window.saturating_mul(u64::from(mss));
         self.check(
             bytes <= most,
             "receiver.window",
-            format_args!("must be at most {} segments, not {window}", most / u64::from(mss)),
+            format_args!("must be at most {} segments (got {window})", most / u64::from(mss)),
         );
         let first = first_window.map(|segments| u32::try_from(segments).unwrap_or(u32::MAX));
         (u32::try_from(bytes.min(most)).unwrap_or_default(), first)
     }
 
-    /// The receive buffer that goes with a window of `window` bytes, in bytes.
+    /// Returns the receive buffer in bytes for a window of `window` bytes.
     ///
-    /// A buffer counts memory, a window data. A kernel assumes that half of the memory is data until it sees
-    /// segments longer than 536 bytes; from then on it takes the share of the first of them, and since 6.11
-    /// forgets the window that the route allows for the one that the buffer does.
+    /// A buffer counts memory, and a window counts data. The kernel assumes that half of the memory is data until it
+    /// receives segments longer than 536 bytes. From then on it uses the share of the first of these segments, and
+    /// since 6.11 the window of the buffer replaces the window of the route.
     fn receive_buffer(&self, window: u32) -> u64 {
         let mss = self.config.connection.mss;
         let window = u64::from(window);
         let buffer = if self.kernel.release >= (6, 11) && mss.bytes() > 536 {
             let share = (mss.bytes() * 256 / memory_of(mss.bytes() + u64::from(self.headers()))).max(1);
-            // A segment more, which has just come when the window grows, and half of one against rounding.
+            // One more segment, which has just arrived when the window grows, and half a segment for rounding.
             (window + mss.bytes() + mss.bytes() / 2) * 256 / share
         } else {
             window * 8
@@ -289,21 +297,21 @@ impl Translation<'_> {
         buffer.clamp(4096, i32::MAX as u64)
     }
 
-    /// Whether losses are found by RACK-TLP.
+    /// Checks the recovery. Returns whether losses are detected by RACK-TLP.
     fn rack(&mut self) -> bool {
         let kind = self.config.recovery.kind;
         let allowed = if self.kernel.has_sack_without_rack() {
             "must be rack, sack or newreno"
         } else {
-            "must be rack, or newreno without SACK; since Linux 6.17 SACK goes with RACK"
+            "must be rack, or newreno without SACK, because SACK requires RACK since Linux 6.17"
         };
         let known = match kind {
             RecoveryKind::Rack | RecoveryKind::NewReno => true,
             RecoveryKind::Sack => self.kernel.has_sack_without_rack(),
             RecoveryKind::Tahoe | RecoveryKind::Reno => false,
         };
-        let word = word(&self.leaf("recovery.kind"));
-        self.check(known, "recovery.kind", format_args!("{allowed}, not {word}"));
+        let kind_word = word(&self.leaf("recovery.kind"));
+        self.check(known, "recovery.kind", format_args!("{allowed} (got {kind_word})"));
         let (undo, allowed) = match (self.has_timestamps(), self.has_dsack()) {
             (true, _) => (Undo::DsackOrTimestamps, "must be dsack-or-timestamps"),
             (false, true) => (Undo::Dsack, "must be dsack"),
@@ -313,19 +321,20 @@ impl Translation<'_> {
             self.config.recovery.undo == undo,
             "recovery.undo",
             format_args!(
-                "{allowed}: Linux takes a needless reduction back whenever D-SACK or timestamps show it"
+                "{allowed} (got {}), because Linux undoes a spurious reduction whenever D-SACK or timestamps show it",
+                word(&self.leaf("recovery.undo"))
             ),
         );
         kind == RecoveryKind::Rack
     }
 
-    /// How often SYNs and data are sent again.
+    /// Returns the maximum numbers of retransmissions of SYNs and of data.
     fn retries(&mut self) -> (u32, u32) {
         let Connection { max_syn_retries, max_retries, .. } = self.config.connection;
         let limited =
             |retries: Option<u32>, most| retries.is_some_and(|retries| (1..=most).contains(&retries));
-        self.check(limited(max_syn_retries, 127), "connection.max_syn_retries", "must be 1 to 127");
-        self.check(limited(max_retries, 255), "connection.max_retries", "must be 1 to 255");
+        self.check(limited(max_syn_retries, 127), "connection.max_syn_retries", "must be from 1 to 127");
+        self.check(limited(max_retries, 255), "connection.max_retries", "must be from 1 to 255");
         (max_syn_retries.unwrap_or(127).clamp(1, 127), max_retries.unwrap_or(255).clamp(1, 255))
     }
 
@@ -336,18 +345,18 @@ impl Translation<'_> {
         restart != IdleRestart::Off
     }
 
-    /// The greatest RTO, in milliseconds; what concerns the clock of the kernel is checked with it.
+    /// Returns the maximum RTO in milliseconds; also checks the parameters of the kernel's clock.
     fn rto_max(&mut self) -> u64 {
         let (max, tick) = (self.config.rto.max, self.config.rto.tick);
         let ms = max.nanos() / 1_000_000;
         let least = if self.kernel.has_rto_max { 1000 } else { 120_000 };
         let settable = (least..=120_000).contains(&ms) && Span::from_millis(ms) == max;
-        let allowed = if self.kernel.has_rto_max { "1s to 120s, in whole milliseconds" } else { "120s" };
-        self.check(settable, "rto.max", format_args!("must be {allowed}, not {max}"));
+        let allowed = if self.kernel.has_rto_max { "from 1s to 120s, in whole milliseconds" } else { "120s" };
+        self.check(settable, "rto.max", format_args!("must be {allowed} (got {max})"));
         self.check(
             tick == self.kernel.tick,
             "rto.tick",
-            format_args!("must be that of the kernel, {}, not {tick}", self.kernel.tick),
+            format_args!("must be the kernel's tick, {} (got {tick})", self.kernel.tick),
         );
         self.acknowledgements();
         ms.clamp(least, 120_000)
@@ -361,36 +370,39 @@ impl Translation<'_> {
         self.check(
             delayed_ack == DelayedAck::Adaptive,
             "receiver.delayed_ack",
-            format_args!("must be adaptive or off, not {}", word(&self.leaf("receiver.delayed_ack"))),
+            format_args!("must be adaptive or off (got {})", word(&self.leaf("receiver.delayed_ack"))),
         );
         let same = delayed_ack_timer == Span::from_millis(40);
-        self.check(same, "receiver.delayed_ack_timer", format_args!("must be 40ms, not {delayed_ack_timer}"));
-        self.check(quick_acks == 16, "receiver.quick_acks", format_args!("must be 16, not {quick_acks}"));
+        self.check(
+            same,
+            "receiver.delayed_ack_timer",
+            format_args!("must be 40ms (got {delayed_ack_timer})"),
+        );
+        self.check(quick_acks == 16, "receiver.quick_acks", format_args!("must be 16 (got {quick_acks})"));
     }
 
-    /// Compares what cannot be set with what Linux does.
+    /// Compares the parameters that cannot be set with the behaviour of Linux.
     fn compare_the_rest(&mut self) {
         let sack = self.config.recovery.kind.has_sack();
         let linux = linux_with(self.config.congestion_control.kind());
         for (path, value) in leaves(&self.config.to_value()) {
             let group = path.split('.').next().unwrap_or_default();
-            let says_nothing = SETTABLE.contains(&path.as_str())
+            let has_no_effect = SETTABLE.contains(&path.as_str())
                 || SIMULATED.contains(&path.as_str())
-                || (sack && WITHOUT_SACK.contains(&path.as_str()))
+                || (sack && NO_EFFECT_WITH_SACK.contains(&path.as_str()))
                 || (!sack && group == "sack")
                 || (self.control.is_some() && group == "congestion_control")
                 || (self.config.ecn.mode == EcnMode::Off && group == "ecn");
             let expected = linux.get(&path);
-            if !says_nothing && expected != Some(&value) {
+            if !has_no_effect && expected != Some(&value) {
                 let (expected, value) = (word(expected.unwrap_or(&Value::Null)), word(&value));
-                let problem =
-                    format!("must be {expected}, not {value}: so does Linux, and it has no setting for it");
+                let problem = format!("must be {expected} (got {value}), the fixed behaviour of Linux");
                 self.refused.add(ConfigError::at(path, problem));
             }
         }
     }
 
-    /// What the table says at a path.
+    /// Returns the value of the configuration at a path.
     fn leaf(&self, path: &str) -> Value {
         leaves(&self.config.to_value()).remove(path).unwrap_or_default()
     }
@@ -400,20 +412,20 @@ impl Translation<'_> {
     }
 }
 
-/// The memory that the kernel takes for a packet of `length` bytes, more than 576, that is written to a TUN device: the
-/// next power of two that holds it, what is left free before it (`NET_SKB_PAD`) and a `skb_shared_info`; and a
+/// Returns the memory that the kernel allocates for a packet of `length` bytes, more than 576, that is written to a TUN
+/// device: the next power of two above the packet, the space before it (`NET_SKB_PAD`) and a `skb_shared_info`, plus a
 /// `sk_buff`.
 fn memory_of(length: u64) -> u64 {
     ((length + 64).next_multiple_of(64) + 320).next_power_of_two() + 256
 }
 
-/// What today's Linux does with this congestion control, by path.
+/// Returns the behaviour of current Linux with this congestion control, by path.
 fn linux_with(control: &str) -> BTreeMap<String, Value> {
     let table = serde_json::json!({ "profile": "linux-6", "congestion_control": { "kind": control } });
     aqm_tcp::read(table).map(|config| leaves(&config.to_value())).unwrap_or_default()
 }
 
-/// The values of a table by their paths.
+/// Returns the values of a table by their paths.
 fn leaves(table: &Value) -> BTreeMap<String, Value> {
     let mut leaves = BTreeMap::new();
     let groups = table.as_object().into_iter().flatten();
@@ -425,7 +437,7 @@ fn leaves(table: &Value) -> BTreeMap<String, Value> {
     leaves
 }
 
-/// A value as a scenario has it, without quotes.
+/// Returns a value as in a scenario, without quotes.
 fn word(value: &Value) -> String {
     match value {
         Value::Null => "left out".to_owned(),

@@ -9,15 +9,15 @@ fn packet(id: u32) -> Packet {
     Packet { id, ..Packet::default() }
 }
 
-fn id(due: Due, packet: Packet) -> u32 {
-    match due {
-        Due::Packet | Due::Held => packet.id,
-        Due::Timer(Timer::End(Side::Sender, slot)) => slot,
-        Due::Timer(other) => panic!("no such timer was set: {other:?}"),
+fn id(next: NextEvent, packet: Packet) -> u32 {
+    match next {
+        NextEvent::Packet | NextEvent::Processed => packet.id,
+        NextEvent::Timer(Timer::End(Side::Sender, slot)) => slot,
+        NextEvent::Timer(other) => panic!("no such timer was set: {other:?}"),
     }
 }
 
-/// Pushes and pops at random; what comes out must be what a sorted list gives.
+/// Adds and takes events at random, and compares them with a sorted list.
 fn agrees_with_a_sorted_list(seed: u64, spread: u64, reversed: bool, in_pairs: bool) {
     let mut rng = Streams::new(seed).named("event_queue", 0);
     let mut event_queue = EventQueue::new(reversed, LINK_LANES, in_pairs);
@@ -28,7 +28,7 @@ fn agrees_with_a_sorted_list(seed: u64, spread: u64, reversed: bool, in_pairs: b
             let time = now + rng.below(spread) * (1 + rng.below(3) * rng.below(spread));
             let (lane, at) = (rng.below(10) as u8, Instant::from_nanos(time));
             let number = list.len() as u32 + round * 16;
-            // Links of a lane have neighbouring numbers; those without a lane may have any.
+            // Links of a lane have adjacent numbers; links without a lane may have any number.
             let link =
                 if lane < 8 { u32::from(lane) * 8 + rng.below(8) as u32 } else { rng.below(99) as u32 };
             let timer = Timer::End(Side::Sender, number);
@@ -43,12 +43,12 @@ fn agrees_with_a_sorted_list(seed: u64, spread: u64, reversed: bool, in_pairs: b
                 continue;
             }
             match lane {
-                7 => event_queue.put_held(at, Packet { flow: link, ..packet(number) }),
+                7 => event_queue.put_processed(at, Packet { flow: link, ..packet(number) }),
                 9 => event_queue.put_timer(at, rank, timer),
                 8 => event_queue.put_packet(NO_LANE, at, rank, packet(number)),
                 _ => {
-                    let place = event_queue.places(lane.into()).of(rng.below(2) == 0);
-                    event_queue.put_packet(place, at, rank, packet(number));
+                    let lane = event_queue.lanes(lane.into()).lane(rng.below(2) == 0);
+                    event_queue.put_packet(lane, at, rank, packet(number));
                 }
             }
             list.push((key, number));
@@ -72,7 +72,7 @@ fn agrees_with_a_sorted_list(seed: u64, spread: u64, reversed: bool, in_pairs: b
     }
 }
 
-/// Packets of few moments, so that many tie, in lanes and without one, taken in batches.
+/// Takes batches of packets with few different times, and so many ties, with and without lanes.
 fn batches_agree_with_a_sorted_list(seed: u64, classes: usize, reversed: bool, in_pairs: bool) {
     let mut rng = Streams::new(seed).named("batches", 0);
     let mut event_queue = EventQueue::new(reversed, classes, in_pairs);
@@ -82,13 +82,13 @@ fn batches_agree_with_a_sorted_list(seed: u64, classes: usize, reversed: bool, i
         for _ in 0..rng.below(30) {
             let (time, class) = (now + 1 + rng.below(25), rng.below(classes as u64 + 1) as usize);
             let link = class as u32 * 8 + rng.below(8) as u32;
-            let (place, link) = match class < classes {
-                true => (event_queue.places(class).of(rng.below(2) == 0), link),
+            let (lane, link) = match class < classes {
+                true => (event_queue.lanes(class).lane(rng.below(2) == 0), link),
                 false => (NO_LANE, rng.below(8 * classes as u64) as u32),
             };
             let key = Key::new(time, TieOrder::new(reversed).of_packet(rank_of_link(link)));
             if list.iter().all(|(other, _)| *other != key) {
-                event_queue.put_packet(place, Instant::from_nanos(time), rank_of_link(link), packet(number));
+                event_queue.put_packet(lane, Instant::from_nanos(time), rank_of_link(link), packet(number));
                 list.push((key, number));
                 number += 1;
             }

@@ -17,7 +17,7 @@ fn linux(changes: Value) -> Config {
     read(aqm_tcp::overlay(&json!({ "profile": "linux-6" }), changes))
 }
 
-/// What is refused, a line each.
+/// Returns the refused parameters, one line each.
 fn refused(config: &Config, kernel: &Kernel) -> Vec<String> {
     let errors = KernelTcp::of(config, kernel, NO_LINK).err();
     errors.iter().flat_map(|errors| errors.iter().map(ToString::to_string)).collect()
@@ -91,7 +91,7 @@ fn a_syn_without_room_for_it_scales_no_windows() {
     };
     let tcp = KernelTcp::of(&config(44), &KERNEL, NO_LINK).unwrap();
     assert_eq!((tcp.route.window, &*tcp.sysctls["ipv4/tcp_window_scaling"]), (64_240, "0"));
-    assert_eq!(refused(&config(45), &KERNEL), ["receiver.window: must be at most 44 segments, not 45"]);
+    assert_eq!(refused(&config(45), &KERNEL), ["receiver.window: must be at most 44 segments (got 45)"]);
 }
 
 #[test]
@@ -108,13 +108,13 @@ fn lengths_may_contain_the_header_of_the_link() {
     assert_eq!(
         refused(&config, &KERNEL)[..2],
         [
-            "connection.header: must be 40B, or 52B with timestamps, not 54B",
-            "connection.syn_size: must be 52B, or 48B without window scaling, not 66B"
+            "connection.header: must be 40B, or 52B with timestamps (got 54B)",
+            "connection.syn_size: must be 52B, or 48B without window scaling (got 66B)"
         ]
     );
     let errors = KernelTcp::of(&of_ip, &KERNEL, ethernet).unwrap_err().to_string();
     assert!(
-        errors.starts_with("connection.header: must be 54B, or 66B with timestamps, not 40B"),
+        errors.starts_with("connection.header: must be 54B, or 66B with timestamps (got 40B)"),
         "{errors}"
     );
 }
@@ -124,7 +124,7 @@ fn segments_that_make_packets_longer_than_the_mtu_are_refused() {
     let refused = |mss| refused(&linux(json!({"connection": {"mss": mss}})), &KERNEL);
     assert_eq!(
         refused("9000B"),
-        ["connection.mss: must be 88B to 1448B, which with headers is the MTU, 1500B, not 9kB"]
+        ["connection.mss: must be from 88B to 1448B, the MTU of 1500B without headers (got 9kB)"]
     );
     assert_eq!((refused("1448B").len(), refused("1449B").len()), (0, 1));
     let (nearest, _) =
@@ -147,7 +147,7 @@ fn a_buffer_holds_the_window_whatever_the_kernel_takes_for_data() {
     };
     // 1460 of 2304 bytes are 162 of 256.
     assert_eq!(buffer("1460B", 40, &KERNEL), "4096 95747 95747");
-    assert!((41 * 1460..42 * 1460).contains(&(95_747 * 162 / 256)), "one has just come");
+    assert!((41 * 1460..42 * 1460).contains(&(95_747 * 162 / 256)), "one segment has just arrived");
     assert_eq!(buffer("536B", 20, &KERNEL), "4096 85760 85760");
     assert_eq!(buffer("1460B", 10, &OLD_KERNEL), "4096 116800 116800");
 }
@@ -168,15 +168,15 @@ fn what_the_kernel_cannot_do_is_refused_by_name_and_value() {
     let cases = [
         (
             json!({"recovery": {"kind": "tahoe"}, "congestion_control": {"kind": "reno"}}),
-            "recovery.kind: must be rack, or newreno without SACK; since Linux 6.17 SACK goes with RACK, not tahoe",
+            "recovery.kind: must be rack, or newreno without SACK, because SACK requires RACK since Linux 6.17 (got tahoe)",
         ),
         (
             json!({"recovery": {"reduction": "rate-halving"}}),
-            "recovery.reduction: must be prr, not rate-halving: so does Linux, and it has no setting for it",
+            "recovery.reduction: must be prr (got rate-halving), the fixed behaviour of Linux",
         ),
         (
             json!({"cwnd": {"initial_ssthresh": 20.0}}),
-            "cwnd.initial_ssthresh: must be left out, not 20.0: so does Linux, and it has no setting for it",
+            "cwnd.initial_ssthresh: must be left out (got 20.0), the fixed behaviour of Linux",
         ),
         (
             json!({"cwnd": {"idle_restart": "one-segment"}}),
@@ -184,12 +184,12 @@ fn what_the_kernel_cannot_do_is_refused_by_name_and_value() {
         ),
         (
             json!({"receiver": {"delayed_ack": "heartbeat"}}),
-            "receiver.delayed_ack: must be adaptive or off, not heartbeat",
+            "receiver.delayed_ack: must be adaptive or off (got heartbeat)",
         ),
-        (json!({"rto": {"tick": "10ms"}}), "rto.tick: must be that of the kernel, 4ms, not 10ms"),
+        (json!({"rto": {"tick": "10ms"}}), "rto.tick: must be the kernel's tick, 4ms (got 10ms)"),
         (
             json!({"congestion_control": {"kind": "cubic", "beta": 0.8}}),
-            "congestion_control.beta: must be 0.7, not 0.8: so does Linux, and it has no setting for it",
+            "congestion_control.beta: must be 0.7 (got 0.8), the fixed behaviour of Linux",
         ),
     ];
     for (changes, expected) in cases {
@@ -221,7 +221,7 @@ fn a_tcp_that_no_kernel_has_is_brought_as_near_as_it_goes() {
     assert_eq!(tcp.sysctls["ipv4/tcp_sack"], "0");
 }
 
-/// What else may be written for a parameter.
+/// Returns other valid values of a parameter.
 fn others(field: &Field, value: &Value) -> Vec<Value> {
     let candidates: Vec<Value> = match field.schema.r#type {
         "choice" => field.schema.choices.iter().map(|choice| json!(choice.word)).collect(),
@@ -249,7 +249,7 @@ fn no_parameter_is_ignored_in_silence() {
         };
         for field in fields {
             let path = format!("{}.{}", group.name, field.name);
-            if SIMULATED.contains(&&*path) || WITHOUT_SACK.contains(&&*path) {
+            if SIMULATED.contains(&&*path) || NO_EFFECT_WITH_SACK.contains(&&*path) {
                 continue;
             }
             for other in others(&field, &table[group.name][field.name]) {
@@ -268,7 +268,7 @@ fn no_parameter_is_ignored_in_silence() {
 #[test]
 fn what_is_settable_or_simulated_is_a_parameter() {
     let known = leaves(&linux(json!({})).to_value());
-    for path in SETTABLE.iter().chain(SIMULATED).chain(WITHOUT_SACK) {
+    for path in SETTABLE.iter().chain(SIMULATED).chain(NO_EFFECT_WITH_SACK) {
         assert!(known.contains_key(*path), "{path}");
     }
 }
@@ -286,18 +286,18 @@ fn the_machine_says_whether_cubic_leaves_slow_start_early() {
     }
     let place = "congestion_control.hystart: must be";
     let file = "/sys/module/tcp_cubic/parameters/hystart";
-    let so = |has: &str, not: &str| format!("{place} {has}, not {not}: so it is on this machine, in {file}");
-    assert_eq!(refused(&linux(json!({})), &without), [so("off", "linux")]);
-    assert_eq!(refused(&off, &KERNEL), [so("linux", "off")]);
+    let message = |has: &str, not: &str| format!("{place} {has} (got {not}), as on this machine in {file}");
+    assert_eq!(refused(&linux(json!({})), &without), [message("off", "linux")]);
+    assert_eq!(refused(&off, &KERNEL), [message("linux", "off")]);
     let (tcp, refused) = KernelTcp::nearest(&off, &KERNEL, NO_LINK, None);
     assert_eq!(tcp, KernelTcp::of(&linux(json!({})), &KERNEL, NO_LINK).unwrap());
-    assert!(refused.finish(()).is_err(), "told, and run all the same");
+    assert!(refused.finish(()).is_err(), "the difference must be reported");
 }
 
 #[test]
 fn a_congestion_control_of_the_kernel_takes_the_place_of_the_one_of_the_plan() {
     let config = linux(json!({"congestion_control": {"kind": "cubic", "hystart": "off"}}));
     let (tcp, refused) = KernelTcp::nearest(&config, &KERNEL, NO_LINK, Some("bbr"));
-    assert!(refused.finish(()).is_ok(), "what the plan says of CUBIC does not matter");
+    assert!(refused.finish(()).is_ok(), "parameters of CUBIC must not matter");
     assert_eq!((tcp.congestion_control(), tcp.route.congctl.as_deref()), ("bbr", Some("bbr")));
 }

@@ -33,7 +33,7 @@ from aqmlab.sweep import charts as sweep_charts
 from aqmlab.sweep import claims as claim_tables
 from aqmlab.sweep import file as sweep_file
 from aqmlab.sweep import run as sweep_run
-from aqmlab.sweep import why as sweep_why
+from aqmlab.sweep import explain as sweep_explain
 
 FILE = """\
 scenario = "small.toml"
@@ -500,19 +500,19 @@ def test_a_raised_version_makes_runs_again_and_another_title_does_not(small: Pat
         swept(sweep(1), store)
         assert swept(sweep(1, "another title"), store)[1].made == 0
         planned = sweep_run.plan(sweep(2), store)
-        whys = {one.why for one in sweep_why.missing(planned, store)}
+        whys = {one.reason for one in sweep_explain.missing(planned, store)}
         assert whys == {"one is of version 2, and 1 is kept"}
         result, did = swept(sweep(2), store)
         assert did.made == 4
         assert result.frame["one"].to_list() == [2.0] * 4
-        assert list(sweep_why.missing(planned, store)) == []
+        assert list(sweep_explain.missing(planned, store)) == []
 
 
 def test_why_names_the_parameter_that_changed(file: Path, tmp_path: Path) -> None:
     with Store(tmp_path / "store") as store:
         swept(sweep_file.load(file).sweep, store)
         changed = sweep_file.load(file, ["bottleneck.delay=30ms", "load=0.2,0.5"]).sweep
-        whys = [one.why for one in sweep_why.missing(sweep_run.plan(changed, store), store)]
+        whys = [one.reason for one in sweep_explain.missing(sweep_run.plan(changed, store), store)]
         assert whys.count("bottleneck.delay was 20ms, is 30ms") == 6
         assert whys.count("it was never made") == 6
         assert swept(changed, store)[1].made == 12

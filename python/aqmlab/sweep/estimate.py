@@ -17,7 +17,7 @@ from aqmlab.store import Store
 if TYPE_CHECKING:
     from aqmlab.sweep.run import Planned
     from aqmlab.sweep.sweep import Sweep
-    from aqmlab.sweep.why import Missing
+    from aqmlab.sweep.explain import Missing
 
 PROBES = 4
 """So many of the missing runs are tried, evenly apart."""
@@ -53,7 +53,7 @@ class Estimate:
 def of(sweep: Sweep, store: Store, *, jobs: int | None = None) -> Estimate:
     """The estimate of a sweep; nothing is written. Where the warm-up is not known yet, no run exists."""
     from aqmlab.sweep import run as sweep_run
-    from aqmlab.sweep import why as sweep_why
+    from aqmlab.sweep import explain as sweep_explain
     from aqmlab.sweep.warm_up import NoWarmUpError
 
     try:
@@ -62,7 +62,7 @@ def of(sweep: Sweep, store: Store, *, jobs: int | None = None) -> Estimate:
         planned = sweep_run.plan(replace(sweep, warm_up=None), Store.in_memory())
         store = Store.in_memory()
     enough = planned.enough(store)
-    missing = list(sweep_why.missing(planned, store))
+    missing = list(sweep_explain.missing(planned, store))
     runs = sum(one.wanted for one in enough)
     most = runs if sweep.precision is None else len(enough) * sweep.precision.rule.most
     return Estimate(

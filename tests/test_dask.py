@@ -286,7 +286,7 @@ def test_what_differs_is_told_with_the_cure(theirs: dict[str, Any], said: str) -
     import re
 
     ours = dask_workers.identity()
-    assert re.search(said, dask_workers.refuse_others(ours, ours._replace(**theirs)))
+    assert re.search(said, dask_workers.incompatibility(ours, ours._replace(**theirs)))
 
 
 def test_a_scheduler_that_is_not_there_is_told_within_seconds(monkeypatch: pytest.MonkeyPatch) -> None:

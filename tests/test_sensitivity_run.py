@@ -12,7 +12,7 @@ import pytest
 from conftest import Cli
 
 import aqmlab as al
-from aqmlab.campaign import Local, Made, Task
+from aqmlab.campaign import Local, Outcome, Task
 from aqmlab.cli import tuning as tuning_cli
 from aqmlab.measures import Measure, View
 from aqmlab.store import Store
@@ -45,13 +45,13 @@ class Until:
     def each(
         self,
         tasks: Iterable[Task],
-        done: Callable[[Task, Made], None],
+        done: Callable[[Task, Outcome], None],
         *,
         total: int,
         already: int,
         label: str | None,
     ) -> None:
-        def counted(task: Task, made: Made) -> None:
+        def counted(task: Task, made: Outcome) -> None:
             self.left -= 1
             done(task, made)
 

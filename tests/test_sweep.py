@@ -21,7 +21,7 @@ from conftest import PATIENCE_S, Cli
 
 import aqmlab as al
 from aqmlab._support import progress
-from aqmlab.campaign import Account, FirstFailureError, Local, Made, Task
+from aqmlab.campaign import Account, FirstFailureError, Local, Outcome, Task
 from aqmlab.cli import sweep_text, table_text
 from aqmlab.measures import Measure
 from aqmlab.results.table import Results
@@ -31,9 +31,9 @@ from aqmlab.store import Store
 from aqmlab.sweep import Stopping, Sweep
 from aqmlab.sweep import charts as sweep_charts
 from aqmlab.sweep import claims as claim_tables
+from aqmlab.sweep import explain as sweep_explain
 from aqmlab.sweep import file as sweep_file
 from aqmlab.sweep import run as sweep_run
-from aqmlab.sweep import explain as sweep_explain
 
 FILE = """\
 scenario = "small.toml"
@@ -593,7 +593,7 @@ class Watched:
     def each(
         self,
         tasks: Iterable[Task],
-        done: Callable[[Task, Made], bool],
+        done: Callable[[Task, Outcome], bool],
         *,
         total: int,
         already: int,
@@ -781,7 +781,7 @@ class Pressed(Watched):
     def each(
         self,
         tasks: Iterable[Task],
-        done: Callable[[Task, Made], bool],
+        done: Callable[[Task, Outcome], bool],
         *,
         total: int,
         already: int,

@@ -19,7 +19,7 @@ from conftest import COMMAND, PATIENCE_S, Cli
 
 import aqmlab as al
 from aqmlab import stats
-from aqmlab.campaign import Local, Made, Task
+from aqmlab.campaign import Local, Outcome, Task
 from aqmlab.cli import tuning as tuning_cli
 from aqmlab.measures import Measure, View
 from aqmlab.store import Store
@@ -61,7 +61,7 @@ class Until:
     def each(
         self,
         tasks: Iterable[Task],
-        done: Callable[[Task, Made], None],
+        done: Callable[[Task, Outcome], None],
         *,
         total: int,
         already: int,

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from aqmlab.campaign import Executor, Local, Made, Task
+from aqmlab.campaign import Executor, Local, Outcome, Task
 
 Jobs = Annotated[int | None, typer.Option(min=1, help="Number of parallel runs; by default one per core.")]
 Dask = Annotated[
@@ -69,7 +69,7 @@ class _LazyExecutor:
     def each(
         self,
         tasks: Iterable[Task],
-        done: Callable[[Task, Made], bool],
+        done: Callable[[Task, Outcome], bool],
         *,
         total: int,
         already: int,

@@ -224,13 +224,13 @@ def _less(name: str, sweep: Sweep, form: Form) -> Sweep:
 
 
 def _made(sweep: Sweep, scenario: Callable[[], Scenario], prepare: Prepare | None) -> Runnable:
-    from aqmlab.campaign import Refused
+    from aqmlab.campaign import InvalidScenario
 
     try:
         made = scenario()
         return prepare(made) if prepare else made
     except ValueError as problem:
-        return Refused(problem=problem, digest=f"refused-{json.dumps([sweep.name, str(problem)])}")
+        return InvalidScenario(problem=problem, digest=f"refused-{json.dumps([sweep.name, str(problem)])}")
 
 
 def _same(made: Runnable, _: int) -> Runnable:

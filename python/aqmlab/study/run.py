@@ -29,7 +29,6 @@ from aqmlab.campaign import (
     Task,
     execute,
     settled,
-    together,
     version,
 )
 from aqmlab.campaign import live as live_runs
@@ -113,7 +112,7 @@ def run(
     timing: dict[str, Any] = {}
 
     def make(label: str, tasks: Sequence[Task], executor: Executor) -> None:
-        at, before, wanted = time.monotonic(), account.made, together(tasks)
+        at, before, wanted = time.monotonic(), account.made, merged(tasks)
         said = f"{study.name}: {label}"
         total = len(wanted)
         execute(wanted, store, executor=executor, label=said, total=total, account=account, retry=True)
@@ -418,5 +417,5 @@ def _provenance(
         "cpu_s": math.fsum(cpu) if cpu else None,
         "timing": timing,
         "seconds": seconds,
-        "live": live_runs.together(one.live for one in records.values() if one.live is not None),
+        "live": live_runs.merged_facts(one.live for one in records.values() if one.live is not None),
     }

@@ -1,4 +1,4 @@
-"""A point of a sweep: one scenario, with the labels that name it."""
+"""The points of a sweep."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from aqmlab.results.labels import Value, said
 
 @dataclass(frozen=True, kw_only=True)
 class Point:
-    """One scenario of a sweep."""
+    """One scenario of a sweep, identified by its number and its labels."""
 
     number: int
     labels: Mapping[str, Value]
@@ -18,5 +18,5 @@ class Point:
 
     @property
     def said(self) -> str:
-        """Its labels in words."""
+        """The labels as text."""
         return said(self.labels)

@@ -28,7 +28,7 @@ class Direction(StrEnum):
     UPLOAD = "upload"
 
 
-class Taken(StrEnum):
+class RateKind(StrEnum):
     """Which of its rates is taken."""
 
     SHAPER = "shaper"
@@ -47,15 +47,15 @@ _AUTORATE = re.compile(r"(DATA|LOAD|SUMMARY|REFLECTOR|CPU|CPU_RAW|SHAPER|DEBUG|I
 _KINDS = ("LOAD", "DATA", "SUMMARY")
 """Its records with rates; the first come at even intervals."""
 
-_RATE_COLUMNS: Mapping[tuple[Direction, Taken], str] = {
-    (Direction.DOWNLOAD, Taken.SHAPER): "CAKE_DL_RATE_KBPS",
-    (Direction.UPLOAD, Taken.SHAPER): "CAKE_UL_RATE_KBPS",
-    (Direction.DOWNLOAD, Taken.ACHIEVED): "DL_ACHIEVED_RATE_KBPS",
-    (Direction.UPLOAD, Taken.ACHIEVED): "UL_ACHIEVED_RATE_KBPS",
+_RATE_COLUMNS: Mapping[tuple[Direction, RateKind], str] = {
+    (Direction.DOWNLOAD, RateKind.SHAPER): "CAKE_DL_RATE_KBPS",
+    (Direction.UPLOAD, RateKind.SHAPER): "CAKE_UL_RATE_KBPS",
+    (Direction.DOWNLOAD, RateKind.ACHIEVED): "DL_ACHIEVED_RATE_KBPS",
+    (Direction.UPLOAD, RateKind.ACHIEVED): "UL_ACHIEVED_RATE_KBPS",
 }
-_TOLD: Mapping[Taken, str] = {
-    Taken.SHAPER: "the rate that its shaper was set to",
-    Taken.ACHIEVED: "the rate that was carried",
+_TOLD: Mapping[RateKind, str] = {
+    RateKind.SHAPER: "the rate that its shaper was set to",
+    RateKind.ACHIEVED: "the rate that was carried",
 }
 
 _TIMES: Mapping[str, float] = {"s": 1, "sec": 1, "seconds": 1, "ms": 1e-3, "us": 1e-6, "ns": 1e-9, "min": 60}
@@ -146,7 +146,7 @@ def read(
     path: Path,
     *,
     direction: Direction = Direction.DOWNLOAD,
-    taken: Taken = Taken.SHAPER,
+    taken: RateKind = RateKind.SHAPER,
     columns: Columns = Columns(),
 ) -> Recording:
     """Reads a recording; raises `RecordingError` with the line at fault and what is allowed there."""
@@ -240,7 +240,7 @@ def _lines(path: Path) -> list[str]:
         raise RecordingError(f"{path}: is not text: give a log of cake-autorate or a CSV file") from None
 
 
-def _autorate(lines: Sequence[str], direction: Direction, taken: Taken) -> Recording:
+def _autorate(lines: Sequence[str], direction: Direction, taken: RateKind) -> Recording:
     """Reads a log of cake-autorate: what its headers name, of one kind of record."""
     headers: dict[str, list[str]] = {}
     found: dict[str, list[tuple[int, float, float]]] = {kind: [] for kind in _KINDS}

@@ -1,4 +1,5 @@
-"""The compiled core. Text goes in, tables come out; see the modules around it for the friendly form."""
+"""The compiled core. Its functions accept text and return tables; other modules of aqmlab provide the
+interface for users."""
 
 from pathlib import Path
 from typing import Any, final
@@ -31,7 +32,7 @@ __version__: str
 RESULTS_VERSION: int
 
 class ScenarioError(ValueError):
-    """Something is wrong in a scenario: a line for each mistake."""
+    """An invalid scenario; the message has a line for each error."""
 
     place: str
     problem: str
@@ -39,11 +40,11 @@ class ScenarioError(ValueError):
     without_effect: list[str]
 
 class TraceError(ValueError):
-    """A file cannot be read or written, or is no trace."""
+    """A trace file that is unreadable, not writable, or not a valid trace."""
 
 @final
 class Document:
-    """The text of a scenario, of which only the level has been read."""
+    """A parsed scenario whose parameters have not been checked."""
 
     @staticmethod
     def of_toml(text: str, folder: str) -> Document: ...
@@ -57,7 +58,7 @@ class Document:
 
 @final
 class Plan:
-    """A scenario that was read and checked."""
+    """A checked scenario."""
 
     @property
     def level(self) -> str: ...
@@ -74,7 +75,7 @@ class Plan:
 
 @final
 class Watch:
-    """How far a run is, for another thread, which may stop it."""
+    """The progress of a run, for another thread, which can also stop the run."""
 
     def __init__(self) -> None: ...
     def progress(self) -> tuple[int, int]: ...
@@ -86,14 +87,14 @@ class Watch:
 
 @final
 class Table:
-    """A table of results: read it with `polars.DataFrame(table)`."""
+    """A table of results; `polars.DataFrame(table)` reads the table."""
 
     def __len__(self) -> int: ...
     def __arrow_c_stream__(self, requested_schema: Any | None = None) -> Any: ...
 
 @final
 class Output:
-    """What a run leaves behind."""
+    """The results of a run."""
 
     @property
     def manifest(self) -> str: ...
@@ -115,7 +116,7 @@ def drop_curve(
 ) -> list[float | None]: ...
 
 class LiveError(RuntimeError):
-    """Something live cannot be done here: says what failed, why, and what to do."""
+    """A live run failed on this machine; the message contains the reason and a remedy."""
 
 def run_live(
     plan: Plan,

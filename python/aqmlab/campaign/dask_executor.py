@@ -27,7 +27,7 @@ from itertools import islice
 from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Any
 
-from aqmlab._support.parallel import LOOK_S, held_back
+from aqmlab._support.parallel import LOOK_S, deferred_interrupt
 from aqmlab._support.progress import Bar, bar
 from aqmlab.campaign.campaign import Outcome, Task, crashed
 from aqmlab.campaign.dask_batch import BATCH_S, Batch, Refusal, make_batch, stop_runs
@@ -74,7 +74,7 @@ class Dask:
         """See `campaign.Executor.each`. Raises `ClusterError` if the connection to the scheduler is lost, or
         if a worker cannot execute a batch."""
         work = _Work(client=self.client, waiting=iter(tasks), done=done)
-        with held_back() as look, bar(label, total, already) if label else nullcontext() as shown:
+        with deferred_interrupt() as look, bar(label, total, already) if label else nullcontext() as shown:
             try:
                 work.make_all(look, shown)
             except KeyboardInterrupt:

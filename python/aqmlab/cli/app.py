@@ -177,9 +177,9 @@ def run(
         for warning in result.warnings:
             print(f"aqmlab: {warning}", file=sys.stderr)
     if result.level == "packet":
-        warning = metrics.warm_up_warning(result.tables, result.manifest)
-        if warning:
-            print(f"aqmlab: {warning}", file=sys.stderr)
+        message = metrics.warm_up_warning(result.tables, result.manifest)
+        if message:
+            print(f"aqmlab: {message}", file=sys.stderr)
     if out is not None:
         print(f"\nTables and manifest: {out}")
 

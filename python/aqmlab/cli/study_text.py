@@ -8,7 +8,7 @@ import textwrap
 from collections.abc import Iterator
 
 from aqmlab.cli import table_text
-from aqmlab.results.labels import said
+from aqmlab.results.labels import format_labels
 from aqmlab.stats import Evidence
 from aqmlab.study.publication import StudyResult
 from aqmlab.study.report_claims import Board, Cell, deciding, interval, tally
@@ -68,7 +68,7 @@ def decides(found: Evidence) -> str:
     """The number that decides a claim, with its description and the claimed range."""
     if found.band is None:
         return found.measured
-    where = f", {said(found.where)}" if found.where else ""
+    where = f", {format_labels(found.where)}" if found.where else ""
     parts = f" ({deciding(found)})" if deciding(found) else ""
     return f"{interval(found)}  {found.what}{where}, claimed {found.band}{parts}"
 

@@ -14,7 +14,7 @@ from aqmlab._support.files import write_csv
 from aqmlab.charts import chart as plot
 from aqmlab.cli.table_text import print_table
 from aqmlab.metrics import finite
-from aqmlab.results.labels import said
+from aqmlab.results.labels import format_labels
 from aqmlab.tuning.factors import Factor
 from aqmlab.tuning.sensitivity_run import Plan, Sensitivity
 from aqmlab.tuning.tune_run import AS_IT_WAS, TUNED, Comparison, Tuning, TuningResult
@@ -197,7 +197,7 @@ def _judged(found: TuningResult) -> Iterator[str]:
     for name, band in found.tuning.limits.items():
         verdict = found.limit_verdict(name)
         yield f"The limit {name} {band} {_LIMIT[verdict]}"
-    yield f"Best values: {said(found.settings)}"
+    yield f"Best values: {format_labels(found.settings)}"
     yield " ".join(f"--set {path}={value}" for path, value in found.settings.items())
 
 

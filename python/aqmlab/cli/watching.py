@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from aqmlab import _core
 from aqmlab._support.parallel import watched
-from aqmlab._support.progress import said
+from aqmlab._support.progress import progress_text
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -121,7 +121,7 @@ def run(work: Callable[[_core.Watch], R], label: str, speed: float | None) -> R:
             view = watch.view()
             if view is not None:
                 watching.see(json.loads(view))
-                live.update(watching.drawn(said(watch)), refresh=True)
+                live.update(watching.drawn(progress_text(watch)), refresh=True)
 
         return watched(work, watch, None, show)
 

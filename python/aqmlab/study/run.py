@@ -23,8 +23,8 @@ from aqmlab._support.files import write_csv, write_text
 from aqmlab.campaign import (
     Account,
     Executor,
+    InvalidScenario,
     Local,
-    Refused,
     Runnable,
     Task,
     execute,
@@ -190,7 +190,7 @@ def _first_scenarios(plans: Sequence[Planned]) -> Iterator[Runnable]:
 
 def _check_scenarios(plans: Sequence[Planned]) -> None:
     """Raises `ValueError`, with a line for each mistake, if the core refuses the scenario of a point."""
-    problems = {str(made.problem) for made in _first_scenarios(plans) if isinstance(made, Refused)}
+    problems = {str(made.problem) for made in _first_scenarios(plans) if isinstance(made, InvalidScenario)}
     if problems:
         raise ValueError("\n".join(sorted(problems)))
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from aqmlab import _core
-from aqmlab._support.parallel import held_back
+from aqmlab._support.parallel import deferred_interrupt
 from aqmlab._support.progress import part
 from aqmlab.store import Store
 
@@ -61,10 +61,10 @@ def of(sweep: Sweep, store: Store, *, jobs: int | None = None) -> Estimate:
     except NoWarmUpError:
         planned = sweep_run.plan(replace(sweep, warm_up=None), Store.in_memory())
         store = Store.in_memory()
-    enough = planned.enough(store)
+    states = planned.stopping_states(store)
     missing = list(sweep_explain.missing(planned, store))
-    runs = sum(one.wanted for one in enough)
-    most = runs if sweep.precision is None else len(enough) * sweep.precision.rule.most
+    runs = sum(one.wanted for one in states)
+    most = runs if sweep.precision is None else len(states) * sweep.precision.rule.most
     return Estimate(
         points=len(planned.points),
         runs=runs,
@@ -94,7 +94,7 @@ def _probe(planned: Planned, one: Missing) -> float:
             done.set()
 
     began = time.monotonic()
-    with held_back() as look:
+    with deferred_interrupt() as look:
         thread = threading.Thread(target=work)
         thread.start()
         try:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from aqmlab.results.labels import Value, said
+from aqmlab.results.labels import Value, format_labels
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -19,4 +19,4 @@ class Point:
     @property
     def said(self) -> str:
         """The labels as text."""
-        return said(self.labels)
+        return format_labels(self.labels)

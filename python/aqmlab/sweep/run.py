@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from aqmlab import _core
-from aqmlab._support.parallel import held_back
+from aqmlab._support.parallel import deferred_interrupt
 from aqmlab.campaign import Account, Executor, Local, Task, execute
 from aqmlab.scenario import Scenario
 from aqmlab.sweep import warm_up as sweep_warm_up
@@ -146,7 +146,7 @@ def plan(
     known = {row["number"]: row["scenario"] for row in store.records("point", sweep=sweep.id)}
     digests = [known.get(point.number, "") for point in points]
     missing = [index for index, digest in enumerate(digests) if not digest]
-    with held_back() as look:
+    with deferred_interrupt() as look:
         for index in missing:
             look()
             digests[index] = scenarios.of(points[index]).digest

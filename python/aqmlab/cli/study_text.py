@@ -83,8 +83,8 @@ def _matrix(board: Board, ids: int, width: int | None) -> Iterator[str]:
         parts = [name[row] if row < len(name) else "" for name in names]
         yield (" " * ids + "".join(f"{part:<{each}}" for part in parts)).rstrip()
     for claim in board.claims:
-        told = "".join(f"{_cell(cell, numbers):<{each * len(cell.readings)}}" for cell in board.cells(claim))
-        yield f"{claim.id:<{ids}}{told}".rstrip()
+        cells = "".join(f"{_cell(cell, numbers):<{each * len(cell.readings)}}" for cell in board.cells(claim))
+        yield f"{claim.id:<{ids}}{cells}".rstrip()
 
 
 def _cell(cell: Cell, numbers: bool) -> str:

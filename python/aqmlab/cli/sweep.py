@@ -435,7 +435,7 @@ def explain(
         planned = sweep_run.plan(sweep, kept)
         found: Counter[str] = Counter()
         for one in sweep_explain.missing(planned, kept):
-            labels = one.point.said
+            labels = one.point.description
             found[f"{labels}: {one.reason}" if points else one.reason] += 1
     if not found:
         print("Nothing to run: all runs are in the store.")

@@ -57,11 +57,11 @@ def _trace_level(scenario: Scenario) -> list[Measure]:
         column = row["name"]
         ending = next((one for one in _UNITS if column.endswith(one)), "")
         unit, factor = _UNITS.get(ending, ("", 1.0))
-        said = column.removesuffix(ending)
+        quantity = column.removesuffix(ending)
         found.append(
             Measure(
-                name=f"trace.{said.replace('_', '-')}",
-                title=said.replace("_", " "),
+                name=f"trace.{quantity.replace('_', '-')}",
+                title=quantity.replace("_", " "),
                 unit=unit,
                 compute=_row("summary", column, factor),
             )
@@ -139,7 +139,7 @@ def of_sql(name: str, sql: str, *, unit: str = "", title: str = "", digits: int 
 
     The version of the measure is a hash of the query, so that a changed query is a new measure.
     """
-    said = hashlib.sha256(" ".join(sql.split()).encode()).hexdigest()
+    query_digest = hashlib.sha256(" ".join(sql.split()).encode()).hexdigest()
 
     def compute(view: View) -> Any:
         import polars as pl
@@ -166,7 +166,7 @@ def of_sql(name: str, sql: str, *, unit: str = "", title: str = "", digits: int 
         unit=unit,
         digits=digits,
         compute=compute,
-        version=int(said[:7], 16) + 1,
+        version=int(query_digest[:7], 16) + 1,
     )
 
 

@@ -28,6 +28,7 @@ from aqmlab.campaign import (
     Runnable,
     Task,
     execute,
+    merged,
     settled,
     version,
 )

@@ -17,6 +17,6 @@ class Point:
     first_seed: int
 
     @property
-    def said(self) -> str:
+    def description(self) -> str:
         """The labels as text."""
         return format_labels(self.labels)

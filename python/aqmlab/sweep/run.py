@@ -100,7 +100,7 @@ class Planned:
             scenario=PointScenario(self.scenarios, point, self.digests[index]),
             seed=point.first_seed + replication,
             measures=self.sweep.wanted,
-            name=f"{self.sweep.name}: {point.said}",
+            name=f"{self.sweep.name}: {point.description}",
         )
 
     def tasks(self, counts: Sequence[int], before: Sequence[int]) -> Iterator[Task]:

@@ -356,7 +356,7 @@ class Sweep:
                 scenario = _put_named(scenario, path, word)
             return scenario, left_out
         except ValueError as error:
-            raise ValueError(f"{self.name}, point {point.number} ({point.said}): {error}") from None
+            raise ValueError(f"{self.name}, point {point.number} ({point.description}): {error}") from None
 
     def selection(self, store: Store) -> Selection:
         """The runs that belong to the sweep, from which `Store.results` builds a table. The selection is

@@ -497,8 +497,8 @@ def _checks(results: ExperimentResults) -> list[str]:
         if not still
     ]
     found += [
-        f"Noise floor, {one.claim}, {format_labels(one.where)}: equal systems are {one.equal} apart, and {one.band} "
-        "is claimed: chance alone goes beyond."
+        f"Noise floor, {one.claim}, {format_labels(one.where)}: equal systems are {one.equal} apart, "
+        f"and {one.band} is claimed: chance alone goes beyond."
         for one in floors(results)
         if one.equal.value > one.band.high
     ]

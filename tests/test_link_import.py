@@ -12,7 +12,7 @@ from conftest import Cli
 
 import aqmlab as al
 from aqmlab.traces import link_import
-from aqmlab.traces.link_import import Columns, Direction, Recording, RecordingError, Taken
+from aqmlab.traces.link_import import Columns, Direction, Recording, RecordingError, RateKind
 
 LOAD_HEADER = (
     "LOAD_HEADER; LOG_DATETIME; LOG_TIMESTAMP; PROC_TIME_US; DL_ACHIEVED_RATE_KBPS; UL_ACHIEVED_RATE_KBPS; "
@@ -62,7 +62,7 @@ def test_a_log_of_cake_autorate_has_both_ways_and_two_kinds_of_rates(tmp_path: P
     assert pairs(down) == [(0, 20e6), (0.2, 20e6), (0.4, 24e6), (0.6, 8e6), (0.8, 8e6)]
     assert down.duration_s == pytest.approx(1.0)
     assert down.source == "cake-autorate's log, LOAD records, download, the rate that its shaper was set to"
-    up = link_import.read(path, direction=Direction.UPLOAD, taken=Taken.ACHIEVED)
+    up = link_import.read(path, direction=Direction.UPLOAD, kind=RateKind.ACHIEVED)
     assert [bps for _, bps in pairs(up)] == [90e3, 1.9e6, 1.95e6, 200e3, 200e3]
     steps = link_import.steps(down)
     assert list(zip(steps.times_s, steps.bps, strict=True)) == [

@@ -159,7 +159,7 @@ def test_what_turns_with_a_reading_or_a_variant_is_said_first(board: Board, larg
     assert told["B-1-10ms"] == "holds as decided; fails with variant 3"
     assert told["A-2-20ms"] == "fails as decided; holds with variant 7"
     assert not any(id.startswith("C") for id in told)
-    assert large.index("What turns with a choice") < large.index('id="claims"')
+    assert large.index("Verdicts that depend on choices") < large.index('id="claims"')
 
 
 def test_variants_are_compared_with_the_main_verdict() -> None:

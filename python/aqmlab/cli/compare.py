@@ -87,11 +87,11 @@ def compare(
     chosen = load_scenario(scenario, settings)
     of_queues, of_tcps = listed(queues), listed(tcp)
     if not of_queues and not of_tcps:
-        raise ValueError("name what to compare: --queues, --tcp or both")
+        raise ValueError("--queues, --tcp: must name at least one queue or TCP to compare")
     known = quantities(chosen, metric)
     for name in chart or ():
         if name not in known:
-            raise ValueError(f"--chart {name}: is no quantity of this comparison: {hint(name, known)}")
+            raise ValueError(f"--chart: the comparison has no quantity `{name}`: {hint(name, known)}")
     with (
         Store(store) as kept,
         dask_options.executor(jobs, dask, dask_slurm, dask_ssh, dask_workers) as executor,

@@ -27,7 +27,7 @@ def test_run_prints_what_happened_in_a_few_lines(cli: Cli, small: Path) -> None:
     assert lines[1].startswith("  link bottleneck: utilisation ")
     assert any(line.startswith("  flows ftp: 3, goodput ") for line in lines)
     assert any(line.startswith("  transfers web: ") for line in lines)
-    repaired = r"    repaired: \d+ segments sent again, \d+ time-outs, \d+ fast retransmits"
+    repaired = r"    loss recovery: \d+ segments retransmitted, \d+ time-outs, \d+ fast retransmits"
     assert sum(re.fullmatch(repaired, line) is not None for line in lines) == 2
     assert "million bottleneck packets per CPU s" in lines[-1]
     assert len(lines) < 10
@@ -272,7 +272,7 @@ def test_compare_says_at_which_links_queues_are_replaced(cli: Cli, tmp_path: Pat
     )
     words = ["compare", scenario, "--queues", "codel", "--replications", "1"]
     done = cli(*words)
-    assert "Queues replaced at down, up (every managed link; --at LINK chooses)" in done.stdout
+    assert "Queues replaced at down, up (every managed link; select links with --at LINK)" in done.stdout
     assert "links of different rates (down 4Mbps, up 1Mbps)" in done.stderr
     done = cli(*words, "--at", "up")
     assert "Queues replaced at up (unchanged: down)" in done.stdout

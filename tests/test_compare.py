@@ -304,7 +304,7 @@ def test_queues_are_replaced_at_the_links_that_are_named() -> None:
 def test_a_comparison_says_that_all_of_several_links_get_the_queue() -> None:
     found = al.compare(two_links(), ["tiny"], replications=1)
     assert found.at == ["down", "up"]
-    assert found.replaced == "Queues replaced at down, up (every managed link; --at LINK chooses)"
+    assert found.replaced == "Queues replaced at down, up (every managed link; select links with --at LINK)"
     (note,) = found.notes
     assert "links of different rates (down 4Mbps, up 1Mbps)" in note
     assert al.compare(two_links("1Mbps"), ["tiny"], replications=1).notes == []

@@ -110,4 +110,4 @@ def test_the_command_draws_from_a_scenario_and_from_a_folder(cli: Cli, small: Pa
     assert set(pl.read_csv(tmp_path / "two.csv")["panel"]) == {"probability", "average (packets)"}
     wrong = cli("plot", "gauge", kept, "--name", "colour")
     assert wrong.returncode != 0
-    assert "no gauge named `colour`; there is average, probability" in wrong.stderr
+    assert "no gauge is named `colour`; available: average, probability" in wrong.stderr

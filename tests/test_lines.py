@@ -133,7 +133,7 @@ def test_the_picture_of_a_queue_shows_waits_and_steps(cli: Cli, tmp_path: Path) 
     with pytest.raises(KeyError, match="middle"):
         queue_delay.rate_steps(chosen, "middle")
     for arguments, said in [
-        (["--at", "middle"], "no link with a queue is named `middle`: there is bottleneck"),
+        (["--at", "middle"], "no link with a queue is named `middle`: available: bottleneck"),
         (["--traffic", "two"], "no workload is named `two`: there is one"),
         (["--every", "0s"], "--every must be more than 0s"),
         (["--every", "3Mbps"], "--every 3Mbps: is no time"),

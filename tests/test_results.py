@@ -278,7 +278,7 @@ def test_points_that_share_no_seeds_are_told() -> None:
     apart = found.among(queue=("red",)).concat(later)
     evidence = apart.judge(ratio(apart["time"], queue=("red", "drop-tail")) < 1)
     assert evidence.verdict == "undecided"
-    assert "share no seed: there are the seeds 1 to 4 and 11 to 14" in evidence.measured
+    assert "share no seed; available seeds: 1 to 4 and 11 to 14" in evidence.measured
     (row,) = apart.select("time").against({"queue": "red"}).rows(named=True)
     assert (row["replications"], math.isnan(row["mean"])) == (0, True)
 
@@ -292,25 +292,28 @@ def test_points_that_share_no_seeds_are_told() -> None:
         (lambda t: t["web.tmie"], "tried: no measure is named `web.tmie`: did you mean web.time"),
         (lambda t: t.measure("drop"), "no measure is named `drop`: did you mean drops"),
         (lambda t: t.at(queu="red"), "at: no axis is called `queu`: did you mean queue"),
-        (lambda t: t.at(queue="redd"), "at: queue is never 'redd': it takes red, drop-tail, codel"),
-        (lambda t: t.among(queue="red"), "among: queue: must be a list of values, is 'red'"),
-        (lambda t: t.among(load=[0.7]), "among: load is never 0.7: it takes 0.9, 0.5"),
+        (lambda t: t.at(queue="redd"), "at: queue has no value 'redd'; available: red, drop-tail, codel"),
+        (lambda t: t.among(queue="red"), "among: queue: must be a list of values (got 'red')"),
+        (lambda t: t.among(load=[0.7]), "among: load has no value 0.7; available: 0.9, 0.5"),
         (lambda t: t.where("laod > 0.5"), "where: .*: must be a condition over queue, load, ecn"),
         (lambda t: t.select("web.tim"), "select: no measure is named `web.tim`: did you mean web.time"),
         (lambda t: t.select("call.*"), "select: no measure is named `call.*`: "),
-        (lambda t: t.rename(queue="seed"), "rename: queue: the table has a column `seed`"),
-        (lambda t: t.relabel(load=lambda _: 1), "relabel: load: two values become one of 1, 1"),
-        (lambda t: t.relabel(queue={"rde": "RED"}), "relabel: queue is never 'rde'"),
-        (lambda t: t.first_seeds(0), "first_seeds: must be 1 or more, is 0"),
-        (lambda t: t.with_measure("drops", pl.col("drops")), "with_measure: the table has a column `drops`"),
+        (lambda t: t.rename(queue="seed"), "rename: queue: the table already has a column `seed`"),
+        (lambda t: t.relabel(load=lambda _: 1), "relabel: load: two values become equal in 1, 1"),
+        (lambda t: t.relabel(queue={"rde": "RED"}), "relabel: queue has no value 'rde'"),
+        (lambda t: t.first_seeds(0), "first_seeds: must be at least 1 (got 0)"),
+        (
+            lambda t: t.with_measure("drops", pl.col("drops")),
+            "with_measure: the table already has a column `drops`",
+        ),
         (lambda t: t.with_measure("x", pl.col("dorps")), "with_measure: x: .*dorps"),
-        (lambda t: t.against({"queue": "rde"}), "baseline: queue is never 'rde'"),
-        (lambda t: t.against({}), "baseline: name one"),
+        (lambda t: t.against({"queue": "rde"}), "baseline: queue has no value 'rde'"),
+        (lambda t: t.against({}), "baseline: must have a label"),
         (lambda t: t.against({"queue": "red"}, "quotient"), "how: must be one of difference, ratio"),
         (lambda t: t.distribution("drop"), "no measure is named `drop`: did you mean drops"),
-        (lambda t: t.concat(t), "concat: two tables have the same run"),
-        (lambda t: t.concat(t.at(queue="red")), "has the axes load, ecn, and tried has queue, load, ecn"),
-        (lambda t: t.concat(t, axis="when", names=("a",)), "concat: names: must be 2 different ones"),
+        (lambda t: t.concat(t), "concat: two tables contain the same run"),
+        (lambda t: t.concat(t.at(queue="red")), "concat: axes must be equal (got load, ecn in"),
+        (lambda t: t.concat(t, axis="when", names=("a",)), "concat: names: must be 2 different names"),
         (lambda t: Results(t.frame, axes={"rate": (1,)}), "frame: has no column `rate`"),
     ],
 )

@@ -269,7 +269,7 @@ def with_other_seeds() -> dict[str, Results]:
 
 def test_points_that_share_no_seed_decide_nothing_and_the_evidence_says_so() -> None:
     ours, theirs = (one[TIME].at(queue="red", flows=1) for one in (tried, other))
-    share_none = "the points that are compared share no seed: there are the seeds 1 to 4 and 11 to 14"
+    share_none = "the points that are compared share no seed; available seeds: 1 to 4 and 11 to 14"
     both = per_seed("sum", lambda one, two: one + two, ours, theirs)
     for rule in (ratio(ours, theirs) < 1, difference(ours, theirs) < 1, mean_of(both) < 1):
         found = rule.judge(with_other_seeds())
@@ -358,6 +358,6 @@ def test_misspelt_axes_and_values_are_answered_with_the_nearest() -> None:
 def test_a_printed_claim_says_why_it_has_no_number() -> None:
     found = (ratio(tried[TIME], other[TIME]).at(queue="red", flows=1) < 1).judge(with_other_seeds())
     assert study_text.decides(found) == (
-        "the points that are compared share no seed: there are the seeds 1 to 4 and 11 to 14  "
+        "the points that are compared share no seed; available seeds: 1 to 4 and 11 to 14  "
         "time, Tried/Other, claimed below 1"
     )

@@ -152,7 +152,7 @@ def test_runs_that_fail_are_told_and_tried_again(scenario: al.Scenario) -> None:
 @pytest.mark.parametrize(
     ("vary", "given", "told"),
     [
-        ([], {}, "--vary: name what to vary"),
+        ([], {}, "--vary: must name a parameter"),
         (["bottleneck.queue.max_p"], {}, "not of the form PATH=LOW..HIGH"),
         (["bottleneck.queue.max_p=0.5..0.1"], {}, "low < high"),
         (["bottleneck.queue.max_p=a..b"], {}, "'a' is no number"),

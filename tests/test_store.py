@@ -172,8 +172,8 @@ def test_an_index_saves_reading_the_logs_again(folder: Path, monkeypatch: pytest
         for seed in range(1100, 1105):
             store.add(record(seed=seed))
     taken: list[int] = []
-    take = Store._take
-    monkeypatch.setattr(Store, "_take", lambda self, one: (taken.append(one["seed"]), take(self, one)))
+    take = Store._add_read
+    monkeypatch.setattr(Store, "_add_read", lambda self, one: (taken.append(one["seed"]), take(self, one)))
     assert reader(folder).runs()["seed"].to_list() == list(range(1105))
     assert taken == list(range(1100, 1105))
 
@@ -250,7 +250,7 @@ def test_a_store_in_memory_answers_as_one_in_a_folder(folder: Path) -> None:
 def test_memory_holds_no_more_than_the_newest_records(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from aqmlab.store import index as store_index
 
-    monkeypatch.setattr(store_index, "NEWS", 10)
+    monkeypatch.setattr(store_index, "NEW_RECORDS", 10)
     with Store(folder) as store:
         for seed in range(95):
             store.add(record(seed=seed))
@@ -267,7 +267,7 @@ def test_memory_holds_no_more_than_the_newest_records(folder: Path, monkeypatch:
 def test_a_folder_that_is_no_store_is_refused_before_anything_is_written(tmp_path: Path) -> None:
     (tmp_path / "thesis.tex").touch()
     with pytest.raises(
-        StoreFormatError, match="holds files, and is no store: name a store, or a folder that"
+        StoreFormatError, match="contains files, but is not a store: name a store, or a folder that"
     ):
         Store(tmp_path)
     with pytest.raises(StoreFormatError, match="is a file, and a store is a folder"):
@@ -288,12 +288,12 @@ def test_a_store_of_an_unknown_format_is_refused_with_the_cure(folder: Path) -> 
 @pytest.mark.parametrize(
     ("wrong", "said"),
     [
-        ({"kind": None}, "kind: `None` names no kind of record"),
-        ({"seed": "1"}, "seed: `1` must be of the type int"),
-        ({"seed": 2**63}, "seed: `9223372036854775808` must be 0 to 9223372036854775807"),
-        ({"scenario": 5}, "scenario: `5` must be of the type str"),
-        ({"status": "well"}, "status: `well` is none of done, failed, crashed"),
-        ({"values": {"x@1": object()}}, "is a object, which no record holds"),
+        ({"kind": None}, "kind: must be a text such as `run` (got `None`)"),
+        ({"seed": "1"}, "seed: must be of the type int (got `1`)"),
+        ({"seed": 2**63}, "seed: must be 0 to 9223372036854775807 (got 9223372036854775808)"),
+        ({"scenario": 5}, "scenario: must be of the type str (got `5`)"),
+        ({"status": "well"}, "status: must be done, failed or crashed (got `well`)"),
+        ({"values": {"x@1": object()}}, "must be a JSON value (got a object)"),
     ],
 )
 def test_what_could_not_be_read_again_is_not_added(folder: Path, wrong: dict[str, Any], said: str) -> None:

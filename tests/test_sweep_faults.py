@@ -158,5 +158,5 @@ def test_a_store_that_cannot_be_written_is_told_with_the_cure(file: Path, cli: C
     (file.parent / "notes" / "a.txt").write_text("mine")
     done = cli("sweep", "run", file, "--store", "notes")
     assert done.returncode == 2
-    assert "notes: holds files, and is no store" in done.stderr
+    assert "notes: contains files, but is not a store" in done.stderr
     assert os.listdir(file.parent / "notes") == ["a.txt"]

@@ -123,13 +123,13 @@ def test_the_command_draws_a_run_that_was_kept_or_runs_a_scenario(
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["kept", "--flow", "99999"], "flow 99999 has no history; there is one of 2-4"),
+        (["kept", "--flow", "99999"], "flow 99999 has no history; available: 2-4"),
         (["kept", "--flow", "2", "--out", "x.gif"], "must end in"),
-        (["kept", "--flow", "2", "--set", "seed=2"], "--set changes a scenario before it is run"),
-        (["kept", "--flow", "2", "--link", "x"], "no managed link is named `x`; there is bottleneck"),
+        (["kept", "--flow", "2", "--set", "seed=2"], "--set: needs a scenario file"),
+        (["kept", "--flow", "2", "--link", "x"], "no managed link is named `x`; available: bottleneck"),
         (["silent", "--flow", "0"], "record.histories"),
-        (["empty", "--flow", "0"], "holds no packets.parquet"),
-        (["nowhere", "--flow", "0"], "nowhere: is no file"),
+        (["empty", "--flow", "0"], "contains no packets.parquet"),
+        (["nowhere", "--flow", "0"], "nowhere: is neither a file nor a packaged scenario"),
     ],
 )
 def test_what_cannot_be_drawn_is_said(

@@ -227,14 +227,14 @@ def test_a_limit_is_written_as_in_a_formula(text: str, name: str, band: stats.Ba
 @pytest.mark.parametrize(
     ("given", "told"),
     [
-        ({"minimise": None}, "--minimise or to --maximise"),
-        ({"maximise": "web.goodput"}, "--minimise or to --maximise"),
+        ({"minimise": None}, "--minimise and --maximise: use exactly one of them"),
+        ({"maximise": "web.goodput"}, "--minimise and --maximise: use exactly one of them"),
         ({"minimise": "web.p9-time"}, "did you mean .*web.p90-time"),
         ({"subject_to": ["bottleneck.drops"]}, "is no limit: write MEASURE and <"),
         ({"subject_to": ["bottleneck.drops<low"]}, "is no limit"),
         ({"subject_to": ["bottleneck.drop<1"]}, "did you mean bottleneck.drops"),
-        ({"subject_to": ["bottleneck.drops<1", "bottleneck.drops>0"]}, "has a limit already"),
-        ({"vary": []}, "--vary: name what to vary"),
+        ({"subject_to": ["bottleneck.drops<1", "bottleneck.drops>0"]}, "already has a limit"),
+        ({"vary": []}, "--vary: must name a parameter"),
         ({"vary": ["bottleneck.queue.max_q=0.1..0.5"]}, "unknown key `max_q`"),
         ({"against": "purple"}, "no queue is named `purple`"),
         ({"measure": ["web"]}, "no measure is named `web`"),
@@ -337,5 +337,5 @@ def test_ctrl_c_keeps_what_is_done_and_says_so(small: Path) -> None:
     child.send_signal(signal.SIGINT)
     _, said = child.communicate(timeout=PATIENCE_S)
     assert child.returncode == 130, said
-    assert "finished runs are kept in kept, the same command goes on" in said
+    assert "the finished runs are in kept; repeat the command to continue" in said
     assert "Traceback" not in said

@@ -128,7 +128,8 @@ def time_of(option: str, text: str) -> float:
 
 
 def quantity_of(option: str, text: str, unit: str, expected: str) -> float:
-    """The value of an option in the base unit `unit`; an error says that a value must be a(n) `expected`."""
+    """The value of an option in the base unit `unit`; `expected` describes valid values in error messages.
+    Raises `ValueError` for an invalid value."""
     try:
         value, base = _core.quantity(text)
     except _core.ScenarioError:

@@ -227,7 +227,8 @@ def _override(axes: dict[str, Any], changes: dict[str, Any], overrides: Sequence
 
 
 def axis_of(text: str) -> tuple[str, list[Any]]:
-    """The path and the values of `path=value,value`, as a command line has an axis. Raises `ValueError`."""
+    """Splits `path=value,value` from a command line into the path and the values of an axis. Raises
+    `ValueError`."""
     path, value = parse_setting(text)
     return path, value if isinstance(value, list) else _listed(text.partition("=")[2])
 

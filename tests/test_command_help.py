@@ -48,9 +48,7 @@ def test_an_example_is_taken(path: str) -> None:
 
 def test_lists_of_commands_have_whole_sentences() -> None:
     text = " ".join(help_of(GROUP).split())
-    assert (
-        "Writes one page that works offline, to look at sweeps: choose axes, measures and a baseline" in text
-    )
+    assert "Write an interactive page about sweeps that works offline." in text
     assert "..." not in text.partition("Commands:")[2]
     every = [GROUP, *(command for command in GROUP.commands.values() if hasattr(command, "commands"))]
     for group in every:

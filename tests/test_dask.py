@@ -325,7 +325,7 @@ def test_a_scheduler_that_is_lost_ends_the_sweep_with_what_is_finished(
         ({"address": "local:many"}, "with a number of processes"),
         ({"address": "local:2", "workers": 3}, "not local:2"),
         ({"slurm": True}, "such as --dask-workers 40"),
-        ({"ssh": ["a"], "workers": 0}, "must be at least 1, is 0"),
+        ({"ssh": ["a"], "workers": 0}, r"must be at least 1 \(got 0\)"),
     ],
 )
 def test_a_cluster_that_cannot_be_is_refused(options: dict[str, Any], said: str) -> None:

@@ -90,7 +90,7 @@ def test_a_store_tells_its_sweeps_by_itself(sweep: Sweep, store: Store) -> None:
         (found,) = explore_store.of_store(store, name)
         check(found, sweep, store)
         assert found.title == "lines" and found.provenance["sweep"] == sweep.id
-    with pytest.raises(ValueError, match="no sweep is named `lanes`: there is lines"):
+    with pytest.raises(ValueError, match="no sweep is named `lanes`; available: lines"):
         explore_store.of_store(store, "lanes")
 
 

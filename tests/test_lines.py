@@ -107,7 +107,7 @@ def test_made_up_opportunities_wander_around_their_mean() -> None:
     times = list(link_trace.opportunities(6e6, 5, 1))
     assert times == sorted(times)
     assert times[-1] <= 5000
-    with pytest.raises(ValueError, match="--rate: at most 24Mbps"):
+    with pytest.raises(ValueError, match="--rate: must be at most 24Mbps"):
         list(link_trace.opportunities(25e6, 1, 1))
 
 
@@ -134,7 +134,7 @@ def test_the_picture_of_a_queue_shows_waits_and_steps(cli: Cli, tmp_path: Path) 
         queue_delay.rate_steps(chosen, "middle")
     for arguments, said in [
         (["--at", "middle"], "no link with a queue is named `middle`: available: bottleneck"),
-        (["--traffic", "two"], "no workload is named `two`: there is one"),
+        (["--traffic", "two"], "no workload is named `two`: available: one"),
         (["--every", "0s"], "--every must be more than 0s"),
         (["--every", "3Mbps"], "--every 3Mbps: is no time"),
     ]:

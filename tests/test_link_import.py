@@ -61,7 +61,7 @@ def test_a_log_of_cake_autorate_has_both_ways_and_two_kinds_of_rates(tmp_path: P
     down = link_import.read(path)
     assert pairs(down) == [(0, 20e6), (0.2, 20e6), (0.4, 24e6), (0.6, 8e6), (0.8, 8e6)]
     assert down.duration_s == pytest.approx(1.0)
-    assert down.source == "cake-autorate's log, LOAD records, download, configured shaper rate"
+    assert down.source == "cake-autorate log, LOAD records, download, configured shaper rate"
     up = link_import.read(path, direction=Direction.UPLOAD, kind=RateKind.ACHIEVED)
     assert [bps for _, bps in pairs(up)] == [90e3, 1.9e6, 1.95e6, 200e3, 200e3]
     steps = link_import.steps(down)
@@ -94,7 +94,7 @@ def test_a_packed_log_and_one_that_is_cut_off_are_read(tmp_path: Path) -> None:
 
 def test_times_without_records_are_told(tmp_path: Path) -> None:
     found = link_import.read(written(tmp_path, *LOG, load(60.8, 100, 5000)))
-    assert list(found.notes) == ["no record for 60 s from 0.8 s on: the previous rate is kept"]
+    assert list(found.notes) == ["no record for 60s after 0.8 s: the previous rate is kept"]
 
 
 @pytest.mark.parametrize(
@@ -192,7 +192,7 @@ def test_a_bad_recording_is_refused_with_its_line(case: str, tmp_path: Path) -> 
 
 def test_what_cannot_be_read_is_refused(tmp_path: Path) -> None:
     for name, data, told in [
-        ("cut.gz", gzip.compress(b"0,8Mbps\n1,9Mbps\n" * 99)[:-20], "cut off"),
+        ("cut.gz", gzip.compress(b"0,8Mbps\n1,9Mbps\n" * 99)[:-20], "truncated"),
         ("damaged.gz", b"\x1f\x8b\x08\x00nothing of it", "damaged"),
         ("latin.csv", b"0,8Mbps # caf\xe9\n", "is not text"),
     ]:
@@ -218,7 +218,7 @@ def test_a_part_and_means_are_taken() -> None:
     assert (means.times_s, means.bps) == ([0, 1.5, 3], [1_333_333, 2_666_667, 3_000_000])
     assert means.duration_s == 4.0
     for bad, told in [
-        ({"start_s": 4.0}, "--from 4s must be before the end"),
+        ({"start_s": 4.0}, "--from: must be before the end"),
         ({"until_s": 5.0}, "--until 5s is after the end of the recording, 4 s"),
         ({"every_s": 0.0}, "--every must be more than 0s"),
     ]:
@@ -229,7 +229,7 @@ def test_a_part_and_means_are_taken() -> None:
 def test_what_no_line_can_send_at_is_nothing() -> None:
     slow = Recording(source="slow", times_s=[0.0, 1.0, 2.0], bps=[3.0, 1e6, 15.4])
     assert link_import.steps(slow).bps == [0, 1_000_000, 0]
-    with pytest.raises(RecordingError, match="such a line never sends"):
+    with pytest.raises(RecordingError, match="such a link never sends"):
         link_import.steps(slow, until_s=0.9)
 
 
@@ -256,7 +256,7 @@ def test_the_command_writes_a_line_that_runs(cli: Cli, tmp_path: Path) -> None:
 def test_the_command_tells_what_is_doubtful_and_wrong(cli: Cli, tmp_path: Path) -> None:
     path = written(tmp_path, *LOG, load(60.8, 100, 5000), name="router.log")
     done = cli("link", "import", path, "--json", "--from", "200ms", "--every", "400ms")
-    assert done.stderr == f"aqmlab: {path}: no record for 60 s from 0.8 s on: the previous rate is kept\n"
+    assert done.stderr == f"aqmlab: {path}: no record for 60s after 0.8 s: the previous rate is kept\n"
     found = json.loads(done.stdout)
     assert (found["file"], found["records"], found["most_bps"]) == ("router.rates.csv", 6, 22_000_000)
     assert (tmp_path / "router.rates.csv").is_file()

@@ -256,7 +256,7 @@ def test_what_cannot_be_simulated_is_refused() -> None:
     elastic = Path(__file__).parent.parent / "scenarios/flow-level/elastic.toml"
     with pytest.raises(ValueError, match=r"is of the level `flow`: live runs are of `packet`"):
         agreement.study(Scenario.load(elastic))
-    with pytest.raises(ValueError, match="replications: must be a whole number of at least 2, is 1"):
+    with pytest.raises(ValueError, match=r"replications: must be a whole number of at least 2 \(got 1\)"):
         agreement.study(Scenario.load("hello"), replications=1)
 
 

@@ -82,5 +82,5 @@ def test_a_queue_is_written_once_and_in_a_checkout_only(checkout: Path, tmp_path
     new_queue.write("delay-limit", checkout)
     with pytest.raises(ValueError, match="is already in use"):
         new_queue.write("delay-limit", checkout)
-    with pytest.raises(ValueError, match="is not inside a checkout of aqmlab"):
+    with pytest.raises(ValueError, match="must be inside a checkout of aqmlab"):
         new_queue.write("delay-limit", Path("/"))

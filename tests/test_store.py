@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import os
+import re
 from pathlib import Path
 from typing import Any
 
@@ -215,9 +216,7 @@ def test_a_frame_is_found_again_and_a_damaged_one_is_not_there(folder: Path) -> 
         data[len(data) // 2] ^= 1
         path.write_bytes(data)
         assert not store.has_frame(run, "odd/key: ü@1")
-        with pytest.raises(
-            FrameError, match="is not as it was written; the run aaaaaaaaaaaa:1 is to be made again"
-        ):
+        with pytest.raises(FrameError, match="is missing or damaged: repeat the run aaaaaaaaaaaa:1"):
             store.frame(run, "odd/key: ü@1")
         with pytest.raises(FrameError, match="kept no table `other@1`"):
             store.frame(run, "other@1")
@@ -267,7 +266,7 @@ def test_memory_holds_no_more_than_the_newest_records(folder: Path, monkeypatch:
 def test_a_folder_that_is_no_store_is_refused_before_anything_is_written(tmp_path: Path) -> None:
     (tmp_path / "thesis.tex").touch()
     with pytest.raises(
-        StoreFormatError, match="contains files, but is not a store: name a store, or a folder that"
+        StoreFormatError, match="contains files, but is not a store: name a store, or an empty"
     ):
         Store(tmp_path)
     with pytest.raises(StoreFormatError, match="is a file, and a store is a folder"):
@@ -280,7 +279,7 @@ def test_a_store_of_an_unknown_format_is_refused_with_the_cure(folder: Path) -> 
         store.add(record())
     (folder / "FORMAT").write_text("aqmlab store 9\n")
     with pytest.raises(
-        StoreFormatError, match=r"`aqmlab store 9`.* knows `aqmlab store 1`: use the version that"
+        StoreFormatError, match=r"`aqmlab store 9`.* supports `aqmlab store 1`: use the version that"
     ):
         Store(folder)
 
@@ -297,6 +296,6 @@ def test_a_store_of_an_unknown_format_is_refused_with_the_cure(folder: Path) -> 
     ],
 )
 def test_what_could_not_be_read_again_is_not_added(folder: Path, wrong: dict[str, Any], said: str) -> None:
-    with Store(folder) as store, pytest.raises(ValueError, match=said):
+    with Store(folder) as store, pytest.raises(ValueError, match=re.escape(said)):
         store.add(record() | wrong)
     assert not folder.exists()

@@ -108,7 +108,7 @@ def test_a_store_that_is_not_there_is_told_with_the_cure(cli: Called, tmp_path: 
         told = cli("store", *words, "--store", "nowhere")
         assert told.returncode == 2
         assert told.stderr == (
-            "aqmlab: nowhere: there is no store: name one with --store FOLDER or AQMLAB_STORE\n"
+            "aqmlab: nowhere: no such store: name a store with --store FOLDER or AQMLAB_STORE\n"
         )
     assert not (tmp_path / "nowhere").exists()
 
@@ -210,7 +210,9 @@ def test_gc_says_what_would_go_and_then_removes_it(
     before = {path: path.read_bytes() for path in folder.glob("logs/*")}
     told = cli("store", "gc", "--dry-run", "--orphans", "--failed")
     assert told.stdout == (
-        "1 run of other results versions: would be removed\n1 run in no sweep: would be removed\n1 run failed: would be removed\n"
+        "1 run of other results versions: would be removed\n"
+        "1 run in no sweep: would be removed\n"
+        "1 run failed: would be removed\n"
     )
     assert {path: path.read_bytes() for path in folder.glob("logs/*")} == before
     assert cli("store", "gc").stdout.startswith("1 run of other results versions: removed\n")
@@ -307,7 +309,7 @@ def test_export_of_everything_and_of_what_is_not_there(folder: Path, cli: Called
     assert pl.read_csv(tmp_path / "all.csv")["name"].drop_nulls().unique().sort().to_list() == ["old", "web"]
     assert cli("store", "export", "x.csv", "--sweep", "0123").returncode == 0
     told = cli("store", "export", "x.csv", "--sweep", "lads")
-    assert told.stderr == "aqmlab: no sweep is named `lads`: write one of loads\n"
+    assert told.stderr == "aqmlab: no sweep is named `lads`; available: loads\n"
     told = cli("store", "export", "x.xls")
     assert told.stderr == "aqmlab: x.xls: must end in one of .csv, .parquet, .json, .jsonl\n"
 
@@ -330,7 +332,8 @@ def test_sql_answers_over_every_table(folder: Path, cli: Called) -> None:
     [
         (
             "SELECT * FROM nowhere",
-            "Table with name nowhere does not exist! Available: loads, runs, values, scenarios, sweeps, points",
+            "Table with name nowhere does not exist! Available: "
+            "loads, runs, values, scenarios, sweeps, points",
         ),
         ("SELEC 1", "syntax error at or near"),
         ("", "the query is empty"),
@@ -387,7 +390,7 @@ def test_two_sweeps_of_one_name_are_told_apart_by_their_ids(folder: Path, cli: C
     assert '"loads-01234567", "loads-ffffffff"' in cli("store", "sql", "SELECT * FROM loads").stderr
     assert "loads-ffffffff" in cli("store", "sql", "SHOW TABLES").stdout
     told = cli("store", "export", "x.csv", "--sweep", "loads")
-    assert told.stderr == ("aqmlab: no sweep is named `loads`: write one of loads-01234567, loads-ffffffff\n")
+    assert told.stderr == ("aqmlab: no sweep is named `loads`; available: loads-01234567, loads-ffffffff\n")
 
 
 def test_runs_of_other_seeds_than_a_points_own_are_not_in_its_sweep(

@@ -77,9 +77,9 @@ def test_what_python_says_wrong_is_told_when_the_sweep_is_made(small: Path) -> N
     for change, told in (
         ({"scenario": str(small)}, ": aqmlab.Scenario.load reads a file"),
         ({"axes": ["queue"]}, "axes: must be a dictionary such as {"),
-        ({"axes": {"queue": "red"}}, "axes.queue: must be a list of values, is 'red'"),
+        ({"axes": {"queue": "red"}}, r"axes.queue: must be a list of values \(got 'red'\)"),
         ({"measures": "bottleneck.drops"}, "measures: must be a list of measures"),
-        ({"precision": {"relative": 0.1}}, "precision: must be a Stopping, is {"),
+        ({"precision": {"relative": 0.1}}, r"precision: must be a Stopping \(got {"),
     ):
         with pytest.raises(ValueError) as error:
             Sweep(**{"scenario": scenario, "axes": {"queue": ["red"]}} | change)  # type: ignore[arg-type]

@@ -75,14 +75,14 @@ def test_only_the_drops_of_a_link_are_drawn_if_one_is_named(run: al.Run) -> None
     assert whole.equals(time_sequence.time_sequence(run.tables["packets"], flow, link="bottleneck").table)
     other = time_sequence.time_sequence(run.tables["packets"], flow, link="another").table
     assert other.equals(whole.filter(pl.col("event") != "dropped"))
-    with pytest.raises(LookupError, match="no managed link is named `another`; there is bottleneck"):
+    with pytest.raises(LookupError, match="no managed link is named `another`; available: bottleneck"):
         time_sequence.of_tables(run.tables, flow, link="another")
 
 
 def test_a_flow_without_a_history_is_refused_with_those_that_have_one(small: Path) -> None:
     scenario = al.Scenario.load(small)
     tables = scenario.with_({"record.histories": ["ftp"]}).run().tables
-    with pytest.raises(LookupError, match=r"^flow 999 has no history; there is one of 2-4$"):
+    with pytest.raises(LookupError, match=r"^flow 999 has no history; available: 2-4$"):
         time_sequence.of_tables(tables, 999)
     with pytest.raises(LookupError, match=r"record\.histories"):
         time_sequence.of_tables(scenario.run().tables, 0)

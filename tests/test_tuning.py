@@ -263,7 +263,7 @@ def test_the_command_prints_the_verdict_and_the_settings_that_use_it(cli: Cli, s
     few = ["--trials", "6", "--replications", "2", "--fresh", "3", "--set", "duration=6s"]
     said = cli("tune", small, *WORDS, *few, "--against", "short", "--out", "tuned")
     assert said.returncode == 0, said.stderr
-    assert said.stdout.startswith("6 trials and the scenario as it was, 2 seeds each")
+    assert said.stdout.startswith("6 trials and the original scenario, 2 seeds each")
     assert "6 of 6 trials kept bottleneck.utilisation above 50" in said.stdout
     assert "Fresh seeds 5 to 7" in said.stdout
     settings = said.stdout.splitlines()[-3]

@@ -278,7 +278,7 @@ def _of_one_unit(how: str, ours: Variable, theirs: Variable) -> tuple[Variable, 
     if ours.unit != theirs.unit:
         units = " and ".join(f"`{one.name}` is {_unit(one)}" for one in (ours, theirs))
         raise ValueError(
-            f"{how}: must have equal units (got {units}): to combine units, define a variable with `per_seed`"
+            f"{how}: units must be equal, but {units}: combine them in a variable with `per_seed`"
         )
     return ours, theirs
 

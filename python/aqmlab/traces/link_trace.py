@@ -30,7 +30,9 @@ def opportunities(rate_bps: float, duration_s: float, seed: int) -> Iterator[int
     rate."""
     most = 2 * rate_bps / (8 * BYTES)  # In opportunities per second.
     if most > 1000 * PARTS / 2:
-        raise ValueError(f"--rate: must be at most {1000 * PARTS / 4 * 8 * BYTES / 1e6:g}Mbps")
+        raise ValueError(
+            f"--rate: must be at most {1000 * PARTS / 4 * 8 * BYTES / 1e6:g}Mbps (got {rate_bps / 1e6:g}Mbps)"
+        )
     rng = random.Random(seed)
     moves = most * WANDERS * (STEP_MS / 1000) ** 0.5
     now = most / 2

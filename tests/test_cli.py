@@ -200,8 +200,8 @@ def test_compare_refuses_tcps_with_the_reason(cli: Cli, small: Path, tmp_path: P
         (["--tcp", "cubic/tahoe"], "tcp.recovery.kind: must not be tahoe"),
         (["--tcp", "cubc"], "`cubic`"),
         (["--tcp", "reno/fack"], "`fack`"),
-        ([], "--queues, --tcp or both"),
-        (["--tcp", ","], "--queues, --tcp or both"),
+        ([], "--queues, --tcp: must name at least one"),
+        (["--tcp", ","], "--queues, --tcp: must name at least one"),
     ]:
         done = cli("compare", small, *words)
         assert done.returncode == 2, words
@@ -234,7 +234,7 @@ def test_compare_draws_intervals_in_the_pictures_that_are_wanted(
     assert "limit" not in done.stdout, "parameters are printed with --parameters only"
     for wrong, part in (
         (["--chart", "web tim, mean"], "did you mean web time, mean"),
-        (["--pictures", "gif"], "--pictures: no picture is of the kind `gif`"),
+        (["--pictures", "gif"], "--pictures: no format is named `gif`"),
         (["--width", "3"], "--width 3: must be a number with in"),
         (["--at", "bottlenek"], "did you mean bottleneck"),
         (["--queues", "red,codle"], "no queue is named `codle`: did you mean codel"),

@@ -80,7 +80,7 @@ def test_the_gauges_of_a_place_are_a_table_with_a_column_each(newcomer: pl.DataF
 def test_what_is_not_there_is_told_with_what_is(newcomer: pl.DataFrame) -> None:
     with pytest.raises(LookupError, match=r"no gauge is named `average`; available: sojourn_time, gain, age"):
         gauges.chart(newcomer, "average")
-    with pytest.raises(LookupError, match=r"named `right`; there is bottleneck, left"):
+    with pytest.raises(LookupError, match=r"named `right`; available: bottleneck, left"):
         gauges.chart(newcomer, "age", place="right")
     with pytest.raises(LookupError, match=r"record\.queue_every"):
         gauges.chart(newcomer.clear(), "age")

@@ -94,7 +94,7 @@ def test_a_packed_log_and_one_that_is_cut_off_are_read(tmp_path: Path) -> None:
 
 def test_times_without_records_are_told(tmp_path: Path) -> None:
     found = link_import.read(written(tmp_path, *LOG, load(60.8, 100, 5000)))
-    assert list(found.notes) == ["no record for 60s after 0.8 s: the previous rate is kept"]
+    assert list(found.notes) == ["no record for 60 s after 0.8 s: the previous rate is kept"]
 
 
 @pytest.mark.parametrize(
@@ -219,8 +219,8 @@ def test_a_part_and_means_are_taken() -> None:
     assert means.duration_s == 4.0
     for bad, told in [
         ({"start_s": 4.0}, "--from: must be before the end"),
-        ({"until_s": 5.0}, "--until 5s is after the end of the recording, 4 s"),
-        ({"every_s": 0.0}, "--every must be more than 0s"),
+        ({"until_s": 5.0}, "--until: must be at most the end of the recording at 4s"),
+        ({"every_s": 0.0}, "--every: must be above 0s"),
     ]:
         with pytest.raises(ValueError, match=told):
             link_import.steps(RAMP, **bad)
@@ -256,14 +256,14 @@ def test_the_command_writes_a_line_that_runs(cli: Cli, tmp_path: Path) -> None:
 def test_the_command_tells_what_is_doubtful_and_wrong(cli: Cli, tmp_path: Path) -> None:
     path = written(tmp_path, *LOG, load(60.8, 100, 5000), name="router.log")
     done = cli("link", "import", path, "--json", "--from", "200ms", "--every", "400ms")
-    assert done.stderr == f"aqmlab: {path}: no record for 60s after 0.8 s: the previous rate is kept\n"
+    assert done.stderr == f"aqmlab: {path}: no record for 60 s after 0.8 s: the previous rate is kept\n"
     found = json.loads(done.stdout)
     assert (found["file"], found["records"], found["most_bps"]) == ("router.rates.csv", 6, 22_000_000)
     assert (tmp_path / "router.rates.csv").is_file()
     for arguments, told in [
         (["--from", "2"], "--from"),
         (["--every", "2Mbps"], "--every 2Mbps: is no time"),
-        (["--rate-unit", "kbps"], "choose with --direction"),
+        (["--rate-unit", "kbps"], "select the rate with --direction"),
         (["--take", "nothing"], "shaper"),
     ]:
         done = cli("link", "import", path, "--out", "none.csv", *arguments)

@@ -150,7 +150,7 @@ def test_claims_are_counted_apart_by_whose_they_are(board: Board, large: str) ->
         "Claims by our reading of it": {"holds": 0, "fails": 1, "undecided": 0},
         "Claims of our own": {"holds": 1, "fails": 0, "undecided": 0},
     }
-    assert "Counted in the main reading, 1 flows, 10ms." in large
+    assert "Counts are for the main reading, 1 flows, 10ms." in large
 
 
 def test_what_turns_with_a_reading_or_a_variant_is_said_first(board: Board, large: str) -> None:

@@ -344,11 +344,11 @@ def test_misspelt_axes_and_values_are_answered_with_the_nearest() -> None:
     for wrong, told in (
         (lambda: time.at(flwos=1), "tried: no axis is called `flwos`: did you mean flows?"),
         (lambda: time.at(queue="rde"), "tried: queue has no value 'rde': did you mean 'red'?"),
-        (lambda: time.at(flows=9), "tried: flows is never 9: it takes 1, 2, 3"),
+        (lambda: time.at(flows=9), "tried: flows has no value 9: available: 1, 2, 3"),
         (lambda: time.averaged("queu"), "time: no axis is called `queu`: did you mean queue?"),
-        (lambda: time.at(flows=1).at(flows=2), "time: no axis `flows` is left to choose of: there is queue"),
+        (lambda: time.at(flows=1).at(flows=2), "time: no free axis is called `flows`: available: queue"),
         (lambda: mean_of(time).where("flwos > 1"), "where: no axis is called `flwos`: did you mean flows?"),
-        (lambda: mean_of(time).where("flows >"), "where: is no condition in SQL: 'flows >'"),
+        (lambda: mean_of(time).where("flows >"), "where: must be an SQL condition"),
     ):
         with pytest.raises(ValueError) as error:
             wrong()  # type: ignore[no-untyped-call]

@@ -218,7 +218,7 @@ def test_a_frame_is_found_again_and_a_damaged_one_is_not_there(folder: Path) -> 
         assert not store.has_frame(run, "odd/key: ü@1")
         with pytest.raises(FrameError, match="is missing or damaged: repeat the run aaaaaaaaaaaa:1"):
             store.frame(run, "odd/key: ü@1")
-        with pytest.raises(FrameError, match="kept no table `other@1`"):
+        with pytest.raises(FrameError, match="has no stored table `other@1`"):
             store.frame(run, "other@1")
 
 
@@ -269,7 +269,7 @@ def test_a_folder_that_is_no_store_is_refused_before_anything_is_written(tmp_pat
         StoreFormatError, match="contains files, but is not a store: name a store, or an empty"
     ):
         Store(tmp_path)
-    with pytest.raises(StoreFormatError, match="is a file, and a store is a folder"):
+    with pytest.raises(StoreFormatError, match="is a file, but a store is a folder"):
         Store(tmp_path / "thesis.tex")
     assert os.listdir(tmp_path) == ["thesis.tex"]
 

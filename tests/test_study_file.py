@@ -229,7 +229,7 @@ def test_a_queue_that_does_not_exist_is_refused_before_anything_runs(
 def test_a_sweep_says_that_a_study_is_one(written: Callable[[str], Path]) -> None:
     from aqmlab.sweep import file as sweep_file
 
-    with pytest.raises(ScenarioFileError, match="are of a study: run it with aqmlab study run"):
+    with pytest.raises(ScenarioFileError, match="are keys of a study: use `aqmlab study run`"):
         sweep_file.load(written(MINI))
 
 

@@ -264,7 +264,7 @@ def test_the_command_prints_the_verdict_and_the_settings_that_use_it(cli: Cli, s
     said = cli("tune", small, *WORDS, *few, "--against", "short", "--out", "tuned")
     assert said.returncode == 0, said.stderr
     assert said.stdout.startswith("6 trials and the original scenario, 2 seeds each")
-    assert "6 of 6 trials kept bottleneck.utilisation above 50" in said.stdout
+    assert "6 of 6 trials met bottleneck.utilisation above 50" in said.stdout
     assert "Fresh seeds 5 to 7" in said.stdout
     settings = said.stdout.splitlines()[-3]
     assert settings.startswith("--set bottleneck.queue.max_p=")

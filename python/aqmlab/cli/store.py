@@ -254,7 +254,7 @@ def store_export(
         ".jsonl": lambda path, frame: files.write_text(path, frame.write_ndjson()),
     }
     if out.suffix not in writers:
-        raise ValueError(f"{out}: must end in {', '.join(writers)}")
+        raise ValueError(f"{out}: must end in one of {', '.join(writers)}")
     with _existing(store) as opened:
         chosen = None if sweep is None else store_tables.chosen(opened, sweep)
         frame = store_tables.wide(opened, chosen)

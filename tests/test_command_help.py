@@ -56,6 +56,17 @@ def test_lists_of_commands_have_whole_sentences() -> None:
             assert command_help._first_sentence(command).endswith("."), command.name
 
 
+@pytest.mark.parametrize("former", command_help.RENAMED)
+def test_a_former_name_of_a_command_is_answered_with_the_current_one(
+    former: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    current = command_help.RENAMED[former]
+    assert former not in COMMANDS and current in COMMANDS
+    with pytest.raises(SystemExit):
+        GROUP.main([*former.split(), "some.toml"])
+    assert f"`aqmlab {former}` is now `aqmlab {current}`" in capsys.readouterr().err
+
+
 def test_names_are_completed() -> None:
     assert completion.several_of("queues")("drop-tail,fq-co") == ["drop-tail,fq-codel"]
     assert completion.one_of("studies")("she") == [] and completion.one_of("studies")("shr") == ["shred"]

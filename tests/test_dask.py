@@ -251,7 +251,7 @@ def test_workers_with_another_version_are_refused_with_the_cure(tmp_path: Path) 
     preload = ("--preload", str(tmp_path / "other.py"))
     with scheduler() as address, worker(address, tmp_path, *preload), Client(address) as client:
         client.wait_for_workers(1, timeout=PATIENCE_S)
-        said = r"tcp://[\d.:]+: has the results version 999, but this machine has \d+; install the same wheel on both"
+        said = r"tcp://[\d.:]+: has the results version 999, but this machine has \d+; install the same wheel"
         with pytest.raises(ClusterError, match=said), connect(address):
             pass
 

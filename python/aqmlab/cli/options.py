@@ -59,7 +59,7 @@ At = Annotated[
     typer.Option(
         "--at",
         metavar="LINK,...",
-        help="Links whose queues --queues replaces; by default all links that have a queue.",
+        help="Links at which queues are replaced; by default all links that have a queue.",
     ),
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]

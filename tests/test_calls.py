@@ -196,7 +196,9 @@ def test_the_mean_of_the_datagrams_is_that_of_their_flows() -> None:
 
 def test_a_call_that_is_not_recorded_has_no_score_and_says_why() -> None:
     scenario = al.Scenario.load(ROOT / "scenarios/call.toml", {"record.histories": []})
-    with pytest.raises(ValueError, match=r"call\.mos needs each datagram: add call to record\.histories"):
+    with pytest.raises(
+        ValueError, match=r"call\.mos needs the history of each datagram: add call to record\.histories"
+    ):
         measures.named(scenario, ["call.mos"])
     with pytest.raises(ValueError, match=r"no measure is named `call\.moss`"):
         measures.named(scenario, ["call.moss"])

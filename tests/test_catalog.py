@@ -90,7 +90,7 @@ def test_what_may_be_written_is_said_in_words() -> None:
     discipline = {"type": "plug-in", "family": "queues", "optional": False}
     assert allowed(discipline) == "table with a `kind`: any queue discipline"
     words = [{"word": "on", "doc": "It is."}, {"word": "off", "doc": "It is not."}]
-    assert allowed({"type": "choice", "choices": words, "optional": False}) == "one of these"
+    assert allowed({"type": "choice", "choices": words, "optional": False}) == "one of the following"
 
 
 def test_a_profile_gives_the_source_of_all_that_differs() -> None:
@@ -171,7 +171,7 @@ def test_a_name_that_is_nearly_right_is_put_right() -> None:
     for wrong, right in slips.items():
         with pytest.raises(LookupError, match=f"did you mean .*{right}"):
             al.entry(wrong)
-    with pytest.raises(LookupError, match=r"there is .*red"):
+    with pytest.raises(LookupError, match=r"available: .*red"):
         al.entry("xyzzy")
 
 

@@ -169,26 +169,26 @@ def test_looks_at_the_runs_widen_the_intervals_of_claims(sweep: Sweep) -> None:
 @pytest.mark.parametrize(
     ("table", "told"),
     [
-        ({}, "claims.0: give one of measure, grows, falls, all, any"),
-        ({"measure": TIME, "grows": {}}, "claims.0: give one of measure"),
-        ({"measure": TIME}, "claims.0: give one of below, above"),
+        ({}, "claims.0: must have exactly one of the keys measure, grows, falls, all, any"),
+        ({"measure": TIME, "grows": {}}, "claims.0: must have exactly one of the keys measure"),
+        ({"measure": TIME}, "claims.0: must have exactly one of the keys below, above"),
         ({"measure": "web.maen-time", "below": 1}, "claims.0.measure: `web.maen-time` is not measured"),
         ({"measure": TIME, "below": 1, "at": {"lod": 0.2}}, "claims.0.at: no axis is called `lod`"),
-        ({"measure": TIME, "below": 1, "at": {"load": 0.5}}, "claims.0.at: load is never 0.5"),
-        ({"measure": TIME, "below": 1, "at": 0.5}, "claims.0.at: must be as { load = 0.9 }"),
+        ({"measure": TIME, "below": 1, "at": {"load": 0.5}}, "claims.0.at: load has no value 0.5"),
+        ({"measure": TIME, "below": 1, "at": 0.5}, "claims.0.at: must be a table such as { load = 0.9 }"),
         ({"measure": TIME, "below": 1, "where": "lod < 1"}, "claims.0.where: "),
-        ({"grows": {"measure": TIME}}, "claims.0.grows.along: must be as"),
+        ({"grows": {"measure": TIME}}, "claims.0.grows.along: must be a table such as"),
         (
             {"grows": {"measure": TIME, "along": {"load": [0.2]}}},
-            "claims.0.grows.along.load: must be 2 values",
+            "claims.0.grows.along.load: must be a list of at least 2 values",
         ),
         ({"grows": {"measure": TIME, "alnog": {}}}, "claims.0.grows.alnog: is unknown: did you mean along?"),
-        ({"all": [{"measure": TIME, "below": 1}]}, "claims.0.all: must be a list of two claims or more"),
+        ({"all": [{"measure": TIME, "below": 1}]}, "claims.0.all: must be a list of at least two tables"),
         (
             {"any": [{"measure": TIME, "below": 1}, {"measure": TIME, "belw": 1}]},
             "claims.0.any.1.belw: is unknown: did you mean below?",
         ),
-        ({"all": [], "below": 1}, "claims.0.all: excludes `below`"),
+        ({"all": [], "below": 1}, "claims.0.all: cannot be combined with `below`"),
     ],
 )
 def test_what_is_wrong_in_a_claim_is_told_with_its_place(

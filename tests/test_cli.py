@@ -27,7 +27,7 @@ def test_run_prints_what_happened_in_a_few_lines(cli: Cli, small: Path) -> None:
     assert lines[1].startswith("  link bottleneck: utilisation ")
     assert any(line.startswith("  flows ftp: 3, goodput ") for line in lines)
     assert any(line.startswith("  transfers web: ") for line in lines)
-    repaired = r"    repaired: \d+ segments sent again, \d+ time-outs, \d+ fast retransmits"
+    repaired = r"    loss recovery: \d+ segments retransmitted, \d+ time-outs, \d+ fast retransmits"
     assert sum(re.fullmatch(repaired, line) is not None for line in lines) == 2
     assert "million bottleneck packets per CPU s" in lines[-1]
     assert len(lines) < 10
@@ -200,8 +200,8 @@ def test_compare_refuses_tcps_with_the_reason(cli: Cli, small: Path, tmp_path: P
         (["--tcp", "cubic/tahoe"], "tcp.recovery.kind: must not be tahoe"),
         (["--tcp", "cubc"], "`cubic`"),
         (["--tcp", "reno/fack"], "`fack`"),
-        ([], "--queues, --tcp or both"),
-        (["--tcp", ","], "--queues, --tcp or both"),
+        ([], "--queues, --tcp: must name at least one"),
+        (["--tcp", ","], "--queues, --tcp: must name at least one"),
     ]:
         done = cli("compare", small, *words)
         assert done.returncode == 2, words
@@ -234,7 +234,7 @@ def test_compare_draws_intervals_in_the_pictures_that_are_wanted(
     assert "limit" not in done.stdout, "parameters are printed with --parameters only"
     for wrong, part in (
         (["--chart", "web tim, mean"], "did you mean web time, mean"),
-        (["--pictures", "gif"], "--pictures: no picture is of the kind `gif`"),
+        (["--pictures", "gif"], "--pictures: no format is named `gif`"),
         (["--width", "3"], "--width 3: must be a number with in"),
         (["--at", "bottlenek"], "did you mean bottleneck"),
         (["--queues", "red,codle"], "no queue is named `codle`: did you mean codel"),
@@ -272,7 +272,7 @@ def test_compare_says_at_which_links_queues_are_replaced(cli: Cli, tmp_path: Pat
     )
     words = ["compare", scenario, "--queues", "codel", "--replications", "1"]
     done = cli(*words)
-    assert "Queues replaced at down, up (every managed link; --at LINK chooses)" in done.stdout
+    assert "Queues replaced at down, up (every managed link; select links with --at LINK)" in done.stdout
     assert "links of different rates (down 4Mbps, up 1Mbps)" in done.stderr
     done = cli(*words, "--at", "up")
     assert "Queues replaced at up (unchanged: down)" in done.stdout

@@ -48,14 +48,23 @@ def test_an_example_is_taken(path: str) -> None:
 
 def test_lists_of_commands_have_whole_sentences() -> None:
     text = " ".join(help_of(GROUP).split())
-    assert (
-        "Writes one page that works offline, to look at sweeps: choose axes, measures and a baseline" in text
-    )
+    assert "Write an interactive page about sweeps that works offline." in text
     assert "..." not in text.partition("Commands:")[2]
     every = [GROUP, *(command for command in GROUP.commands.values() if hasattr(command, "commands"))]
     for group in every:
         for command in group.commands.values():
             assert command_help._first_sentence(command).endswith("."), command.name
+
+
+@pytest.mark.parametrize("former", command_help.RENAMED)
+def test_a_former_name_of_a_command_is_answered_with_the_current_one(
+    former: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    current = command_help.RENAMED[former]
+    assert former not in COMMANDS and current in COMMANDS
+    with pytest.raises(SystemExit):
+        GROUP.main([*former.split(), "some.toml"])
+    assert f"`aqmlab {former}` is now `aqmlab {current}`" in capsys.readouterr().err
 
 
 def test_names_are_completed() -> None:

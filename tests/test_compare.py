@@ -230,13 +230,13 @@ def test_tcps_are_refused_before_any_run_where_nobody_uses_tcp(
     monkeypatch.setattr(al.Scenario, "run", lambda *_: pytest.fail("a run was made"))
     call = {"kind": "udp", "rate": "64kbps"}
     silent = scenario.with_({"traffic": {"call": call}})
-    with pytest.raises(ValueError, match=r"`cubic`: traffic: no workload uses TCP \(call\): add one"):
+    with pytest.raises(ValueError, match=r"`cubic`: traffic: no workload uses TCP \(call\): add a workload"):
         al.compare(silent, tcps=["cubic"], replications=1)
     # A workload of datagrams uses no TCP, so it does not make up for one that keeps its own.
     own = {"congestion_control": {"kind": "reno"}, "recovery": {"kind": "newreno"}}
     both = silent.with_({"traffic.files": {"kind": "ftp", "tcp": own}})
     with pytest.raises(
-        ValueError, match=r"no workload would use it.*take what it sets out of traffic\.files\.tcp"
+        ValueError, match=r"no workload would use it.*remove its parameters from traffic\.files\.tcp"
     ):
         al.compare(both, tcps=["cubic/sack"], replications=1)
 
@@ -254,10 +254,10 @@ def test_a_tcp_that_makes_no_sense_is_refused_with_its_place(scenario: al.Scenar
 
 
 def test_what_cannot_be_compared_is_refused(scenario: al.Scenario) -> None:
-    with pytest.raises(ValueError, match=r"no queue is named `purple`: there is .*red"):
+    with pytest.raises(ValueError, match=r"no queue is named `purple`: available: .*red"):
         al.compare(scenario, ["purple"], replications=2)
     for queues, replications in ([], 2), (["red", "red"], 2), (["red"], 0):
-        with pytest.raises(ValueError, match=r"at least|each once"):
+        with pytest.raises(ValueError, match=r"at least|each name once"):
             al.compare(scenario, queues, replications=replications)
 
 
@@ -304,7 +304,7 @@ def test_queues_are_replaced_at_the_links_that_are_named() -> None:
 def test_a_comparison_says_that_all_of_several_links_get_the_queue() -> None:
     found = al.compare(two_links(), ["tiny"], replications=1)
     assert found.at == ["down", "up"]
-    assert found.replaced == "Queues replaced at down, up (every managed link; --at LINK chooses)"
+    assert found.replaced == "Queues replaced at down, up (every managed link; select links with --at LINK)"
     (note,) = found.notes
     assert "links of different rates (down 4Mbps, up 1Mbps)" in note
     assert al.compare(two_links("1Mbps"), ["tiny"], replications=1).notes == []
@@ -324,14 +324,18 @@ def test_a_link_that_is_not_managed_is_refused() -> None:
 
 def test_arguments_of_the_wrong_kind_are_refused_by_name(scenario: al.Scenario) -> None:
     wrong: list[tuple[str, Any, dict[str, Any]]] = [
-        (r'queues: must be a list of names, is \'red\': write \["red"\]', scenario, {"queues": "red"}),
-        ("scenario: must be a Scenario, is 'hello.toml': aqmlab.Scenario.load", "hello.toml", {}),
-        ("replications: must be a whole number of at least 1, is '2'", scenario, {"replications": "2"}),
-        ("replications: must be a whole number of at least 1, is True", scenario, {"replications": True}),
-        ("first_seed: must be a whole number of at least 0, is -1", scenario, {"first_seed": -1}),
-        ("metric: must be one of summary, response-time, is 'mean'", scenario, {"metric": "mean"}),
-        ("queues: must be a list of names, has 3", scenario, {"queues": ["red", 3]}),
-        ("tcps: must be a list of names, is 'reno'", scenario, {"tcps": "reno"}),
+        (r'queues: must be a list of names \(got .red.\): write \["red"\]', scenario, {"queues": "red"}),
+        (r"scenario: must be a Scenario \(got 'hello.toml'\): aqmlab.Scenario.load", "hello.toml", {}),
+        (r"replications: must be a whole number of at least 1 \(got '2'\)", scenario, {"replications": "2"}),
+        (
+            r"replications: must be a whole number of at least 1 \(got True\)",
+            scenario,
+            {"replications": True},
+        ),
+        (r"first_seed: must be a whole number of at least 0 \(got -1\)", scenario, {"first_seed": -1}),
+        (r"metric: must be one of summary, response-time \(got 'mean'\)", scenario, {"metric": "mean"}),
+        (r"queues: must be a list of names \(got 3 in it\)", scenario, {"queues": ["red", 3]}),
+        (r"tcps: must be a list of names \(got 'reno'\)", scenario, {"tcps": "reno"}),
     ]
     for said, given, more in wrong:
         with pytest.raises(ValueError, match=said):

@@ -49,8 +49,8 @@ def test_a_chart_that_cannot_be_drawn_does_not_hide_the_others(tmp_path: Path, c
 
 
 def test_a_process_that_has_ended_is_told(tmp_path: Path) -> None:
-    other = drawing._Other()
+    other = drawing._Worker()
     other._process.kill()
     other._process.wait()
-    assert other.carry_out(order(tmp_path, 0)) == "the process that draws has ended"
+    assert other.carry_out(order(tmp_path, 0)) == "the drawing process has exited"
     other.end()

@@ -143,13 +143,13 @@ FIRST = SWEEP.points[0]
         ({"points": ()}, "there is no point"),
         ({"measures": ()}, "there is no measure"),
         ({"axes": SWEEP.axes * 2}, "axes: must have different names"),
-        ({"points": (FIRST, FIRST)}, "must differ in their labels"),
-        ({"points": (replace(FIRST, labels={"queue": "red"}),)}, "one label for each axis"),
-        ({"points": (replace(FIRST, labels={**FIRST.labels, "load": 7}),)}, "`7` is no value of the axis"),
+        ({"points": (FIRST, FIRST)}, "must have different labels"),
+        ({"points": (replace(FIRST, labels={"queue": "red"}),)}, "a label for each of the axes"),
+        ({"points": (replace(FIRST, labels={**FIRST.labels, "load": 7}),)}, "`7` is not a value of the axis"),
         ({"points": (replace(FIRST, values={"x": SEEDS}),)}, "x: no such measure"),
         ({"points": (replace(FIRST, values={TIME: [1.0]}),)}, "a value for each of 6 seeds, has 1"),
         ({"points": (replace(FIRST, seeds=[1] * 6),)}, "seeds: must differ"),
-        ({"points": (replace(FIRST, failures={9: "lost"}),)}, r"seeds \[9\] are none of the point's"),
+        ({"points": (replace(FIRST, failures={9: "lost"}),)}, r"the point has no seeds \[9\]"),
     ],
 )  # fmt: skip
 def test_what_does_not_fit_together_is_refused(wrong: dict[str, Any], told: str) -> None:
@@ -328,7 +328,7 @@ def test_the_formulas_of_the_page_are_those_of_python(opened: Opened) -> None:
 
 def test_an_average_is_taken_replication_by_replication(opened: Opened) -> None:
     opened.go("#x=bottleneck.rate&lines=queue&panels=&average=load")
-    assert "averaged over load (2 values), replication by replication" in opened.page.inner_text("#shown")
+    assert "averaged over load (2 values) within each replication" in opened.page.inner_text("#shown")
     for row in opened.rows():
         both = [times(row["queue"], row["bottleneck.rate"], load) for load in LOADS]
         found = stats.mean_interval([(a + b) / 2 for a, b in zip(*both, strict=True)])
@@ -370,7 +370,7 @@ def test_the_keyboard_goes_from_point_to_point_and_opens_a_card(opened: Opened) 
     cells = page.locator("#card tbody").first.locator("tr").all_inner_texts()
     assert len(cells) == len(SEEDS) and cells[2].split() == ["3", "failed"]
     assert float(cells[0].split()[1]) == pytest.approx(times("red", "10Mbps")[0], rel=1e-5)
-    page.get_by_text("The scenario as given").click()
+    page.get_by_text("Scenario as written").click()
     assert 'kind = "red"' in page.inner_text("#card")
     with page.expect_download() as waiting:
         page.get_by_role("button", name=f"Save {of.scenario[:12]}.toml").click()
@@ -455,7 +455,7 @@ def test_a_choice_without_points_is_told(opened: Opened) -> None:
     opened.go(
         "#x=load&lines=bottleneck.rate&panels=&only.queue=red&mode=difference&against=queue&baseline=red"
     )
-    assert "No point has these values" in opened.page.inner_text("#figure")
+    assert "No point has the selected values" in opened.page.inner_text("#figure")
     assert opened.page.locator("#svg").is_disabled()
 
 

@@ -90,7 +90,7 @@ def test_a_store_tells_its_sweeps_by_itself(sweep: Sweep, store: Store) -> None:
         (found,) = explore_store.of_store(store, name)
         check(found, sweep, store)
         assert found.title == "lines" and found.provenance["sweep"] == sweep.id
-    with pytest.raises(ValueError, match="no sweep is named `lanes`: there is lines"):
+    with pytest.raises(ValueError, match="no sweep is named `lanes`; available: lines"):
         explore_store.of_store(store, "lanes")
 
 
@@ -195,12 +195,12 @@ def test_the_command_writes_the_page(store: Store, cli: Cli, small: Path) -> Non
     ("arguments", "told"),
     [
         (("nowhere",), "nowhere: cannot be read"),
-        ((), "out/store: there is no such store"),
-        (("lines.toml", "--sweep", "lines"), "--sweep: chooses among the sweeps of a store"),
-        (("--replications", "3"), "a store holds sweeps as they were"),
-        (("small.toml",), "axes: there is none"),
-        (("lines.toml",), "out/store: there is no such store"),
-        ((".",), "holds files, and is no store"),
+        ((), "out/store: no such store"),
+        (("lines.toml", "--sweep", "lines"), "--sweep: needs a store"),
+        (("--replications", "3"), "the sweeps of a store cannot be changed"),
+        (("small.toml",), "axes: must contain an axis"),
+        (("lines.toml",), "out/store: no such store"),
+        ((".",), "contains files, but is not a store"),
     ],
 )
 def test_what_cannot_be_explored_is_refused_in_a_line(

@@ -78,9 +78,9 @@ def test_the_gauges_of_a_place_are_a_table_with_a_column_each(newcomer: pl.DataF
 
 
 def test_what_is_not_there_is_told_with_what_is(newcomer: pl.DataFrame) -> None:
-    with pytest.raises(LookupError, match=r"no gauge named `average`; there is sojourn_time, gain, age"):
+    with pytest.raises(LookupError, match=r"no gauge is named `average`; available: sojourn_time, gain, age"):
         gauges.chart(newcomer, "average")
-    with pytest.raises(LookupError, match=r"named `right`; there is bottleneck, left"):
+    with pytest.raises(LookupError, match=r"named `right`; available: bottleneck, left"):
         gauges.chart(newcomer, "age", place="right")
     with pytest.raises(LookupError, match=r"record\.queue_every"):
         gauges.chart(newcomer.clear(), "age")
@@ -110,4 +110,4 @@ def test_the_command_draws_from_a_scenario_and_from_a_folder(cli: Cli, small: Pa
     assert set(pl.read_csv(tmp_path / "two.csv")["panel"]) == {"probability", "average (packets)"}
     wrong = cli("plot", "gauge", kept, "--name", "colour")
     assert wrong.returncode != 0
-    assert "no gauge named `colour`; there is average, probability" in wrong.stderr
+    assert "no gauge is named `colour`; available: average, probability" in wrong.stderr

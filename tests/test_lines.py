@@ -36,7 +36,11 @@ BAD_LINES = {
         "0,8e6\n2,9e6\n1,8e6\n",
         "bottleneck.rate_file: line 3: must be later than the previous line, 2s (got `1`)",
     ),
-    "no rate for ever": ('rate_file = "f"', "0,0\n5,0\n", "bottleneck.rate_file: never allows the link to send"),
+    "no rate for ever": (
+        'rate_file = "f"',
+        "0,0\n5,0\n",
+        "bottleneck.rate_file: never allows the link to send",
+    ),
     "a negative rate": (
         'rate_file = "f"',
         "0,-8\n",
@@ -107,7 +111,7 @@ def test_made_up_opportunities_wander_around_their_mean() -> None:
     times = list(link_trace.opportunities(6e6, 5, 1))
     assert times == sorted(times)
     assert times[-1] <= 5000
-    with pytest.raises(ValueError, match="--rate: at most 24Mbps"):
+    with pytest.raises(ValueError, match="--rate: must be at most 24Mbps"):
         list(link_trace.opportunities(25e6, 1, 1))
 
 
@@ -133,9 +137,9 @@ def test_the_picture_of_a_queue_shows_waits_and_steps(cli: Cli, tmp_path: Path) 
     with pytest.raises(KeyError, match="middle"):
         queue_delay.rate_steps(chosen, "middle")
     for arguments, said in [
-        (["--at", "middle"], "no link with a queue is named `middle`: there is bottleneck"),
-        (["--traffic", "two"], "no workload is named `two`: there is one"),
-        (["--every", "0s"], "--every must be more than 0s"),
+        (["--at", "middle"], "no link with a queue is named `middle`: available: bottleneck"),
+        (["--traffic", "two"], "no workload is named `two`: available: one"),
+        (["--every", "0s"], "--every: must be above 0s"),
         (["--every", "3Mbps"], "--every 3Mbps: is no time"),
     ]:
         done = cli("plot", "queue-delay", path, *arguments)

@@ -12,7 +12,7 @@ from conftest import Cli
 
 import aqmlab as al
 from aqmlab.traces import link_import
-from aqmlab.traces.link_import import Columns, Direction, Recording, RecordingError, Taken
+from aqmlab.traces.link_import import Columns, Direction, RateKind, Recording, RecordingError
 
 LOAD_HEADER = (
     "LOAD_HEADER; LOG_DATETIME; LOG_TIMESTAMP; PROC_TIME_US; DL_ACHIEVED_RATE_KBPS; UL_ACHIEVED_RATE_KBPS; "
@@ -61,8 +61,8 @@ def test_a_log_of_cake_autorate_has_both_ways_and_two_kinds_of_rates(tmp_path: P
     down = link_import.read(path)
     assert pairs(down) == [(0, 20e6), (0.2, 20e6), (0.4, 24e6), (0.6, 8e6), (0.8, 8e6)]
     assert down.duration_s == pytest.approx(1.0)
-    assert down.source == "cake-autorate's log, LOAD records, download, the rate that its shaper was set to"
-    up = link_import.read(path, direction=Direction.UPLOAD, taken=Taken.ACHIEVED)
+    assert down.source == "cake-autorate log, LOAD records, download, configured shaper rate"
+    up = link_import.read(path, direction=Direction.UPLOAD, kind=RateKind.ACHIEVED)
     assert [bps for _, bps in pairs(up)] == [90e3, 1.9e6, 1.95e6, 200e3, 200e3]
     steps = link_import.steps(down)
     assert list(zip(steps.times_s, steps.bps, strict=True)) == [
@@ -89,12 +89,12 @@ def test_a_packed_log_and_one_that_is_cut_off_are_read(tmp_path: Path) -> None:
     path.write_bytes(gzip.compress("\n".join([*LOG, "LOAD; 2023-11-14-22:"]).encode()))
     found = link_import.read(path)
     assert len(found.bps) == 5
-    assert list(found.notes) == ["line 10, the last one, is cut off and passed over"]
+    assert list(found.notes) == ["line 10, the last line, is truncated and ignored"]
 
 
 def test_times_without_records_are_told(tmp_path: Path) -> None:
     found = link_import.read(written(tmp_path, *LOG, load(60.8, 100, 5000)))
-    assert list(found.notes) == ["no record for 60 s from 0.8 s on: the rate of before holds"]
+    assert list(found.notes) == ["no record for 60 s after 0.8 s: the previous rate is kept"]
 
 
 @pytest.mark.parametrize(
@@ -134,36 +134,48 @@ def test_a_csv_file_is_read_with_its_units(lines: list[str], columns: Columns, t
 
 REFUSED = {
     "empty": ([], {}, "is empty"),
-    "one moment": (["0,8Mbps"], {}, "a single moment"),
+    "one moment": (["0,8Mbps"], {}, "must have records at two or more times"),
     "a trace of Mahimahi": (["1", "1", "7"], {}, "[bottleneck.opportunities]"),
     "rates without a unit": (["0,8", "1,9"], {}, "line 1: the rate `8` has no unit"),
-    "rates that are times": (["0,8ms", "1,9ms"], {}, "line 1: `8ms` is no rate"),
-    "an unknown unit": (["0,8Mb", "1,9Mb"], {}, "line 1: `8Mb` is no rate: write for example"),
-    "an unknown option": (["0,8", "1,9"], {"rate_unit": "Mb"}, "--rate-unit Mb: unknown, expected"),
-    "what is no number": (["time,rate_bps", "0,fast", "1,9"], {}, "line 2: the rate `fast`"),
-    "a negative rate": (["time,rate_bps", "0,-8000", "1,9"], {}, "line 2: the rate `-8000` must be a finite"),
+    "rates that are times": (["0,8ms", "1,9ms"], {}, "line 1: must be a rate, such as `10Mbps` (got `8ms`)"),
+    "an unknown unit": (["0,8Mb", "1,9Mb"], {}, "line 1: must be a rate, such as `10Mbps` (got `8Mb`)"),
+    "an unknown option": (["0,8", "1,9"], {"rate_unit": "Mb"}, "--rate-unit: must be one of"),
+    "what is no number": (
+        ["time,rate_bps", "0,fast", "1,9"],
+        {},
+        "line 2: the rate must be a number (got `fast`)",
+    ),
+    "a negative rate": (["time,rate_bps", "0,-8000", "1,9"], {}, "line 2: the rate must be a finite"),
     "no number at all": (["time,rate_bps", "0,nan", "1,9"], {}, "line 2: "),
     "times that go back": (
         ["time_s,rate_mbps", "0,8", "5,9", "4.5,9"],
         {},
-        "line 4: its time is 0.5 s before that of",
+        "line 4: the time is 0.5 s before the time of",
     ),
-    "a short line": (["0,8Mbps", "1"], {}, "line 2: has 1 columns, the first line has 2"),
-    "no header": (["0,8Mbps,1", "1,8Mbps,1"], {}, "has 3 columns and no header: choose with --time-column"),
-    "two rates": (["time,up_rate,down_rate", "0,1,1"], {}, "more than one column of rates by its name"),
-    "no rates": (["time,level", "0,1"], {}, "has no column of rates by its name"),
+    "a short line": (["0,8Mbps", "1"], {}, "line 2: must have 2 columns as the first line (got 1)"),
+    "no header": (
+        ["0,8Mbps,1", "1,8Mbps,1"],
+        {},
+        "has 3 columns and no header: select one with --time-column",
+    ),
+    "two rates": (["time,up_rate,down_rate", "0,1,1"], {}, "several columns are named as a column of rates"),
+    "no rates": (["time,level", "0,1"], {}, "no column is named as a column of rates"),
     "an unknown column": (["time,rate", "0,1"], {"rate": "speed"}, "has no column `speed` (--rate-column)"),
     "the same column": (["time,rate", "0,1"], {"rate": "time"}, "in the same column"),
-    "a unit that is wrong": (["0,8e9", "1,9e9"], {"rate_unit": "Mbps"}, "line 1: 8e+15 bps is more than"),
-    "options of another form": (LOG, {"rate": "2"}, "choose with --direction and --take"),
-    "a log without its head": (LOG[3:], {}, "line 1: a LOAD record without a LOAD_HEADER above it"),
+    "a unit that is wrong": (
+        ["0,8e9", "1,9e9"],
+        {"rate_unit": "Mbps"},
+        "line 1: the rate must be at most 10Tbps (got 8e+15 bps)",
+    ),
+    "options of another form": (LOG, {"rate": "2"}, "select the rate with --direction and --take"),
+    "a log without its head": (LOG[3:], {}, "line 1: the LOAD record has no LOAD_HEADER above it"),
     "a log without rates": (LOG[:3], {}, "set output_load_stats=1"),
     "a broken record": (
         [*LOG[:3], "LOAD; 1; 2", load(1.0, 1, 1)],
         {},
-        "line 4: a LOAD record of 3 fields; its header has 8",
+        "line 4: the LOAD record must have 8 fields as its header (got 3)",
     ),
-    "a clock that was set": ([*LOG, load(0.1, 1, 1)], {}, "line 10: its time is 0.7 s before"),
+    "a clock that was set": ([*LOG, load(0.1, 1, 1)], {}, "line 10: the time is 0.7 s before"),
 }
 
 
@@ -180,7 +192,7 @@ def test_a_bad_recording_is_refused_with_its_line(case: str, tmp_path: Path) -> 
 
 def test_what_cannot_be_read_is_refused(tmp_path: Path) -> None:
     for name, data, told in [
-        ("cut.gz", gzip.compress(b"0,8Mbps\n1,9Mbps\n" * 99)[:-20], "cut off"),
+        ("cut.gz", gzip.compress(b"0,8Mbps\n1,9Mbps\n" * 99)[:-20], "truncated"),
         ("damaged.gz", b"\x1f\x8b\x08\x00nothing of it", "damaged"),
         ("latin.csv", b"0,8Mbps # caf\xe9\n", "is not text"),
     ]:
@@ -206,9 +218,9 @@ def test_a_part_and_means_are_taken() -> None:
     assert (means.times_s, means.bps) == ([0, 1.5, 3], [1_333_333, 2_666_667, 3_000_000])
     assert means.duration_s == 4.0
     for bad, told in [
-        ({"start_s": 4.0}, "--from 4s must be before the end"),
-        ({"until_s": 5.0}, "--until 5s is after the end of the recording, 4 s"),
-        ({"every_s": 0.0}, "--every must be more than 0s"),
+        ({"start_s": 4.0}, "--from: must be before the end"),
+        ({"until_s": 5.0}, "--until: must be at most the end of the recording at 4s"),
+        ({"every_s": 0.0}, "--every: must be above 0s"),
     ]:
         with pytest.raises(ValueError, match=told):
             link_import.steps(RAMP, **bad)
@@ -217,7 +229,7 @@ def test_a_part_and_means_are_taken() -> None:
 def test_what_no_line_can_send_at_is_nothing() -> None:
     slow = Recording(source="slow", times_s=[0.0, 1.0, 2.0], bps=[3.0, 1e6, 15.4])
     assert link_import.steps(slow).bps == [0, 1_000_000, 0]
-    with pytest.raises(RecordingError, match="such a line never sends"):
+    with pytest.raises(RecordingError, match="such a link never sends"):
         link_import.steps(slow, until_s=0.9)
 
 
@@ -244,14 +256,14 @@ def test_the_command_writes_a_line_that_runs(cli: Cli, tmp_path: Path) -> None:
 def test_the_command_tells_what_is_doubtful_and_wrong(cli: Cli, tmp_path: Path) -> None:
     path = written(tmp_path, *LOG, load(60.8, 100, 5000), name="router.log")
     done = cli("link", "import", path, "--json", "--from", "200ms", "--every", "400ms")
-    assert done.stderr == f"aqmlab: {path}: no record for 60 s from 0.8 s on: the rate of before holds\n"
+    assert done.stderr == f"aqmlab: {path}: no record for 60 s after 0.8 s: the previous rate is kept\n"
     found = json.loads(done.stdout)
     assert (found["file"], found["records"], found["most_bps"]) == ("router.rates.csv", 6, 22_000_000)
     assert (tmp_path / "router.rates.csv").is_file()
     for arguments, told in [
         (["--from", "2"], "--from"),
         (["--every", "2Mbps"], "--every 2Mbps: is no time"),
-        (["--rate-unit", "kbps"], "choose with --direction"),
+        (["--rate-unit", "kbps"], "select the rate with --direction"),
         (["--take", "nothing"], "shaper"),
     ]:
         done = cli("link", "import", path, "--out", "none.csv", *arguments)
@@ -263,4 +275,4 @@ def test_the_command_tells_what_is_doubtful_and_wrong(cli: Cli, tmp_path: Path) 
 def test_a_rate_without_a_unit_is_refused_with_an_example(cli: Cli) -> None:
     done = cli("link", "generate", "--rate", "6", "--out", "none.csv")
     assert done.returncode == 2
-    assert "--rate 6: is no rate: write for example 6Mbps" in done.stderr
+    assert "--rate: must be a rate, such as 6Mbps (got 6)" in done.stderr

@@ -52,8 +52,8 @@ def test_the_view_of_a_program_is_in_another_terminal(cli: Cli) -> None:
     done = cli("live", "shell", "--watch", "--", "true")
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr == (
-        "aqmlab: live shell has no option --watch, and commands stand behind `--`; "
-        "while it runs, `aqmlab live watch` shows it in another terminal\n"
+        "aqmlab: live shell has no option --watch; write a command after `--`; "
+        "`aqmlab live watch` shows the run in another terminal\n"
     )
 
 
@@ -63,7 +63,7 @@ def test_a_server_that_ends_before_its_client_is_told(cli: Cli) -> None:
     done = cli("live", "shell", "--server", "sh -c 'touch last; exit 9'", "--out", "out", "--", *wait)
     assert done.returncode == 0
     assert re.search(
-        r"^  the server of shell ended with status 9 after \d+\.\d\d s$", done.stderr, re.MULTILINE
+        r"^  the server of shell exited with status 9 after \d+\.\d\d s$", done.stderr, re.MULTILINE
     )
 
 

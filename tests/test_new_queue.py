@@ -58,13 +58,13 @@ def test_modules_stay_in_order_and_attributes_with_theirs(name: str, checkout: P
 @pytest.mark.parametrize(
     ("name", "said"),
     [
-        ("codel", "the name is taken"),
-        ("template", "the name is taken"),
-        ("flow-queues", "the name is taken"),
+        ("codel", "is already in use"),
+        ("template", "is already in use"),
+        ("flow-queues", "is already in use"),
         ("Delay", "must be lower-case words"),
         ("2q", "must be lower-case words"),
         ("a/b", "must be lower-case words"),
-        ("loop", "is a word of Rust's own"),
+        ("loop", "is a keyword of Rust"),
     ],
 )
 def test_a_name_that_cannot_be_is_refused_and_nothing_is_written(
@@ -80,7 +80,7 @@ def test_a_name_that_cannot_be_is_refused_and_nothing_is_written(
 
 def test_a_queue_is_written_once_and_in_a_checkout_only(checkout: Path, tmp_path: Path) -> None:
     new_queue.write("delay-limit", checkout)
-    with pytest.raises(ValueError, match="the name is taken"):
+    with pytest.raises(ValueError, match="is already in use"):
         new_queue.write("delay-limit", checkout)
-    with pytest.raises(ValueError, match="is not inside a checkout of aqmlab"):
+    with pytest.raises(ValueError, match="must be inside a checkout of aqmlab"):
         new_queue.write("delay-limit", Path("/"))

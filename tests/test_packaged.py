@@ -34,7 +34,7 @@ def test_a_name_is_found_from_any_folder(cli: Cli, tmp_path: Path) -> None:
     assert al.Scenario.load("hello").digest == al.Scenario.load(ROOT / "scenarios/hello.toml").digest
     done = cli("run", "helo")
     assert done.returncode == 2
-    assert "helo: is no file, and no scenario that comes with aqmlab: did you mean hello?" in done.stderr
+    assert "helo: is neither a file nor a packaged scenario: did you mean hello?" in done.stderr
     done = cli("sweep", "run", "hello", "duration=1s,2s", "warm_up=0s", "--replications", "1", "--dry-run")
     assert done.returncode == 0, done.stderr
     # A file of the same name comes first.

@@ -85,7 +85,7 @@ def test_progress_never_goes_back_and_ends_with_the_whole(small: Path) -> None:
     assert seen == sorted(seen)
     assert watch.progress() == (12_000_000_000, 12_000_000_000)
     assert (watch.unit, progress.part(watch)) == ("ns", 1.0)
-    assert progress.said(watch) == "12.0 of 12 s simulated"
+    assert progress.progress_text(watch) == "12.0 of 12 s simulated"
 
 
 def test_whoever_was_stopped_before_it_began_does_nothing(endless: al.Scenario) -> None:

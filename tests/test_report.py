@@ -150,7 +150,7 @@ def test_claims_are_counted_apart_by_whose_they_are(board: Board, large: str) ->
         "Claims by our reading of it": {"holds": 0, "fails": 1, "undecided": 0},
         "Claims of our own": {"holds": 1, "fails": 0, "undecided": 0},
     }
-    assert "Counted in the main reading, 1 flows, 10ms." in large
+    assert "Counts are for the main reading, 1 flows, 10ms." in large
 
 
 def test_what_turns_with_a_reading_or_a_variant_is_said_first(board: Board, large: str) -> None:
@@ -159,7 +159,7 @@ def test_what_turns_with_a_reading_or_a_variant_is_said_first(board: Board, larg
     assert told["B-1-10ms"] == "holds as decided; fails with variant 3"
     assert told["A-2-20ms"] == "fails as decided; holds with variant 7"
     assert not any(id.startswith("C") for id in told)
-    assert large.index("What turns with a choice") < large.index('id="claims"')
+    assert large.index("Verdicts that depend on choices") < large.index('id="claims"')
 
 
 def test_variants_are_compared_with_the_main_verdict() -> None:

@@ -39,7 +39,7 @@ def test_every_measure_of_every_section_is_found_where_its_workload_is() -> None
         experiment = section.experiment(CODEL)
         assert experiment is not None
         sweep = experiment.sweep("quick")
-        scenarios = {point.said: sweep.scenario_of(point) for point in sweep.points()}
+        scenarios = {point.description: sweep.scenario_of(point) for point in sweep.points()}
         # With the last values all workloads are there.
         run = list(scenarios.values())[-1].run(seed=1)
         found = {one.name: one.of(View(run)) for one in experiment.wanted}

@@ -261,7 +261,7 @@ def test_a_measure_is_a_variable_of_rules_and_the_table_judges_them() -> None:
 
 def test_two_tables_of_one_name_are_refused() -> None:
     found, other = shifted(), shifted(by=0.5)
-    with pytest.raises(ValueError, match="two tables are called tried: give one of them another name"):
+    with pytest.raises(ValueError, match="two tables have the name tried: rename one"):
         found.judge(difference(other["time"], found["time"]) > 0)
     assert found.judge(difference(other.named("other")["time"], found["time"]) > 0).verdict == "holds"
 
@@ -269,7 +269,7 @@ def test_two_tables_of_one_name_are_refused() -> None:
 @pytest.mark.parametrize("compared", [ratio, difference, unpaired_ratio])
 def test_numbers_of_different_units_are_not_compared(compared: Any) -> None:
     found = shifted()
-    with pytest.raises(ValueError, match="`time` is in s and `size` is in kB, and both need the same unit"):
+    with pytest.raises(ValueError, match="`time` is in s and `size` is in kB: combine them"):
         compared(found["time"], found["size"])
 
 
@@ -278,7 +278,7 @@ def test_points_that_share_no_seeds_are_told() -> None:
     apart = found.among(queue=("red",)).concat(later)
     evidence = apart.judge(ratio(apart["time"], queue=("red", "drop-tail")) < 1)
     assert evidence.verdict == "undecided"
-    assert "share no seed: there are the seeds 1 to 4 and 11 to 14" in evidence.measured
+    assert "share no seed; available seeds: 1 to 4 and 11 to 14" in evidence.measured
     (row,) = apart.select("time").against({"queue": "red"}).rows(named=True)
     assert (row["replications"], math.isnan(row["mean"])) == (0, True)
 
@@ -292,25 +292,28 @@ def test_points_that_share_no_seeds_are_told() -> None:
         (lambda t: t["web.tmie"], "tried: no measure is named `web.tmie`: did you mean web.time"),
         (lambda t: t.measure("drop"), "no measure is named `drop`: did you mean drops"),
         (lambda t: t.at(queu="red"), "at: no axis is called `queu`: did you mean queue"),
-        (lambda t: t.at(queue="redd"), "at: queue is never 'redd': it takes red, drop-tail, codel"),
-        (lambda t: t.among(queue="red"), "among: queue: must be a list of values, is 'red'"),
-        (lambda t: t.among(load=[0.7]), "among: load is never 0.7: it takes 0.9, 0.5"),
+        (lambda t: t.at(queue="redd"), "at: queue has no value 'redd'; available: red, drop-tail, codel"),
+        (lambda t: t.among(queue="red"), "among: queue: must be a list of values .got 'red'."),
+        (lambda t: t.among(load=[0.7]), "among: load has no value 0.7; available: 0.9, 0.5"),
         (lambda t: t.where("laod > 0.5"), "where: .*: must be a condition over queue, load, ecn"),
         (lambda t: t.select("web.tim"), "select: no measure is named `web.tim`: did you mean web.time"),
         (lambda t: t.select("call.*"), "select: no measure is named `call.*`: "),
-        (lambda t: t.rename(queue="seed"), "rename: queue: the table has a column `seed`"),
-        (lambda t: t.relabel(load=lambda _: 1), "relabel: load: two values become one of 1, 1"),
-        (lambda t: t.relabel(queue={"rde": "RED"}), "relabel: queue is never 'rde'"),
-        (lambda t: t.first_seeds(0), "first_seeds: must be 1 or more, is 0"),
-        (lambda t: t.with_measure("drops", pl.col("drops")), "with_measure: the table has a column `drops`"),
+        (lambda t: t.rename(queue="seed"), "rename: queue: the table already has a column `seed`"),
+        (lambda t: t.relabel(load=lambda _: 1), "relabel: load: two values become equal in 1, 1"),
+        (lambda t: t.relabel(queue={"rde": "RED"}), "relabel: queue has no value 'rde'"),
+        (lambda t: t.first_seeds(0), "first_seeds: must be at least 1 .got 0."),
+        (
+            lambda t: t.with_measure("drops", pl.col("drops")),
+            "with_measure: the table already has a column `drops`",
+        ),
         (lambda t: t.with_measure("x", pl.col("dorps")), "with_measure: x: .*dorps"),
-        (lambda t: t.against({"queue": "rde"}), "baseline: queue is never 'rde'"),
-        (lambda t: t.against({}), "baseline: name one"),
+        (lambda t: t.against({"queue": "rde"}), "baseline: queue has no value 'rde'"),
+        (lambda t: t.against({}), "baseline: must have a label"),
         (lambda t: t.against({"queue": "red"}, "quotient"), "how: must be one of difference, ratio"),
         (lambda t: t.distribution("drop"), "no measure is named `drop`: did you mean drops"),
-        (lambda t: t.concat(t), "concat: two tables have the same run"),
-        (lambda t: t.concat(t.at(queue="red")), "has the axes load, ecn, and tried has queue, load, ecn"),
-        (lambda t: t.concat(t, axis="when", names=("a",)), "concat: names: must be 2 different ones"),
+        (lambda t: t.concat(t), "concat: two tables contain the same run"),
+        (lambda t: t.concat(t.at(queue="red")), "concat: axes must be equal .got load, ecn in"),
+        (lambda t: t.concat(t, axis="when", names=("a",)), "concat: names: must be 2 different names"),
         (lambda t: Results(t.frame, axes={"rate": (1,)}), "frame: has no column `rate`"),
     ],
 )
@@ -324,7 +327,9 @@ def test_tables_of_different_units_are_not_put_together() -> None:
     other = Results(
         found.frame, axes=found.axes, measures={"time": Quantity(name="time", unit="ms")}, name="other"
     )
-    with pytest.raises(ValueError, match="time is of unit `ms`, version 1 in other, and of unit `s`"):
+    with pytest.raises(
+        ValueError, match="time has the unit `ms` and the version 1 in other, but the unit `s`"
+    ):
         found.concat(other, axis="when")
 
 

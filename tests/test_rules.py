@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from aqmlab import studies
-from aqmlab.results.rule import AnyRule, Several
+from aqmlab.results.rule import AnyRule, Combined
 from aqmlab.results.variable import Measured
 from aqmlab.studies import LIVE, STUDIES
 from aqmlab.study import rules
@@ -110,14 +110,14 @@ def test_tolerance_seeds_level_origin_and_scenarios_belong_to_the_plan() -> None
 
 def widened(rule: AnyRule) -> AnyRule:
     """The same rule, which asks for less precision."""
-    if isinstance(rule, Several):
+    if isinstance(rule, Combined):
         return dataclasses.replace(rule, rules=tuple(widened(one) for one in rule.rules))
     return dataclasses.replace(rule, estimate=rule.estimate.to_within(0.3))
 
 
 def moved(rule: AnyRule, experiments: Mapping[str, Experiment]) -> AnyRule:
     """The same rule on other experiments of the same names."""
-    if isinstance(rule, Several):
+    if isinstance(rule, Combined):
         return dataclasses.replace(rule, rules=tuple(moved(one, experiments) for one in rule.rules))
     of = tuple(onto(one, experiments) for one in rule.estimate.of)
     return dataclasses.replace(rule, estimate=dataclasses.replace(rule.estimate, of=of))

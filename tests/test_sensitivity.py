@@ -93,5 +93,5 @@ def test_a_design_that_cannot_be_is_refused(given: dict[str, Any], told: str) ->
 
 def test_a_missing_library_is_named_with_what_installs_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "SALib.sample.sobol", None)
-    with pytest.raises(ValueError, match=r'SALib is missing: pip install "aqmlab\[tune\]"'):
+    with pytest.raises(ValueError, match=r'SALib is not installed: pip install "aqmlab\[tune\]"'):
         Design(method="sobol", factors=ANGLES, count=8).samples()

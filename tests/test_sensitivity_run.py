@@ -12,7 +12,7 @@ import pytest
 from conftest import Cli
 
 import aqmlab as al
-from aqmlab.campaign import Local, Made, Task
+from aqmlab.campaign import Local, Outcome, Task
 from aqmlab.cli import tuning as tuning_cli
 from aqmlab.measures import Measure, View
 from aqmlab.store import Store
@@ -45,13 +45,13 @@ class Until:
     def each(
         self,
         tasks: Iterable[Task],
-        done: Callable[[Task, Made], None],
+        done: Callable[[Task, Outcome], None],
         *,
         total: int,
         already: int,
         label: str | None,
     ) -> None:
-        def counted(task: Task, made: Made) -> None:
+        def counted(task: Task, made: Outcome) -> None:
             self.left -= 1
             done(task, made)
 
@@ -152,7 +152,7 @@ def test_runs_that_fail_are_told_and_tried_again(scenario: al.Scenario) -> None:
 @pytest.mark.parametrize(
     ("vary", "given", "told"),
     [
-        ([], {}, "--vary: name what to vary"),
+        ([], {}, "--vary: must name a parameter"),
         (["bottleneck.queue.max_p"], {}, "not of the form PATH=LOW..HIGH"),
         (["bottleneck.queue.max_p=0.5..0.1"], {}, "low < high"),
         (["bottleneck.queue.max_p=a..b"], {}, "'a' is no number"),
@@ -166,7 +166,7 @@ def test_runs_that_fail_are_told_and_tried_again(scenario: al.Scenario) -> None:
         (["bottleneck.queue.min_th=1p..30p", "bottleneck.queue.max_th=20p..40p"], {}, "all go together"),
         (["bottleneck.queue.max_p=0.1..0.5"], {"samples": 10}, "samples: .* power of 2"),
         (["bottleneck.queue.max_p=0.1..0.5"], {"measure": ["web.p90"]}, "did you mean web.p90"),
-        (["bottleneck.queue.max_p=0.1..0.5"], {"measure": []}, "--measure: name what"),
+        (["bottleneck.queue.max_p=0.1..0.5"], {"measure": []}, "--measure: must name a measure"),
     ],
 )
 def test_what_is_wrong_is_told_before_anything_runs(
@@ -189,7 +189,7 @@ def test_the_command_prints_a_table_for_each_measure_and_draws_it(cli: Cli, smal
     assert told.returncode == 0, told.stderr
     assert told.stdout.startswith("16 samples of 2 factors, 2 seeds each: 32 runs, 0 kept before\n")
     assert "bottleneck.queue.max_p" in told.stdout and "0.01 to 0.5, log" in told.stdout
-    assert "Chance: other seeds would change" in told.stdout
+    assert "Random share: " in told.stdout
     assert "take more --samples" in told.stderr
     drawn = {path.name for path in (small.parent / "drawn").iterdir()}
     assert {"samples.csv", "indices.csv", "sensitivity-bottleneck.utilisation.png"} <= drawn

@@ -108,7 +108,7 @@ def test_a_store_that_is_not_there_is_told_with_the_cure(cli: Called, tmp_path: 
         told = cli("store", *words, "--store", "nowhere")
         assert told.returncode == 2
         assert told.stderr == (
-            "aqmlab: nowhere: there is no store: name one with --store FOLDER or AQMLAB_STORE\n"
+            "aqmlab: nowhere: no such store: name a store with --store FOLDER or AQMLAB_STORE\n"
         )
     assert not (tmp_path / "nowhere").exists()
 
@@ -122,7 +122,7 @@ def test_show_takes_the_beginning_of_a_digest_and_a_seed(
         f"web (packet), results version {al.RESULTS_VERSION}\n{digest}\nseed 1: done, "
     )
     assert "seed 3: failed, 0.25 CPU s, aqmlab 0.1.0\n  ValueError: no\n" in told.stdout
-    assert "  web.cdf@1       structured: see --json\n" in told.stdout
+    assert "  web.cdf@1       structured value: see --json\n" in told.stdout
     found = json.loads(cli("store", "show", f"{digest[:8]}:2", "--json").stdout)
     assert [one["seed"] for one in found["runs"]] == [2]
     assert found["runs"][0]["values"] == run(digest, 2)["values"]
@@ -143,11 +143,11 @@ def test_show_has_units_and_digits_where_a_measure_is_known(
     ("words", "said"),
     [
         (["0000"], "0000: the store has no such scenario"),
-        (["f:9"], "f:9: the scenario has no run with the seed 9"),
-        (["f:x"], "f:x: the seed must be a whole number, as in f:1"),
-        (["live", "--toml"], "live: the store has its runs, and not the scenario"),
-        (["f", "--file", "a.csv"], "f: names no file `a.csv`: none"),
-        (["f", "--json", "--toml"], "--json, --toml, --manifest and --file: give one of them"),
+        (["f:9"], "f:9: the scenario has no run with seed 9"),
+        (["f:x"], "f:x: the seed must be a whole number, such as f:1 (got x)"),
+        (["live", "--toml"], "live: the store contains runs of this scenario, but not the scenario"),
+        (["f", "--file", "a.csv"], "f: the scenario uses no file `a.csv`; available: none"),
+        (["f", "--json", "--toml"], "--json, --toml, --manifest and --file exclude each other: use only one"),
     ],
 )
 def test_what_cannot_be_shown_is_told(folder: Path, cli: Called, words: list[str], said: str) -> None:
@@ -194,7 +194,7 @@ def test_verify_repairs_what_is_damaged(folder: Path, cli: Called, scenarios: li
     told = cli("store", "verify")
     assert told.returncode == 1
     assert f"logs/{log.name}: 2 damaged lines\n{digest[:12]}:1: damaged tables web.times@1\n" in told.stdout
-    assert "is cut off by `aqmlab store verify --repair`; its runs are made again when" in told.stdout
+    assert "`aqmlab store verify --repair` removes damaged data" in told.stdout
     assert json.loads(cli("store", "verify", "--json").stdout)["damaged"] is True
     assert cli("store", "verify", "--repair").returncode == 0
     assert cli("store", "verify").returncode == 0
@@ -210,7 +210,9 @@ def test_gc_says_what_would_go_and_then_removes_it(
     before = {path: path.read_bytes() for path in folder.glob("logs/*")}
     told = cli("store", "gc", "--dry-run", "--orphans", "--failed")
     assert told.stdout == (
-        "1 run of other results versions: would go\n1 run in no sweep: would go\n1 run failed: would go\n"
+        "1 run of other results versions: would be removed\n"
+        "1 run in no sweep: would be removed\n"
+        "1 run failed: would be removed\n"
     )
     assert {path: path.read_bytes() for path in folder.glob("logs/*")} == before
     assert cli("store", "gc").stdout.startswith("1 run of other results versions: removed\n")
@@ -231,7 +233,7 @@ def test_gc_removes_tables_that_no_run_has(folder: Path, cli: Called) -> None:
         kept = store.keep_frame("live-here", 1, "web.times@1", pl.DataFrame({"x": [1.0]}))
         lost = store.keep_frame("f" * 64, 1, "web.times@1", pl.DataFrame({"x": [1.0]}))
         store.add(run("live-here", 1, frames={"web.times@1": kept}))
-        assert "1 log was left alone" in cli("store", "gc").stderr
+        assert "1 log was left unchanged" in cli("store", "gc").stderr
         assert (folder / lost["file"]).exists()
     assert cli("store", "gc").returncode == 0
     assert (folder / kept["file"]).exists()
@@ -249,7 +251,7 @@ def test_gc_makes_one_log_and_leaves_those_of_living_writers(folder: Path, cli: 
         reader.refresh()
         told = cli("store", "gc")
         assert len(list(folder.glob("logs/*"))) == 2
-        assert "1 log was left alone, because processes that write to them may live" in told.stderr
+        assert "1 log was left unchanged, because processes that write to them may still run" in told.stderr
         living.add(run("live-there", 3))
         reader.refresh()
         assert sorted(seed for _, seed in reader.runs_of(["live-there"])) == [1, 2, 3]
@@ -307,7 +309,7 @@ def test_export_of_everything_and_of_what_is_not_there(folder: Path, cli: Called
     assert pl.read_csv(tmp_path / "all.csv")["name"].drop_nulls().unique().sort().to_list() == ["old", "web"]
     assert cli("store", "export", "x.csv", "--sweep", "0123").returncode == 0
     told = cli("store", "export", "x.csv", "--sweep", "lads")
-    assert told.stderr == "aqmlab: no sweep is named `lads`: write one of loads\n"
+    assert told.stderr == "aqmlab: no sweep is named `lads`; available: loads\n"
     told = cli("store", "export", "x.xls")
     assert told.stderr == "aqmlab: x.xls: must end in one of .csv, .parquet, .json, .jsonl\n"
 
@@ -330,13 +332,14 @@ def test_sql_answers_over_every_table(folder: Path, cli: Called) -> None:
     [
         (
             "SELECT * FROM nowhere",
-            "Table with name nowhere does not exist! There is loads, runs, values, scenarios, sweeps, points",
+            "Table with name nowhere does not exist! Available: "
+            "loads, runs, values, scenarios, sweeps, points",
         ),
         ("SELEC 1", "syntax error at or near"),
         ("", "the query is empty"),
-        ("COPY runs TO 'runs.csv'", "a store is only read"),
+        ("COPY runs TO 'runs.csv'", "stores are read-only"),
         ("SELECT * FROM read_csv('secret.csv')", "file system operations are disabled"),
-        ("SET enable_external_access = true", "a store is only read"),
+        ("SET enable_external_access = true", "stores are read-only"),
     ],
 )
 def test_a_wrong_query_is_one_clear_error(folder: Path, cli: Called, query: str, said: str) -> None:
@@ -371,7 +374,7 @@ def test_sql_writes_nothing(folder: Path, cli: Called, monkeypatch: pytest.Monke
     for statement in ("DROP TABLE runs", "CREATE TABLE mine AS FROM runs; SELECT 1", "DELETE FROM runs"):
         refused = cli("store", "sql", statement)
         assert (refused.returncode, refused.stdout) == (2, "")
-        assert "a store is only read" in refused.stderr
+        assert "stores are read-only" in refused.stderr
     assert cli("store", "sql", "DESCRIBE runs").returncode == 0
     assert cli("store", "sql", "SELECT count(*) FROM runs").returncode == 0
     assert sorted(path for path in folder.rglob("*")) == names
@@ -387,7 +390,7 @@ def test_two_sweeps_of_one_name_are_told_apart_by_their_ids(folder: Path, cli: C
     assert '"loads-01234567", "loads-ffffffff"' in cli("store", "sql", "SELECT * FROM loads").stderr
     assert "loads-ffffffff" in cli("store", "sql", "SHOW TABLES").stdout
     told = cli("store", "export", "x.csv", "--sweep", "loads")
-    assert told.stderr == ("aqmlab: no sweep is named `loads`: write one of loads-01234567, loads-ffffffff\n")
+    assert told.stderr == ("aqmlab: no sweep is named `loads`; available: loads-01234567, loads-ffffffff\n")
 
 
 def test_runs_of_other_seeds_than_a_points_own_are_not_in_its_sweep(

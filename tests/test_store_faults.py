@@ -271,7 +271,7 @@ def test_a_log_that_may_not_grow_stops_with_a_clear_error_and_goes_on_when_there
     error, added = map(json.loads, script(FULL, folder, 100_000).splitlines())
     assert error[0] == errno.EFBIG
     assert error[1].endswith(
-        "make room there, or use another folder with --store; what was kept stays readable"
+        "free space there, or use another folder with --store; the stored runs remain readable"
     )
     assert error[2] == str(folder)
     assert added > 400
@@ -298,7 +298,7 @@ def test_a_full_disk_stops_with_a_clear_error_and_what_is_there_stays_readable(t
     before = in_a_mount(read_only=False)(place)
     error, added = map(json.loads, script(FULL, place / "store", 0, before=before).splitlines())
     assert error[0] == errno.ENOSPC
-    assert error[1].startswith("No space left on device: make room there")
+    assert error[1].startswith("No space left on device: free space there")
     assert added > 1000
 
 
@@ -320,9 +320,7 @@ def test_a_store_in_a_read_only_folder_is_read_and_refuses_the_first_write(tmp_p
     before = in_a_mount(read_only=True)(folder.parent)
     count, error = script(READ_ONLY, folder, before=before).splitlines()
     assert count == "1500"
-    assert error == (
-        f"Read-only file system: use another folder with --store, or one you may write to|{folder}"
-    )
+    assert error == (f"Read-only file system: use a writable folder with --store|{folder}")
     assert not (folder / "index").exists()
 
 
@@ -337,7 +335,7 @@ def test_what_may_not_be_written_is_told_with_the_folder(
         raise OSError(code, os.strerror(code), str(path))
 
     monkeypatch.setattr(store_log.os, "open", refuse)
-    with Store(folder) as store, pytest.raises(OSError, match="use another folder with --store") as told:
+    with Store(folder) as store, pytest.raises(OSError, match="use a writable folder with --store") as told:
         store.add(record(1))
     assert (told.value.errno, told.value.filename) == (code, str(folder))
 
@@ -358,9 +356,7 @@ def test_a_failure_to_record_is_told_once_and_the_campaign_goes_on(
         assert seeds(folder) == [0]
         said = capsys.readouterr().err
         assert said.count("\n") == 1
-        assert said.startswith(
-            f"aqmlab: {folder}: cannot be written: Input/output error; what is made from now"
-        )
+        assert said.startswith(f"aqmlab: {folder}: cannot be written: Input/output error; further runs")
     assert seeds(folder) == [0, 1, 2], "what could not be written is tried again at the end"
 
 

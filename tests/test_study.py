@@ -235,7 +235,7 @@ def test_an_invalid_run_is_made_again_and_only_the_valid_one_is_kept(
     assert (found["late_p99_us"], found["late_max_us"]) == (100.0, 1004.0)
     assert found["shortfalls"] == ["tcp.rto.tick: must be 4ms"]
     page = result.report.read_text()
-    assert "3 further ones were not valid and were repeated: the router stood still" in page
+    assert "3 further runs were not valid and were repeated: the router stood still" in page
     assert "tcp.rto.tick: must be 4ms" in page
 
 
@@ -245,7 +245,9 @@ def test_a_run_that_is_never_valid_fails_and_is_tried_again_later(
     fake = FakeLive(*range(1, live_runs.ATTEMPTS + 1))
     result = live_study(monkeypatch, fake, tmp_path)
     (failure,) = result.failures
-    assert failure.problem.endswith("none of 4 live runs was valid; the last: the router stood still")
+    assert failure.problem.endswith(
+        "none of 4 live runs was valid; reasons in the last: the router stood still"
+    )
     statuses = Store(tmp_path / "store", read_only=True).runs()["status"]
     assert sorted(statuses) == 15 * ["done"] + ["failed"]
     again = FakeLive()
@@ -266,5 +268,7 @@ def test_a_live_study_is_refused_where_live_runs_are_impossible(
 ) -> None:
     refused = {"namespaces": None, "tun": "there is no /dev/net/tun"}
     monkeypatch.setattr(live_runs.live, "privileges", lambda: refused)
-    with pytest.raises(live_runs.live.NotLive, match=r"possible here: tun: there is no /dev/net/tun"):
+    with pytest.raises(
+        live_runs.live.NotLive, match=r"possible on this machine: tun: there is no /dev/net/tun"
+    ):
         study.run(LIVE, tmp_path)

@@ -102,7 +102,7 @@ def test_a_run_judges_draws_and_tabulates(written: Callable[[str], Path], tmp_pa
     assert table.columns == ["queue", "web time, mean (s)", "bulk goodput (Mbps)"]
     page = result.report.read_text()
     assert f"aqmlab study run {path} --quick" in page
-    for empty in ("What the source says", "What we decided", "rules.json", "The curves of the publication"):
+    for empty in ("Statement of the source", "Choices where", "rules.json", "The curves of the publication"):
         assert empty not in page
     assert result.verdicts == {one["id"]: one["verdict"] for one in claims_of(tmp_path / "out")}
 
@@ -229,7 +229,7 @@ def test_a_queue_that_does_not_exist_is_refused_before_anything_runs(
 def test_a_sweep_says_that_a_study_is_one(written: Callable[[str], Path]) -> None:
     from aqmlab.sweep import file as sweep_file
 
-    with pytest.raises(ScenarioFileError, match="are of a study: run it with aqmlab study run"):
+    with pytest.raises(ScenarioFileError, match="are keys of a study: use `aqmlab study run`"):
         sweep_file.load(written(MINI))
 
 

@@ -58,7 +58,7 @@ def test_axes_and_their_values_get_other_names() -> None:
         lambda: time.where(bool, "load"),
         lambda: time.law(float, "load"),
     ):
-        with pytest.raises(ValueError, match="no axis is called `load`: there is flows"):
+        with pytest.raises(ValueError, match="no axis is called `load`: available: flows"):
             wrong()
 
 
@@ -103,7 +103,7 @@ def test_lists_are_unrolled_along_an_axis_more() -> None:
     assert means(apart, RESULTS, "flows")["value"].to_list() == pytest.approx(once.to_list())
     fewer = several.at(queue="red").among(step=["two"])
     assert means(fewer, RESULTS, "flows", "step")["step"].unique().to_list() == ["two"]
-    with pytest.raises(ValueError, match="steps: `step` is never 'four': it takes 'one', 'two'"):
+    with pytest.raises(ValueError, match="steps: `step` has no value 'four': available: 'one', 'two'"):
         several.at(step="four")
 
 
@@ -198,7 +198,7 @@ def test_a_query_at_a_value_has_one_axis_less() -> None:
     red = query(tried[TIME]).at(queue="red")
     assert red.axes == ("flows",)
     assert means(red, RESULTS, "flows").equals(means(tried[TIME].at(queue="red"), RESULTS, "flows"))
-    with pytest.raises(ValueError, match="no axis is called `load`: there is flows, queue"):
+    with pytest.raises(ValueError, match="no axis is called `load`: available: flows, queue"):
         query(tried[TIME]).at(load=1)
 
 

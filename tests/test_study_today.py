@@ -36,7 +36,7 @@ def test_each_claim_is_judged_for_each_of_todays_queues(name: str) -> None:
 def test_every_scenario_with_todays_queues_is_accepted(name: str) -> None:
     for experiment in studies.load(name, today=True).experiments:
         sweep = experiment.sweep("quick")
-        digests = {point.said: sweep.scenario_of(point).digest for point in sweep.points()}
+        digests = {point.description: sweep.scenario_of(point).digest for point in sweep.points()}
         assert len(set(digests.values())) == len(digests), experiment.name
 
 

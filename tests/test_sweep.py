@@ -21,7 +21,7 @@ from conftest import PATIENCE_S, Cli
 
 import aqmlab as al
 from aqmlab._support import progress
-from aqmlab.campaign import Account, FirstFailureError, Local, Made, Task
+from aqmlab.campaign import Account, FirstFailureError, Local, Outcome, Task
 from aqmlab.cli import sweep_text, table_text
 from aqmlab.measures import Measure
 from aqmlab.results.table import Results
@@ -31,9 +31,9 @@ from aqmlab.store import Store
 from aqmlab.sweep import Stopping, Sweep
 from aqmlab.sweep import charts as sweep_charts
 from aqmlab.sweep import claims as claim_tables
+from aqmlab.sweep import explain as sweep_explain
 from aqmlab.sweep import file as sweep_file
 from aqmlab.sweep import run as sweep_run
-from aqmlab.sweep import why as sweep_why
 
 FILE = """\
 scenario = "small.toml"
@@ -77,9 +77,9 @@ def test_what_python_says_wrong_is_told_when_the_sweep_is_made(small: Path) -> N
     for change, told in (
         ({"scenario": str(small)}, ": aqmlab.Scenario.load reads a file"),
         ({"axes": ["queue"]}, "axes: must be a dictionary such as {"),
-        ({"axes": {"queue": "red"}}, "axes.queue: must be a list of values, is 'red'"),
+        ({"axes": {"queue": "red"}}, r"axes.queue: must be a list of values \(got 'red'\)"),
         ({"measures": "bottleneck.drops"}, "measures: must be a list of measures"),
-        ({"precision": {"relative": 0.1}}, "precision: must be a Stopping, is {"),
+        ({"precision": {"relative": 0.1}}, r"precision: must be a Stopping \(got {"),
     ):
         with pytest.raises(ValueError) as error:
             Sweep(**{"scenario": scenario, "axes": {"queue": ["red"]}} | change)  # type: ignore[arg-type]
@@ -91,7 +91,7 @@ def test_what_python_says_wrong_is_told_when_the_sweep_is_made(small: Path) -> N
 def test_queues_by_name_are_refused_where_no_link_has_a_queue() -> None:
     root = Path(__file__).parent.parent
     scenario = al.Scenario.load(root / "scenarios" / "flow-level" / "elastic.toml")
-    with pytest.raises(ValueError, match=r"axes\.queue: .* level packet, this is flow"):
+    with pytest.raises(ValueError, match=r"axes\.queue: .* level packet .got flow"):
         Sweep(scenario=scenario, axes={"queue": ["red"]})
 
 
@@ -164,7 +164,7 @@ def test_a_value_without_effect_is_left_out_at_the_points_that_do_not_use_it(
     with Store(tmp_path / "store") as store:
         planned = sweep_run.plan(sweep, store, label="grid")
         assert capsys.readouterr().err == (
-            f"aqmlab: {path}: is left out at 2 of 4 points, where it has no effect\n"
+            f"aqmlab: {path}: has no effect at 2 of 4 points and is left out there\n"
         )
         result, account = swept(sweep, store)
         sweep_run.plan(sweep, store, label="grid")
@@ -288,22 +288,22 @@ def test_a_scenario_file_is_a_sweep_with_axes_behind_it(small: Path) -> None:
         (("traffic.web.load", "traffic.web.lod"), "did you mean `load`"),
         (("steps = 2", "steps = 1"), "axes.traffic.web.load.steps: must be a whole number of at least 2"),
         (("to = 0.4", 'to = "4ms"'), "axes.traffic.web.load: "),
-        (("to = 0.4", "to = 0.1"), "axes.traffic.web.load.to: must not be below from"),
+        (("to = 0.4", "to = 0.1"), "axes.traffic.web.load.to: must be at least from"),
         (("replications = 3", 'where = "lod < 1"'), "where: "),
-        (("replications = 3", 'where = "load > 1"'), "where: no point is left"),
+        (("replications = 3", 'where = "load > 1"'), "where: excludes all points"),
         (("replications = 3", 'zip = [["queue", "delay"]]'), "zipped: no axis is `delay`"),
         (("replications = 3", 'tables = ["flow"]'), "tables: no table is named `flow`"),
         (("replications = 3", "[measure.x]\nunit = 's'"), "measure.x.sql: is missing"),
         (("below = 1.0", "belw = 1.0"), "claims.0.belw: is unknown: did you mean below?"),
         (
             ('["short", "red"]', '["short", "blue"]'),
-            "claims.0.ratio: queue is never 'blue': it takes 'red', 'short'",
+            "claims.0.ratio: queue has no value 'blue': available: 'red', 'short'",
         ),
         (
             ("replications = 3", "[precision]\nrelative = 0.1\nabsolute = 1\nmeasures = ['web.p90-time']"),
             "give either relative or absolute",
         ),
-        (("replications = 3", "[precision]\nrelative = 0.1"), "precision.measures: name what"),
+        (("replications = 3", "[precision]\nrelative = 0.1"), "precision.measures: must name a measure"),
     ],
 )
 def test_what_is_wrong_in_a_file_is_told_with_its_place(
@@ -324,8 +324,8 @@ def test_what_is_wrong_in_a_file_is_told_with_its_place(
 @pytest.mark.parametrize(
     ("change", "told"),
     [
-        (("replications = 3", "zip = [1]"), "zip: must be lists of axes"),
-        (("replications = 3", 'zip = ["queue", "load"]'), "zip: must be lists of axes"),
+        (("replications = 3", "zip = [1]"), "zip: must be a list of lists of axes"),
+        (("replications = 3", 'zip = ["queue", "load"]'), "zip: must be a list of lists of axes"),
         (("[set]", "[precision]\nmeasures = 5\n[set]"), "precision.measures: must be a list"),
         (("[set]", '[precision]\nrelative = "x"\n[set]'), "precision.relative: must be a number"),
         (("[set]", "[precision]\nleast = 5.5\n[set]"), "precision.least: must be a whole number"),
@@ -337,8 +337,11 @@ def test_what_is_wrong_in_a_file_is_told_with_its_place(
         (("below = 1.0", "below = 1.0\nwhere = 'lod < 1'"), "claims.0.where: "),
         (("below = 1.0", "below = 1.0\nwhere = 5"), "claims.0.where: must be text"),
         (("below = 1.0", "below = nan"), "claims.0.below: must be a number"),
-        (('["short", "red"] }', '["short", "short"] }'), "'short' is compared with itself"),
-        (("replications = 3", 'own_seeds = ["queue"]'), "claims.0.ratio: points along queue have seeds of"),
+        (('["short", "red"] }', '["short", "short"] }'), "the value 'short' occurs twice"),
+        (
+            ("replications = 3", 'own_seeds = ["queue"]'),
+            "claims.0.ratio: points along queue cannot be paired",
+        ),
     ],
 )
 def test_what_would_only_show_after_all_runs_is_told_before_the_first(
@@ -354,8 +357,8 @@ def test_what_would_only_show_after_all_runs_is_told_before_the_first(
 
 def test_the_message_of_a_scenario_with_axes_names_the_file_once(small: Path) -> None:
     for changes, lines in (
-        (["bottlenck.rate=1Mbps"], ["with what the sweep sets: bottlenck: unknown key"]),
-        (["a=1", "b=1"], ["with what the sweep sets:", "a: unknown key", "b: unknown key"]),
+        (["bottlenck.rate=1Mbps"], ["with the sweep's settings: bottlenck: unknown key"]),
+        (["a=1", "b=1"], ["with the sweep's settings:", "a: unknown key", "b: unknown key"]),
     ):
         with pytest.raises(ScenarioFileError) as raised:
             sweep_file.load(small, [*changes, "traffic.web.load=0.1,0.2"])
@@ -367,7 +370,7 @@ def test_the_message_of_a_scenario_with_axes_names_the_file_once(small: Path) ->
 @pytest.mark.parametrize("name", ["seed", "load"])
 def test_a_measure_is_not_called_as_an_axis_or_a_column_of_runs(name: str, small: Path) -> None:
     measure = Measure(name=name, compute=lambda view: 1.0)
-    with pytest.raises(ValueError, match=f"measure.{name}: an axis, or what a run has, is called so"):
+    with pytest.raises(ValueError, match=f"measure.{name}: the name is already used by"):
         Sweep(scenario=al.Scenario.load(small), axes={"traffic.web.load": [0.1, 0.2]}, measures=[measure])
 
 
@@ -383,7 +386,7 @@ def test_an_axis_whose_last_word_is_a_column_of_results_is_called_by_its_path(sm
 
 
 def test_precision_asks_for_no_pairs_of_points_with_seeds_of_their_own(small: Path) -> None:
-    with pytest.raises(ValueError, match=r"precision\.baseline: points along load have seeds of their own"):
+    with pytest.raises(ValueError, match=r"precision\.baseline: points along load cannot be paired"):
         Sweep(
             scenario=al.Scenario.load(small),
             axes={"traffic.web.load": [0.1, 0.2]},
@@ -500,21 +503,21 @@ def test_a_raised_version_makes_runs_again_and_another_title_does_not(small: Pat
         swept(sweep(1), store)
         assert swept(sweep(1, "another title"), store)[1].made == 0
         planned = sweep_run.plan(sweep(2), store)
-        whys = {one.why for one in sweep_why.missing(planned, store)}
-        assert whys == {"one is of version 2, and 1 is kept"}
+        whys = {one.reason for one in sweep_explain.missing(planned, store)}
+        assert whys == {"one has version 2, but version 1 is stored"}
         result, did = swept(sweep(2), store)
         assert did.made == 4
         assert result.frame["one"].to_list() == [2.0] * 4
-        assert list(sweep_why.missing(planned, store)) == []
+        assert list(sweep_explain.missing(planned, store)) == []
 
 
 def test_why_names_the_parameter_that_changed(file: Path, tmp_path: Path) -> None:
     with Store(tmp_path / "store") as store:
         swept(sweep_file.load(file).sweep, store)
         changed = sweep_file.load(file, ["bottleneck.delay=30ms", "load=0.2,0.5"]).sweep
-        whys = [one.why for one in sweep_why.missing(sweep_run.plan(changed, store), store)]
+        whys = [one.reason for one in sweep_explain.missing(sweep_run.plan(changed, store), store)]
         assert whys.count("bottleneck.delay was 20ms, is 30ms") == 6
-        assert whys.count("it was never made") == 6
+        assert whys.count("no such run exists") == 6
         assert swept(changed, store)[1].made == 12
 
 
@@ -593,7 +596,7 @@ class Watched:
     def each(
         self,
         tasks: Iterable[Task],
-        done: Callable[[Task, Made], bool],
+        done: Callable[[Task, Outcome], bool],
         *,
         total: int,
         already: int,
@@ -781,7 +784,7 @@ class Pressed(Watched):
     def each(
         self,
         tasks: Iterable[Task],
-        done: Callable[[Task, Made], bool],
+        done: Callable[[Task, Outcome], bool],
         *,
         total: int,
         already: int,
@@ -870,13 +873,13 @@ def test_the_command_prints_intervals_claims_and_where_runs_are(cli: Cli, file: 
     assert found["claims"][0]["verdict"] in ("holds", "undecided", "fails")
     rows = pl.read_csv(cli("sweep", "show", file, "--csv").stdout.encode())
     assert rows.shape == (12, 9)
-    assert "No run would be made" in cli("sweep", "why", file).stdout
+    assert "Nothing to run" in cli("sweep", "explain", file).stdout
     assert "bottleneck.mean-queue" in cli("sweep", "measures", file).stdout
 
 
 def test_a_dry_run_counts_and_estimates_and_writes_nothing(cli: Cli, file: Path) -> None:
     said = cli("sweep", "run", file, "--dry-run").stdout
-    assert "4 points, 12 runs: 0 exist, 12 are to be made" in said
+    assert "4 points, 12 runs: 0 exist, 12 are missing" in said
     assert "About " in said
     assert not (file.parent / "out").exists()
 
@@ -884,7 +887,7 @@ def test_a_dry_run_counts_and_estimates_and_writes_nothing(cli: Cli, file: Path)
 def test_show_draws_what_is_there_and_says_what_is_not(cli: Cli, file: Path) -> None:
     cli("sweep", "run", file, "load=0.2")
     done = cli("sweep", "show", file, "--measure", "web.p90-time", "--plot", "drawn")
-    assert "6 of 12 runs are not there" in done.stderr
+    assert "6 of 12 runs are missing from the store" in done.stderr
     assert (file.parent / "drawn" / "web.p90-time.svg").exists()
 
 
@@ -892,19 +895,19 @@ def test_bad_words_on_the_command_line_are_refused(cli: Cli, file: Path) -> None
     for words, told in (
         (["--baseline", "queue"], "write AXIS=VALUE"),
         (["--baseline", "queue=blue"], "queue is never 'blue'"),
-        (["--shard", "3/2"], "--shard 3/2: write I/N"),
+        (["--shard", "3/2"], "--shard: must be I/N"),
         (["load"], "is not of the form path=value"),
         (["--measure", "none"], "no measure is named `none`"),
-        (["--ratio"], "--ratio: goes with --baseline"),
+        (["--ratio"], "--ratio: needs --baseline"),
     ):
         done = cli("sweep", "run", file, *words)
         assert (done.returncode, told in done.stderr) == (2, True), (words, done.stderr)
     assert not (file.parent / "out").exists()
     file.write_text(FILE + "\n[precision]\nrelative = 0.1\nmeasures = ['web.p90-time']\n")
     done = cli("sweep", "run", file, "--replications", "4")
-    assert (done.returncode, "precision says how many" in done.stderr) == (2, True)
+    assert (done.returncode, "conflicts with precision" in done.stderr) == (2, True)
     done = cli("sweep", "show", file, "--by", "queue")
-    assert (done.returncode, done.stderr) == (2, "aqmlab: --by: goes with --plot FOLDER\n")
+    assert (done.returncode, done.stderr) == (2, "aqmlab: --by: needs --plot FOLDER\n")
 
 
 def test_measures_of_a_scenario_without_axes_are_listed(cli: Cli, small: Path) -> None:
@@ -923,7 +926,7 @@ def test_a_sweep_is_shown_as_latex_and_drawn_as_pdf(file: Path, cli: Cli) -> Non
     assert set(drawn) == {".csv", ".pdf"}
     assert f"Drawn: {Path('charts')}" in shown.stdout
     refused = cli(*words, "--width", "88mm")
-    assert (refused.returncode, refused.stderr) == (2, "aqmlab: --width: goes with --plot FOLDER\n")
+    assert (refused.returncode, refused.stderr) == (2, "aqmlab: --width: needs --plot FOLDER\n")
 
 
 def test_a_table_wider_than_the_terminal_becomes_several_that_fit(
@@ -971,7 +974,7 @@ def test_ctrl_c_keeps_what_is_done_and_the_same_command_goes_on(file: Path, cli:
     child.send_signal(signal.SIGINT)
     _, said = child.communicate(timeout=PATIENCE_S)
     assert child.returncode == 130, said
-    assert "finished runs are kept in kept" in said
+    assert "the finished runs are in kept" in said
     kept = Store(file.parent / "kept", read_only=True).runs().height
     assert 20 <= kept < 800
 

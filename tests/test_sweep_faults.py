@@ -82,7 +82,7 @@ def test_a_full_disk_stops_with_a_clear_word_and_the_next_call_goes_on(file: Pat
     _, said = child.communicate(timeout=PATIENCE_S)
     assert child.returncode not in (0, 1), said
     assert "Traceback" not in said
-    assert "make room there, or use another folder with --store" in said
+    assert "free space there, or use another folder with --store" in said
     kept = Store(file.parent / "kept", read_only=True).runs().height
     assert 0 < kept < 60
     child = begun(file)
@@ -158,5 +158,5 @@ def test_a_store_that_cannot_be_written_is_told_with_the_cure(file: Path, cli: C
     (file.parent / "notes" / "a.txt").write_text("mine")
     done = cli("sweep", "run", file, "--store", "notes")
     assert done.returncode == 2
-    assert "notes: holds files, and is no store" in done.stderr
+    assert "notes: contains files, but is not a store" in done.stderr
     assert os.listdir(file.parent / "notes") == ["a.txt"]

@@ -75,14 +75,14 @@ def test_only_the_drops_of_a_link_are_drawn_if_one_is_named(run: al.Run) -> None
     assert whole.equals(time_sequence.time_sequence(run.tables["packets"], flow, link="bottleneck").table)
     other = time_sequence.time_sequence(run.tables["packets"], flow, link="another").table
     assert other.equals(whole.filter(pl.col("event") != "dropped"))
-    with pytest.raises(LookupError, match="no managed link is named `another`; there is bottleneck"):
+    with pytest.raises(LookupError, match="no managed link is named `another`; available: bottleneck"):
         time_sequence.of_tables(run.tables, flow, link="another")
 
 
 def test_a_flow_without_a_history_is_refused_with_those_that_have_one(small: Path) -> None:
     scenario = al.Scenario.load(small)
     tables = scenario.with_({"record.histories": ["ftp"]}).run().tables
-    with pytest.raises(LookupError, match=r"^flow 999 has no history; there is one of 2-4$"):
+    with pytest.raises(LookupError, match=r"^flow 999 has no history; available: 2-4$"):
         time_sequence.of_tables(tables, 999)
     with pytest.raises(LookupError, match=r"record\.histories"):
         time_sequence.of_tables(scenario.run().tables, 0)
@@ -123,13 +123,13 @@ def test_the_command_draws_a_run_that_was_kept_or_runs_a_scenario(
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["kept", "--flow", "99999"], "flow 99999 has no history; there is one of 2-4"),
+        (["kept", "--flow", "99999"], "flow 99999 has no history; available: 2-4"),
         (["kept", "--flow", "2", "--out", "x.gif"], "must end in"),
-        (["kept", "--flow", "2", "--set", "seed=2"], "--set changes a scenario before it is run"),
-        (["kept", "--flow", "2", "--link", "x"], "no managed link is named `x`; there is bottleneck"),
+        (["kept", "--flow", "2", "--set", "seed=2"], "--set: needs a scenario file"),
+        (["kept", "--flow", "2", "--link", "x"], "no managed link is named `x`; available: bottleneck"),
         (["silent", "--flow", "0"], "record.histories"),
-        (["empty", "--flow", "0"], "holds no packets.parquet"),
-        (["nowhere", "--flow", "0"], "nowhere: is no file"),
+        (["empty", "--flow", "0"], "contains no packets.parquet"),
+        (["nowhere", "--flow", "0"], "nowhere: is neither a file nor a packaged scenario"),
     ],
 )
 def test_what_cannot_be_drawn_is_said(

@@ -190,7 +190,12 @@ def test_what_is_no_trace_is_refused_in_a_line(cli: Cli, tmp_path: Path) -> None
         ("active-flows", strange): "strange.pcap: is neither a capture",
         ("active-flows", tmp_path / "none.pcap"): "none.pcap: cannot be read",
         ("active-flows", strange, "--rate", "25"): "rate: `25` has no unit",
-        ("active-flows", HELLO, "--rate", "5Mbps"): "hello.toml: is of the level `packet`, no trace",
+        (
+            "active-flows",
+            HELLO,
+            "--rate",
+            "5Mbps",
+        ): "hello.toml: must be a scenario of the level `trace` (got `packet`)",
         ("active-flows", strange, "--queue", "lottery"): "queue.kind: unknown kind",
         ("generate", "--out", "a.txt"): "must end in .pcap or .csv",
         ("generate", "--out", "a.pcap", "--utilisation", "2"): "source.utilisation: must be above 0",

@@ -122,5 +122,5 @@ def test_tuning_prints_nothing(capfd: pytest.CaptureFixture[str], caplog: pytest
 
 def test_a_missing_library_is_named_with_what_installs_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "optuna", None)
-    with pytest.raises(ValueError, match=r'optuna is missing: pip install "aqmlab\[tune\]"'):
+    with pytest.raises(ValueError, match=r'optuna is not installed: pip install "aqmlab\[tune\]"'):
         Tuner(FACTORS)

@@ -19,7 +19,7 @@ from conftest import COMMAND, PATIENCE_S, Cli
 
 import aqmlab as al
 from aqmlab import stats
-from aqmlab.campaign import Local, Made, Task
+from aqmlab.campaign import Local, Outcome, Task
 from aqmlab.cli import tuning as tuning_cli
 from aqmlab.measures import Measure, View
 from aqmlab.store import Store
@@ -61,7 +61,7 @@ class Until:
     def each(
         self,
         tasks: Iterable[Task],
-        done: Callable[[Task, Made], None],
+        done: Callable[[Task, Outcome], None],
         *,
         total: int,
         already: int,
@@ -227,14 +227,14 @@ def test_a_limit_is_written_as_in_a_formula(text: str, name: str, band: stats.Ba
 @pytest.mark.parametrize(
     ("given", "told"),
     [
-        ({"minimise": None}, "--minimise or to --maximise"),
-        ({"maximise": "web.goodput"}, "--minimise or to --maximise"),
+        ({"minimise": None}, "--minimise and --maximise: use exactly one of them"),
+        ({"maximise": "web.goodput"}, "--minimise and --maximise: use exactly one of them"),
         ({"minimise": "web.p9-time"}, "did you mean .*web.p90-time"),
         ({"subject_to": ["bottleneck.drops"]}, "is no limit: write MEASURE and <"),
         ({"subject_to": ["bottleneck.drops<low"]}, "is no limit"),
         ({"subject_to": ["bottleneck.drop<1"]}, "did you mean bottleneck.drops"),
-        ({"subject_to": ["bottleneck.drops<1", "bottleneck.drops>0"]}, "has a limit already"),
-        ({"vary": []}, "--vary: name what to vary"),
+        ({"subject_to": ["bottleneck.drops<1", "bottleneck.drops>0"]}, "already has a limit"),
+        ({"vary": []}, "--vary: must name a parameter"),
         ({"vary": ["bottleneck.queue.max_q=0.1..0.5"]}, "unknown key `max_q`"),
         ({"against": "purple"}, "no queue is named `purple`"),
         ({"measure": ["web"]}, "no measure is named `web`"),
@@ -263,8 +263,8 @@ def test_the_command_prints_the_verdict_and_the_settings_that_use_it(cli: Cli, s
     few = ["--trials", "6", "--replications", "2", "--fresh", "3", "--set", "duration=6s"]
     said = cli("tune", small, *WORDS, *few, "--against", "short", "--out", "tuned")
     assert said.returncode == 0, said.stderr
-    assert said.stdout.startswith("6 trials and the scenario as it was, 2 seeds each")
-    assert "6 of 6 trials kept bottleneck.utilisation above 50" in said.stdout
+    assert said.stdout.startswith("6 trials and the original scenario, 2 seeds each")
+    assert "6 of 6 trials met bottleneck.utilisation above 50" in said.stdout
     assert "Fresh seeds 5 to 7" in said.stdout
     settings = said.stdout.splitlines()[-3]
     assert settings.startswith("--set bottleneck.queue.max_p=")
@@ -337,5 +337,5 @@ def test_ctrl_c_keeps_what_is_done_and_says_so(small: Path) -> None:
     child.send_signal(signal.SIGINT)
     _, said = child.communicate(timeout=PATIENCE_S)
     assert child.returncode == 130, said
-    assert "finished runs are kept in kept, the same command goes on" in said
+    assert "the finished runs are in kept; repeat the command to continue" in said
     assert "Traceback" not in said

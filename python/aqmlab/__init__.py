@@ -1,4 +1,4 @@
-"""aqmlab: what a router's queue does to the traffic of real users.
+"""aqmlab measures the effects of a router's queue on the traffic of real users.
 
 >>> import aqmlab as al
 >>> run = al.Scenario.load("scenarios/hello.toml").run(seed=1)  # doctest: +SKIP

@@ -1,4 +1,5 @@
-"""The compiled core. Text goes in, tables come out; see the modules around it for the friendly form."""
+"""The compiled core. Its functions accept text and return tables; other modules of aqmlab provide the
+interface for users."""
 
 from pathlib import Path
 from typing import Any, final
@@ -43,7 +44,7 @@ class TraceError(ValueError):
 
 @final
 class Document:
-    """The text of a scenario, of which only the level has been read."""
+    """A parsed scenario whose parameters have not been checked."""
 
     @staticmethod
     def of_toml(text: str, folder: str) -> Document: ...
@@ -57,7 +58,7 @@ class Document:
 
 @final
 class Plan:
-    """A scenario that was read and checked."""
+    """A checked scenario."""
 
     @property
     def level(self) -> str: ...

@@ -1,1 +1,1 @@
-"""What every room stands on: files, errors, progress, checks of arguments. Not for users."""
+"""Internal foundations of all packages: files, errors, progress, checks of arguments."""

@@ -1,6 +1,6 @@
 """Checks of arguments of Python functions: each error names the argument, its value and what is allowed.
 
-All raise `ValueError`, as everything does that is wrong in the input.
+All checks raise `ValueError`.
 """
 
 from __future__ import annotations
@@ -14,59 +14,59 @@ W = TypeVar("W", bound=StrEnum)
 
 
 def instance(name: str, value: Any, kind: type[T], remedy: str) -> T:
-    """The value, which must be of this class; `remedy` says how to get one."""
+    """Returns the value if it is an instance of `kind`; `remedy` is a hint how to create one."""
     if not isinstance(value, kind):
-        raise ValueError(f"{name}: must be a {kind.__name__}, is {value!r}: {remedy}")
+        raise ValueError(f"{name}: must be a {kind.__name__} (got {value!r}): {remedy}")
     return value
 
 
 def names(name: str, value: Any) -> list[str]:
-    """The texts of a list; a single text is none."""
+    """Returns the texts in a list; a single text is an error."""
     if isinstance(value, str):
-        raise ValueError(f'{name}: must be a list of names, is {value!r}: write ["{value}"]')
+        raise ValueError(f'{name}: must be a list of names (got {value!r}): write ["{value}"]')
     if not isinstance(value, Iterable) or isinstance(value, Mapping):
-        raise ValueError(f"{name}: must be a list of names, is {value!r}")
+        raise ValueError(f"{name}: must be a list of names (got {value!r})")
     found = list(value)
     for one in found:
         if not isinstance(one, str):
-            raise ValueError(f"{name}: must be a list of names, has {one!r}")
+            raise ValueError(f"{name}: must be a list of names (got {one!r} in it)")
     return found
 
 
 def table(name: str, value: Any, example: str) -> Mapping[str, Any]:
-    """The value, which must be a table whose keys are texts."""
+    """Returns the value if it is a dictionary whose keys are texts."""
     if not isinstance(value, Mapping):
-        raise ValueError(f"{name}: must be a dictionary such as {example}, is {value!r}")
+        raise ValueError(f"{name}: must be a dictionary such as {example} (got {value!r})")
     for key in value:
         if not isinstance(key, str):
-            raise ValueError(f"{name}: keys must be texts, has {key!r}")
+            raise ValueError(f"{name}: keys must be texts (got {key!r})")
     return value
 
 
 def count(name: str, value: Any, least: int) -> int:
-    """The value, which must be a whole number of at least `least`."""
-    whole = value.item() if hasattr(value, "item") else value  # Numbers of numpy are plain ones.
+    """Returns the value if it is a whole number of at least `least`."""
+    whole = value.item() if hasattr(value, "item") else value  # Converts NumPy scalars.
     if not isinstance(whole, int) or isinstance(whole, bool) or whole < least:
-        raise ValueError(f"{name}: must be a whole number of at least {least}, is {value!r}")
+        raise ValueError(f"{name}: must be a whole number of at least {least} (got {value!r})")
     return whole
 
 
 def count_or_none(name: str, value: Any, least: int) -> int | None:
-    """The same, or `None`."""
+    """Returns the value if it is `None`, or a whole number of at least `least`."""
     return None if value is None else count(name, value, least)
 
 
 def word(name: str, value: Any, words: type[W]) -> W:
-    """One of the words of an enumeration, which may be written as text."""
+    """Converts the value, a text or a member, to a member of an enumeration."""
     try:
         return words(value)
     except ValueError:
         allowed = ", ".join(words)
-        raise ValueError(f"{name}: must be one of {allowed}, is {value!r}") from None
+        raise ValueError(f"{name}: must be one of {allowed} (got {value!r})") from None
 
 
 def unique(name: str, values: Sequence[str]) -> None:
-    """Refuses a name that stands there twice."""
+    """Rejects duplicate names."""
     twice = next((one for one in values if values.count(one) > 1), None)
     if twice is not None:
-        raise ValueError(f"{name}: `{twice}` stands there twice: name each once")
+        raise ValueError(f"{name}: `{twice}` occurs twice: write each name once")

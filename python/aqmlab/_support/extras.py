@@ -1,4 +1,4 @@
-"""Libraries that only some commands need: optional dependencies, asked for by name when they are missing."""
+"""Optional dependencies, which only some commands need."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from typing import Any
 
 
 def extra(module: str, group: str) -> Any:
-    """The module of a library that stands in an optional dependency group.
+    """Imports a module of an optional dependency group.
 
-    A `ValueError` that says how to install the group if the library is not there.
+    Raises `ValueError` with the installation command if the library is missing.
     """
     try:
         return import_module(module)
     except ImportError as error:
         library = module.partition(".")[0]
-        raise ValueError(f'{library} is missing: pip install "aqmlab[{group}]"') from error
+        raise ValueError(f'{library} is not installed: pip install "aqmlab[{group}]"') from error

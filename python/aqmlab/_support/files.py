@@ -1,4 +1,4 @@
-"""Files that are written: an error of the system names the file it is about."""
+"""Writing of files; errors of the operating system name the file."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 @contextmanager
 def writing(path: Path) -> Iterator[None]:
-    """Names `path` in an `OSError` that does not say what it is about, as that of a full disk does not."""
+    """Adds `path` to an `OSError` without a file name, for example for a full disk."""
     try:
         yield
     except OSError as error:
@@ -49,8 +49,8 @@ def write_parquet(path: Path, table: pl.DataFrame) -> None:
 
 
 def replace(path: Path, parts: Iterable[bytes]) -> None:
-    """Writes a file of these parts. Whatever happens meanwhile, who reads it finds all of what stood there
-    before, or all of this."""
+    """Replaces a file atomically by these parts: readers find either the old or the new contents, also after
+    a crash."""
     fresh = path.with_name(f".{path.name}-{os.getpid()}-{secrets.token_hex(4)}")
     with writing(path):
         try:
@@ -67,7 +67,7 @@ def replace(path: Path, parts: Iterable[bytes]) -> None:
 
 
 def sync_folder(folder: Path) -> None:
-    """Puts the names in a folder on the disk."""
+    """Synchronises the names in a folder to disk."""
     file = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
     try:
         os.fsync(file)

@@ -1,4 +1,4 @@
-"""Mistakes of a file, all at once: what one reader refuses does not keep the others from reading."""
+"""Collection of all errors in an input, so that a message can report them at once."""
 
 from __future__ import annotations
 
@@ -9,17 +9,18 @@ from aqmlab import _core
 
 
 class Mistakes:
-    """Collects the messages of refused values, in order and each once."""
+    """Collects error messages in order, without duplicates."""
 
     def __init__(self) -> None:
         self._messages: list[str] = []
 
     def __bool__(self) -> bool:
-        """Whether anything was refused."""
+        """Whether there was an error."""
         return bool(self._messages)
 
     def attempt(self, read: Callable[[], Any], default: Any = None) -> Any:
-        """What `read` returns, or `default` if it refuses a value."""
+        """Returns the result of `read`, or `default` if `read` raises an error, whose messages are
+        collected."""
         try:
             return read()
         except (ValueError, _core.ScenarioError) as error:
@@ -27,10 +28,10 @@ class Mistakes:
             return default
 
     def add(self, *messages: str) -> None:
-        """Adds messages of refused values."""
+        """Adds error messages."""
         self._messages += [one for one in dict.fromkeys(messages) if one not in self._messages]
 
     def finish(self) -> None:
-        """Raises `ValueError` with a line for each mistake, if there is one."""
+        """Raises `ValueError` with a line for each error, if there was one."""
         if self._messages:
             raise ValueError("\n".join(self._messages)) from None

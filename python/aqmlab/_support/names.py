@@ -1,4 +1,4 @@
-"""Names that do not exist: what a message says instead."""
+"""Suggestions for misspelt names in error messages."""
 
 from __future__ import annotations
 
@@ -7,35 +7,35 @@ from typing import Any
 
 
 def hint(name: str, known: Iterable[str], *, most: int = 3) -> str:
-    """The `most` names nearest to `name`, as a question; if none is near, all of them."""
+    """A question with at most `most` names near to `name`; if no name is near, a list of all names."""
     from difflib import get_close_matches
 
     names = list(dict.fromkeys(known))
     near = get_close_matches(name, names, n=most)
     if near:
         return f"did you mean {', '.join(near)}?"
-    return f"there is {', '.join(names)}" if names else "there is none"
+    return f"available: {', '.join(names)}" if names else "none available"
 
 
 def value_hint(value: object, known: Iterable[object]) -> str:
-    """The values of an axis nearest to `value`, as a question; if none is near, all of them. Texts have
-    quotes, so that `100` and `'100'` are told apart."""
+    """A question with the values of an axis near to `value`; if no value is near, a list of all values. Texts
+    are quoted, which distinguishes `100` from `'100'`."""
     from difflib import get_close_matches
 
     written = {str(one): repr(one) for one in known}
     near = get_close_matches(str(value), written)
     if near:
         return f"did you mean {', '.join(written[one] for one in near)}?"
-    return f"it takes {', '.join(written.values())}"
+    return f"available: {', '.join(written.values())}"
 
 
 def check_keys(place: str, table: Any, allowed: Collection[str]) -> None:
-    """Raises `ValueError` unless it is a table of these keys alone: a line for each key that is unknown.
+    """Raises `ValueError` if `table` is not a table, or has unknown keys, with a line for each unknown key.
 
-    `place` is where the table stands in its file: `claims.0`, or nothing for the file itself.
+    `place` is the path of the table in its file, such as `claims.0`, or empty for the whole file.
     """
     if not isinstance(table, Mapping):
-        raise ValueError(f"{place}: must be a table, is {table!r}")
+        raise ValueError(f"{place}: must be a table (got {table!r})")
     before = f"{place}." if place else ""
     unknown = [f"{before}{key}: is unknown: {hint(key, allowed)}" for key in table if key not in allowed]
     if unknown:
@@ -43,5 +43,5 @@ def check_keys(place: str, table: Any, allowed: Collection[str]) -> None:
 
 
 def listed(text: str) -> list[str]:
-    """The names that stand between commas, as an option of the command line has them."""
+    """The names in a comma-separated list."""
     return [name.strip() for name in text.split(",") if name.strip()]

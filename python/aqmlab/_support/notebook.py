@@ -1,4 +1,5 @@
-"""Tables for notebooks: they take the colours of the page, so that they are read on light and dark ones."""
+"""HTML tables for notebooks. They inherit the colours of the page, so that they are readable on light and
+dark pages."""
 
 from __future__ import annotations
 
@@ -9,18 +10,20 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 MANY = 10_000
-"""Numbers from here on are shown whole, in groups of three digits."""
+"""Limit from which numbers are shown without decimals, in groups of three digits."""
 
 _LINE = "1px solid rgba(128, 128, 128, 0.4)"
 _CELL = f"padding: 0.15em 0.8em 0.15em 0; border-bottom: {_LINE}; background: none; color: inherit"
 
 
 def table(head: Sequence[str], rows: Iterable[Sequence[Any]], *, estimates: bool = False) -> str:
-    """A table with a line of headings; numbers stand at the right, as people read them, with the heading of
-    their column and the dashes in it. In a table of `estimates` so do all columns but the first."""
+    """A table with a header row. Columns of numbers are right-aligned, with their headings and dashes. In a
+    table of `estimates` all columns except the first are right-aligned."""
     filled = [list(row) for row in rows]
-    columns = [[row[place] for row in filled] for place in range(len(head))]
-    numeric = [place > 0 if estimates else any(map(_counts, column)) for place, column in enumerate(columns)]
+    columns = [[row[index] for row in filled] for index in range(len(head))]
+    numeric = [
+        index > 0 if estimates else any(map(_is_number, column)) for index, column in enumerate(columns)
+    ]
     worded = [not estimates and any(isinstance(one, str) for one in column) for column in columns]
     lines = [_line("th", head, [one and not two for one, two in zip(numeric, worded, strict=True)])]
     for row in filled:
@@ -31,40 +34,41 @@ def table(head: Sequence[str], rows: Iterable[Sequence[Any]], *, estimates: bool
 
 
 def rows_by_name(title: str, rows: Mapping[str, Mapping[str, Any]]) -> str:
-    """A table with a row for each name, and a column for each of their measures; nothing if there is none."""
+    """A table with a row for each name and a column for each measure; empty without rows."""
     columns = list(dict.fromkeys(key for row in rows.values() for key in row))
     filled = [[name, *(row.get(column) for column in columns)] for name, row in rows.items()]
     return table([title, *columns], filled) if rows else ""
 
 
 def parameters(values: Mapping[str, Any]) -> str:
-    """A table of parameters by dotted path, as a scenario file writes them."""
+    """A table of parameters by dotted path, with values in the syntax of scenario files."""
     written = (value if isinstance(value, str) else json.dumps(value) for value in values.values())
     return table(("parameter", "value"), zip(values, written, strict=True))
 
 
 def section(title: str, *parts: str) -> str:
-    """Some tables under a title."""
+    """Tables under a title."""
     return f'<div style="overflow-x: auto"><b>{html.escape(title)}</b>{"".join(parts)}</div>'
 
 
 def folded(title: str, *parts: str) -> str:
-    """Some tables that are seen when their title is clicked."""
+    """Tables that a click on their title shows."""
     return f"<details><summary>{html.escape(title)}</summary>{''.join(parts)}</details>"
 
 
 def shown(value: Any) -> str:
-    """A value in a cell: four digits of a number, all of a large one, plain text, a dash for nothing."""
+    """The text of a cell: a number with four digits, a large number without decimals, plain text, or a dash
+    for a missing value."""
     if value is None or value != value:
         return "–"
-    if _counts(value) and MANY <= abs(value) < math.inf:
+    if _is_number(value) and MANY <= abs(value) < math.inf:
         return f"{value:,.0f}"
     if isinstance(value, float):
         return f"{value + 0.0:.4g}"  # Never -0.
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
-def _counts(value: Any) -> bool:
+def _is_number(value: Any) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 

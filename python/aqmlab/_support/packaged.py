@@ -1,4 +1,4 @@
-"""The scenarios that come with aqmlab: each is found by its name from any folder."""
+"""The packaged scenarios, which can be used by name from any folder."""
 
 from __future__ import annotations
 
@@ -6,23 +6,23 @@ import re
 from pathlib import Path
 
 FOLDER = Path(__file__).parent.parent / "scenarios"
-"""Their files. In a checkout a link to the folder `scenarios` at its top."""
+"""Folder of the packaged scenarios; in a checkout a symbolic link to the top-level folder `scenarios`."""
 
 
 def names() -> list[str]:
-    """The names of all of them."""
+    """The names of all packaged scenarios."""
     return sorted(path.stem for path in FOLDER.glob("*.toml"))
 
 
 def located(path: str | Path) -> Path:
-    """The file of this path; if there is none, the packaged scenario of this name."""
+    """The file with this path; if it does not exist, the packaged scenario with this name."""
     path = Path(path)
     packaged = FOLDER / f"{path}.toml"
     return packaged if is_name(path) and not path.exists() and packaged.is_file() else path
 
 
 def is_name(path: Path) -> bool:
-    """Whether a path is a plain name, without folder and ending."""
+    """Whether a path is a plain name without folder and suffix."""
     return re.fullmatch(r"[\w-]+", str(path)) is not None
 
 

@@ -1,4 +1,4 @@
-"""Runs on several cores: watched together, stopped together, and what is done is kept."""
+"""Parallel execution of runs in threads, with a progress bar and handling of Ctrl-C."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ T = TypeVar("T")
 R = TypeVar("R")
 
 Work = Callable[[T, _core.Watch], R]
-"""Makes a run, which its watch can stop."""
+"""Executes a task; the watch can stop the execution."""
 
 LOOK_S = 0.05
-"""How often is looked how far the runs are, and whether they are to stop."""
+"""Interval between checks of progress and of Ctrl-C."""
 
 
 @contextmanager
-def held_back() -> Iterator[Callable[[], None]]:
-    """Keeps Ctrl-C from coming anywhere but where what is given is called, which raises it then.
+def deferred_interrupt() -> Iterator[Callable[[], None]]:
+    """Defers Ctrl-C: `KeyboardInterrupt` is raised only inside the function that the context yields.
 
-    Python raises `KeyboardInterrupt` between any two instructions, also where a future's lock was taken
-    and no one yet is to give it back: whoever waits for that future next waits for ever. In threads other
-    than the main one, and where Ctrl-C does something else already, nothing is changed.
+    Python raises `KeyboardInterrupt` between any two instructions, for example while a future's lock is held
+    and before the code that releases the lock, which would block later waits for the future forever. Outside
+    the main thread, and if another handler for Ctrl-C is installed, the context has no effect.
     """
     pressed = False
 
@@ -58,7 +58,7 @@ def held_back() -> Iterator[Callable[[], None]]:
 
 
 def interruptible(work: Callable[[_core.Watch], R], watch: _core.Watch | None = None) -> R:
-    """What `work` gives. In the main thread Ctrl-C stops it within a fifth of a second."""
+    """Returns the result of `work`. In the main thread Ctrl-C stops the work within 0.2 s."""
     watch = watch or _core.Watch()
     if threading.current_thread() is not threading.main_thread():
         return work(watch)
@@ -66,10 +66,11 @@ def interruptible(work: Callable[[_core.Watch], R], watch: _core.Watch | None = 
 
 
 def attempted(work: Callable[[_core.Watch], object]) -> None:
-    """Raises what `work` refuses, and makes no run: `work` gets a watch that is stopped already."""
+    """Raises the errors that `work` raises before its run starts. `work` gets a watch that is already
+    stopped, so that nothing runs."""
     watch = _core.Watch()
     watch.stop()
-    with held_back(), suppress(KeyboardInterrupt):
+    with deferred_interrupt(), suppress(KeyboardInterrupt):
         work(watch)
 
 
@@ -79,9 +80,10 @@ def watched(
     label: str | None,
     show: Callable[[], None] | None = None,
 ) -> R:
-    """What `work` gives; a bar with this label shows how far it is, or else `show`, and Ctrl-C stops it."""
+    """Returns the result of `work`. Meanwhile `show` is called regularly or, without `show`, a progress bar
+    with this label is displayed. Ctrl-C stops the work."""
     with (
-        held_back() as look,
+        deferred_interrupt() as look,
         bar(label) if label and show is None else nullcontext() as shown,
         ThreadPoolExecutor(max_workers=1) as pool,
     ):
@@ -110,22 +112,23 @@ def each(
     already: int = 0,
     apart_s: float = 0.0,
 ) -> None:
-    """Does `work` for each task, some at once, all cores by default, and tells `done` in the calling thread,
-    which answers with something true if the task failed.
+    """Executes `work` for each task in `jobs` threads, by default one per core, and calls `done` for each
+    result in the calling thread. `done` returns a true value if the task failed.
 
-    Tasks are taken as there is room for them. They begin at least `apart_s` after one another. With a `label`
-    a bar shows how far all `total` are, `already` of them done before. Ctrl-C stops those under way within a
-    fifth of a second and is raised when `done` knows of all that were finished.
+    Tasks are read on demand and start at least `apart_s` seconds apart. With a `label` a progress bar shows
+    the progress of all `total` tasks, of which `already` were done before. Ctrl-C stops active tasks within
+    0.2 s; `KeyboardInterrupt` is raised after `done` has been called for all finished tasks.
     """
     threads = max(1, jobs or os.cpu_count() or 1)
     waiting = iter(tasks)
-    # One more than there are threads, so that none waits for this loop; but it would begin with no distance.
+    # One task more than threads, so that no thread waits for this loop. With `apart_s` this task would start
+    # at once when a thread becomes free.
     most = threads if apart_s else threads + 1
     open_: dict[Future[R], tuple[T, _core.Watch]] = {}
     pool = ThreadPoolExecutor(max_workers=threads)
 
     def submit(most: int) -> int:
-        """Begins at most so many, and says how many there were."""
+        """Starts at most `most` tasks; returns their number."""
         count = 0
         for task in itertools.islice(waiting, most):
             watch = _core.Watch()
@@ -146,7 +149,7 @@ def each(
         return count, failed
 
     more, next_s = True, 0.0
-    with held_back() as look:
+    with deferred_interrupt() as look:
         try:
             with bar(label, total, already) if label else nullcontext() as shown:
                 while more or open_:

@@ -1,4 +1,4 @@
-"""A progress bar for long work, on standard error if that is a terminal."""
+"""Progress bars on standard error, if standard error is a terminal."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class Bar:
-    """A bar that shows how far runs are, from when that is first told: what is over at once needs none."""
+    """A progress bar that appears at its first update, so that short work shows no bar."""
 
     def __init__(self, label: str, total: int, done: int) -> None:
         self._label, self._total, self._done, self._failed = label, total, done, 0
@@ -22,27 +22,27 @@ class Bar:
         self._drawn: tuple[Progress, TaskID] | None = None
 
     def advance(self, count: int, failed: int = 0) -> None:
-        """So many runs more are done, of which so many failed."""
+        """Adds `count` finished runs, of which `failed` have failed."""
         self._done += count
         self._failed += failed
 
-    def show_runs(self, under_way: Sequence[_core.Watch]) -> None:
-        """Shows what is done, and the parts of the runs under way."""
-        parts = sum(part(watch) for watch in under_way)
+    def show_runs(self, active: Sequence[_core.Watch]) -> None:
+        """Shows the number of finished runs, and the progress of the active runs."""
+        parts = sum(part(watch) for watch in active)
         failed = f", {self._failed} failed" if self._failed else ""
         self._show(self._done + parts, f"{self._done} of {self._total} runs{failed}")
 
     def advance_bytes(self, count: int) -> None:
-        """So many bytes more are read, of a total in bytes."""
+        """Adds `count` bytes, and shows the progress in megabytes."""
         self._done += count
         self._show(self._done, f"{self._done / 1e6:.0f} of {self._total / 1e6:.0f} MB")
 
     def show_watch(self, watch: _core.Watch) -> None:
-        """Shows how far one run is: its simulated time, or what was read of a file."""
-        self._show(part(watch), said(watch))
+        """Shows the progress of one run: its simulated time, or the number of bytes read."""
+        self._show(part(watch), progress_text(watch))
 
     def end(self) -> None:
-        """Takes it away."""
+        """Removes the bar."""
         if self._drawn:
             self._drawn[0].stop()
 
@@ -51,21 +51,21 @@ class Bar:
             return
         if not self._drawn:
             progress = _progress()
-            task = progress.add_task(self._label, total=self._total, completed=self._done, said=words)
+            task = progress.add_task(self._label, total=self._total, completed=self._done, words=words)
             progress.start()
             self._drawn = progress, task
         progress, task = self._drawn
-        progress.update(task, completed=completed, said=words)
+        progress.update(task, completed=completed, words=words)
 
 
 def part(watch: _core.Watch) -> float:
-    """The part of a run that is done; none if it is not known how much there is."""
+    """The finished fraction of a run; 0 if the total is unknown."""
     done, total = watch.progress()
     return min(done / total, 1.0) if total else 0.0
 
 
-def said(watch: _core.Watch) -> str:
-    """How far a run is, in words."""
+def progress_text(watch: _core.Watch) -> str:
+    """The progress of a run in words."""
     done, total = watch.progress()
     if watch.unit == "B":
         return f"{done / 1e6:.1f} of {total / 1e6:.1f} MB"
@@ -77,7 +77,8 @@ def said(watch: _core.Watch) -> str:
 
 @contextmanager
 def bar(label: str, total: int = 1, done: int = 0) -> Iterator[Bar]:
-    """Shows a bar of so many runs, with an estimate of the time left; nothing if standard error is piped."""
+    """Shows a progress bar for `total` runs with an estimate of the remaining time; shows nothing if standard
+    error is not a terminal."""
     shown = Bar(label, total, done)
     try:
         yield shown
@@ -86,7 +87,7 @@ def bar(label: str, total: int = 1, done: int = 0) -> Iterator[Bar]:
 
 
 def _progress() -> Progress:
-    """The bar as it is drawn, without a line of its own when it is gone."""
+    """Creates the bar, which leaves no line on the terminal after its end."""
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 
@@ -94,7 +95,7 @@ def _progress() -> Progress:
         TextColumn("{task.description}"),
         BarColumn(),
         TaskProgressColumn(),
-        TextColumn("{task.fields[said]}"),
+        TextColumn("{task.fields[words]}"),
         TimeRemainingColumn(),
         TextColumn("left"),
     )

@@ -1,4 +1,4 @@
-"""What metrics and measures look at in a run."""
+"""The interface of runs for metrics and measures."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ if TYPE_CHECKING:
 
 
 class Run(Protocol):
-    """What a measure may look at."""
+    """The data of a run that a measure may use."""
 
     @property
     def tables(self) -> Mapping[str, pl.DataFrame]:
-        """The run's tables, by name."""
+        """The tables of the run by name."""
 
     @property
     def manifest(self) -> Mapping[str, Any]:
-        """Effective scenario, seed, version, digest, facts."""
+        """The scenario with all defaults, the seed, the version, the digest, and facts about the run."""
 
     @property
     def performance(self) -> Mapping[str, Any]:
-        """Packets, events and CPU seconds."""
+        """Numbers of packets and events, and CPU time in seconds."""

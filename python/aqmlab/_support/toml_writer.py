@@ -1,4 +1,4 @@
-"""Tables as TOML: what scenarios are written in."""
+"""Conversion of tables to TOML."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ _BARE = re.compile(r"[A-Za-z0-9_-]+")
 
 
 def written(table: Mapping[str, Any]) -> str:
-    """A table of plain values as TOML; what is `None` is left out, as TOML has no such value."""
+    """A table of plain values as TOML; keys with the value `None` are left out, because TOML has no null."""
     return "\n".join(_lines(table, ())).lstrip("\n") + "\n"
 
 
 def inline(value: Any) -> str:
-    """A value in one line: `{ kind = "red", limit = "60p" }`."""
+    """A value as one line of TOML: `{ kind = "red", limit = "60p" }`."""
     if isinstance(value, Mapping):
         given = {key: one for key, one in value.items() if one is not None}
         return "{ " + ", ".join(f"{_key(key)} = {inline(one)}" for key, one in given.items()) + " }"

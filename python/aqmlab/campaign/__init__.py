@@ -1,4 +1,4 @@
-"""Many runs at once: on this machine, live, or on a Dask cluster."""
+"""Parallel execution of runs: on this machine, live, or on a Dask cluster."""
 
 from aqmlab.campaign.campaign import (
     BLOCK,
@@ -6,9 +6,9 @@ from aqmlab.campaign.campaign import (
     Executor,
     Failure,
     FirstFailureError,
+    InvalidScenario,
     Local,
-    Made,
-    Refused,
+    Outcome,
     Runnable,
     Task,
     complete,
@@ -16,8 +16,8 @@ from aqmlab.campaign.campaign import (
     execute,
     keep_scenario,
     make,
+    merged,
     settled,
-    together,
     version,
 )
 
@@ -27,9 +27,9 @@ __all__ = [
     "Executor",
     "Failure",
     "FirstFailureError",
+    "InvalidScenario",
     "Local",
-    "Made",
-    "Refused",
+    "Outcome",
     "Runnable",
     "Task",
     "complete",
@@ -37,7 +37,7 @@ __all__ = [
     "execute",
     "keep_scenario",
     "make",
+    "merged",
     "settled",
-    "together",
     "version",
 ]

@@ -1,9 +1,9 @@
-"""A campaign: makes the runs that are missing, each once, and keeps each as soon as it is known.
+"""Campaigns: the execution of missing runs, each of which is stored as soon as it finishes.
 
-Everything that makes many runs stands on it: sweeps, comparisons, calibrations, replications of the flow
-level, studies. A run is reduced at once to its measures, and they go into the store: whatever stops a
-campaign loses nothing, and the same call goes on where it stopped. A run that fails is a result, too: it
-is kept with its error and does not stop the others.
+Sweeps, comparisons, calibrations, replications at flow level and studies all use campaigns. A run is reduced
+to its measures immediately, and the measures are stored. Therefore an interrupted campaign loses no finished
+run, and a repeated call continues where it stopped. A failed run is also a result: its error is stored, and
+the other runs continue.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from aqmlab.store.store import RunRecord, Store
 
 BLOCK = 1000
-"""So many tasks are looked up in the store at once."""
+"""Number of tasks in one query of the store."""
 
 
 class Runnable(Protocol):
@@ -35,40 +35,40 @@ class Runnable(Protocol):
 
     @property
     def digest(self) -> str:
-        """The name of what it says, in full."""
+        """The digest of the complete scenario."""
 
     @property
     def effective(self) -> Mapping[str, Any]:
-        """The scenario in full."""
+        """The scenario with all defaults."""
 
     def run(self, seed: int | None = None, *, watch: _core.Watch | None = None) -> Run:
-        """Runs it."""
+        """Runs the scenario."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Task:
-    """One run to be made, for all who asked for it."""
+    """One run to execute, with its measures."""
 
     scenario: Runnable
     seed: int
     measures: tuple[Measure, ...]
     name: str = ""
-    """What it is in words, for whoever reads of its failure."""
+    """Description for messages about failures."""
 
     @property
     def run(self) -> tuple[str, int]:
-        """The name of the run."""
+        """The identity of the run: scenario digest and seed."""
         return self.scenario.digest, self.seed
 
     @property
     def keys(self) -> tuple[str, ...]:
-        """What is asked of it."""
+        """The keys of the measures."""
         return tuple(one.key for one in self.measures)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Made:
-    """A run that was made, or failed: its record, and the tables among its measures."""
+class Outcome:
+    """The outcome of a task, successful or failed: a record, and the tables among its measures."""
 
     record: dict[str, Any]
     frames: Mapping[str, pl.DataFrame] = field(default_factory=dict)
@@ -76,7 +76,7 @@ class Made:
 
 @dataclass(frozen=True, kw_only=True)
 class Failure:
-    """A run that raised, or that killed whoever made it."""
+    """A run that raised an error or killed its process."""
 
     name: str
     seed: int
@@ -89,8 +89,9 @@ class Failure:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Refused:
-    """A scenario that did not pass its checks: it fails when run, as one of many."""
+class InvalidScenario:
+    """A scenario that failed its checks. It raises its error when run, so that the other runs of a campaign
+    continue."""
 
     problem: Exception
     digest: str
@@ -101,27 +102,29 @@ class Refused:
 
 
 class Executor(Protocol):
-    """Who makes runs: this machine's cores, or others."""
+    """An executor of runs, on this machine or on a cluster."""
 
     def each(
         self,
         tasks: Iterable[Task],
-        done: Callable[[Task, Made], bool],
+        done: Callable[[Task, Outcome], bool],
         *,
         total: int,
         already: int,
         label: str | None,
     ) -> None:
-        """Makes the runs and tells of each in the calling thread, in any order; `done` answers whether the
-        run failed, which the bar shows.
+        """Executes the tasks and calls `done` for each outcome in the calling thread, in any order. `done`
+        returns whether the run failed, which the progress bar shows.
 
-        Ctrl-C stops those under way, and is raised when `done` knows of all that were finished.
+        After Ctrl-C the active runs are stopped, `done` is called for all finished runs, and
+        `KeyboardInterrupt` is raised.
         """
 
 
 @dataclass(frozen=True, kw_only=True)
 class Local:
-    """This machine: `jobs` runs at once, all cores by default, which begin `apart_s` after one another."""
+    """Executes `jobs` runs in parallel on this machine, by default one per core. Runs start at least
+    `apart_s` seconds apart."""
 
     jobs: int | None = None
     apart_s: float = 0.0
@@ -129,7 +132,7 @@ class Local:
     def each(
         self,
         tasks: Iterable[Task],
-        done: Callable[[Task, Made], bool],
+        done: Callable[[Task, Outcome], bool],
         *,
         total: int,
         already: int,
@@ -137,13 +140,13 @@ class Local:
     ) -> None:
         """See `Executor.each`."""
 
-        def told(task: Task, future: Future[Made]) -> bool:
+        def on_result(task: Task, future: Future[Outcome]) -> bool:
             return done(task, future.result())
 
         each(
             tasks,
             make,
-            told,
+            on_result,
             total=total,
             jobs=self.jobs,
             label=label,
@@ -152,9 +155,9 @@ class Local:
         )
 
 
-def make(task: Task, watch: _core.Watch) -> Made:
-    """Makes a run and reduces it to its measures. What it raises becomes a record of a run that failed;
-    Ctrl-C passes through."""
+def make(task: Task, watch: _core.Watch) -> Outcome:
+    """Executes a run and reduces it to its measures. An exception becomes the record of a failed run;
+    `KeyboardInterrupt` is passed on."""
     import polars as pl
 
     about = {"kind": "run", "scenario": task.scenario.digest, "seed": task.seed}
@@ -164,10 +167,12 @@ def make(task: Task, watch: _core.Watch) -> Made:
         found = {one.key: one.of(view) for one in task.measures}
         frames = {key: value for key, value in found.items() if isinstance(value, pl.DataFrame)}
         values = {key: value for key, value in found.items() if key not in frames}
-        # What no store could keep is a mistake of the measure, and not of the store.
+        # Raises for values that no store accepts, which are errors of the measure, not of the store.
         framed(values)
     except Exception as problem:
-        return Made(record=about | _failed(task, "".join(traceback.format_exception_only(problem)).strip()))
+        return Outcome(
+            record=about | _failed(task, "".join(traceback.format_exception_only(problem)).strip())
+        )
     manifest = run.manifest
     record = {
         **about,
@@ -181,13 +186,13 @@ def make(task: Task, watch: _core.Watch) -> Made:
     }
     if "live" in manifest:
         record["live"] = live_runs.facts(manifest)
-    return Made(record=record, frames=frames)
+    return Outcome(record=record, frames=frames)
 
 
-def crashed(task: Task, problem: str) -> Made:
-    """What is kept of a run that killed whoever made it."""
+def crashed(task: Task, problem: str) -> Outcome:
+    """The outcome of a run that killed its process."""
     about = {"kind": "run", "scenario": task.scenario.digest, "seed": task.seed}
-    return Made(record=about | _failed(task, problem) | {"status": "crashed"})
+    return Outcome(record=about | _failed(task, problem) | {"status": "crashed"})
 
 
 def _failed(task: Task, problem: str) -> dict[str, Any]:
@@ -198,23 +203,25 @@ def _failed(task: Task, problem: str) -> dict[str, Any]:
         "error": problem,
         "cpu_s": None,
         "version": version(),
-        # A run whose measure was wrong has another chance once others are asked of it.
+        # The run is repeated when further measures are requested, because one of these may have caused the
+        # error.
         "facts": {"asked": list(task.keys)},
     }
 
 
 @dataclass(kw_only=True)
 class Account:
-    """What a campaign did."""
+    """The counts and failures of a campaign."""
 
     made: int = 0
+    """Number of executed runs."""
     found: int = 0
-    """Runs that were kept already."""
+    """Number of runs that were already stored."""
     failures: list[Failure] = field(default_factory=list)
 
 
 class FirstFailureError(RuntimeError):
-    """A run failed, and the first that does was to stop the campaign."""
+    """A run failed in a campaign that stops at the first failure."""
 
     def __init__(self, failure: Failure) -> None:
         super().__init__(str(failure))
@@ -232,30 +239,30 @@ def execute(
     retry: bool = False,
     fail_fast: bool = False,
 ) -> Account:
-    """Makes the runs that the store lacks, of tasks that are at most `total`.
+    """Executes the tasks whose runs are missing from the store. `total` is the maximum number of tasks.
 
-    Runs that failed before count as found, with their failure, unless they are to be tried again. With
-    `fail_fast` raises `FirstFailureError` at the first run that fails. `account` is told of everything at
-    once, also if Ctrl-C ends it.
+    Runs that failed earlier count as found, with their failures, unless `retry` is true. With `fail_fast` the
+    first failed run raises `FirstFailureError`. `account` is updated after every run, so that it is complete
+    even after Ctrl-C.
     """
     account = account or Account()
-    found_before, told = account.found, set(account.failures)
+    found_before, reported = account.found, set(account.failures)
     known: set[str] = set()
 
     def missing() -> Iterator[Task]:
         seen: set[int] = set()
         store.refresh()
         for block in _blocks(tasks):
-            # As it was in the beginning: what is made meanwhile need not be read back, and fills no memory.
-            kept = store.runs_of(list({task.scenario.digest for task in block}), as_read=True)
-            known.update(digest for digest, _ in kept)
+            # The state at the beginning: reading back the runs executed meanwhile would only use memory.
+            stored = store.runs_of(list({task.scenario.digest for task in block}), as_read=True)
+            known.update(digest for digest, _ in stored)
             lacking = []
             for task in block:
-                again = hash((task.run, task.keys))
-                if again in seen:
+                task_hash = hash((task.run, task.keys))
+                if task_hash in seen:
                     continue
-                seen.add(again)
-                record = kept.get(task.run)
+                seen.add(task_hash)
+                record = stored.get(task.run)
                 if not settled(record, task.keys, retry=retry):
                     lacking.append(task)
                     continue
@@ -265,22 +272,22 @@ def execute(
             yield from lacking
 
     def fail(task: Task, status: str, problem: str | None) -> None:
-        said = problem or status
-        failure = Failure(name=task.name, seed=task.seed, problem=said, scenario=task.scenario.digest)
-        if failure not in told:
-            told.add(failure)
+        text = problem or status
+        failure = Failure(name=task.name, seed=task.seed, problem=text, scenario=task.scenario.digest)
+        if failure not in reported:
+            reported.add(failure)
             account.failures.append(failure)
         if fail_fast:
             raise FirstFailureError(failure)
 
-    def done(task: Task, made: Made) -> bool:
-        record = dict(made.record)
+    def done(task: Task, outcome: Outcome) -> bool:
+        record = dict(outcome.record)
         if task.scenario.digest not in known:
             known.add(task.scenario.digest)
             keep_scenario(store, task.scenario)
-        if made.frames:
+        if outcome.frames:
             record["frames"] = {
-                key: store.keep_frame(*task.run, key, frame) for key, frame in made.frames.items()
+                key: store.keep_frame(*task.run, key, frame) for key, frame in outcome.frames.items()
             }
         store.add(record)
         account.made += 1
@@ -294,13 +301,13 @@ def execute(
         already = account.found - found_before
         executor.each(_chain(first, waiting), done, total=total, already=already, label=label)
     store.refresh()
-    # In an order that does not depend on who was faster.
+    # The order must not depend on the speed of the runs.
     account.failures.sort(key=lambda failure: (failure.name, failure.seed))
     return account
 
 
 def settled(record: RunRecord | None, keys: Sequence[str], *, retry: bool = False) -> bool:
-    """Whether nothing is left to be made of a run of which these measures are asked."""
+    """Whether a stored run needs no further execution for these measures."""
     if record is None:
         return False
     if complete(record, keys):
@@ -310,17 +317,17 @@ def settled(record: RunRecord | None, keys: Sequence[str], *, retry: bool = Fals
 
 
 def complete(record: RunRecord | None, keys: Sequence[str]) -> bool:
-    """Whether a run is done, with a value or a table for each of these measures."""
+    """Whether a stored run succeeded and has a value or a table for each of these measures."""
     if record is None or record.status != "done":
         return False
     return all(key in record.values or key in record.frames for key in keys)
 
 
 def keep_scenario(store: Store, scenario: Runnable) -> None:
-    """Keeps what a scenario says, from which its runs can be made again."""
+    """Stores the definition of a scenario, with which its runs can be repeated."""
     from aqmlab.scenario import Scenario
 
-    scenario = getattr(scenario, "made", scenario)
+    scenario = getattr(scenario, "scenario", scenario)
     if isinstance(scenario, Scenario):
         store.add(
             {
@@ -335,8 +342,8 @@ def keep_scenario(store: Store, scenario: Runnable) -> None:
         )
 
 
-def together(tasks: Iterable[Task]) -> list[Task]:
-    """Each run once, with all that is asked of it."""
+def merged(tasks: Iterable[Task]) -> list[Task]:
+    """The tasks with one task for each run, which has all measures of the run's tasks."""
     found: dict[tuple[str, int], Task] = {}
     for task in tasks:
         before = found.setdefault(task.run, task)

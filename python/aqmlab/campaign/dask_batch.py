@@ -1,4 +1,4 @@
-"""Batches of runs on a worker: what travels there, is made one after the other, and comes back."""
+"""Batches of runs: the messages to and from a worker, and the sequential execution on the worker."""
 
 from __future__ import annotations
 
@@ -11,68 +11,68 @@ from functools import lru_cache
 from typing import Any
 
 from aqmlab import _core
-from aqmlab.campaign.campaign import Made, Refused, Task, make
-from aqmlab.campaign.dask_workers import Identity, identity, refuse_others
+from aqmlab.campaign.campaign import InvalidScenario, Outcome, Task, make
+from aqmlab.campaign.dask_workers import Identity, identity, incompatibility
 from aqmlab.measures import Measure
 
 BATCH_S = 1.0
-"""What a batch is meant to take; one that takes twice as long comes back with what it has."""
+"""Target duration of a batch. A batch that takes twice as long returns with its finished runs."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Batch:
-    """The first runs of a batch, or all, and how long they took."""
+    """The outcomes of the finished runs of a batch (all, or the first ones), and their duration."""
 
-    made: Sequence[Made]
+    outcomes: Sequence[Outcome]
     seconds: float
     worker: str
 
 
 @dataclass(frozen=True, kw_only=True)
 class Refusal:
-    """A worker that must not make runs, and why."""
+    """A worker that must not execute runs, with the reason."""
 
     worker: str
-    why: str
+    reason: str
 
 
-_under_way: dict[_core.Watch, str] = {}
-"""What runs in this process, and the call that it belongs to: only so it can be stopped from elsewhere."""
+_active: dict[_core.Watch, str] = {}
+"""The active runs of this process, with the tokens of their calls, so that another process can stop them."""
 
 _stopped: deque[str] = deque(maxlen=100)
-"""Calls whose runs are not to be made any more."""
+"""Tokens of calls whose remaining runs are cancelled."""
 
 
 def make_batch(expected: tuple[Any, ...], packed: bytes, token: str) -> Batch | Refusal:
-    """Makes runs on a worker, one after the other, until all are made or it took long."""
+    """Executes runs on a worker one by one, until all are finished or the time of a batch is over."""
     from distributed import get_worker
 
     worker = get_worker().address
-    why = refuse_others(Identity(*expected), identity())
-    if why:
-        return Refusal(worker=worker, why=why)
+    reason = incompatibility(Identity(*expected), identity())
+    if reason:
+        return Refusal(worker=worker, reason=reason)
     began = time.monotonic()
     scenarios, lists, runs = pickle.loads(packed)
-    made: list[Made] = []
+    outcomes: list[Outcome] = []
     for digest, seed, of in runs:
-        if token in _stopped or (made and time.monotonic() - began > 2 * BATCH_S):
+        if token in _stopped or (outcomes and time.monotonic() - began > 2 * BATCH_S):
             break
         task = Task(scenario=_scenario(digest, scenarios[digest]), seed=seed, measures=_measures(lists[of]))
         watch = _core.Watch()
-        _under_way[watch] = token
+        _active[watch] = token
         try:
-            made.append(make(task, watch))
+            outcomes.append(make(task, watch))
         except KeyboardInterrupt:
-            break  # Whoever stopped it asks for the runs that are made.
+            break  # The stopping process still wants the finished runs.
         finally:
-            del _under_way[watch]
-    return Batch(made=made, seconds=time.monotonic() - began, worker=worker)
+            del _active[watch]
+    return Batch(outcomes=outcomes, seconds=time.monotonic() - began, worker=worker)
 
 
 def stop_runs(token: str) -> None:
     """Stops the runs of a call in this process."""
     _stopped.append(token)
-    for watch, of in list(_under_way.items()):
+    for watch, of in list(_active.items()):
         if of == token:
             watch.stop()
 
@@ -88,4 +88,4 @@ def _scenario(digest: str, packed: bytes) -> Any:
     try:
         return pickle.loads(packed)
     except Exception as problem:
-        return Refused(problem=problem, digest=digest)
+        return InvalidScenario(problem=problem, digest=digest)

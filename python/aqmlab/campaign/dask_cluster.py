@@ -1,4 +1,4 @@
-"""Clusters to make runs on: one that there is, one on this machine, on hosts by SSH, or Slurm's."""
+"""Dask clusters for runs: an existing cluster, processes on this machine, hosts over SSH, or Slurm jobs."""
 
 from __future__ import annotations
 
@@ -20,51 +20,56 @@ if TYPE_CHECKING:
     from aqmlab.campaign.dask_executor import Dask
 
 CONNECT_S = 5
-"""A scheduler that does not answer within so long is not there."""
+"""Time-out for connecting to a scheduler."""
 
 START_S = 60
-"""Workers of ours on this machine that do not come within so long never will."""
+"""Time-out for the start of workers on this machine."""
 
 LOCAL = "local:"
 
 RETRIES = 1
-"""With schedulers of ours, a batch whose worker died is tried again so often before its runs are tried one
-by one."""
+"""Number of retries of a batch whose worker died, for schedulers that aqmlab starts. Then its runs are
+executed one by one."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Request:
-    """Which cluster is asked for: exactly one of `address`, `slurm` and `ssh`.
+    """The description of a cluster by exactly one of `address`, `slurm` and `ssh`.
 
-    Raises `ClusterError` if it cannot be.
+    Raises `ClusterError` if the description is invalid.
     """
 
     address: str | None = None
-    """`tcp://HOST:PORT` of a scheduler (or `tls://`, as Dask is configured), or `local:N`: processes here."""
+    """`tcp://HOST:PORT` of a scheduler (or `tls://`, with Dask's configuration), or `local:N` for N processes
+    on this machine."""
     slurm: bool = False
-    """Jobs of Slurm, as dask-jobqueue is configured."""
+    """Whether to use Slurm jobs, with the configuration of dask-jobqueue."""
     ssh: Sequence[str] = ()
-    """Hosts; the scheduler is put on the first one."""
+    """Hosts; the scheduler runs on the first host."""
     workers: int | None = None
-    """With Slurm all processes; with SSH those of each host, by default as many as this machine has cores."""
+    """Number of processes: in total with Slurm; on each host with SSH, by default the number of cores of this
+    machine."""
 
     def __post_init__(self) -> None:
         if [bool(self.address), self.slurm, bool(self.ssh)].count(True) != 1:
-            raise ClusterError("name one cluster: a scheduler's address, or Slurm, or hosts for SSH")
+            raise ClusterError("use exactly one of --dask, --dask-slurm and --dask-ssh")
         if self.slurm and self.workers is None:
-            raise ClusterError("workers: say how many processes Slurm is to start, such as --dask-workers 40")
+            raise ClusterError("workers: Slurm needs a number of processes, such as --dask-workers 40")
         if self.address and self.workers is not None:
-            raise ClusterError(f"workers: only Slurm and SSH start them, not {self.address}")
+            raise ClusterError(f"workers: can only be set for Slurm and SSH (got the address {self.address})")
         if self.workers is not None and self.workers < 1:
-            raise ClusterError(f"workers: must be at least 1, is {self.workers}")
+            raise ClusterError(f"workers: must be at least 1 (got {self.workers})")
         if self.address and self.address.startswith(LOCAL):
             count = self.address.removeprefix(LOCAL)
             if not count.isdecimal() or not int(count):
-                raise ClusterError(f"`{self.address}`: write local:N with a number of processes, as local:4")
+                raise ClusterError(
+                    "address: must be local:N with a number of processes, such as local:4 "
+                    f"(got {self.address})"
+                )
         elif self.address and "://" not in self.address:
             raise ClusterError(
-                f"`{self.address}` is no address of a scheduler: write tcp://HOST:PORT, or local:N for "
-                "processes here"
+                "address: must be tcp://HOST:PORT, or local:N for processes on this machine (got "
+                f"{self.address})"
             )
         try:
             import distributed  # noqa: F401
@@ -73,7 +78,8 @@ class Request:
 
     @contextmanager
     def connect(self) -> Iterator[Dask]:
-        """The executor that makes runs there. What is started for it is ended afterwards.
+        """A context with the executor for the cluster. Processes that were started for the cluster are
+        stopped at the end.
 
         Raises `ClusterError` if the cluster cannot be reached or started, or if workers differ from this
         process.
@@ -96,21 +102,21 @@ class Request:
 def connect(
     address: str | None = None, *, slurm: bool = False, ssh: Sequence[str] = (), workers: int | None = None
 ) -> AbstractContextManager[Dask]:
-    """The executor that makes runs on a cluster, while the context lasts: see `Request`."""
+    """A context with an executor that runs tasks on a cluster; `Request` describes the arguments."""
     return Request(address=address, slurm=slurm, ssh=ssh, workers=workers).connect()
 
 
 @contextmanager
 def _client(cluster: Any) -> Iterator[Client]:
-    """A client of a scheduler's address, or of a cluster of ours."""
+    """A client for the address of a scheduler, or for a cluster that aqmlab started."""
     from distributed import Client
 
     try:
         client = Client(cluster, timeout=CONNECT_S, set_as_default=False)
     except (OSError, ValueError) as error:
         raise ClusterError(
-            f"{cluster}: no scheduler answers there within {CONNECT_S} s ({error}): check the address, and "
-            "that `dask scheduler` runs"
+            f"{cluster}: no scheduler answered within {CONNECT_S} s ({error}): check the address, and "
+            "whether `dask scheduler` is running"
         ) from None
     try:
         yield client
@@ -120,7 +126,7 @@ def _client(cluster: Any) -> Iterator[Client]:
 
 @contextmanager
 def _local(count: int) -> Iterator[Client]:
-    """A scheduler in this process, and workers in others, each with one thread."""
+    """A scheduler in this process, and workers in other processes with one thread each."""
     import dask
     from distributed import LocalCluster
 
@@ -140,14 +146,14 @@ def _local(count: int) -> Iterator[Client]:
         try:
             client.wait_for_workers(count, timeout=START_S)
         except TimeoutError:
-            raise ClusterError(f"local:{count}: not all workers began within {START_S} s") from None
+            raise ClusterError(f"local:{count}: not all workers started within {START_S} s") from None
         yield client
 
 
 @contextmanager
 def _worker_processes(address: str, count: int, folder: str) -> Iterator[None]:
-    """Started as a user would, so that a script needs no guard for what multiprocessing imports again; in a
-    session of their own, so that Ctrl-C comes to this process alone."""
+    """Starts worker processes with the command of Dask, so that user scripts need no `__main__` guard for
+    multiprocessing. The workers have a session of their own, so that only this process receives Ctrl-C."""
     command = [sys.executable, "-m", "distributed.cli.dask_worker", address, "--nworkers", str(count)]
     options = ["--nthreads", "1", "--no-dashboard", "--local-directory", folder, "--death-timeout", "10"]
     environment = os.environ | {"DASK_DISTRIBUTED__LOGGING__DISTRIBUTED": "critical"}
@@ -166,12 +172,12 @@ def _worker_processes(address: str, count: int, folder: str) -> Iterator[None]:
 
 
 def _kill(process: subprocess.Popen[bytes]) -> None:
-    """Ends a process and all that it started, of which nothing is worth keeping."""
+    """Kills a process and all its descendants, which have no data to save."""
     import psutil
 
     with suppress(psutil.NoSuchProcess):
         whole = psutil.Process(process.pid)
-        # The first would start again what it sees dying.
+        # A running parent would restart its killed children.
         whole.suspend()
         for one in [*whole.children(recursive=True), whole]:
             with suppress(psutil.NoSuchProcess):
@@ -195,8 +201,9 @@ def _ssh(hosts: Sequence[str], workers: int) -> Iterator[Client]:
             )
     except Exception as error:
         raise ClusterError(
-            f"{', '.join(hosts)}: no cluster could be started by SSH ({error}): each must answer `ssh HOST "
-            f"{sys.executable} -m distributed.cli.dask_worker --version` without a question"
+            f"{', '.join(hosts)}: no cluster could be started over SSH ({error}): the command `ssh HOST "
+            f"{sys.executable} -m distributed.cli.dask_worker --version` must work for each host without a "
+            "prompt"
         ) from None
     with cluster, _client(cluster) as client:
         yield client
@@ -204,23 +211,23 @@ def _ssh(hosts: Sequence[str], workers: int) -> Iterator[Client]:
 
 @contextmanager
 def _slurm(workers: int) -> Iterator[Client]:
-    """A scheduler in this process, workers in jobs of Slurm."""
+    """A scheduler in this process, and workers in Slurm jobs."""
     import dask
     from dask_jobqueue.slurm import SLURMCluster
 
-    asked: dict[str, Any] = {}
+    options: dict[str, Any] = {}
     configured = {name: dask.config.get(f"jobqueue.slurm.{name}", None) for name in ("cores", "processes")}
     if not configured["processes"]:
-        asked = {"cores": configured["cores"] or 1, "processes": configured["cores"] or 1}
+        options = {"cores": configured["cores"] or 1, "processes": configured["cores"] or 1}
     try:
         with dask.config.set({"distributed.scheduler.allowed-failures": RETRIES}):
             cluster = SLURMCluster(
-                **asked, scheduler_options={"dashboard_address": ":0"}, silence_logs=logging.CRITICAL
+                **options, scheduler_options={"dashboard_address": ":0"}, silence_logs=logging.CRITICAL
             )
             cluster.scale(workers)
     except Exception as error:
         raise ClusterError(
-            f"Slurm: no cluster could be started ({error}): jobs are described under `jobqueue.slurm` in "
+            f"Slurm: no cluster could be started ({error}): check `jobqueue.slurm` in "
             "~/.config/dask/jobqueue.yaml"
         ) from None
     with cluster, _client(cluster) as client:
@@ -229,7 +236,7 @@ def _slurm(workers: int) -> Iterator[Client]:
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """Dask's loggers are silent: what is wrong is told by an error of ours."""
+    """Silences Dask's loggers, because aqmlab reports the errors itself."""
     names = [name for name in logging.root.manager.loggerDict if name.split(".")[0] == "distributed"]
     loggers = [logging.getLogger(name) for name in ["distributed", *names]]
     levels = [one.level for one in loggers]

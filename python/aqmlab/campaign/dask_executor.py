@@ -1,13 +1,13 @@
-"""Runs on many machines, through Dask: the executor of a campaign whose workers are other processes.
+"""The executor of a campaign on a Dask cluster, which can consist of many machines.
 
-What travels to a worker is a batch of runs, each scenario of it once; what comes back is records and tables,
-and only this process writes to the store. A batch is meant to take `BATCH_S`: the first ones are single runs,
-and later ones have as many as what was seen allows. A few batches for each thread of a worker are under way
-at once, so that neither the scheduler nor this process holds more, however many runs there are.
+A batch of runs is sent to a worker, with each scenario once. The worker returns records and tables, and only
+this process writes to the store. The target duration of a batch is `BATCH_S`: the first batches are single
+runs, and the observed times determine the size of later batches. Only a few batches per worker thread are
+active at once, which limits the memory of the scheduler and of this process for any number of runs.
 
-A batch whose worker dies is tried again on another one. If it dies again, its runs are tried one by one, each
-alone on its worker and after all others: who kills a worker then is to blame, and whoever kills `DEATHS` has
-crashed.
+If a worker dies, its batch is retried on another worker. If that worker also dies, the runs of the batch are
+executed one by one after all other runs, each alone on its worker, which identifies the run that kills
+workers. A run that has killed `DEATHS` workers counts as crashed.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ from itertools import islice
 from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Any
 
-from aqmlab._support.parallel import LOOK_S, held_back
+from aqmlab._support.parallel import LOOK_S, deferred_interrupt
 from aqmlab._support.progress import Bar, bar
-from aqmlab.campaign.campaign import Made, Task, crashed
+from aqmlab.campaign.campaign import Outcome, Task, crashed
 from aqmlab.campaign.dask_batch import BATCH_S, Batch, Refusal, make_batch, stop_runs
 from aqmlab.campaign.dask_workers import ClusterError, identity, unlike
 from aqmlab.measures import Measure
@@ -38,43 +38,43 @@ if TYPE_CHECKING:
     from distributed import Client, Future
 
 MOST_RUNS = 2000
-"""No batch has more."""
+"""Maximum number of runs in a batch."""
 
 AHEAD = 2
-"""So many batches wait for each thread or are made by it."""
+"""Maximum number of active batches per worker thread."""
 
 DEATHS = 3
-"""A run that killed so many workers has crashed."""
+"""Number of killed workers after which a run counts as crashed."""
 
 WORKERS_EVERY_S = 0.5
-"""How often is looked which workers there are."""
+"""Interval between queries for the list of workers."""
 
 ALONE_S = 5.0
-"""After so long without any worker that is told."""
+"""Time without workers after which a message is printed."""
 
 FAREWELL_S = 1.0
-"""So long Ctrl-C waits for what was finished when it came."""
+"""Time that Ctrl-C waits for runs that had already finished."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Dask:
-    """Makes runs on the workers of a Dask cluster; `dask_cluster.connect` gives one."""
+    """An executor on the workers of a Dask cluster, created by `dask_cluster.connect`."""
 
     client: Client
 
     def each(
         self,
         tasks: Iterable[Task],
-        done: Callable[[Task, Made], bool],
+        done: Callable[[Task, Outcome], bool],
         *,
         total: int,
         already: int,
         label: str | None,
     ) -> None:
-        """See `campaign.Executor.each`. Raises `ClusterError` if the scheduler is lost, or if no worker is
-        left that may make runs."""
+        """See `campaign.Executor.each`. Raises `ClusterError` if the connection to the scheduler is lost, or
+        if a worker cannot execute a batch."""
         work = _Work(client=self.client, waiting=iter(tasks), done=done)
-        with held_back() as look, bar(label, total, already) if label else nullcontext() as shown:
+        with deferred_interrupt() as look, bar(label, total, already) if label else nullcontext() as shown:
             try:
                 work.make_all(look, shown)
             except KeyboardInterrupt:
@@ -87,19 +87,19 @@ class Dask:
 
 @dataclass(kw_only=True)
 class _Sent:
-    """A batch under way."""
+    """A batch that was sent to the scheduler."""
 
     tasks: Sequence[Task]
     future: Future
     alone_on: str | None = None
-    """The worker that makes a run of which nobody knows whether it kills."""
+    """The worker that executes a single suspected run; `None` for ordinary batches."""
     deaths: int = 0
-    """How many such workers it has killed."""
+    """Number of workers that the suspected run has killed."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class _Suspect:
-    """A run whose worker died, perhaps of it."""
+    """A run that may have killed its worker."""
 
     task: Task
     deaths: int = 0
@@ -107,33 +107,33 @@ class _Suspect:
 
 @dataclass(kw_only=True)
 class _Work:
-    """The runs of one call, on their way."""
+    """The state of one call of `Dask.each`."""
 
     client: Client
     waiting: Iterator[Task]
-    done: Callable[[Task, Made], bool]
+    done: Callable[[Task, Outcome], bool]
     token: str = field(default_factory=lambda: uuid.uuid4().hex)
     sent: dict[int, _Sent] = field(default_factory=dict)
     again: deque[Task] = field(default_factory=deque)
-    """Runs that came back unmade."""
+    """Runs that were returned without being executed."""
     suspects: deque[_Suspect] = field(default_factory=deque)
     arrived: SimpleQueue[tuple[int, Any]] = field(default_factory=SimpleQueue)
     workers: dict[str, int] = field(default_factory=dict)
-    """Threads by address."""
+    """Number of threads by address of the worker."""
     looked: threading.Event = field(default_factory=threading.Event)
-    """Whether the workers are known."""
+    """Set when the list of workers is known."""
     ended: threading.Event = field(default_factory=threading.Event)
     run_s: float | None = None
-    """What a run takes, by what was seen last."""
+    """Estimated duration of a run, from recent batches."""
     size: int = 1
-    """Of the next batch."""
+    """Number of runs in the next batch."""
     number: int = 0
     measures: dict[int, tuple[Sequence[Measure], bytes]] = field(default_factory=dict)
 
     def make_all(self, look: Callable[[], None], shown: Bar | None) -> None:
-        """Makes all runs."""
+        """Executes all runs."""
         self._in_loop(self._watch_workers())
-        more, alone_since, told = True, time.monotonic(), False
+        more, alone_since, warned = True, time.monotonic(), False
         while more or self.sent or self.again or self.suspects:
             look()
             more = self._send(more, look)
@@ -143,12 +143,12 @@ class _Work:
                 raise self._lost()
             if self.workers or not self.looked.is_set():
                 alone_since = time.monotonic()
-            elif not told and time.monotonic() - alone_since > ALONE_S:
-                told = True
-                print("aqmlab: there is no worker; runs wait for one", file=sys.stderr)
+            elif not warned and time.monotonic() - alone_since > ALONE_S:
+                warned = True
+                print("aqmlab: the cluster has no workers; waiting", file=sys.stderr)
 
     def _send(self, more: bool, look: Callable[[], None]) -> bool:
-        """Sends what there is room for; says whether more runs may follow."""
+        """Sends batches up to the limit of active batches. Returns whether further runs may follow."""
         room = AHEAD * sum(self.workers.values())
         while len(self.sent) < room:
             look()
@@ -166,7 +166,7 @@ class _Work:
         return more
 
     def _send_suspects(self) -> None:
-        """One to each worker, all of whose others wait."""
+        """Sends one suspected run to each worker without one; all other runs are finished."""
         busy = {one.alone_on for one in self.sent.values()}
         for worker in self.workers:
             if worker not in busy and self.suspects:
@@ -188,7 +188,7 @@ class _Work:
         self._in_loop(self._fetch(self.number, future))
 
     def _packed(self, batch: Sequence[Task]) -> bytes:
-        """The runs of a batch, its scenarios and lists of measures once each."""
+        """The runs of a batch in serialised form, with each scenario and each list of measures once."""
         import cloudpickle
 
         scenarios: dict[str, bytes] = {}
@@ -200,7 +200,7 @@ class _Work:
                 scenarios[digest] = cloudpickle.dumps(task.scenario)
             if of not in lists:
                 if of not in self.measures:
-                    # With the list itself, so that no other gets its number.
+                    # Keeps a reference to the list, so that its id is not reused.
                     self.measures[of] = task.measures, cloudpickle.dumps(task.measures)
                 lists[of] = self.measures[of][1]
             runs.append((digest, task.seed, of))
@@ -208,10 +208,10 @@ class _Work:
             del self.measures[next(iter(self.measures))]
         return pickle.dumps((scenarios, lists, runs))
 
-    # What comes back
+    # Results
 
     def _take(self, seconds: float, shown: Bar | None = None) -> None:
-        """Takes in all that has come, after waiting for it so long at most."""
+        """Processes all results that have arrived, after waiting at most `seconds` for the first one."""
         try:
             number, outcome = self.arrived.get(timeout=seconds)
             while True:
@@ -229,10 +229,10 @@ class _Work:
         if sent is None:
             return
         if isinstance(outcome, Batch):
-            self._tell(sent, outcome, shown)
+            self._process(sent, outcome, shown)
         elif isinstance(outcome, Refusal):
             self.again.extend(sent.tasks)
-            self._send_away({outcome.worker: outcome.why})
+            self._retire({outcome.worker: outcome.reason})
         elif isinstance(outcome, KilledWorker):
             self._suspect(sent, shown, deaths=outcome.allowed_failures + 1)
         elif isinstance(outcome, asyncio.CancelledError) or self.client.status != "running":
@@ -241,77 +241,79 @@ class _Work:
             others = unlike(self.client)
             if not others:
                 raise ClusterError(
-                    f"a worker could not make a batch of runs: {_said(outcome)}; what measures import must "
-                    "be installed there, too"
+                    f"a worker could not execute a batch of runs: {_error_text(outcome)}; the modules that "
+                    "measures import must also be installed on the workers"
                 )
             self.again.extend(sent.tasks)
-            self._send_away(others)
+            self._retire(others)
 
-    def _tell(self, sent: _Sent, batch: Batch, shown: Bar | None) -> None:
-        for task, made in zip(sent.tasks, batch.made, strict=False):
-            found = made.record["scenario"], made.record["seed"]
-            if found != task.run:
-                raise ClusterError(f"{batch.worker}: made the run {found} where {task.run} was asked for")
-            self._tell_one(task, made, shown)
-        self.again.extend(sent.tasks[len(batch.made) :])
-        if batch.made and not sent.alone_on:
-            latest = batch.seconds / len(batch.made)
+    def _process(self, sent: _Sent, batch: Batch, shown: Bar | None) -> None:
+        for task, outcome in zip(sent.tasks, batch.outcomes, strict=False):
+            run = outcome.record["scenario"], outcome.record["seed"]
+            if run != task.run:
+                raise ClusterError(f"{batch.worker}: returned the run {run} instead of {task.run}")
+            self._report(task, outcome, shown)
+        self.again.extend(sent.tasks[len(batch.outcomes) :])
+        if batch.outcomes and not sent.alone_on:
+            latest = batch.seconds / len(batch.outcomes)
             self.run_s = latest if self.run_s is None else (self.run_s + latest) / 2
-            wanted = math.ceil(BATCH_S / max(self.run_s, BATCH_S / MOST_RUNS))
-            self.size = min(wanted, 2 * self.size)
+            target = math.ceil(BATCH_S / max(self.run_s, BATCH_S / MOST_RUNS))
+            self.size = min(target, 2 * self.size)
 
-    def _tell_one(self, task: Task, made: Made, shown: Bar | None) -> None:
-        failed = self.done(task, made)
+    def _report(self, task: Task, outcome: Outcome, shown: Bar | None) -> None:
+        failed = self.done(task, outcome)
         if shown:
             shown.advance(1, int(failed))
 
     def _suspect(self, sent: _Sent, shown: Bar | None, *, deaths: int) -> None:
-        """Its worker died: alone on it a run is to blame, and else all are suspects."""
+        """Handles the death of the batch's worker. A run that was alone on its worker is the cause; otherwise
+        all runs of the batch become suspects."""
         for task in sent.tasks:
             before = sent.deaths + deaths if sent.alone_on else 0
             if before < DEATHS:
                 self.suspects.append(_Suspect(task=task, deaths=before))
                 continue
-            problem = f"killed its worker {DEATHS} times: it crashes, or needs more memory than there is"
-            self._tell_one(task, crashed(task, problem), shown)
+            problem = f"killed its worker {DEATHS} times: the run crashes, or needs more memory than is "
+            "available"
+            self._report(task, crashed(task, problem), shown)
 
     def _notice_deaths(self) -> None:
-        """A run that waits for a worker of its own would wait for ever if that is gone."""
+        """Detects dead workers of suspected runs, which would otherwise wait for their worker forever."""
         for number, sent in list(self.sent.items()):
             if sent.alone_on and sent.alone_on not in self.workers:
                 del self.sent[number]
                 self._in_loop(self.client.cancel([sent.future], asynchronous=True, force=True))
                 self._suspect(sent, None, deaths=1)
 
-    def _send_away(self, others: dict[str, str]) -> None:
-        """Workers that came late and must not make runs leave; the others go on."""
-        for worker, why in others.items():
-            print(f"aqmlab: {worker}: {why}; it was sent away", file=sys.stderr)
+    def _retire(self, others: dict[str, str]) -> None:
+        """Removes workers that must not execute runs, with a message; the other workers continue."""
+        for worker, reason in others.items():
+            print(f"aqmlab: {worker}: {reason}; the worker was removed", file=sys.stderr)
             self.workers.pop(worker, None)
         self.client.retire_workers(list(others))
 
     def _lost(self) -> ClusterError:
         address = self.client.scheduler.address if self.client.scheduler else "its address"
         return ClusterError(
-            f"the scheduler at {address} is gone; what was finished is kept: start it again, and repeat the "
-            "command"
+            f"the connection to the scheduler at {address} was lost; finished runs are stored: start the "
+            "scheduler again, and repeat the command"
         )
 
-    # The end
+    # Termination
 
     def stop(self) -> None:
-        """Stops the runs under way, wherever they are."""
+        """Stops the active runs on all workers."""
         with suppress(Exception):
-            self._in_loop(self._tell_to_stop()).result(timeout=FAREWELL_S)
+            self._in_loop(self._stop_workers()).result(timeout=FAREWELL_S)
 
     def take_finished(self, seconds: float) -> None:
-        """Tells of what was finished, and of what comes back within so long."""
+        """Processes the finished runs, and those that arrive within `seconds`."""
         until = time.monotonic() + seconds
         while self.sent and (left := until - time.monotonic()) > 0 and self.client.status == "running":
             self._take(min(left, LOOK_S))
 
     def end(self) -> None:
-        """Nothing of this call is left with the scheduler."""
+        """Removes all batches of this call from the scheduler."""
         self.ended.set()
         if self.sent and self.client.status == "running":
             self.stop()
@@ -319,7 +321,7 @@ class _Work:
                 self.client.cancel([one.future for one in self.sent.values()], force=True)
         self.sent.clear()
 
-    # In the thread of the client
+    # In the client's thread
 
     def _in_loop(self, work: Coroutine[Any, Any, Any]) -> Any:
         return asyncio.run_coroutine_threadsafe(work, self.client.loop.asyncio_loop)
@@ -338,13 +340,13 @@ class _Work:
                 self.looked.set()
             await asyncio.sleep(WORKERS_EVERY_S)
 
-    async def _tell_to_stop(self) -> None:
+    async def _stop_workers(self) -> None:
         await self.client.run(stop_runs, self.token, on_error="ignore", asynchronous=True)
 
 
 MOST_LISTS = 64
-"""Of so many lists of measures the form in which they travel is at hand."""
+"""Maximum number of lists of measures whose serialised form is cached."""
 
 
-def _said(error: BaseException) -> str:
+def _error_text(error: BaseException) -> str:
     return f"{type(error).__name__}: {error}"

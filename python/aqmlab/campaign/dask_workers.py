@@ -1,4 +1,4 @@
-"""Who may make runs: workers that have the same aqmlab as whoever asks them."""
+"""The compatibility of Dask workers: a worker must have the same aqmlab as the campaign's process."""
 
 from __future__ import annotations
 
@@ -15,24 +15,24 @@ if TYPE_CHECKING:
 
 
 class ClusterError(ValueError):
-    """A cluster that cannot make the runs: says where, why and what helps."""
+    """A cluster that cannot execute the runs, with the place, the reason and a remedy."""
 
 
 class Identity(NamedTuple):
-    """What must be equal wherever the runs of a campaign are made."""
+    """The properties that must be equal in all processes of a campaign."""
 
     version: str
     results_version: int
     python: str
-    """The minor version: functions travel between equal ones only."""
+    """Python's minor version; pickled functions need equal versions."""
     machine: str
     core: str
-    """A digest of the compiled core, which is compared between machines of a kind."""
+    """Digest of the compiled core, which is compared between machines of the same type."""
 
 
 @cache
 def identity() -> Identity:
-    """That of this process."""
+    """The identity of this process."""
     with open(_core.__file__, "rb") as file:
         core = hashlib.file_digest(file, "blake2b").hexdigest()[:16]
     return Identity(
@@ -44,25 +44,25 @@ def identity() -> Identity:
     )
 
 
-def told() -> tuple[Any, ...]:
-    """The identity of a worker, as it travels."""
+def identity_tuple() -> tuple[Any, ...]:
+    """The identity of a worker as a plain tuple, for transmission."""
     return tuple(identity())
 
 
-def refuse_others(ours: Identity, theirs: Identity) -> str:
-    """Why a worker must not make our runs, and the cure; empty if it may."""
-    install = f"there: pip install 'aqmlab[cluster]=={ours.version}'"
+def incompatibility(ours: Identity, theirs: Identity) -> str:
+    """The reason why a worker must not execute runs, with a remedy; empty if the worker is compatible."""
+    install = f"run there: pip install 'aqmlab[cluster]=={ours.version}'"
     if theirs.version != ours.version:
-        return f"has aqmlab {theirs.version}, and here is {ours.version}; {install}"
+        return f"has aqmlab {theirs.version}, but this machine has {ours.version}; {install}"
     if theirs.python != ours.python:
         return (
-            f"has Python {theirs.python}, and here is {ours.python}, between which measures cannot travel; "
-            f"start it with Python {ours.python}"
+            f"has Python {theirs.python}, but this machine has {ours.python}, and measures cannot be "
+            f"transferred between different versions; start the worker with Python {ours.python}"
         )
     if theirs.results_version != ours.results_version:
         return (
-            f"has the results version {theirs.results_version}, and here is {ours.results_version}; install "
-            "the same wheel on both"
+            f"has the results version {theirs.results_version}, but this machine has "
+            f"{ours.results_version}; install the same wheel on both"
         )
     if theirs.machine == ours.machine and theirs.core != ours.core:
         return f"has another build of aqmlab {theirs.version}; install the same wheel on both"
@@ -70,7 +70,7 @@ def refuse_others(ours: Identity, theirs: Identity) -> str:
 
 
 def unlike(client: Client) -> dict[str, str]:
-    """The workers that must not make our runs, by address, and why. Works with those that lack aqmlab."""
+    """The incompatible workers by address, with the reasons, including workers without aqmlab."""
     ours = identity()
     installed = client.get_versions(packages=["aqmlab"])["workers"]
     found: dict[str, str] = {}
@@ -79,22 +79,22 @@ def unlike(client: Client) -> dict[str, str]:
         python = ".".join(str(packages["python"]).split(".")[:2])
         theirs = packages.get("aqmlab")
         if theirs is None:
-            found[worker] = f"has no aqmlab; there: pip install 'aqmlab[cluster]=={ours.version}'"
-        elif why := refuse_others(ours, ours._replace(version=theirs, python=python)):
-            found[worker] = why
+            found[worker] = f"has no aqmlab; run there: pip install 'aqmlab[cluster]=={ours.version}'"
+        elif reason := incompatibility(ours, ours._replace(version=theirs, python=python)):
+            found[worker] = reason
     alike = [worker for worker in installed if worker not in found]
     if alike:
-        for worker, theirs in client.run(told, workers=alike, on_error="return").items():
+        for worker, theirs in client.run(identity_tuple, workers=alike, on_error="return").items():
             if isinstance(theirs, BaseException):
-                found[worker] = f"does not say which aqmlab it has: {type(theirs).__name__}: {theirs}"
-            elif why := refuse_others(ours, Identity(*theirs)):
-                found[worker] = why
+                found[worker] = f"does not report its version of aqmlab: {type(theirs).__name__}: {theirs}"
+            elif reason := incompatibility(ours, Identity(*theirs)):
+                found[worker] = reason
     return found
 
 
 def check(client: Client) -> None:
-    """Raises `ClusterError` if any worker that there is differs."""
+    """Raises `ClusterError` if any worker is incompatible."""
     found = unlike(client)
     if found:
-        lines = "".join(f"\n  {worker}: {why}" for worker, why in found.items())
-        raise ClusterError(f"workers that must not make these runs, as they differ from this process:{lines}")
+        lines = "".join(f"\n  {worker}: {reason}" for worker, reason in found.items())
+        raise ClusterError(f"these workers differ from this process, and cannot execute its runs:{lines}")

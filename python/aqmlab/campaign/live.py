@@ -1,4 +1,4 @@
-"""Live runs of a campaign: valid ones, many at once, each as seldom as it takes."""
+"""Live runs in campaigns: many run in parallel, and invalid runs are repeated."""
 
 from __future__ import annotations
 
@@ -13,48 +13,51 @@ from aqmlab.scenario import Scenario
 from aqmlab.scenario.run import Run
 
 ATTEMPTS = 4
-"""So often is a run made before it is given up because none was valid."""
+"""Maximum number of attempts to get a valid run."""
 
 AT_ONCE_ON_A_CORE = 16
-"""Live runs at once on each core, of slow lines. On 2 busy cores all of 48 runs of 140 kbit/s were valid."""
+"""Number of parallel live runs per core, for slow links. On 2 busy cores all of 48 runs at 140 kbit/s were
+valid."""
 
 APART_S = 0.25
-"""Live runs begin at least so far apart: while hosts are made the routers of other runs may stand still. Of
-32 that began together 5 were not valid."""
+"""Minimum interval between the starts of live runs, because the creation of hosts can delay the routers of
+other runs. Of 32 runs that started together, 5 were not valid."""
 
 
 class NotValidError(RuntimeError):
-    """Every attempt at a live run was disturbed."""
+    """No attempt at a live run was valid."""
 
 
 class ValidRuns:
-    """A scenario that is run live. An invalid run is never a result: it is made again, a few times."""
+    """A scenario that is run live. An invalid run is not a result; it is repeated, with at most `ATTEMPTS`
+    runs in total."""
 
     def __init__(self, scenario: Scenario) -> None:
         self._scenario = scenario
 
     @property
     def digest(self) -> str:
-        """That of the scenario, and the kernel."""
+        """The digest of the scenario, with the kernel's release."""
         return f"live-{platform.release()}-{self._scenario.digest}"
 
     @property
     def effective(self) -> Mapping[str, Any]:
-        """The scenario in full."""
+        """The scenario with all defaults."""
         return self._scenario.effective
 
     def check(self) -> None:
-        """Raises `ValueError`, which names the scenario and the field, if it cannot be run live."""
+        """Raises `ValueError`, which names the scenario and the field, if the scenario cannot be run live."""
         try:
             live.check(self._scenario, nearest_tcp=True)
         except ValueError as error:
             raise ValueError(f"{self._scenario.name} cannot be run live: {error}") from None
 
     def run(self, seed: int | None = None, *, watch: _core.Watch | None = None) -> Run:
-        """A valid run, with the nearest TCP and until its work is done.
+        """Executes a valid run, with the nearest TCP that the kernel supports, until its transfers are
+        complete.
 
-        In its manifest `live.repeated` tells of each attempt before it what there was against that. Raises
-        `NotValidError` if no attempt is valid.
+        `live.repeated` of its manifest lists for each earlier attempt the reasons why it was not valid.
+        Raises `NotValidError` if no attempt is valid.
         """
         repeated: list[list[str]] = []
         while len(repeated) < ATTEMPTS:
@@ -63,21 +66,23 @@ class ValidRuns:
                 run.manifest["live"]["repeated"] = repeated
                 return run
             repeated.append(run.manifest["live"]["objections"])
-        raise NotValidError(f"none of {ATTEMPTS} live runs was valid; the last: {'; '.join(repeated[-1])}")
+        raise NotValidError(
+            f"none of {ATTEMPTS} live runs was valid; reasons in the last: {'; '.join(repeated[-1])}"
+        )
 
 
 def at_once() -> int:
-    """How many live runs of slow lines this machine bears at once."""
+    """The number of parallel live runs with slow links on this machine."""
     return AT_ONCE_ON_A_CORE * (os.cpu_count() or 1)
 
 
 def need(scenarios: Iterable[object] = ()) -> None:
-    """Raises `NotLive` if no live run is possible on this machine, with the reason, and `ValueError`, with a
-    line for each mistake, if one of these scenarios (`ValidRuns`) cannot be run live."""
+    """Raises `NotLive`, with the reason, if live runs are impossible on this machine, and `ValueError`, with
+    a line for each error, if one of these scenarios (`ValidRuns`) cannot be run live."""
     granted = live.privileges()
     reasons = [f"{name}: {granted[name]}" for name in ("namespaces", "tun") if granted[name]]
     if reasons:
-        raise live.NotLive("no live run is possible here: " + "; ".join(reasons))
+        raise live.NotLive("live runs are not possible on this machine: " + "; ".join(reasons))
     mistakes = Mistakes()
     for one in scenarios:
         if isinstance(one, ValidRuns):
@@ -86,7 +91,8 @@ def need(scenarios: Iterable[object] = ()) -> None:
 
 
 def facts(manifest: Mapping[str, Any]) -> dict[str, Any]:
-    """What is kept of a live run's manifest: what was run, how, and how much it may be believed."""
+    """The stored facts about a live run from its manifest: the scenario, the kernel, and the quality of the
+    run."""
     found = manifest["live"]
     shortfalls = [one for of_workload in found["tcp_shortfalls"].values() for one in of_workload]
     return {
@@ -100,8 +106,8 @@ def facts(manifest: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def together(runs: Iterable[Mapping[str, Any]]) -> dict[str, Any] | None:
-    """The facts of all live runs of a study in one; `None` if it has none."""
+def merged_facts(runs: Iterable[Mapping[str, Any]]) -> dict[str, Any] | None:
+    """The merged facts about all live runs of a study; `None` if the study has no live runs."""
     found = list(runs)
     if not found:
         return None

@@ -1,1 +1,1 @@
-"""Charts: a table with the columns to draw, saved as pictures."""
+"""Charts: tables with instructions for drawing, which are saved as pictures."""

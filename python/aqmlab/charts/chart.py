@@ -1,8 +1,8 @@
-"""Eight kinds of chart.
+"""The class `Chart` with eight kinds of charts, and their drawing.
 
-A [`Chart`] is a small table and how to look at it; drawing adds nothing to it. Saved charts are pictures
-(SVG, PNG, PDF) and a CSV of exactly what is drawn, the same bytes for the same table. Colours, type and sizes
-are those of `plot_style`.
+A `Chart` is a small table with instructions for drawing. Saved charts consist of pictures (SVG, PNG, PDF) and
+a CSV file of exactly the drawn data; equal tables produce equal bytes. `aqmlab.charts.style` defines colours,
+type and sizes.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 Kind = Literal["cdf", "tail", "line", "bars", "curve", "marks", "boxes", "ellipses"]
 
 MOST_IN_A_ROW = 5
-"""Panels side by side."""
+"""Maximum number of panels in a single row."""
 
 _MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
 _DASHES: tuple[Any, ...] = ("-", (0, (5, 1.6)), (0, (1.2, 1.2)), (0, (5, 1.5, 1.2, 1.5)))
@@ -36,25 +36,26 @@ _DASHES: tuple[Any, ...] = ("-", (0, (5, 1.6)), (0, (1.2, 1.2)), (0, (5, 1.5, 1.
 
 @dataclass(frozen=True, kw_only=True)
 class Mark:
-    """How one group of a chart of marks looks."""
+    """The style of a group in a chart of marks."""
 
     colour: str
     shape: Literal["bar", "dot", "cross", "steps"]
-    """A bar stands from `y` to the column `end`, a dot or a cross halfway between; steps join the `y`."""
+    """A bar extends from `y` to the column `end`; a dot or a cross is halfway between them; steps connect the
+    `y`."""
     width: float = 1.6
     layer: int = 3
-    """Higher ones cover lower ones."""
+    """Marks in higher layers cover marks in lower layers."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Chart:
-    """A table and how to draw it.
+    """A table with instructions for drawing.
 
-    Columns named by `x`, `y` and `by` are drawn; `low` and `high`, where the table has them, are
-    the ends of the interval of `y`; boxes have `y` for the median and four more columns, `least`, `q25`,
-    `q75` and `most`; ellipses have a column `part`, `centre` in one row of each group and `contour` in the
-    others, in their order. `panel`, where given, splits the chart side by side, and into rows of
-    three where there are many panels; with `beneath` into panels one beneath another.
+    `x`, `y` and `by` name the columns to draw. The optional columns `low` and `high` are the ends of the
+    interval of `y`. For boxes `y` is the median, and the columns `least`, `q25`, `q75` and `most` are
+    required. For ellipses a column `part` contains `centre` in one row of each group and `contour` in the
+    other rows, in drawing order. `panel` names a column that splits the chart into panels: side by side, in
+    rows of three for many panels, or below each other with `beneath`.
     """
 
     kind: Kind
@@ -66,26 +67,26 @@ class Chart:
     y_label: str
     panel: str | None = None
     beside: Mapping[str, str] = field(default_factory=dict)
-    """Groups measured elsewhere, and whose colour each has: hollow marks without a line (lines), hollow
-    boxes (boxes)."""
+    """Groups from other measurements, with the name whose colour each uses. They are drawn as hollow marks
+    without a line (in lines) or hollow boxes (in boxes)."""
     overlaid: bool = False
-    """Bars: one place for each x, coloured by its group, instead of a place for each group."""
+    """For bars: one position for each x, coloured by group, instead of a position for each group."""
     log_x: bool = False
     log_y: bool = False
     x_limits: tuple[float, float] | None = None
     y_limits: tuple[float, float] | None = None
     panel_x_limits: Mapping[str, tuple[float, float]] = field(default_factory=dict)
-    """In place of `x_limits`, where a panel needs its own."""
+    """Limits of x for single panels, in place of `x_limits`."""
     guides: Mapping[str, float] = field(default_factory=dict)
-    """Labelled lines at values of x, such as the initial time-out."""
+    """Labelled vertical lines at values of x, such as the initial time-out."""
     panel_guides: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
-    """The same for one panel each."""
+    """Labelled vertical lines for single panels."""
     levels: Mapping[str, float] = field(default_factory=dict)
-    """Labelled lines at values of y, such as a published value."""
+    """Labelled horizontal lines at values of y, such as a published value."""
     marks: Mapping[str, Mark] = field(default_factory=dict)
-    """Marks: how each group looks, in the order of the legend."""
+    """For marks: the style of each group, in the order of the legend."""
     beneath: Mapping[str, str] = field(default_factory=dict)
-    """Panels that stand one beneath another share their x and have a y axis each, which says this instead of
+    """For panels below each other, which share the x axis: the label of each panel's y axis, in place of
     `y_label`."""
 
     def __post_init__(self) -> None:
@@ -99,14 +100,14 @@ class Chart:
 
 
 def check_kind(kind: str) -> None:
-    """Raises `ValueError` unless there is such a kind of chart."""
+    """Raises `ValueError` for an unknown kind of chart."""
     if kind not in get_args(Kind):
         raise ValueError(f"no kind of chart is named `{kind}`: {hint(kind, get_args(Kind), most=1)}")
 
 
 def with_numbers(table: pl.DataFrame, column: str) -> tuple[pl.DataFrame, str]:
-    """The table with a column of labels as numbers, where the labels are quantities such as `10Mbps`, and the
-    unit of the numbers; else the table as it is, and no unit."""
+    """Converts a column of labels to numbers if the labels are quantities such as `10Mbps`. Returns the table
+    and the unit of the numbers, or the unchanged table and an empty text."""
     found = quantities.numbers_of(table[column].to_list())
     if found is None:
         return table, ""
@@ -122,9 +123,9 @@ def save(
     pictures: Collection[str] = ("svg", "png"),
     look: Look = AS_ON_A_PAGE,
 ) -> dict[str, Path]:
-    """Writes the chart into `folder` as `name.ENDING` for each of `pictures` (`svg`, `png`, `pdf`), and its
-    numbers as `name.csv`; returns the files by ending. In SVG and PDF text stays text. Raises `ValueError`
-    if there is no such picture or font, and writes nothing then."""
+    """Writes the chart to `folder` in each format in `pictures` (`svg`, `png`, `pdf`) as `name.FORMAT`, and
+    its data as `name.csv`. Returns the files by format. SVG and PDF contain text as text. Raises
+    `ValueError`, and writes nothing, for an unknown format or font."""
     check_pictures("pictures", pictures)
     folder.mkdir(parents=True, exist_ok=True)
     paths = {ending: folder / f"{name}.{ending}" for ending in (*pictures, "csv")}
@@ -135,7 +136,7 @@ def save(
 
 
 def drawn(chart: Chart, pictures: Collection[str], look: Look = AS_ON_A_PAGE) -> dict[str, bytes]:
-    """The chart as the contents of files, by ending."""
+    """The contents of the files of a chart, by format."""
     import matplotlib as mpl
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.backends.backend_pdf import FigureCanvasPdf
@@ -144,7 +145,7 @@ def drawn(chart: Chart, pictures: Collection[str], look: Look = AS_ON_A_PAGE) ->
     found = {}
     with mpl.rc_context(look.settings(natural_width(chart))):  # type: ignore[arg-type]
         figure = draw(chart, look)
-        # `Figure.savefig` would draw everything once more before, for the layout by itself.
+        # `Figure.savefig` would draw everything twice, because it computes the layout separately.
         for ending in (one for one in ENDINGS if one in pictures):
             picture = io.BytesIO()
             canvas: Any
@@ -158,18 +159,20 @@ def drawn(chart: Chart, pictures: Collection[str], look: Look = AS_ON_A_PAGE) ->
                 figure.set_dpi(160)
                 canvas = FigureCanvasAgg(figure)
                 canvas.print_png(picture, metadata={"Software": "aqmlab"})
-            figure.set_layout_engine("none")  # It is kept: a second layout takes longer than drawing.
+            figure.set_layout_engine(
+                "none"
+            )  # Keeps the layout, because a second layout takes longer than the drawing.
             found[ending] = picture.getvalue()
     return found
 
 
 def save_all(charts: Mapping[str, Chart], folder: Path) -> list[Path]:
-    """Writes each chart as `save` does, under its name; returns the files."""
+    """Writes each chart with `save` under its name; returns the files."""
     return [path for name, chart in charts.items() for path in save(chart, folder, name).values()]
 
 
 def natural_width(chart: Chart) -> float:
-    """The inches from side to side of a chart whose width nobody chooses."""
+    """The default width of a chart in inches."""
     columns = _columns(chart, len(_panels(chart)))
     wide = bool(chart.beneath) or chart.kind == "marks"
     return 3.4 * columns if columns > 1 else 7.6 if wide else 5.8
@@ -180,12 +183,12 @@ def _panels(chart: Chart) -> list[Any]:
 
 
 def _columns(chart: Chart, panels: int) -> int:
-    """Panels side by side."""
+    """The number of panels side by side."""
     return 1 if chart.beneath else panels if panels <= MOST_IN_A_ROW else 3
 
 
 def draw(chart: Chart, look: Look = AS_ON_A_PAGE) -> Figure:
-    """The chart as a figure, in the style that is current."""
+    """Draws the chart as a figure with the current style."""
     from matplotlib.figure import Figure
 
     panels = _panels(chart)
@@ -194,7 +197,7 @@ def draw(chart: Chart, look: Look = AS_ON_A_PAGE) -> Figure:
     lines = -(-len(panels) // columns)
     natural = natural_width(chart)
     width = look.width_in or natural
-    # A narrower chart is lower, too, but not in proportion: its text does not shrink as much.
+    # The height of a narrower chart shrinks less than its width, because its text shrinks less.
     height = (3.8 if lines == 1 else (2.2 if is_column else 2.8) * lines) * (width / natural) ** 0.75
     figure = Figure(figsize=(width, height), layout="constrained")
     axes = figure.subplots(lines, columns, sharex=is_column, sharey=not is_column, squeeze=False).ravel()
@@ -223,7 +226,7 @@ def draw(chart: Chart, look: Look = AS_ON_A_PAGE) -> Figure:
         for handle, label in zip(*axis.get_legend_handles_labels(), strict=True):
             shown.setdefault(label, handle)
     labels = [name for name in chart.marks if name in shown] or list(shown)
-    if chart.by in (chart.panel, chart.x):  # Titles, or the words below the bars, name the groups.
+    if chart.by in (chart.panel, chart.x):  # The titles, or the labels of the bars, name the groups.
         return figure
     in_a_row = 5 if width > 7 and chart.kind == "marks" else max(2, min(4, int(width / 1.2)))
     columns = len(labels) if len(labels) <= in_a_row else min(3, in_a_row)
@@ -239,7 +242,7 @@ def _lines(axis: Axes, chart: Chart, table: pl.DataFrame, groups: list[Any]) -> 
     here = [group for group in groups if group in table[chart.by]]
     tints = colours(map(str, groups))
     for number, group in enumerate(groups):
-        # Lines that have a panel each look alike: the titles tell them apart.
+        # Lines in panels of their own share a style, because the titles identify them.
         place = 0 if chart.panel == chart.by else number
         rows = _along_x(chart, table.filter(pl.col(chart.by) == group).drop_nulls(chart.y))
         if chart.log_y:
@@ -253,7 +256,7 @@ def _lines(axis: Axes, chart: Chart, table: pl.DataFrame, groups: list[Any]) -> 
             continue
         tint = tints[str(groups[place])]
         marked = chart.kind == "line"
-        # A queue's own line shows beneath lines of other things that may lie on it.
+        # A wider line of a queue remains visible below other lines at the same position.
         crossed = not marked and any(str(other) not in COLOURS for other in groups)
         axis.plot(
             x,
@@ -269,16 +272,16 @@ def _lines(axis: Axes, chart: Chart, table: pl.DataFrame, groups: list[Any]) -> 
 
 
 def _along_x(chart: Chart, rows: pl.DataFrame) -> pl.DataFrame:
-    """Rows from left to right: by number, or texts in the order in which the table has them."""
+    """The rows from left to right: numbers in ascending order, texts in the order of the table."""
     if rows.schema[chart.x].is_numeric():
         return rows.sort(chart.x)
     places = {value: place for place, value in enumerate(chart.table[chart.x].unique(maintain_order=True))}
     return rows.sort(pl.col(chart.x).replace_strict(places, return_dtype=pl.Int64))
 
 
-def _mark(axis: Axes, chart: Chart, rows: pl.DataFrame, told: tuple[str, str]) -> None:
-    """What was measured elsewhere: hollow diamonds with their intervals."""
-    label, tint = told
+def _mark(axis: Axes, chart: Chart, rows: pl.DataFrame, style: tuple[str, str]) -> None:
+    """Draws a group from other measurements as hollow diamonds with intervals."""
+    label, tint = style
     _interval(axis, chart, rows, tint)
     axis.plot(
         rows[chart.x].to_numpy(),
@@ -294,10 +297,11 @@ def _mark(axis: Axes, chart: Chart, rows: pl.DataFrame, told: tuple[str, str]) -
 
 
 def _dash(group: str, place: int, *, marked: bool) -> Any:
-    """Queues are told apart by colour, others and lines with marks by their dashes as well."""
+    """The dashes of a line. Queues differ by colour only; other groups, and lines with marks, also by
+    dashes."""
     if group == "uncongested":
         return (0, (4, 2))
-    if group.endswith("+ECN"):  # Lies on the one that drops where marking makes no difference.
+    if group.endswith("+ECN"):  # Coincides with the curve without ECN where marking has no effect.
         return _DASHES[1]
     return "-" if group in COLOURS and not marked else _DASHES[place % len(_DASHES)]
 
@@ -317,7 +321,8 @@ def _interval(axis: Axes, chart: Chart, rows: pl.DataFrame, tint: str) -> None:
 
 
 def _places(chart: Chart, rows: pl.DataFrame, shift: float) -> list[float]:
-    """Where the rows of a group stand: one place for each x, and the groups side by side."""
+    """The horizontal positions of the rows of a group: one position for each x, shifted for groups side by
+    side."""
     places = chart.table[chart.x].unique(maintain_order=True).to_list()
     return [places.index(value) + shift for value in rows[chart.x].to_list()]
 
@@ -421,7 +426,7 @@ def _marks(axis: Axes, chart: Chart, table: pl.DataFrame) -> None:
         elif mark.shape == "bar":
             axis.vlines(x, low, high, linewidth=mark.width, capstyle="butt", **look)
         if mark.shape in ("bar", "dot"):
-            # However short a bar is, it is seen as a dot; a SYN has no length at all.
+            # The dot keeps short bars visible; the bar of a SYN has no length.
             name = group if mark.shape == "dot" else None
             axis.plot(
                 x, (low + high) / 2, "o", markersize=mark.width, markeredgewidth=0, **(look | {"label": name})
@@ -432,7 +437,7 @@ def _marks(axis: Axes, chart: Chart, table: pl.DataFrame) -> None:
 
 
 def _decades(axis: Axis, low: float, high: float) -> None:
-    """Numbers for a logarithmic axis: few where it spans much."""
+    """Sets the tick labels of a logarithmic axis, with fewer labels for a wide range."""
     from matplotlib.ticker import LogLocator, NullFormatter
 
     axis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0) if high < 2000 * low else (1.0,)))

@@ -1,4 +1,5 @@
-"""Many charts, drawn on several cores: matplotlib lets only one thread of a process draw at a time."""
+"""Drawing of many charts in several processes, because matplotlib draws in only one thread of a process at a
+time."""
 
 from __future__ import annotations
 
@@ -19,7 +20,8 @@ from aqmlab.charts.chart import Chart, save
 from aqmlab.charts.style import AS_ON_A_PAGE, Look
 
 LEAST_CHARTS = 4
-"""How many charts are worth a process: it takes as long to begin as one or two to draw."""
+"""Number of charts for each further process. The start of a process takes as long as drawing one or two
+charts."""
 
 _BEGIN = (
     "import pickle, sys; sys.path[:] = pickle.load(sys.stdin.buffer); "
@@ -27,12 +29,12 @@ _BEGIN = (
 )
 
 Saved: TypeAlias = dict[str, Path] | str
-"""The files of a chart, or why it could not be drawn."""
+"""The files of a chart, or the reason why the chart could not be drawn."""
 
 
 @dataclass(frozen=True)
 class Order:
-    """A chart, and where it is saved."""
+    """A chart with the folder, the name and the formats of its files."""
 
     chart: Chart
     folder: Path
@@ -41,29 +43,29 @@ class Order:
     look: Look = AS_ON_A_PAGE
 
     def carry_out(self) -> Saved:
-        """Draws it."""
+        """Draws and saves the chart."""
         try:
             return save(self.chart, self.folder, self.name, pictures=self.pictures, look=self.look)
-        except Exception as problem:  # One chart must not hide the others.
+        except Exception as problem:  # An error in one chart must not prevent the others.
             return f"{type(problem).__name__}: {problem}"
 
 
 def save_each(orders: Sequence[Order], *, jobs: int | None = None) -> list[Saved]:
-    """Saves each chart as `chart.save` does, in up to `jobs` processes, by default one for each core."""
+    """Saves each chart with `chart.save` in at most `jobs` processes, by default one per core."""
     cores = os.cpu_count() or 1
-    wanted = min(jobs or cores, cores, len(orders) // LEAST_CHARTS)
+    processes = min(jobs or cores, cores, len(orders) // LEAST_CHARTS)
     waiting: SimpleQueue[tuple[int, Order]] = SimpleQueue()
-    for place, order in enumerate(orders):
-        waiting.put((place, order))
+    for index, order in enumerate(orders):
+        waiting.put((index, order))
     found: dict[int, Saved] = {}
 
-    def draw(other: _Other | None) -> None:
+    def draw(other: _Worker | None) -> None:
         with suppress(Empty):
             while True:
-                place, order = waiting.get_nowait()
-                found[place] = other.carry_out(order) if other else order.carry_out()
+                index, order = waiting.get_nowait()
+                found[index] = other.carry_out(order) if other else order.carry_out()
 
-    others = [_Other() for _ in range(wanted - 1)]
+    others = [_Worker() for _ in range(processes - 1)]
     with ThreadPoolExecutor(max_workers=max(1, len(others))) as pool:
         futures = [pool.submit(draw, other) for other in others]
         try:
@@ -79,43 +81,44 @@ def save_each(orders: Sequence[Order], *, jobs: int | None = None) -> list[Saved
                 other.end()
         for future in futures:
             future.result()
-    return [found[place] for place in range(len(orders))]
+    return [found[index] for index in range(len(orders))]
 
 
-class _Other:
-    """Another process, which draws what it is told to."""
+class _Worker:
+    """A further process that draws charts."""
 
     def __init__(self) -> None:
         self._process = subprocess.Popen(
             [sys.executable, "-c", _BEGIN], stdin=subprocess.PIPE, stdout=subprocess.PIPE
         )
-        self._tell(sys.path)
+        self._send(sys.path)
 
     def carry_out(self, order: Order) -> Saved:
         assert self._process.stdout
         try:
-            self._tell(order)
+            self._send(order)
             saved: Saved = pickle.load(self._process.stdout)
         except (OSError, EOFError):
-            return "the process that draws has ended"
+            return "the drawing process has exited"
         return saved
 
     def end(self) -> None:
-        """Waits for what it is at, and ends it."""
+        """Waits for the current chart and ends the process."""
         with self._process as process, suppress(BrokenPipeError):
             process.communicate()
 
-    def _tell(self, what: Any) -> None:
+    def _send(self, message: Any) -> None:
         assert self._process.stdin
-        pickle.dump(what, self._process.stdin)
+        pickle.dump(message, self._process.stdin)
         self._process.stdin.flush()
 
 
 def serve() -> None:
-    """Draws what comes in until no more does; Ctrl-C is the other process's business."""
+    """Draws the charts that arrive on standard input until its end. Ignores Ctrl-C, which the parent process
+    handles."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     answers = os.fdopen(os.dup(sys.stdout.fileno()), "wb")
-    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # What else is printed must not be taken for an answer.
+    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # Other output must not be mixed with the answers.
     while True:
         try:
             order: Order = pickle.load(sys.stdin.buffer)

@@ -1,4 +1,4 @@
-"""The layout of a chart: the axis from left to right, the axes of lines, the axes of panels."""
+"""The layout of a chart: the choice of axes for the horizontal axis, for the curves and for the panels."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ def layout(
     by: Sequence[str] | None = None,
     panel: Sequence[str] | None = None,
 ) -> tuple[str, tuple[str, ...], tuple[str, ...]]:
-    """The axis `x`, the axes of lines and the axes of panels, for points with these values of each axis.
+    """The axis `x`, the axes of curves and the axes of panels, for points with these values of each axis.
 
-    By default `x` is the first axis of numbers, or else the first axis; `by` and `panel` are the next axes.
-    Raises `ValueError` if an axis is left over.
+    By default `x` is the first numeric axis, or otherwise the first axis; `by` and `panel` are the next axes.
+    Raises `ValueError` if an axis remains.
     """
     lines, panels = tuple(by or ()), tuple(panel or ())
     free = [axis for axis in values if axis not in (*lines, *panels)]
@@ -30,7 +30,7 @@ def layout(
         panels = (rest.pop(0),)
     if rest:
         raise ValueError(
-            f"{', '.join(rest)}: has no place in the chart: choose one value of the axis, or name x, by and "
-            "panel"
+            f"{', '.join(rest)}: the chart has no room for this axis: select one value of the axis, or name "
+            "x, by and panel"
         )
     return x, lines, panels

@@ -1,4 +1,4 @@
-"""The house style of charts: a colour for each name, type, and the size of a picture."""
+"""The style of charts: colours, type, and the size of pictures."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from typing import Any
 from aqmlab._support.names import hint
 
 ENDINGS = ("svg", "png", "pdf")
-"""The pictures that a chart can be saved as."""
+"""Formats of pictures."""
 
 BLUE, VERMILION = "#0072B2", "#D55E00"
-"""Two colours of the set of Okabe and Ito, also of marks that stand for no name below."""
+"""Two colours of the set of Okabe and Ito, which are also used for marks without a name in `COLOURS`."""
 
 COLOURS: Mapping[str, str] = {
     "drop-tail": BLUE,
@@ -53,8 +53,8 @@ COLOURS: Mapping[str, str] = {
     "simulated": "#E69F00",
     "recorded": "#444444",
 }
-"""Colours of queues and of where runs are from, the same in every figure; the first eight are from the
-colour-blind safe set of Okabe and Ito or close to it. Other names get one of `_SPARE`."""
+"""Colours of queues and of origins of runs, equal in all figures. The first eight are from the colour-blind
+safe set of Okabe and Ito, or similar to it. Other names get a colour of `_SPARE`."""
 
 _SPARE = (
     *("#CC79A7", "#56B4E9", "#E69F00", "#8C6BB1", "#000000", "#B8860B", "#17807E", "#A50F15"),
@@ -62,14 +62,14 @@ _SPARE = (
 )
 
 SMALLEST_TYPE = 7.5
-"""Points of text in the narrowest pictures: what columns of journals still print legibly."""
+"""Type size in points in the narrowest pictures, which is still legible in a column of a journal."""
 
 _TYPE = 10.0
-"""Points of text in a picture of its natural width."""
+"""Type size in points in a picture of natural width."""
 
 _STYLE: Mapping[str, Any] = {
     "font.family": ["sans-serif"],
-    # A reader of an SVG who lacks the first has one of the others.
+    # Viewers of an SVG file may lack the first font.
     "font.sans-serif": ["DejaVu Sans", "Verdana", "Arial", "Helvetica"],
     "axes.titleweight": "bold",
     "axes.titlelocation": "left",
@@ -101,32 +101,32 @@ _SIZES: Mapping[str, float] = {
     "ytick.labelsize": 0.9,
     "legend.fontsize": 0.9,
 }
-"""Sizes of text in shares of the type."""
+"""Text sizes relative to the type size."""
 
 _INCHES = {"in": 1.0, "cm": 1 / 2.54, "mm": 1 / 25.4, "pt": 1 / 72.27}
-"""Units of a width; a point is TeX's, in which journals state the width of a column."""
+"""Units of a width. A point is TeX's point, in which journals state the width of a column."""
 
 WIDTHS = (1.0, 40.0)
-"""The least and the largest width in inches: below it nothing is legible, above it is a poster."""
+"""Minimum and maximum width in inches; a narrower picture is illegible, a wider one is a poster."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Look:
-    """How wide a picture is, in inches, and in which font its text is set; `None` for as it comes."""
+    """The width of a picture in inches, and its font; `None` for the defaults."""
 
     width_in: float | None = None
     font: str | None = None
 
     @staticmethod
     def parsed(width: str | None, font: str | None) -> Look:
-        """The look of a width such as `3.5in`, `88mm` or `252pt`, and a font that matplotlib has. Raises
-        `ValueError`."""
+        """The look for a width such as `3.5in`, `88mm` or `252pt`, and a font that matplotlib finds. Raises
+        `ValueError` for an invalid width or an unknown font."""
         if font is not None:
             _check_font(font)
         return Look(width_in=None if width is None else inches(width), font=font)
 
     def settings(self, natural_width: float) -> dict[str, Any]:
-        """The style as matplotlib's settings, for a chart that is so wide by itself."""
+        """The style as settings of matplotlib, for a chart with this natural width in inches."""
         share = min(1.0, (self.width_in or natural_width) / natural_width)
         size = max(SMALLEST_TYPE, _TYPE * share)
         sizes = {name: size * of_type for name, of_type in _SIZES.items()}
@@ -134,45 +134,46 @@ class Look:
 
 
 AS_ON_A_PAGE = Look()
-"""The look of charts unless another one is asked for."""
+"""The default look of charts."""
 
 
 def inches(text: str) -> float:
-    """The inches of a width such as `3.5in`. Raises `ValueError`."""
+    """Converts a width such as `3.5in` to inches. Raises `ValueError` for an invalid width."""
     found = re.fullmatch(r"\s*([0-9]+(?:\.[0-9]+)?)\s*(in|cm|mm|pt)\s*", text)
     least, most = WIDTHS
     if found is None:
-        raise ValueError(f"--width {text}: must be a number with in, cm, mm or pt, such as 3.5in")
+        raise ValueError(f"--width: must be a number with in, cm, mm or pt, such as 3.5in (got {text})")
     width = float(found[1]) * _INCHES[found[2]]
     if not least <= width <= most:
-        raise ValueError(f"--width {text}: must be {least:g}in to {most:g}in")
+        raise ValueError(f"--width: must be {least:g}in to {most:g}in (got {text})")
     return width
 
 
 def check_pictures(name: str, pictures: Collection[str]) -> None:
-    """Refuses, under this name, pictures that nothing draws. Raises `ValueError`."""
+    """Raises `ValueError`, with the name of the argument, for unknown formats of pictures."""
     if isinstance(pictures, str):
-        raise ValueError(f'{name}: must be a list, is {pictures!r}: write ["{pictures}"]')
+        raise ValueError(f'{name}: must be a list (got {pictures!r}): write ["{pictures}"]')
     for ending in pictures:
         if ending not in ENDINGS:
-            raise ValueError(f"{name}: no picture is of the kind `{ending}`: there is {', '.join(ENDINGS)}")
+            raise ValueError(f"{name}: no format is named `{ending}`; available: {', '.join(ENDINGS)}")
 
 
 def shown_of(pictures: Collection[str]) -> str:
-    """Of several pictures of a chart the one that a person opens."""
+    """The format to show to the user, among several formats of a chart."""
     return next(one for one in ("png", "pdf", "svg") if one in pictures)
 
 
 def colours(names: Iterable[str]) -> dict[str, str]:
-    """The colour of each group of a chart. That of a queue in `COLOURS` is fixed; that of any other name
-    follows from the name, so that it is the same in every chart, unless a group before has it already."""
+    """The colour of each group of a chart. Names in `COLOURS` have fixed colours. The colour of another name
+    depends on the name, so that it is equal in all charts, unless an earlier group already has this
+    colour."""
     groups = list(dict.fromkeys(names))
     found = {name: COLOURS[name] for name in groups if name in COLOURS}
     for name in groups:
         if name not in found:
             first = zlib.crc32(name.encode()) % len(_SPARE)
-            wanted = [*_SPARE[first:], *_SPARE[:first]]
-            found[name] = next((one for one in wanted if one not in found.values()), wanted[0])
+            spare = [*_SPARE[first:], *_SPARE[:first]]
+            found[name] = next((one for one in spare if one not in found.values()), spare[0])
     return found
 
 
@@ -181,4 +182,4 @@ def _check_font(font: str) -> None:
 
     known = {"serif", "sans-serif", "monospace", *fontManager.get_font_names()}
     if font not in known:
-        raise ValueError(f"--font {font}: no such font is installed: {hint(font, sorted(known))}")
+        raise ValueError(f"--font {font}: the font is not installed: {hint(font, sorted(known))}")

@@ -1,4 +1,4 @@
-"""The command line: a file for each command, with the text that it prints beside it."""
+"""The command line, with a file for each command and a file for its output."""
 
 from aqmlab.cli.app import main
 

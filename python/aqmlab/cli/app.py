@@ -1,5 +1,5 @@
-"""The command line: run, live, sweep, explore, compare, report-card, calibrate, plot, flow-level, trace,
-link, check, list, show, study, store."""
+"""The command line: the application, its entry point, and the commands run, calibrate, flow-level, check,
+list and show."""
 
 import json
 import os
@@ -35,12 +35,12 @@ from aqmlab.cli.options import (
     Settings,
     StoreFolder,
     load_scenario,
-    tell_files,
+    print_files,
 )
 from aqmlab.scenario import ScenarioFileError
 
 app = typer.Typer(
-    help="Shows what a router's queue does to the traffic of real users.",
+    help="Measure the effects of a router's queue on the traffic of real users.",
     no_args_is_help=True,
     context_settings={"help_option_names": ["-h", "--help"]},
     pretty_exceptions_enable=False,
@@ -62,16 +62,16 @@ app.command("sensitivity")(tuning_cli.sensitivity)
 app.command("tune")(tuning_cli.tune)
 
 USAGE = 2
-"""Exit status of bad input."""
+"""Exit status for invalid input."""
 
 INTERRUPTION = "aqmlab: interrupted"
-"""What is said then."""
+"""Message on standard error after Ctrl-C."""
 
 Out = Annotated[Path | None, typer.Option(metavar="FOLDER", help="Folder to write to.")]
 
 
 def main() -> None:
-    """The entry point: turns what is wrong in the input into one line and exit status 2."""
+    """Runs the command line. Invalid input produces one line on standard error and exit status 2."""
     try:
         try:
             app(standalone_mode=True)
@@ -80,11 +80,12 @@ def main() -> None:
     except (ScenarioError, ScenarioFileError, LookupError, ValueError) as error:
         _fail(str(error.args[0]) if isinstance(error, LookupError) and error.args else str(error))
     except BrokenPipeError:
-        # Whoever read our output has seen enough, as `head` does.
+        # The reader closed the pipe, for example `head`.
         sys.stderr.close()
         sys.exit(0)
     except OSError as error:
-        if error.filename is None:  # What was printed is lost, and must not be tried again at the end.
+        if error.filename is None:
+            # The output is lost. Discard the buffer, so that Python does not write it again at exit.
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         _fail(f"{error.filename or 'standard output'}: cannot be written: {error.strerror}")
     except live_cli.REFUSED as error:
@@ -94,7 +95,7 @@ def main() -> None:
         print(INTERRUPTION, file=sys.stderr)
         sys.exit(INTERRUPTED)
     except SystemExit as ended:
-        # Typer ends an interrupted command with the right status, and without a word.
+        # After Ctrl-C Typer exits with the right status, but prints no message.
         if isinstance(getattr(ended.__context__, "__cause__", None), KeyboardInterrupt):
             print(INTERRUPTION, file=sys.stderr)
         raise
@@ -104,7 +105,7 @@ def main() -> None:
 def about(
     version: Annotated[bool, typer.Option("--version", help="Print the version.")] = False,
 ) -> None:
-    """What a router's queue does to the traffic of real users."""
+    """Measure the effects of a router's queue on the traffic of real users."""
     if version:
         print(f"aqmlab {__version__}")
         raise typer.Exit
@@ -118,38 +119,44 @@ def run(
     as_json: AsJson = False,
     out: Out = None,
     watch: Annotated[
-        bool, typer.Option("--watch", help="Show the queues in the terminal while it runs.")
+        bool, typer.Option("--watch", help="Show the queues in the terminal during the run.")
     ] = False,
     speed: Annotated[
-        float, typer.Option(min=0.001, help="With --watch: simulated seconds in a second.")
+        float, typer.Option(min=0.001, help="With --watch: simulated seconds per second of real time.")
     ] = 1.0,
     pcap: Annotated[
         Path | None,
         typer.Option(
             metavar="FILE",
-            help="Write packets as pcapng: those at the links in record.packets, or else at all queues.",
+            help="Write a pcapng file with the packets of the links in record.packets, by default of all "
+            "links with a queue.",
         ),
     ] = None,
     tc_stats: Annotated[
         bool,
         typer.Option(
-            "--tc-stats", help="Print, as JSON, what `tc -s -j qdisc show` would of the queues at the end."
+            "--tc-stats",
+            help="Print the statistics of the queues at the end of the run as JSON, in the "
+            "format of `tc -s -j qdisc show`.",
         ),
     ] = False,
 ) -> None:
-    """Runs a scenario of any level once and prints what happened."""
+    """Run a scenario once and print its results."""
     from aqmlab import metrics
     from aqmlab.cli import run_text, watching
 
     chosen = load_scenario(scenario, settings)
-    asked = {
-        "--watch shows queues": watch,
-        "--pcap writes what queues did": pcap,
-        "--tc-stats shows queues": tc_stats,
+    packet_options = {
+        "--watch": watch,
+        "--pcap": pcap,
+        "--tc-stats": tc_stats,
     }
-    for option in (option for option, is_asked in asked.items() if is_asked):
+    for option in (option for option, given in packet_options.items() if given):
         if chosen.level != "packet":
-            raise ValueError(f"{option} of packets, and {chosen.name} is of the level {chosen.level}")
+            raise ValueError(
+                f"{option}: needs a scenario of the level packet (got {chosen.name} of the "
+                f"level {chosen.level})"
+            )
     if tc_stats:
         chosen = chosen.with_({"record.tc_statistics": True})
     if pcap and not chosen.effective["record"]["packets"]:
@@ -167,39 +174,44 @@ def run(
         return
     print("\n".join(run_text.lines(result, chosen.name)))
     if result.level == "trace":
-        for found in result.warnings:
-            print(f"aqmlab: {found}", file=sys.stderr)
-    if result.level == "packet":
-        warning = metrics.warm_up_warning(result.tables, result.manifest)
-        if warning:
+        for warning in result.warnings:
             print(f"aqmlab: {warning}", file=sys.stderr)
+    if result.level == "packet":
+        message = metrics.warm_up_warning(result.tables, result.manifest)
+        if message:
+            print(f"aqmlab: {message}", file=sys.stderr)
     if out is not None:
-        print(f"\nTables and manifest are in {out}")
+        print(f"\nTables and manifest: {out}")
 
 
 @app.command("calibrate")
 def calibrate_(
     scenario: ScenarioFile,
-    load: Annotated[float, typer.Option(help="The wanted load, as a share of the line: 0.9.")],
+    load: Annotated[
+        float, typer.Option(help="Target load, as a fraction of the link's capacity, such as 0.9.")
+    ],
     vary: Annotated[
         list[str] | None,
         typer.Option(
             metavar="PATH",
-            help="What to vary, such as traffic.web.connections_per_second; by default that of every "
-            "packmime workload.",
+            help="Parameter to vary, such as traffic.web.connections_per_second; by default the connection "
+            "rate of every packmime workload.",
         ),
     ] = None,
     link: Annotated[
         list[str] | None,
-        typer.Option(metavar="NAME", help="Whose load; by default all managed links', averaged."),
+        typer.Option(
+            metavar="NAME",
+            help="Link whose load is measured; by default the mean over all links with a queue.",
+        ),
     ] = None,
-    replications: Annotated[int, typer.Option(min=2, help="Runs at each of three rates.")] = 5,
+    replications: Annotated[int, typer.Option(min=2, help="Number of runs at each of three rates.")] = 5,
     settings: Settings = None,
     as_json: AsJson = False,
     jobs: Jobs = None,
     store: StoreFolder = STORE,
 ) -> None:
-    """Finds the rate of connections that offers a load, on a line where nothing queues."""
+    """Find the connection rate that offers a given load, measured on an uncongested link."""
     from aqmlab.comparison.calibrate import calibrate
     from aqmlab.metrics import finite
     from aqmlab.store import Store
@@ -219,7 +231,7 @@ def calibrate_(
         print(json.dumps(finite({**asdict(found), "settings": found.settings}), indent=2))
         return
     for rate, offered in found.points:
-        print(f"{rate:10.2f} per second offer a load of {offered:.4f}")
+        print(f"{rate:10.2f} per second: offered load {offered:.4f}")
     print(
         f"{found.rate:10.2f} per second [{found.low:.2f}, {found.high:.2f}] for a load of {found.load:g} of"
     )
@@ -230,17 +242,18 @@ def calibrate_(
 @app.command("flow-level")
 def flow_level_(
     scenario: ScenarioFile,
-    replications: Annotated[int, typer.Option(min=1, help="Runs, which differ in the seed.")] = 10,
+    replications: Annotated[int, typer.Option(min=1, help="Number of runs, each with its own seed.")] = 10,
     seed: Seed = None,
     settings: Settings = None,
     as_json: AsJson = False,
     out: Annotated[
-        Path | None, typer.Option(metavar="FOLDER", help="A folder for the plots and their numbers.")
+        Path | None, typer.Option(metavar="FOLDER", help="Folder for plots and their data.")
     ] = None,
     jobs: Jobs = None,
     store: StoreFolder = STORE,
 ) -> None:
-    """Runs flows that share a link, without packets, and prints how many are in progress beside the law."""
+    """Run a flow-level scenario and compare the number of flows in progress with the analytic
+    distribution."""
     from aqmlab.cli import flow_level_text
     from aqmlab.flow_level.replications import replicate
     from aqmlab.store import Store
@@ -254,12 +267,12 @@ def flow_level_(
         return
     print("\n".join(flow_level_text.lines(found)))
     if written:
-        tell_files(written)
+        print_files(written)
 
 
 @app.command()
 def check(scenario: ScenarioFile, settings: Settings = None) -> None:
-    """Checks a scenario and prints it as TOML, with every default."""
+    """Check a scenario and print it as TOML, with all defaults."""
     print(load_scenario(scenario, settings).to_toml(), end="")
 
 
@@ -270,13 +283,14 @@ def list_(
         typer.Argument(
             metavar="FAMILY",
             autocompletion=completion.family,
-            help="One of queues, tcp (which is the next four together), congestion-controls, recoveries, "
+            help="One of queues, tcp (includes congestion-controls, recoveries, aliases and profiles), "
+            "congestion-controls, recoveries, "
             "aliases, profiles, traffic, distributions, edges, sections, flow-level, trace, trace-sources, "
             "tables, scenarios and studies.",
         ),
     ],
 ) -> None:
-    """Lists the members of a family, such as all queues, each with a sentence."""
+    """List a family, such as all queues, with a description of each member."""
     from aqmlab._support import packaged
     from aqmlab._support.names import hint
     from aqmlab.cli import reference
@@ -301,11 +315,11 @@ def show(
         typer.Argument(
             metavar="NAME",
             autocompletion=completion.shown,
-            help="A queue, a traffic, a table, as `list` has them.",
+            help="Name of a queue, workload kind, table or other entry that `aqmlab list` prints.",
         ),
     ],
 ) -> None:
-    """Prints a name's parameters, defaults, units and sources."""
+    """Print the parameters of a name, with defaults, units and sources."""
     from aqmlab.cli.reference import describe
 
     print(describe(name))

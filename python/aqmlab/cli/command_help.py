@@ -1,4 +1,4 @@
-"""How `--help` looks: lists of commands in whole sentences, and an example of each command."""
+"""The format of `--help`: command lists with full sentences, and an example for each command."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ EXAMPLES: Mapping[str, str] = {
     "sweep run": "aqmlab sweep run red-uplink bottleneck.queue.max_p=0.02,0.1,0.5 --replications 5",
     "sweep retry": "aqmlab sweep retry scenarios/sweeps/uplink.toml --jobs 2",
     "sweep show": "aqmlab sweep show scenarios/sweeps/uplink.toml --measure bottleneck.drops",
-    "sweep why": "aqmlab sweep why scenarios/sweeps/uplink.toml --points",
+    "sweep explain": "aqmlab sweep explain scenarios/sweeps/uplink.toml --points",
     "sweep measures": "aqmlab sweep measures hello",
     "explore": "aqmlab explore --store out/store --out explore.html",
     "sensitivity": "aqmlab sensitivity red-uplink --vary bottleneck.queue.max_p=0.01..0.5 "
@@ -50,7 +50,7 @@ EXAMPLES: Mapping[str, str] = {
     "show": "aqmlab show codel",
     "new queue": "aqmlab new queue delay-limit",
 }
-"""An example of each command, by its path."""
+"""An example of each command; the key is the command without `aqmlab`."""
 
 ORDER = (
     *("run", "live", "check", "plot", "trace", "link"),
@@ -58,29 +58,39 @@ ORDER = (
     *("sweep", "explore", "sensitivity", "tune", "store"),
     *("list", "show", "new"),
 )
-"""Commands as `--help` lists them: one run, comparisons, many runs, the reference, extensions."""
+"""The order of commands in `--help`: single runs, comparisons, many runs, reference, extensions."""
+
+RENAMED: Mapping[str, str] = {"sweep why": "sweep explain"}
+"""Former names of commands, with the current names."""
 
 
 class Commands(typer.core.TyperGroup):
-    """A group whose help lists its commands by their first sentences, in full."""
+    """A command group. Its help lists each command with the whole first sentence of the command's help."""
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
-        """Writes the list."""
+        """Writes the list of commands."""
         commands = [(name, self.get_command(ctx, name)) for name in self.list_commands(ctx)]
         with formatter.section("Commands"):
             formatter.write_dl([(name, _first_sentence(command)) for name, command in commands if command])
 
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """Finds the command that `args` begin with; an error names the new name of a renamed command."""
+        former = f"{self.name} {args[0]}"
+        if former in RENAMED:
+            ctx.fail(f"`aqmlab {former}` is now `aqmlab {RENAMED[former]}`")
+        return super().resolve_command(ctx, args)
+
 
 class OrderedCommands(Commands):
-    """All commands, in the order of `ORDER`, wherever they were added."""
+    """The top-level group, whose commands have the order of `ORDER`."""
 
     def list_commands(self, ctx: Any) -> list[str]:
-        """Their names."""
+        """The names of the commands."""
         return sorted(super().list_commands(ctx), key=ORDER.index)
 
 
 def add_examples(app: typer.Typer, group: str = "") -> None:
-    """Puts the example of each command of `app`, the group of this name, behind its help."""
+    """Appends to the help of each command of `app` its example; `group` is the path of the group."""
     for command in app.registered_commands:
         name = command.name or (command.callback.__name__ if command.callback else "")
         command.epilog = f"\b\nExample:\n  {EXAMPLES[f'{group} {name}'.strip()]}"

@@ -1,4 +1,4 @@
-"""The command `aqmlab compare`: the same traffic with several queues, TCPs, or both."""
+"""The command `aqmlab compare`, which compares queues, TCPs or both under equal traffic."""
 
 import json
 import sys
@@ -29,7 +29,7 @@ from aqmlab.cli.options import (
     links_of,
     load_scenario,
     pictures_of,
-    tell_files,
+    print_files,
 )
 from aqmlab.cli.table_text import Form, TableForm
 from aqmlab.comparison.comparison import Metric
@@ -46,8 +46,8 @@ def compare(
     metric: Annotated[
         Metric,
         typer.Option(
-            help="What to compare: summary is measures of links, flows and transfers; response-time is "
-            "quantiles of response times, and where their distributions cross."
+            help="Measures to compare: summary (measures of links, flows and transfers) or response-time "
+            "(quantiles of response times, and the crossings of their distributions)."
         ),
     ] = Metric.SUMMARY,
     parameters: Annotated[
@@ -59,13 +59,13 @@ def compare(
         list[str] | None,
         typer.Option(
             metavar="QUANTITY",
-            help="Also draw the means and intervals of a quantity of the table, such as utilisation; repeat "
-            "it for more.",
+            help="Quantity of the table, such as utilisation, to plot with its intervals; repeat the option "
+            "for further quantities.",
         ),
     ] = None,
-    out: Annotated[
-        Path, typer.Option(metavar="FOLDER", help="Folder for pictures and their numbers.")
-    ] = Path("out/compare"),
+    out: Annotated[Path, typer.Option(metavar="FOLDER", help="Folder for pictures and their data.")] = Path(
+        "out/compare"
+    ),
     pictures: Pictures = PICTURES,
     width: Width = None,
     font: Font = None,
@@ -76,7 +76,7 @@ def compare(
     dask_ssh: DaskSsh = None,
     dask_workers: DaskWorkers = None,
 ) -> None:
-    """Compares queues, TCPs, or each queue with each TCP under the same traffic."""
+    """Compare queues, TCPs, or all pairs of a queue and a TCP under the same traffic."""
     from aqmlab.cli import comparison_text
     from aqmlab.comparison.compare import compare as run_comparison
     from aqmlab.comparison.compare import quantities
@@ -87,11 +87,11 @@ def compare(
     chosen = load_scenario(scenario, settings)
     of_queues, of_tcps = listed(queues), listed(tcp)
     if not of_queues and not of_tcps:
-        raise ValueError("name what to compare: --queues, --tcp or both")
+        raise ValueError("--queues, --tcp: must name at least one queue or TCP to compare")
     known = quantities(chosen, metric)
     for name in chart or ():
         if name not in known:
-            raise ValueError(f"--chart {name}: is no quantity of this comparison: {hint(name, known)}")
+            raise ValueError(f"--chart: the comparison has no quantity `{name}`: {hint(name, known)}")
     with (
         Store(store) as kept,
         dask_options.executor(jobs, dask, dask_slurm, dask_ssh, dask_workers) as executor,
@@ -126,11 +126,11 @@ def compare(
     else:
         comparison_text.show(result, form=table, parameters=parameters)
         if table is Form.TEXT:
-            tell_files(written)
+            print_files(written)
     for note in (*result.notes, *result.failures):
         print(f"aqmlab: {note}", file=sys.stderr)
     if result.interrupted:
-        print("aqmlab: interrupted; the table holds the runs that were finished", file=sys.stderr)
+        print("aqmlab: interrupted; the table contains the finished runs", file=sys.stderr)
         raise typer.Exit(INTERRUPTED)
     if result.failures:
         raise typer.Exit(1)

@@ -1,4 +1,4 @@
-"""A comparison on a terminal, and in a folder."""
+"""Output of comparisons: tables for the terminal, and files."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ if TYPE_CHECKING:
     from aqmlab.charts.style import Look
 
 WIDEST = 30
-"""Characters of a column of parameters; a longer one goes on in the next line."""
+"""Width of a column of parameter values in characters; longer values are wrapped."""
 
 HEAD = 16
-"""Characters of a heading of a quantity; a longer one goes on in the next line."""
+"""Width of a heading with the name of a quantity in characters; longer headings are wrapped."""
 
 
 def write(
@@ -36,8 +36,8 @@ def write(
     pictures: Sequence[str],
     look: Look,
 ) -> list[Path]:
-    """Writes the tables, the distributions of times and these `charts` by quantity into `out`, and returns
-    the files worth opening."""
+    """Writes the tables, the distributions of response times and `charts` (by quantity) into `out`, and
+    returns the paths to report to the user."""
     from aqmlab.charts import chart as plot
 
     out.mkdir(parents=True, exist_ok=True)
@@ -57,15 +57,15 @@ def write(
 
 
 def show(result: Comparison, *, form: Form = Form.TEXT, parameters: bool = False) -> None:
-    """Prints the means, the differences from the first variant, and which queues were replaced; with
-    `parameters` those in which the variants differ, too."""
+    """Prints the means, the differences from the first variant, and the links whose queues were replaced;
+    with `parameters` also the parameters in which the variants differ."""
     several = result.replications > 1
     _print_estimates(result, result.title, result.intervals(), result.variants, form)
     if parameters:
         _print_parameters(result, form)
     first, *others = result.variants
     if several and others:
-        title = f"Difference from {', '.join(first)}, seed by seed, and its 95 % interval"
+        title = f"Paired differences from {', '.join(first)}, with 95 % intervals"
         _print_estimates(result, title, result.differences(), others, form)
     if form is not Form.TEXT:
         return
@@ -73,14 +73,14 @@ def show(result: Comparison, *, form: Form = Form.TEXT, parameters: bool = False
         for traffic in result.workloads:
             _print_crossings(result, traffic)
     for variant, nodes in result.edges.items():
-        why = "short-flows, added because the queue wants packets told short or long"
-        print(f"{variant}: edges at {', '.join(nodes)} ({why})")
+        reason = "short-flows, added because the queue needs packets classified as short or long"
+        print(f"{variant}: edges at {', '.join(nodes)} ({reason})")
     if result.replaced:
         print(result.replaced)
 
 
 def crossings(result: Comparison) -> list[dict[str, Any]]:
-    """A row for each crossing with the first variant; none unless response times are compared."""
+    """One row for each crossing with the first variant; empty unless response times are compared."""
     if result.metric is not Metric.RESPONSE_TIME:
         return []
     return [
@@ -92,7 +92,8 @@ def crossings(result: Comparison) -> list[dict[str, Any]]:
 
 
 def _print_crossings(result: Comparison, traffic: str) -> None:
-    """A line for each variant: where its distribution of times crosses that of the first one."""
+    """Prints for each variant the times at which its response-time distribution crosses that of the first
+    variant."""
     from aqmlab.metrics import response_times
 
     first = ", ".join(result.variants[0])
@@ -101,14 +102,14 @@ def _print_crossings(result: Comparison, traffic: str) -> None:
         for crossing in found:
             print(f"{traffic}: {response_times.sentence(crossing, first, other)}")
         if not found:
-            print(f"{traffic}: the distributions of {first} and {other} do not cross for certain")
+            print(f"{traffic}: the distributions of {first} and {other} do not cross with certainty")
 
 
 def _print_estimates(
     result: Comparison, title: str, estimates: pl.DataFrame, variants: Sequence[Variant], form: Form
 ) -> None:
-    """A column for each variant and a row for each quantity. Where that is wider than the terminal, a row for
-    each variant, so that all of a quantity's values stand together."""
+    """Prints a column for each variant and a row for each quantity. A table wider than the terminal is
+    transposed, so that all values of a quantity stay in one column."""
     rows = list(result.estimate_rows(estimates, variants))
     heads = ["quantity", *("\n".join(names) for names in variants)]
     room = table_text.room() if form is Form.TEXT else None
@@ -122,7 +123,7 @@ def _print_estimates(
 
 
 def _print_parameters(result: Comparison, form: Form) -> None:
-    """A row for each parameter in which the variants differ."""
+    """Prints a row for each parameter in which the variants differ."""
     rows = [
         [name, *("\n".join(textwrap.wrap(value, WIDEST)) for value in values)]
         for name, *values in result.parameter_rows()

@@ -1,4 +1,4 @@
-"""What the shell completes: names of queues, TCPs, families, studies and scenarios."""
+"""Shell completion of the names of queues, TCPs, families, studies and scenarios."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ Completer = Callable[[str], list[str]]
 
 
 def one_of(family: str) -> Completer:
-    """Completes a name of this family."""
+    """Returns a function that completes a name of this family."""
     return lambda incomplete: _beginning(incomplete, _names(family))
 
 
 def several_of(family: str) -> Completer:
-    """Completes the last of several names of this family, with commas between them."""
+    """Returns a function that completes the last name in a comma-separated list of names of this family."""
 
     def complete(incomplete: str) -> list[str]:
         before, comma, last = incomplete.rpartition(",")
@@ -24,27 +24,27 @@ def several_of(family: str) -> Completer:
 
 
 def scenario(incomplete: str) -> list[str]:
-    """Completes the name of a scenario that comes with aqmlab, or the path of a TOML file."""
+    """Completes the name of a packaged scenario or the path of a TOML file."""
     from aqmlab._support import packaged
 
     folder, slash, last = incomplete.rpartition("/")
     here = Path(folder + slash or ".")
     entries = sorted(here.iterdir()) if here.is_dir() else []
-    wanted = [one for one in entries if one.is_dir() or one.suffix == ".toml"]
-    paths = [f"{one.name}/" if one.is_dir() else one.name for one in wanted]
-    found = [folder + slash + name for name in _beginning(last, paths) if not name.startswith(".")]
-    return [*_beginning(incomplete, packaged.names()), *found]
+    candidates = [entry for entry in entries if entry.is_dir() or entry.suffix == ".toml"]
+    paths = [f"{entry.name}/" if entry.is_dir() else entry.name for entry in candidates]
+    matches = [folder + slash + name for name in _beginning(last, paths) if not name.startswith(".")]
+    return [*_beginning(incomplete, packaged.names()), *matches]
 
 
 def shown(incomplete: str) -> list[str]:
-    """Completes a name that `aqmlab show` knows."""
+    """Completes a name that `aqmlab show` accepts."""
     from aqmlab.scenario.catalog import catalog
 
     return _beginning(incomplete, dict.fromkeys(one.name for one in catalog()))
 
 
 def family(incomplete: str) -> list[str]:
-    """Completes a family that `aqmlab list` knows."""
+    """Completes a family that `aqmlab list` accepts."""
     from aqmlab.scenario.catalog import families
 
     return _beginning(incomplete, [*families(), "scenarios", "studies"])

@@ -1,4 +1,4 @@
-"""The options of commands that may make their runs on a cluster."""
+"""Options of the commands that can distribute their runs over a cluster."""
 
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
@@ -7,28 +7,30 @@ from typing import Annotated
 
 import typer
 
-from aqmlab.campaign import Executor, Local, Made, Task
+from aqmlab.campaign import Executor, Local, Outcome, Task
 
-Jobs = Annotated[int | None, typer.Option(min=1, help="How many runs at once; all cores by default.")]
+Jobs = Annotated[int | None, typer.Option(min=1, help="Number of parallel runs; by default one per core.")]
 Dask = Annotated[
     str | None,
     typer.Option(
         metavar="ADDRESS",
-        help="Make the runs on Dask's workers: tcp://HOST:PORT of a scheduler, or local:N processes here.",
+        help="Run on Dask workers: tcp://HOST:PORT of a scheduler, or local:N for N processes on this "
+        "machine.",
     ),
 ]
 DaskSlurm = Annotated[
-    bool, typer.Option("--dask-slurm", help="Make the runs in jobs of Slurm, as dask-jobqueue is configured.")
+    bool, typer.Option("--dask-slurm", help="Run in Slurm jobs, with the configuration of dask-jobqueue.")
 ]
 DaskSsh = Annotated[
     str | None,
-    typer.Option(metavar="HOST,HOST", help="Make the runs on these hosts, through SSH; which Dask starts."),
+    typer.Option(metavar="HOST,HOST", help="Run on these hosts; Dask starts its workers there over SSH."),
 ]
 DaskWorkers = Annotated[
     int | None,
     typer.Option(
         min=1,
-        help="With --dask-slurm: processes in all; with --dask-ssh: on each host, by default its cores.",
+        help="With --dask-slurm: total number of processes. With --dask-ssh: number of processes on each "
+        "host, by default one per core.",
     ),
 ]
 
@@ -37,42 +39,42 @@ DaskWorkers = Annotated[
 def executor(
     jobs: int | None, dask: str | None, slurm: bool, ssh: str | None, workers: int | None
 ) -> Iterator[Executor]:
-    """Who makes the runs that these options ask for: this machine, or a cluster, which is connected to when
-    the first run is made, and closed at the end.
+    """The executor that the options select: this machine or a cluster. A cluster is connected at the first
+    run and closed at the end.
 
-    Raises `ValueError` for options that do not go together.
+    Raises `ValueError` if options exclude each other.
     """
     if not (dask or slurm or ssh):
         if workers is not None:
-            raise ValueError("--dask-workers goes with --dask-slurm or --dask-ssh")
+            raise ValueError("--dask-workers: needs --dask-slurm or --dask-ssh")
         yield Local(jobs=jobs)
         return
     if jobs is not None:
-        raise ValueError("--jobs is for this machine: a cluster makes as many runs as it has threads")
+        raise ValueError("--jobs: applies to this machine only; a cluster starts one run per worker thread")
     from aqmlab.campaign.dask_cluster import Request
 
     hosts = tuple(host.strip() for host in ssh.split(",") if host.strip()) if ssh else ()
     request = Request(address=dask, slurm=slurm, ssh=hosts, workers=workers)
     with ExitStack() as stack:
-        yield _WhenNeeded(connect=lambda: stack.enter_context(request.connect()))
+        yield _LazyExecutor(connect=lambda: stack.enter_context(request.connect()))
 
 
 @dataclass(kw_only=True)
-class _WhenNeeded:
-    """An executor that is there from its first run on."""
+class _LazyExecutor:
+    """An executor that connects at its first run."""
 
     connect: Callable[[], Executor]
-    found: Executor | None = None
+    executor: Executor | None = None
 
     def each(
         self,
         tasks: Iterable[Task],
-        done: Callable[[Task, Made], bool],
+        done: Callable[[Task, Outcome], bool],
         *,
         total: int,
         already: int,
         label: str | None,
     ) -> None:
         """See `campaign.Executor.each`."""
-        self.found = self.found or self.connect()
-        self.found.each(tasks, done, total=total, already=already, label=label)
+        self.executor = self.executor or self.connect()
+        self.executor.each(tasks, done, total=total, already=already, label=label)

@@ -1,4 +1,4 @@
-"""The command `aqmlab explore`: sweeps as one interactive page."""
+"""The command `aqmlab explore`, which writes an interactive page about sweeps."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -18,33 +18,34 @@ def explore(
         Path | None,
         typer.Argument(
             metavar="[SWEEP.toml|STORE]",
-            help="A sweep file, or a scenario file with axes behind it, whose runs are in the store; or the "
-            "folder of a store, by default that of --store.",
+            help="Sweep file, or scenario file followed by axes, whose runs are in the store; or the folder "
+            "of a store, by default the folder of --store.",
         ),
     ] = None,
     overrides: Overrides = None,
-    out: Annotated[Path, typer.Option("--out", "-o", metavar="FILE", help="The page.")] = Path(
+    out: Annotated[Path, typer.Option("--out", "-o", metavar="FILE", help="Output file (HTML).")] = Path(
         "explore.html"
     ),
     sweep: Annotated[
-        str | None, typer.Option(metavar="NAME", help="Of a store: this sweep alone, and not all.")
+        str | None, typer.Option(metavar="NAME", help="With a store: show only this sweep.")
     ] = None,
     replications: Replications = None,
     store: StoreFolder = STORE,
 ) -> None:
-    """Writes one page that works offline, to look at sweeps: choose axes, measures and a baseline, and click
-    a point for its runs."""
+    """Write an interactive page about sweeps that works offline.
+
+    The reader selects axes, measures and a baseline, and clicks a point to see its runs."""
     from aqmlab._support.files import write_text
     from aqmlab.explore.page import page
 
     if source is None or source.is_dir():
         if overrides or replications:
             raise ValueError(
-                "axes and --replications: are those of a sweep file; a store holds sweeps as they were"
+                "axes and --replications: need a sweep file; the sweeps of a store cannot be changed"
             )
         found = _of_store(source or store, sweep)
     elif sweep is not None:
-        raise ValueError("--sweep: chooses among the sweeps of a store; a sweep file is one")
+        raise ValueError("--sweep: needs a store; a sweep file contains only one sweep")
     else:
         found = [_of_file(source, overrides or [], replications, store)]
     write_text(out, page(*found))
@@ -76,5 +77,7 @@ def _opened(folder: Path) -> "Store":
     from aqmlab.store import Store
 
     if not folder.is_dir():
-        raise ValueError(f"{folder}: there is no such store: make runs with aqmlab sweep run, or say --store")
+        raise ValueError(
+            f"{folder}: no such store: run `aqmlab sweep run` first, or name another store with --store"
+        )
     return Store(folder, read_only=True)

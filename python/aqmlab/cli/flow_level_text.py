@@ -1,4 +1,4 @@
-"""What `aqmlab flow-level` and `aqmlab run` print and write of the flow level."""
+"""Output of flow-level scenarios by `aqmlab flow-level` and `aqmlab run`."""
 
 from __future__ import annotations
 
@@ -18,11 +18,12 @@ from aqmlab.scenario.run import Run
 from aqmlab.stats import Interval
 
 MOST_LINES = 16
-"""Numbers of flows that are printed one by one."""
+"""Maximum number of rows of the printed distribution; the remaining rows are summed."""
 
 
 def lines(found: Replications) -> Iterator[str]:
-    """The runs in a few lines, and the distribution beside the laws."""
+    """Yields a summary of the runs, and the distribution of flows in progress with the analytic
+    distributions."""
     scenario, link, load = found.scenario.effective, found.link, found.relative_load
     yield (
         f"{found.scenario.name}: {scenario['duration']} of which {scenario['warm_up']} warm-up, "
@@ -34,11 +35,11 @@ def lines(found: Replications) -> Iterator[str]:
         f"load {link['load'][0]:.4g}, utilisation {stats.mean_interval(link['utilisation'].to_list())}"
     )
     yield (
-        f"  regime: {flow_level.regime(float(link['load'][0]), saturated)}, for flows could fill the link "
+        f"  regime: {flow_level.regime(float(link['load'][0]), saturated)}: the flows could fill the link "
         f"{100 * saturated:.3g} % of the time"
     )
-    mean = f"{load / (1 - load):.4g}" if load < 1 else "no end"
-    yield f"  flows in progress: {found.mean_in_progress()}, geometric law {mean}"
+    mean = f"{load / (1 - load):.4g}" if load < 1 else "infinite"
+    yield f"  flows in progress: {found.mean_in_progress()}, geometric distribution {mean}"
     laws = f"C(1 - load) = {found.throughput_law() / 1e6:.4g} Mbps"
     if found.peaked:
         laws += f", with peak rates {found.throughput_law(peaked=True) / 1e6:.4g} Mbps"
@@ -53,7 +54,7 @@ def lines(found: Replications) -> Iterator[str]:
 
 
 def run_lines(run: Run, name: str) -> Iterator[str]:
-    """One run in a few lines."""
+    """Yields a summary of one run."""
     scenario, link = run.manifest["scenario"], run.summary["link"]
     warm_up, seed = scenario["warm_up"], run.manifest["seed"]
     yield f"{name}: {scenario['duration']} of which {warm_up} warm-up, seed {seed}"
@@ -66,7 +67,7 @@ def run_lines(run: Run, name: str) -> Iterator[str]:
         time = "-" if row["mean_duration_s"] is None else f"{row['mean_duration_s']:.4g} s"
         yield (
             f"  traffic {row['traffic']}: load {row['load']:.4g}, {row['mean_in_progress']:.4g} in progress, "
-            f"mean time {time}, {row['completed']} of {row['flows']} flows done"
+            f"mean time {time}, {row['completed']} of {row['flows']} flows completed"
         )
     cost = run.performance
     rate = cost["events"] / max(cost["cpu_s"], 1e-9) / 1e6
@@ -74,7 +75,7 @@ def run_lines(run: Run, name: str) -> Iterator[str]:
 
 
 def table(found: Replications) -> dict[str, Any]:
-    """The same in full, for a program."""
+    """All results, as `--json` prints them."""
     return {
         "scenario": found.scenario.effective,
         "digest": found.scenario.digest,
@@ -90,7 +91,8 @@ def table(found: Replications) -> dict[str, Any]:
 
 
 def write(found: Replications, out: Path) -> list[Path]:
-    """Writes the charts with their numbers, and a row for each run of link and traffic."""
+    """Writes the charts with their data, and tables of the links and of the traffic classes with one row for
+    each run."""
     written = plot.save_all(found.charts(), out)
     for name, rows in (("classes", found.classes), ("link", found.link)):
         written.append(out / f"{name}-runs.csv")

@@ -1,4 +1,4 @@
-"""The commands `aqmlab link`: recorded links, and made-up ones."""
+"""The commands `aqmlab link`, which import and generate link traces."""
 
 import json
 import sys
@@ -12,11 +12,13 @@ from aqmlab.cli.options import quantity_of, time_of
 from aqmlab.traces import link_import, link_trace
 
 app = typer.Typer(
-    help="Imports recorded links, and generates synthetic ones.", no_args_is_help=True, rich_markup_mode=None
+    help="Import recorded links, or generate synthetic link traces.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
 )
 
-HAS = "\nA scenario has this line with:\n\n"
-"""What is said before a table of a scenario."""
+USAGE = "\nTo use this link, add to a scenario:\n\n"
+"""Text before a printed table of a scenario."""
 
 
 @app.command("import")
@@ -25,57 +27,62 @@ def import_(
         Path,
         typer.Argument(
             metavar="FILE",
-            help="A log of cake-autorate, or a CSV file with a column of times and one of rates; each packed "
-            "with gzip or not.",
+            help="cake-autorate log, or CSV file with a column of times and a column of rates; either may "
+            "be compressed with gzip.",
         ),
     ],
     out: Annotated[
         Path | None,
         typer.Option(
-            metavar="FILE", help="The file of steps to write; by default NAME.rates.csv in this folder."
+            metavar="FILE",
+            help="Output file with rate steps; by default NAME.rates.csv in the current directory.",
         ),
     ] = None,
     direction: Annotated[
-        link_import.Direction, typer.Option(help="Of a log of cake-autorate: which way.")
+        link_import.Direction, typer.Option(help="Direction to import from a cake-autorate log.")
     ] = link_import.Direction.DOWNLOAD,
     take: Annotated[
-        link_import.Taken,
-        typer.Option(help="Of such a log: the rate that the shaper was set to, or the one that was carried."),
-    ] = link_import.Taken.SHAPER,
+        link_import.RateKind,
+        typer.Option(
+            help="Rate to import from a cake-autorate log: the configured shaper rate, or the achieved rate."
+        ),
+    ] = link_import.RateKind.SHAPER,
     time_column: Annotated[
-        str | None, typer.Option(metavar="NAME", help="Of a CSV file: name or number of the column of times.")
+        str | None, typer.Option(metavar="NAME", help="Name or number of the column of times in a CSV file.")
     ] = None,
     rate_column: Annotated[
-        str | None, typer.Option(metavar="NAME", help="Of a CSV file: name or number of the column of rates.")
+        str | None, typer.Option(metavar="NAME", help="Name or number of the column of rates in a CSV file.")
     ] = None,
     time_unit: Annotated[
         str | None,
-        typer.Option(metavar="UNIT", help="Unit of times, such as ms; by default the header's, or s."),
+        typer.Option(
+            metavar="UNIT", help="Unit of times, such as ms; by default the unit in the header, or s."
+        ),
     ] = None,
     rate_unit: Annotated[
         str | None,
-        typer.Option(metavar="UNIT", help="Unit of rates, such as Mbps or kB/s; by default the header's."),
+        typer.Option(
+            metavar="UNIT", help="Unit of rates, such as Mbps or kB/s; by default the unit in the header."
+        ),
     ] = None,
     start: Annotated[
-        str, typer.Option("--from", metavar="TIME", help="Leave out what is before, such as 90s.")
+        str, typer.Option("--from", metavar="TIME", help="Start of the imported period, such as 90s.")
     ] = "0s",
-    until: Annotated[str | None, typer.Option(metavar="TIME", help="Leave out what is after.")] = None,
-    every: Annotated[
-        str | None, typer.Option(metavar="TIME", help="Write the means of times so long, such as 1s.")
-    ] = None,
+    until: Annotated[str | None, typer.Option(metavar="TIME", help="End of the imported period.")] = None,
+    every: Annotated[str | None, typer.Option(metavar="TIME", help="Averaging interval, such as 1s.")] = None,
     link: Annotated[
-        str, typer.Option(metavar="TABLE", help="The table of the link in what is printed.")
+        str, typer.Option(metavar="TABLE", help="Name of the link's table in the printed scenario.")
     ] = "bottleneck",
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
-    """Makes the steps of a line's rate from a recorded link, and prints what a scenario writes to have it."""
+    """Convert a recorded link to rate steps, and print the scenario table that uses them."""
     columns = link_import.Columns(
         time=time_column, rate=rate_column, time_unit=time_unit, rate_unit=rate_unit
     )
     recording = link_import.read(
         file,
         direction=direction,
-        taken=take,
+        kind=take,
         columns=columns,
     )
     steps = link_import.steps(
@@ -107,27 +114,31 @@ def import_(
     least, mean, most = (
         f"{value / 1e6:.4g} Mbps" for value in (min(steps.bps), steps.mean_bps, max(steps.bps))
     )
-    print(f"{file}: {recording.source}; {len(recording.times_s)} moments")
+    print(f"{file}: {recording.source}; {len(recording.times_s)} samples")
     print(
         f"{path}: {len(steps.bps)} steps in {steps.duration_s:g} s; least {least}, mean {mean}, most {most}"
     )
-    print(f"{HAS}{fragment}")
+    print(f"{USAGE}{fragment}")
 
 
 @app.command("generate")
 def generate(
-    out: Annotated[Path, typer.Option(metavar="FILE", help="The file to write.")],
-    rate: Annotated[str, typer.Option(help="The mean rate, such as 6Mbps.")] = "6Mbps",
-    duration: Annotated[str, typer.Option(help="How long it is before it begins anew.")] = "60s",
-    seed: Annotated[int, typer.Option(min=0, help="Seed of its random stream.")] = 1,
+    out: Annotated[Path, typer.Option(metavar="FILE", help="Output file.")],
+    rate: Annotated[str, typer.Option(help="Mean rate, such as 6Mbps.")] = "6Mbps",
+    duration: Annotated[
+        str, typer.Option(help="Length of the trace; a run repeats the trace after this time.")
+    ] = "60s",
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the random stream.")] = 1,
 ) -> None:
-    """Writes a made-up trace of delivery opportunities, as of a phone's link, in the form of Mahimahi."""
+    """Write a synthetic trace of delivery opportunities, like a cellular link, in Mahimahi's format."""
     seconds = time_of("--duration", duration)
-    bps = quantity_of("--rate", rate, "bps", "rate: write for example 6Mbps")
+    bps = quantity_of("--rate", rate, "bps", "rate, such as 6Mbps")
     times = list(link_trace.opportunities(bps, seconds, seed))
     if not times:
-        raise ValueError(f"--duration {duration} at {rate} has no opportunity: write more of one of them")
+        raise ValueError(
+            f"--duration {duration}: is too short for a delivery opportunity at {rate}: increase one of them"
+        )
     write_text(out, "".join(f"{millis}\n" for millis in times))
     mean = 8e-3 * link_trace.BYTES * len(times) / times[-1]
-    print(f"{out}: {len(times)} opportunities in {times[-1] / 1000:g} s, {mean:.4g} Mbps in the mean")
-    print(f"{HAS}[bottleneck]\nopportunities = {{ file = {json.dumps(str(out))} }}")
+    print(f"{out}: {len(times)} opportunities in {times[-1] / 1000:g} s, mean {mean:.4g} Mbps")
+    print(f"{USAGE}[bottleneck]\nopportunities = {{ file = {json.dumps(str(out))} }}")

@@ -1,4 +1,4 @@
-"""The commands `aqmlab live`: what a router's queue does to real TCP and real programs."""
+"""The commands `aqmlab live`, which apply the queues to real TCP and real programs."""
 
 import itertools
 import json
@@ -36,39 +36,41 @@ if TYPE_CHECKING:
     from aqmlab.scenario.run import Run
 
 app = typer.Typer(
-    help="Puts the same queues in front of real Linux TCP and real programs, in real time.",
+    help="Apply the queues to real Linux TCP and real programs, in real time.",
     no_args_is_help=True,
     rich_markup_mode=None,
 )
 
 REFUSED: tuple[type[Exception], ...] = (NotLive, getattr(_core, "LiveError", NotLive))
-"""What is raised if the system refuses something that a live run needs."""
+"""Exceptions raised if the system denies something that a live run needs."""
 
-PATIENCE = 3
-"""So many times Ctrl-C ends the run of a command, whatever that does."""
+MAX_INTERRUPTS = 3
+"""Number of Ctrl-C after which a run ends even if its command continues."""
 
 COMMAND_NOT_FOUND = 127
-"""Exit status for a command that there is not, as a shell has it."""
+"""Exit status if a command is not found, as in shells."""
 
-Seed = Annotated[int | None, typer.Option(min=0, help="Seed; by default the scenario's.")]
-Out = Annotated[Path | None, typer.Option(help="A folder for the tables and the manifest.")]
+Seed = Annotated[int | None, typer.Option(min=0, help="Seed; by default the seed of the scenario.")]
+Out = Annotated[Path | None, typer.Option(help="Folder for the tables and the manifest.")]
 Pcap = Annotated[
     Path | None,
     typer.Option(
-        metavar="FILE", help="Write the packets as pcapng; those that were dropped say so in a comment."
+        metavar="FILE", help="Write the packets to a pcapng file; dropped packets are marked with a comment."
     ),
 ]
 NearestTcp = Annotated[
     bool,
     typer.Option(
-        "--nearest-tcp", help="Where the kernel cannot do what [tcp] says, let it do what comes nearest."
+        "--nearest-tcp",
+        help="Use the nearest supported behaviour where the kernel does not support a setting of [tcp].",
     ),
 ]
 CongestionControl = Annotated[
     str | None,
     typer.Option(
         metavar="NAME",
-        help="A congestion control of this machine's kernel, such as bbr, in place of the one in [tcp].",
+        help="Congestion control of this machine's kernel, such as bbr, which replaces the congestion "
+        "control in [tcp].",
     ),
 ]
 
@@ -78,14 +80,14 @@ AgreeScenario = Annotated[
     typer.Argument(
         metavar="[SCENARIO]",
         autocompletion=completion.scenario,
-        help="A scenario file (TOML), or the name of a scenario that comes with aqmlab.",
+        help="Scenario file (TOML), or name of a packaged scenario.",
     ),
 ]
 
 
 @contextmanager
 def _programs_print_to_stderr() -> Iterator[None]:
-    """Keeps standard output for what is printed afterwards: programs inherit it."""
+    """Redirects the output of child programs, which inherit standard output, to standard error."""
     sys.stdout.flush()
     out, err = sys.stdout.fileno(), sys.stderr.fileno()
     kept = os.dup(out)
@@ -99,7 +101,7 @@ def _programs_print_to_stderr() -> Iterator[None]:
 
 @contextmanager
 def _named(path: Path | None) -> Iterator[None]:
-    """Errors of a scenario name its file, as those found when it is read."""
+    """Adds the path of the scenario file to errors of a scenario."""
     from aqmlab.scenario import ScenarioFileError
 
     try:
@@ -111,41 +113,41 @@ def _named(path: Path | None) -> Iterator[None]:
 
 
 @contextmanager
-def _kernel_controls_offered() -> Iterator[None]:
-    """An error about an unknown congestion control says how a live run gets those of the kernel."""
+def _with_kernel_control_hint() -> Iterator[None]:
+    """Adds to errors about an unknown congestion control the option that selects one of the kernel."""
     try:
         yield
     except ValueError as error:
         if "congestion_control.kind: unknown kind" not in str(error):
             raise
         raise ValueError(
-            f"{error}; these are the simulator's: a live run takes those of the kernel with "
+            f"{error}; these belong to the simulator: select a congestion control of the kernel with "
             "--congestion-control NAME"
         ) from None
 
 
 @app.callback()
 def prepare() -> None:
-    """Whoever is not root runs the same command again as root of a user namespace."""
+    """Runs the command again as root of a user namespace if the user is not root."""
     if hasattr(_core, "needs_user_namespace") and _core.needs_user_namespace():
         sys.exit(_core.run_in_user_namespace([sys.executable, "-m", "aqmlab", *sys.argv[1:]]))
 
 
 @app.command()
 def check() -> None:
-    """Says what a live run can have on this machine, and why not."""
+    """Check which privileges live runs have on this machine, with reasons for missing ones."""
     from aqmlab import live
 
-    found = live.privileges()
-    for name, why in found.items():
-        print(f"{name:<11} {'yes' if why is None else f'no: {why}'}")
-    if found["namespaces"] or found["tun"]:
+    privileges = live.privileges()
+    for name, problem in privileges.items():
+        print(f"{name:<11} {'yes' if problem is None else f'no: {problem}'}")
+    if privileges["namespaces"] or privileges["tun"]:
         raise typer.Exit(1)
 
 
 @app.command()
 def run(
-    scenario: Annotated[Path, typer.Argument(metavar="SCENARIO.toml", help="A scenario of packets.")],
+    scenario: Annotated[Path, typer.Argument(metavar="SCENARIO.toml", help="Packet-level scenario.")],
     seed: Seed = None,
     settings: Settings = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
@@ -157,26 +159,26 @@ def run(
         bool,
         typer.Option(
             "--until-done",
-            help="End when the work is done: all clients of programs have ended, or all has arrived.",
+            help="End the run when all client programs have exited, or else when all transfers are complete.",
         ),
     ] = False,
     watch: Annotated[
-        bool, typer.Option("--watch", help="Show the queues in the terminal while it runs.")
+        bool, typer.Option("--watch", help="Show the queues in the terminal during the run.")
     ] = False,
 ) -> None:
-    """Runs a scenario live, in as many seconds as it lasts, and prints what happened.
+    """Run a scenario live, in real time, and print its results.
 
-    A run that is not valid ends with status 3."""
+    The exit status is 3 if the run is not valid."""
     from aqmlab import live
     from aqmlab.cli import live_text, run_text, watching
     from aqmlab.live import watch as live_watch
     from aqmlab.scenario import Scenario, settings_of
 
-    with _kernel_controls_offered():
+    with _with_kernel_control_hint():
         chosen = Scenario.load(scenario, settings_of(settings or []))
 
     def work(seen: _core.Watch) -> "Run":
-        # A view is seen once: here, or in another terminal.
+        # Only one reader can get a view: this process, or `aqmlab live watch` in another terminal.
         with nullcontext() if watch else live_watch.shown(seen):
             return live.run(
                 chosen,
@@ -210,32 +212,35 @@ def agree(
         list[str] | None,
         typer.Option(
             metavar="PATH=VALUE,...",
-            help="Values of the scenario to run, such as traffic.ftp.flows=1,4,10; repeat it for more.",
+            help="Path and values to run, such as traffic.ftp.flows=1,4,10; repeat the option for further "
+            "paths.",
         ),
     ] = None,
-    replications: Annotated[int, typer.Option(min=2, help="Runs of each point, of either kind.")] = 5,
+    replications: Annotated[
+        int, typer.Option(min=2, help="Number of simulated runs and of live runs of each point.")
+    ] = 5,
     settings: Settings = None,
     simulated: Annotated[
         list[str] | None,
         typer.Option(
             metavar="PATH=VALUE",
-            help="Change a value of the simulated runs only, to find a difference's cause.",
+            help="Change a value in the simulated runs only, to find the cause of a difference.",
         ),
     ] = None,
     jobs: Annotated[
-        int | None, typer.Option(min=1, help="How many live runs at once; by default two on each core.")
+        int | None, typer.Option(min=1, help="Number of parallel live runs; by default two per core.")
     ] = None,
     as_json: AsJson = False,
     out: Annotated[
         Path,
         typer.Option(
             metavar="FOLDER",
-            help="Where the report and, in the folder store, its runs are kept as soon as they are made.",
+            help="Folder of the report; its subfolder store contains the finished runs.",
         ),
     ] = Path("out/live-agree"),
 ) -> None:
-    """Runs a scenario simulated and live, and says how near the measures are."""
-    # Runs take all cores: more threads of polars' would only take turns with them.
+    """Compare simulated and live runs of a scenario, and test whether their measures agree."""
+    # The runs use all cores; further threads of Polars would only compete with them.
     os.environ.setdefault("POLARS_MAX_THREADS", "1")
     from aqmlab.campaign import Local
     from aqmlab.cli import live_text
@@ -258,7 +263,7 @@ def agree(
         for note in (replacement(chosen, links_of(at)), different_rates(chosen, links_of(at))):
             if note:
                 print(f"aqmlab: {note}", file=sys.stderr)
-    given = {
+    options = {
         "--queues": [queues],
         "--at": at or [],
         "--tcp": [tcp],
@@ -267,7 +272,7 @@ def agree(
         "--set": settings or [],
         "--simulated": simulated or [],
     }
-    words = [f"{option} {shlex.quote(text)}" for option, texts in given.items() for text in texts if text]
+    words = [f"{option} {shlex.quote(text)}" for option, texts in options.items() for text in texts if text]
     try:
         result = run_study(
             study,
@@ -278,7 +283,7 @@ def agree(
         )
     except KeyboardInterrupt:
         print(
-            f"aqmlab: interrupted; finished runs are kept in {out}, the same command goes on",
+            f"aqmlab: interrupted; the finished runs are in {out}; repeat the command to continue",
             file=sys.stderr,
         )
         raise typer.Exit(INTERRUPTED) from None
@@ -294,14 +299,16 @@ def agree(
 
 
 def _axes(texts: Iterable[str]) -> dict[str, list[Any]]:
-    """The axes that `--vary` names. Raises `ValueError` if two are of one path."""
+    """The axes in the values of `--vary`. Raises `ValueError` if a path occurs twice."""
     from aqmlab.sweep.file import axis_of
 
     axes: dict[str, list[Any]] = {}
     for text in texts:
         path, values = axis_of(text)
         if path in axes:
-            raise ValueError(f"--vary {text}: {path} stands there twice: name all its values in one")
+            raise ValueError(
+                f"--vary {text}: the path {path} occurs twice: write all its values in one --vary"
+            )
         axes[path] = values
     return axes
 
@@ -309,31 +316,36 @@ def _axes(texts: Iterable[str]) -> dict[str, list[Any]]:
 @app.command()
 def watch(
     process: Annotated[
-        int | None, typer.Argument(metavar="PID", help="The process; by default the only live run.")
+        int | None,
+        typer.Argument(
+            metavar="PID", help="Process of the live run; may be omitted if only one live run exists."
+        ),
     ] = None,
 ) -> None:
-    """Shows the queues of a live run that goes on in another terminal, until it is over."""
+    """Show the queues of a live run in another terminal until the run ends."""
     from aqmlab.cli import watching
     from aqmlab.live import watch as live_watch
 
     known = live_watch.running()
     if process is None:
         if len(known) != 1:
-            found = f"there are {', '.join(map(str, known))}: name one" if known else "there is none"
-            raise ValueError(f"no live run to watch was named, and {found}")
+            if not known:
+                raise ValueError("no live run exists")
+            raise ValueError(f"PID: must name one of several live runs: {', '.join(map(str, known))}")
         process = known[0]
     if process not in known:
-        raise ValueError(f"process {process} has no live run; there is {known or 'none'}")
+        available = ", ".join(map(str, known)) or "none"
+        raise ValueError(f"process {process} has no live run; available: {available}")
     watching.follow(live_watch.views(process))
 
 
 @contextmanager
 def _interrupts_for_the_command() -> Iterator[None]:
-    """Ctrl-C is for the command, which gets it, too, and may go on; a few of them end all."""
+    """Leaves Ctrl-C to the command, which also receives the signal; repeated Ctrl-C ends the run."""
     count = itertools.count(1)
 
     def handle(number: int, frame: "FrameType | None") -> None:
-        if next(count) >= PATIENCE:
+        if next(count) >= MAX_INTERRUPTS:
             signal.default_int_handler(number, frame)
 
     before = signal.signal(signal.SIGINT, handle)
@@ -344,14 +356,15 @@ def _interrupts_for_the_command() -> Iterator[None]:
 
 
 def _with_queues(scenario: "Scenario", down: str, up: str) -> "Scenario":
-    """A scenario with other queues, by the names of kinds or of `[queues.NAME]`: `down` before the line to
-    the client, `up` before the line from the client; an empty name changes nothing. Raises `ValueError` if no
-    queue has the name.
+    """The scenario with other queues: `down` at the link to the client, `up` at the link from the client.
+
+    Names are kinds or `[queues.NAME]`; an empty name leaves the queue unchanged. Raises `ValueError` for an
+    unknown name.
     """
     from aqmlab.scenario.queues import queue_named
 
-    places = {"bottleneck.queue": down, "bottleneck.reverse.queue": up}
-    changes = {place: queue_named(scenario, name) for place, name in places.items() if name}
+    names = {"bottleneck.queue": down, "bottleneck.reverse.queue": up}
+    changes = {path: queue_named(scenario, name) for path, name in names.items() if name}
     return scenario.with_(changes) if changes else scenario
 
 
@@ -360,34 +373,38 @@ def shell(
     command: Annotated[
         list[str] | None,
         typer.Argument(
-            metavar="-- COMMAND...", help="The client; by default your shell. It reaches `server`."
+            metavar="-- COMMAND...",
+            help="Client command; by default your shell. The host name of the server is `server`.",
         ),
     ] = None,
     scenario: Annotated[
-        Path | None, typer.Option(metavar="SCENARIO.toml", help="Its network, and its workloads beside.")
+        Path | None,
+        typer.Option(
+            metavar="SCENARIO.toml", help="Scenario whose network and background workloads are used."
+        ),
     ] = None,
-    rate: Annotated[str, typer.Option(help="The line's rate to the client.")] = "",
-    delay: Annotated[str, typer.Option(help="Its delay, one way.")] = "",
+    rate: Annotated[str, typer.Option(help="Rate of the link to the client.")] = "",
+    delay: Annotated[str, typer.Option(help="One-way delay of the link.")] = "",
     queue: Annotated[
         str,
         typer.Option(
             metavar="NAME",
             autocompletion=completion.one_of("queues"),
-            help="The queue to the client: a kind, or [queues.NAME] of the scenario.",
+            help="Queue at the link to the client: a kind, or [queues.NAME] of the scenario.",
         ),
     ] = "",
     up_rate: Annotated[
-        str, typer.Option(help="The line's rate from the client; by default that to the client.")
+        str, typer.Option(help="Rate of the link from the client; by default the rate to the client.")
     ] = "",
     up_queue: Annotated[
         str,
         typer.Option(
             metavar="NAME",
             autocompletion=completion.one_of("queues"),
-            help="The queue from the client; without a scenario drop-tail.",
+            help="Queue at the link from the client; without a scenario drop-tail.",
         ),
     ] = "",
-    server: Annotated[str, typer.Option(metavar="COMMAND", help="The server's command.")] = "",
+    server: Annotated[str, typer.Option(metavar="COMMAND", help="Server command.")] = "",
     seed: Seed = None,
     settings: Settings = None,
     out: Out = None,
@@ -396,22 +413,26 @@ def shell(
     congestion_control: CongestionControl = None,
     strict: Annotated[
         bool,
-        typer.Option("--strict", help="End with status 3, whatever the program's, if the run is not valid."),
+        typer.Option(
+            "--strict",
+            help="Exit with status 3 if the run is not valid, regardless of the program's exit status.",
+        ),
     ] = False,
 ) -> None:
-    """Runs a program behind the line and passes its exit status on; standard error tells what happened."""
+    """Run a program across an emulated link and exit with the program's status; print results to standard
+    error."""
     from aqmlab import live
     from aqmlab.cli import live_text, run_text
     from aqmlab.live import watch as live_watch
     from aqmlab.scenario import Scenario, settings_of
 
-    given = {"bottleneck.rate": rate, "bottleneck.delay": delay, "bottleneck.reverse.rate": up_rate}
-    changes: dict[str, object] = {path: value for path, value in given.items() if value}
+    options = {"bottleneck.rate": rate, "bottleneck.delay": delay, "bottleneck.reverse.rate": up_rate}
+    changes: dict[str, object] = {path: value for path, value in options.items() if value}
     client = command or [os.environ.get("SHELL", "/bin/sh")]
     if client[0].startswith("-"):
-        hint = "; while it runs, `aqmlab live watch` shows it in another terminal"
+        hint = "; `aqmlab live watch` shows the run in another terminal"
         raise ValueError(
-            f"live shell has no option {client[0]}, and commands stand behind `--`"
+            f"live shell has no option {client[0]}; write a command after `--`"
             f"{hint if client[0] == '--watch' else ''}"
         )
     programs = [client, shlex.split(server)]
@@ -421,7 +442,7 @@ def shell(
             raise typer.Exit(COMMAND_NOT_FOUND)
     base = Scenario.load(scenario) if scenario else None
     chosen = _with_queues(live.with_command(base, client, programs[1], changes), queue, up_queue)
-    with _kernel_controls_offered():
+    with _with_kernel_control_hint():
         chosen = chosen.with_(settings_of(settings or []))
     seen = _core.Watch()
     with _named(scenario), live_watch.shown(seen), _interrupts_for_the_command():

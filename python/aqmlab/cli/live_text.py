@@ -1,4 +1,4 @@
-"""What is printed of a live run."""
+"""Output of live runs."""
 
 from __future__ import annotations
 
@@ -13,21 +13,22 @@ from aqmlab.study import StudyResult
 
 _FEATURES = {
     "fifo": "real-time priority",
-    "locked_memory": "memory that stays in memory",
-    "timer_slack": "exact timers",
+    "locked_memory": "locked memory",
+    "timer_slack": "precise timers",
 }
 
 INVALID = 3
-"""Exit status of a live run that was disturbed."""
+"""Exit status of a live run that is not valid."""
 
 
 def lines(result: Run, name: str) -> Iterator[str]:
-    """A live run in a few lines: what was found, as of a simulation, and how much it may be believed."""
+    """Yields a summary of a live run: results as for a simulation, then the facts that decide whether the run
+    is valid."""
     live = result.manifest["live"]
     yield f"{name}: live for {live['ended_s']:.1f} s, seed {result.manifest['seed']}"
     yield from run_text.found_lines(result)
     if live["congestion_control"]:
-        yield f"  congestion control {live['congestion_control']} of the kernel, in place of the one in [tcp]"
+        yield f"  congestion control {live['congestion_control']} of the kernel, instead of the one in [tcp]"
     for workload, ends in live["congestion_controls"].items():
         yield from _controls(workload, ends)
     differing: dict[tuple[str, ...], list[str]] = {}
@@ -40,16 +41,16 @@ def lines(result: Run, name: str) -> Iterator[str]:
         for reason, count in facts["failures"].items():
             yield f"  {workload}: {count} failed: {reason}"
     for workload, ended in live["servers_ended"].items():
-        yield f"  the server of {workload} ended with status {ended['status']} after {ended['at_s']:.2f} s"
+        yield f"  the server of {workload} exited with status {ended['status']} after {ended['at_s']:.2f} s"
     if live["hints"] and live["hints"]["data_packets"]:
-        yield f"  windows of senders: {_hints(live['hints'])}"
+        yield f"  senders' congestion windows: {_hints(live['hints'])}"
     for feature, grant in live["realtime"].items():
         if grant["granted"] == "no":
             yield f"  without {_FEATURES[feature]}: {grant['why']}"
     lateness = live["lateness"]
     yield (
         f"  late by {lateness['p50_us']:.0f} us (median), {lateness['p99_us']:.0f} us (99 %), "
-        f"{lateness['max_us']:.0f} us (most) of {lateness['packets']} packets"
+        f"{lateness['max_us']:.0f} us (maximum) over {lateness['packets']} packets"
     )
     if live["valid"]:
         yield "  valid"
@@ -58,8 +59,8 @@ def lines(result: Run, name: str) -> Iterator[str]:
 
 
 def print_agreement(result: StudyResult) -> None:
-    """A line for each point: each measure simulated and live. Below stands what is not equivalent, and how
-    many are."""
+    """Prints a row for each point with the simulated and live value of each measure, then the comparisons
+    that are not equivalent, and the counts."""
     found = agreement.compared(result)
     table = agreement.tabulated(found)
     axes = len(result.study.experiments[0].labels)
@@ -75,28 +76,29 @@ def print_agreement(result: StudyResult) -> None:
     facts = result.provenance["live"]
     if facts:
         print(
-            f"{facts['runs']} live runs on Linux {', '.join(facts['kernels'])}, all of them valid; "
-            f"{facts['repeated']} were not and were made again"
+            f"{facts['runs']} live runs on Linux {', '.join(facts['kernels'])}, all valid; "
+            f"{facts['repeated']} invalid runs were repeated"
         )
 
 
 def _controls(workload: str, ends: dict[str, Any]) -> Iterator[str]:
-    """Which congestion controls the connections of programs used, at both ends, as far as was seen."""
+    """Yields the observed congestion controls of the connections of programs, at both ends."""
     connections = ends["connections"]
     for end in ("server", "client"):
         found = [f"{count} used {name}" for name, count in ends[end].items()]
         unseen = connections - sum(ends[end].values())
         if unseen > 0:
-            found.append(f"{unseen} too short to be seen")
+            found.append(f"{unseen} too short to observe")
         if found:
             yield f"  connections of {workload} at the {end}: {', '.join(found)}"
 
 
 def _hints(hints: dict[str, Any]) -> str:
-    """How a queue heard of the windows of senders, and whether they were right."""
-    told = f"of {hints['told']} of {hints['data_packets']} packets with data"
+    """How the queue obtained the congestion windows of senders, and how accurate they were."""
+    known = f"known for {hints['told']} of {hints['data_packets']} data packets"
     if hints["kind"] == "polled":
         newest, oldest = hints["newest_s"], hints["oldest_s"]
         age = "" if newest is None else f", {1e3 * newest:.1f} to {1e3 * oldest:.1f} ms old"
-        return f"polled, {told}{age}"
-    return f"in packets, {told}; the kernel's at {hints['agreeing']} of {hints['compared']} looks"
+        return f"polled, {known}{age}"
+    return f"in packets, {known}; equal to the kernel's window in {hints['agreeing']} of "
+    f"{hints['compared']} samples"

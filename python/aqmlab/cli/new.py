@@ -1,4 +1,4 @@
-"""The commands `aqmlab new`: the beginning of an extension."""
+"""The commands `aqmlab new`, which create templates of extensions."""
 
 from pathlib import Path
 from typing import Annotated
@@ -6,26 +6,24 @@ from typing import Annotated
 import typer
 
 app = typer.Typer(
-    help="Writes the beginning of an extension into a checkout.", no_args_is_help=True, rich_markup_mode=None
+    help="Create the template of an extension in a checkout.", no_args_is_help=True, rich_markup_mode=None
 )
 
 
 @app.callback()
 def about() -> None:
-    """Writes the beginning of an extension into a checkout."""
+    """Create the template of an extension in a checkout."""
 
 
 @app.command()
 def queue(
-    name: Annotated[
-        str, typer.Argument(metavar="NAME", help="The kind of the new queue, such as delay-limit.")
-    ],
+    name: Annotated[str, typer.Argument(metavar="NAME", help="Kind of the new queue, such as delay-limit.")],
 ) -> None:
-    """Writes the file of a new queue discipline and registers it."""
+    """Create the file of a new queue discipline and register the queue."""
     from aqmlab.cli import new_queue
 
-    found = new_queue.write(name, Path.cwd())
-    print(f"{found.source}: the discipline, which drops packets that waited too long; change it")
-    print(f"{found.library}: a line that declares the file")
-    print(f"{found.registry}: a line that makes `{name}` a kind of queue")
-    print(f"Test it with `cargo test -p aqm-queue {found.source.stem}`, compile it with `make build`.")
+    files = new_queue.write(name, Path.cwd())
+    print(f"{files.source}: the discipline; as written, it drops packets that waited too long: edit it")
+    print(f"{files.library}: declares the file as a module")
+    print(f"{files.registry}: registers `{name}` as a kind of queue")
+    print(f"Test it with `cargo test -p aqm-queue {files.source.stem}`, compile it with `make build`.")

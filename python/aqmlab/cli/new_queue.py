@@ -1,4 +1,4 @@
-"""A new queue discipline in a checkout: its file, from the template of the guide, and its two lines."""
+"""Creates a queue discipline in a checkout: its file, from a template, and the two lines that register it."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from pathlib import Path
 from aqmlab._support.files import replace, write_text
 
 SOURCES = Path("crates/aqm-queue/src")
-"""Where queue disciplines live in a checkout."""
+"""Folder of the queue disciplines in a checkout."""
 
 TEMPLATE = "template.rs"
-"""The discipline that a new one begins as; the tests of its crate compile it."""
+"""File with the template; the tests of its crate compile the template."""
 
 _KEYWORDS = frozenset(
     [
@@ -24,7 +24,7 @@ _KEYWORDS = frozenset(
         *("unsized", "use", "virtual", "where", "while", "yield"),
     ]
 )
-"""What Rust does not take as the name of a module."""
+"""Keywords of Rust, which cannot be names of modules."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,14 +35,15 @@ class NewQueue:
     library: Path
     """The file that declares its module."""
     registry: Path
-    """The file that gives it its name in scenarios."""
+    """The file that registers its name for scenarios."""
 
 
 def write(name: str, folder: Path) -> NewQueue:
-    """Writes the file of a queue discipline called `name`, and registers it, in the checkout that holds
-    `folder`.
+    """Creates the file of a queue discipline called `name` in the checkout that contains `folder`, and
+    registers the discipline.
 
-    Raises `ValueError`, and writes nothing, outside a checkout and for a name that is taken or malformed.
+    Raises `ValueError` and writes nothing if `folder` is outside a checkout, or if `name` is malformed or
+    already in use.
     """
     sources = _sources(folder)
     module = name.replace("-", "_")
@@ -58,7 +59,7 @@ def write(name: str, folder: Path) -> NewQueue:
 
 
 def filled(template: str, name: str) -> str:
-    """The template with a name in place of its own."""
+    """The template with its placeholder name replaced by `name`."""
     words = name.split("-")
     camel = "".join(word.capitalize() for word in words)
     return template.replace("My queue", " ".join(words).capitalize()).replace("MyQueue", camel)
@@ -69,43 +70,43 @@ def _sources(folder: Path) -> Path:
         if (parent / SOURCES / TEMPLATE).is_file():
             return parent / SOURCES
     raise ValueError(
-        f"{folder}: is not inside a checkout of aqmlab, which has {SOURCES / TEMPLATE}: a queue discipline "
-        "is compiled into the core"
+        f"{folder}: must be inside a checkout of aqmlab (with {SOURCES / TEMPLATE}), because queue "
+        "disciplines are compiled into the core"
     )
 
 
 def _check_name(name: str, module: str, library: str, registry: str, sources: Path) -> None:
     if not re.fullmatch(r"[a-z][a-z0-9]*(-[a-z0-9]+)*", name):
         raise ValueError(
-            f"{name}: must be lower-case words of letters and digits with `-` between them, as delay-limit"
+            f"{name}: must be lower-case words of letters and digits joined by `-`, such as delay-limit"
         )
     if module in _KEYWORDS:
-        raise ValueError(f"{name}: is a word of Rust's own: choose another name")
-    taken = f'"{name}" =>' in registry or module in _modules(library.splitlines()).values()
-    if taken or (sources / f"{module}.rs").exists() or (sources / module).exists():
-        raise ValueError(f"{name}: the name is taken in {sources}: choose another name")
+        raise ValueError(f"{name}: is a keyword of Rust: choose another name")
+    used = f'"{name}" =>' in registry or module in _modules(library.splitlines()).values()
+    if used or (sources / f"{module}.rs").exists() or (sources / module).exists():
+        raise ValueError(f"{name}: is already in use in {sources}: choose another name")
 
 
 def _modules(lines: Sequence[str]) -> dict[int, str]:
-    """The modules that a file declares, by line."""
+    """The modules that a file declares, by line number."""
     found = ((number, re.fullmatch(r"(?:pub )?mod (\w+);", line)) for number, line in enumerate(lines))
     return {number: match[1] for number, match in found if match}
 
 
 def _declared(library: str, module: str) -> str:
-    """The text with the module declared, in the order that rustfmt asks for."""
+    """The text with a declaration of the module, in the order that rustfmt requires."""
     lines = library.splitlines(keepends=True)
     modules = _modules(library.splitlines())
     later = (number for number, other in modules.items() if other > module)
-    place = next(later, max(modules) + 1)
-    if lines[place - 1].startswith("#["):  # An attribute belongs to the module behind it.
-        place -= 1
-    lines.insert(place, f"mod {module};\n")
+    index = next(later, max(modules) + 1)
+    if lines[index - 1].startswith("#["):  # An attribute belongs to the module that follows.
+        index -= 1
+    lines.insert(index, f"mod {module};\n")
     return "".join(lines)
 
 
 def _registered(registry: str, name: str, module: str) -> str:
-    """The text with the name as the last one of the registry."""
+    """The text with the name at the end of the registry."""
     start = registry.index("pub enum Config: Build")
     end = registry.index("\n    }\n", start) + 1
     return f'{registry[:end]}        "{name}" => {module},\n{registry[end:]}'

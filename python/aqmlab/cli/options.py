@@ -1,4 +1,4 @@
-"""What several commands have in common: options, and how a scenario is loaded with them."""
+"""Options that several commands share, and functions that read them."""
 
 import sys
 from collections.abc import Sequence
@@ -18,17 +18,21 @@ ScenarioFile = Annotated[
     typer.Argument(
         metavar="SCENARIO",
         autocompletion=completion.scenario,
-        help="A scenario file (TOML), `-` for standard input, or the name of a scenario that comes with "
-        "aqmlab (`aqmlab list scenarios`).",
+        help="Scenario file (TOML), `-` for standard input, or name of a packaged scenario (`aqmlab list "
+        "scenarios`).",
     ),
 ]
 Seed = Annotated[
-    int | None, typer.Option(min=0, help="Seed of the first run. By default that of the scenario.")
+    int | None, typer.Option(min=0, help="Seed of the first run; by default the seed of the scenario.")
 ]
 
 Settings = Annotated[
     list[str] | None,
-    typer.Option("--set", metavar="PATH=VALUE", help="Change a value, such as bottleneck.queue.max_p=0.2."),
+    typer.Option(
+        "--set",
+        metavar="PATH=VALUE",
+        help="Change a value of the scenario, such as bottleneck.queue.max_p=0.2.",
+    ),
 ]
 
 Queues = Annotated[
@@ -36,8 +40,8 @@ Queues = Annotated[
     typer.Option(
         metavar="NAME,...",
         autocompletion=completion.several_of("queues"),
-        help="Queues to compare, separated by commas: kinds, or [queues.NAME] of the scenario. Each "
-        "replaces the queue of every link that has one, unless --at names links.",
+        help="Queues to compare, separated by commas: kinds, or [queues.NAME] of the scenario. Each queue "
+        "replaces the queues of all links that have one, or only of the links in --at.",
     ),
 ]
 Tcps = Annotated[
@@ -46,8 +50,8 @@ Tcps = Annotated[
         metavar="NAME,...",
         autocompletion=completion.several_of("aliases"),
         help="TCPs to compare, separated by commas: CONTROL/RECOVERY such as cubic/sack, or an alias; "
-        "`aqmlab list tcp` lists them. They change the scenario's [tcp]; a workload's own "
-        "[traffic.NAME.tcp] stays as it is.",
+        "`aqmlab list tcp` lists them. A TCP changes the scenario's [tcp] table; [traffic.NAME.tcp] of a "
+        "workload remains unchanged.",
     ),
 ]
 At = Annotated[
@@ -55,17 +59,16 @@ At = Annotated[
     typer.Option(
         "--at",
         metavar="LINK,...",
-        help="Replace the queues of these links only. By default --queues replaces the queue of every link "
-        "that has one.",
+        help="Links at which queues are replaced; by default all links that have a queue.",
     ),
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
 Pictures = Annotated[
-    str, typer.Option("--pictures", metavar="KIND,...", help="Kinds of pictures to write: svg, png, pdf.")
+    str, typer.Option("--pictures", metavar="KIND,...", help="Formats of pictures: svg, png, pdf.")
 ]
 Width = Annotated[
     str | None,
-    typer.Option(metavar="LENGTH", help="Width of pictures, such as 3.5in, 88mm or 252pt (a column)."),
+    typer.Option(metavar="LENGTH", help="Width of pictures, such as 3.5in, 88mm or 252pt (one column)."),
 ]
 Font = Annotated[
     str | None, typer.Option(metavar="NAME", help='Font of pictures, such as "Times New Roman" or serif.')
@@ -77,59 +80,60 @@ StoreFolder = Annotated[
         "--store",
         metavar="FOLDER",
         envvar="AQMLAB_STORE",
-        help="Where runs are kept.",
+        help="Folder of the store, which contains all runs.",
     ),
 ]
 INTERRUPTED = 130
 """Exit status after Ctrl-C."""
 
 STORE = Path("out/store")
-"""Where they are kept unless `--store` or AQMLAB_STORE says otherwise."""
+"""Default folder of the store, without `--store` and AQMLAB_STORE."""
 
 
 PICTURES = "svg,png"
-"""The pictures that are written unless `--pictures` names others."""
+"""Default of `--pictures`."""
 
 
 def pictures_of(text: str) -> tuple[str, ...]:
-    """The kinds of pictures that `--pictures` names."""
+    """The formats in the value of `--pictures`."""
     found = tuple(dict.fromkeys(listed(text)))
     check_pictures("--pictures", found)
     if not found:
-        raise ValueError("--pictures: name at least one kind, such as pdf")
+        raise ValueError("--pictures: must name at least one format, such as pdf")
     return found
 
 
 def links_of(at: Sequence[str] | None) -> list[str]:
-    """The links that `--at` names, once or several times, with commas or without."""
+    """The links in the values of `--at`, each a comma-separated list."""
     return list(dict.fromkeys(name for text in at or () for name in listed(text)))
 
 
 def load_scenario(path: Path, settings: Sequence[str] | None) -> Scenario:
-    """The scenario with its settings; what is doubtful in it is told on standard error."""
+    """Loads a scenario with its settings; prints the scenario's warnings on standard error."""
     scenario = Scenario.load(path, settings_of(settings or []))
     for warning in scenario.warnings:
         print(f"aqmlab: {warning}", file=sys.stderr)
     return scenario
 
 
-def tell_files(files: Sequence[Path]) -> None:
-    """Says after an empty line what was written: numbers, and with pictures among them plots."""
-    drawn = any(path.suffix in (".png", ".svg", ".html") for path in files)
-    print(f"\n{'Plots and numbers' if drawn else 'Numbers'}: " + ", ".join(map(str, files)))
+def print_files(files: Sequence[Path]) -> None:
+    """Prints an empty line and the paths of written files, as plots and numbers or as numbers only."""
+    has_plots = any(path.suffix in (".png", ".svg", ".html") for path in files)
+    print(f"\n{'Plots and numbers' if has_plots else 'Numbers'}: " + ", ".join(map(str, files)))
 
 
 def time_of(option: str, text: str) -> float:
-    """The seconds that an option says."""
-    return quantity_of(option, text, "s", "time: write for example 90s")
+    """The value of an option in seconds."""
+    return quantity_of(option, text, "s", "time, such as 90s")
 
 
-def quantity_of(option: str, text: str, unit: str, wanted: str) -> float:
-    """The value that an option says, in this base unit."""
+def quantity_of(option: str, text: str, unit: str, expected: str) -> float:
+    """The value of an option in the base unit `unit`; `expected` describes valid values in error messages.
+    Raises `ValueError` for an invalid value."""
     try:
-        value, found = _core.quantity(text)
+        value, base = _core.quantity(text)
     except _core.ScenarioError:
-        raise ValueError(f"{option} {text}: is no {wanted}") from None
-    if found != unit:
-        raise ValueError(f"{option} {text}: is no {wanted}")
+        raise ValueError(f"{option}: must be a {expected} (got {text})") from None
+    if base != unit:
+        raise ValueError(f"{option}: must be a {expected} (got {text})")
     return value

@@ -1,4 +1,4 @@
-"""The commands `aqmlab plot`: pictures of one run."""
+"""The commands `aqmlab plot`, which plot single runs."""
 
 import sys
 from collections.abc import Mapping, Sequence
@@ -17,11 +17,13 @@ if TYPE_CHECKING:
 
     from aqmlab.charts.chart import Chart
 
-app = typer.Typer(help="Draws pictures of a run.", no_args_is_help=True, rich_markup_mode=None)
+app = typer.Typer(help="Plot a run.", no_args_is_help=True, rich_markup_mode=None)
 
 Out = Annotated[
     Path | None,
-    typer.Option(metavar="FILE", help="FILE.png, FILE.svg or FILE.pdf. By default a PNG in this folder."),
+    typer.Option(
+        metavar="FILE", help="Output file (.png, .svg or .pdf); by default a PNG in the current directory."
+    ),
 ]
 
 
@@ -31,20 +33,20 @@ def plot_time_sequence(
         Path,
         typer.Argument(
             metavar="RUN",
-            help="A folder that `aqmlab run --out` wrote, of a run with record.histories, or a scenario "
-            "file, which is run with all histories recorded.",
+            help="Folder from `aqmlab run --out` of a run with record.histories, or scenario file, which is "
+            "run with all histories recorded.",
         ),
     ],
-    flow: Annotated[int, typer.Option(min=0, help="The number of the flow.")],
+    flow: Annotated[int, typer.Option(min=0, help="Number of the flow.")],
     out: Out = None,
     width: Width = None,
     font: Font = None,
     link: Annotated[
-        str | None, typer.Option(metavar="NAME", help="Leave out what other links dropped.")
+        str | None, typer.Option(metavar="NAME", help="Show only the drops at this link.")
     ] = None,
     settings: Settings = None,
 ) -> None:
-    """Draws what a flow sent and what was acknowledged over time; the numbers drawn are beside it, as CSV."""
+    """Plot the sent and acknowledged data of a flow over time; the plotted data is also written as CSV."""
     from aqmlab.run_charts import time_sequence
 
     path, look = _picture(out, f"time-sequence-{flow}"), Look.parsed(width, font)
@@ -60,26 +62,29 @@ def plot_time_sequence(
 def plot_gauge(
     run: Annotated[
         Path,
-        typer.Argument(
-            metavar="RUN", help="A folder that `aqmlab run --out` wrote, or a scenario file, which is run."
-        ),
+        typer.Argument(metavar="RUN", help="Folder from `aqmlab run --out`, or scenario file, which is run."),
     ],
     name: Annotated[
         list[str],
         typer.Option(
-            help="The gauge, such as average or probability; named again for more, which are drawn beneath, "
-            "those of one unit together, those without apart."
+            help="Gauge, such as average or probability; repeat the option for further gauges. Gauges with "
+            "the same unit share a panel; gauges without a unit get panels of their own."
         ),
     ],
     at: Annotated[
-        str | None, typer.Option(metavar="PLACE", help="Only this link's queue, or the edge at this node.")
+        str | None,
+        typer.Option(
+            metavar="LINK|NODE",
+            help="Link whose queue is plotted, or node whose edge is plotted; by default all.",
+        ),
     ] = None,
     out: Out = None,
     width: Width = None,
     font: Font = None,
     settings: Settings = None,
 ) -> None:
-    """Draws what queues and edges show of their state over time; the numbers drawn are beside it, as CSV."""
+    """Plot state variables (gauges) of queues and edges over time; the plotted data is also written as
+    CSV."""
     from aqmlab.run_charts import gauges
 
     path, look = _picture(out, f"gauge-{'-'.join(name)}"), Look.parsed(width, font)
@@ -99,30 +104,31 @@ def plot_queue_delay(
         typer.Option(
             metavar="NAME,...",
             autocompletion=completion.several_of("queues"),
-            help="Queues to draw, separated by commas: kinds, or [queues.NAME] of the scenario. By default "
-            "the scenario's own. Each replaces the queue of every link that has one, unless --at names one.",
+            help="Queues to plot, separated by commas: kinds, or [queues.NAME] of the scenario; by default "
+            "the scenario's own queues. Each queue replaces the queues of all links that have one, or only "
+            "of the link in --at.",
         ),
     ] = "",
     at: Annotated[
         str | None,
         typer.Option(
             metavar="LINK",
-            help="The link to draw, whose queue alone --queues then replaces. By default the first link with "
-            "a queue.",
+            help="Link to plot, and the only link whose queue --queues replaces; by default the first link "
+            "with a queue is plotted.",
         ),
     ] = None,
     traffic: Annotated[
         str | None,
-        typer.Option(metavar="NAME", help="Only what this workload sends; by default all of them."),
+        typer.Option(metavar="NAME", help="Workload whose packets are plotted; by default all workloads."),
     ] = None,
-    every: Annotated[str, typer.Option(metavar="TIME", help="Draw means of times so long.")] = "100ms",
+    every: Annotated[str, typer.Option(metavar="TIME", help="Averaging interval.")] = "100ms",
     out: Out = None,
     width: Width = None,
     font: Font = None,
     settings: Settings = None,
 ) -> None:
-    """Draws how long packets waited over time, and where the rate of the line steps; the numbers drawn are
-    beside it, as CSV."""
+    """Plot queueing delay over time, with the steps of the link's rate; the plotted data is also written as
+    CSV."""
     from aqmlab.run_charts import queue_delay
     from aqmlab.scenario.queues import different_rates, replacement, with_queue
 
@@ -144,23 +150,23 @@ def plot_queue_delay(
     runs = {name: one.run() for name, one in variants.items()}
     steps = queue_delay.rate_steps(chosen, link)
     _draw(queue_delay.chart(runs, link, every_s=every_s, traffic=traffic, steps=steps), path, look)
-    if names and (said := replacement(chosen, replaced_at)):
-        print(said)
+    if names and (sentence := replacement(chosen, replaced_at)):
+        print(sentence)
     if names and (note := different_rates(chosen, replaced_at)):
         print(f"aqmlab: {note}", file=sys.stderr)
 
 
 def _picture(out: Path | None, name: str) -> Path:
-    """The file of a picture, by default called so."""
+    """The path of a picture; the default is `name` with the suffix .png."""
     path = out or Path(f"{name}.png")
     if path.suffix.removeprefix(".") not in ENDINGS:
-        raise ValueError(f"--out {path}: must end in {', '.join(f'.{one}' for one in ENDINGS)}")
+        raise ValueError(f"--out {path}: must end in {', '.join(f'.{ending}' for ending in ENDINGS)}")
     return path
 
 
 def _refuse_settings(settings: Sequence[str] | None) -> None:
     if settings:
-        raise ValueError("--set changes a scenario before it is run; a folder holds a run that is over")
+        raise ValueError("--set: needs a scenario file; a folder contains a finished run")
 
 
 def _draw(chart: "Chart", path: Path, look: Look) -> None:

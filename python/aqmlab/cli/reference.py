@@ -1,4 +1,4 @@
-"""What a name means, as text: for `aqmlab show` and for the reference pages of the documentation."""
+"""Descriptions of names as text, for `aqmlab show` and for the reference pages of the documentation."""
 
 from __future__ import annotations
 
@@ -17,22 +17,22 @@ from aqmlab.scenario import flat
 from aqmlab.scenario.catalog import Entry, base_profile, entries, families, members
 
 WIDTH = 80
-"""Columns of a terminal that `describe` fills."""
+"""Line width of `describe` in characters."""
 
 LINE = 116
-"""Characters in a line of a page."""
+"""Line width of reference pages in characters."""
 
 _BLANK = "\N{NO-BREAK SPACE}"
 
 
 def listed(family: str) -> list[str]:
-    """The members of a family, each with its sentence."""
+    """The members of a family, one line each, with their descriptions."""
     return aligned({one.name: one.summary for one in members(family)})
 
 
 def aligned(sentences: Mapping[str, str]) -> list[str]:
-    """Names in a column and their sentences in another one. On a terminal a long sentence goes on in the next
-    line; a pipe gets a line for each name."""
+    """Names and their sentences in two columns. Long sentences are wrapped on a terminal, but not in a
+    pipe."""
     column = max(map(len, sentences)) + 2
     width = shutil.get_terminal_size().columns if sys.stdout.isatty() else sys.maxsize
     return [
@@ -50,7 +50,7 @@ def aligned(sentences: Mapping[str, str]) -> list[str]:
 
 
 def tcp_lists() -> Iterator[str]:
-    """The families that make up a TCP, each with how its members are chosen."""
+    """The families of TCP components, each with the setting that selects a member."""
     for title, family in (
         ('Congestion controls: kind = "NAME" in [tcp.congestion_control]', "congestion-controls"),
         ('Recoveries: kind = "NAME" in [tcp.recovery]', "recoveries"),
@@ -58,13 +58,14 @@ def tcp_lists() -> Iterator[str]:
         ('Profiles, all parameters of an implementation: profile = "NAME" in [tcp]', "profiles"),
     ):
         yield from (title, *(f"  {line}" for line in listed(family)), "")
-    yield "`aqmlab show NAME` tells more of each, `aqmlab show tcp` all that [tcp] may hold."
+    yield "`aqmlab show NAME` describes a member, `aqmlab show tcp` all settings of [tcp]."
 
 
 def describe(name: str) -> str:
-    """The entries of this name for a terminal: what each is, its parameters with unit, default, source.
+    """The entries of this name as text for a terminal: descriptions, and parameters with units, defaults and
+    sources.
 
-    Raises `LookupError` that suggests names if there is none.
+    Raises `LookupError`, which suggests similar names, if no entry has this name.
     """
     return "\n\n".join("\n".join(_described(one)) for one in entries(name))
 
@@ -81,7 +82,7 @@ def _described(one: Entry) -> Iterator[str]:
         base = base_profile()
         yield ""
         yield from _wrapped(
-            f"What differs from `{base.name}`; `aqmlab show {base.name}` prints the rest.", ""
+            f"Differences from `{base.name}`; `aqmlab show {base.name}` prints the other values.", ""
         )
         for path, value, basic, source in _differences(one):
             yield from ("", f"  {path} = {_written(value)}")
@@ -105,10 +106,10 @@ def _described(one: Entry) -> Iterator[str]:
 
 
 def allowed(row: dict[str, Any]) -> str:
-    """What may be written for a parameter, in words."""
+    """The allowed values of a parameter, in words."""
     one = row["type"]
     if "choices" in row:
-        one = "one of these"
+        one = "one of the following"
     elif "units" in row:
         *most, last = row["units"]
         one = f"{one}: {', '.join(most)} or {last}"
@@ -154,9 +155,10 @@ def _section(one: Entry) -> list[str]:
 
 
 def _about(one: Entry) -> tuple[str, str, list[str]]:
-    """What an entry is, and the list of differences from its sources: its title and its items.
+    """Splits the text of an entry into the description, the title of its final list, and the list's items.
 
-    The list ends the text, and the paragraph before it is its title. There may be none.
+    The final list contains the differences from the sources; the paragraph before the list is the title.
+    Title and items are empty for a text without a list.
     """
     paragraphs = re.split(r"\n\s*\n", one.about.strip())
     if not paragraphs[-1].lstrip().startswith("- "):
@@ -167,7 +169,7 @@ def _about(one: Entry) -> tuple[str, str, list[str]]:
 
 
 def main() -> None:
-    """Writes the pages to the folder named on the command line, as `docs/reference`."""
+    """Writes the pages to the folder given on the command line, such as `docs/reference`."""
     if len(sys.argv) != 2:
         sys.exit("usage: python -m aqmlab.cli.reference FOLDER")
     folder = Path(sys.argv[1])
@@ -181,43 +183,45 @@ def main() -> None:
 
 _INTRODUCTIONS = {
     "queues": "The `kind` of a `[bottleneck.queue]`, `[links.NAME.queue]` or `[queues.NAME]` table.",
-    "tcp": "The `[tcp]` table, whose parameters stand in tables of their own: `rto.min` is `min` of "
-    "`[tcp.rto]`, or `rto.min` within `[tcp]`.",
-    "congestion-controls": 'What moves the congestion window: `kind = "NAME"` in the '
-    "`[tcp.congestion_control]` table.",
-    "recoveries": 'How losses are found and repaired: `kind = "NAME"` in the `[tcp.recovery]` table.',
-    "aliases": "Short names of a congestion control with a recovery: `aqmlab compare --tcp NAME,NAME`, which "
-    "also takes `CONTROL/RECOVERY`. Each is laid over the scenario's `[tcp]` table.",
+    "tcp": "The `[tcp]` table. Its parameters belong to subtables: `rto.min` is the key `min` of "
+    "`[tcp.rto]`, which can also be written as `rto.min` in `[tcp]`.",
+    "congestion-controls": 'The congestion control, which sets the congestion window: `kind = "NAME"` in '
+    "the `[tcp.congestion_control]` table.",
+    "recoveries": 'Loss detection and recovery: `kind = "NAME"` in the `[tcp.recovery]` table.',
+    "aliases": "Short names for pairs of a congestion control and a loss recovery, for `aqmlab compare "
+    "--tcp NAME,NAME`, which also accepts `CONTROL/RECOVERY`. An alias overrides values of the scenario's "
+    "`[tcp]` table.",
     "profiles": 'Named sets of TCP parameters: `profile = "NAME"` in the `[tcp]` table, which may then '
-    "override them one by one. The first one holds where a scenario names none; the others are shown by "
-    "what differs from it.",
-    "traffic": "The `kind` of a `[traffic.NAME]` table. Every kind also takes `access` (the access lines of "
-    "its hosts), `extra_delay` (a time, or a pair of times between which each flow draws its own: one "
-    "way, in each direction) and `tcp` (what differs from the scenario's `[tcp]` for its connections, or a "
-    "`profile` of its own); in a graph of `links` it needs `from` and `to`.",
-    "edges": "The `kind` of an `[edges.NODE]` table: where packets that hosts at this node send are told "
-    "short or long, before they meet a queue (the nodes of a dumbbell are `left` and `right`). If a queue "
-    "wants packets told apart, as `rio` and `rio-ps` do, and no edge is written, `short-flows` with these "
-    "defaults stands at every node with hosts.",
+    "override single parameters. The first profile is the default; the other profiles are listed with their "
+    "differences from the first.",
+    "traffic": "The `kind` of a `[traffic.NAME]` table. Every kind also accepts `access` (the access links "
+    "of its hosts), `extra_delay` (an additional one-way delay in each direction: a time, or a range of two "
+    "times from which each flow draws its delay) and `tcp` (differences from the scenario's `[tcp]` for the "
+    "workload's connections, or another `profile`). In a graph of `links` every kind needs `from` and `to`.",
+    "edges": "The `kind` of an `[edges.NODE]` table. An edge classifies the packets that hosts at this node "
+    "send as short or long before the first queue (the nodes of a dumbbell are `left` and `right`). If a "
+    "queue needs classified packets, such as `rio` and `rio-ps`, and the scenario has no edge, "
+    "`short-flows` with these defaults is added at every node with hosts.",
     "sections": "The other tables of a scenario.",
-    "flow-level": "The tables of a scenario of `aqmlab flow-level`, which also has `duration`, `warm_up` and "
-    "`seed`: `flow-level.link` is written `[link]`, and so on.",
+    "flow-level": "The tables of a scenario for `aqmlab flow-level`, which also has `duration`, `warm_up` "
+    "and `seed`. `flow-level.link` is written `[link]`; the other tables correspond.",
     "distributions": "The `kind` of every parameter that is a distribution: of sizes, such as `sizes`, of "
-    "times, such as `think_time` and `gaps`, or of numbers, such as `objects`. What is drawn says which unit "
-    "its parameters have: a size in bytes (B, kB, MB or GB) or, at packet level, in full packets (p); a time "
-    "(ns, us, ms, s or min); or a number. Where the mean follows from something else, as that of `gaps` "
-    "follows from the load, only the form counts, and parameters are plain numbers. Sizes in bytes, times "
-    "and numbers are rounded to the nearest, sizes in packets up.",
-    "trace": "A scenario of `aqmlab trace active-flows`, whose parameters stand at the top of the file.",
-    "trace-sources": "The `kind` of the `[source]` of a trace: where packets come from.",
-    "tables": 'What a run leaves behind: `run.tables["NAME"]`, or `NAME.parquet` of `aqmlab run --out`. '
-    "Those named `flow-level.NAME` belong to `aqmlab flow-level`, those named `trace.NAME` to `aqmlab "
-    "trace`; in their runs they are called `NAME`.",
+    "times, such as `think_time` and `gaps`, or of numbers, such as `objects`. The quantity determines the "
+    "unit of the distribution's parameters: a size in bytes (B, kB, MB or GB) or, at packet level, in full "
+    "packets (p); a time (ns, us, ms, s or min); or a number. If the mean follows from another parameter, "
+    "as the mean of `gaps` follows from the load, only the shape of the distribution is used, and its "
+    "parameters are plain numbers. Sizes in bytes, times and numbers are rounded to the nearest value, "
+    "sizes in packets are rounded up.",
+    "trace": "A scenario for `aqmlab trace active-flows`, with its parameters at the top level of the file.",
+    "trace-sources": "The `kind` of the `[source]` table of a trace, which is the source of packets.",
+    "tables": 'The result tables of a run: `run.tables["NAME"]`, or `NAME.parquet` of `aqmlab run --out`. '
+    "Tables named `flow-level.NAME` belong to `aqmlab flow-level`, tables named `trace.NAME` to `aqmlab "
+    "trace`; in a run of these levels their names are `NAME`.",
 }
 
 
 def _parameters(one: Entry) -> Iterator[str]:
-    """What an entry is made of: a list of parameters or columns, or a table of values."""
+    """The contents of an entry: a list of parameters or columns, or a table of values."""
     if one.sources:
         base = base_profile()
         yield from ("", f"| parameter | value | in `{base.name}` | source |", "| --- | --- | --- | --- |")
@@ -238,7 +242,7 @@ def _parameters(one: Entry) -> Iterator[str]:
 
 
 def _parameter(path: str, row: dict[str, Any]) -> Iterator[str]:
-    """A parameter: its default, what it means, its kind and source, and the words it may be."""
+    """A parameter with its default, description, type and source, and its allowed words."""
     default = "" if row["default"] is None else f" = `{json.dumps(row['default'])}`"
     source = f"; source: {row['source']}" if row["source"] else ""
     yield from _flowed(f"`{path}`{default}: {row['doc'].strip()} *({allowed(row)}{source})*", "- ")
@@ -247,14 +251,15 @@ def _parameter(path: str, row: dict[str, Any]) -> Iterator[str]:
 
 
 def _differences(profile: Entry) -> Iterator[tuple[str, Any, str, str]]:
-    """What a profile has otherwise than the first one: path, its value, the first one's, and the source."""
+    """The differences of a profile from the first profile: path, value, value in the first profile,
+    source."""
     ours, basic = flat(profile.values), flat(base_profile().values)
     for path, source in sorted(profile.sources.items()):
         yield path, ours[path], _written(basic[path]) if path in basic else "-", source
 
 
 def _written(value: Any) -> str:
-    """A value as a scenario file writes it."""
+    """A value in the syntax of scenario files."""
     return "(left out)" if value is None else json.dumps(value)
 
 
@@ -263,9 +268,9 @@ def _cell(value: Any) -> str:
 
 
 def _flowed(text: str, first: str = "") -> list[str]:
-    """A paragraph of a page, or an item of a list that begins with `first`, in lines of `LINE` characters.
+    """A paragraph of a page, or a list item that begins with `first`, wrapped to `LINE` characters.
 
-    No line begins with what Markdown takes for an item, and short code is not broken.
+    No line begins with a list marker of Markdown, and short code is not broken.
     """
     text = re.sub(
         r"`[^`]{1,80}`| (?=(?:[-+*#>]|\d+[.)]) )", lambda one: one[0].replace(" ", _BLANK), _one_line(text)

@@ -1,4 +1,4 @@
-"""The command `aqmlab report-card`: how queues behave in the scenarios of RFC 7928."""
+"""The command `aqmlab report-card`, which measures queues in the scenarios of RFC 7928."""
 
 import os
 import sys
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from aqmlab.study.publication import StudyResult
 
 EVERY = "all"
-"""The word for every kind that gets a card, with its defaults."""
+"""Name for all kinds that have a card, with their defaults."""
 
 
 def report_card(
@@ -25,47 +25,53 @@ def report_card(
         typer.Argument(
             metavar="QUEUE[,QUEUE...]",
             autocompletion=completion.several_of("queues"),
-            help="Kinds of queue, as `aqmlab list queues` has them, or names of [queues] of --of; "
-            f"`{EVERY}` for every kind that gets a card.",
+            help="Kinds of queue (`aqmlab list queues`), or names in [queues] of the scenario of --of; "
+            f"`{EVERY}` for every kind that has a card.",
         ),
     ],
     of: Annotated[
         Path | None,
-        typer.Option("--of", metavar="SCENARIO.toml", help="A scenario whose [queues] have names."),
+        typer.Option("--of", metavar="SCENARIO.toml", help="Scenario with named queues in [queues]."),
     ] = None,
-    quick: Annotated[bool, typer.Option("--quick", help="Fewer replications, fewer round trips.")] = False,
+    quick: Annotated[
+        bool, typer.Option("--quick", help="Use fewer replications and fewer round-trip times.")
+    ] = False,
     replications: Annotated[
         int | None,
-        typer.Option(min=2, help="Replications of each scenario; by default 8, with --quick at most 3."),
+        typer.Option(
+            min=2, help="Number of replications of each scenario; by default 8, with --quick at most 3."
+        ),
     ] = None,
     jobs: Jobs = None,
     out: Annotated[
         Path | None,
         typer.Option(
             metavar="FOLDER",
-            help="The folder of the reports, one for each queue in a folder of its name, and, in its folder "
-            "store, of the runs; by default out/report-card, with --quick out/report-card-quick.",
+            help="Folder of the reports, with a subfolder for each queue, and the subfolder store for the "
+            "runs; by default out/report-card, with --quick out/report-card-quick.",
         ),
     ] = None,
     pages: Annotated[
         Path | None,
         typer.Option(
             metavar="FOLDER",
-            help="Also write the values and a page of Markdown for each queue, and a table over all.",
+            help="Folder for the values and a Markdown page of each queue, and for a table over all queues.",
         ),
     ] = None,
     claim: Annotated[
         list[str] | None,
         typer.Option(
             metavar="ID",
-            help="Judge only this property, such as `goodput`, by the runs that it needs; may be repeated.",
+            help="Property to judge, such as `goodput`; only its runs are executed. Repeat the option for "
+            "further properties.",
         ),
     ] = None,
     figure: Annotated[
         list[str] | None,
         typer.Option(
             metavar="ID",
-            help="Draw only this: `ellipses`, `summary` or the table of a property; may be repeated.",
+            help="Figure or table to create: `ellipses`, `summary` or the table of a property; repeat the "
+            "option for more.",
         ),
     ] = None,
     dask: Dask = None,
@@ -73,9 +79,11 @@ def report_card(
     dask_ssh: DaskSsh = None,
     dask_workers: DaskWorkers = None,
 ) -> None:
-    """Measures how queues behave in the scenarios of RFC 7928, beside Drop Tail: with equal room, and with
-    the room of their defaults. The card of each queue is a study."""
-    # Runs and figures take all cores: more threads of polars' would only take turns with them.
+    """Measure queues in the scenarios of RFC 7928 and compare them with Drop Tail.
+
+    Each queue runs with the buffer of Drop Tail and with its default buffer. The card of each queue is a
+    study."""
+    # The runs and figures use all cores; further threads of Polars would only compete with them.
     os.environ.setdefault("POLARS_MAX_THREADS", "1")
     from aqmlab import report_card
     from aqmlab.cli import study_text
@@ -86,7 +94,7 @@ def report_card(
     from aqmlab.study import values as study_values
 
     if pages is not None and (claim or figure):
-        raise typer.BadParameter("--pages needs all of a card: leave out --claim and --figure")
+        raise typer.BadParameter("--pages: needs a complete card: remove --claim and --figure")
     tables = _tables(names, of)
     cards = [report_card.Card(name, table, replications or SEEDS) for name, table in tables.items()]
     studies = [report_card.of_card(card) for card in cards]
@@ -94,7 +102,7 @@ def report_card(
         study_points.chosen(one, claim or (), figure or ())
     folder = out or Path("out") / f"report-card{'-quick' if quick else ''}"
     failures = 0
-    made = []
+    finished = []
     for card, one in zip(cards, studies, strict=True):
         try:
             with dask_options.executor(jobs, dask, dask_slurm, dask_ssh, dask_workers) as executor:
@@ -111,7 +119,7 @@ def report_card(
                 )
         except KeyboardInterrupt:
             print(
-                f"aqmlab: interrupted; finished runs are kept in {folder}, the same command goes on",
+                f"aqmlab: interrupted; the finished runs are in {folder}; repeat the command to continue",
                 file=sys.stderr,
             )
             raise typer.Exit(INTERRUPTED) from None
@@ -121,21 +129,21 @@ def report_card(
             study_text.print_verdicts(result)
             study_text.print_drawn(result)
         else:
-            made.append((card, folder / card.name / study_values.FILE))
-            _print(card_pages.read(made[-1][1], card), result)
+            finished.append((card, folder / card.name / study_values.FILE))
+            _print(card_pages.read(finished[-1][1], card), result)
         for failure in result.failures:
             print(f"aqmlab: {failure}", file=sys.stderr)
         failures += len(result.failures)
         print(f"\nReport: {result.report}")
     if pages is not None:
-        print(f"\nPages: {card_pages.write(made, pages)}")
+        print(f"\nPages: {card_pages.write(finished, pages)}")
     if failures:
         raise typer.Exit(1)
 
 
 def _print(measured: "Measured", result: "StudyResult") -> None:
-    """The words of a card: a line for each property, and in each column how the queue compares, behind the
-    sign of the verdict."""
+    """Prints a card: a line for each property, and for each buffer size the sign of the verdict and the
+    comparison with Drop Tail in words."""
     from aqmlab.report_card.study import CLAIMED, suffix
     from aqmlab.report_card.tables import TITLES
     from aqmlab.stats import SIGNS
@@ -151,10 +159,10 @@ def _print(measured: "Measured", result: "StudyResult") -> None:
             cells.append(f"{sign} {words}" if words else "")
         if any(cells):
             rows.append((one.property.name, *cells))
-    widths = [max(len(row[place]) for row in rows) for place in range(len(rows[0]))]
+    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
     for row in rows:
-        said = (text.ljust(width) for text, width in zip(row, widths, strict=True))
-        print("  ".join(said).rstrip())
+        cells = [text.ljust(width) for text, width in zip(row, widths, strict=True)]
+        print("  ".join(cells).rstrip())
     print()
     print(CLAIMED)
 
@@ -166,8 +174,8 @@ def _tables(names: str, of: Path | None) -> dict[str, dict[str, Any]]:
 
     if names == EVERY:
         return queues.every_kind()
-    wanted = [name.strip() for name in names.split(",") if name.strip()]
-    if not wanted:
-        raise ValueError(f"name at least one queue, or `{EVERY}`")
+    selected = [name.strip() for name in names.split(",") if name.strip()]
+    if not selected:
+        raise ValueError(f"QUEUE: must name at least one queue, or `{EVERY}`")
     scenario = Scenario.load(of) if of is not None else None
-    return {name: queue_named(scenario, name) for name in wanted}
+    return {name: queue_named(scenario, name) for name in selected}

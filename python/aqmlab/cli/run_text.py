@@ -1,4 +1,4 @@
-"""A run on a terminal, and in a folder."""
+"""Output of runs: summaries for the terminal, and files."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from aqmlab.scenario.run import Run
 
 
 def lines(result: Run, name: str) -> Iterator[str]:
-    """A run in a few lines, by its level."""
+    """Yields a summary of a run, whose format depends on the run's level."""
     if result.level == "packet":
         return packet_lines(result, name)
     if result.level == "flow":
@@ -25,15 +25,16 @@ def lines(result: Run, name: str) -> Iterator[str]:
 
 
 _REPAIRS = (
-    ("retransmitted", "segments sent again"),
+    ("retransmitted", "segments retransmitted"),
     ("timeouts", "time-outs"),
     ("fast_retransmits", "fast retransmits"),
 )
-"""What senders did about losses, by the name of the column."""
+"""Columns of retransmission counts, with their names in the summary."""
 
 
 def packet_lines(result: Run, name: str) -> Iterator[str]:
-    """A run at packet level: links with their classes, flows, transfers, and what it cost."""
+    """Yields a summary of a packet-level run: links with their classes, flows, transfers, and computing
+    cost."""
     manifest = result.manifest
     scenario = manifest["scenario"]
     yield f"{name}: {scenario['duration']} of which {scenario['warm_up']} warm-up, seed {manifest['seed']}"
@@ -46,11 +47,12 @@ def packet_lines(result: Run, name: str) -> Iterator[str]:
 
 
 def found_lines(result: Run) -> Iterator[str]:
-    """What was found in a run of packets, simulated or live."""
+    """Yields the results of a packet-level run, simulated or live."""
     manifest = result.manifest
     if manifest["edges_added"]:
         nodes = ", ".join(manifest["scenario"]["edges"])
-        yield f"  edges at {nodes}: short-flows, added because a queue wants packets told short or long"
+        yield f"  edges at {nodes}: short-flows, added because a queue needs packets classified as short or "
+        "long"
     directions = result.summary.get("directions", {})
     ways = _WAYS if "directions" in result.summary else {}
     for link, row in result.summary["links"].items():
@@ -74,7 +76,8 @@ def found_lines(result: Run) -> Iterator[str]:
             yield f"    to the client: {_direction(directions[traffic]['to_client'])}"
             yield f"    from the client: {_direction(directions[traffic]['from_client'])}"
             continue
-        # Flows that each carry one transfer have rates as different as their sizes: no question of fairness.
+        # Jain's index says nothing about flows with one transfer each, because their rates differ with their
+        # sizes.
         known = row["mean_delay_s"] is not None
         delay = f"mean delay {_number(row['mean_delay_s'], 1e3)} ms, " if known else ""
         fairness = "" if traffic in result.summary["transfers"] else f"Jain's index {_number(row['jain'])}, "
@@ -83,8 +86,8 @@ def found_lines(result: Run) -> Iterator[str]:
             f"{fairness}{delay}dropped {_percent(row['drop_fraction'])}"
         )
         if row["retransmitted"] is not None:
-            repairs = (f"{row[name]} {said}" for name, said in _REPAIRS if row[name] is not None)
-            yield f"    repaired: {', '.join(repairs)}"
+            counts = (f"{row[name]} {words}" for name, words in _REPAIRS if row[name] is not None)
+            yield f"    loss recovery: {', '.join(counts)}"
     for traffic, row in result.summary["transfers"].items():
         yield (
             f"  transfers {traffic}: {row['count']} ({row['unfinished']} unfinished, "
@@ -95,27 +98,28 @@ def found_lines(result: Run) -> Iterator[str]:
 
 
 _WAYS = {"bottleneck": " (to the client)", "bottleneck-back": " (from the client)"}
-"""Where the links of a dumbbell lead, as programs at its ends see it."""
+"""Directions of the links of a dumbbell, for scenarios with programs at its ends."""
 
 
 def _direction(way: Mapping[str, Any]) -> str:
-    """What the programs of a workload sent one way."""
+    """Traffic of the programs of a workload in one direction."""
     known = way["mean_delay_s"] is not None
     delay = f", mean delay of datagrams {_number(way['mean_delay_s'], 1e3)} ms" if known else ""
-    again = "" if way["retransmitted"] is None else f", {way['retransmitted']} segments sent again"
+    retransmitted = "" if way["retransmitted"] is None else f", {way['retransmitted']} segments retransmitted"
     return (
         f"{way['packets']} packets, goodput {_number(way['goodput_bps'], 1e-6)} Mbps, "
-        f"dropped {_percent(way['drop_fraction'])}, {way['marked']} marked{again}{delay}"
+        f"dropped {_percent(way['drop_fraction'])}, {way['marked']} marked{retransmitted}{delay}"
     )
 
 
 def _tied_percent(result: Run, link: str) -> float:
-    """Arrivals at a link at the moment of another event, whose order a rule decides."""
+    """Percentage of a link's arrivals that coincide with another event, so that a rule decides their
+    order."""
     return 100 * float(result.links.filter(result.links["link"].cast(str) == link)["tied_fraction"][0])
 
 
 def write(result: Run, out: Path) -> None:
-    """Writes every table as Parquet, and `run.json` with the manifest, into `out`."""
+    """Writes all tables as Parquet files, and `run.json` with the summary and the manifest, into `out`."""
     out.mkdir(parents=True, exist_ok=True)
     for name, table in result.tables.items():
         write_parquet(out / f"{name}.parquet", table)

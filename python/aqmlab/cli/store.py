@@ -1,4 +1,4 @@
-"""The commands `aqmlab store`: what was run and is kept."""
+"""The commands `aqmlab store`, which manage stored runs."""
 
 import csv
 import json
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from aqmlab.store.record import RunRecord
 
 app = typer.Typer(
-    help="Lists, checks, exports and removes runs that a store keeps.",
+    help="List, check, export and remove the runs in a store.",
     no_args_is_help=True,
     rich_markup_mode=None,
 )
@@ -31,13 +31,13 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
 
 @app.command("ls")
 def store_ls(store: StoreFolder = STORE, as_json: AsJson = False) -> None:
-    """Lists sweeps, and says how much is kept."""
+    """List the sweeps in a store, and print the number of runs and the size of the store."""
     from aqmlab.cli import store_text
     from aqmlab.store import care as store_care
     from aqmlab.store import tables as store_tables
 
     with _existing(store) as opened:
-        found = store_tables.sweeps(opened)
+        sweeps = store_tables.sweeps(opened)
         runs = opened.runs()
         totals = {
             "runs": runs.height,
@@ -46,10 +46,10 @@ def store_ls(store: StoreFolder = STORE, as_json: AsJson = False) -> None:
             "bytes": store_care.size(opened) + opened.contents().frame_bytes(),
         }
     if as_json:
-        print(json.dumps({"sweeps": found.drop("definition").to_dicts(), **totals}, indent=2))
+        print(json.dumps({"sweeps": sweeps.drop("definition").to_dicts(), **totals}, indent=2))
         return
-    if found.height:
-        print("\n".join(store_text.sweeps(found)))
+    if sweeps.height:
+        print("\n".join(store_text.sweeps(sweeps)))
         print()
     print(
         f"{store}: {store_text.amount(totals['runs'], 'run', 'runs')}, {totals['failed']} failed, of "
@@ -63,39 +63,42 @@ def store_show(
     name: Annotated[
         str,
         typer.Argument(
-            metavar="DIGEST[:SEED]", help="A scenario's digest, or its beginning; and one of its seeds."
+            metavar="DIGEST[:SEED]",
+            help="Digest of a scenario, or the beginning of a digest, optionally "
+            "with one of the scenario's seeds.",
         ),
     ],
     store: StoreFolder = STORE,
     as_json: AsJson = False,
     as_toml: Annotated[
-        bool, typer.Option("--toml", help="Print the scenario as a file that `aqmlab run` takes.")
+        bool, typer.Option("--toml", help="Print the scenario as a TOML file for `aqmlab run`.")
     ] = False,
     manifest: Annotated[
-        bool, typer.Option("--manifest", help="Print the scenario with every default, as JSON.")
+        bool, typer.Option("--manifest", help="Print the scenario with all defaults, as JSON.")
     ] = False,
     file: Annotated[
-        str | None, typer.Option("--file", metavar="NAME", help="Print a file that the scenario names.")
+        str | None,
+        typer.Option("--file", metavar="NAME", help="Print the contents of a file that the scenario uses."),
     ] = None,
 ) -> None:
-    """Shows the runs of a scenario, or one of them, with their values."""
+    """Print the stored runs of a scenario, or one run, with their values."""
     from aqmlab.cli import store_text
 
     if sum([as_json, as_toml, manifest, file is not None]) > 1:
-        raise ValueError("--json, --toml, --manifest and --file: give one of them")
+        raise ValueError("--json, --toml, --manifest and --file exclude each other: use only one")
     with _existing(store) as opened:
         digest, seed = _resolved(opened, name)
         runs = [run for run in opened.runs_of([digest]).values() if seed in (None, run.seed)]
         runs.sort(key=lambda run: run.seed)
         records = opened.records("scenario", scenario=digest)
     if seed is not None and not runs:
-        raise LookupError(f"{name}: the scenario has no run with the seed {seed}")
+        raise LookupError(f"{name}: the scenario has no run with seed {seed}")
     record = records[-1] if records else None
     if as_json:
         print(json.dumps({"scenario": record, "runs": [_table(run) for run in runs]}, indent=2))
     elif as_toml or manifest or file is not None:
         if record is None:
-            raise LookupError(f"{name}: the store has its runs, and not the scenario")
+            raise LookupError(f"{name}: the store contains runs of this scenario, but not the scenario")
         _print_scenario(record, seed, name, as_toml=as_toml, file=file)
     else:
         if record is not None:
@@ -116,12 +119,14 @@ def _print_scenario(
     given = record["given"] if seed is None else {**record["given"], "seed": seed}
     if file is not None:
         if file not in files:
-            raise LookupError(f"{name}: names no file `{file}`: {', '.join(files) or 'none'}")
+            raise LookupError(
+                f"{name}: the scenario uses no file `{file}`; available: {', '.join(files) or 'none'}"
+            )
         print(files[file], end="")
     elif as_toml:
         print(toml_writer.written(given), end="")
-        for one in files:
-            print(f"aqmlab: the scenario names {one}: print it with --file {one}", file=sys.stderr)
+        for path in files:
+            print(f"aqmlab: the scenario uses the file {path}: print it with --file {path}", file=sys.stderr)
     else:
         scenario = Scenario.from_dict(given, files=files, name=record["name"])
         table = {
@@ -140,10 +145,13 @@ def store_verify(
     store: StoreFolder = STORE,
     as_json: AsJson = False,
     repair: Annotated[
-        bool, typer.Option("--repair", help="Cut off what is damaged, so that it is made again.")
+        bool,
+        typer.Option(
+            "--repair", help="Remove damaged records and tables, so that their runs are repeated when needed."
+        ),
     ] = False,
 ) -> None:
-    """Holds everything against its checksums; the exit status is 1 if anything is damaged."""
+    """Compare all records and tables with their checksums; exit with status 1 if anything is damaged."""
     from aqmlab.cli import store_text
     from aqmlab.store import care as store_care
 
@@ -175,9 +183,11 @@ def store_verify(
         for (scenario, seed), keys in found.damaged_frames.items():
             print(f"{scenario[:12]}:{seed}: damaged tables {', '.join(keys)}")
         if found.damaged:
-            cured = "was cut off" if repair else "is cut off by `aqmlab store verify --repair`"
-            print(f"What is damaged {cured}; its runs are made again when they are asked for.")
-    _tell_left(left)
+            if repair:
+                print("Damaged data was removed; its runs will be repeated when they are needed.")
+            else:
+                print("`aqmlab store verify --repair` removes damaged data, so that its runs are repeated.")
+    _print_skipped(left)
     if found.damaged and (left or not repair):
         raise typer.Exit(1)
 
@@ -186,47 +196,53 @@ def store_verify(
 def store_gc(
     store: StoreFolder = STORE,
     orphans: Annotated[
-        bool, typer.Option("--orphans", help="Runs of scenarios that stand in no sweep, too.")
+        bool, typer.Option("--orphans", help="Also remove runs of scenarios that belong to no sweep.")
     ] = False,
-    failed: Annotated[bool, typer.Option("--failed", help="Runs that failed, too.")] = False,
+    failed: Annotated[bool, typer.Option("--failed", help="Also remove failed runs.")] = False,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Say what would go, and remove nothing.")
+        bool, typer.Option("--dry-run", help="Print what would be removed, and remove nothing.")
     ] = False,
 ) -> None:
-    """Removes runs of other results versions than this one's, and tables that no run has."""
+    """Remove runs with other results versions than this program's, and tables that belong to no run."""
     from aqmlab.cli import store_text
     from aqmlab.store import care as store_care
 
     with _existing(store) as opened:
         plan = store_care.removal(opened, orphans=orphans, failed=failed)
-        verb = "would go" if dry_run else "removed"
+        verb = "would be removed" if dry_run else "removed"
         reasons = {"old": "of other results versions", "orphan": "in no sweep", "failed": "failed"}
-        for reason, said in reasons.items():
+        for reason, words in reasons.items():
             if reason in plan.runs:
-                print(f"{store_text.amount(plan.runs[reason], 'run', 'runs')} {said}: {verb}")
+                print(f"{store_text.amount(plan.runs[reason], 'run', 'runs')} {words}: {verb}")
         if not plan.runs:
             print("nothing to remove")
         if dry_run:
             return
         freed, left = store_care.collect_garbage(opened, plan)
     print(f"{store_text.octets(max(freed, 0))} freed")
-    _tell_left(left)
+    _print_skipped(left)
 
 
 @app.command("export")
 def store_export(
     out: Annotated[
-        Path, typer.Argument(metavar="FILE", help="FILE.csv, .parquet, .json, or .jsonl of an object a line.")
+        Path,
+        typer.Argument(
+            metavar="FILE",
+            help="Output file; its extension selects the format: .csv, "
+            ".parquet, .json or .jsonl (one object per line).",
+        ),
     ],
     store: StoreFolder = STORE,
     sweep: Annotated[
         str | None,
         typer.Option(
-            metavar="NAME", help="Of this sweep (name or id), with its labels; by default all runs."
+            metavar="NAME",
+            help="Name or id of a sweep to export, with its labels; by default all runs are exported.",
         ),
     ] = None,
 ) -> None:
-    """Writes runs as a table: labels, seed, and a column for each measure."""
+    """Export runs as a table with labels, the seed, and a column for each measure."""
     from aqmlab._support import files
     from aqmlab.cli import store_text
     from aqmlab.store import tables as store_tables
@@ -251,18 +267,20 @@ def store_export(
 
 @app.command("sql")
 def store_sql(
-    query: Annotated[str, typer.Argument(metavar="QUERY", help="Such as SELECT * FROM runs.")],
+    query: Annotated[str, typer.Argument(metavar="QUERY", help="SQL query, such as SELECT * FROM runs.")],
     store: StoreFolder = STORE,
-    as_csv: Annotated[bool, typer.Option("--csv", help="Print the answer as CSV.")] = False,
+    as_csv: Annotated[bool, typer.Option("--csv", help="Print the result as CSV.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print a list of JSON objects.")] = False,
 ) -> None:
-    """Answers a query in the SQL of DuckDB over the tables runs, values, scenarios, sweeps and points, and a
-    table for each sweep, of its name, with its labels, the seed and a column for each measure."""
+    """Run a query in DuckDB's SQL over the tables runs, values, scenarios, sweeps and points.
+
+    Each sweep is a further table of the same name, with its labels, the seed, and a column for each
+    measure."""
     from aqmlab.cli import store_text
     from aqmlab.store import sql as queries
 
     if as_csv and as_json:
-        raise ValueError("--csv and --json: give one of them")
+        raise ValueError("--csv and --json exclude each other: use only one")
     with _existing(store, read_only=True) as opened, _ended_by_ctrl_c():
         answer = queries.query(opened, query)
     if as_csv:
@@ -281,7 +299,8 @@ def store_sql(
 
 @contextmanager
 def _ended_by_ctrl_c() -> Iterator[None]:
-    """Ctrl-C ends the process: DuckDB looks for it now and then only, and there is nothing to be lost."""
+    """Lets Ctrl-C end the process at once: DuckDB checks for interrupts only rarely, and no data can be
+    lost."""
     before = signal.signal(signal.SIGINT, signal.SIG_DFL)
     try:
         yield
@@ -290,21 +309,21 @@ def _ended_by_ctrl_c() -> Iterator[None]:
 
 
 def _existing(folder: Path, *, read_only: bool = False) -> "Store":
-    """A store that must be there."""
+    """Opens a store. Raises `LookupError` if the folder does not exist."""
     from aqmlab.store import Store
 
     if not folder.is_dir():
-        raise LookupError(f"{folder}: there is no store: name one with --store FOLDER or AQMLAB_STORE")
+        raise LookupError(f"{folder}: no such store: name a store with --store FOLDER or AQMLAB_STORE")
     return Store(folder, read_only=read_only)
 
 
 def _resolved(store: "Store", name: str) -> tuple[str, int | None]:
-    """The scenario whose digest begins so, and the seed."""
+    """The digest of the scenario whose digest begins with `name`, and the seed after the colon."""
     import polars as pl
 
     text, _, seed = name.partition(":")
     if seed and not seed.isdecimal():
-        raise ValueError(f"{name}: the seed must be a whole number, as in {text}:1")
+        raise ValueError(f"{name}: the seed must be a whole number, such as {text}:1 (got {seed})")
     known = pl.concat(
         [
             store.runs().select("scenario"),
@@ -318,13 +337,13 @@ def _resolved(store: "Store", name: str) -> tuple[str, int | None]:
     if text in found:
         return text, int(seed) if seed else None
     if len(found) != 1 or not text:
-        several = f"{len(found)} begin so: {', '.join(one[:16] for one in found[:5])}"
-        raise LookupError(f"{name}: " + (several if len(found) else "the store has no such scenario"))
+        matches = f"{len(found)} scenarios match: {', '.join(digest[:16] for digest in found[:5])}"
+        raise LookupError(f"{name}: " + (matches if len(found) else "the store has no such scenario"))
     return str(found[0]), int(seed) if seed else None
 
 
 def _measures(record: dict[str, Any]) -> "dict[str, Measure]":
-    """The measures of a scenario by key; none if this version refuses the scenario."""
+    """The measures of a scenario by key; empty if this version of aqmlab rejects the scenario."""
     from aqmlab import measures
     from aqmlab.scenario import Scenario
 
@@ -341,9 +360,12 @@ def _table(run: "RunRecord") -> dict[str, Any]:
     return {name: value for name, value in written(run).items() if name not in ("kind", "scenario")}
 
 
-def _tell_left(left: int) -> None:
+def _print_skipped(left: int) -> None:
     from aqmlab.cli import store_text
 
     if left:
         logs = store_text.amount(left, "log was", "logs were")
-        print(f"aqmlab: {logs} left alone, because processes that write to them may live", file=sys.stderr)
+        print(
+            f"aqmlab: {logs} left unchanged, because processes that write to them may still run",
+            file=sys.stderr,
+        )

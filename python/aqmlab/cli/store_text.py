@@ -1,4 +1,4 @@
-"""What is printed of a store."""
+"""Output of stores."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ _NUMBERS = (int, float, type(None))
 
 
 def table(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> Iterator[str]:
-    """Rows under the names of their columns; numbers stand at the right."""
+    """Yields the lines of a table with a header; numbers are right-aligned."""
     texts = [[_cell(value) for value in row] for row in rows]
-    places = range(len(columns))
-    numeric = [bool(rows) and all(type(row[place]) in _NUMBERS for row in rows) for place in places]
-    widths = [max(len(columns[place]), *(len(row[place]) for row in texts), 0) for place in places]
+    indices = range(len(columns))
+    numeric = [bool(rows) and all(type(row[index]) in _NUMBERS for row in rows) for index in indices]
+    widths = [max(len(columns[index]), *(len(row[index]) for row in texts), 0) for index in indices]
     for row in [list(columns), *texts]:
         cells = [
             cell.rjust(width) if right else cell.ljust(width)
@@ -39,12 +39,12 @@ def _cell(value: Any) -> str:
 
 
 def amount(count: int, one: str, many: str) -> str:
-    """A count with its word."""
+    """A count with its noun, in the singular or the plural."""
     return f"{count} {one if count == 1 else many}"
 
 
 def octets(count: int) -> str:
-    """A count of bytes in its largest unit."""
+    """A number of bytes with a suitable decimal unit."""
     size = float(count)
     for unit in ("B", "kB", "MB", "GB"):
         if size < 999.5:
@@ -54,13 +54,13 @@ def octets(count: int) -> str:
 
 
 def sweeps(found: pl.DataFrame) -> Iterator[str]:
-    """The sweeps of `store_tables.sweeps`."""
+    """Yields the table of the sweeps that `store_tables.sweeps` returns."""
     columns = ["name", "sweep", "points", "runs", "failed", "finished"]
     yield from table(columns, found.select(columns).rows())
 
 
 def run(record: RunRecord, measures: Mapping[str, Measure]) -> Iterator[str]:
-    """A run with its values; with units and digits where a measure is known, by key."""
+    """Yields a run with its values. `measures`, by key, supply units and digits."""
     cost = "" if record.cpu_s is None else f", {record.cpu_s:.3g} CPU s"
     version = f", aqmlab {record.version}" if record.version else ""
     yield f"seed {record.seed}: {record.status}{cost}{version}"
@@ -75,7 +75,7 @@ def run(record: RunRecord, measures: Mapping[str, Measure]) -> Iterator[str]:
 
 def _value(value: Any, measure: Measure | None) -> str:
     if not isinstance(value, int | float | str | None):
-        return "structured: see --json"
+        return "structured value: see --json"
     if measure is None or value is None:
         return _cell(value)
     shown = f"{value:.{measure.digits}g}" if isinstance(value, float) else _cell(value)
@@ -83,5 +83,5 @@ def _value(value: Any, measure: Measure | None) -> str:
 
 
 def finite(value: Any) -> Any:
-    """A value as JSON has it: no NaN, no infinity."""
+    """The value for JSON: `None` in place of NaN and infinity."""
     return None if isinstance(value, float) and not math.isfinite(value) else value

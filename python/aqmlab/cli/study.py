@@ -1,4 +1,4 @@
-"""The commands `aqmlab study`: published studies, run and judged."""
+"""The commands `aqmlab study`, which run and judge published studies."""
 
 import os
 import sys
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from aqmlab.study.publication import Study
 
 app = typer.Typer(
-    help="Runs published studies and judges their claims.", no_args_is_help=True, rich_markup_mode=None
+    help="Run published studies and judge their claims.", no_args_is_help=True, rich_markup_mode=None
 )
 
 Name = Annotated[
@@ -25,68 +25,71 @@ Name = Annotated[
     typer.Argument(
         metavar="NAME",
         autocompletion=completion.one_of("studies"),
-        help="A study, as `aqmlab study list` has them, or a file with one (.toml, .py).",
+        help="Name of a study (`aqmlab study list`), or file with a study (.toml, .py).",
     ),
 ]
 
 
 @app.command("list")
 def list_() -> None:
-    """Lists the studies."""
+    """List the studies."""
     from aqmlab.studies import titles
 
-    found = titles()
-    width = max(map(len, found))
-    for name, title in found.items():
+    studies = titles()
+    width = max(map(len, studies))
+    for name, title in studies.items():
         print(f"{name:<{width}}  {title}")
 
 
 @app.command("run")
 def run(
     name: Name,
-    quick: Annotated[bool, typer.Option("--quick", help="Fewer replications, a thinner grid.")] = False,
+    quick: Annotated[bool, typer.Option("--quick", help="Use fewer replications and fewer points.")] = False,
     jobs: Annotated[
         int | None,
-        typer.Option(min=1, help="How many runs at once; by default all cores, of live runs 16 on each."),
+        typer.Option(
+            min=1, help="Number of parallel runs; by default one per core, or 16 per core for live runs."
+        ),
     ] = None,
     out: Annotated[
         Path | None,
         typer.Option(
             metavar="FOLDER",
-            help="Where the report and, in the folder store, its runs are kept; by default out/NAME, and "
-            "behind the name which form it is, such as -quick.",
+            help="Folder of the report; its subfolder store contains the runs. The default is out/NAME with "
+            "a suffix for the form of the study, such as -quick.",
         ),
     ] = None,
     live: Annotated[
-        bool, typer.Option("--live", help="The study's live form: real TCP, in real time, on Linux.")
+        bool, typer.Option("--live", help="Use the live form of the study: real TCP, in real time, on Linux.")
     ] = False,
     queues: Annotated[
         str | None,
         typer.Option(
             metavar="LIST",
-            help="Other queues beside the study's own, in figures and tables, and in the claims "
-            "of studies that ask them of any queue: `today`, or kinds between commas (codel,fq-codel).",
+            help="Additional queues: `today`, or comma-separated kinds (codel,fq-codel). They appear in "
+            "figures and tables, and in claims if the study makes its claims about every queue.",
         ),
     ] = None,
     tcp: Annotated[
         str | None,
         typer.Option(
             metavar="LIST",
-            help="Other senders, each in a folder of its own, such as cubic/sack (`aqmlab list tcp`).",
+            help="Other TCPs for the senders, such as cubic/sack (`aqmlab list tcp`); each TCP has a folder "
+            "of its own.",
         ),
     ] = None,
     claim: Annotated[
         list[str] | None,
         typer.Option(
             metavar="ID",
-            help="Judge only this claim, by the runs that the claim needs; may be repeated.",
+            help="Claim to judge; only its runs are executed. Repeat the option for further claims.",
         ),
     ] = None,
     figure: Annotated[
         list[str] | None,
         typer.Option(
             metavar="ID",
-            help="Draw only this figure or table, from the runs that it needs; may be repeated.",
+            help="Figure or table to create; only its runs are executed. Repeat the option for more.",
         ),
     ] = None,
     dask: Dask = None,
@@ -94,8 +97,8 @@ def run(
     dask_ssh: DaskSsh = None,
     dask_workers: DaskWorkers = None,
 ) -> None:
-    """Runs a study: figures, tables, claims with verdicts, and a report."""
-    # Runs and figures take all cores: more threads of polars' would only take turns with them.
+    """Run a study, judge its claims, and write its figures, tables and report."""
+    # The runs and figures use all cores; further threads of Polars would only compete with them.
     os.environ.setdefault("POLARS_MAX_THREADS", "1")
     from aqmlab.cli import study_text
     from aqmlab.studies.docs import costs as study_costs
@@ -134,7 +137,7 @@ def run(
                 )
         except KeyboardInterrupt:
             print(
-                f"aqmlab: interrupted; finished runs are kept in {folder}, the same command goes on",
+                f"aqmlab: interrupted; the finished runs are in {folder}; repeat the command to continue",
                 file=sys.stderr,
             )
             raise typer.Exit(INTERRUPTED) from None
@@ -150,35 +153,37 @@ def run(
 
 
 def _loaded(name: str, live: bool, queues: str | None) -> "Study":
-    """A study in its live form, or with other queues beside its own."""
+    """Loads a study, its live form, or its form with additional queues."""
     from aqmlab import studies
     from aqmlab.study import queues as study_queues
 
     if live and queues:
-        raise typer.BadParameter("a study has a live form or one with other queues, not both in one")
+        raise typer.BadParameter("--live and --queues exclude each other: use only one")
     chosen = studies.load(name, live=live)
     return chosen if queues is None else study_queues.beside(chosen, study_queues.named(listed(queues)))
 
 
 def _source(name: str, live: bool, queues: str | None, tcp: str | None) -> str:
-    """The command for the same form of a study."""
+    """The command line, without options such as --jobs, that selects this form of a study."""
     lists = [f"{option} {text}" for option, text in (("--queues", queues), ("--tcp", tcp)) if text]
     return " ".join(["study run", name, *(["--live"] if live else []), *lists])
 
 
 @app.command("new")
 def new(
-    name: Annotated[str, typer.Argument(metavar="NAME", help="What the study is called.")],
+    name: Annotated[str, typer.Argument(metavar="NAME", help="Name of the study.")],
     scenario: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="The scenario to vary; by default a small one in the study."),
+        typer.Option(
+            metavar="FILE", help="Scenario to vary; by default a small scenario inside the study file."
+        ),
     ] = None,
 ) -> None:
-    """Writes NAME.toml, a study that runs, as a start."""
+    """Create NAME.toml, a complete study to start from."""
     from aqmlab.study import new as new_study
 
     path = new_study.write(name, Path(), scenario)
-    print(f"{path}: a study of three queues, with a claim, a figure and a table; change it")
+    print(f"{path}: a study of three queues, with a claim, a figure and a table: edit it")
     print(f"Run it with `aqmlab study run {path} --quick`.")
 
 
@@ -189,27 +194,28 @@ def judge(
         Path | None,
         typer.Option(
             metavar="FILE",
-            help="The values of its runs; by default docs/studies/results/NAME.parquet, or else those in the "
-            "folder of the last run, out/NAME/values.parquet.",
+            help="Values of the runs; by default docs/studies/results/NAME.parquet if this file exists, "
+            "otherwise out/NAME/values.parquet from the last run.",
         ),
     ] = None,
-    live: Annotated[bool, typer.Option("--live", help="The study's live form.")] = False,
+    live: Annotated[bool, typer.Option("--live", help="Judge the live form of the study.")] = False,
     queues: Annotated[
-        str | None, typer.Option(metavar="LIST", help="The form with these queues: `today`.")
+        str | None,
+        typer.Option(metavar="LIST", help="Judge the form with these additional queues, such as `today`."),
     ] = None,
 ) -> None:
-    """Judges a study again from the published values of its runs, without a run."""
+    """Judge a study from published values, without any run."""
     from aqmlab.cli import study_text
     from aqmlab.study import run as study
     from aqmlab.study import values as study_values
 
     chosen = _loaded(name, live, queues)
     page = chosen.name
-    places = [Path("docs/studies/results") / f"{page}.parquet", Path("out") / page / study_values.FILE]
-    path = values or next((one for one in places if one.exists()), None)
+    defaults = [Path("docs/studies/results") / f"{page}.parquet", Path("out") / page / study_values.FILE]
+    path = values or next((one for one in defaults if one.exists()), None)
     if path is None or not path.exists():
-        tried = ", ".join(map(str, [path] if path else places))
-        raise ValueError(f"there are no values of {page}: looked for {tried}; `aqmlab study run` makes them")
+        searched = ", ".join(map(str, [path] if path else defaults))
+        raise ValueError(f"{page}: no values found in {searched}; `aqmlab study run` creates them")
     result = study.judge(chosen, path)
     study_text.print_verdicts(result)
     for warning in result.warnings:

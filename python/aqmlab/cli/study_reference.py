@@ -22,18 +22,20 @@ GROUPS: Mapping[str, tuple[str, ...]] = {
         *("ratio", "difference", "mean_of", "unpaired_ratio", "single_run", "statistic", "per_seed"),
         *("compared", "every", "anywhere"),
     ),
-    "What estimates are made of": ("Variable", "Estimate", "Measure", "View"),
+    "Components of estimates": ("Variable", "Estimate", "Measure", "View"),
     "Queries": ("query", "joined", "stacked", "scaled", "law", "of_runs", "elsewhere"),
     "Figures and tables": ("line", "boxes", "crossed", "listed", "overview", "paired"),
 }
-"""The names of `aqmlab.study`, and of what its functions take and give, in the order of the page."""
+"""The names of `aqmlab.study`, and of the arguments and results of its functions, in the order of the
+page."""
 
 BESIDE: Mapping[str, Any] = {
     "Variable": Variable,
     "Estimate": Estimate,
     "View": measures.View,
 }
-"""Those that `aqmlab.study` does not export: variables and estimates come of experiments and functions."""
+"""Described classes that `aqmlab.study` does not export, because experiments and functions return their
+objects."""
 
 
 def page() -> str:
@@ -42,15 +44,16 @@ def page() -> str:
         "# Studies",
         "",
         "[A study in ten minutes](../guides/study-in-ten-minutes.md) shows a study. This page lists the",
-        "words of files and the names of Python.",
+        "keys of study files and the Python names.",
         "",
         "## Files",
         "",
-        "A study has the keys of a [sweep file](../guides/sweeps.md) without `precision` and `warm_up`, and:",
+        "A study file has the keys of a [sweep file](../guides/sweeps.md) without `precision` and "
+        "`warm_up`, and:",
         "",
         *_keys(file.OF_STUDY),
         "",
-        "`[[claims]]` are those of sweep files, and may have:",
+        "`[[claims]]` have the keys of claims in sweep files, and optionally:",
         "",
         *_keys(file.OF_CLAIM),
         "",
@@ -74,8 +77,8 @@ def _keys(keys: Mapping[str, str]) -> Iterator[str]:
 
 
 def _described(name: str, one: Any) -> Iterator[str]:
-    """The signature and the docstring of a name; the fields and methods of a class."""
-    if name not in ("Variable", "View"):  # Nobody makes one by its class.
+    """The signature and docstring of a name, and the methods of a class."""
+    if name not in ("Variable", "View"):  # Users do not construct these classes.
         yield f"`{name}{_parameters(one)}`"
         yield ""
     yield _prose(one)
@@ -93,7 +96,7 @@ def _described(name: str, one: Any) -> Iterator[str]:
 
 
 def _parameters(one: Any) -> str:
-    """The names of parameters, with the defaults that are plain."""
+    """The signature: names of parameters, with defaults that are plain values."""
     found: list[str] = []
     for parameter in inspect.signature(one).parameters.values():
         if parameter.name in ("self", "_"):

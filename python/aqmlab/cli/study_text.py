@@ -1,4 +1,4 @@
-"""What is printed of a study's verdicts."""
+"""Output of a study's verdicts, figures and tables."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import textwrap
 from collections.abc import Iterator
 
 from aqmlab.cli import table_text
-from aqmlab.results.labels import said
+from aqmlab.results.labels import format_labels
 from aqmlab.stats import Evidence
 from aqmlab.study.publication import StudyResult
 from aqmlab.study.report_claims import Board, Cell, deciding, interval, tally
@@ -18,15 +18,16 @@ _NUMBER = 8
 
 
 def print_verdicts(result: StudyResult) -> None:
-    """A line for each claim, with readings as columns if there are several; what verdicts turn with; and how
-    many claims hold. On a terminal lines are as long as it is wide, elsewhere as long as they are."""
+    """Prints a line for each claim, with a column for each reading if the study has several; the dependences
+    of verdicts on readings; and the number of claims that hold. Lines are cut at the width of a terminal, but
+    not in a pipe."""
     width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
     for line in lines(result, width):
         print(line)
 
 
 def print_drawn(result: StudyResult) -> None:
-    """The files of each figure, and each table as text."""
+    """Prints the file of each figure, and each table as text."""
     for one in result.drawn:
         print(f"Figure {one.figure.id}: {one.problem or one.paths['png']}")
     for table, frame in result.tables:
@@ -38,7 +39,7 @@ def print_drawn(result: StudyResult) -> None:
 
 
 def lines(result: StudyResult, width: int | None = None) -> Iterator[str]:
-    """What is printed, in lines of at most so many characters where they can be."""
+    """Yields the lines of `print_verdicts`, cut to `width` characters where possible."""
     board = Board(result)
     if not result.judged:
         return
@@ -64,10 +65,10 @@ def lines(result: StudyResult, width: int | None = None) -> Iterator[str]:
 
 
 def decides(found: Evidence) -> str:
-    """The number that decides, what it is, and what is claimed of it."""
+    """The number that decides a claim, with its description and the claimed range."""
     if found.band is None:
         return found.measured
-    where = f", {said(found.where)}" if found.where else ""
+    where = f", {format_labels(found.where)}" if found.where else ""
     parts = f" ({deciding(found)})" if deciding(found) else ""
     return f"{interval(found)}  {found.what}{where}, claimed {found.band}{parts}"
 
@@ -82,8 +83,8 @@ def _matrix(board: Board, ids: int, width: int | None) -> Iterator[str]:
         parts = [name[row] if row < len(name) else "" for name in names]
         yield (" " * ids + "".join(f"{part:<{each}}" for part in parts)).rstrip()
     for claim in board.claims:
-        told = "".join(f"{_cell(cell, numbers):<{each * len(cell.readings)}}" for cell in board.cells(claim))
-        yield f"{claim.id:<{ids}}{told}".rstrip()
+        cells = "".join(f"{_cell(cell, numbers):<{each * len(cell.readings)}}" for cell in board.cells(claim))
+        yield f"{claim.id:<{ids}}{cells}".rstrip()
 
 
 def _cell(cell: Cell, numbers: bool) -> str:

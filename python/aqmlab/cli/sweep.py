@@ -1,4 +1,4 @@
-"""The commands `aqmlab sweep`: many runs of a scenario along axes."""
+"""The commands `aqmlab sweep`, which run a scenario at many points along axes."""
 
 import json
 import sys
@@ -36,38 +36,45 @@ if TYPE_CHECKING:
     from aqmlab.sweep import Sweep
 
 app = typer.Typer(
-    help="Runs a scenario along axes, with replications, and judges its claims.",
+    help="Run a scenario along axes with replications, and judge claims.",
     no_args_is_help=True,
     rich_markup_mode=None,
 )
 
 File = Annotated[
-    Path, typer.Argument(metavar="SWEEP.toml", help="A sweep file, or a scenario file with axes behind it.")
+    Path, typer.Argument(metavar="SWEEP.toml", help="Sweep file, or scenario file followed by axes.")
 ]
 Overrides = Annotated[
     list[str] | None,
     typer.Argument(
         metavar="[PATH=VALUE,...]...",
-        help="Values of an axis instead of those of the file; one value for any other path changes the "
-        "scenario, several make an axis.",
+        help="Values that replace the values of an axis of the file. For any other path, one value changes "
+        "the scenario, and several values create an axis.",
     ),
 ]
 Replications = Annotated[
-    int | None, typer.Option(min=1, help="Runs of each point; by default those of the file, or 10.")
+    int | None,
+    typer.Option(min=1, help="Number of runs of each point; by default the number in the file, or 10."),
 ]
 Measures = Annotated[
     list[str] | None,
-    typer.Option("--measure", metavar="NAME", help="What to measure; `aqmlab sweep measures` lists all."),
+    typer.Option(
+        "--measure", metavar="NAME", help="Measure to compute; `aqmlab sweep measures` lists all measures."
+    ),
 ]
 Keep = Annotated[
     list[str] | None,
-    typer.Option("--keep", metavar="TABLE", help="A table of each run to keep as Parquet; `tables` is all."),
+    typer.Option(
+        "--keep",
+        metavar="TABLE",
+        help="Table of each run to store as Parquet; `tables` stands for all tables.",
+    ),
 ]
 Baseline = Annotated[
     str | None,
-    typer.Option(metavar="AXIS=VALUE", help="Also differences from points with this value, seed by seed."),
+    typer.Option(metavar="AXIS=VALUE", help="Also print paired differences from the points with this value."),
 ]
-Ratio = Annotated[bool, typer.Option("--ratio", help="With --baseline: ratios, not differences.")]
+Ratio = Annotated[bool, typer.Option("--ratio", help="With --baseline: print ratios instead of differences.")]
 
 
 def _load(
@@ -84,7 +91,7 @@ def _load(
     if len(links) > 1:
         print(
             f"aqmlab: the axis queue replaces the queues of {', '.join(links)}; an axis such as "
-            f"{found.sweep.scenario.links[links[0]][0]}.queue replaces that of one link",
+            f"{found.sweep.scenario.links[links[0]][0]}.queue replaces the queue of one link",
             file=sys.stderr,
         )
     return found
@@ -100,13 +107,21 @@ def run(
     baseline: Baseline = None,
     ratio: Ratio = False,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Say how many runs there are, how many exist, and the time.")
+        bool,
+        typer.Option(
+            "--dry-run",
+            help="Print the number of runs, the number of stored runs, and the estimated time; run nothing.",
+        ),
     ] = False,
     fail_fast: Annotated[
-        bool, typer.Option("--fail-fast/--keep-going", help="Stop at the first run that fails, or go on.")
+        bool, typer.Option("--fail-fast/--keep-going", help="Stop at the first failed run, or continue.")
     ] = False,
     shard: Annotated[
-        str, typer.Option(metavar="I/N", help="Only every N-th point from the I-th on: one call of N.")
+        str,
+        typer.Option(
+            metavar="I/N",
+            help="Run only every N-th point, beginning with the I-th, so that N machines can share a sweep.",
+        ),
     ] = "1/1",
     jobs: Jobs = None,
     dask: Dask = None,
@@ -116,7 +131,7 @@ def run(
     as_json: AsJson = False,
     store: StoreFolder = STORE,
 ) -> None:
-    """Makes the runs that the store lacks, and prints what all of them say."""
+    """Run what is missing from the store, and print the results of all runs."""
     _need("--baseline AXIS=VALUE", baseline, {"--ratio": ratio})
     _run(
         _load(file, overrides, replications, measure, keep),
@@ -148,7 +163,7 @@ def retry(
     as_json: AsJson = False,
     store: StoreFolder = STORE,
 ) -> None:
-    """Makes the runs that failed again, and those that are missing."""
+    """Repeat failed runs, and run what is missing."""
     _run(
         _load(file, overrides, replications, measure, keep),
         store,
@@ -202,14 +217,14 @@ def _run(
             interrupted = True
         except FirstFailureError as error:
             print(f"aqmlab: {error}", file=sys.stderr)
-            print(f"aqmlab: stopped; {account.made} runs were made and are kept in {folder}", file=sys.stderr)
+            print(f"aqmlab: stopped; {account.made} finished runs are stored in {folder}", file=sys.stderr)
             raise typer.Exit(1) from None
         found = kept.results(sweep)
     result = replace(found, failures=tuple(account.failures), interrupted=interrupted)
     if result.frame.height or as_json:
         _show(chosen, result, against, ratio, as_json, ())
     if not as_json:
-        print(f"\n{account.made} runs made, {account.found} kept before, in {folder}")
+        print(f"\n{account.made} runs executed, {account.found} found in the store {folder}")
     _end(result, folder)
 
 
@@ -219,19 +234,19 @@ def _end(result: "Results", folder: Path) -> None:
     sweep_text.print_failures(result)
     if result.interrupted:
         print(
-            f"aqmlab: interrupted; finished runs are kept in {folder}, the same command goes on",
+            f"aqmlab: interrupted; the finished runs are in {folder}; repeat the command to continue",
             file=sys.stderr,
         )
         raise typer.Exit(INTERRUPTED)
     if result.too_wide:
         print(
-            f"aqmlab: {result.too_wide} of {result.points.height} points have all the replications that "
-            "precision allows, and are wider than asked: raise precision.most",
+            f"aqmlab: {result.too_wide} of {result.points.height} points reached the maximum number of "
+            "replications with intervals wider than precision requires: raise precision.most",
             file=sys.stderr,
         )
     if result.failures:
         print(
-            f"aqmlab: {len(result.failures)} runs failed; `aqmlab sweep retry` makes them again",
+            f"aqmlab: {len(result.failures)} runs failed; `aqmlab sweep retry` repeats them",
             file=sys.stderr,
         )
         raise typer.Exit(1)
@@ -259,16 +274,16 @@ def _show(
         return
     sweep_text.print_intervals(result, measures, quantile=quantile, form=form)
     if differences is not None:
-        what = "Ratio to" if ratio else "Difference from"
+        kind = "Paired ratios to" if ratio else "Paired differences from"
         wanted = [result.measure(name) for name in measures] or list(result.measured)
-        said = ",".join(f"{label}={value}" for label, value in baseline.items())
-        title = f"{what} {said}, seed by seed, and its 95 % interval"
+        labels = ",".join(f"{label}={value}" for label, value in baseline.items())
+        title = f"{kind} {labels}, with 95 % intervals"
         sweep_text.print_estimates(result, differences, wanted, title, form)
     sweep_text.print_judged(judged)
 
 
 def _labels(sweep: "Sweep", text: str | None) -> dict[str, "Value"]:
-    """The labels of `axis=value,axis=value`, as the axes have them; none without a baseline."""
+    """The labels in `axis=value,axis=value`, with values of the axes' types; empty without a baseline."""
     if text is None:
         return {}
     known = {axis.label: axis for axis in sweep.all_axes}
@@ -276,7 +291,7 @@ def _labels(sweep: "Sweep", text: str | None) -> dict[str, "Value"]:
     for part in text.split(","):
         label, separator, value = part.partition("=")
         if not separator:
-            raise ValueError(f"--baseline {text}: write AXIS=VALUE, such as queue=drop-tail")
+            raise ValueError(f"--baseline: must be AXIS=VALUE, such as queue=drop-tail (got {text})")
         values = known[label].values if label in known else {}
         found[label] = next((one for one in values if str(one) == value), value)
     sweep.check_baseline("--baseline", found)
@@ -284,16 +299,16 @@ def _labels(sweep: "Sweep", text: str | None) -> dict[str, "Value"]:
 
 
 def _need(other: str, given: object, options: Mapping[str, object]) -> None:
-    """Refuses options that say nothing without another one."""
+    """Rejects options that have no effect without another option."""
     alone = next((name for name, value in options.items() if value and given is None), None)
     if alone:
-        raise ValueError(f"{alone}: goes with {other}")
+        raise ValueError(f"{alone}: needs {other}")
 
 
 def _shard(text: str) -> tuple[int, int]:
     part, _, whole = text.partition("/")
     if not (part.isdigit() and whole.isdigit() and 1 <= int(part) <= int(whole)):
-        raise ValueError(f"--shard {text}: write I/N with I from 1 to N, such as 3/10")
+        raise ValueError(f"--shard: must be I/N with I from 1 to N, such as 3/10 (got {text})")
     return int(part), int(whole)
 
 
@@ -307,32 +322,40 @@ def show(
     ratio: Ratio = False,
     quantile: Annotated[
         float | None,
-        typer.Option(min=0.0, max=1.0, help="This quantile over replications instead of the mean, as 0.5."),
+        typer.Option(
+            min=0.0, max=1.0, help="Quantile over replications to print instead of the mean, such as 0.5."
+        ),
     ] = None,
-    log_y: Annotated[bool, typer.Option("--log-y", help="With --plot: a logarithmic axis.")] = False,
+    log_y: Annotated[bool, typer.Option("--log-y", help="With --plot: logarithmic vertical axis.")] = False,
     distribution: Annotated[
         bool,
         typer.Option(
             "--distribution",
-            help="With --plot: how measures are distributed over replications, with their bands.",
+            help="With --plot: plot the distribution of each measure over replications, with a confidence "
+            "band.",
         ),
     ] = False,
     as_json: AsJson = False,
     csv: Annotated[
-        bool, typer.Option("--csv", help="Print a row for each run as CSV: labels, seed, measures.")
+        bool, typer.Option("--csv", help="Print CSV with a row for each run: labels, seed and measures.")
     ] = False,
     plot: Annotated[
         Path | None,
-        typer.Option(metavar="FOLDER", help="Draw each measure against an axis, as SVG, PNG and CSV."),
+        typer.Option(
+            metavar="FOLDER", help="Folder for a plot of each measure against an axis, and its data as CSV."
+        ),
     ] = None,
     x: Annotated[
-        str | None, typer.Option(metavar="AXIS", help="With --plot: the axis along which is drawn.")
+        str | None,
+        typer.Option(metavar="AXIS", help="With --plot: axis of the sweep on the horizontal axis."),
     ] = None,
     by: Annotated[
-        str | None, typer.Option(metavar="AXIS", help="With --plot: with a line for each value.")
+        str | None,
+        typer.Option(metavar="AXIS", help="With --plot: axis of the sweep with a curve for each value."),
     ] = None,
     panel: Annotated[
-        str | None, typer.Option(metavar="AXIS", help="With --plot: with a panel for each value.")
+        str | None,
+        typer.Option(metavar="AXIS", help="With --plot: axis of the sweep with a panel for each value."),
     ] = None,
     pictures: Pictures = PICTURES,
     width: Width = None,
@@ -340,7 +363,7 @@ def show(
     table: TableForm = Form.TEXT,
     store: StoreFolder = STORE,
 ) -> None:
-    """Prints and draws what the store holds of a sweep, without running anything."""
+    """Print and plot the stored results of a sweep, without any run."""
     from aqmlab.store import Store
     from aqmlab.sweep import run as sweep_run
 
@@ -380,46 +403,49 @@ def show(
             if isinstance(saved, str):
                 print(f"aqmlab: {saved}", file=sys.stderr)
             elif not (csv or as_json):
-                print(f"Drawn: {saved[shown_of(kinds)]}")
+                print(f"Plot: {saved[shown_of(kinds)]}")
     wanted_runs = result.wanted or 0
     done = result.frame.filter(result.frame["status"] == "done").height
     if done < wanted_runs:
-        print(f"aqmlab: {wanted_runs - done} of {wanted_runs} runs are not there", file=sys.stderr)
+        print(
+            f"aqmlab: {wanted_runs - done} of {wanted_runs} runs are missing from the store", file=sys.stderr
+        )
 
 
 @app.command()
-def why(
+def explain(
     file: File,
     overrides: Overrides = None,
     replications: Replications = None,
     measure: Measures = None,
     points: Annotated[
-        bool, typer.Option("--points", help="A line for each point, not for each reason.")
+        bool, typer.Option("--points", help="Print a line for each point instead of a line for each reason.")
     ] = False,
     store: StoreFolder = STORE,
 ) -> None:
-    """Says which runs would be made, and why: what is new, and what has changed since it was made."""
+    """List the runs that `aqmlab sweep run` would execute, with the reasons: new points, changed settings, or
+    missing measures."""
     from aqmlab.cli import sweep_text
     from aqmlab.store import Store
+    from aqmlab.sweep import explain as sweep_explain
     from aqmlab.sweep import run as sweep_run
-    from aqmlab.sweep import why as sweep_why
 
     sweep = _load(file, overrides, replications, measure).sweep
     with Store(store, read_only=True) as kept:
         planned = sweep_run.plan(sweep, kept)
         found: Counter[str] = Counter()
-        for one in sweep_why.missing(planned, kept):
-            labels = one.point.said
-            found[f"{labels}: {one.why}" if points else one.why] += 1
+        for one in sweep_explain.missing(planned, kept):
+            labels = one.point.description
+            found[f"{labels}: {one.reason}" if points else one.reason] += 1
     if not found:
-        print("No run would be made: the store holds all.")
+        print("Nothing to run: all runs are in the store.")
     for line in sweep_text.reasons(found.most_common()):
         print(line)
 
 
 @app.command()
 def measures(file: File, overrides: Overrides = None) -> None:
-    """Lists the measures of the scenario of a sweep or a study, or of a scenario file, with their units."""
+    """List the measures of a scenario, or of the scenario of a sweep or study, with their units."""
     from aqmlab.measures import of_scenario
     from aqmlab.study import file as study_file
 

@@ -1,4 +1,4 @@
-"""What is printed of a sweep."""
+"""Output of sweeps."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ def print_intervals(
     quantile: float | None = None,
     form: Form = Form.TEXT,
 ) -> None:
-    """A row for each point, a column for each measure: mean and half its interval, or a quantile over
-    replications and the ends of its interval."""
+    """Prints a row for each point and a column for each measure: the mean with the half-width of its
+    interval, or a quantile over replications with the ends of its interval."""
     wanted = [result.measure(name) for name in measures] if measures else list(result.measured)
     what = "Mean" if quantile is None else f"Quantile {quantile:g}"
     title = f"{what} and 95 % interval over {_counts(result)}"
@@ -45,7 +45,7 @@ def print_estimates(
     title: str,
     form: Form = Form.TEXT,
 ) -> None:
-    """A row for each point, a column for each measure; no unit where they are ratios."""
+    """Prints a row for each point and a column for each measure; ratios have no unit."""
     cells: dict[tuple[Any, ...], dict[str, str]] = {}
     units: dict[str, str] = {}
     for row in estimates.iter_rows(named=True):
@@ -57,12 +57,12 @@ def print_estimates(
     rows = [
         [*map(_label, labels), *(found.get(name, "-") for name in names)] for labels, found in cells.items()
     ]
-    more = "aqmlab sweep show --csv has all runs"
+    more = "`aqmlab sweep show --csv` prints all runs"
     print_table(title, [*result.axes, *heads], rows, left=len(result.axes), form=form, more=more)
 
 
 def print_judged(judged: Iterable[Judged]) -> None:
-    """A line for each claim, and below it one for each of its parts, as studies print them."""
+    """Prints a line for each claim, followed by a line for each of its parts in the format of studies."""
     from aqmlab.cli.study_text import decides
 
     for one in judged:
@@ -72,7 +72,7 @@ def print_judged(judged: Iterable[Judged]) -> None:
 
 
 def print_failures(result: Results, most: int = 5) -> None:
-    """The first runs that failed, on standard error."""
+    """Prints the first failed runs on standard error."""
     for failure in result.failures[:most]:
         print(f"aqmlab: {failure}", file=sys.stderr)
     if len(result.failures) > most:
@@ -80,7 +80,7 @@ def print_failures(result: Results, most: int = 5) -> None:
 
 
 def table(result: Results, id: str, judged: Iterable[Judged] = (), differences: Any = None) -> dict[str, Any]:
-    """What `--json` prints of a sweep with this id."""
+    """The JSON object of a sweep with this id."""
     found = {
         "sweep": result.name,
         "id": id,
@@ -119,21 +119,21 @@ def _part(part: Evidence) -> dict[str, Any]:
 
 
 def estimate(found: Estimate) -> Iterator[str]:
-    """The estimate in words."""
+    """Yields the estimate in words."""
     runs = f"{found.runs} runs" if found.most == found.runs else f"{found.runs} to {found.most} runs"
-    yield f"{found.points} points, {runs}: {found.existing} exist, {found.missing} are to be made"
+    yield f"{found.points} points, {runs}: {found.existing} exist, {found.missing} are missing"
     if not found.run_s:
         return
     low, high = min(found.run_s), max(found.run_s)
-    yield f"A run takes {seconds(low)} to {seconds(high)} ({len(found.run_s)} probes, which are not kept)"
+    yield f"A run takes {seconds(low)} to {seconds(high)} ({len(found.run_s)} probes, which are not stored)"
     time = seconds(found.time_s(found.missing))
     if found.most > found.runs:
         time += f" to {seconds(found.time_s(found.most - found.existing))}"
-    yield f"About {time} on {found.jobs} cores"
+    yield f"Estimated time: {time} on {found.jobs} cores"
 
 
 def seconds(time_s: float) -> str:
-    """A time as a person says it."""
+    """A time in seconds as text, in s, min or h."""
     if time_s < 90:
         return f"{time_s:.2g} s" if time_s < 10 else f"{time_s:.0f} s"
     if time_s < 5400:
@@ -148,7 +148,7 @@ def _counts(result: Results) -> str:
         return "no replications"
     low, high = min(counts), max(counts)
     if high == 1:
-        return "one run of each, by batch means where it is a mean over time"
+        return "one run of each point (by batch means for means over time)"
     return f"{low} replications" if low == high else f"{low} to {high} replications"
 
 
@@ -158,7 +158,7 @@ def _cell(row: Mapping[str, Any], digits: int) -> str:
         return "-"
     if low is None or math.isnan(low) or high == low:
         return f"{mean:.{digits}g}"
-    # An end that the sample is too small for is infinite.
+    # An end of the interval is infinite if the sample is too small for it.
     if math.isinf(high - low) or abs((high + low) / 2 - mean) > 1e-9 * (high - low):
         places = stats.decimals((high - low) / 2)
         return f"{mean:.{places}f} [{low:.{places}f}, {high:.{places}f}]"
@@ -170,6 +170,6 @@ def _label(value: Any) -> str:
 
 
 def reasons(lines: Iterable[tuple[str, int]]) -> Iterator[str]:
-    """What `sweep why` prints: a line for each reason, with how many runs it is the reason of."""
-    for said, count in lines:
-        yield f"{count:>7} {'run ' if count == 1 else 'runs'}  {said}"
+    """Yields the lines of `sweep explain`: each reason with the number of its runs."""
+    for reason, count in lines:
+        yield f"{count:>7} {'run ' if count == 1 else 'runs'}  {reason}"

@@ -1,4 +1,4 @@
-"""Tables of estimates as text: for a terminal, as Markdown, and as LaTeX."""
+"""Tables of estimates as text for a terminal, as Markdown and as LaTeX."""
 
 from __future__ import annotations
 
@@ -11,24 +11,24 @@ from typing import Annotated
 import typer
 
 ROWS = 60
-"""The most rows of a long table that a terminal gets."""
+"""Maximum number of printed rows of a long table."""
 
 WIDE = 160
-"""Tables of more characters have their title at the left."""
+"""Width in characters above which a table's title is left-aligned instead of centred."""
 
 
 class Form(StrEnum):
-    """How a table is written."""
+    """The format of a table."""
 
     TEXT = "text"
-    """With lines around cells, as wide as the terminal."""
+    """With ruled cells, split at the width of the terminal."""
     MARKDOWN = "markdown"
-    """For a page or an issue: a table of GitHub's Markdown."""
+    """GitHub-flavoured Markdown, for pages and issues."""
     LATEX = "latex"
-    """For a paper: a `tabular`, which needs no package."""
+    """A LaTeX `tabular` without packages, for papers."""
 
 
-TableForm = Annotated[Form, typer.Option("--table", help="How tables are printed.")]
+TableForm = Annotated[Form, typer.Option("--table", help="Format of tables.")]
 
 
 def print_table(
@@ -40,8 +40,8 @@ def print_table(
     form: Form = Form.TEXT,
     more: str | None = None,
 ) -> None:
-    """A table whose first columns are words, `left` of them, and whose others are numbers. With `more`, which
-    says where to find all rows, a terminal gets the first `ROWS`."""
+    """Prints a table whose first `left` columns contain words and whose other columns contain numbers. With
+    `more`, a hint where to find all rows, a text table has at most `ROWS` rows."""
     if form is Form.MARKDOWN:
         print("\n".join(markdown(title, heads, rows, left=left)))
     elif form is Form.LATEX:
@@ -49,11 +49,11 @@ def print_table(
     else:
         _print_framed(title, heads, rows if more is None else rows[:ROWS], left=left)
         if more is not None and len(rows) > ROWS:
-            print(f"and {len(rows) - ROWS} rows more: {more}")
+            print(f"and {len(rows) - ROWS} more rows: {more}")
 
 
 def markdown(title: str, heads: Sequence[str], rows: Sequence[Sequence[str]], *, left: int) -> Iterator[str]:
-    """The lines of a table in Markdown."""
+    """Yields the lines of a Markdown table."""
     yield from (f"**{title}**", "")
     yield _piped(heads)
     yield _piped(["---" if place < left else "---:" for place in range(len(heads))])
@@ -63,7 +63,8 @@ def markdown(title: str, heads: Sequence[str], rows: Sequence[Sequence[str]], *,
 
 
 def latex(title: str, heads: Sequence[str], rows: Sequence[Sequence[str]], *, left: int) -> Iterator[str]:
-    """The lines of a table in LaTeX; the title is a comment, for a caption is the author's."""
+    """Yields the lines of a LaTeX table. The title is a comment, because the author of a paper writes the
+    caption."""
     yield f"% {title}"
     yield rf"\begin{{tabular}}{{{'l' * left}{'r' * (len(heads) - left)}}}"
     yield r"\hline"
@@ -75,19 +76,20 @@ def latex(title: str, heads: Sequence[str], rows: Sequence[Sequence[str]], *, le
 
 
 def room() -> int | None:
-    """The columns of the terminal; `None` if standard output is no terminal."""
+    """The width of the terminal in characters; `None` if standard output is not a terminal."""
     from rich.console import Console
 
     return Console().width if sys.stdout.isatty() else None
 
 
 def width_of(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> int:
-    """The characters that a framed table takes from side to side."""
+    """The width of a framed table in characters."""
     return sum(_widths(heads, rows)) + 1
 
 
 def _print_framed(title: str, heads: Sequence[str], rows: Sequence[Sequence[str]], *, left: int) -> None:
-    """What is too wide for the terminal becomes several tables, each with the words; a pipe gets one."""
+    """Prints a framed table. A table wider than the terminal is split into several, each with all columns of
+    words; a pipe gets one table."""
     from rich.console import Console
     from rich.table import Table
 
@@ -95,7 +97,7 @@ def _print_framed(title: str, heads: Sequence[str], rows: Sequence[Sequence[str]
     console = Console(width=room() or sum(widths) + 1, highlight=False)
     for number, part in enumerate(_fitting(widths, left, console.width)):
         width = sum(widths[place] for place in part) + 1
-        # A centred title would be broken over a narrow table, and missed over a wide one.
+        # A centred title would wrap above a narrow table, and a reader would miss it above a very wide table.
         above = number == 0 and len(title) <= width <= WIDE
         if number == 0 and not above:
             print(title)
@@ -108,13 +110,14 @@ def _print_framed(title: str, heads: Sequence[str], rows: Sequence[Sequence[str]
 
 
 def _widths(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> list[int]:
-    """The characters of each column with its frame."""
+    """The width of each column in characters, with its frame."""
     columns = zip(heads, *rows, strict=True)
     return [max(len(line) for text in column for line in text.split("\n")) + 3 for column in columns]
 
 
 def _fitting(widths: Sequence[int], left: int, room: int) -> Iterator[list[int]]:
-    """The columns of each of the tables that fit into `room`, all with the first `left`."""
+    """Yields for each of the split tables the indices of its columns, always with the first `left`, so that
+    the table fits into `room` characters."""
     words = list(range(left))
     free = room - 1 - sum(widths[:left])
     part: list[int] = []

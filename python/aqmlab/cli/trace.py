@@ -1,4 +1,4 @@
-"""The commands `aqmlab trace`: traces, replayed through a queue."""
+"""The commands `aqmlab trace`, which replay and generate packet traces."""
 
 import json
 import sys
@@ -8,11 +8,13 @@ from typing import Annotated
 
 import typer
 
-from aqmlab.cli.options import Settings, tell_files
+from aqmlab.cli.options import Settings, print_files
 from aqmlab.scenario import Scenario, ScenarioFileError, settings_of
 
 app = typer.Typer(
-    help="Replays traces through a queue, and generates traces.", no_args_is_help=True, rich_markup_mode=None
+    help="Replay packet traces through a queue, or generate traces.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
 )
 
 
@@ -22,18 +24,21 @@ def trace_active_flows(
         Path,
         typer.Argument(
             metavar="FILE",
-            help="A capture (pcap, pcapng), a list of flows (CSV: start_s, bytes, perhaps rate and "
-            "packet_bytes), each packed with gzip or not, or a scenario of a trace (TOML).",
+            help="Capture (pcap, pcapng), or list of flows (CSV with start_s, bytes, and optionally rate "
+            "and packet_bytes), both optionally compressed with gzip; or trace scenario (TOML).",
         ),
     ],
-    rate: Annotated[str | None, typer.Option(help="Rate of the line, such as 2.5Gbps.")] = None,
-    queue: Annotated[str | None, typer.Option(metavar="KIND", help="The queue; by default drr.")] = None,
-    seed: Annotated[int | None, typer.Option(min=0, help="Seed; by default the scenario's.")] = None,
+    rate: Annotated[str | None, typer.Option(help="Link rate, such as 2.5Gbps.")] = None,
+    queue: Annotated[str | None, typer.Option(metavar="KIND", help="Kind of queue; by default drr.")] = None,
+    seed: Annotated[
+        int | None, typer.Option(min=0, help="Seed; by default the seed of the scenario.")
+    ] = None,
     settings: Settings = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
-    out: Annotated[Path | None, typer.Option(help="A folder for the plots and their numbers.")] = None,
+    out: Annotated[Path | None, typer.Option(help="Folder for plots and their data.")] = None,
 ) -> None:
-    """Replays a trace and prints how many flows have a packet in the queue, and how many are in progress."""
+    """Replay a trace and print the number of active flows (with a packet in the queue) and of flows in
+    progress."""
     from aqmlab import _core
     from aqmlab import traces as trace
     from aqmlab._support.parallel import watched
@@ -47,7 +52,7 @@ def trace_active_flows(
                 file, {key: one for key, one in given.items() if one is not None} | changes
             )
         except ScenarioFileError:
-            # Options for traces are unknown keys of a network: the level is what is wrong.
+            # Trace options are unknown keys of a network scenario; the wrong level is the error to report.
             with suppress(ScenarioFileError):
                 _check_level(file, Scenario.load(file))
             raise
@@ -63,21 +68,26 @@ def trace_active_flows(
         return
     print("\n".join(trace_text.lines(found, chosen.name)))
     if written:
-        tell_files(written)
+        print_files(written)
 
 
 @app.command("generate")
 def trace_generate(
-    out: Annotated[Path, typer.Option(help="FILE.pcap or FILE.csv, with .gz behind it to pack it.")],
-    duration: Annotated[str | None, typer.Option(help="How long, such as 60s.")] = None,
-    rate: Annotated[str | None, typer.Option(help="Rate of the line it is as if taken from.")] = None,
-    utilisation: Annotated[float | None, typer.Option(help="The share of that line that it fills.")] = None,
-    flows: Annotated[float | None, typer.Option(help="Flows in progress, on average.")] = None,
-    seed: Annotated[int | None, typer.Option(min=0, help="Seed of its random streams.")] = None,
+    out: Annotated[
+        Path, typer.Option(help="Output file: .pcap or .csv, optionally followed by .gz for compression.")
+    ],
+    duration: Annotated[str | None, typer.Option(help="Length of the trace, such as 60s.")] = None,
+    rate: Annotated[
+        str | None, typer.Option(help="Rate of the simulated link on which the trace is captured.")
+    ] = None,
+    utilisation: Annotated[float | None, typer.Option(help="Utilisation of that link.")] = None,
+    flows: Annotated[float | None, typer.Option(help="Mean number of flows in progress.")] = None,
+    seed: Annotated[int | None, typer.Option(min=0, help="Seed of the random streams.")] = None,
     settings: Settings = None,
 ) -> None:
-    """Writes a made-up trace, packets as pcap or flows as CSV, by default with the published properties of an
-    OC-48 link."""
+    """Write a synthetic trace, as packets (pcap) or flows (CSV).
+
+    The defaults reproduce the published properties of an OC-48 link."""
     from aqmlab import _core
     from aqmlab import traces as trace
     from aqmlab._support.parallel import watched
@@ -97,4 +107,6 @@ def trace_generate(
 
 def _check_level(file: Path, scenario: Scenario) -> None:
     if scenario.level != "trace":
-        raise ValueError(f"{file}: is of the level `{scenario.level}`, no trace: run it with `aqmlab run`")
+        raise ValueError(
+            f"{file}: must be a scenario of the level `trace` (got `{scenario.level}`): use `aqmlab run`"
+        )

@@ -1,4 +1,4 @@
-"""What `aqmlab trace` prints and writes."""
+"""Output of `aqmlab trace`."""
 
 from __future__ import annotations
 
@@ -12,29 +12,30 @@ from aqmlab.traces import PUBLISHED_MOST_ACTIVE, charts
 
 
 def lines(found: Run, name: str) -> Iterator[str]:
-    """A replay in a few lines."""
+    """Yields a summary of a replay."""
     scenario, row, trace = found.manifest["scenario"], found.summary, found.manifest["facts"]["trace"]
-    kind = {"generated": "made up"}.get(trace["kind"], trace["kind"])
+    kind = {"generated": "synthetic"}.get(trace["kind"], trace["kind"])
     yield (
         f"{name} ({kind}): {row['duration_s']:.6g} s of which {row['measured_s']:.6g} s measured, "
         f"{row['packets']} packets, {row['flows']} flows"
     )
     yield (
-        f"  line: {scenario['rate']}, {scenario['queue']['kind']}, load {row['load']:.4g}, "
+        f"  link: {scenario['rate']}, {scenario['queue']['kind']}, load {row['load']:.4g}, "
         f"utilisation {row['utilisation']:.4g}, dropped {row['dropped']} packets"
     )
     yield (
         f"  active flows: mean {row['mean_active']:.4g}, 99.9 % of the time at most {row['p999_active']}, "
-        f"most {row['most_active']} (published: at most {PUBLISHED_MOST_ACTIVE} below a load of 0.9)"
+        f"maximum {row['most_active']} (published: at most {PUBLISHED_MOST_ACTIVE} below a load of 0.9)"
     )
     if row["mean_in_progress"] is None:
-        yield "  flows in progress: the trace is too short to tell"
+        yield "  flows in progress: unknown, because the trace is too short"
     else:
         mean = row["mean_in_progress"]
-        yield f"  flows in progress: mean {mean:.4g}, most {row['most_in_progress']}"
+        yield f"  flows in progress: mean {mean:.4g}, maximum {row['most_in_progress']}"
     if row["mean_sojourn_s"] is not None:
         yield (
-            f"  packets: {row['mean_backlog_packets']:.4g} wait on average; time in queue and on the line: "
+            f"  packets: mean backlog {row['mean_backlog_packets']:.4g}; sojourn time including "
+            "transmission: "
             f"mean {1e6 * row['mean_sojourn_s']:.4g} us, 99 % {1e6 * row['p99_sojourn_s']:.4g} us"
         )
     cost = found.performance
@@ -44,7 +45,7 @@ def lines(found: Run, name: str) -> Iterator[str]:
 
 
 def write(found: Run, out: Path) -> list[Path]:
-    """Writes the charts with their numbers, and the tables of one row and of shares."""
+    """Writes the charts with their data, the summary table (one row), and the distribution."""
     written = plot.save_all(charts(found), out)
     out.mkdir(parents=True, exist_ok=True)
     for name in ("summary", "distribution"):

@@ -1,4 +1,5 @@
-"""The commands `aqmlab sensitivity` and `aqmlab tune`: which parameters matter, and the best ones."""
+"""The commands `aqmlab sensitivity` and `aqmlab tune`, which measure the influence of parameters and search
+for their best values."""
 
 import json
 import sys
@@ -22,7 +23,7 @@ from aqmlab.cli.options import (
     StoreFolder,
     links_of,
     load_scenario,
-    tell_files,
+    print_files,
 )
 
 if TYPE_CHECKING:
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
 
 
 class Method(StrEnum):
-    """How sensitivity is measured."""
+    """The method of sensitivity analysis."""
 
     SOBOL = "sobol"
     MORRIS = "morris"
@@ -44,7 +45,7 @@ File = Annotated[
     Path,
     typer.Argument(
         metavar="SCENARIO.toml|SWEEP.toml",
-        help="A scenario file, or a sweep file, of which the scenario and the measures are taken.",
+        help="Scenario file, or sweep file, which supplies its scenario and measures.",
     ),
 ]
 Vary = Annotated[
@@ -52,15 +53,18 @@ Vary = Annotated[
     typer.Option(
         "--vary",
         metavar="PATH=LOW..HIGH[:log]",
-        help="A number between two ends, such as bottleneck.queue.max_p=0.01..0.5:log; repeat it for more.",
+        help="Parameter and its range, such as bottleneck.queue.max_p=0.01..0.5:log; repeat the option for "
+        "further parameters.",
     ),
 ]
 Seed = Annotated[
     int | None,
-    typer.Option(min=0, help="First seed, which chooses what is tried, too; by default the scenario's."),
+    typer.Option(
+        min=0, help="First seed, which also determines the samples; by default the seed of the scenario."
+    ),
 ]
-DryRun = Annotated[bool, typer.Option("--dry-run", help="Say how many runs there are, and make none.")]
-Out = Annotated[Path | None, typer.Option(metavar="FOLDER", help="A folder for the plots and their numbers.")]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Print the number of runs, and run nothing.")]
+Out = Annotated[Path | None, typer.Option(metavar="FOLDER", help="Folder for plots and their data.")]
 
 
 def sensitivity(
@@ -68,27 +72,39 @@ def sensitivity(
     vary: Vary = None,
     measure: Annotated[
         list[str] | None,
-        typer.Option("--measure", metavar="NAME", help="What to measure, as `aqmlab sweep measures` lists."),
+        typer.Option(
+            "--measure",
+            metavar="NAME",
+            help="Measure to analyse; `aqmlab sweep measures` lists all measures.",
+        ),
     ] = None,
     method: Annotated[
-        Method, typer.Option(help="Shares of the variance, or mean effects by far fewer runs.")
+        Method,
+        typer.Option(
+            help="Method: sobol (shares of the variance) or morris (mean effects, with far fewer runs)."
+        ),
     ] = Method.SOBOL,
     samples: Annotated[
         int | None,
         typer.Option(
             min=2,
-            help="Base samples of sobol, a power of 2 (64), each of which takes as many samples as there are "
-            "factors and two more; or trajectories of morris (10), with as many and one more.",
+            help="For sobol: number of base samples, a power of 2 (default 64); k parameters need k + 2 "
+            "samples for each. For morris: number of trajectories (default 10) of k + 1 samples each.",
         ),
     ] = None,
     replications: Annotated[
-        int, typer.Option(min=1, help="Runs of each sample, with the same seeds: their mean counts.")
+        int,
+        typer.Option(
+            min=1, help="Number of runs of each sample, with common seeds; the mean of the runs is analysed."
+        ),
     ] = 3,
     seed: Seed = None,
     settings: Settings = None,
     dry_run: DryRun = False,
     as_json: AsJson = False,
-    csv: Annotated[bool, typer.Option("--csv", help="Print a row for each measure and factor.")] = False,
+    csv: Annotated[
+        bool, typer.Option("--csv", help="Print CSV with a row for each measure and parameter.")
+    ] = False,
     out: Out = None,
     jobs: Jobs = None,
     dask: Dask = None,
@@ -97,7 +113,9 @@ def sensitivity(
     dask_workers: DaskWorkers = None,
     store: StoreFolder = STORE,
 ) -> None:
-    """Tells which parameters matter for which measure: varies all at once, and shares out what changes."""
+    """Measure the influence of parameters on measures (global sensitivity analysis).
+
+    All parameters vary at once; the variation of each measure is attributed to them."""
     from aqmlab.cli import tuning_text
     from aqmlab.store import Store
     from aqmlab.tuning import sensitivity_run
@@ -105,7 +123,7 @@ def sensitivity(
     scenario, own, measures = _source(file, settings)
     measures = [own.get(name, name) for name in measure] if measure else measures
     if not measures:
-        raise ValueError("--measure: name what to measure; `aqmlab sweep measures` lists what there is")
+        raise ValueError("--measure: must name a measure; `aqmlab sweep measures` lists all measures")
     plan = sensitivity_run.plan(
         scenario,
         _factors(vary),
@@ -130,7 +148,7 @@ def sensitivity(
     else:
         tuning_text.print_sensitivity(found)
     if out is not None:
-        _tell_written(tuning_text.write_sensitivity(found, out), as_json or csv)
+        _print_written(tuning_text.write_sensitivity(found, out), as_json or csv)
     for name, problem in found.problems.items():
         print(f"aqmlab: {name}: {problem}", file=sys.stderr)
     _end(found.failures, failed=bool(found.problems))
@@ -139,42 +157,47 @@ def sensitivity(
 def tune(
     file: File,
     vary: Vary = None,
-    minimise: Annotated[
-        str | None, typer.Option(metavar="MEASURE", help="What is to be as small as may be.")
-    ] = None,
-    maximise: Annotated[str | None, typer.Option(metavar="MEASURE", help="Or as large.")] = None,
+    minimise: Annotated[str | None, typer.Option(metavar="MEASURE", help="Measure to minimise.")] = None,
+    maximise: Annotated[str | None, typer.Option(metavar="MEASURE", help="Measure to maximise.")] = None,
     subject_to: Annotated[
         list[str] | None,
         typer.Option(
             metavar="LIMIT",
-            help='What must be kept, in the unit of the measure, such as "bottleneck.drops<1" (in %); '
-            "several times.",
+            help='Limit for a measure, in the unit of the measure, such as "bottleneck.drops<1" (in %); '
+            "repeat the option for further limits.",
         ),
     ] = None,
-    trials: Annotated[int, typer.Option(min=1, help="How many values are tried.")] = 40,
+    trials: Annotated[int, typer.Option(min=1, help="Number of trials.")] = 40,
     replications: Annotated[
-        int, typer.Option(min=1, help="Runs of each trial, with the same seeds: their mean counts.")
+        int,
+        typer.Option(
+            min=1, help="Number of runs of each trial, with common seeds; the mean of the runs is optimised."
+        ),
     ] = 5,
     fresh: Annotated[
-        int, typer.Option(min=2, help="Seeds beyond those, which judge the best values found.")
+        int, typer.Option(min=2, help="Number of further seeds for validation of the best values.")
     ] = 10,
     at_once: Annotated[
         int,
         typer.Option(
-            min=1, help="Trials that run together: more keep more cores busy, and know less of each other."
+            min=1,
+            help="Number of trials in parallel. More trials use more cores, but each trial can use "
+            "fewer results of earlier trials.",
         ),
     ] = 4,
     measure: Annotated[
         list[str] | None,
-        typer.Option("--measure", metavar="NAME", help="What to tell beside on the fresh seeds."),
+        typer.Option(
+            "--measure", metavar="NAME", help="Additional measure to report on the validation seeds."
+        ),
     ] = None,
     against: Annotated[
         str,
         typer.Option(
             metavar="NAME,...",
-            help="Queues to compare with on the fresh seeds, beside the scenario as it was: kinds, or "
-            "[queues.NAME] of the scenario. Each replaces the queue of every link that has one, unless --at "
-            "names links.",
+            help="Queues to compare with on the validation seeds, in addition to the original scenario: "
+            "kinds, or [queues.NAME] of the scenario. Each queue replaces the queues of all links that have "
+            "one, or only of the links in --at.",
         ),
     ] = "",
     at: At = None,
@@ -190,15 +213,16 @@ def tune(
     dask_workers: DaskWorkers = None,
     store: StoreFolder = STORE,
 ) -> None:
-    """Looks for the values that minimise or maximise a measure within limits, and judges them on fresh
-    seeds."""
+    """Search for parameter values that minimise or maximise a measure within limits.
+
+    The best values are then validated with fresh seeds."""
     from aqmlab.cli import tuning_text
     from aqmlab.scenario.queues import replacement
     from aqmlab.store import Store
     from aqmlab.tuning.tune_run import Tuning, run_tuning
 
     if (minimise is None) == (maximise is None):
-        raise ValueError("name one measure to --minimise or to --maximise")
+        raise ValueError("--minimise and --maximise: use exactly one of them")
     scenario, own, _ = _source(file, settings)
     tuning = Tuning(
         scenario=scenario,
@@ -218,8 +242,8 @@ def tune(
     )
     if dry_run or not as_json:
         print(tuning_text.planned_tuning(tuning), flush=True)
-        if tuning.against and (said := replacement(scenario, tuning.at)):
-            print(said)
+        if tuning.against and (sentence := replacement(scenario, tuning.at)):
+            print(sentence)
     if dry_run:
         return
     executor = dask_options.executor(jobs, dask, dask_slurm, dask_ssh, dask_workers)
@@ -230,14 +254,15 @@ def tune(
     else:
         tuning_text.print_tuning(found)
     if out is not None:
-        _tell_written(tuning_text.write_tuning(found, out), as_json)
+        _print_written(tuning_text.write_tuning(found, out), as_json)
     _end(found.failures, failed=found.best is None)
 
 
 def _source(
     file: Path, settings: list[str] | None
 ) -> "tuple[Scenario, Mapping[str, Measure], Sequence[str | Measure]]":
-    """The scenario of a file, and of a sweep file its own measures and those that are numbers."""
+    """The scenario of a file. For a sweep file also the measures that the file defines, and its measures that
+    are numbers."""
     from aqmlab.scenario import settings_of
     from aqmlab.sweep import file as sweep_file
 
@@ -254,7 +279,7 @@ def _factors(texts: list[str] | None) -> "list[Factor]":
     from aqmlab.tuning.factors import Factor
 
     if not texts:
-        raise ValueError("--vary: name what to vary, such as --vary bottleneck.queue.max_p=0.01..0.5:log")
+        raise ValueError("--vary: must name a parameter, such as --vary bottleneck.queue.max_p=0.01..0.5:log")
     return [Factor.parsed(text) for text in texts]
 
 
@@ -265,27 +290,27 @@ def _limits(texts: Sequence[str]) -> "dict[str, Band]":
     for text in texts:
         name, band = limit(text)
         if name in found:
-            raise ValueError(f"--subject-to {text}: {name} has a limit already: one for each measure")
+            raise ValueError(f"--subject-to {text}: {name} already has a limit: write one limit per measure")
         found[name] = band
     return found
 
 
 @contextmanager
 def _resumable(store: Path) -> Iterator[None]:
-    """Says after Ctrl-C that nothing is lost."""
+    """Prints after Ctrl-C how to continue."""
     try:
         yield
     except KeyboardInterrupt:
         print(
-            f"aqmlab: interrupted; finished runs are kept in {store}, the same command goes on",
+            f"aqmlab: interrupted; the finished runs are in {store}; repeat the command to continue",
             file=sys.stderr,
         )
         raise typer.Exit(INTERRUPTED) from None
 
 
-def _tell_written(files: Sequence[Path], quiet: bool) -> None:
+def _print_written(files: Sequence[Path], quiet: bool) -> None:
     if not quiet:
-        tell_files(files)
+        print_files(files)
 
 
 def _end(failures: "Sequence[Failed]", *, failed: bool) -> None:

@@ -1,4 +1,4 @@
-"""What is printed and written of sensitivity analysis and of tuning."""
+"""Output of sensitivity analysis and of tuning."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from aqmlab._support.files import write_csv
 from aqmlab.charts import chart as plot
 from aqmlab.cli.table_text import print_table
 from aqmlab.metrics import finite
-from aqmlab.results.labels import said
+from aqmlab.results.labels import format_labels
 from aqmlab.tuning.factors import Factor
 from aqmlab.tuning.sensitivity_run import Plan, Sensitivity
 from aqmlab.tuning.tune_run import AS_IT_WAS, TUNED, Comparison, Tuning, TuningResult
@@ -23,33 +23,33 @@ if TYPE_CHECKING:
     import polars as pl
 
 WIDE = 0.3
-"""An interval of a share that reaches further to each side says little."""
+"""Half-width of the interval of a variance share above which a warning recommends more samples."""
 
 METHODS: Mapping[str, str] = {
-    "sobol": "Sobol's shares of the variance",
-    "morris": "Morris's effects of a factor's whole range",
+    "sobol": "Sobol indices (shares of the variance)",
+    "morris": "Morris effects of a parameter's whole range",
 }
 
 _LIMIT: Mapping[stats.Verdict, str] = {
-    "holds": "is kept on fresh seeds.",
-    "fails": "is broken on fresh seeds: tune with a stricter one, or with more --replications.",
-    "undecided": "may be kept or broken on fresh seeds: tune with a margin, or with more --replications.",
+    "holds": "is met on the fresh seeds.",
+    "fails": "is violated on the fresh seeds: tune with a stricter limit, or with more --replications.",
+    "undecided": "is undecided on the fresh seeds: tune with a margin, or with more --replications.",
 }
 
 # Sensitivity analysis
 
 
 def planned(plan: Plan, held: int) -> str:
-    """How many runs there are, in words."""
+    """The number of runs, in words."""
     factors, seeds = len(plan.design.factors), len(plan.trials.seeds)
     return (
-        f"{len(plan.samples)} samples of {_count(factors, 'factor')}, {_count(seeds, 'seed')} each: "
-        f"{plan.runs} runs, {held} kept before"
+        f"{len(plan.samples)} samples of {_count(factors, 'parameter')}, {_count(seeds, 'seed')} each: "
+        f"{plan.runs} runs, {held} in the store"
     )
 
 
 def print_sensitivity(found: Sensitivity) -> None:
-    """A table for each measure, a row for each factor."""
+    """Prints a table for each measure, with a row for each parameter."""
     design = found.plan.design
     for one in found.measured:
         if one.name not in found.indices:
@@ -58,22 +58,25 @@ def print_sensitivity(found: Sensitivity) -> None:
         for factor, row in zip(design.factors, found.indices[one.name].iter_rows(named=True), strict=True):
             rows.append([factor.path, _range(factor), *_cells(row)])
         if design.method == "sobol":
-            heads = ["alone (S1)", "with interactions (ST)"]
+            heads = ["first order (S1)", "total (ST)"]
         else:
             unit = f"\n({one.unit})" if one.unit else ""
-            heads = [f"size (mu*){unit}", f"with sign (mu){unit}", f"spread (sigma){unit}"]
-        title = f"{one.name}: {METHODS[design.method]}, and 95 % intervals"
-        print_table(title, ["factor", "range", *heads], rows, left=2)
+            heads = [f"absolute (mu*){unit}", f"signed (mu){unit}", f"spread (sigma){unit}"]
+        title = f"{one.name}: {METHODS[design.method]} with 95 % intervals"
+        print_table(title, ["parameter", "range", *heads], rows, left=2)
         noise = found.noise(one.name)
         if not math.isnan(noise):
-            print(f"Chance: other seeds would change {100 * noise:.2g} % of the variance of {one.name}")
+            print(
+                f"Random share: {100 * noise:.2g} % of the variance of {one.name} comes from the choice "
+                "of seeds"
+            )
         if design.method == "sobol" and _widest(found.indices[one.name]) > WIDE:
-            told = f"{one.name}: intervals are wide; take more --samples, such as {2 * design.count}"
-            print(f"aqmlab: {told}", file=sys.stderr)
+            advice = f"{one.name}: the intervals are wide; use more --samples, such as {2 * design.count}"
+            print(f"aqmlab: {advice}", file=sys.stderr)
 
 
 def _widest(indices: pl.DataFrame) -> float:
-    """The most that an interval of Sobol's reaches to each side."""
+    """The largest half-width of the intervals of the Sobol indices."""
     return float(max(*indices["S1_conf"], *indices["ST_conf"]))
 
 
@@ -81,12 +84,12 @@ def _cells(row: Mapping[str, Any]) -> list[str]:
     if "S1" in row:
         return [stats.plus_minus(row[name], row[f"{name}_conf"]) for name in ("S1", "ST")]
     size = stats.plus_minus(row["mu_star"], row["mu_star_conf"])
-    places = stats.decimals(row["mu_star_conf"])
-    return [size, f"{row['mu']:.{places}f}", f"{row['sigma']:.{places}f}"]
+    decimals = stats.decimals(row["mu_star_conf"])
+    return [size, f"{row['mu']:.{decimals}f}", f"{row['sigma']:.{decimals}f}"]
 
 
 def sensitivity_table(found: Sensitivity) -> dict[str, Any]:
-    """What `--json` prints."""
+    """The JSON object that `--json` prints."""
     design = found.plan.design
     return {
         "method": design.method,
@@ -110,7 +113,8 @@ def sensitivity_table(found: Sensitivity) -> dict[str, Any]:
 
 
 def write_sensitivity(found: Sensitivity, out: Path) -> list[Path]:
-    """Writes the samples, the indices and a chart for each measure; returns the files worth opening."""
+    """Writes the samples, the indices and a chart for each measure; returns the paths to report to the
+    user."""
     out.mkdir(parents=True, exist_ok=True)
     tables = {"samples": found.samples(), "indices": found.table()}
     for name, table in tables.items():
@@ -126,17 +130,17 @@ def write_sensitivity(found: Sensitivity, out: Path) -> list[Path]:
 
 
 def planned_tuning(tuning: Tuning) -> str:
-    """How many runs there are, in words."""
+    """The number of runs, in words."""
     scenarios, seeds = tuning.trials + 1, len(tuning.seeds)
     judged, fresh = len(tuning.rivals) + 1, len(tuning.fresh_seeds)
     return (
-        f"{_count(tuning.trials, 'trial')} and the scenario as it was, {_count(seeds, 'seed')} each, and "
+        f"{_count(tuning.trials, 'trial')} and the original scenario, {_count(seeds, 'seed')} each, and "
         f"{judged} scenarios with {fresh} fresh seeds: {scenarios * seeds + judged * fresh} runs"
     )
 
 
 def print_tuning(found: TuningResult) -> None:
-    """The best values, what they are worth on fresh seeds, and the command that uses them."""
+    """Prints the best values, their results on the validation seeds, and the options that set them."""
     print("\n".join(_searched(found)))
     if found.best is None:
         return
@@ -146,27 +150,27 @@ def print_tuning(found: TuningResult) -> None:
     first, last = found.tuning.fresh_seeds[0], found.tuning.fresh_seeds[-1]
     means = [[TUNED, *(_interval(of[AS_IT_WAS, one.name].tuned) for one in judged)]]
     means += [[rival, *(_interval(of[rival, one.name].other) for one in judged)] for rival in rivals]
-    print_table(f"Fresh seeds {first} to {last}: mean and 95 % interval", heads, means, left=1)
-    less = [
+    print_table(f"Fresh seeds {first} to {last}: means with 95 % intervals", heads, means, left=1)
+    differences = [
         [f"{TUNED} - {rival}", *(_interval(of[rival, one.name].difference) for one in judged)]
         for rival in rivals
     ]
-    print_table("Differences, seed by seed, and their 95 % intervals", heads, less, left=1)
+    print_table("Paired differences with 95 % intervals", heads, differences, left=1)
     print("\n".join(_judged(found)))
 
 
 def _searched(found: TuningResult) -> Iterator[str]:
-    """What the trials say."""
+    """Yields the results of the trials."""
     tuning, objective = found.tuning, found.tuning.measures[0]
-    kept = f"{found.feasible} of {len(found.answers)} trials kept {_limits(tuning)}" if tuning.limits else ""
+    kept = f"{found.feasible} of {len(found.answers)} trials met {_limits(tuning)}" if tuning.limits else ""
     if kept:
         yield kept
     refused = len(found.problems)
     if refused:
         number, why = next(iter(found.problems.items()))
-        yield f"{_count(refused, 'trial')} had no answer; trial {number + 1}: {why}"
+        yield f"{_count(refused, 'trial')} failed; trial {number + 1}: {why}"
     if found.best is None:
-        yield "Nothing found: no trial keeps all limits. Widen the ranges of --vary, or relax the limits."
+        yield "No result: no trial meets all limits. Widen the ranges of --vary, or relax the limits."
         if found.nearest is not None:
             missed = ", ".join(
                 f"{name} = {found.nearest.measured[name]:.4g} (limit {band})"
@@ -177,14 +181,15 @@ def _searched(found: TuningResult) -> Iterator[str]:
         return
     before = found.before[objective.name]
     yield (
-        f"Best on the seeds tuned on: trial {found.best.question.number + 1} with "
+        f"Best on the tuning seeds: trial {found.best.question.number + 1} with "
         f"{found.best.value:.4g} {objective.unit}".rstrip()
-        + f", {AS_IT_WAS} {before:.4g}; the best of many is best by luck, too, and is judged on other seeds:"
+        + f", {AS_IT_WAS} {before:.4g}; this comparison favours the best of many trials, so fresh seeds "
+        "decide:"
     )
 
 
 def _judged(found: TuningResult) -> Iterator[str]:
-    """What fresh seeds say."""
+    """Yields the results on the validation seeds."""
     objective = found.tuning.measures[0].name
     for compared in found.comparisons:
         if compared.measure.name == objective:
@@ -192,31 +197,31 @@ def _judged(found: TuningResult) -> Iterator[str]:
     for name, band in found.tuning.limits.items():
         verdict = found.limit_verdict(name)
         yield f"The limit {name} {band} {_LIMIT[verdict]}"
-    yield f"Best values: {said(found.settings)}"
+    yield f"Best values: {format_labels(found.settings)}"
     yield " ".join(f"--set {path}={value}" for path, value in found.settings.items())
 
 
 def _sentence(found: TuningResult, compared: Comparison) -> str:
-    other = "the scenario as it was" if compared.rival == AS_IT_WAS else compared.rival
+    other = "the original scenario" if compared.rival == AS_IT_WAS else compared.rival
     difference = f"{_interval(compared.difference)} {compared.measure.unit}".rstrip()
     by = f"{compared.measure.name} differs by {difference}"
-    broken = [
+    violated = [
         f"{name} {band}"
         for name, band in found.tuning.limits.items()
         if found.limit_verdict(name, compared.rival) == "fails"
     ]
-    but = f"; but {other} does not keep {' and '.join(broken)}" if broken else ""
+    but = f", but {other} violates {' and '.join(violated)}" if violated else ""
     outcome = found.outcome(compared)
     if outcome == "not distinguishable":
-        return f"Tuned and {other} are not distinguishable: {by}, which may be nothing at all{but}."
+        return f"Tuned and {other} are not distinguishable: {by}, an interval that contains 0{but}."
     return f"Tuned is {outcome} than {other}: {by}{but}."
 
 
 def tuning_table(found: TuningResult) -> dict[str, Any]:
-    """What `--json` prints."""
+    """The JSON object that `--json` prints."""
     tuning = found.tuning
 
-    def told(interval: stats.Interval) -> dict[str, Any]:
+    def ends(interval: stats.Interval) -> dict[str, Any]:
         return {key: getattr(interval, key) for key in ("value", "low", "high")}
 
     return {
@@ -257,9 +262,9 @@ def tuning_table(found: TuningResult) -> dict[str, Any]:
                     "measure": one.measure.name,
                     "unit": one.measure.unit,
                     "rival": one.rival,
-                    "tuned": told(one.tuned),
-                    "other": told(one.other),
-                    "difference": told(one.difference),
+                    "tuned": ends(one.tuned),
+                    "other": ends(one.other),
+                    "difference": ends(one.difference),
                 }
             )
             for one in found.comparisons
@@ -269,7 +274,7 @@ def tuning_table(found: TuningResult) -> dict[str, Any]:
 
 
 def write_tuning(found: TuningResult, out: Path) -> list[Path]:
-    """Writes the trials and a chart of them; returns the files worth opening."""
+    """Writes the trials and a chart of the trials; returns the paths to report to the user."""
     out.mkdir(parents=True, exist_ok=True)
     write_csv(out / "trials.csv", found.trials())
     return [out / "trials.csv", plot.save(found.chart(), out, "tuning")["png"]]
@@ -288,5 +293,5 @@ def _range(factor: Factor) -> str:
     return f"{factor.written(factor.low)} to {factor.written(factor.high)}{scale}"
 
 
-def _count(number: int, what: str) -> str:
-    return f"{number} {what}" if number == 1 else f"{number} {what}s"
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"

@@ -1,4 +1,4 @@
-"""What the queues of a run look like while it lasts, in a terminal."""
+"""A live view of a run's queues in the terminal."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from aqmlab import _core
 from aqmlab._support.parallel import watched
-from aqmlab._support.progress import said
+from aqmlab._support.progress import progress_text
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -20,21 +20,21 @@ if TYPE_CHECKING:
 R = TypeVar("R")
 
 HISTORY = 36
-"""So many moments are drawn."""
+"""Number of samples in a sparkline."""
 
 BLOCKS = " ▁▂▃▄▅▆▇█"
-"""Eighths of a line of text, from none to all of it."""
+"""Bars of 0 to 8 eighths of the height of a text line."""
 
 
 def sparkline(values: Iterable[float], top: float) -> str:
-    """A line of bars, the highest of which stands for `top`."""
+    """A line of bars; the highest bar represents `top`."""
     scale = (len(BLOCKS) - 1) / top if top > 0 else 0.0
     return "".join(BLOCKS[min(len(BLOCKS) - 1, max(0, round(value * scale)))] for value in values)
 
 
 @dataclass
 class _Link:
-    """What was seen of a link."""
+    """The recent samples of a link."""
 
     queue: deque[float] = field(default_factory=lambda: deque(maxlen=HISTORY))
     rate: deque[float] = field(default_factory=lambda: deque(maxlen=HISTORY))
@@ -43,14 +43,14 @@ class _Link:
 
 
 class Watching:
-    """Views of a run, one after the other."""
+    """The successive views of a run."""
 
     def __init__(self) -> None:
         self._links: dict[str, _Link] = {}
         self._view: Mapping[str, Any] = {"links": [], "lateness_us": [], "time_s": 0.0}
 
     def see(self, view: Mapping[str, Any]) -> None:
-        """A newer view, as `Watch.view` gives it."""
+        """Adds a view in the format of `Watch.view`."""
         self._view = view
         for link in view["links"]:
             seen = self._links.setdefault(link["name"], _Link())
@@ -62,7 +62,7 @@ class Watching:
             seen.last, seen.time_s = link, view["time_s"]
 
     def drawn(self, progress: str) -> RenderableType:
-        """What was seen, ready to be printed; `progress` says how far the run is."""
+        """The views as an object to print; `progress` is the text about the progress of the run."""
         from rich.console import Group
         from rich.text import Text
 
@@ -85,7 +85,7 @@ class Watching:
         rows.add_column()
         highest = max(seen.queue, default=0)
         waiting = f"{link['length_packets']} packets, {link['length_bytes'] / 1000:.1f} kB"
-        rows.add_row("queue", sparkline(seen.queue, highest), f"{waiting}; bars up to {highest:g}")
+        rows.add_row("queue", sparkline(seen.queue, highest), f"{waiting}; highest bar {highest:g}")
         rows.add_row("throughput", sparkline(seen.rate, link["rate_bps"]), f"{now / 1e6:.3f} Mbps")
         for name, value, unit in link["gauges"]:
             rows.add_row(name.replace("_", " "), "", f"{value:.4g} {unit or ''}".strip())
@@ -99,7 +99,7 @@ class Watching:
 
 
 def _screen() -> Live:
-    """The part of the terminal that shows views; on standard error, so that output can be piped."""
+    """The terminal area for views; on standard error, so that standard output can be piped."""
     from rich.console import Console
     from rich.live import Live
 
@@ -107,7 +107,8 @@ def _screen() -> Live:
 
 
 def run(work: Callable[[_core.Watch], R], label: str, speed: float | None) -> R:
-    """What `work` gives; its queues are shown at so many seconds of its time in a second, or else a bar."""
+    """Returns the result of `work`. With `speed`, in simulated seconds per second, the queues are shown
+    meanwhile; without, a progress bar."""
     watch = _core.Watch()
     if speed is None:
         return watched(work, watch, label)
@@ -120,13 +121,13 @@ def run(work: Callable[[_core.Watch], R], label: str, speed: float | None) -> R:
             view = watch.view()
             if view is not None:
                 watching.see(json.loads(view))
-                live.update(watching.drawn(said(watch)), refresh=True)
+                live.update(watching.drawn(progress_text(watch)), refresh=True)
 
         return watched(work, watch, None, show)
 
 
 def follow(views: Iterable[tuple[str, Mapping[str, Any]]]) -> None:
-    """Shows views as they come, each with how far the run is."""
+    """Shows each view with its progress text when it arrives."""
     watching = Watching()
     with _screen() as live:
         for progress, view in views:

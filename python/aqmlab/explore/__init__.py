@@ -1,1 +1,1 @@
-"""The explorer: a page on which a sweep is looked at from all sides."""
+"""The explorer: an interactive web page about sweeps."""

@@ -1,4 +1,4 @@
-"""What a store holds of sweeps, for a page to explore."""
+"""The data of a store's sweeps for the explorer page."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ if TYPE_CHECKING:
     from aqmlab.sweep import Sweep
 
 SHORT = 12
-"""Letters of a digest that name a scenario well enough."""
+"""Number of characters of a digest that identify a scenario."""
 
 
 def of_sweep(sweep: Sweep, store: Store) -> Exploration:
-    """A sweep with the runs that the store holds of it.
+    """A sweep with its runs in the store.
 
-    Raises `ValueError` if there is none, or if the core refuses a point.
+    Raises `ValueError` if the store has no run of the sweep, or if the core rejects a point.
     """
     from aqmlab.sweep import run as sweep_run
 
@@ -39,15 +39,15 @@ def of_sweep(sweep: Sweep, store: Store) -> Exploration:
 
 
 def of_store(store: Store, name: str | None = None) -> list[Exploration]:
-    """The sweeps that a store holds runs of, or those of this name or identity.
+    """All sweeps with runs in a store, or those with this name or id.
 
-    Raises `ValueError` if there is none.
+    Raises `ValueError` if there is no such sweep.
     """
     records = store.records("sweep")
     chosen = [one for one in records if name in (None, one["name"], one["sweep"])]
     if name is not None and not chosen:
         known = ", ".join(dict.fromkeys(one["name"] for one in records)) or "none"
-        raise ValueError(f"{store.folder}: no sweep is named `{name}`: there is {known}")
+        raise ValueError(f"{store.folder}: no sweep is named `{name}`; available: {known}")
     names = [one["name"] for one in chosen]
     found = []
     for one in chosen:
@@ -56,12 +56,12 @@ def of_store(store: Store, name: str | None = None) -> list[Exploration]:
         if selection.runs and _runs(store, selection).height:
             found.append(_exploration(title, one["sweep"], selection, store))
     if not found:
-        raise ValueError(f"{store.folder}: holds no run of a sweep yet: make some with aqmlab sweep run")
+        raise ValueError(f"{store.folder}: contains no run of a sweep: run `aqmlab sweep run` first")
     return found
 
 
 def _selection(store: Store, sweep: Mapping[str, Any]) -> Selection:
-    """The points that a sweep told, with all runs from the first seed on that may be its own."""
+    """The recorded points of a sweep, with all runs that may belong to it, beginning with its first seed."""
     by_number = {one["number"]: one for one in store.records("point", sweep=sweep["sweep"])}
     points = [one for _, one in sorted(by_number.items())]
     axes = _axes(sweep["definition"].get("axes", {}), [one["labels"] for one in points])
@@ -81,21 +81,23 @@ def _selection(store: Store, sweep: Mapping[str, Any]) -> Selection:
 
 
 def _axes(written: Mapping[str, Sequence[Any]], points: Sequence[Mapping[str, Any]]) -> dict[str, list[Any]]:
-    """The labels and values of axes, in the order of the sweep, or of points if it tells none.
+    """The labels and values of axes, in the order of the sweep's definition, or otherwise in the order of the
+    points.
 
-    Axes are told by path, and the last word of a path is the label if it is enough.
+    The definition contains paths; the label of an axis is the last word of its path if that is unique.
     """
-    told = {path.rsplit(".", 1)[-1]: values for path, values in written.items()} | dict(written)
+    defined = {path.rsplit(".", 1)[-1]: values for path, values in written.items()} | dict(written)
     return {
-        label: [value for value, _ in told[label]]
-        if label in told
+        label: [value for value, _ in defined[label]]
+        if label in defined
         else list(dict.fromkeys(one.get(label) for one in points))
         for label in (points[0] if points else ())
     }
 
 
 def _measures(store: Store, selection: Selection) -> dict[str, Quantity]:
-    """What was measured of these points, in the newest version, with titles where the scenario tells them."""
+    """The measures of these points in their newest versions, with titles if the scenario defines the
+    measures."""
     known = _known_measures(store, selection)
     newest: dict[str, int] = {}
     values = store.values().drop_nulls("value").join(_scenarios(selection), on="scenario", how="semi")
@@ -103,7 +105,7 @@ def _measures(store: Store, selection: Selection) -> dict[str, Quantity]:
         newest[name] = max(version, newest.get(name, 0))
     if not newest:
         return {one.key: one for one in known.values()}
-    order = {name: place for place, name in enumerate(known)}
+    order = {name: index for index, name in enumerate(known)}
     return {
         f"{name}@{version}": known[name]
         if name in known and known[name].version == version
@@ -119,7 +121,7 @@ def _known_measures(store: Store, selection: Selection) -> dict[str, Measure]:
     for record in store.records("scenario", scenario=selection.runs[0].scenario):
         try:
             scenario = Scenario.from_dict(record["given"], files=record["files"], name=record["name"])
-        except _core.ScenarioError:  # Of another version, whose runs can be shown all the same.
+        except _core.ScenarioError:  # The runs of a scenario from another version can still be shown.
             continue
         return measures.of_scenario(scenario)
     return {}
@@ -137,23 +139,27 @@ def _scenarios(selection: Selection) -> pl.DataFrame:
 
 
 _COLUMN = "measure "
-"""Columns of measures begin so, as an old measure's name may be that of any other column."""
+"""Prefix of the columns of measures, because the name of an old measure may equal another column's name."""
 
 
 def _exploration(title: str, identity: str, selection: Selection, store: Store) -> Exploration:
     columns = {key: replace(one, name=_COLUMN + one.name) for key, one in selection.measures.items()}
     results = store.results(replace(selection, measures=columns))
     if results.frame.height == 0:
-        raise ValueError(f"{title}: {store.folder} holds no run of it yet: make some with aqmlab sweep run")
+        raise ValueError(
+            f"{title}: {store.folder} contains no run of this sweep: run `aqmlab sweep run` first"
+        )
     counts = results.frame.select(one.name for one in columns.values()).count().row(0)
-    # Of a sweep whose runs all failed there is no number, and its failures are to be seen.
+    # If all runs failed, no measure has a number, but the page must show the failures.
     shown = [
         one
         for one, count in zip(selection.measures.values(), counts, strict=True)
         if count or not any(counts)
     ]
-    told = {record["scenario"]: record for record in store.records("scenario")}
-    versions = {told[one.scenario]["results_version"] for one in selection.runs if one.scenario in told}
+    definitions = {record["scenario"]: record for record in store.records("scenario")}
+    versions = {
+        definitions[one.scenario]["results_version"] for one in selection.runs if one.scenario in definitions
+    }
     used = [set(values) for values in zip(*(one.point for one in selection.runs), strict=True)]
     return Exploration(
         title=title,
@@ -162,7 +168,7 @@ def _exploration(title: str, identity: str, selection: Selection, store: Store) 
             for (label, values), some in zip(selection.axes.items(), used, strict=True)
         ),
         measures=tuple(shown),
-        points=tuple(_point(one, results, shown, told, store) for one in selection.runs),
+        points=tuple(_point(one, results, shown, definitions, store) for one in selection.runs),
         provenance={
             "aqmlab": ", ".join(sorted(filter(None, _runs(store, selection)["version"].unique()))),
             "results version": ", ".join(map(str, sorted(versions))),
@@ -177,24 +183,24 @@ def _point(
     one: SelectedRuns,
     results: Results,
     measures: Sequence[Quantity],
-    told: Mapping[str, Mapping[str, Any]],
+    definitions: Mapping[str, Mapping[str, Any]],
     store: Store,
 ) -> PointData:
-    places = results.places.get(one.point, {})
+    rows = results.places.get(one.point, {})
 
     def at_point(name: str) -> list[Any]:
         column = results.column(name)
-        return [column[place] for place in places.values()]
+        return [column[row] for row in rows.values()]
 
     return PointData(
         labels=dict(zip(results.axes, one.point, strict=True)),
         scenario=one.scenario,
-        given=told.get(one.scenario, {}).get("given", {}),
-        seeds=list(places),
+        given=definitions.get(one.scenario, {}).get("given", {}),
+        seeds=list(rows),
         values={measure.name: at_point(_COLUMN + measure.name) for measure in measures},
         failures={
             seed: f"{status}: {error}" if error else status
-            for seed, status, error in zip(places, at_point("status"), at_point("error"), strict=True)
+            for seed, status, error in zip(rows, at_point("status"), at_point("error"), strict=True)
             if status != "done"
         },
         command=command(one.scenario, one.first_seed, store),
@@ -202,7 +208,7 @@ def _point(
 
 
 def command(scenario: str, seed: int, store: Store) -> str:
-    """What makes a run of a scenario again in a shell, from what the store holds."""
+    """The shell commands that repeat a run of a scenario in the store."""
     name = scenario[:SHORT]
     folder = shlex.quote(str(store.folder))
     return (

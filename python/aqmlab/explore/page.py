@@ -1,12 +1,12 @@
-"""A sweep as one interactive web page that works offline: choose axes, measures and a baseline; click a
-point for its runs.
+"""An interactive web page about sweeps that works offline. The reader selects axes, measures and a baseline,
+and clicks a point to see its runs.
 
-The page draws its own SVG, in three files of plain script beside this one's template. A library was weighed:
-plotly's script alone makes each page 5 MB, which is too much to mail, and its points cannot be reached with
-the keyboard, which this page promises.
+The page draws SVG with three script files in the folder of the template, without a library. Plotly was
+rejected because its script adds 5 MB to each page, which is too large for e-mail, and because its points are
+not accessible with the keyboard.
 
-Intervals are computed in the page, as any selection may be asked for, by the formulas of `aqmlab.stats`; the
-quantiles of Student's t come from there.
+The page computes intervals for any selection with the formulas of `aqmlab.stats`, which also supplies the
+quantiles of Student's t.
 """
 
 from __future__ import annotations
@@ -26,17 +26,17 @@ from aqmlab.measures import Quantity
 TEMPLATE = "explore.html.jinja"
 STYLE = "explore.css"
 SCRIPTS = ("explore_data.js", "explore_figure.js", "explore.js")
-"""In the order in which the page runs them."""
+"""The scripts in the order of execution."""
 
 Label = str | int | float | bool
 
 
 @dataclass(frozen=True, kw_only=True)
 class Axis:
-    """What is varied, and how.
+    """An axis of a sweep.
 
-    `values` are the labels of points, in order; `numbers`, where given, the same as numbers in the unit that
-    `label` tells, so that the axis can be drawn to scale (`log`: on a logarithmic one, to begin with).
+    `values` are the labels of points in order. `numbers` are these values as numbers, in the unit that
+    `label` contains, so that the axis can be drawn to scale. `log` selects a logarithmic axis initially.
     """
 
     name: str
@@ -47,15 +47,21 @@ class Axis:
 
     def __post_init__(self) -> None:
         if not self.values or len(set(map(_text, self.values))) < len(self.values):
-            raise ValueError(f"axis {self.name}: values: must be given, and differ, are {list(self.values)}")
+            raise ValueError(
+                f"axis {self.name}: values: must be different values, at least one (got {list(self.values)})"
+            )
         if self.numbers is not None and len(self.numbers) != len(self.values):
-            raise ValueError(f"axis {self.name}: numbers: must be as many as the values, {len(self.values)}")
+            raise ValueError(
+                f"axis {self.name}: numbers: must be one for each of {len(self.values)} values "
+                f"(got {len(self.numbers)})"
+            )
 
     @classmethod
     def of(cls, name: str, values: Sequence[Label], *, title: str | None = None) -> Axis:
-        """The axis of these labels: to scale if all are numbers, or quantities of one unit (`10Mbps`).
+        """The axis with these labels, drawn to scale if all labels are numbers, or quantities with a common
+        unit (`10Mbps`).
 
-        It begins logarithmic where the numbers are positive and span a factor of ten at least.
+        The axis is initially logarithmic if the numbers are positive and span at least a factor of 10.
         """
         found = quantities.numbers_of(values)
         if found is None:
@@ -72,11 +78,12 @@ class Axis:
 
 @dataclass(frozen=True, kw_only=True)
 class PointData:
-    """One scenario and its runs.
+    """A point of a sweep with its runs.
 
-    `seeds` are those of all its runs, in the order of replications, and `values` has one value for each of
-    them, by measure; `None` where the run has none. `failures` tells by seed what went wrong. `scenario` is
-    the digest, `given` what its author wrote, `command` what makes the runs again in a shell.
+    `seeds` are the seeds of all runs in the order of replications. `values` maps each measure to its values
+    for these seeds, with `None` for missing values. `failures` maps seeds to error messages. `scenario` is
+    the digest of the scenario, `given` the table that its author wrote, and `command` the shell commands that
+    repeat a run.
     """
 
     labels: Mapping[str, Label]
@@ -90,8 +97,8 @@ class PointData:
 
 @dataclass(frozen=True, kw_only=True)
 class Exploration:
-    """A sweep and its runs. `provenance` are lines of what and when, such as version and store; `level` is
-    that of each interval, above 95 % where precision decided how many runs there are."""
+    """A sweep with its runs. `provenance` contains facts such as the version and the store. `level` is the
+    level of the intervals, which is above 95 % if precision decided the number of runs."""
 
     title: str
     axes: tuple[Axis, ...]
@@ -101,15 +108,15 @@ class Exploration:
     level: float = stats.LEVEL
 
     def __post_init__(self) -> None:
-        for what, found in (("axis", self.axes), ("measure", self.measures), ("point", self.points)):
+        for kind, found in (("axis", self.axes), ("measure", self.measures), ("point", self.points)):
             if not found:
-                raise ValueError(f"{self.title}: there is no {what} to explore")
-        for what, names in (
+                raise ValueError(f"{self.title}: has no {kind} to explore")
+        for kind, names in (
             ("axes", [axis.name for axis in self.axes]),
             ("measures", [measure.name for measure in self.measures]),
         ):
             if len(set(names)) < len(names):
-                raise ValueError(f"{self.title}: {what}: must have different names, have {names}")
+                raise ValueError(f"{self.title}: {kind}: must have different names (got {names})")
         known = {measure.name for measure in self.measures}
         places = {axis.name: set(map(_text, axis.values)) for axis in self.axes}
         for point in self.points:
@@ -117,33 +124,34 @@ class Exploration:
         labels = [tuple(_text(point.labels[axis]) for axis in places) for point in self.points]
         if len(set(labels)) < len(labels):
             twice = next(one for one in labels if labels.count(one) > 1)
-            raise ValueError(f"{self.title}: points: must differ in their labels, two have {list(twice)}")
+            raise ValueError(f"{self.title}: points: must have different labels (got {list(twice)} twice)")
 
     def _check(self, point: PointData, known: set[str], places: Mapping[str, set[str]]) -> None:
         where = f"{self.title}: point {dict(point.labels)}"
         if point.labels.keys() != places.keys():
-            raise ValueError(f"{where}: must have one label for each axis: {', '.join(places)}")
+            raise ValueError(f"{where}: must have a label for each of the axes {', '.join(places)}")
         for axis, label in point.labels.items():
             if _text(label) not in places[axis]:
-                raise ValueError(f"{where}: `{_text(label)}` is no value of the axis {axis}")
+                raise ValueError(f"{where}: `{_text(label)}` is not a value of the axis {axis}")
         if len(set(point.seeds)) < len(point.seeds):
-            raise ValueError(f"{where}: seeds: must differ, are {list(point.seeds)}")
+            raise ValueError(f"{where}: seeds: must be different (got {list(point.seeds)})")
         if strange := point.values.keys() - known:
-            raise ValueError(f"{where}: {', '.join(sorted(strange))}: no such measure")
+            raise ValueError(f"{where}: values: unknown measures {', '.join(sorted(strange))}")
         if strange_seeds := point.failures.keys() - set(point.seeds):
-            raise ValueError(f"{where}: failures: seeds {sorted(strange_seeds)} are none of the point's")
+            raise ValueError(f"{where}: failures: the point has no seeds {sorted(strange_seeds)}")
         for name, values in point.values.items():
             if len(values) != len(point.seeds):
                 raise ValueError(
-                    f"{where}: {name}: must have a value for each of {len(point.seeds)} seeds, "
-                    f"has {len(values)}"
+                    f"{where}: {name}: must have a value for each of {len(point.seeds)} seeds (got "
+                    f"{len(values)})"
                 )
 
 
 def page(*explorations: Exploration) -> str:
-    """The page as text; of several sweeps it offers a choice. It refers to no other file and to no network.
+    """The page as HTML text, with a selector if there are several sweeps. The page needs no other file and no
+    network.
 
-    Raises `ValueError` if there is no sweep, or two have the same title.
+    Raises `ValueError` without sweeps, or if two sweeps have the same title.
     """
     from importlib.resources import files
 
@@ -151,7 +159,7 @@ def page(*explorations: Exploration) -> str:
 
     titles = [one.title for one in explorations]
     if not titles or len(set(titles)) < len(titles):
-        raise ValueError(f"sweeps: must be given, and have different titles, have {titles}")
+        raise ValueError(f"sweeps: must be at least one, with different titles (got {titles})")
     environment = Environment(
         loader=PackageLoader("aqmlab", "templates"),
         autoescape=True,
@@ -159,25 +167,26 @@ def page(*explorations: Exploration) -> str:
         lstrip_blocks=True,
         undefined=StrictUndefined,
     )
-    beside = files("aqmlab") / "templates"
+    folder = files("aqmlab") / "templates"
     rendered = environment.get_template(TEMPLATE).render(
         title=titles[0] if len(titles) == 1 else f"{titles[0]} and {len(titles) - 1} more",
-        style=(beside / STYLE).read_text(encoding="utf-8"),
-        script="\n".join((beside / name).read_text(encoding="utf-8") for name in SCRIPTS),
+        style=(folder / STYLE).read_text(encoding="utf-8"),
+        script="\n".join((folder / name).read_text(encoding="utf-8") for name in SCRIPTS),
         data=packed(explorations),
     )
     return str(rendered)
 
 
 def packed(explorations: Sequence[Exploration]) -> str:
-    """What the page knows: JSON, gzipped, in base64. The same for the same runs."""
+    """The data of the page: JSON, compressed with gzip, in base64. Equal runs produce equal data."""
     data = {"sweeps": [_columns(one) for one in explorations]}
     text = json.dumps(data, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
     return base64.b64encode(gzip.compress(text.encode(), compresslevel=6, mtime=0)).decode("ascii")
 
 
 def _columns(one: Exploration) -> dict[str, Any]:
-    """A sweep by columns, each as long as there are points; what repeats stands once, and is numbered."""
+    """A sweep as columns with one element for each point; repeated lists of seeds are stored once and
+    referenced by number."""
     seeds: dict[tuple[int, ...], int] = {}
     most = max(len(point.seeds) for point in one.points)
     return {
@@ -212,7 +221,7 @@ def _axis(axis: Axis, points: Sequence[PointData]) -> dict[str, Any]:
     from aqmlab.charts.style import colours
 
     texts = [_text(value) for value in axis.values]
-    places = {text: place for place, text in enumerate(texts)}
+    indices = {text: index for index, text in enumerate(texts)}
     tints = colours(texts)
     return {
         "name": axis.name,
@@ -221,12 +230,12 @@ def _axis(axis: Axis, points: Sequence[PointData]) -> dict[str, Any]:
         "numbers": axis.numbers,
         "log": axis.log,
         "colours": [tints[text] for text in texts],
-        "of": [places[_text(point.labels[axis.name])] for point in points],
+        "of": [indices[_text(point.labels[axis.name])] for point in points],
     }
 
 
 def _values(point: PointData, measure: str) -> list[float | None] | None:
-    """The values of a point; nothing at all where no run has one."""
+    """The values of a point; `None` if no run has a value."""
     values = [
         None if value is None or not math.isfinite(value) else value
         for value in point.values.get(measure, ())
@@ -235,5 +244,5 @@ def _values(point: PointData, measure: str) -> list[float | None] | None:
 
 
 def _text(label: Label) -> str:
-    """A label as people write it."""
+    """A label as text."""
     return label if isinstance(label, str) else json.dumps(label)

@@ -1,4 +1,4 @@
-"""Live runs: the scenario's network between real hosts, on Linux."""
+"""Live runs on Linux: the scenario's network between real hosts."""
 
 from aqmlab.live.runs import LONGEST, SHELL, NotLive, check, privileges, run, status, with_command
 

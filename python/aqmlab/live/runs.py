@@ -1,4 +1,5 @@
-"""Live runs, on Linux: a scenario's queues in front of the kernel's own TCP and of real programs."""
+"""Live runs on Linux, in which a scenario's queues carry the traffic of the kernel's TCP and of real
+programs."""
 
 from __future__ import annotations
 
@@ -13,14 +14,14 @@ from aqmlab.scenario import Scenario
 from aqmlab.scenario.run import Run
 
 SHELL = "shell"
-"""The name of the workload that is a command of the user's."""
+"""Name of the workload that is a user's command."""
 
 LONGEST = "1440min"
-"""How long a command may last."""
+"""Maximum duration of a command."""
 
 
 class NotLive(RuntimeError):
-    """No live run is possible on this machine."""
+    """Live runs are not possible on this machine."""
 
 
 def run(
@@ -33,17 +34,19 @@ def run(
     congestion_control: str | None = None,
     watch: _core.Watch | None = None,
 ) -> Run:
-    """Runs a scenario live, in as many seconds as it lasts; the tables are those of a simulation.
+    """Runs a scenario live, in real time. The tables have the format of a simulation's tables.
 
-    `manifest["live"]` says whether the run is valid and what was in force. Where the kernel's TCP cannot do
-    what `[tcp]` says the scenario is refused, or, with `nearest_tcp`, it does what comes nearest. With
-    `until_done` the run ends before the scenario's duration if its work is done: the clients of its programs
-    have ended; if it has none, nothing is left to ask for, and all was received and acknowledged. The packets
-    go to the file `pcap` (pcapng), those that were dropped among them, with the reason beside. All
-    connections use the kernel's `congestion_control`, such as `bbr`, in place of the one in `[tcp]`; programs
-    may choose another one for their sockets.
+    `manifest["live"]` contains the validity of the run and the effective settings. If the kernel's TCP does
+    not support a setting in `[tcp]`, the scenario is rejected; with `nearest_tcp` the nearest supported
+    behaviour is used. With `until_done` the run ends early when all client programs have exited or, without
+    programs, when all transfers are complete and acknowledged. `pcap` is a pcapng file for the packets,
+    including dropped packets with the reasons.
+
+    `congestion_control` is a congestion control of the kernel, such as `bbr`, which replaces the one in
+    `[tcp]` for all connections; programs may select another one for their sockets.
+
     Raises `ScenarioError` if the scenario cannot be run live or the kernel lacks the congestion control,
-    `LiveError` if the system refuses something, `OSError` if `pcap` cannot be written.
+    `LiveError` if the system denies an operation, and `OSError` if `pcap` cannot be written.
     """
     from aqmlab._support.parallel import interruptible
 
@@ -66,7 +69,7 @@ def run(
 
 
 def check(scenario: Scenario, *, nearest_tcp: bool = False) -> None:
-    """Raises what `run` refuses of a scenario before it begins, in a fifth of a second at most."""
+    """Raises the errors that `run` raises before the run starts. Takes at most 0.2 s."""
     from aqmlab._support.parallel import attempted
 
     _need_linux()
@@ -79,9 +82,9 @@ def with_command(
     server: Sequence[str] = (),
     changes: Mapping[str, Any] | None = None,
 ) -> Scenario:
-    """A scenario in which a command stands where data go, and a `server` where they come from; its other
-    workloads are those of `scenario`. Without one there is the line, with a queue each way, and the kernel's
-    own TCP, and no more."""
+    """A scenario with a command as the client, and a `server` command, in addition to the workloads of
+    `scenario`. Without `scenario` the network is a single link with a queue in each direction and the
+    kernel's TCP settings."""
     table: dict[str, Any] = (
         dict(scenario.given)
         if scenario
@@ -93,22 +96,23 @@ def with_command(
     )
     traffic = dict(table.get("traffic", {}))
     if SHELL in traffic:
-        raise ValueError(f"a workload of the scenario is named `{SHELL}`, as the command is: rename it")
+        raise ValueError(f"traffic.{SHELL}: the name is reserved for the command: rename the workload")
     traffic[SHELL] = {"kind": "program", "client": list(command), "server": list(server)}
-    # What is measured is what the command does, from its beginning.
+    # The measurement covers the whole run of the command.
     whole = {**table, "traffic": traffic, "duration": LONGEST, "warm_up": "0s"}
-    made = Scenario.from_dict(whole, files=scenario.files if scenario else None, name=SHELL)
-    return made.with_(changes) if changes else made
+    created = Scenario.from_dict(whole, files=scenario.files if scenario else None, name=SHELL)
+    return created.with_(changes) if changes else created
 
 
 def status(run: Run) -> int:
-    """The exit status of the command."""
+    """The exit status of the user's command; 1 if unknown."""
     found = run.manifest["live"]["statuses"].get(SHELL)
     return 1 if found is None else int(found)
 
 
 def privileges() -> dict[str, str | None]:
-    """What a live run can have here, by feature: nothing if it is granted, or else why not."""
+    """The privileges of live runs on this machine by feature: `None` if granted, otherwise the reason for the
+    denial."""
     _need_linux()
     found = json.loads(_core.live_privileges())
     return {name: None if grant["granted"] == "yes" else grant["why"] for name, grant in found.items()}
@@ -116,4 +120,4 @@ def privileges() -> dict[str, str | None]:
 
 def _need_linux() -> None:
     if not hasattr(_core, "run_live"):
-        raise NotLive(f"live runs need Linux, and this is {sys.platform}")
+        raise NotLive(f"live runs need Linux (got {sys.platform})")

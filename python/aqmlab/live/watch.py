@@ -1,4 +1,5 @@
-"""Live runs seen from another terminal: a run shows its queues to whoever connects."""
+"""Observation of live runs from another terminal: a live run sends views of its queues to all clients of a
+socket."""
 
 from __future__ import annotations
 
@@ -12,23 +13,23 @@ from pathlib import Path
 from typing import Any
 
 from aqmlab import _core
-from aqmlab._support.progress import said
+from aqmlab._support.progress import progress_text
 
 PREFIX = "aqmlab-live-"
-"""Sockets have this name and the number of the process. They stand in no folder and vanish with it (unix(7),
-abstract sockets)."""
+"""Prefix of the socket's name, before the process ID. The sockets are abstract (unix(7)): they have no file
+and disappear with their process."""
 
 EVERY_S = 0.1
-"""So often is a view sent."""
+"""Interval between views."""
 
 
 @contextmanager
 def shown(watch: _core.Watch) -> Iterator[None]:
-    """While it lasts, whoever connects sees the run of this watch."""
+    """Offers views of the run of this watch on a socket during the context."""
     listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
         listener.bind(f"\0{PREFIX}{os.getpid()}")
-    except OSError:  # Another run of this process is seen already.
+    except OSError:  # The process already offers another run.
         listener.close()
         yield
         return
@@ -54,7 +55,7 @@ def _serve(listener: socket.socket, watch: _core.Watch, over: threading.Event) -
         view = watch.view() if watchers else None
         if view is None:
             continue
-        line = json.dumps({"said": said(watch), "view": json.loads(view)}).encode() + b"\n"
+        line = json.dumps({"progress": progress_text(watch), "view": json.loads(view)}).encode() + b"\n"
         watchers = [one for one in watchers if _sent(one, line)]
     for one in watchers:
         one.close()
@@ -70,17 +71,17 @@ def _sent(watcher: socket.socket, line: bytes) -> bool:
 
 
 def running() -> list[int]:
-    """The processes on this machine whose live runs can be seen."""
+    """The IDs of the processes on this machine whose live runs can be observed."""
     names = (line.split()[-1] for line in Path("/proc/net/unix").read_text().splitlines()[1:])
     found = {name.removeprefix(f"@{PREFIX}") for name in names if name.startswith(f"@{PREFIX}")}
     return sorted(int(number) for number in found)
 
 
 def views(process: int) -> Iterator[tuple[str, dict[str, Any]]]:
-    """What the live run of a process shows until it is over: how far it is, and the view."""
+    """Yields the progress (text) and the view of a process's live run until the run ends."""
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
         connection.connect(f"\0{PREFIX}{process}")
         with connection.makefile("r") as lines:
             for line in lines:
                 shown = json.loads(line)
-                yield shown["said"], shown["view"]
+                yield shown["progress"], shown["view"]

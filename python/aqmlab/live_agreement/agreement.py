@@ -16,7 +16,7 @@ from aqmlab._support.mistakes import Mistakes
 from aqmlab._support.parallel import attempted
 from aqmlab.comparison import variants
 from aqmlab.measures import Measure, with_unit
-from aqmlab.results.labels import Labels, Value, said
+from aqmlab.results.labels import Labels, Value, format_labels
 from aqmlab.results.rule import Rule, mean_of, ratio
 from aqmlab.results.table import ExperimentResults
 from aqmlab.results.variable import Measured
@@ -264,7 +264,7 @@ def sentence(one: Compared) -> str:
     """A comparison in a line."""
     sign = stats.AGREEMENT_SIGNS[one.verdict]
     found = "no interval" if math.isnan(one.low) else f"{one.ratio:.3f} [{one.low:.3f}, {one.high:.3f}]"
-    return f"{sign} {said(one.at)}: {one.title}, live/simulated {found}"
+    return f"{sign} {format_labels(one.at)}: {one.title}, live/simulated {found}"
 
 
 def record(result: StudyResult) -> dict[str, Any]:

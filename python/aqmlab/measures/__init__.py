@@ -1,4 +1,4 @@
-"""Measures: the numbers that runs are reduced to, each with a name, a unit and a version."""
+"""Measures: numbers computed from runs, each with a name, a unit and a version."""
 
 from aqmlab._support.run import Run
 from aqmlab.measures.lookup import CORRELATION, STANDARD_ERROR, batched, named, of_scenario, of_sql, tables

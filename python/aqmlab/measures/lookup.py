@@ -1,8 +1,8 @@
-"""The measures that scenarios have, and those that a user writes.
+"""The available measures of scenarios, and user-defined measures.
 
-A measure is named after what it is about and what it tells: `bottleneck.utilisation` of a link,
-`web.p90-time` of a workload. `of_scenario` lists those that exist for a scenario, so that a name that does
-not is refused before anything runs.
+The name of a measure consists of its object and its quantity: `bottleneck.utilisation` for a link,
+`web.p90-time` for a workload. `of_scenario` lists the measures of a scenario, so that unknown names are
+rejected before any run.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from aqmlab.scenario import Scenario
 
-# Those of the flow level and of traces
+# Flow level and traces
 
 
 def _row(table: str, column: str, factor: float = 1) -> Callable[[View], float | None]:
@@ -57,11 +57,11 @@ def _trace_level(scenario: Scenario) -> list[Measure]:
         column = row["name"]
         ending = next((one for one in _UNITS if column.endswith(one)), "")
         unit, factor = _UNITS.get(ending, ("", 1.0))
-        said = column.removesuffix(ending)
+        quantity = column.removesuffix(ending)
         found.append(
             Measure(
-                name=f"trace.{said.replace('_', '-')}",
-                title=said.replace("_", " "),
+                name=f"trace.{quantity.replace('_', '-')}",
+                title=quantity.replace("_", " "),
                 unit=unit,
                 compute=_row("summary", column, factor),
             )
@@ -70,20 +70,20 @@ def _trace_level(scenario: Scenario) -> list[Measure]:
 
 
 _UNITS = {"_bps": ("Mbps", 1e-6), "_packets": ("packets", 1.0), "_bytes": ("B", 1.0), "_s": ("ms", 1e3)}
-"""What columns of traces end in, and the unit and the factor of their measures."""
+"""Suffixes of the columns of traces, with the unit and the factor of their measures."""
 
 
-# Looked up by name
+# Look-up by name
 
 
 def of_scenario(scenario: Scenario) -> dict[str, Measure]:
-    """The measures that exist for a scenario, by name, in the order in which a summary tells them."""
+    """The measures of a scenario by name, in the order of a summary."""
     levels = {"packet": packet_level, "flow": _flow_level, "trace": _trace_level}
     return {one.name: one for one in levels[scenario.level](scenario)}
 
 
 def tables(names: Iterable[str]) -> list[Measure]:
-    """Measures that are whole tables of a run, kept as Parquet."""
+    """Measures that are whole tables of a run, stored as Parquet."""
 
     def whole(name: str) -> Callable[[View], pl.DataFrame]:
         return lambda view: view.run.tables[name]
@@ -92,12 +92,12 @@ def tables(names: Iterable[str]) -> list[Measure]:
 
 
 STANDARD_ERROR, CORRELATION = "/standard-error", "/correlation"
-"""What follows the name of a measure whose one long run is cut into batches."""
+"""Suffixes of the names of measures by batch means, for single long runs."""
 
 
 def batched(measure: Measure) -> list[Measure]:
-    """Measures of one long run by batch means, of a measure that is a mean over time: the standard error of
-    the mean, and the correlation of neighbouring batches; none of any other measure."""
+    """Measures by batch means for one long run, if `measure` is a mean over time: the standard error of the
+    mean, and the correlation of neighbouring batches. Empty for other measures."""
     series = measure.series
     if series is None:
         return []
@@ -133,12 +133,13 @@ def batched(measure: Measure) -> list[Measure]:
 
 
 def of_sql(name: str, sql: str, *, unit: str = "", title: str = "", digits: int = 4) -> Measure:
-    """A measure that is one number of a query over the run's tables (`flows`, `transfers` and so on, whole,
-    and `warm_up_s` and `end_s` in the table `run`), in the SQL of polars.
+    """A measure defined by a query in Polars' SQL that returns one number. The query can use all tables of
+    the run (`flows`, `transfers` and others), including the warm-up, and the table `run` with the columns
+    `warm_up_s` and `end_s`.
 
-    Its version follows from the text, so that another query is another measure.
+    The version of the measure is a hash of the query, so that a changed query is a new measure.
     """
-    said = hashlib.sha256(" ".join(sql.split()).encode()).hexdigest()
+    query_digest = hashlib.sha256(" ".join(sql.split()).encode()).hexdigest()
 
     def compute(view: View) -> Any:
         import polars as pl
@@ -149,11 +150,13 @@ def of_sql(name: str, sql: str, *, unit: str = "", title: str = "", digits: int 
         try:
             found = pl.SQLContext(frames).execute(sql, eager=True)
         except pl.exceptions.PolarsError as error:
-            # Its plan of the query follows below the first line.
+            # The following lines contain Polars' query plan.
             problem = str(error).partition("\n")[0]
             raise ValueError(f"measure.{name}.sql: {problem}") from None
         if found.shape != (1, 1):
-            raise ValueError(f"measure.{name}.sql: must give one number, gives {found.shape} of a table")
+            raise ValueError(
+                f"measure.{name}.sql: must return one number (got a table of the shape {found.shape})"
+            )
         value = found.item()
         return None if value is None else float(value)
 
@@ -163,17 +166,17 @@ def of_sql(name: str, sql: str, *, unit: str = "", title: str = "", digits: int 
         unit=unit,
         digits=digits,
         compute=compute,
-        version=int(said[:7], 16) + 1,
+        version=int(query_digest[:7], 16) + 1,
     )
 
 
 def named(
     scenario: Scenario, names: Sequence[str], own: Mapping[str, Measure] | None = None
 ) -> tuple[Measure, ...]:
-    """The measures of these names; `*` at the end stands for all that begin so.
+    """The measures with these names; `*` at the end of a name matches any suffix.
 
-    Raises `ValueError`, which suggests the nearest names, if one does not exist for the scenario, or if the
-    scenario does not record what it needs.
+    Raises `ValueError`, which suggests the nearest names, if the scenario has no such measure, or does not
+    record the data that the measure needs.
     """
     known = of_scenario(scenario) | dict(own or {})
     found: dict[str, Measure] = {}

@@ -1,8 +1,7 @@
-"""Measures: what a run is reduced to, each declared once with its name, unit, digits and version.
+"""The class `Measure`: a quantity computed from a run, with its name, unit, digits and version.
 
-What is kept of a run is kept under the measure's key,
-`NAME@VERSION`: whoever changes what a measure computes raises its version, and nothing else makes a run
-anew.
+Values are stored under the measure's key, `NAME@VERSION`. Authors raise the version when the computation
+changes. Stored runs are repeated only if the version of a measure changes.
 """
 
 from __future__ import annotations
@@ -26,7 +25,8 @@ T = TypeVar("T")
 
 
 class View:
-    """A run after its warm-up: links, flows and transfers by name, each looked up once for all measures."""
+    """A run after its warm-up, with access to links, flows and transfers by name. Look-ups are cached for all
+    measures."""
 
     def __init__(self, run: Run) -> None:
         self.run = run
@@ -36,11 +36,11 @@ class View:
         self._times: dict[str, npt.NDArray[Any]] = {}
         self._once: dict[Any, Any] = {}
         self.is_strict = False
-        """Whether a workload that is not there is a mistake."""
+        """Whether an unknown workload is an error."""
 
     def once(self, of: Callable[[Run], T], name: Any = None) -> T:
-        """What a function finds in the run, found once for all measures that ask for it; by a name if the
-        function is made anew for each of them."""
+        """The cached result of a function of the run, so that several measures can share it. The cache key is
+        the function, or `name`, which is needed if each measure creates a function of its own."""
         key = of if name is None else name
         if key not in self._once:
             self._once[key] = of(self.run)
@@ -49,7 +49,7 @@ class View:
 
     @cached_property
     def window(self) -> tuple[float, float]:
-        """Warm-up and end, in seconds."""
+        """Start and end of the measurement in seconds: the warm-up and the duration."""
         from aqmlab import metrics
 
         return metrics.window(self.run.manifest)
@@ -63,15 +63,15 @@ class View:
         return self._links[name]
 
     def _check(self, traffic: str) -> None:
-        """Raises `ValueError` with the nearest names if a measure of a user asks for a workload that the
-        scenario does not have. Those of the package are known to be spelt right: where an axis takes a
-        workload away, they find nothing."""
+        """Raises `ValueError` with the nearest names if a user-defined measure requests an unknown workload.
+        For measures of the package an unknown workload is not an error, because an axis may have removed the
+        workload."""
         known = self.run.manifest.get("scenario", {}).get("traffic", {})
         if self.is_strict and known and traffic not in known:
             raise ValueError(f"no workload is named `{traffic}`: {hint(traffic, known)}")
 
     def flows(self, traffic: str) -> pl.DataFrame:
-        """The flows of a workload that were open at some time after the warm-up."""
+        """The flows of a workload that were open at any time after the warm-up."""
         from aqmlab import metrics
 
         if traffic not in self._flows:
@@ -80,7 +80,7 @@ class View:
         return self._flows[traffic]
 
     def transfers(self, traffic: str) -> pl.DataFrame:
-        """All transfers of a workload, those before the warm-up too."""
+        """All transfers of a workload, including those during the warm-up."""
         import polars as pl
 
         if traffic not in self._transfers:
@@ -89,8 +89,8 @@ class View:
         return self._transfers[traffic]
 
     def times(self, traffic: str) -> npt.NDArray[Any]:
-        """Times (s) of a workload's transfers that began after the warm-up and were completed, in the order
-        of their beginning."""
+        """Times (s) of the workload's completed transfers that started after the warm-up, in the order of
+        their start."""
         from aqmlab import metrics
 
         if traffic not in self._times:
@@ -99,7 +99,7 @@ class View:
         return self._times[traffic]
 
     def pages(self, traffic: str) -> npt.NDArray[Any]:
-        """Times (s) of a workload's pages that began after the warm-up and were completed."""
+        """Times (s) of the workload's completed pages that started after the warm-up."""
         import polars as pl
 
         from aqmlab import metrics
@@ -111,56 +111,59 @@ class View:
 
 @dataclass(frozen=True, kw_only=True)
 class Quantity:
-    """What a column of numbers is: its name, what it is called in words, its unit, how it is printed."""
+    """The description of a column of numbers: name, title, unit and digits."""
 
     name: str
     title: str = ""
     unit: str = ""
     digits: int = 4
-    """Significant digits of a number without an interval."""
+    """Significant digits of a printed number without an interval."""
     version: int = 1
 
     def __post_init__(self) -> None:
         if "@" in self.name or not self.name.strip():
-            raise ValueError(f"a measure's name must not be empty or hold an @, is {self.name!r}")
+            raise ValueError(f"name: must be a text without @ that is not empty (got {self.name!r})")
         if self.version < 1:
-            raise ValueError(f"{self.name}: version: must be at least 1, is {self.version}")
+            raise ValueError(f"{self.name}: version: must be at least 1 (got {self.version})")
 
     @property
     def key(self) -> str:
-        """What its values are kept under."""
+        """The key of stored values, `NAME@VERSION`."""
         return f"{self.name}@{self.version}"
 
     @property
     def label(self) -> str:
-        """Title and unit, for axes and heads of tables."""
+        """Title and unit, for axes and table headings."""
         return with_unit(self.title or self.name, self.unit)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Measure(Quantity):
-    """One thing that a run is reduced to.
+    """A quantity that is computed from a run.
 
-    `compute` gives a number, or `None` (or NaN) where the run has none, such as the mean time of no
-    transfers; of a measure without a unit also what JSON holds (a list, a table of numbers), or a polars
-    frame, which is kept as Parquet. `columns` names what must be recorded for it, by table.
+    `compute` returns a number, or `None` (or NaN) if the run has no value, such as the mean time of no
+    transfers. A measure without a unit may also return a JSON value (a list, a table of numbers), or a Polars
+    frame, which is stored as Parquet. `columns` lists, by table, the columns that must be recorded for the
+    measure.
     """
 
     compute: Callable[[View], Any]
     columns: Mapping[str, frozenset[str]] | None = None
     series: Callable[[View], Any] | None = None
-    """The values over time that the measure is the mean of, for batch means of one long run."""
+    """Function that returns the values over time whose mean is the measure, for batch means of one long
+    run."""
 
     @property
     def fingerprint(self) -> str:
-        """A digest of its unit and of the code that computes it, as this version of Python compiled it."""
-        said = hashlib.sha256(self.unit.encode())
+        """A digest of the unit and of the compiled code of `compute`; depends on the version of Python."""
+        digest = hashlib.sha256(self.unit.encode())
         for part in _code_of(self.compute):
-            said.update(part)
-        return said.hexdigest()[:16]
+            digest.update(part)
+        return digest.hexdigest()[:16]
 
     def of(self, view: View) -> Any:
-        """Its value; `None` for each number that does not exist, also within lists and tables."""
+        """The value of the measure, with `None` in place of NaN and infinity, also within lists and
+        tables."""
         from aqmlab.metrics import finite
 
         view.is_strict = not (self.compute.__module__ or "").startswith("aqmlab.")
@@ -169,18 +172,18 @@ class Measure(Quantity):
 
 @dataclass(frozen=True, kw_only=True)
 class Reduction:
-    """A function that finds several numbers in a run at once, each of which is a measure.
+    """A function that computes several measures of a run at once.
 
-    `version` is that of all of them: whoever changes what `of` finds raises it.
+    All its measures have the version `version`, which authors raise when the results of `of` change.
     """
 
     prefix: str
-    """What the names of its measures begin with, and a dot."""
+    """Prefix of the names of its measures, before a dot."""
     of: Callable[[Run], Mapping[str, Any]]
     version: int = 1
 
     def measure(self, key: str, title: str, unit: str = "", digits: int = 3) -> Measure:
-        """The measure that is found under a key."""
+        """The measure for a key of the function's result."""
         return Measure(
             name=f"{self.prefix}.{key}",
             title=title,
@@ -192,7 +195,7 @@ class Reduction:
 
 
 def _code_of(function: Callable[..., Any]) -> Iterator[bytes]:
-    """The instructions and constants of a function, and of the functions that it holds."""
+    """The instructions and constants of a function and of its inner functions."""
     code = getattr(function, "__code__", None)
     pending = [code] if isinstance(code, CodeType) else []
     while pending:
@@ -204,16 +207,16 @@ def _code_of(function: Callable[..., Any]) -> Iterator[bytes]:
 
 
 def with_unit(title: str, unit: str) -> str:
-    """What a number is, with its unit if it has one: `mean object time (s)`."""
+    """A title with its unit, if any: `mean object time (s)`."""
     return f"{title} ({unit})" if unit else title
 
 
 def name_of(key: str) -> tuple[str, int]:
-    """The name and the version of a key."""
+    """The name and the version in a key."""
     name, _, version = key.rpartition("@")
     return name, int(version)
 
 
 def scaled(value: float | None, factor: float) -> float | None:
-    """A value in another unit, if there is one."""
+    """A value multiplied by a factor; `None` for `None`."""
     return None if value is None else value * factor

@@ -1,4 +1,4 @@
-"""The measures of the packet level: of links, flows, transfers and pages."""
+"""The measures at packet level: of links, flows, transfers and pages."""
 
 from __future__ import annotations
 
@@ -55,8 +55,8 @@ def _samples(view: View, link: str, column: str) -> npt.NDArray[Any]:
 
 
 def _of_flows(traffic: str, *, datagrams: bool, is_link: bool) -> list[Measure]:
-    """Measures of a workload's flows. `is_link` says that a link has the same name: `NAME.drops` is then the
-    link's, and that of the workload is `NAME.flow-drops`."""
+    """Measures of a workload's flows. If a link has the same name (`is_link`), `NAME.drops` belongs to the
+    link, and the measure of the workload is `NAME.flow-drops`."""
     from aqmlab import metrics
 
     def jain(view: View) -> float | None:
@@ -107,7 +107,7 @@ def _of_flows(traffic: str, *, datagrams: bool, is_link: bool) -> list[Measure]:
     repairs = {
         "timeouts": "time-outs",
         "fast_retransmits": "fast retransmits",
-        "retransmitted": "segments sent again",
+        "retransmitted": "segments retransmitted",
     }
     return found + [
         Measure(
@@ -153,7 +153,8 @@ def _of_pages(traffic: str) -> list[Measure]:
 
 
 def _of_histories(traffic: str, call: Mapping[str, Any] | None) -> list[Measure]:
-    """Measures of each datagram, of a workload in `record.histories`, and of the voice of a `call`."""
+    """Measures from single datagrams, for a workload in `record.histories`, including the voice quality of a
+    `call`."""
     from aqmlab.metrics import calls
 
     def delays(view: View) -> Any:
@@ -201,7 +202,8 @@ def _of_histories(traffic: str, call: Mapping[str, Any] | None) -> list[Measure]
 
 
 def unrecorded(scenario: Scenario, name: str) -> str | None:
-    """What to record so that a measure of this name exists, if that is why it does not."""
+    """An error message if a measure with this name exists only with further recorded data; otherwise
+    `None`."""
     traffic, _, what = name.rpartition(".")
     workload = scenario.workloads.get(traffic)
     if workload is None or not workload.sends_datagrams:
@@ -210,17 +212,17 @@ def unrecorded(scenario: Scenario, name: str) -> str | None:
         return None
     if what not in {one.name.rpartition(".")[2] for one in _of_histories(traffic, workload.call)}:
         return None
-    return f"{name} needs each datagram: add {traffic} to record.histories of the scenario"
+    return f"{name} needs the history of each datagram: add {traffic} to record.histories of the scenario"
 
 
 def _of_video(traffic: str, fields: Mapping[str, Any]) -> list[Measure]:
-    """Measures of what viewers see, of a workload whose player has these fields."""
+    """Measures of the video quality for viewers, for a workload whose player has these fields."""
     from aqmlab.metrics import video
 
     player = video.Player(**fields)
 
     def seen(view: View) -> Any:
-        # Once for all measures of the workload.
+        # Computed once for all measures of the workload.
         def of(run: Run) -> Any:
             return video.viewers(view.transfers(traffic), run.tables["flows"], player, view.window[1])
 
@@ -267,7 +269,7 @@ def _of_times(
     quantiles: Mapping[str, float],
     columns: Mapping[str, frozenset[str]],
 ) -> list[Measure]:
-    """The mean and some quantiles of times, which the names of measures call `name`."""
+    """The mean and some quantiles of times; `name` is the part for the time in the names of measures."""
 
     def mean(view: View) -> float | None:
         found = times(view)
@@ -299,7 +301,7 @@ def _of_times(
 
 
 _QUANTILES = {"median": "median", "p90": "90th percentile", "p99": "99th percentile"}
-"""Quantiles as measures are named after them, and in words."""
+"""Quantiles in names of measures, with their titles."""
 
 
 def _quantile(times: npt.NDArray[Any], q: float) -> float | None:
@@ -309,7 +311,7 @@ def _quantile(times: npt.NDArray[Any], q: float) -> float | None:
 
 
 def packet_level(scenario: Scenario) -> list[Measure]:
-    """The measures of a scenario of the packet level, in the order in which a summary tells them."""
+    """The measures of a packet-level scenario, in the order of a summary."""
     links = scenario.managed_links
     found = [one for link in links for one in _of_link(link, several=len(links) > 1)]
     workloads = scenario.workloads

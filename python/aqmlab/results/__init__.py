@@ -1,1 +1,1 @@
-"""Finished runs as a table, expressions over them, and rules that judge them."""
+"""Tables of finished runs, variables and estimates over them, and rules that judge claims."""

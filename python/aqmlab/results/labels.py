@@ -12,6 +12,6 @@ PointName = tuple[str, tuple[Value, ...]]
 """A point of an experiment: its name, and the values of its labels."""
 
 
-def said(values: Mapping[str, object]) -> str:
-    """Labels, or values by path, in words."""
+def format_labels(values: Mapping[str, object]) -> str:
+    """Labels, or values by path, as text: `load = 0.9, queue = red`."""
     return ", ".join(f"{name} = {value}" for name, value in values.items())

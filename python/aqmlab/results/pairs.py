@@ -1,4 +1,4 @@
-"""Pairs of runs: the runs of two points that have the same seed."""
+"""Pairs of runs: runs of two points with equal seeds."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ T = TypeVar("T")
 
 
 def by_seed(ours: Mapping[int, T], theirs: Mapping[int, T]) -> tuple[list[T], list[T]]:
-    """The values of the seeds that both have, in the order of ours: two lists of the same length."""
+    """The values for the seeds that exist in both mappings, in the order of `ours`: two lists of equal
+    length."""
     both = [seed for seed in ours if seed in theirs]
     return [ours[seed] for seed in both], [theirs[seed] for seed in both]

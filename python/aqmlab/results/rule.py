@@ -1,6 +1,7 @@
-"""Rules of claims: an estimate and the band that is claimed for it, at each point of the axes left open.
+"""Rules of claims: an estimate and its claimed band, at each point of the free axes.
 
-The text of a rule, the labels of its numbers and its name in the committed list of rules are derived of it.
+The text of a rule, the labels of its numbers and its name in the committed list of rules are derived from the
+rule.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from typing import Any
 from aqmlab import stats
 from aqmlab._support.names import hint
 from aqmlab.measures import with_unit
-from aqmlab.results.labels import Labels, Value, said
+from aqmlab.results.labels import Labels, Value, format_labels
 from aqmlab.results.variable import (
     NOTHING,
     Along,
@@ -34,50 +35,54 @@ from aqmlab.results.variable import (
 from aqmlab.stats import Band, Evidence, Interval, modality
 
 RATIO_TOLERANCE = 0.01
-"""Ratios that are known to a hundredth and are not told apart from a limit get no more seeds."""
+"""Half-width of the interval of a ratio at which no further seeds are used, even if the interval contains a
+limit."""
 
 UNPAIRED = "unpaired ratio"
-"""The one estimate of two variables that the same seed does not pair."""
+"""Name of the estimate whose two variables are not paired by seed."""
 
 Finds = Callable[[Sequence[Sequence[Any]], float], Interval]
-"""From the values of some variables, each by seed, and a confidence level, to an interval."""
+"""Function from the values of variables (one list by seed for each variable) and a confidence level to an
+interval."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Estimate:
-    """A number of the population of which replications are a sample, with its interval.
+    """An estimate of a population value from replications, with its interval.
 
-    Compared with a number it becomes a rule: `estimate < 1`, `estimate >= 0.98`, `estimate.within(0.9, 1.1)`.
+    A comparison with a number creates a rule: `estimate < 1`, `estimate >= 0.98`, `estimate.within(0.9,
+    1.1)`.
     """
 
     how: str
-    """What is estimated of the variables: `mean`, `ratio`, `difference`, or what a `statistic` is called."""
+    """The kind of estimate: `mean`, `ratio`, `difference`, or the name of a `statistic`."""
     of: tuple[Variable, ...]
     finds: Finds
     words: str
-    """What it is, without where: `median object time, SHRED/RED`."""
+    """The quantity in words, without the place: `median object time, SHRED/RED`."""
     tolerance: float = 0.0
-    """Half an interval that is narrow enough: more runs would tell nothing of use."""
+    """Half-width of an interval at which further runs are not useful."""
     raw: bool = False
-    """Whether `finds` is told what the measures are, lists and tables too, and not numbers."""
+    """Whether `finds` receives the original values of measures, including lists and tables, instead of
+    numbers."""
     version: int = 1
     condition: str = ""
-    """SQL over labels that holds where it is judged."""
+    """SQL condition over labels that selects the points to judge."""
 
     @property
     def axes(self) -> tuple[str, ...]:
-        """The axes of which no value is chosen: the rule is judged at each."""
+        """The free axes, at each of whose values the rule is judged."""
         return axes_of(self.of)
 
     @property
     def context(self) -> str:
-        """Where it is estimated: `Web-mixed, load = 0.7`."""
-        told = _context(self.of, _common(self.of))
-        return f"{told}, where {self.condition}" if self.condition else told
+        """The place of the estimate in words: `Web-mixed, load = 0.7`."""
+        context = _context(self.of, _common(self.of))
+        return f"{context}, where {self.condition}" if self.condition else context
 
     @property
     def definition(self) -> Any:
-        """What it is, as plain JSON."""
+        """The definition as plain JSON."""
         return {
             "estimate": self.how,
             "version": self.version,
@@ -91,30 +96,32 @@ class Estimate:
         return next(one.values(label) for one in experiments if label in one.labels)
 
     def at(self, **labels: Value) -> Estimate:
-        """The same where some axes have these values."""
+        """The estimate with these values of some axes."""
         return replace(self, of=all_at(self.of, labels))
 
     def where(self, condition: str) -> Estimate:
-        """The same, judged only where labels meet a condition in SQL: `load > 0.5 AND queue = 'red'`. Raises
-        `ValueError` if the condition is no SQL, or names an axis that does not exist."""
+        """The estimate restricted to the points whose labels satisfy an SQL condition: `load > 0.5 AND queue
+        = 'red'`. Raises `ValueError` if the condition is invalid SQL, or names an unknown axis."""
         _check_condition(condition, (*self.axes, *self.of[0].chosen))
         return replace(
             self, condition=f"({self.condition}) AND ({condition})" if self.condition else condition
         )
 
     def spread(self) -> Estimate:
-        """The same at each point of the axes along which it is of means; itself if it is of none."""
+        """The estimate at each point of the axes over which its variables are averaged; the estimate itself
+        without such axes."""
         of = tuple(one.of if isinstance(one, Along) and one.label in one.averages else one for one in self.of)
         return self if of == self.of else replace(self, of=of).spread()
 
     def points(self, results: RunsByName) -> Iterator[Labels]:
-        """The labels at which it is judged, as far as the form that was run has them."""
+        """Yields the labels of the points to judge that the executed form contains."""
         every_point = product({label: self.values_of(label, results) for label in self.axes})
-        found = (labels for labels in every_point if all(_exists(one, results, labels) for one in self.of))
-        return self._meeting(list(found)) if self.condition else found
+        existing = (labels for labels in every_point if all(_exists(one, results, labels) for one in self.of))
+        return self._satisfying(list(existing)) if self.condition else existing
 
-    def _meeting(self, points: Sequence[Labels]) -> Iterator[Labels]:
-        """The points whose labels, with those that were chosen of the first variable, meet the condition."""
+    def _satisfying(self, points: Sequence[Labels]) -> Iterator[Labels]:
+        """Yields the points whose labels, together with the fixed labels of the first variable, satisfy the
+        condition."""
         import polars as pl
 
         if points:
@@ -122,24 +129,24 @@ class Estimate:
             yield from (points[at] for at in table.filter(pl.sql_expr(self.condition))["at"])
 
     def values_of(self, label: str, results: RunsByName) -> tuple[Value, ...]:
-        """The values of an axis at which it is judged, as far as the form that was run has them."""
+        """The values of an axis to judge that the executed form contains."""
         return common_values(self.of, label, results)
 
     def interval(self, results: RunsByName, labels: Labels = NOTHING, level: float = stats.LEVEL) -> Interval:
-        """The estimate at a point."""
+        """The interval at a point."""
         return self.finds(self.samples(results, labels), level)
 
     def samples(self, results: RunsByName, labels: Labels = NOTHING) -> list[list[Any]]:
-        """The values of each variable at a point by seed, paired by their places; those of a `statistic` as
-        the measures are, others as numbers."""
+        """The values of each variable at a point, one for each seed in the order of seeds; original values
+        for a `statistic`, otherwise numbers."""
         seeds = seeds_of(self.of, results)
         if self.raw:
             return [one.values(results, labels, seeds) for one in self.of]
         return [series(one, results, labels, seeds) for one in self.of]
 
     def apart(self, results: RunsByName, labels: Labels) -> str:
-        """Which seeds there are where no seed has runs at all points that are compared; empty where one does,
-        or where a point has no runs at all."""
+        """The available seeds in words, if no seed has runs at all compared points; empty if a common seed
+        exists, or if a point has no runs."""
         variables = [[one] for one in self.of] if self.how == UNPAIRED else [self.of]
         for several in variables:
             points = set().union(*(points_used(one, results, labels) for one in several))
@@ -149,11 +156,11 @@ class Estimate:
         return ""
 
     def is_known(self, interval: Interval) -> bool:
-        """Whether an interval of it is so narrow that more seeds would tell nothing of use."""
+        """Whether an interval is so narrow that further seeds are not useful."""
         return stats.is_known(interval, self.tolerance)
 
     def to_within(self, half: float) -> Estimate:
-        """The same, for which no more seeds are asked where half its interval is no wider than this."""
+        """The estimate with another half-width at which no further seeds are used."""
         return replace(self, tolerance=half)
 
     def __lt__(self, limit: float) -> Rule:
@@ -169,16 +176,17 @@ class Estimate:
         return self.in_band(stats.at_least(limit))
 
     def within(self, low: float, high: float) -> Rule:
-        """That it lies between the two, ends included."""
+        """The rule that the estimate is between two numbers, both included."""
         return self.in_band(stats.within(low, high))
 
     def in_band(self, band: Band) -> Rule:
-        """That it lies in a band."""
+        """The rule that the estimate is in a band."""
         return Rule(estimate=self, band=band)
 
 
 def mean_of(variable: Variable) -> Estimate:
-    """The mean of a variable over the seeds, or their median if they have several modes (`modality.mean`)."""
+    """The mean of a variable over the seeds, or the median if the values have several modes
+    (`modality.mean`)."""
     return Estimate(
         how="mean",
         of=(variable,),
@@ -188,8 +196,8 @@ def mean_of(variable: Variable) -> Estimate:
 
 
 def single_run(variable: Variable, standard_error: Variable, batches: int) -> Estimate:
-    """The value of a variable in a single long run, with the interval that the standard error of the means of
-    so many batches gives (Law, section 9.5.3)."""
+    """The value of a variable in a single long run, with the interval from the standard error of the means of
+    `batches` batches (Law, section 9.5.3)."""
 
     def by_batches(values: Sequence[Sequence[Any]], level: float) -> Interval:
         if not values[0]:
@@ -206,8 +214,8 @@ def single_run(variable: Variable, standard_error: Variable, batches: int) -> Es
 
 
 def ratio(ours: Variable, theirs: Variable | None = None, **pair: tuple[Value, Value]) -> Estimate:
-    """The ratio of the means of two variables, or of one at two values of an axis, `queue=("SHRED", "RED")`,
-    paired by seed (`modality.paired_ratio`). Raises `ValueError` if their units differ."""
+    """The ratio of the means of two variables, or of one variable at two values of an axis, `queue=("SHRED",
+    "RED")`, paired by seed (`modality.paired_ratio`). Raises `ValueError` if the units differ."""
     ours, theirs = _of_one_unit("ratio", *_both(ours, theirs, pair))
     return Estimate(
         how="ratio",
@@ -219,8 +227,8 @@ def ratio(ours: Variable, theirs: Variable | None = None, **pair: tuple[Value, V
 
 
 def unpaired_ratio(ours: Variable, theirs: Variable) -> Estimate:
-    """The ratio of the means of two variables above zero that the same seed does not pair, such as those of
-    different arrivals (`modality.unpaired_ratio`). Raises `ValueError` if their units differ."""
+    """The ratio of the means of two positive variables that are not paired by seed, for example with
+    different arrivals (`modality.unpaired_ratio`). Raises `ValueError` if the units differ."""
     _of_one_unit("ratio", ours, theirs)
     return Estimate(
         how=UNPAIRED,
@@ -232,8 +240,8 @@ def unpaired_ratio(ours: Variable, theirs: Variable) -> Estimate:
 
 
 def difference(ours: Variable, theirs: Variable | None = None, **pair: tuple[Value, Value]) -> Estimate:
-    """The mean difference of two variables, or of one at two values of an axis, paired by seed. Raises
-    `ValueError` if their units differ."""
+    """The mean difference of two variables, or of one variable at two values of an axis, paired by seed.
+    Raises `ValueError` if the units differ."""
     ours, theirs = _of_one_unit("difference", *_both(ours, theirs, pair))
     return Estimate(
         how="difference",
@@ -246,8 +254,9 @@ def difference(ours: Variable, theirs: Variable | None = None, **pair: tuple[Val
 def compared(
     *several: Variable, by: Callable[..., Estimate] = ratio, **pair: tuple[Value | None, Sequence[Value]]
 ) -> list[Estimate]:
-    """Each of some variables at a value of an axis compared with each of others, `queue=("SHRED", ["RED",
-    "Drop Tail"])`, by their `ratio` or `difference`; without the value, at each that the axis has."""
+    """Comparisons of each variable at a value of an axis with other values of the axis, `queue=("SHRED",
+    ["RED", "Drop Tail"])`, by `ratio` or `difference`. `None` as the first value stands for each value of the
+    axis."""
     ((label, (ours, others)),) = pair.items()
     return [
         by(one if ours is None else one.at(**{label: ours}), one.at(**{label: other}))
@@ -267,10 +276,9 @@ def _both(
 
 def _of_one_unit(how: str, ours: Variable, theirs: Variable) -> tuple[Variable, Variable]:
     if ours.unit != theirs.unit:
-        told = " and ".join(f"`{one.name}` is {_unit(one)}" for one in (ours, theirs))
+        units = " and ".join(f"`{one.name}` is {_unit(one)}" for one in (ours, theirs))
         raise ValueError(
-            f"{how}: {told}, and both need the same unit: if two units are meant, compute a variable of both "
-            "(`per_seed`)"
+            f"{how}: units must be equal, but {units}: combine them in a variable with `per_seed`"
         )
     return ours, theirs
 
@@ -280,7 +288,7 @@ def _unit(variable: Variable) -> str:
 
 
 def statistic(how: str, finds: Finds, *of: Variable, version: int = 1, unit: str = "") -> Estimate:
-    """Any other estimate: `finds` is told, for each variable, the values of all seeds as the measures are."""
+    """Any other estimate. `finds` receives for each variable the original values of all seeds."""
     return Estimate(
         how=how,
         of=of,
@@ -297,42 +305,43 @@ def _check_condition(condition: str, known: Sequence[str]) -> None:
     try:
         named = pl.sql_expr(condition).meta.root_names()
     except (pl.exceptions.PolarsError, TypeError) as error:
-        raise ValueError(f"where: is no condition in SQL: {condition!r} ({error})") from None
+        raise ValueError(f"where: must be an SQL condition (got {condition!r}): {error}") from None
     for label in named:
         if label not in known:
             raise ValueError(f"where: no axis is called `{label}`: {hint(label, known)}")
 
 
 def _context(of: Sequence[Variable], common: Labels) -> str:
-    """Where variables are measured, what was chosen of it, and along what means were taken."""
+    """The place of variables in words: experiments, fixed labels, and axes over which they are averaged."""
     titles = list(dict.fromkeys(one.title for variable in of for one in variable.experiments))
     averages = list(dict.fromkeys(label for variable in of for label in variable.averages))
-    told = [" and ".join(titles), *([said(common)] if common else [])]
-    return ", ".join([*told, *(f"averaged over {label}" for label in averages)])
+    parts = [" and ".join(titles), *([format_labels(common)] if common else [])]
+    return ", ".join([*parts, *(f"averaged over {label}" for label in averages)])
 
 
 def _compared(ours: Variable, theirs: Variable, sign: str, unit: str) -> str:
-    """What two variables differ in: `mean object time, SHRED/RED`."""
+    """A comparison of two variables in words, by their differences: `mean object time, SHRED/RED`."""
     common = _common([ours, theirs])
-    told = [_apart(one, other, common) for one, other in ((ours, theirs), (theirs, ours))]
+    sides = [_difference_words(one, other, common) for one, other in ((ours, theirs), (theirs, ours))]
     if ours.name == theirs.name:
-        return with_unit(f"{ours.name}, {sign.join(told)}", unit)
+        return with_unit(f"{ours.name}, {sign.join(sides)}", unit)
     named = [
-        f"{one.name}, {apart}" if apart else one.name for one, apart in zip((ours, theirs), told, strict=True)
+        f"{one.name}, {apart}" if apart else one.name
+        for one, apart in zip((ours, theirs), sides, strict=True)
     ]
     return with_unit(sign.join(named), unit)
 
 
-def _apart(one: Variable, other: Variable, common: Labels) -> str:
-    told = [str(value) for label, value in one.chosen.items() if label not in common]
-    told += [f"each {label}" for label in other.chosen if label in one.axes]
-    if told or one.name != other.name:
-        return " ".join(told)
+def _difference_words(one: Variable, other: Variable, common: Labels) -> str:
+    words = [str(value) for label, value in one.chosen.items() if label not in common]
+    words += [f"each {label}" for label in other.chosen if label in one.axes]
+    if words or one.name != other.name:
+        return " ".join(words)
     return " and ".join(experiment.title for experiment in one.experiments)
 
 
 def _exists(variable: Variable, results: RunsByName, labels: Labels) -> bool:
-    """Whether the runs have all points that a variable is computed of."""
+    """Whether the runs contain all points from which a variable is computed."""
     sets = {one.name: results[one.name].point_set for one in variable.experiments}
     if all(points is None for points in sets.values()):
         return True
@@ -341,15 +350,15 @@ def _exists(variable: Variable, results: RunsByName, labels: Labels) -> bool:
 
 
 def _range(seeds: Collection[int]) -> str:
-    """Seeds in words: `1 to 10`; those with gaps one by one."""
+    """Seeds in words: `1 to 10`, or a list if there are gaps."""
     first, last = min(seeds), max(seeds)
     if len(seeds) > 2 and last - first == len(seeds) - 1:
         return f"{first} to {last}"
     return ", ".join(map(str, sorted(seeds)))
 
 
-def _of_them(of: Sequence[Variable], label: str) -> str:
-    """The values of an axis where not all are judged: ` of 0.5, 0.7`."""
+def _judged_values(of: Sequence[Variable], label: str) -> str:
+    """The judged values of an axis in words, if not all are judged: ` of 0.5, 0.7`."""
     some = [leaf.fewer[label] for one in of for leaf in measured(one) if label in leaf.fewer]
     if not some:
         return ""
@@ -368,41 +377,41 @@ def _common(several: Sequence[Variable]) -> Labels:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Rule:
-    """That an estimate lies in a band, at each point of the axes left open."""
+    """The rule that an estimate is in a band, at each point of the free axes."""
 
     estimate: Estimate
     band: Band
     untold: frozenset[str] = frozenset()
-    """Axes left open that its text does not name, as somebody else says at which values it is judged."""
+    """Free axes that the text does not name, because another text contains their values."""
 
     @property
     def text(self) -> str:
-        """What is compared, in words."""
+        """The rule in words."""
         return f"{self.context}: {self.phrase}"
 
     def without(self, *labels: str) -> Rule:
-        """The same, with a text that does not name some axes."""
+        """The rule with a text that does not name some axes."""
         return replace(self, untold=frozenset(labels))
 
     def where(self, condition: str) -> Rule:
-        """The same, judged only where labels meet a condition in SQL: `load > 0.5`."""
+        """The rule restricted to the points whose labels satisfy an SQL condition: `load > 0.5`."""
         return replace(self, estimate=self.estimate.where(condition))
 
     @property
     def context(self) -> str:
-        """Where it is judged."""
-        told = (label for label in self.estimate.axes if label not in self.untold)
-        each = (f"at each {label}{_of_them(self.estimate.of, label)}" for label in told)
+        """The place of the judgement in words."""
+        named = (label for label in self.estimate.axes if label not in self.untold)
+        each = (f"at each {label}{_judged_values(self.estimate.of, label)}" for label in named)
         return ", ".join([self.estimate.context, *each])
 
     @property
     def phrase(self) -> str:
-        """What is claimed there."""
+        """The claim in words, without the place."""
         return f"{self.estimate.words} {self.band}"
 
     @property
     def groups(self) -> Mapping[str, Sequence[str]]:
-        """What is claimed, by where."""
+        """The claims in words, by place."""
         return {self.context: [self.phrase]}
 
     @property
@@ -414,28 +423,28 @@ class Rule:
         return self.estimate.of
 
     def at(self, labels: Labels) -> Rule:
-        """The same where axes that it leaves open have these values; others are ignored."""
+        """The rule with these values of its free axes; other labels are ignored."""
         known = {label: value for label, value in labels.items() if label in self.estimate.axes}
         return replace(self, estimate=self.estimate.at(**known)) if known else self
 
     def judge(self, results: RunsByName, level: float = stats.LEVEL) -> Evidence:
-        """The evidence for it at all points together (`stats.all_of`)."""
+        """The joint evidence at all points (`stats.all_of`)."""
         return stats.all_of(lambda at: self.parts(results, at), level)
 
     def parts(self, results: RunsByName, level: float = stats.LEVEL) -> list[Evidence]:
-        """The evidence at each point, by intervals of this level."""
+        """The evidence at each point, from intervals with this level."""
         return [self._judged(results, labels, level) for labels in self.estimate.points(results)]
 
     def _judged(self, results: RunsByName, labels: Labels, level: float) -> Evidence:
-        what = ", ".join([self.estimate.words, *([said(labels)] if labels else [])])
+        what = ", ".join([self.estimate.words, *([format_labels(labels)] if labels else [])])
         interval = self.estimate.interval(results, labels, level)
         found = stats.judge(what, interval, self.band, self.estimate.tolerance)
         apart = "" if interval.count else self.estimate.apart(results, labels)
         lacks = ""
         if apart:
-            lacks = f"the points that are compared share no seed: there are the seeds {apart}"
+            lacks = f"the compared points share no seed; available seeds: {apart}"
         elif not interval.count:
-            lacks = "no run of the points that are compared has a number"
+            lacks = "no run at the compared points has a value"
         if lacks:
             found = replace(found, lacks=lacks, measured=f"{what}: {lacks}")
         spread = replace(self, estimate=self.estimate.spread())
@@ -450,38 +459,38 @@ class Rule:
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Several:
-    """Rules that shall all hold, or one of which shall."""
+class Combined:
+    """A combination of rules: all must hold (`every`), or at least one."""
 
     rules: tuple[AnyRule, ...]
     every: bool
 
-    def without(self, *labels: str) -> Several:
-        """The same, with a text that does not name some axes."""
+    def without(self, *labels: str) -> Combined:
+        """The rule with a text that does not name some axes."""
         return replace(self, rules=tuple(rule.without(*labels) for rule in self.rules))
 
-    def where(self, condition: str) -> Several:
-        """The same, judged only where labels meet a condition in SQL."""
+    def where(self, condition: str) -> Combined:
+        """The rules restricted to the points whose labels satisfy an SQL condition."""
         return replace(self, rules=tuple(rule.where(condition) for rule in self.rules))
 
     @property
     def text(self) -> str:
-        """What is compared, in words."""
-        told = [
+        """The rule in words."""
+        parts = [
             f"{context}: {'; '.join(phrases)}" if context else "; ".join(phrases)
             for context, phrases in self.groups.items()
         ]
-        return ". ".join(told) if self.every else f"at some point: {' or '.join(told)}"
+        return ". ".join(parts) if self.every else f"at some point: {' or '.join(parts)}"
 
     @property
     def context(self) -> str:
-        """Where all of it is judged, if that is one place."""
+        """The place of the judgement in words, if it is common to all rules; otherwise empty."""
         contexts = {self._quantified(rule.context) for rule in self.rules}
         return contexts.pop() if len(contexts) == 1 else ""
 
     @property
     def groups(self) -> Mapping[str, Sequence[str]]:
-        """What is claimed, by where."""
+        """The claims in words, by place."""
         grouped: dict[str, list[str]] = {}
         for rule in self.rules:
             grouped.setdefault(self._quantified(rule.context), []).append(rule.phrase)
@@ -492,7 +501,7 @@ class Several:
 
     @property
     def phrase(self) -> str:
-        """What is claimed there."""
+        """The claim in words, without the place."""
         if not self.context:
             return self.text
         return (" and " if self.every else " or ").join(rule.phrase for rule in self.rules)
@@ -506,68 +515,68 @@ class Several:
     def variables(self) -> tuple[Variable, ...]:
         return tuple(variable for rule in self.rules for variable in rule.variables)
 
-    def at(self, labels: Labels) -> Several:
+    def at(self, labels: Labels) -> Combined:
         return replace(self, rules=tuple(rule.at(labels) for rule in self.rules))
 
     def points(self, results: RunsByName) -> Iterator[Labels]:
-        """The labels of all points of the axes that its rules leave open, as far as all of them have them."""
+        """Yields the labels of all points of the free axes that all rules contain."""
         return product(
             {label: common_values(self.variables, label, results) for label in axes_of(self.variables)}
         )
 
     def judge(self, results: RunsByName, level: float = stats.LEVEL) -> Evidence:
-        """The evidence for all of them together (`stats.all_of`), or for one of them (`stats.any_of`)."""
+        """The evidence that all rules hold (`stats.all_of`), or that at least one holds (`stats.any_of`)."""
         if self.every:
             return stats.all_of(lambda at: self.parts(results, at), level)
         return stats.any_of(lambda at: self._alternatives(results, at), self._count(results), level)
 
     def _alternatives(self, results: RunsByName, level: float) -> list[Evidence]:
-        """The evidence at each point of each rule, one of which is to hold: of each rule the most extreme in
-        the claimed direction first."""
+        """The evidence at each point of each rule; for each rule the most extreme point in the claimed
+        direction is first."""
         return [part for rule in self.rules for part in _best_first(rule, results, level)]
 
     def _count(self, results: RunsByName) -> int:
-        """How many alternatives there are."""
-        points = ((one if isinstance(one, Several) else one.estimate).points(results) for one in self.rules)
+        """The number of alternatives."""
+        points = ((one if isinstance(one, Combined) else one.estimate).points(results) for one in self.rules)
         return sum(1 for of_rule in points for _ in of_rule)
 
     def level_of_parts(self, results: RunsByName, level: float) -> float:
-        """The level of the intervals by which each part is judged that may hold for all."""
+        """The level of the intervals of the parts for a joint level `level`."""
         return level if self.every else stats.level_of_parts(level, self._count(results))
 
     def parts(self, results: RunsByName, level: float = stats.LEVEL) -> list[Evidence]:
-        """The evidence for each rule at each point; of rules one of which is to hold, for all in one."""
+        """The evidence for each rule at each point; a single joint evidence if one rule must hold."""
         if not self.every:
             return [self.judge(results, level)]
         return [part for rule in self.rules for part in rule.parts(results, level)]
 
 
 def _best_first(rule: AnyRule, results: RunsByName, level: float) -> list[Evidence]:
-    """The evidence at each point of a rule that is to hold at one."""
-    if isinstance(rule, Several):
+    """The evidence at each point of a rule that must hold at one point, best first."""
+    if isinstance(rule, Combined):
         return [rule.at(labels).judge(results, level) for labels in rule.points(results)]
     return stats.best_first(rule.parts(results, level), rule.band)
 
 
-AnyRule = Rule | Several
+AnyRule = Rule | Combined
 
 
 def grows(variable: Variable, /, **along: Sequence[Value]) -> AnyRule:
-    """That a variable is larger at each of some values of an axis than at the one before,
-    `queue=("20p", "100p", "400p")`: each ratio of two means is above 1. Raises `ValueError` unless there are
-    two values or more."""
+    """The rule that a variable grows from each value of an axis to the next, `queue=("20p", "100p", "400p")`:
+    each ratio of two means is above 1. Raises `ValueError` for fewer than two values."""
     return _each(step > 1 for step in _steps(variable, along))
 
 
 def falls(variable: Variable, /, **along: Sequence[Value]) -> AnyRule:
-    """That a variable is smaller at each of some values of an axis than at the one before."""
+    """The rule that a variable falls from each value of an axis to the next. Raises `ValueError` for fewer
+    than two values."""
     return _each(step < 1 for step in _steps(variable, along))
 
 
 def _steps(variable: Variable, along: Mapping[str, Sequence[Value]]) -> Iterator[Estimate]:
     ((label, values),) = along.items()
     if len(values) < 2:
-        raise ValueError(f"{label}: needs two values or more to compare, has {len(values)}")
+        raise ValueError(f"{label}: must have at least two values to compare (got {len(values)})")
     for before, after in itertools.pairwise(values):
         yield ratio(variable.at(**{label: after}), variable.at(**{label: before}))
 
@@ -577,18 +586,18 @@ def _each(rules: Iterable[AnyRule]) -> AnyRule:
     return several[0] if len(several) == 1 else every(*several)
 
 
-def every(*rules: AnyRule) -> Several:
-    """That all rules hold."""
-    return Several(rules=rules, every=True)
+def every(*rules: AnyRule) -> Combined:
+    """The rule that all rules hold."""
+    return Combined(rules=rules, every=True)
 
 
-def anywhere(*rules: AnyRule) -> Several:
-    """That one of the rules holds at one point; those of an `every` hold at the same. Each part is judged at
-    the level that Bonferroni's correction for their number gives."""
-    return Several(rules=rules, every=False)
+def anywhere(*rules: AnyRule) -> Combined:
+    """The rule that at least one of the rules holds at one point; the rules of an `every` must hold at a
+    common point. The level of each part has Bonferroni's correction for their number."""
+    return Combined(rules=rules, every=False)
 
 
 def digest(definition: Any) -> str:
-    """A short name for what a rule says: changes if anything of it does."""
+    """A short digest of a rule's definition, which changes with any change of the definition."""
     text = json.dumps(definition, sort_keys=True, ensure_ascii=False)
     return hashlib.sha256(text.encode()).hexdigest()[:16]

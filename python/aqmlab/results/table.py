@@ -1,4 +1,4 @@
-"""`Results`, the table of runs: a row for each run, with its labels, its seed and its measures."""
+"""The class `Results`, a table with a row for each run, with its labels, seed and measures."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from aqmlab import stats
 from aqmlab._support.names import hint
 from aqmlab.measures import CORRELATION, STANDARD_ERROR, Quantity
 from aqmlab.results import pairs
-from aqmlab.results.labels import Labels, Value, said
+from aqmlab.results.labels import Labels, Value, format_labels
 from aqmlab.results.variable import Measured, number
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ OF_RUNS = ("seed", "status", "error", "scenario")
 DONE = "done"
 
 SHOWN = 30
-"""A table in a notebook has at most this number of points."""
+"""Maximum number of points of a table in a notebook."""
 
 
 class Failed(Protocol):
@@ -40,83 +40,84 @@ class Failed(Protocol):
 
     @property
     def name(self) -> str:
-        """What it is in words."""
+        """Description of the run."""
 
     @property
     def seed(self) -> int:
-        """Its seed."""
+        """The seed of the run."""
 
     @property
     def problem(self) -> str:
-        """Why it failed."""
+        """The error message."""
 
     @property
     def scenario(self) -> str:
-        """The digest of its scenario."""
+        """The digest of the scenario."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Row:
-    """One run: its labels, its seed, and its measures by name."""
+    """One run, with its labels, seed, and measures by name."""
 
     labels: Labels
     seed: int
     values: Mapping[str, Any]
 
     def __getitem__(self, measure: Quantity) -> Any:
-        """A measure of the run; `None` where it has none."""
+        """The value of a measure; `None` if the run has no value."""
         return self.values[measure.name]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class Results:
-    """The finished runs of a sweep, a study's experiment or any other set of runs, as one table.
+    """The finished runs of a sweep, of a study's experiment, or of another set of runs, as a table.
 
-    `frame` has a row for each run: a column for each axis (its label), `seed`, `status` (`done`, `failed`,
-    `crashed`), `error`, `scenario` (the digest), and a column of `Float64` for each measure, null where the
-    run has no such number. `exact` has, by measure, the values as they were recorded, a value for each row,
-    where these are not all floating-point numbers: whole numbers, lists, tables.
+    `frame` has a row for each run, with a column for each axis (named by its label), `seed`, `status`
+    (`done`, `failed`, `crashed`), `error`, `scenario` (the digest), and a column of `Float64` for each
+    measure, null where the run has no value. `exact` contains the original values, one for each row, of
+    measures whose values are not all floating-point numbers (whole numbers, lists, tables).
 
-    Verbs such as `at`, `among` and `where` return another table. `results["web.mean-time"]` is a variable: of
-    variables `aqmlab.results.rule` makes ratios, differences and claims, which `judge` judges.
+    Methods such as `at`, `among` and `where` return another table. `results["web.mean-time"]` is a variable.
+    The functions of `aqmlab.results.rule` build ratios, differences and rules from variables, and `judge`
+    judges rules.
     """
 
     frame: pl.DataFrame = field(kw_only=False)
     axes: Mapping[str, tuple[Value, ...]]
     """The values of each axis, in order, by label."""
     measures: Mapping[str, Quantity] = field(default_factory=dict)
-    """Title, unit, digits and version of each measure, by name."""
+    """Title, unit, digits and version of each measure by name."""
     name: str = "runs"
     given_points: tuple[PointValues, ...] | None = None
-    """The points, in order, where not every product of values of axes is one."""
+    """The points in order, if they are not the full product of the axes' values."""
     looks: int = 1
-    """How often the runs were looked at, at most, to decide how many of them there are."""
+    """Maximum number of looks at the runs that decided their number."""
     precise: int = 1
-    """How many measures decided together at each look."""
+    """Number of measures that decided jointly at each look."""
     paths: Mapping[str, str] = field(default_factory=dict)
-    """The dotted path of each axis in the scenario, by label, where it has one."""
+    """Dotted paths of the axes in the scenario by label, for axes that are paths."""
     own_seeds: tuple[str, ...] = ()
-    """The axes along which points have seeds of their own, and are no pairs."""
+    """Axes along which points have different seeds and cannot be paired."""
     wanted: int | None = None
-    """How many runs there are when none is missing; `None` if that is not known."""
+    """Number of runs of the complete table; `None` if unknown."""
     too_wide: int = 0
-    """How many points have all runs that precision allows, and intervals wider than asked."""
+    """Number of points with the maximum number of runs and intervals wider than precision requires."""
     failures: Sequence[Failed] = ()
     interrupted: bool = False
-    """Whether Ctrl-C ended the campaign before all runs were made."""
+    """Whether Ctrl-C ended the campaign before its last run."""
     exact: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         missing = [name for name in (*self.axes, "seed", "status") if name not in self.frame.columns]
         if missing:
             columns = ", ".join(self.frame.columns)
-            raise ValueError(f"frame: has no column `{missing[0]}`: there is {columns}")
+            raise ValueError(f"frame: has no column `{missing[0]}`; available: {columns}")
 
     @classmethod
     def of_rows(
         cls, rows: Iterable[Row], axes: Mapping[str, Sequence[Value]], *, name: str = "runs"
     ) -> Results:
-        """The table of runs that are at hand as objects, all of them done."""
+        """Creates a table from successful runs in the form of objects."""
         import polars as pl
 
         rows = tuple(rows)
@@ -140,10 +141,10 @@ class Results:
         known = {label: tuple(values) for label, values in axes.items()}
         return cls(pl.DataFrame(columns), axes=known, name=name, exact=exact)
 
-    # What there is
+    # Contents
 
     def __repr__(self) -> str:
-        """The runs in short: `intervals` and `against` have what they say."""
+        """A summary of the table; `intervals` and `against` return the estimates."""
         done = self._done.height
         of = "" if self.wanted in (None, done) else f" of {self.wanted}"
         axes = "; ".join(f"{label}: {_few(values)}" for label, values in self.axes.items()) or "none"
@@ -167,7 +168,7 @@ class Results:
 
     @property
     def measured(self) -> tuple[Quantity, ...]:
-        """The measures of which there are intervals."""
+        """The measures with intervals."""
         return tuple(
             one for name, one in self.measures.items() if not name.endswith((STANDARD_ERROR, CORRELATION))
         )
@@ -177,7 +178,8 @@ class Results:
         return [one.name for one in self.measured]
 
     def measure(self, name: str) -> Quantity:
-        """The measure of this name; raises `ValueError`, which suggests the nearest names."""
+        """The measure with this name. Raises `ValueError`, which suggests the nearest names, for an unknown
+        name."""
         known = {one.name: one for one in self.measured}
         if name not in known:
             raise ValueError(f"no measure is named `{name}`: {hint(name, known)}")
@@ -185,7 +187,7 @@ class Results:
 
     @property
     def points(self) -> pl.DataFrame:
-        """The points, a row each, in order: a column for each axis."""
+        """The points in order, one row each, with a column for each axis."""
         import polars as pl
 
         points = self._point_values
@@ -205,12 +207,12 @@ class Results:
 
     @cached_property
     def point_set(self) -> frozenset[PointValues] | None:
-        """The points, where not every product of values of axes is one."""
+        """The points, or `None` if they are the full product of the axes' values."""
         return None if self.given_points is None else frozenset(self.given_points)
 
     @cached_property
     def seeds(self) -> tuple[int, ...]:
-        """All seeds of runs, ascending."""
+        """All seeds of the runs, ascending."""
         return tuple(sorted(set(self.frame["seed"].to_list())))
 
     @property
@@ -220,8 +222,8 @@ class Results:
         return self.frame.filter(pl.col("status") == DONE)
 
     def level(self, level: float = stats.LEVEL, count: int = 1) -> float:
-        """The level of each of `count` intervals that shall hold together with this one: higher where
-        precision decided how many runs there are, as it looked at them more than once."""
+        """The level of each of `count` simultaneous intervals for the joint level `level`. The level is
+        higher if precision decided the number of runs, because of its repeated looks at the data."""
         return stats.look_level(self.looks, count * self.precise, level)
 
     # Rows
@@ -237,7 +239,7 @@ class Results:
 
     @cached_property
     def places(self) -> Mapping[PointValues, Mapping[int, int]]:
-        """The places of rows in `frame`, by point and seed; the seeds of a point ascending."""
+        """The indices of rows in `frame`, by point and seed, with the seeds of each point ascending."""
         found: dict[PointValues, dict[int, int]] = {}
         for row, (point, seed) in enumerate(zip(self._labels, self.frame["seed"].to_list(), strict=True)):
             found.setdefault(point, {})[seed] = row
@@ -245,11 +247,11 @@ class Results:
 
     @cached_property
     def _columns(self) -> dict[str, Sequence[Any]]:
-        """The columns that were asked for, as Python has them."""
+        """Cache of columns as Python lists."""
         return {}
 
     def column(self, measure: str) -> Sequence[Any]:
-        """The values of a measure as they were recorded, one for each row. Raises `KeyError`."""
+        """The original values of a measure, one for each row. Raises `KeyError` for an unknown measure."""
         if measure not in self._columns:
             if measure not in self.frame.columns:
                 raise KeyError(measure)
@@ -263,7 +265,7 @@ class Results:
         return self.places.get(point, {})
 
     def at_point(self, measure: str, point: PointValues, seeds: Sequence[int]) -> list[Any]:
-        """The value of a measure at a point for each of some seeds; `None` where there is none."""
+        """The values of a measure at a point for these seeds; `None` for missing values."""
         rows = self.places.get(point)
         if rows is None:
             return [None] * len(seeds)
@@ -271,12 +273,12 @@ class Results:
         return [column[rows[seed]] if seed in rows else None for seed in seeds]
 
     def numbers(self, measure: str, point: PointValues, seeds: Sequence[int]) -> list[float]:
-        """The number that a measure is at a point for each of some seeds; NaN where there is none."""
+        """The values of a measure at a point for these seeds as numbers; NaN for missing values."""
         return list(map(number, self.at_point(measure, point, seeds)))
 
     @cached_property
     def rows(self) -> tuple[Row, ...]:
-        """All runs as objects, in the order of the table."""
+        """All runs as objects in the order of the table."""
         names = [name for name in self.frame.columns if name not in (*self.axes, *OF_RUNS)]
         columns = [self.column(name) for name in names]
         runs = zip(*columns, strict=True) if names else [()] * self.frame.height
@@ -291,22 +293,22 @@ class Results:
 
     @cached_property
     def by_point(self) -> Mapping[PointValues, Mapping[int, Row]]:
-        """All runs as objects, by point and seed."""
+        """All runs as objects by point and seed."""
         return {
             point: {seed: self.rows[row] for seed, row in rows.items()} for point, rows in self.places.items()
         }
 
     def rows_at(self, **labels: Value) -> tuple[Row, ...]:
-        """The runs that carry these labels, as objects."""
+        """The runs with these labels as objects."""
         return tuple(
             row for row in self.rows if all(row.labels[key] == value for key, value in labels.items())
         )
 
-    # An experiment, as rules see it
+    # Interface of experiments for rules
 
     @property
     def title(self) -> str:
-        """What the table is called in the words of rules."""
+        """The name of the table in the texts of rules."""
         return self.name
 
     @property
@@ -315,80 +317,79 @@ class Results:
         return tuple(self.axes)
 
     def values(self, label: str) -> tuple[Value, ...]:
-        """The values of an axis. Raises `ValueError` if there is none of this label."""
+        """The values of an axis. Raises `ValueError` for an unknown label."""
         self._check_axis(self.name, label)
         return self.axes[label]
 
     def check(self, labels: Mapping[str, Any]) -> None:
-        """Raises `ValueError`, which suggests the nearest names, if there is no such axis or value."""
+        """Raises `ValueError`, which suggests the nearest names, for an unknown axis or value."""
         self._check(self.name, labels)
 
     def _check(self, place: str, labels: Mapping[str, Any]) -> None:
         for label, value in labels.items():
             self._check_axis(place, label)
             if value not in self.axes[label]:
-                takes = ", ".join(map(str, self.axes[label]))
-                raise ValueError(f"{place}: {label} is never {value!r}: it takes {takes}")
+                available = ", ".join(map(str, self.axes[label]))
+                raise ValueError(f"{place}: {label} has no value {value!r}; available: {available}")
 
     def _check_axis(self, place: str, label: str) -> None:
         if label not in self.axes:
             raise ValueError(f"{place}: no axis is called `{label}`: {hint(label, self.axes)}")
 
     def __getitem__(self, measure: str | Quantity) -> Measured:
-        """A measure at every point, as a variable. Raises `ValueError` if it is not measured."""
+        """A measure at all points as a variable. Raises `ValueError` for an unknown measure."""
         name = measure if isinstance(measure, str) else measure.name
         if name not in self.measures:
             raise ValueError(f"{self.name}: no measure is named `{name}`: {hint(name, self._names)}")
         return Measured(experiment=self, measure=self.measures[name])
 
     def judge(self, rule: AnyRule) -> Evidence:
-        """What the runs say of a rule over variables of this table, and of other tables of other names.
+        """The evidence for a rule over variables of this table, and of other tables with other names.
 
-        Raises `ValueError` if two tables of the same name are compared.
+        Raises `ValueError` if the rule compares two tables with equal names.
         """
         tables: dict[str, Results] = {}
         for variable in rule.variables:
             for one in variable.experiments:
                 found = one if isinstance(one, Results) else self
                 if tables.setdefault(one.name, found) is not found:
-                    raise ValueError(
-                        f"two tables are called {one.name}: give one of them another name with `named`"
-                    )
+                    raise ValueError(f"two tables have the name {one.name}: rename one with `named`")
         return rule.judge(tables, stats.look_level(self.looks))
 
-    # Verbs, each of which gives another table
+    # Methods that return another table
 
     def named(self, name: str) -> Results:
-        """The same under another name."""
+        """The table with another name."""
         return replace(self, name=name)
 
     def at(self, **labels: Value) -> Results:
-        """The runs where some axes have these values, without these axes."""
+        """The runs with these values of some axes; the result does not have these axes."""
         self._check("at", labels)
         kept = self._only([[labels[label]] if label in labels else None for label in self.axes])
-        places = [place for place, label in enumerate(self.axes) if label not in labels]
+        indices = [index for index, label in enumerate(self.axes) if label not in labels]
         points = kept.given_points
         return replace(
             kept,
             frame=kept.frame.drop(*labels),
             axes={label: values for label, values in kept.axes.items() if label not in labels},
-            given_points=points and tuple(tuple(point[place] for place in places) for point in points),
+            given_points=points and tuple(tuple(point[index] for index in indices) for point in points),
             paths={label: path for label, path in self.paths.items() if label not in labels},
             own_seeds=tuple(label for label in self.own_seeds if label not in labels),
-            name=f"{self.name}, {said(labels)}" if labels else self.name,
+            name=f"{self.name}, {format_labels(labels)}" if labels else self.name,
         )
 
     def among(self, **values: Sequence[Value]) -> Results:
-        """The runs where some axes have one of these values."""
+        """The runs where each of these axes has one of these values."""
         for label, some in values.items():
             if isinstance(some, str) or not isinstance(some, Collection) or not some:
-                raise ValueError(f"among: {label}: must be a list of values, is {some!r}")
+                raise ValueError(f"among: {label}: must be a list of values (got {some!r})")
             for value in some:
                 self._check("among", {label: value})
         return self._only([values.get(label) for label in self.axes])
 
     def where(self, condition: str) -> Results:
-        """The runs at the points whose labels meet a condition in SQL: `load > 0.5 AND queue = 'red'`."""
+        """The runs at the points whose labels satisfy an SQL condition: `load > 0.5 AND queue = 'red'`.
+        Raises `ValueError` for an invalid condition."""
         import polars as pl
 
         points = self.points.with_row_index("point")
@@ -398,10 +399,10 @@ class Results:
             raise ValueError(
                 f"where: {str(error).splitlines()[0]}: must be a condition over {', '.join(self.axes)}"
             ) from None
-        return self._at_points([self._point_values[place] for place in chosen])
+        return self._at_points([self._point_values[index] for index in chosen])
 
     def _only(self, some: Sequence[Collection[Value] | None]) -> Results:
-        """The points with some values of each axis, `None` for all of them."""
+        """The runs at the points with these values of each axis; `None` selects all values of an axis."""
         axes = {
             label: values if kept is None else tuple(value for value in values if value in kept)
             for (label, values), kept in zip(self.axes.items(), some, strict=True)
@@ -412,7 +413,7 @@ class Results:
 
         points = self.given_points
         return replace(
-            self._taking([row for row, point in enumerate(self._labels) if stays(point)]),
+            self._with_rows([row for row, point in enumerate(self._labels) if stays(point)]),
             axes=axes,
             given_points=points and tuple(filter(stays, points)),
         )
@@ -421,7 +422,7 @@ class Results:
         kept = frozenset(points)
         columns = [set(values) for values in zip(*points, strict=True)] or [set()] * len(self.axes)
         return replace(
-            self._taking([row for row, point in enumerate(self._labels) if point in kept]),
+            self._with_rows([row for row, point in enumerate(self._labels) if point in kept]),
             axes={
                 label: tuple(value for value in values if value in used)
                 for (label, values), used in zip(self.axes.items(), columns, strict=True)
@@ -429,8 +430,8 @@ class Results:
             given_points=tuple(points),
         )
 
-    def _taking(self, rows: Sequence[int]) -> Results:
-        """Some of the rows. How many runs were wanted of them is not known."""
+    def _with_rows(self, rows: Sequence[int]) -> Results:
+        """The table with some of its rows. The number of runs of the complete table becomes unknown."""
         return replace(
             self,
             frame=self.frame[rows],
@@ -439,30 +440,30 @@ class Results:
         )
 
     def first_seeds(self, count: int) -> Results:
-        """The runs of the first `count` seeds of each point."""
+        """The runs with the first `count` seeds of each point."""
         if count < 1:
-            raise ValueError(f"first_seeds: must be 1 or more, is {count}")
+            raise ValueError(f"first_seeds: must be at least 1 (got {count})")
         rows = [row for of_point in self.places.values() for row in list(of_point.values())[:count]]
-        return self._taking(sorted(rows))
+        return self._with_rows(sorted(rows))
 
     def drop_failed(self) -> Results:
-        """The runs that are done, and no failures."""
+        """The successful runs, without failures."""
         done = [row for row, status in enumerate(self.frame["status"].to_list()) if status == DONE]
-        return replace(self._taking(done), failures=())
+        return replace(self._with_rows(done), failures=())
 
     def select(self, *measures: str) -> Results:
-        """The table with fewer measures; `web.*` stands for all that begin so."""
+        """The table with only these measures; `web.*` selects all measures that begin with `web.`."""
         kept: dict[str, Quantity] = {}
-        for wanted in measures:
-            prefix = wanted.removesuffix("*")
+        for pattern in measures:
+            prefix = pattern.removesuffix("*")
             found = [
-                one for one in self._names if one == wanted or (prefix != wanted and one.startswith(prefix))
+                one for one in self._names if one == pattern or (prefix != pattern and one.startswith(prefix))
             ]
             if not found:
-                raise ValueError(f"select: no measure is named `{wanted}`: {hint(wanted, self._names)}")
+                raise ValueError(f"select: no measure is named `{pattern}`: {hint(pattern, self._names)}")
             for name in found:
-                beside = (name, name + STANDARD_ERROR, name + CORRELATION)
-                kept |= {one: self.measures[one] for one in beside if one in self.measures}
+                related = (name, name + STANDARD_ERROR, name + CORRELATION)
+                kept |= {one: self.measures[one] for one in related if one in self.measures}
         others = [name for name in self.measures if name not in kept]
         return replace(
             self,
@@ -480,12 +481,12 @@ class Results:
         title: str = "",
         digits: int = 4,
     ) -> Results:
-        """The table with a measure more, which a polars expression over the columns gives, or a function of a
-        run that is done: of its labels, its seed and its measures as a mapping."""
+        """The table with a further measure. `how` is a Polars expression over the columns, or a function that
+        receives the labels, the seed and the measures of a successful run as a mapping."""
         import polars as pl
 
         if name in self.frame.columns:
-            raise ValueError(f"with_measure: the table has a column `{name}`: choose another name")
+            raise ValueError(f"with_measure: the table already has a column `{name}`: choose another name")
         if isinstance(how, pl.Expr):
             try:
                 values = self.frame.select(how.cast(pl.Float64).alias(name))[name]
@@ -496,8 +497,8 @@ class Results:
             values = pl.Series(
                 name,
                 [
-                    _float(how(self._as_recorded(place, row, known))) if row["status"] == DONE else None
-                    for place, row in enumerate(self.frame.iter_rows(named=True))
+                    _float(how(self._as_recorded(index, row, known))) if row["status"] == DONE else None
+                    for index, row in enumerate(self.frame.iter_rows(named=True))
                 ],
                 dtype=pl.Float64,
             )
@@ -506,16 +507,18 @@ class Results:
             self, frame=self.frame.with_columns(values), measures={**self.measures, name: quantity}
         )
 
-    def _as_recorded(self, place: int, row: Mapping[str, Any], names: Iterable[str]) -> Mapping[str, Any]:
-        labels = dict(zip(self.axes, self._labels[place], strict=True))
-        return {**labels, "seed": row["seed"], **{name: self.column(name)[place] for name in names}}
+    def _as_recorded(self, index: int, row: Mapping[str, Any], names: Iterable[str]) -> Mapping[str, Any]:
+        labels = dict(zip(self.axes, self._labels[index], strict=True))
+        return {**labels, "seed": row["seed"], **{name: self.column(name)[index] for name in names}}
 
     def rename(self, **names: str) -> Results:
-        """The table with other names for some axes: `rename(load="offered")`."""
+        """The table with other names of some axes: `rename(load="offered")`."""
         for label, new in names.items():
             self._check_axis("rename", label)
             if new in self.frame.columns or list(names.values()).count(new) > 1:
-                raise ValueError(f"rename: {label}: the table has a column `{new}`: choose another name")
+                raise ValueError(
+                    f"rename: {label}: the table already has a column `{new}`: choose another name"
+                )
         return replace(
             self,
             frame=self.frame.rename(names),
@@ -525,10 +528,10 @@ class Results:
         )
 
     def relabel(self, **how: Mapping[Any, Value] | Callable[[Any], Value]) -> Results:
-        """The table with other values of some axes: what a function makes of each value, or those of a
-        mapping, which leaves the values that it does not name as they are.
+        """The table with other values of some axes: the results of a function for each value, or the values
+        in a mapping, which leaves other values unchanged.
 
-        Raises `ValueError` if two values become one.
+        Raises `ValueError` if two values become equal.
         """
         columns, axes = {}, dict(self.axes)
         changed: list[Mapping[Any, Value]] = [{}] * len(self.axes)
@@ -541,10 +544,10 @@ class Results:
             new = {value: by.get(value, value) if isinstance(by, Mapping) else by(value) for value in values}
             axes[label] = tuple(new.values())
             if len(set(axes[label])) < len(values):
-                raise ValueError(f"relabel: {label}: two values become one of {_few(axes[label])}")
-            place = list(self.axes).index(label)
-            changed[place] = new
-            columns[label] = label_column([new[point[place]] for point in self._labels], axes[label])
+                raise ValueError(f"relabel: {label}: two values become equal in {_few(axes[label])}")
+            position = list(self.axes).index(label)
+            changed[position] = new
+            columns[label] = label_column([new[point[position]] for point in self._labels], axes[label])
         points = self.given_points
         return replace(
             self,
@@ -558,11 +561,11 @@ class Results:
         )
 
     def concat(self, *others: Results, axis: str | None = None, names: Sequence[Value] = ()) -> Results:
-        """This table and others of the same axes, one below the other.
+        """The rows of this table and of others with equal axes, as one table.
 
-        With `axis` they are told apart on an axis of this name, whose values are `names`, by default what
-        the tables are called. Raises `ValueError` if their axes or the units of a measure differ, or if two
-        tables have the same run and there is no `axis`.
+        With `axis` the result has an additional axis with this name, whose values `names` (by default the
+        names of the tables) identify the tables. Raises `ValueError` if the axes or the units of a measure
+        differ, or if two tables contain the same run and `axis` is missing.
         """
         import polars as pl
 
@@ -571,21 +574,25 @@ class Results:
         for one in tables:
             if tuple(one.axes) != tuple(self.axes):
                 raise ValueError(
-                    f"concat: {one.name} has the axes {_few(one.axes)}, and {self.name} has {_few(self.axes)}"
+                    f"concat: axes must be equal (got {_few(one.axes)} in {one.name}, and {_few(self.axes)} "
+                    f"in {self.name})"
                 )
             for name, quantity in one.measures.items():
                 before = known.setdefault(name, quantity)
                 if (before.unit, before.version) != (quantity.unit, quantity.version):
                     raise ValueError(
-                        f"concat: {name} is of unit `{quantity.unit}`, version {quantity.version} in "
-                        f"{one.name}, and of unit `{before.unit}`, version {before.version} before"
+                        f"concat: {name} has the unit `{quantity.unit}` and the version {quantity.version} "
+                        f"in {one.name}, but the unit `{before.unit}` and the version {before.version} in "
+                        "an earlier table"
                     )
         if axis is not None:
             values = tuple(names) or tuple(one.name for one in tables)
             if len(set(values)) < len(tables) or len(values) != len(tables):
-                raise ValueError(f"concat: names: must be {len(tables)} different ones, are {_few(values)}")
+                raise ValueError(f"concat: names: must be {len(tables)} different names (got {_few(values)})")
             if axis in self.frame.columns:
-                raise ValueError(f"concat: axis: the table has a column `{axis}`: choose another name")
+                raise ValueError(
+                    f"concat: axis: the table already has a column `{axis}`: choose another name"
+                )
             tables = tuple(one._along(axis, value, values) for one, value in zip(tables, values, strict=True))
         axes = {
             label: tuple(dict.fromkeys(value for one in tables for value in one.axes[label]))
@@ -594,14 +601,14 @@ class Results:
         points = dict.fromkeys(point for one in tables for point in one._point_values)
         runs = [(point, seed) for one in tables for point in one.places for seed in one.places[point]]
         if len(set(runs)) < len(runs):
-            raise ValueError("concat: two tables have the same run: tell them apart with axis")
+            raise ValueError("concat: two tables contain the same run: distinguish the tables with axis")
         labels = {
-            label: label_column([point[place] for one in tables for point in one._labels], axes[label])
-            for place, label in enumerate(axes)
+            label: label_column([point[index] for one in tables for point in one._labels], axes[label])
+            for index, label in enumerate(axes)
         }
         below = pl.concat([one.frame.drop(*axes) for one in tables], how="diagonal")
         exact = {
-            name: tuple(value for one in tables for value in one._or_nothing(name))
+            name: tuple(value for one in tables for value in one._column_or_none(name))
             for name in dict.fromkeys(name for one in tables for name in one.exact)
         }
         counts = [one.wanted for one in tables]
@@ -624,7 +631,7 @@ class Results:
         )
 
     def _along(self, axis: str, value: Value, values: Sequence[Value]) -> Results:
-        """The table with an axis more, along which it has one value of several."""
+        """The table with a further axis, along which all its runs have one value."""
         import polars as pl
 
         column = label_column([value] * self.frame.height, values).alias(axis)
@@ -635,19 +642,19 @@ class Results:
             given_points=tuple((value, *point) for point in self._point_values),
         )
 
-    def _or_nothing(self, measure: str) -> Sequence[Any]:
+    def _column_or_none(self, measure: str) -> Sequence[Any]:
         known = measure in self.frame.columns
         return self.column(measure) if known else [None] * self.frame.height
 
-    # What the runs say
+    # Estimates
 
     def intervals(self, level: float | None = None, *, quantile: float | None = None) -> pl.DataFrame:
-        """Mean and interval of each measure at each point, over replications (Student's t): the labels,
-        `measure`, `unit`, `mean`, `low`, `high`, `replications`.
+        """Mean and interval (Student's t) over replications, for each measure at each point. Columns: the
+        labels, `measure`, `unit`, `mean`, `low`, `high`, `replications`.
 
-        Of a sweep that stopped by precision they are those of its rule, which allow for the looks. Of
-        one run alone they are by batch means, where the measure is a mean over time. With `quantile` this
-        quantile over replications stands for the mean, with an interval by order statistics.
+        For a sweep with `precision`, the level of the intervals allows for its looks. For single runs,
+        intervals of means over time use batch means. With `quantile` the column `mean` contains this quantile
+        over replications, with an interval by order statistics.
         """
         rows = []
         for point in self._point_values:
@@ -675,7 +682,7 @@ class Results:
         return stats.Interval(value=value, low=value - half, high=value + half, count=1, level=level)
 
     def _numbers_in(self, measure: str, rows: Iterable[int]) -> list[float]:
-        """The numbers of some rows, NaN where there is none."""
+        """The numbers in some rows, NaN for missing values."""
         column = self._floats(measure)
         return [column[row] for row in rows]
 
@@ -687,8 +694,8 @@ class Results:
 
     @property
     def doubts(self) -> list[str]:
-        """What speaks against intervals by batch means: a sentence for each measure whose batches depend on
-        each other somewhere."""
+        """Warnings about intervals by batch means: a sentence for each measure with correlated or too few
+        batches."""
         import polars as pl
 
         from aqmlab.stats.batch_means import BATCHES, limit
@@ -702,19 +709,21 @@ class Results:
             none = self._done.filter(pl.col(name).is_null()).height
             if much:
                 found.append(
-                    f"{one.name}: at {much} of {self.frame.height} points batches of the run depend on each "
-                    "other, and the interval is too narrow: make the run longer, or replicate"
+                    f"{one.name}: the batches are correlated at {much} of {self.frame.height} points, so "
+                    "that the intervals are too narrow: increase the duration, or replicate"
                 )
             if none:
                 found.append(
                     f"{one.name}: {none} of {self.frame.height} runs have too few values for an interval by "
-                    "batch means: replicate, make runs longer, or record more (record.queue_every)"
+                    "batch means: replicate, increase the duration, or record more samples "
+                    "(record.queue_every)"
                 )
         return found
 
     def distribution(self, measure: str, level: float = stats.LEVEL) -> pl.DataFrame:
-        """How a measure is distributed over the replications of each point: the labels, `x`, and the `share`
-        of runs up to it, with a band (`low`, `high`) that holds the whole function (`quantiles.dkw_band`)."""
+        """The empirical distribution function of a measure over the replications of each point. Columns: the
+        labels, `x`, the `share` of runs with values up to `x`, and a simultaneous confidence band (`low`,
+        `high`; `quantiles.dkw_band`)."""
         import polars as pl
 
         from aqmlab.stats.quantiles import dkw_band
@@ -736,20 +745,22 @@ class Results:
         level: float | None = None,
         wanted: Sequence[str] = (),
     ) -> pl.DataFrame:
-        """How each point differs from the one with the labels of `baseline` and else the same, seed by seed:
-        as `intervals`, of differences in the measure's unit or of ratios.
+        """Paired differences (in the measure's unit) or ratios between each point and its baseline point,
+        which has the labels of `baseline` and otherwise equal labels. Columns as in `intervals`.
 
-        Two points that share no seeds have NaN, and 0 replications. Raises `ValueError` if there is no such
-        label, or if the points have seeds of their own.
+        Points without common seeds have NaN and 0 replications. Raises `ValueError` for an unknown label, or
+        if points along a label of the baseline have different seeds.
         """
         if how not in get_args(Against):
-            raise ValueError(f"how: must be one of {', '.join(get_args(Against))}, is {how!r}")
+            raise ValueError(f"how: must be one of {', '.join(get_args(Against))} (got {how!r})")
         self._check("baseline", baseline)
         if not baseline:
-            raise ValueError("baseline: name one, such as queue=drop-tail")
+            raise ValueError("baseline: must have a label, such as queue=drop-tail")
         for label in baseline:
             if label in self.own_seeds:
-                raise ValueError(f"baseline: points along {label} have seeds of their own, and are no pairs")
+                raise ValueError(
+                    f"baseline: points along {label} cannot be paired, because they have different seeds"
+                )
         estimate = stats.paired_difference if how == "difference" else stats.paired_ratio
         chosen = [self.measure(name) for name in wanted] if wanted else self.measured
         rows = []
@@ -787,11 +798,12 @@ class Results:
 
 
 ExperimentResults = Mapping[str, Results]
-"""The runs of several experiments, by the name of the experiment."""
+"""Tables of runs by the name of their experiment."""
 
 
 def label_column(values: Sequence[Value], known: Sequence[Value]) -> pl.Series:
-    """A column of labels, some of all values of an axis: numbers, yes or no, or else text."""
+    """A column of labels. `known` are all values of the axis, which determine the type: numbers, Boolean, or
+    otherwise text."""
     import polars as pl
 
     kinds = set(map(type, known))
@@ -804,17 +816,17 @@ def label_column(values: Sequence[Value], known: Sequence[Value]) -> pl.Series:
 
 
 def _stored(values: Sequence[Value], known: Sequence[Value]) -> Sequence[Value]:
-    """Labels as a column has them, in which all values are of one type: text where an axis has several."""
+    """The labels as values of one type: unchanged for numbers and Booleans, otherwise as text."""
     kinds = set(map(type, known))
     return values if kinds == {bool} or kinds <= {int, float} else list(map(str, values))
 
 
 def _float(value: Any) -> float | None:
-    """A number as a column of a measure has it; null for what is no number."""
+    """A number for a column of a measure; `None` for values that are not numbers."""
     return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
 
 
 def _few(names: Iterable[Any]) -> str:
-    """Names in a row; of many the first ones."""
+    """A comma-separated list of names, shortened for many names."""
     listed = list(map(str, names))
     return ", ".join(listed) if len(listed) <= 8 else f"{', '.join(listed[:7])} and {len(listed) - 7} more"

@@ -1,8 +1,8 @@
-"""Variables of studies: what has a value at every point and seed of an experiment.
+"""Variables of studies, which have a value at every point and seed of an experiment.
 
-A measure of an experiment is one; so is whatever is computed of other variables, point by point and seed by
-seed, or along an axis. Axes that a variable still has are told by `axes`: a comparison is judged at each of
-their values, unless `at` chooses one of them or `averaged` takes the mean along them.
+A measure of an experiment is a variable. Other variables are computed from variables, point by point and seed
+by seed, or along an axis. `axes` contains the free axes of a variable. A comparison is judged at each value
+of the free axes; `at` fixes an axis, and `averaged` takes the mean along an axis.
 """
 
 from __future__ import annotations
@@ -26,121 +26,121 @@ NOTHING: Labels = MappingProxyType({})
 
 
 class Runs(Protocol):
-    """A table of runs (`aqmlab.results.table.Results`), as far as variables ask of it."""
+    """The interface of tables of runs (`aqmlab.results.table.Results`) for variables."""
 
     @property
     def axes(self) -> Mapping[str, tuple[Value, ...]]:
-        """The values of each axis in the form that was run."""
+        """The values of each axis in the executed form."""
 
     @property
     def seeds(self) -> tuple[int, ...]:
-        """All seeds of runs, ascending."""
+        """All seeds of the runs, ascending."""
 
     @property
     def point_set(self) -> frozenset[tuple[Value, ...]] | None:
-        """The points, where not every product of values of axes is one."""
+        """The points, or `None` if they are the full product of the axes' values."""
 
     def seeds_at(self, point: tuple[Value, ...]) -> Collection[int]:
         """The seeds of the runs at a point."""
 
     def at_point(self, measure: str, point: tuple[Value, ...], seeds: Sequence[int]) -> list[Any]:
-        """The value of a measure at a point for each of some seeds; `None` where there is none."""
+        """The values of a measure at a point for these seeds; `None` for missing values."""
 
 
 RunsByName = Mapping[str, Runs]
-"""Tables of runs, by the name of their experiment."""
+"""Tables of runs by the name of their experiment."""
 
 
 class Experiment(Protocol):
-    """Where measures are from."""
+    """The source of measures."""
 
     @property
     def name(self) -> str:
-        """What its runs are found under."""
+        """Key of the experiment's runs."""
 
     @property
     def title(self) -> str:
-        """What it is called in words."""
+        """Title of the experiment in texts."""
 
     @property
     def labels(self) -> tuple[str, ...]:
-        """Its axes."""
+        """Labels of the axes."""
 
     def values(self, label: str) -> tuple[Value, ...]:
         """All values of an axis."""
 
     def check(self, labels: Mapping[str, Any]) -> None:
-        """Raises `ValueError` if there is no such axis or value."""
+        """Raises `ValueError` for an unknown axis or value."""
 
 
 class Variable(Hashable, Protocol):
-    """What has a value at every point and seed."""
+    """A quantity with a value at every point and seed."""
 
     @property
     def name(self) -> str:
-        """What it is, without its unit."""
+        """Name of the variable, without its unit."""
 
     @property
     def unit(self) -> str:
-        """Its unit; empty for a plain number."""
+        """Unit of the variable; empty for a plain number."""
 
     @property
     def experiments(self) -> tuple[Experiment, ...]:
-        """What it is measured in."""
+        """Experiments that supply the variable's measures."""
 
     @property
     def axes(self) -> tuple[str, ...]:
-        """The axes of which no value is chosen."""
+        """The free axes."""
 
     @property
     def chosen(self) -> Labels:
-        """The values that were chosen, as far as they say what it is."""
+        """Fixed values of axes, as far as they describe the variable."""
 
     @property
     def averages(self) -> tuple[str, ...]:
-        """The axes along which means were taken."""
+        """Axes over which the variable is averaged."""
 
     @property
     def definition(self) -> Any:
-        """What it is, as plain JSON."""
+        """The definition as plain JSON."""
 
     def values(self, results: RunsByName, labels: Labels, seeds: Sequence[int]) -> list[Any]:
-        """Its value for each seed where the axes have these labels; `None` or NaN where there is none."""
+        """The values for these seeds at the point with these labels; `None` or NaN for missing values."""
 
     def at(self, **labels: Value) -> Variable:
-        """The same where some axes have these values."""
+        """The variable with these values of some axes."""
 
     def among(self, **values: Sequence[Value]) -> Variable:
-        """The same with fewer values of some axes."""
+        """The variable with only these values of some axes."""
 
     def values_of(self, label: str, results: RunsByName) -> tuple[Value, ...]:
-        """The values of an axis, as far as the form that was run has them."""
+        """The values of an axis in the executed form."""
 
     def averaged(self, *labels: str) -> Variable:
-        """The mean over all values of some axes."""
+        """The mean over all values of these axes."""
 
     def slope(self, label: str, step: float = 1.0) -> Variable:
-        """The slope of the least-squares line along an axis of numbers, for a `step` on it."""
+        """The slope of the least-squares line along a numeric axis, per `step` of the axis."""
 
     def along(self, label: str) -> Variable:
-        """All values along an axis in a list, for a statistic of them."""
+        """A list of the values along an axis, for a statistic of them."""
 
     def unrolled(self, label: str, values: Sequence[Value]) -> Variable:
-        """The members of its lists along an axis more, which has these values."""
+        """The elements of the variable's lists along an additional axis with these values."""
 
 
-class _Made:
-    """What can be made of any variable."""
+class _Operations:
+    """Operations on all variables."""
 
     def averaged(self: Any, *labels: str) -> Variable:
-        """The mean over all values of some axes."""
+        """The mean over all values of these axes."""
         along: Variable = self
         for label in labels:
             along = Along(of=along, label=label, how="mean", reduce=_mean)
         return along
 
     def slope(self: Any, label: str, step: float = 1.0) -> Variable:
-        """The slope of the least-squares line along an axis of numbers, for a `step` on it."""
+        """The slope of the least-squares line along a numeric axis, per `step` of the axis."""
         return Along(
             of=self,
             label=label,
@@ -149,16 +149,16 @@ class _Made:
         )
 
     def along(self: Any, label: str) -> Variable:
-        """All values along an axis in a list, for a statistic of them."""
+        """A list of the values along an axis, for a statistic of them."""
         return Along(of=self, label=label, how=f"along {label}", reduce=lambda _, y: list(y), name=self.name)
 
     def unrolled(self: Any, label: str, values: Sequence[Value]) -> Variable:
-        """The members of its lists along an axis more, which has these values."""
+        """The elements of the variable's lists along an additional axis with these values."""
         return Unrolled(of=self, label=label, places=tuple(values))
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Measured(_Made):
+class Measured(_Operations):
     """A measure of an experiment."""
 
     experiment: Experiment
@@ -199,7 +199,8 @@ class Measured(_Made):
         return results[self.experiment.name].at_point(self.measure.name, self.point(labels), seeds)
 
     def point(self, labels: Labels) -> tuple[Value, ...]:
-        """The values of all labels of its experiment."""
+        """The point with these labels and the fixed values, as a tuple in the order of the experiment's
+        labels."""
         return tuple({**labels, **self.chosen}[label] for label in self.experiment.labels)
 
     def at(self, **labels: Value) -> Measured:
@@ -220,11 +221,12 @@ class Measured(_Made):
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Derived(_Made):
-    """What a function computes of the values of some variables, point by point and seed by seed.
+class Derived(_Operations):
+    """A variable that a function computes from the values of other variables, point by point and seed by
+    seed.
 
-    The function is told as many values as there are variables, numbers or whatever their measures are, and
-    is not asked where one is missing. `version` is raised when it computes something else.
+    The function receives one value for each variable (numbers, or the original values of measures), and is
+    not called if a value is missing. Authors raise `version` when the computation changes.
     """
 
     name: str
@@ -248,8 +250,8 @@ class Derived(_Made):
 
     @property
     def definition(self) -> Any:
-        said = {"derived": self.name, "version": self.version, "at": dict(self.chosen)}
-        return {**said, "of": [variable.definition for variable in self.of]}
+        definition = {"derived": self.name, "version": self.version, "at": dict(self.chosen)}
+        return {**definition, "of": [variable.definition for variable in self.of]}
 
     def values(self, results: RunsByName, labels: Labels, seeds: Sequence[int]) -> list[Any]:
         columns = [variable.values(results, labels, seeds) for variable in self.of]
@@ -271,10 +273,11 @@ class Derived(_Made):
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Along(_Made):
-    """What the values of a variable along an axis come to, seed by seed: their mean, their slope, their list.
+class Along(_Operations):
+    """A reduction of the values of a variable along an axis, seed by seed: their mean, their slope, or their
+    list.
 
-    The function is told the values of the axis and those of the variable, NaN where there is none.
+    The function receives the values of the axis and the values of the variable, with NaN for missing values.
     """
 
     of: Variable
@@ -290,8 +293,8 @@ class Along(_Made):
                 f"{self.of.name}: no axis is called `{self.label}`: {hint(self.label, self.of.axes)}"
             )
         if not self.name:
-            said = f"{self.of.name}, {self.how}" if self.how != "mean" else self.of.name
-            object.__setattr__(self, "name", said)
+            name = f"{self.of.name}, {self.how}" if self.how != "mean" else self.of.name
+            object.__setattr__(self, "name", name)
 
     @property
     def unit(self) -> str:
@@ -315,13 +318,13 @@ class Along(_Made):
 
     @property
     def definition(self) -> Any:
-        said = {"along": self.label, "how": self.how, "version": self.version}
-        return {**said, "of": self.of.definition}
+        definition = {"along": self.label, "how": self.how, "version": self.version}
+        return {**definition, "of": self.of.definition}
 
     def values(self, results: RunsByName, labels: Labels, seeds: Sequence[int]) -> list[Any]:
-        places = self.of.values_of(self.label, results)
-        columns = [series(self.of, results, {**labels, self.label: place}, seeds) for place in places]
-        return [self.reduce(places, [column[at] for column in columns]) for at in range(len(seeds))]
+        axis = self.of.values_of(self.label, results)
+        columns = [series(self.of, results, {**labels, self.label: value}, seeds) for value in axis]
+        return [self.reduce(axis, [column[at] for column in columns]) for at in range(len(seeds))]
 
     def at(self, **labels: Value) -> Along:
         _check_free(self, labels)
@@ -336,15 +339,14 @@ class Along(_Made):
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Unrolled(_Made):
-    """The members of the lists that a variable has, along an axis of their own; `None` beyond the end of a
-    list."""
+class Unrolled(_Operations):
+    """The elements of a variable's lists along an additional axis; `None` beyond the end of a list."""
 
     of: Variable
     label: str
     places: tuple[Value, ...]
     fixed: Value | None = None
-    """The one place that was chosen."""
+    """The fixed value of the additional axis."""
     fewer: tuple[Value, ...] | None = None
 
     @property
@@ -373,19 +375,19 @@ class Unrolled(_Made):
 
     @property
     def definition(self) -> Any:
-        said = {"unrolled": self.label, "places": list(self.places), "at": self.fixed}
-        said["among"] = None if self.fewer is None else list(self.fewer)
-        return {**said, "of": self.of.definition}
+        definition = {"unrolled": self.label, "places": list(self.places), "at": self.fixed}
+        definition["among"] = None if self.fewer is None else list(self.fewer)
+        return {**definition, "of": self.of.definition}
 
     @cached_property
     def _index(self) -> Mapping[Value, int]:
         return {value: index for index, value in enumerate(self.places)}
 
     def values(self, results: RunsByName, labels: Labels, seeds: Sequence[int]) -> list[Any]:
-        place = self._index[labels[self.label] if self.fixed is None else self.fixed]
+        index = self._index[labels[self.label] if self.fixed is None else self.fixed]
         runs = tuple(results[one.name] for one in self.experiments)
         lists = _lists_of(self.of, runs, tuple(open_in(self.of, labels).items()), tuple(seeds))
-        return [None if found is None or place >= len(found) else found[place] for found in lists]
+        return [None if found is None or index >= len(found) else found[index] for found in lists]
 
     def at(self, **labels: Value) -> Unrolled:
         _check_free(self, labels)
@@ -403,7 +405,7 @@ class Unrolled(_Made):
         for value in values:
             if value not in self._index:
                 near = value_hint(value, self.places)
-                raise ValueError(f"{self.name}: `{self.label}` is never {value!r}: {near}")
+                raise ValueError(f"{self.name}: `{self.label}` has no value {value!r}: {near}")
 
     def values_of(self, label: str, results: RunsByName) -> tuple[Value, ...]:
         if label != self.label:
@@ -418,7 +420,7 @@ def _lists_of(
     labels: tuple[tuple[str, Value], ...],
     seeds: tuple[int, ...],
 ) -> Sequence[Sequence[Any] | None]:
-    """The lists whose members are asked for one by one, one for each seed."""
+    """The cached lists of a variable, one for each seed, whose elements are read one by one."""
     results = {one.name: found for one, found in zip(variable.experiments, runs, strict=True)}
     return variable.values(results, dict(labels), seeds)
 
@@ -426,39 +428,39 @@ def _lists_of(
 def per_seed(
     name: str, compute: Callable[..., Any], *of: Variable, unit: str = "", version: int = 1
 ) -> Derived:
-    """A variable that a function computes of others, point by point and seed by seed."""
+    """A variable that a function computes from other variables, point by point and seed by seed."""
     return Derived(name=name, compute=compute, of=of, unit=unit, version=version)
 
 
 def open_in(variable: Variable, labels: Mapping[str, T]) -> dict[str, T]:
-    """The labels of axes that a variable leaves open."""
+    """The labels of the variable's free axes."""
     return {label: value for label, value in labels.items() if label in variable.axes}
 
 
 def all_at(variables: Sequence[Variable], labels: Labels) -> tuple[Variable, ...]:
-    """Variables where those axes that they leave open have these values."""
+    """The variables with these values of their free axes."""
     return tuple(one.at(**open_in(one, labels)) for one in variables)
 
 
 def axes_of(variables: Sequence[Variable]) -> tuple[str, ...]:
-    """The axes that any of some variables leaves open."""
+    """The free axes of any of these variables."""
     return tuple(dict.fromkeys(label for one in variables for label in one.axes))
 
 
 def common_values(variables: Sequence[Variable], label: str, results: RunsByName) -> tuple[Value, ...]:
-    """The values of an axis that all variables have which leave it open, in the form that was run."""
+    """The values of an axis in the executed form that all variables with this free axis have."""
     several = [one.values_of(label, results) for one in variables if label in one.axes]
     return tuple(value for value in several[0] if all(value in others for others in several[1:]))
 
 
 def product(axes: Mapping[str, Sequence[Value]]) -> Iterator[Labels]:
-    """The labels of all points that some values of axes make."""
+    """Yields the labels of all points in the product of the axes' values."""
     for chosen in itertools.product(*axes.values()):
         yield dict(zip(axes, chosen, strict=True))
 
 
 def measured(variable: Variable) -> tuple[Measured, ...]:
-    """The measures that a variable is made of."""
+    """The measures from which a variable is computed."""
     if isinstance(variable, Measured):
         return (variable,)
     if isinstance(variable, Along | Unrolled):
@@ -468,17 +470,17 @@ def measured(variable: Variable) -> tuple[Measured, ...]:
 
 
 def seeds_of(variables: Sequence[Variable], results: RunsByName) -> list[int]:
-    """The seeds of which there are runs, ascending."""
+    """The seeds of all runs, ascending."""
     names = {one.name for variable in variables for one in variable.experiments}
     return sorted({seed for name in names for seed in results[name].seeds})
 
 
 def points_used(variable: Variable, results: RunsByName, labels: Labels) -> set[PointName]:
-    """The points whose runs a variable is computed of where its axes have these labels, each by the name of
-    the experiment and the values of its labels."""
+    """The points from whose runs a variable with these labels is computed, each with the name of its
+    experiment and the values of its labels."""
     if isinstance(variable, Along):
-        places = variable.of.values_of(variable.label, results)
-        several = [points_used(variable.of, results, {**labels, variable.label: place}) for place in places]
+        axis = variable.of.values_of(variable.label, results)
+        several = [points_used(variable.of, results, {**labels, variable.label: value}) for value in axis]
         return set().union(*several)
     if isinstance(variable, Unrolled):
         return points_used(variable.of, results, open_in(variable.of, labels))
@@ -489,17 +491,17 @@ def points_used(variable: Variable, results: RunsByName, labels: Labels) -> set[
 
 
 def points_of(variable: Variable, results: RunsByName) -> Iterator[Labels]:
-    """The labels of all points that a variable has in the form that was run."""
+    """Yields the labels of all points of a variable in the executed form."""
     return product({label: variable.values_of(label, results) for label in variable.axes})
 
 
 def series(variable: Variable, results: RunsByName, labels: Labels, seeds: Sequence[int]) -> list[float]:
-    """The values of a variable by seed, NaN where there is none."""
+    """The values of a variable by seed; NaN for missing values."""
     return list(map(number, variable.values(results, labels, seeds)))
 
 
 def number(value: Any) -> float:
-    """A measure as a number, NaN where there is none."""
+    """A value as a number; NaN for `None`."""
     return math.nan if value is None else float(value)
 
 
@@ -511,7 +513,7 @@ def _check_free(variable: Variable, labels: Mapping[str, Any]) -> None:
     for label in labels:
         if label not in variable.axes:
             near = hint(label, variable.axes)
-            raise ValueError(f"{variable.name}: no axis `{label}` is left to choose of: {near}")
+            raise ValueError(f"{variable.name}: no free axis is called `{label}`: {near}")
 
 
 def _mean(_: Sequence[Any], values: Sequence[float]) -> float:

@@ -1,1 +1,1 @@
-"""Charts of single runs: gauges of queues, time-sequence diagrams, waits of packets."""
+"""Charts of single runs: gauges of queues, time-sequence graphs, queueing delays."""

@@ -1,7 +1,7 @@
-"""Gauges: what queue disciplines and edges show of their state, over time.
+"""Charts of gauges: state variables of queue disciplines and edges over time.
 
-The table `gauges` has a row for each sample, with the name and the unit that the discipline tells. Nothing
-here knows the name of any of them, so a new discipline's own gauge is drawn like the others.
+The table `gauges` has a row for each sample, with the name and the unit from the discipline. This module
+contains no names of gauges, so that the gauges of a new discipline need no changes here.
 """
 
 from __future__ import annotations
@@ -13,21 +13,22 @@ import polars as pl
 
 from aqmlab.charts.chart import Chart
 
-HOW_TO_RECORD = "the run has no samples of queues: record.queue_every of the scenario must not be 0s"
+HOW_TO_RECORD = "the run has no samples of queues: set record.queue_every of the scenario above 0s"
 
 
 def at(gauges: pl.DataFrame, *, link: str | None = None, node: str | None = None) -> pl.DataFrame:
-    """The gauges of the queue of a link, or of the edge at a node: `time_s`, and a column for each gauge."""
-    place, name = ("node", node) if link is None else ("link", link)
-    rows = gauges.filter(pl.col(place) == name).with_columns(pl.col("name").cast(pl.String))
+    """The gauges of a link's queue, or of the edge at a node: `time_s`, and a column for each gauge."""
+    column, name = ("node", node) if link is None else ("link", link)
+    rows = gauges.filter(pl.col(column) == name).with_columns(pl.col("name").cast(pl.String))
     return rows.pivot(on="name", index="time_s", values="value").sort("time_s")
 
 
 def chart(gauges: pl.DataFrame, name: str, *more: str, place: str | None = None) -> Chart:
-    """A gauge over time: a line for each queue and edge that has it, or for the one at `place`. With `more`
-    gauges there are panels, one beneath another: those of a unit share one, and those without have one each.
+    """A chart of a gauge over time, with a curve for each queue and edge that has the gauge, or only for the
+    queue or edge at `place` (a link or a node). With `more` gauges the chart has panels below each other:
+    gauges with the same unit share a panel, gauges without a unit have panels of their own.
 
-    A place is a link or a node. Raises `LookupError`, which says what there is, if there is no such gauge.
+    Raises `LookupError`, which lists the available names, for an unknown gauge or place.
     """
     rows = gauges.select(
         "time_s",
@@ -44,7 +45,7 @@ def chart(gauges: pl.DataFrame, name: str, *more: str, place: str | None = None)
     for one in (name, *more):
         _expect("gauge", one, rows["name"])
     if more:
-        return _several(rows, (name, *more))
+        return _panels(rows, (name, *more))
     rows = rows.filter(pl.col("name") == name)
     units = [unit for unit in rows["unit"].unique(maintain_order=True) if unit is not None]
     return Chart(
@@ -58,15 +59,16 @@ def chart(gauges: pl.DataFrame, name: str, *more: str, place: str | None = None)
     )
 
 
-def _several(rows: pl.DataFrame, names: tuple[str, ...]) -> Chart:
-    """Gauges in panels in the order of their names; a line for each gauge and place.
+def _panels(rows: pl.DataFrame, names: tuple[str, ...]) -> Chart:
+    """Panels in the order of `names`, with a curve for each gauge and place.
 
-    Those of one unit share a panel; those without have one each, as a count and a probability do not compare.
+    Gauges with the same unit share a panel. Gauges without a unit have panels of their own, because a count
+    and a probability are not comparable.
     """
     rows = pl.concat([rows.filter(pl.col("name") == name) for name in names])
-    said = pl.col("name").str.replace_all("_", " ")
+    label = pl.col("name").str.replace_all("_", " ")
     if rows["place"].n_unique() > 1:
-        said = pl.concat_str(pl.col("place"), said, separator=", ")
+        label = pl.concat_str(pl.col("place"), label, separator=", ")
     shared = rows.with_columns(pl.coalesce("unit", "name").alias("panel"))
     labels = {
         panel: _label(of_panel["name"].unique(maintain_order=True), of_panel["unit"].drop_nulls().unique())
@@ -74,7 +76,7 @@ def _several(rows: pl.DataFrame, names: tuple[str, ...]) -> Chart:
     }
     return Chart(
         kind="curve",
-        table=shared.select(pl.col("panel").replace_strict(labels), said.alias("gauge"), "time_s", "value"),
+        table=shared.select(pl.col("panel").replace_strict(labels), label.alias("gauge"), "time_s", "value"),
         x="time_s",
         y="value",
         by="gauge",
@@ -86,20 +88,20 @@ def _several(rows: pl.DataFrame, names: tuple[str, ...]) -> Chart:
 
 
 def _label(names: Iterable[str], units: Iterable[str]) -> str:
-    """What an axis says."""
-    told = " or ".join(units)
-    return ", ".join(name.replace("_", " ") for name in names) + (f" ({told})" if told else "")
+    """The title of an axis."""
+    unit = " or ".join(units)
+    return ", ".join(name.replace("_", " ") for name in names) + (f" ({unit})" if unit else "")
 
 
 def load(folder: Path) -> pl.DataFrame:
-    """The table that `aqmlab run --out` wrote; `ValueError` if it is not there."""
+    """Reads the table from a folder of `aqmlab run --out`. Raises `ValueError` if the file is missing."""
     path = folder / "gauges.parquet"
     if not path.is_file():
-        raise ValueError(f"{folder}: holds no {path.name}: name a folder that `aqmlab run --out` wrote")
+        raise ValueError(f"{folder}: contains no {path.name}: name a folder from `aqmlab run --out`")
     return pl.read_parquet(path)
 
 
-def _expect(what: str, name: str, names: pl.Series) -> None:
+def _expect(kind: str, name: str, names: pl.Series) -> None:
     if name not in names:
         known = ", ".join(names.unique(maintain_order=True))
-        raise LookupError(f"there is no {what} named `{name}`; there is {known}")
+        raise LookupError(f"no {kind} is named `{name}`; available: {known}")

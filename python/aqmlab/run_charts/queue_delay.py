@@ -1,4 +1,4 @@
-"""How long packets waited in a queue, over time, while the rate of the line steps."""
+"""Charts of queueing delay over time, with the steps of the link's rate."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ if TYPE_CHECKING:
     from aqmlab.scenario import Scenario
 
 MOST_STEPS = 8
-"""More steps of a rate are not written into a picture."""
+"""Maximum number of rate steps that a chart shows; with more steps none is shown."""
 
 
 def recorded(scenario: Scenario, link: str) -> Scenario:
-    """The scenario with all that happens to the packets of a link recorded, from the beginning."""
+    """The scenario with recording of all packet events at a link, without warm-up."""
     return scenario.with_({"record.packets": [link], "warm_up": "0s"})
 
 
@@ -31,11 +31,12 @@ def chart(
     traffic: str | None = None,
     steps: Sequence[tuple[float, str]] = (),
 ) -> Chart:
-    """Waits of packets that carry data over time, by the name of a run with the packets of `link` recorded:
-    means of equal times, between the least wait and the longest. Only those of `traffic`, if it is named.
-    `steps` are moments and the rate from then on."""
+    """A chart of the queueing delay of data packets over time, with a curve for each named run, in which the
+    packets of `link` must be recorded. The curves show means over intervals of `every_s` seconds, with bands
+    from the minimum to the maximum. With `traffic` only the packets of this workload count. `steps` contains
+    times and the rates from these times."""
     if not every_s > 0:
-        raise ValueError("--every must be more than 0s")
+        raise ValueError(f"--every: must be above 0s (got {every_s:g}s)")
     wait = 1000 * pl.col("wait_s")
     chosen = pl.col("link") == link
     if traffic is not None:
@@ -50,9 +51,9 @@ def chart(
         .select("queue", "time_s", "wait_ms", "low", "high")
         for name, run in runs.items()
     ]
-    told: dict[str, float] = {}
+    guides: dict[str, float] = {}
     for at, rate in steps:
-        told[f"{rate} at {at:g} s" if rate in told else rate] = at
+        guides[f"{rate} at {at:g} s" if rate in guides else rate] = at
     return Chart(
         kind="curve",
         table=pl.concat(of_runs),
@@ -61,11 +62,11 @@ def chart(
         by="queue",
         x_label="time (s)",
         y_label="queueing delay (ms)" if traffic is None else f"queueing delay of {traffic} (ms)",
-        guides=told,
+        guides=guides,
     )
 
 
 def rate_steps(scenario: Scenario, link: str) -> list[tuple[float, str]]:
-    """When the rate of a link changes in a run, and to what; nothing if that is too often to be told."""
+    """The times and new rates of a link's rate steps; empty for more than `MOST_STEPS` steps."""
     found = scenario.plan.rate_steps(link, MOST_STEPS + 1)
     return found if len(found) <= MOST_STEPS else []

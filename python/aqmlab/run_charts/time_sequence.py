@@ -1,13 +1,12 @@
-"""The time-sequence graph: what a flow sent, when it was acknowledged, and what was lost where.
+"""Time-sequence graphs: the sent, acknowledged and lost data of a flow over time.
 
-The picture of S. Ostermann's tcptrace (after V. Jacobson): each segment is a bar at the time it was sent,
-from its first byte to its last; the steps below are what the sender knows to have arrived, so the height
-between them is what is under way, and the width the round-trip time. Retransmissions have a colour of their
-own.
+The graph follows S. Ostermann's tcptrace (after V. Jacobson). Each segment is a bar at its sending time, from
+its first byte to its last. The steps below show the acknowledged data, so that the vertical distance is the
+data in flight, and the horizontal distance the round-trip time. Retransmissions have a different colour.
 
-Ours: a segment that a queue drops is crossed out at the time and the bytes of the drop, which nobody at an
-end can see; what SACK tells is drawn where it was heard. A stream of datagrams, which nobody acknowledges,
-shows their numbers, and when they arrived.
+aqmlab's additions: a cross marks the time and the bytes of a segment that a queue dropped, which the end
+hosts cannot observe. SACK blocks are drawn at the time when the sender received them. For datagrams without
+acknowledgements, the graph shows their numbers and their arrival times.
 """
 
 from __future__ import annotations
@@ -35,7 +34,7 @@ MARKS: Mapping[str, Mark] = {
     SACKED: Mark(colour="#D9A5C6", shape="bar", width=0.9, layer=2),
     RECEIVED: Mark(colour="#009E73", shape="dot", width=2.0, layer=2),
 }
-"""How each kind of event looks."""
+"""The style of each kind of event."""
 
 _EVENTS = {
     "send": SENT,
@@ -49,20 +48,20 @@ _EVENTS = {
 _AT_THE_ENDS = ("send", "retransmit", "receive", "acknowledge", "sack")
 
 HOW_TO_RECORD = (
-    "the run has no histories of flows: write the workload's name in record.histories of the scenario, or "
-    "run it with --set 'record.histories=[\"NAME\"]'"
+    "the run has no histories of flows: add the workload's name to record.histories of the scenario, or "
+    "run the scenario with --set 'record.histories=[\"NAME\"]'"
 )
 
 MOST_NAMED = 12
-"""Flows, or ranges of them, that an error names."""
+"""Maximum number of flows, or ranges of flows, in an error message."""
 
 
 def time_sequence(
     packets: pl.DataFrame, flow: int, *, name: str | None = None, link: str | None = None
 ) -> Chart:
-    """The time-sequence graph of a flow in the table `packets` of a run with `record.histories`.
+    """The time-sequence graph of a flow, from the table `packets` of a run with `record.histories`.
 
-    `name` stands above it, in place of the flow's number; `link` leaves out what other links dropped. Raises
+    `name` replaces the flow's number in the title. With `link` only the drops at this link are shown. Raises
     `LookupError` if the table has no history of the flow.
     """
     events = packets.with_columns(pl.col("event").cast(pl.String), pl.col("link").cast(pl.String))
@@ -70,14 +69,14 @@ def time_sequence(
     if not known:
         raise LookupError(HOW_TO_RECORD)
     if flow not in known:
-        raise LookupError(f"flow {flow} has no history; there is one of {_ranges(known)}")
-    heard = pl.col("event").is_in(["acknowledge", "sack"])
-    rows = events.filter((pl.col("flow") == flow) & (heard | ~pl.col("backward")))
+        raise LookupError(f"flow {flow} has no history; available: {_ranges(known)}")
+    acknowledgement = pl.col("event").is_in(["acknowledge", "sack"])
+    rows = events.filter((pl.col("flow") == flow) & (acknowledgement | ~pl.col("backward")))
     rows = rows.filter(pl.col("event").is_in(list(_EVENTS)))
     if link is not None:
         rows = rows.filter((pl.col("event") != "drop") | (pl.col("link") == link))
-    # Only a datagram has no header of its own: its payload is all of it.
-    datagrams = not rows.filter(heard | (pl.col("payload_bytes") != pl.col("size_bytes"))).height
+    # Only datagrams have no header in the simulation: their size equals their payload.
+    datagrams = not rows.filter(acknowledgement | (pl.col("payload_bytes") != pl.col("size_bytes"))).height
     if not datagrams:
         rows = rows.filter(pl.col("event") != "receive")
     unit, length = (1.0, pl.lit(1)) if datagrams else (1e-3, pl.col("payload_bytes"))
@@ -105,10 +104,11 @@ def time_sequence(
 
 
 def of_tables(tables: Mapping[str, pl.DataFrame], flow: int, *, link: str | None = None) -> Chart:
-    """The graph of a flow of a run, with the name of its workload; `LookupError` if there is none of it."""
+    """The graph of a flow of a run, titled with the name of its workload. Raises `LookupError` if the flow
+    has no history, or if the link is unknown."""
     links = tables["links"]["link"].cast(pl.String).to_list()
     if link is not None and link not in links:
-        raise LookupError(f"no managed link is named `{link}`; there is {', '.join(links)}")
+        raise LookupError(f"no managed link is named `{link}`; available: {', '.join(links)}")
     flows = tables["flows"]
     traffic = flows.filter(pl.col("flow") == flow)["traffic"].cast(pl.String).to_list()
     name = f"flow {flow} of {traffic[0]}" if traffic else None
@@ -116,23 +116,24 @@ def of_tables(tables: Mapping[str, pl.DataFrame], flow: int, *, link: str | None
 
 
 def recorded(scenario: Scenario) -> Scenario:
-    """The scenario with the histories of all its workloads recorded."""
+    """The scenario with recording of the histories of all workloads."""
     return scenario.with_({"record.histories": list(scenario.effective["traffic"])})
 
 
 def load(folder: Path) -> dict[str, pl.DataFrame]:
-    """The tables that `aqmlab run --out` wrote and the graph needs; `ValueError` if they are not there."""
+    """Reads the tables for the graph from a folder of `aqmlab run --out`. Raises `ValueError` if a file is
+    missing."""
     tables = {}
     for name in ("packets", "flows", "links"):
         path = folder / f"{name}.parquet"
         if not path.is_file():
-            raise ValueError(f"{folder}: holds no {path.name}: name a folder that `aqmlab run --out` wrote")
+            raise ValueError(f"{folder}: contains no {path.name}: name a folder from `aqmlab run --out`")
         tables[name] = pl.read_parquet(path)
     return tables
 
 
 def _ranges(numbers: Iterable[int]) -> str:
-    """Numbers in rising order, those that follow one another as a range."""
+    """Ascending numbers as text, with consecutive numbers as ranges."""
     runs = itertools.groupby(enumerate(numbers), lambda pair: pair[1] - pair[0])
     ends = [[number for _, number in run] for _, run in runs]
     named = [f"{one[0]}" if len(one) == 1 else f"{one[0]}-{one[-1]}" for one in ends]

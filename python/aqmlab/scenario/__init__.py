@@ -1,4 +1,4 @@
-"""Scenarios: what the network is, what its queues are, and who sends; and single runs of them."""
+"""Scenarios (a network with its queues and traffic), and single runs of scenarios."""
 
 from aqmlab.scenario.scenario import (
     STANDARD_INPUT,

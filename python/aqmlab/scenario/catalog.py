@@ -1,4 +1,4 @@
-"""Everything that has a name: queues, TCP, profiles, traffic, distributions, traces, tables, studies."""
+"""The catalogue of all named entries: queues, TCP, profiles, traffic, distributions, traces, tables."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from aqmlab import _core
 
 @dataclass(frozen=True)
 class Family:
-    """A group of things with names: what `aqmlab list` calls it, and what one of its members is."""
+    """A group of entries: its name for `aqmlab list`, and a title for its members."""
 
     name: str
     title: str
@@ -21,13 +21,13 @@ class Family:
 
 @dataclass(frozen=True, kw_only=True)
 class Entry:
-    """One named thing. `summary` says in a sentence what it is, `about` says that and the rest.
+    """A named entry. `summary` is a sentence, `about` is the full description.
 
-    `parameters` are rows of name, doc, default, source and what may be written: its `type`, whether it is
-    `optional`, and where they apply `units`, `choices` (rows of word and doc), the `family` of a plug-in,
-    `several` (`list`, `one-or-list` or `by-name`) and the nested `fields`. A table's rows are its columns.
-    Profiles, aliases and recoveries have `values` instead: a `[tcp]` table.
-    `sources` says, by dotted path, where a profile's values come from that differ from the first profile's.
+    `parameters` are rows with `name`, `doc`, `default`, `source`, `type`, `optional`, and optionally `units`,
+    `choices` (rows with word and doc), the `family` of a plug-in, `several` (`list`, `one-or-list` or
+    `by-name`) and nested `fields`. For a table the rows describe its columns. Profiles, aliases and
+    recoveries have `values` instead: a `[tcp]` table. `sources` maps dotted paths to sources, for the values
+    of a profile that differ from the first profile.
     """
 
     name: str
@@ -45,10 +45,10 @@ class Entry:
 
 @cache
 def catalog() -> tuple[Entry, ...]:
-    """Every entry, family by family.
+    """All entries, grouped by family.
 
-    A name is unique in its family; `cubic` is a congestion control and an alias, and a study may be named
-    after the queue it studies.
+    A name is unique within its family, but several families may use it; for example, `cubic` is a congestion
+    control and an alias.
     """
     return tuple(
         Entry(
@@ -68,17 +68,18 @@ def catalog() -> tuple[Entry, ...]:
 
 
 def families() -> dict[str, Family]:
-    """Every family by its name, in the order of the catalogue."""
+    """All families by name, in the order of the catalogue."""
     return {one.family.name: one.family for one in catalog()}
 
 
 def members(family: str) -> list[Entry]:
-    """The entries of the family of this name."""
+    """The entries of the family with this name."""
     return [one for one in catalog() if one.family.name == family]
 
 
 def entries(name: str) -> list[Entry]:
-    """The entries of this name, one of a family; raises `LookupError` that suggests the nearest names."""
+    """The entries with this name, at most one per family. Raises `LookupError`, which suggests the nearest
+    names, if there is none."""
     from aqmlab._support.names import hint
 
     found = [one for one in catalog() if one.name == name]
@@ -88,13 +89,13 @@ def entries(name: str) -> list[Entry]:
 
 
 def entry(name: str) -> Entry:
-    """The first entry of this name in the order of the catalogue; raises as [`entries`] does."""
+    """The first entry with this name in the order of the catalogue. Raises the errors of `entries`."""
     return entries(name)[0]
 
 
 def queue_table(own: Mapping[str, Any], name: str) -> dict[str, Any]:
-    """The table of a queue: that of this name in `own`, the `[queues]` of a scenario, or else a kind with its
-    defaults. Raises `ValueError`, which suggests the nearest names, if there is no such queue."""
+    """The table of a queue: the entry of this name in `own`, the `[queues]` of a scenario, or otherwise a
+    kind with its defaults. Raises `ValueError`, which suggests the nearest names, for an unknown name."""
     from aqmlab._support.names import hint
 
     kinds = [one.name for one in members("queues")]
@@ -108,5 +109,5 @@ def queue_table(own: Mapping[str, Any], name: str) -> dict[str, Any]:
 
 
 def base_profile() -> Entry:
-    """The profile whose values hold where a scenario names none."""
+    """The default profile."""
     return members("profiles")[0]

@@ -1,4 +1,4 @@
-"""One run of a scenario: its tables, its manifest, and what they say in short."""
+"""Runs of scenarios: tables, manifest and summary."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class Tables(Mapping[str, "pl.DataFrame"]):
-    """The tables of a run by name; each becomes a polars frame when first asked for."""
+    """The tables of a run by name; each is converted to a Polars frame at its first use."""
 
     def __init__(self, output: _core.Output) -> None:
         self._output = output
@@ -31,12 +31,12 @@ class Tables(Mapping[str, "pl.DataFrame"]):
         return self._frames[name]
 
     def digest(self) -> str:
-        """A digest of every value of every table."""
+        """A digest of all values in all tables."""
         return self._output.digest()
 
     def write_pcap(self, path: Path) -> int:
-        """Writes the packets of a simulated run that are recorded in `packets` as pcapng, whose comments tell
-        which were dropped and why; returns how many there are. On Linux."""
+        """Writes the packets that a simulated run recorded in `packets` to a pcapng file, with a comment with
+        the reason at each dropped packet. Returns the number of packets. Available on Linux."""
         return _core.write_pcap(self._output, path)
 
     def __iter__(self) -> Iterator[str]:
@@ -48,11 +48,11 @@ class Tables(Mapping[str, "pl.DataFrame"]):
 
 @dataclass(frozen=True, kw_only=True)
 class Run:
-    """What a run of any level leaves behind.
+    """The results of a run of any level.
 
-    `manifest` holds the level, the scenario in full, seed, versions, digest and warnings; `performance` what
-    the run cost: packets forwarded by the bottleneck (if there are packets), events, CPU seconds. The tables
-    are described by `aqmlab list tables`.
+    `manifest` contains the level, the scenario with all defaults, the seed, versions, the digest and
+    warnings. `performance` contains the numbers of events and of packets forwarded by the bottleneck (for
+    runs with packets), and the CPU time in seconds. `aqmlab list tables` describes the tables.
     """
 
     tables: Tables = field(repr=False)
@@ -61,7 +61,7 @@ class Run:
 
     @classmethod
     def of(cls, make: Callable[[], _core.Output]) -> Run:
-        """That of a run. CPU seconds are those of the calling thread, which does all the work."""
+        """Executes a run. The CPU time is the time of the calling thread, which does all the work."""
         before = time.thread_time()
         output = make()
         cpu_seconds = time.thread_time() - before
@@ -78,17 +78,17 @@ class Run:
 
     @property
     def warnings(self) -> list[str]:
-        """What was suspicious in the scenario, or wrong with its files and could be put up with."""
+        """Warnings about the scenario and its files."""
         return list(self.manifest["warnings"])
 
     @cached_property
     def tables_digest(self) -> str:
-        """A digest of every value of every table: equal for equal runs, on every machine."""
+        """A digest of all values in all tables, equal for equal runs on every machine."""
         return self.tables.digest()
 
     @cached_property
     def summary(self) -> dict[str, Any]:
-        """The run in short, after the warm-up: links, classes, flows and transfers at packet level
+        """A summary of the run after the warm-up: links, classes, flows and transfers at packet level
         (`aqmlab.metrics.summary`), link and classes at flow level, one row for a trace."""
         if self.level == "packet":
             from aqmlab.metrics import summary
@@ -101,26 +101,26 @@ class Run:
 
     @property
     def flows(self) -> pl.DataFrame:
-        """One row for each flow, at packet level and at flow level."""
+        """The table of flows, one row each, at packet level and at flow level."""
         return self.tables["flows"]
 
     @property
     def transfers(self) -> pl.DataFrame:
-        """At packet level, one row for each transfer of a given size."""
+        """The table of transfers (of a given size), one row each, at packet level."""
         return self.tables["transfers"]
 
     @property
     def pages(self) -> pl.DataFrame:
-        """At packet level, one row for each page."""
+        """The table of pages, one row each, at packet level."""
         return self.tables["pages"]
 
     @property
     def links(self) -> pl.DataFrame:
-        """One row for each managed link, at packet level and at flow level."""
+        """The table of managed links, one row each, at packet level and at flow level."""
         return self.tables["links"]
 
     def to_dict(self) -> dict[str, Any]:
-        """What `aqmlab run --json` prints."""
+        """The object that `aqmlab run --json` prints."""
         return {
             "manifest": {**self.manifest, "tables_digest": self.tables_digest},
             "summary": self.summary,

@@ -1,4 +1,5 @@
-"""Scenarios: loaded, changed, checked and run. The core owns every parameter; here are plain tables."""
+"""The class `Scenario`, which loads, changes, checks and runs scenarios. The core defines all parameters;
+this module uses plain tables."""
 
 from __future__ import annotations
 
@@ -22,36 +23,37 @@ from aqmlab.scenario.workloads import Workload, workloads
 Table = dict[str, Any]
 
 STANDARD_INPUT = "-"
-"""The path that stands for standard input."""
+"""The path for standard input."""
 
 _CHANGE = '{"bottleneck.queue.max_p": 0.2}'
-"""A change of a scenario, for messages."""
+"""Example of a change, for messages."""
 
 
 class ScenarioFileError(ValueError):
-    """A scenario file that cannot be read or holds something wrong: names file, place and remedy."""
+    """An unreadable or invalid scenario file; the message contains the file, the field and a remedy."""
 
     @classmethod
     def of(cls, path: object, error: Exception) -> ScenarioFileError:
-        """What is wrong in the file of this name: beside it, or each on a line below it if there is more."""
+        """The error with the path of the file before the message; several errors follow on indented lines."""
         import textwrap
 
-        said = str(error)
-        return cls(f"{path}:\n{textwrap.indent(said, '  ')}" if "\n" in said else f"{path}: {said}")
+        text = str(error)
+        return cls(f"{path}:\n{textwrap.indent(text, '  ')}" if "\n" in text else f"{path}: {text}")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Scenario:
-    """What is to be run: at packet level one network, its queues and its traffic; at flow level a link and
-    who shares it; or a trace and the queue it is replayed through. Frozen, and checked when it is made.
+    """A checked, immutable scenario: at packet level a network with its queues and traffic, at flow level a
+    shared link with its traffic, or a trace with the queue through which it is replayed.
 
-    `given` is what the author wrote; `effective` is the same with every default filled in. `files` holds the
-    contents of the files it names. It is made by `load` or `from_dict`, and others from it by `with_`.
+    `given` is the table that the author wrote, and `effective` the table with all defaults. `files` maps the
+    names of files that the scenario uses to their contents. Create scenarios with `load` or `from_dict`, and
+    changed copies with `with_`.
     """
 
     given: Table
     plan: _core.Plan = field(repr=False, compare=False)
-    """What the core made of it, once."""
+    """The scenario in the core."""
     files: Mapping[str, str] = field(default_factory=dict, repr=False)
     name: str = "scenario"
 
@@ -59,15 +61,15 @@ class Scenario:
     def load(
         cls, path: str | Path, changes: Mapping[str, Any] | None = None, *, changed_by: str = "--set"
     ) -> Scenario:
-        """Reads a TOML file and the files it names (relative to itself), makes `changes` as `with_` does, and
-        checks everything. `path` may be the name of a scenario that comes with aqmlab, such as `hello`, or
-        `-` for standard input, whose files are relative to the current folder.
+        """Reads and checks a TOML file, and the files that it names with paths relative to its folder.
+        `changes` are applied as by `with_`. `path` may also be the name of a packaged scenario, such as
+        `hello`, or `-` for standard input, with files relative to the current directory.
 
-        Raises `ScenarioFileError`, which names the file, what changed it, the places, what is wrong and what
-        is allowed.
+        Raises `ScenarioFileError`, which names the file, the origin of changes (`changed_by`), the fields,
+        the values and what is allowed.
         """
         if not isinstance(path, str | Path):
-            raise ValueError(f"path: must be a file's path or a scenario's name, is {path!r}")
+            raise ValueError(f"path: must be the path of a file or the name of a scenario (got {path!r})")
         if changes is not None:
             arguments.table("changes", changes, _CHANGE)
         if str(path) == STANDARD_INPUT:
@@ -94,7 +96,8 @@ class Scenario:
     def from_dict(
         cls, table: Mapping[str, Any], *, files: Mapping[str, str] | None = None, name: str = "scenario"
     ) -> Scenario:
-        """The scenario of a plain table of the form of a TOML file; `files` holds contents by name."""
+        """The scenario in a plain table with the structure of a TOML file; `files` maps names of files to
+        contents."""
         arguments.table("table", table, '{"duration": "60s", ...}')
         return cls._read(plain(table), dict(files or {}), name)
 
@@ -104,18 +107,18 @@ class Scenario:
         return cls(given=given, plan=plan, files=files, name=name)
 
     def with_(self, changes: Mapping[str, Any], *, files: Mapping[str, str] | None = None) -> Scenario:
-        """A copy with the values at some dotted paths replaced: `{"bottleneck.queue.max_p": 0.2}`.
+        """A copy with other values at some dotted paths: `{"bottleneck.queue.max_p": 0.2}`.
 
-        A table replaces a table whole, `None` removes, and a word for a queue
-        (`{"bottleneck.queue": "codel"}`) stands for the table of `[queues.NAME]`, or else for a kind with its
-        defaults. Raises `ScenarioError` if the result is wrong.
+        A table replaces the whole table, `None` removes the key, and a word for a queue
+        (`{"bottleneck.queue": "codel"}`) stands for the table `[queues.NAME]`, or otherwise for a kind with
+        its defaults. Raises `ScenarioError` if the result is invalid.
         """
         arguments.table("changes", changes, _CHANGE)
         return self._read(changed(self.given, changes), {**self.files, **(files or {})}, self.name)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # Other processes make their own plan of the same tables.
-        return _made_again, (self.given, dict(self.files), self.name)
+        # Other processes rebuild the plan from the tables.
+        return _rebuilt, (self.given, dict(self.files), self.name)
 
     @property
     def level(self) -> str:
@@ -124,13 +127,13 @@ class Scenario:
 
     @cached_property
     def effective(self) -> Table:
-        """The scenario in full, every default filled in."""
+        """The scenario with all defaults."""
         full: Table = json.loads(self.plan.effective)
         return full
 
     def to_toml(self) -> str:
-        """The scenario in full as TOML, which reads back as the same scenario: a parameter without a value is
-        left out, or is `"none"` where its default is a value."""
+        """The scenario with all defaults as TOML, which can be read back without changes. A parameter without
+        a value is left out, or is `"none"` if its default is a value."""
         from aqmlab._support import toml_writer
 
         short = _core.Document.of_toml(toml_writer.written(self.effective), "")
@@ -139,41 +142,41 @@ class Scenario:
 
     @cached_property
     def derived(self) -> dict[str, dict[str, dict[str, Any]]]:
-        """What its queues choose by themselves, such as a threshold that follows from the rate of the line,
-        by link and parameter: each a `value` with its `unit`."""
+        """Values that queues compute from other parameters, such as a threshold that depends on the rate of
+        the link. The keys are the link and the parameter; each value has the keys `value` and `unit`."""
         chosen: dict[str, dict[str, dict[str, Any]]] = json.loads(self.plan.derived)
         return chosen
 
     @cached_property
     def digest(self) -> str:
-        """The name of its result: covers every parameter, file contents, seed and results version. A trace
-        that it names is read for it."""
+        """The digest that identifies the result of the scenario. It covers all parameters, the contents of
+        files (including a trace, which is read for the digest), the seed and the results version."""
         return self.plan.digest()
 
     @property
     def warnings(self) -> list[str]:
-        """What is allowed but suspicious, a sentence each that begins with the place."""
+        """Warnings about allowed but doubtful values; each sentence begins with the field."""
         return self.plan.warnings
 
     @property
     def queues(self) -> Table:
-        """The alternatives of `[queues.NAME]`, complete."""
+        """The queues in `[queues.NAME]`, with all defaults."""
         return dict(self.effective.get("queues", {}))
 
     @cached_property
     def workloads(self) -> dict[str, Workload]:
-        """What the core says of its workloads, by name; there are none but at packet level."""
+        """The workloads by name; empty except at packet level."""
         return workloads(self.effective) if self.level == "packet" else {}
 
     @property
     def managed_links(self) -> list[str]:
-        """At packet level, the links with a queue discipline, by name."""
+        """The names of links with a queue discipline, at packet level."""
         return [name for name, (_, link) in self.links.items() if link.get("queue")]
 
     @property
     def links(self) -> dict[str, tuple[str, Table]]:
-        """At packet level, the links between routers by name: where each is described, and how. Of a dumbbell
-        the way back is among them if the scenario describes it."""
+        """The links between routers by name, at packet level: the dotted path of the table of each link, and
+        the table. The reverse link of a dumbbell is included if the scenario describes it."""
         full = self.effective
         if "bottleneck" not in full:
             return {name: (f"links.{name}", link) for name, link in full.get("links", {}).items()}
@@ -183,8 +186,8 @@ class Scenario:
         return found
 
     def run(self, seed: int | None = None, *, watch: _core.Watch | None = None) -> Run:
-        """Runs it, with another seed if one is given. Other threads go on meanwhile, and may `watch` how far
-        it is or stop it; in the main thread Ctrl-C stops it."""
+        """Runs the scenario, with `seed` if given. Other threads continue during the run, and can observe the
+        progress or stop the run through `watch`. In the main thread Ctrl-C stops the run."""
         from aqmlab._support.parallel import interruptible
 
         seed = arguments.count_or_none("seed", seed, 0)
@@ -194,10 +197,10 @@ class Scenario:
         from aqmlab._support import notebook
 
         written, full = (notebook.parameters(flat(one)) for one in (self.given, self.effective))
-        return notebook.section(f"Scenario {self.name}", written, notebook.folded("With every default", full))
+        return notebook.section(f"Scenario {self.name}", written, notebook.folded("With all defaults", full))
 
 
-def _made_again(given: Table, files: dict[str, str], name: str) -> Scenario:
+def _rebuilt(given: Table, files: dict[str, str], name: str) -> Scenario:
     return Scenario.from_dict(given, files=files, name=name)
 
 
@@ -206,7 +209,8 @@ def _json(given: Table) -> str:
 
 
 def _with_none(value: Any, filled: Any) -> Any:
-    """A value of a scenario in full, with the word `none` for each `None` that `filled` has as a value."""
+    """A value of a scenario with defaults, with the word `none` in place of `None` where `filled` has a
+    value."""
     if isinstance(value, Mapping):
         return {key: _with_none(inner, filled[key]) for key, inner in value.items()}
     if isinstance(value, list):
@@ -226,12 +230,12 @@ def flat(table: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
 
 
 def parse_setting(text: str) -> tuple[str, Any]:
-    """Splits `path=value` as typed on a command line; the value is TOML, or else plain text."""
+    """Splits `path=value` from a command line; the value is TOML, or otherwise plain text."""
     import tomllib
 
     path, separator, value = text.partition("=")
     if not separator or not path.strip():
-        raise ValueError(f"`{text}` is not of the form path=value, such as bottleneck.queue.max_p=0.2")
+        raise ValueError(f"`{text}`: must have the form path=value, such as bottleneck.queue.max_p=0.2")
     try:
         return path.strip(), tomllib.loads(f"value = {value}")["value"]
     except tomllib.TOMLDecodeError:
@@ -239,19 +243,19 @@ def parse_setting(text: str) -> tuple[str, Any]:
 
 
 def settings_of(texts: Iterable[str]) -> dict[str, Any]:
-    """The changes that `path=value` settings ask for, in order."""
+    """The changes in `path=value` settings, in order."""
     return dict(parse_setting(text) for text in texts)
 
 
 def plain(table: Mapping[str, Any]) -> Table:
-    """A copy of a table of plain values; raises `ScenarioError` if it holds anything else."""
+    """A copy of a table of plain values. Raises `ScenarioError` if the table contains other values."""
     check_plain("", dict(table))
     return copy.deepcopy(dict(table))
 
 
 def changed(given: Table, changes: Mapping[str, Any]) -> Table:
-    """A copy with the values at some dotted paths replaced; `None` removes, and a word for a queue stands for
-    its table."""
+    """A copy with other values at some dotted paths. `None` removes the key, and a word for a queue stands
+    for its table."""
     given = copy.deepcopy(given)
     for path, value in changes.items():
         check_plain(path, value)
@@ -261,7 +265,7 @@ def changed(given: Table, changes: Mapping[str, Any]) -> Table:
 
 
 def is_given(given: Mapping[str, Any], path: str) -> bool:
-    """Whether a value stands at a dotted path, below tables only."""
+    """Whether the table has a value at a dotted path."""
     *parents, last = path.split(".")
     table: Any = given
     for key in parents:
@@ -270,7 +274,7 @@ def is_given(given: Mapping[str, Any], path: str) -> bool:
 
 
 def _queue(given: Table, path: str, name: str) -> Table:
-    """The table of a queue that a change names."""
+    """The table of the queue that a change names."""
     from aqmlab.scenario.catalog import queue_table
 
     try:
@@ -300,7 +304,7 @@ def _error(place: str, problem: str) -> _core.ScenarioError:
 
 
 def check_plain(place: str, value: Any) -> None:
-    """Refuses what no scenario holds: dates, infinities, NaN, objects of a program."""
+    """Rejects values that scenarios cannot contain: dates, infinity, NaN, Python objects."""
     if isinstance(value, Mapping):
         for key, inner in value.items():
             check_plain(f"{place}.{key}" if place else str(key), inner)
@@ -308,9 +312,13 @@ def check_plain(place: str, value: Any) -> None:
         for number, inner in enumerate(value):
             check_plain(f"{place}.{number}", inner)
     elif isinstance(value, float) and not math.isfinite(value):
-        raise _error(place, f"`{value}` is not a finite number")
+        raise _error(place, f"must be a finite number (got {value})")
     elif not isinstance(value, str | int | float | bool | None):
-        raise _error(place, f"`{value}` is a {type(value).__name__}, which no scenario holds")
+        raise _error(
+            place,
+            f"must be a text, a number, a Boolean, a list or a table (got {value} of the "
+            f"type {type(value).__name__})",
+        )
 
 
 def _read_standard_input() -> str:
@@ -328,7 +336,5 @@ def _read_text(path: Path) -> str:
     except OSError as error:
         if isinstance(error, FileNotFoundError) and is_name(path):
             known = hint(str(path), names())
-            raise ScenarioFileError(
-                f"{path}: is no file, and no scenario that comes with aqmlab: {known}"
-            ) from None
+            raise ScenarioFileError(f"{path}: is neither a file nor a packaged scenario: {known}") from None
         raise ScenarioFileError(f"{path}: cannot be read: {error.strerror}") from None

@@ -1,4 +1,4 @@
-"""A TCP by name, laid over that of a scenario."""
+"""TCPs by name, which override the `[tcp]` table of a scenario."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from aqmlab.scenario.scenario import Scenario, flat
 
 
 def with_tcp(scenario: Scenario, name: str) -> Scenario:
-    """The scenario with another TCP laid over its own, as `aqmlab list tcp` names them. Raises `ValueError`
-    if there is none of this name, or if nobody would use it."""
+    """The scenario with the values of a named TCP (`aqmlab list tcp`) in its `[tcp]` table. Raises
+    `ValueError` if the name is unknown, or if no workload would use the TCP."""
     users = [one for one, workload in scenario.workloads.items() if not workload.sends_datagrams]
     if not users:
         traffic = ", ".join(scenario.workloads)
         raise ValueError(
-            f"TCP `{name}`: traffic: no workload uses TCP ({traffic}): add one that does, such as "
+            f"TCP `{name}`: traffic: no workload uses TCP ({traffic}): add a workload such as "
             '[traffic.files] with kind = "ftp", or compare queues only'
         )
     try:
@@ -24,11 +24,11 @@ def with_tcp(scenario: Scenario, name: str) -> Scenario:
         changed = scenario.with_({"tcp": json.loads(laid_over)})
     except _core.ScenarioError as error:
         raise ValueError(f"TCP `{name}`: {error}") from None
-    wanted = flat(table).items()
+    values = flat(table).items()
     own = {one: changed.effective["traffic"][one].get("tcp") for one in users}
-    if all(table is not None and not wanted <= flat(table).items() for table in own.values()):
+    if all(table is not None and not values <= flat(table).items() for table in own.values()):
         raise ValueError(
-            f"TCP `{name}`: no workload would use it, because a workload's own tcp table stays: "
-            f"take what it sets out of {', '.join(f'traffic.{one}.tcp' for one in users)}"
+            f"TCP `{name}`: no workload would use it, because the tcp tables of workloads take precedence: "
+            f"remove its parameters from {', '.join(f'traffic.{one}.tcp' for one in users)}"
         )
     return changed

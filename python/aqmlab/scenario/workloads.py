@@ -1,4 +1,4 @@
-"""What the core says of a workload, for all who look at what it left in the tables of a run."""
+"""Properties of workloads, for the evaluation of the tables of a run."""
 
 from __future__ import annotations
 
@@ -12,30 +12,30 @@ from aqmlab import _core
 
 @dataclass(frozen=True, kw_only=True)
 class Workload:
-    """A workload with the parameters that it has in a scenario."""
+    """The properties of a workload with its parameters in a scenario."""
 
     sends_datagrams: bool
-    """Whether it sends datagrams rather than over TCP."""
+    """Whether the workload sends datagrams instead of using TCP."""
     fetches_pages: bool
-    """Whether its transfers are parts of pages."""
+    """Whether its transfers belong to pages."""
     shares_connections: bool
     """Whether the objects of a page share connections."""
     is_endless: bool
     """Whether its transfers never end."""
     connection_rate: str | None
-    """The parameter that says how many connections begin in a second, if it has one."""
+    """The name of the parameter for connections per second, if the workload has one."""
     call: Mapping[str, Any] | None = None
-    """Of calls, the `codec` and the voice of a datagram, `frame_s`."""
+    """For calls: the `codec`, and the duration of the speech in a datagram, `frame_s`."""
     video: Mapping[str, Any] | None = None
-    """Of adaptive video, the fields of a `metrics.video.Player`."""
+    """For adaptive video: the fields of a `metrics.video.Player`."""
 
     @classmethod
     def of(cls, table: Mapping[str, Any]) -> Workload:
-        """The workload of a table in `[traffic]`; parameters that the table leaves out have their defaults.
-        Raises `ScenarioError` if the table is wrong."""
+        """The workload of a table in `[traffic]`; omitted parameters have their defaults. Raises
+        `ScenarioError` if the table is invalid."""
         return cls(**json.loads(_core.describe_workload(json.dumps(table))))
 
 
 def workloads(scenario: Mapping[str, Any]) -> dict[str, Workload]:
-    """The workloads of a scenario of the packet level in full, by name."""
+    """The workloads of a packet-level scenario (with all defaults) by name."""
     return {name: Workload.of(table) for name, table in scenario["traffic"].items()}

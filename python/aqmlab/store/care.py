@@ -1,8 +1,8 @@
-"""The care of a store: what is damaged, and what can go.
+"""Maintenance of a store: verification, repair and removal of runs.
 
-Logs are never changed: what is to stay of those whose writers have ended is written to a new one, and then
-they are removed. Whoever reads meanwhile finds every record once or twice, and twice is as good as once.
-The logs of writers that live are left alone.
+Logs are never modified. The records to keep from the logs of terminated writers are written to a new log,
+then the old logs are removed. A concurrent reader finds every record once or twice, and duplicates are
+harmless. The logs of running writers remain unchanged.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from aqmlab._support.progress import Bar
 
 Name = tuple[str, int]
-"""Of a run: scenario and seed."""
+"""Identity of a run: scenario digest and seed."""
 
 _SAMPLES = 5
 
@@ -34,28 +34,28 @@ _SAMPLES = 5
 
 
 @dataclass(kw_only=True)
-class Found:
-    """What is in the files of a store, and what of it is not as it was written."""
+class Verification:
+    """The contents of a store's files, and the damage found."""
 
     logs: int = 0
     records: int = 0
     damaged_lines: dict[str, int] = field(default_factory=dict)
-    """By log; the end of a line that was cut off is one."""
+    """Number of damaged lines by log; a truncated last line counts as damaged."""
     index: str = "none"
-    """`none`, `well` or `damaged`."""
+    """State of the index: `none`, `well` or `damaged`."""
     frames: int = 0
     damaged_frames: dict[Name, list[str]] = field(default_factory=dict)
-    """Keys, by run."""
+    """Keys of damaged tables by run."""
 
     @property
     def damaged(self) -> bool:
-        """Whether anything is."""
+        """Whether any damage was found."""
         return bool(self.damaged_lines or self.damaged_frames or self.index == "damaged")
 
 
-def verify(store: Store) -> Found:
-    """Reads everything and holds it against its checksums."""
-    found = Found()
+def verify(store: Store) -> Verification:
+    """Reads the whole store and compares all data with their checksums."""
+    found = Verification()
     folder = _folder(store)
     contents = Contents()
     with _reading(_logs(folder)) as (paths, bar):
@@ -63,7 +63,7 @@ def verify(store: Store) -> Found:
             claim = store_log.claimed(path)
             try:
                 _, _, damaged = store_log.read(path, 0, lambda one: _count(one, found, contents), bar)
-                # A writer that lives may be in the middle of a line.
+                # A running writer may be in the middle of a line.
                 torn = claim is not None and _torn(path)
             except FileNotFoundError:
                 continue
@@ -83,9 +83,9 @@ def verify(store: Store) -> Found:
     return found
 
 
-def _count(record: dict[str, Any], found: Found, contents: Contents) -> None:
+def _count(record: dict[str, Any], found: Verification, contents: Contents) -> None:
     found.records += 1
-    contents.take(record)
+    contents.add(record)
 
 
 def _torn(path: Path) -> bool:
@@ -96,9 +96,9 @@ def _torn(path: Path) -> bool:
         return file.read(1) != b"\n"
 
 
-def repair(store: Store, found: Found) -> int:
-    """Cuts off what `verify` found damaged, so that it is made again; returns how many logs had to be left
-    alone, because their writers live."""
+def repair(store: Store, found: Verification) -> int:
+    """Removes the damaged data that `verify` found, so that their runs are repeated when needed. Returns the
+    number of logs that had to be skipped because their writers are running."""
     folder = _folder(store)
     if found.index == "damaged":
         (folder / "index").unlink(missing_ok=True)
@@ -109,8 +109,8 @@ def repair(store: Store, found: Found) -> int:
 
     if not found.damaged_lines and not found.damaged_frames:
         return 0
-    wanted = None if found.damaged_frames else found.damaged_lines
-    return _rewrite(folder, wanted, keep, lambda one: True)
+    names = None if found.damaged_frames else found.damaged_lines
+    return _rewrite(folder, names, keep, lambda one: True)
 
 
 # Rewriting
@@ -118,20 +118,22 @@ def repair(store: Store, found: Found) -> int:
 
 def _rewrite(
     folder: Path,
-    wanted: Collection[str] | None,
+    names: Collection[str] | None,
     keep_run: Callable[[RunRecord], RunRecord | None],
     keep_other: Callable[[Mapping[str, Any]], bool],
 ) -> int:
-    """Writes what is to stay of the logs of these names (all, by default) to a new one, and removes them.
+    """Writes the records to keep from the logs with these names (`None`: all logs) to a new log, and removes
+    the old logs.
 
-    Returns how many logs were left alone, because their writers live. Safe while others write.
+    Returns the number of logs that were skipped because their writers are running. Other processes may write
+    at the same time.
     """
     claims: dict[Path, int] = {}
     left = 0
     fresh = store_log.LogWriter(folder / "logs")
     try:
         for path in _logs(folder):
-            if wanted is None or path.name in wanted:
+            if names is None or path.name in names:
                 claim = store_log.claimed(path)
                 if claim is None:
                     left += path.exists()
@@ -142,13 +144,13 @@ def _rewrite(
         contents = Contents()
         with _reading(claims) as (paths, bar):
             for path in paths:
-                store_log.read(path, 0, contents.take, bar)
+                store_log.read(path, 0, contents.add, bar)
         try:
             for record in _kept(contents, keep_run, keep_other):
                 fresh.append(store_log.framed(record))
             fresh.close()
         except BaseException:
-            # The old logs hold it all.
+            # The old logs still contain everything.
             for path in fresh.paths:
                 path.unlink(missing_ok=True)
             with suppress(OSError):
@@ -179,19 +181,19 @@ def _kept(
 
 @dataclass(frozen=True, kw_only=True)
 class Removal:
-    """What can go, and why."""
+    """A plan of runs to remove, with the reasons."""
 
     old: frozenset[str]
-    """Scenarios whose results another version of the core gave."""
+    """Scenarios whose results come from another version of the core."""
     orphans: frozenset[str]
-    """Scenarios that stand in no sweep."""
+    """Scenarios that belong to no sweep."""
     failed: bool
-    """Whether runs that failed or crashed go, too."""
+    """Whether failed and crashed runs are also removed."""
     runs: Mapping[str, int]
-    """How many runs go, by reason: `old`, `orphan`, `failed`."""
+    """Number of runs to remove by reason: `old`, `orphan`, `failed`."""
 
     def reason(self, scenario: str, status: str) -> str | None:
-        """Why a run goes, or `None`."""
+        """The reason to remove a run, or `None`."""
         if scenario in self.old:
             return "old"
         if scenario in self.orphans:
@@ -200,8 +202,8 @@ class Removal:
 
 
 def removal(store: Store, *, orphans: bool, failed: bool) -> Removal:
-    """What `collect_garbage` would remove: runs of other results versions than the core's, and on request
-    those of scenarios in no sweep, and those that failed."""
+    """The plan for `collect_garbage`: runs with other results versions than the core's, with `orphans` also
+    runs of scenarios in no sweep, with `failed` also failed runs."""
     store.refresh()
     runs = store.runs().select("scenario", "status")
     loose: frozenset[str] = frozenset()
@@ -224,7 +226,8 @@ def _old(store: Store) -> Iterator[str]:
     for (level, version), records in by_version.items():
         if level == "packet":
             current = version == _core.RESULTS_VERSION
-        else:  # Only packets' version is told; that of the others shows in digests.
+        else:
+            # RESULTS_VERSION covers the packet level only; the versions of other levels change the digests.
             current = any(_same_digest(record) for record in records[:_SAMPLES])
         if not current:
             yield from (record["scenario"] for record in records)
@@ -239,11 +242,11 @@ def _same_digest(record: Mapping[str, Any]) -> bool:
 
 
 def collect_garbage(store: Store, plan: Removal) -> tuple[int, int]:
-    """Removes these runs, with what only they needed; returns how many bytes that freed, and how many logs
-    were left alone, because their writers live."""
+    """Removes the runs of the plan, and the data that only these runs used. Returns the number of freed
+    bytes, and the number of logs that were skipped because their writers are running."""
     folder = _folder(store)
     before = size(store)
-    # What is listed before all logs are seen to have ended is in no hand any more.
+    # A table listed here is in use by no writer, if all logs turn out to belong to terminated writers below.
     tables = {path: path.stat().st_size for path in folder.glob("tables/*/*/*")}
     gone = plan.old | plan.orphans
     sweeps_left = {one["sweep"] for one in store.records("point") if one["scenario"] not in plan.old}
@@ -266,12 +269,13 @@ def collect_garbage(store: Store, plan: Removal) -> tuple[int, int]:
 
 
 def _remove_unused(store: Store, tables: Mapping[Path, int]) -> int:
-    """Removes tables that no run has, and what stopped writers left; returns the bytes of those tables."""
+    """Removes tables that belong to no run, and temporary files of terminated writers. Returns the size of
+    the removed tables in bytes."""
     folder = _folder(store)
     used = {folder / entry["file"] for run in store.contents().with_frames() for entry in run.frames.values()}
     for path in tables.keys() - used:
         path.unlink(missing_ok=True)
-        with suppress(OSError):  # Others may stand beside it.
+        with suppress(OSError):  # The folder may contain other tables.
             path.parent.rmdir()
     for path in [*folder.glob(".index-*"), *folder.glob("logs/.*")]:
         path.unlink(missing_ok=True)
@@ -279,7 +283,7 @@ def _remove_unused(store: Store, tables: Mapping[Path, int]) -> int:
 
 
 def size(store: Store) -> int:
-    """The bytes of logs and index."""
+    """The size of the logs and the index in bytes."""
     folder = _folder(store)
     found = 0
     for path in [folder / "index", *_logs(folder)]:
@@ -289,13 +293,13 @@ def size(store: Store) -> int:
 
 
 def _folder(store: Store) -> Path:
-    assert store.folder is not None, "a store in memory needs no care"
+    assert store.folder is not None, "a store in memory has no files"
     return store.folder
 
 
 @contextmanager
 def _reading(paths: Iterable[Path]) -> Iterator[tuple[list[Path], Bar | None]]:
-    """These logs, as far as they are there, with a bar for their bytes."""
+    """The existing ones of these logs, and a progress bar for their bytes."""
     sizes = {}
     for path in paths:
         with suppress(FileNotFoundError):

@@ -1,7 +1,8 @@
-"""What a store holds, in columns, and the index: the same in one file, with how far each log was read.
+"""The contents of a store in columns, and the index file, which contains these columns and the read position
+in each log.
 
-The index is derived. Whoever finds it missing, damaged or older than what became of the logs reads the logs
-instead.
+The index is derived from the logs. If the index is missing, damaged or inconsistent with the logs, the logs
+are read instead.
 """
 
 from __future__ import annotations
@@ -19,10 +20,10 @@ from aqmlab._support.files import replace
 from aqmlab.store.record import RUN, RunRecord, merged, read
 
 FORMAT = 1
-"""Of the index; one of another format is made anew."""
+"""Version of the index format; an index with another version is rebuilt."""
 
-NEWS = 20_000
-"""So many runs are kept as records before they are put into columns."""
+NEW_RECORDS = 20_000
+"""Number of new records that are kept as objects before they are converted to columns."""
 
 _MAGIC = b"aqmlab store index"
 
@@ -43,19 +44,20 @@ _RUNS: dict[str, pl.DataType | type[pl.DataType]] = {
 _OTHERS = pl.Schema({"kind": pl.String, "sweep": pl.String, "scenario": pl.String, "text": pl.String})
 
 Shape = tuple[tuple[str, ...], tuple[str, ...]]
-"""The keys of a run's values, and the kind of each: `float`, `int`, or `json` for what is not a number."""
+"""The keys of a run's values, and the kind of each value: `float`, `int`, or `json` for values that are not
+numbers."""
 
 _KINDS = {float: "float", type(None): "float", int: "int"}
 
 _EXACT = 2**53
-"""Up to here every whole number has a float of its own."""
+"""Limit up to which a float represents every whole number exactly."""
 
 
 class Contents:
-    """All runs, merged, and all other records, each once.
+    """All runs, with their records merged, and all other records without duplicates.
 
-    Most runs of a sweep have the same measures: their keys are kept once, as a shape, and a run has a list of
-    numbers. What came last is kept as records, of which there are never many.
+    Most runs of a sweep have equal measures. Therefore the keys of the measures are stored once, as a shape,
+    and each run has a list of numbers. The newest records, at most `NEW_RECORDS`, are kept as objects.
     """
 
     def __init__(self) -> None:
@@ -65,10 +67,10 @@ class Contents:
         self._new_runs: dict[tuple[str, int], RunRecord] = {}
         self._new_others: dict[str, tuple[str, str | None, str | None]] = {}
 
-    # Taking in
+    # Adding records
 
-    def take(self, record: Mapping[str, Any]) -> None:
-        """Takes in a record of any kind."""
+    def add(self, record: Mapping[str, Any]) -> None:
+        """Adds a record of any kind."""
         kind = record["kind"]
         if kind == RUN:
             run = read(record)
@@ -76,11 +78,11 @@ class Contents:
             self._new_runs[run.name] = run if before is None else merged(before, run)
         if kind != "run":
             self._new_others[_text(record)] = (kind, record.get("sweep"), record.get("scenario"))
-        if len(self._new_runs) + len(self._new_others) >= NEWS:
+        if len(self._new_runs) + len(self._new_others) >= NEW_RECORDS:
             self._settle()
 
     def _settle(self) -> None:
-        """Puts the newest records into columns."""
+        """Converts the newest records to columns."""
         if self._new_runs:
             news = pl.DataFrame(list(self._new_runs), schema=["scenario", "seed"], orient="row")
             known = self._runs.join(news, on=["scenario", "seed"], how="semi")
@@ -97,7 +99,7 @@ class Contents:
             self._new_others = {}
 
     def _columns(self, runs: Iterable[RunRecord]) -> Iterator[pl.DataFrame]:
-        """Runs in columns, a frame for each shape."""
+        """Yields the runs in columns, one frame for each shape."""
         by_shape: dict[Shape, list[RunRecord]] = {}
         for run in runs:
             by_shape.setdefault(_shape(run.values), []).append(run)
@@ -107,18 +109,18 @@ class Contents:
                 **{name: [getattr(run, name) for run in alike] for name in list(_RUNS)[:6]},
                 "shape": [self._shapes.setdefault(shape, len(self._shapes))] * len(alike),
                 "numbers": _numbers(alike, shape),
-                **{name: [one[place] for one in texts] for place, name in enumerate(list(_RUNS)[8:])},
+                **{name: [one[index] for one in texts] for index, name in enumerate(list(_RUNS)[8:])},
             }
             yield pl.DataFrame(columns, schema=_RUNS)
 
-    # Asking
+    # Queries
 
     def runs_of(self, scenarios: Sequence[str]) -> Iterator[RunRecord]:
         """The runs of these scenarios."""
-        wanted = set(scenarios)
-        newer = {name: run for name, run in self._new_runs.items() if run.scenario in wanted}
-        asked = pl.DataFrame({"scenario": list(wanted)}, schema={"scenario": pl.String})
-        for run in self._records(self._runs.join(asked, on="scenario", how="semi")):
+        digests = set(scenarios)
+        newer = {name: run for name, run in self._new_runs.items() if run.scenario in digests}
+        selected = pl.DataFrame({"scenario": list(digests)}, schema={"scenario": pl.String})
+        for run in self._records(self._runs.join(selected, on="scenario", how="semi")):
             new = newer.pop(run.name, None)
             yield run if new is None else merged(run, new)
         yield from newer.values()
@@ -128,16 +130,16 @@ class Contents:
         return self._records(self.runs())
 
     def with_frames(self) -> Iterator[RunRecord]:
-        """The runs that keep tables."""
+        """The runs with stored tables."""
         return self._records(self.runs().filter(pl.col("frames").is_not_null()))
 
     def frame_bytes(self) -> int:
-        """The bytes of all tables that runs keep."""
+        """The size of all stored tables in bytes."""
         sizes = self.runs()["frames"].drop_nulls().str.extract_all(r'"bytes":\d+').explode()
         return int(sizes.str.strip_prefix('"bytes":').cast(pl.Int64).sum())
 
     def every_other(self) -> Iterator[dict[str, Any]]:
-        """All other records."""
+        """All records that are not runs."""
         self._settle()
         return (json.loads(text) for text in self._others["text"])
 
@@ -163,7 +165,8 @@ class Contents:
             )
 
     def others(self, kind: str, equal: Mapping[str, Any]) -> list[dict[str, Any]]:
-        """The records of another kind than runs whose fields equal these, in the order they came in."""
+        """The records of this kind (not `run`) whose fields have the values in `equal`, in the order of
+        addition."""
         self._settle()
         rows = self._others.filter(pl.col("kind") == kind)
         for name in ("sweep", "scenario"):
@@ -173,13 +176,13 @@ class Contents:
         return [one for one in records if all(one.get(name) == value for name, value in equal.items())]
 
     def runs(self) -> pl.DataFrame:
-        """All runs, a row each: the columns of the index."""
+        """All runs, one row each, with the columns of the index."""
         self._settle()
         return self._runs
 
     def shapes(self) -> pl.DataFrame:
-        """The shapes, a row each: keys, measures, versions and kinds (`float`, `int`, `json`) in the order
-        of a run's numbers."""
+        """The shapes, one row each: lists of keys, measures, versions and kinds (`float`, `int`, `json`) in
+        the order of a run's numbers."""
         keys = [list(of_shape) for of_shape, _ in self._shapes]
         names = [[_split(key) for key in one] for one in keys]
         return pl.DataFrame(
@@ -199,10 +202,10 @@ class Contents:
             },
         )
 
-    # The file
+    # The index file
 
     def save(self, path: Path, logs: Mapping[str, int]) -> None:
-        """Writes the index, which holds these logs up to these bytes. Raises `OSError`."""
+        """Writes the index file; `logs` contains the read position (bytes) in each log. Raises `OSError`."""
         self._settle()
         self._runs, self._others = self._runs.rechunk(), self._others.rechunk()
         parts = [_parquet(self._runs), _parquet(self._others)]
@@ -217,7 +220,8 @@ class Contents:
 
     @classmethod
     def load(cls, path: Path) -> tuple[Contents, dict[str, int]] | None:
-        """The contents of an index and how far it holds each log; `None` if it is damaged or not there."""
+        """The contents of an index file, and the read position in each log; `None` if the file is missing or
+        damaged."""
         try:
             data = path.read_bytes()
         except OSError:
@@ -272,7 +276,7 @@ def _shape(values: Mapping[str, Any]) -> Shape:
 def _values(
     keys: Sequence[str], kinds: Sequence[str], numbers: Sequence[float | None], structured: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """The values of a run as they were recorded."""
+    """The values of a run with their original types."""
     found: dict[str, Any] = {}
     for key, kind, number in zip(keys, kinds, numbers, strict=True):
         if kind == "json":
@@ -283,7 +287,7 @@ def _values(
 
 
 def _numbers(runs: Sequence[RunRecord], shape: Shape) -> pl.Series:
-    """The numbers of runs of one shape, a list each."""
+    """The numbers of runs with one shape, as one list for each run."""
     _, kinds = shape
     if not kinds:
         return pl.Series([[] for _ in runs], dtype=pl.List(pl.Float64))
@@ -296,12 +300,13 @@ def _numbers(runs: Sequence[RunRecord], shape: Shape) -> pl.Series:
 
 
 def _texts(run: RunRecord, shape: Shape) -> tuple[str | None, ...]:
-    """What a run has beside numbers, as JSON: structured values, tables, facts, what is live."""
+    """The data of a run that are not numbers, as JSON: structured values, tables, facts, data of live
+    runs."""
     structured = {key: run.values[key] for key, kind in zip(*shape, strict=True) if kind == "json"}
     return tuple(_text(one) if one else None for one in (structured, run.frames, run.facts, run.live))
 
 
 def _split(key: str) -> tuple[str, int | None]:
-    """Name and version of a measure's key."""
+    """The name and the version in a measure's key."""
     name, _, version = key.rpartition("@")
     return (name, int(version)) if name and version.isdecimal() else (key, None)

@@ -1,8 +1,9 @@
-"""The logs of a store: lines with checksums, each log written by one process and by no other.
+"""The logs of a store: files of lines with checksums, each written by a single process.
 
-A line is the CRC-32 of a record's JSON (8 hexadecimal digits), a space, the JSON and a newline. A line that
-does not fit its checksum is not read, nor is what follows the last newline: a process was killed there, or
-is writing. As nobody appends to a log of somebody else, a torn end stands in nobody's way.
+A line consists of the CRC-32 of a record's JSON (8 hexadecimal digits), a space, the JSON and a newline.
+Readers ignore lines with a wrong checksum, and data after the last newline, which a process was killed while
+writing or is still writing. A truncated line is harmless, because no process appends to the log of another
+process.
 """
 
 from __future__ import annotations
@@ -27,13 +28,14 @@ if TYPE_CHECKING:
     from aqmlab._support.progress import Bar
 
 LOG_BYTES = 64 << 20
-"""A log that is longer is not written to any more."""
+"""Size after which a process begins a new log."""
 
 SYNC_S = 0.2
-"""How long a record may wait until it is on the disk; before, it survives its process, but no power cut."""
+"""Maximum delay before a record is synchronised to disk. Until then the record survives the end of the
+process, but not a power failure."""
 
 SILENT_S = 3600.0
-"""How long a log must have been silent to be taken for ended where its writer's lock cannot be seen."""
+"""Time without writes after which a log's writer counts as terminated, if locks are not visible."""
 
 _BLOCK = 8 << 20
 _LONG = 32 << 20
@@ -43,9 +45,9 @@ _LONG = 32 << 20
 
 
 def framed(record: Mapping[str, Any]) -> bytes:
-    """The line of a record. A number that does not exist (NaN, infinity) is null, as JSON has no such number.
+    """The line of a record. NaN and infinity become null, because JSON cannot represent them.
 
-    Raises `ValueError` for what no JSON holds.
+    Raises `ValueError` for values that JSON cannot represent.
     """
     try:
         text = _JSON.encode(record).encode()
@@ -63,17 +65,17 @@ def _finite(value: Any) -> Any:
 
 
 def _of_numpy(value: Any) -> Any:
-    """Arrays and their numbers as JSON has them."""
+    """NumPy arrays and scalars as JSON values."""
     if hasattr(value, "tolist"):
         return _finite(value.tolist())
-    raise ValueError(f"`{value}` is a {type(value).__name__}, which no record holds")
+    raise ValueError(f"`{value}`: must be a JSON value (got a {type(value).__name__})")
 
 
 _JSON = json.JSONEncoder(separators=(",", ":"), allow_nan=False, default=_of_numpy)
 
 
 def unframed(line: bytes) -> dict[str, Any] | None:
-    """The record of a line without its newline, or `None` if it was not written so."""
+    """The record of a line (without newline), or `None` if the line is damaged."""
     text = line[9:]
     if line[:9] != b"%08x " % zlib.crc32(text):
         return None
@@ -85,13 +87,13 @@ def unframed(line: bytes) -> dict[str, Any] | None:
 
 
 def read(
-    path: Path, start: int, take: Callable[[dict[str, Any]], None], bar: Bar | None = None
+    path: Path, start: int, add: Callable[[dict[str, Any]], None], bar: Bar | None = None
 ) -> tuple[int, int, int]:
-    """Gives every whole record from byte `start` on to `take`.
+    """Reads a log from byte `start`, and calls `add` with every intact record.
 
-    Returns up to which byte all was well, how many bytes there were, and how many lines before the last
-    newline were not. What was not well may be so later, on a file system that shows a new length before the
-    new bytes.
+    Returns the position (bytes) up to which all lines are intact, the length of the log, and the number of
+    damaged lines. A damaged line may be intact later, on file systems that show the new length of a file
+    before the new data.
     """
     well, end, damaged = start, start, 0
     rest = b""
@@ -105,7 +107,7 @@ def read(
                 if record is None:
                     damaged += 1
                 else:
-                    take(record)
+                    add(record)
                     if not damaged:
                         well = end
             if bar:
@@ -115,7 +117,7 @@ def read(
 
 @contextmanager
 def reading(count: int) -> Iterator[Bar | None]:
-    """A bar for so many bytes of logs, if reading them takes a while."""
+    """A progress bar for reading `count` bytes of logs; `None` for small amounts."""
     if count < _LONG:
         yield None
         return
@@ -125,11 +127,12 @@ def reading(count: int) -> Iterator[Bar | None]:
         yield bar
 
 
-# Locks, which say whether a writer lives
+# Locks, which show whether a writer is running
 
 
 def locked(file: int) -> bool | None:
-    """Locks an open file for as long as it is open; `False` if another process has, `None` if nobody can."""
+    """Locks an open file until it is closed. Returns `False` if another process holds the lock, `None` if the
+    file system does not support locks."""
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -140,11 +143,12 @@ def locked(file: int) -> bool | None:
 
 
 def claimed(path: Path) -> int | None:
-    """The open file of a log whose writer has ended, locked; `None` if the writer may live or it is gone.
+    """Opens and locks the log of a terminated writer. Returns `None` if the writer may be running, or if the
+    log no longer exists.
 
-    Some file systems have no locks, and some do not show them to other machines. A log of another machine, or
-    one that cannot be locked, is taken for ended when it has been silent for an hour by the clock of the
-    file system.
+    Some file systems have no locks, and some do not show locks to other machines. Therefore the writer of a
+    log from another machine, or of a log that cannot be locked, counts as terminated after an hour without
+    writes by the clock of the file system.
     """
     try:
         file = os.open(path, os.O_RDWR | os.O_CLOEXEC)
@@ -182,19 +186,20 @@ def _unique() -> str:
 
 
 class LogWriter:
-    """The logs of one process, in a folder whose parent is there. A line is one write; lines reach the disk
-    in groups."""
+    """The logs of one process, in a folder whose parent exists. Each line is a single write; lines are
+    synchronised to disk in groups."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.paths: list[Path] = []
-        """The logs that were written."""
+        """The logs that this object has written."""
         self._file: int | None = None
         self._length = 0
         self._after_fork()
 
     def _after_fork(self) -> None:
-        """A process that was forked has a log of its own, and none of its parent's threads and locks."""
+        """Resets the object: a forked process needs its own log, and has none of its parent's threads and
+        locks."""
         self._process = os.getpid()
         self._lock = threading.Lock()
         self._timer: threading.Timer | None = None
@@ -208,16 +213,16 @@ class LogWriter:
             os.close(self._file)
 
     def open(self) -> None:
-        """Opens the log, so that others see that this process writes. Raises `OSError`."""
+        """Opens the log, so that other processes see a running writer. Raises `OSError`."""
         if self._process != os.getpid():
             self._after_fork()
         with self._lock:
             self._opened()
 
     def append(self, line: bytes) -> None:
-        """Writes a line: the operating system has it when this returns, and the disk soon after.
+        """Writes a line. On return the operating system has the data; the synchronisation to disk follows.
 
-        Raises `OSError`; what stood there before stays readable then, and the next line begins anew.
+        Raises `OSError`; earlier lines remain readable, and later lines are unaffected.
         """
         if self._process != os.getpid():
             self._after_fork()
@@ -237,7 +242,7 @@ class LogWriter:
             raise problem
 
     def close(self) -> None:
-        """Puts everything on the disk and ends the log."""
+        """Synchronises all data to disk and closes the log."""
         if self._process != os.getpid():
             self._after_fork()
         timer = self._timer
@@ -250,7 +255,7 @@ class LogWriter:
 
     def _opened(self) -> int:
         file = self._file
-        # A log without a name was taken for ended and read to its end, where locks do not work.
+        # Where locks do not work, another process may have treated this log as terminated and removed it.
         if file is not None and (self._length >= LOG_BYTES or not os.fstat(file).st_nlink):
             self._end(file)
             file = None
@@ -275,7 +280,7 @@ class LogWriter:
         self._length += len(line)
 
     def _abandon(self, file: int) -> None:
-        """Takes back what was written of a line; if that cannot be, the torn end stays, unread."""
+        """Removes a partly written line; if that fails, the truncated line remains, and readers ignore it."""
         try:
             os.ftruncate(file, self._length)
         except OSError:

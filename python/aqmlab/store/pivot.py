@@ -1,4 +1,4 @@
-"""The pivot of a store: from runs with lists of numbers to a table with a column for each measure."""
+"""Conversion of runs with lists of numbers to a table with a column for each measure."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from aqmlab.store.index import Contents
 from aqmlab.store.selection import Selection
 
 JSON, INT = "json", "int"
-"""The kinds of values that a column of `Float64` does not hold as they were recorded."""
+"""The kinds of values that change in a column of `Float64`."""
 
 TABLE = "tables/"
-"""The names of measures begin so that are whole tables of runs."""
+"""Prefix of the names of measures that are whole tables of runs."""
 
 
 def results(
     contents: Contents, selection: Selection, frame_there: Callable[[Mapping[str, Any]], bool]
 ) -> Results:
-    """The runs that a store has of those asked for, in the order in which they were asked for.
+    """The table of the selected runs that the store contains, in the order of the selection.
 
-    `frame_there` answers whether the file of a table that a run has kept is there.
+    `frame_there` returns whether the file of a stored table exists.
     """
     called = {key: one.name for key, one in selection.measures.items() if not key.startswith(TABLE)}
     rows = _rows(contents, selection)
@@ -33,10 +33,10 @@ def results(
         rows = rows.filter(
             pl.Series(_whole(rows, shapes, list(selection.measures), frame_there), dtype=pl.Boolean)
         )
-    points = [selection.runs[place].point for place in rows["at"].to_list()]
+    points = [selection.runs[index].point for index in rows["at"].to_list()]
     labels = {
-        label: label_column([point[place] for point in points], values)
-        for place, (label, values) in enumerate(selection.axes.items())
+        label: label_column([point[index] for point in points], values)
+        for index, (label, values) in enumerate(selection.axes.items())
     }
     of_runs = rows.select("seed", "status", "error", "scenario")
     columns = numbers(rows, shapes, called)
@@ -57,8 +57,8 @@ def results(
 
 
 def _rows(contents: Contents, selection: Selection) -> pl.DataFrame:
-    """The runs with the places of those asked for (`at`), sorted by place and seed."""
-    wanted = pl.DataFrame(
+    """The stored runs with their index in the selection (`at`), sorted by index and seed."""
+    selected = pl.DataFrame(
         {
             "at": range(len(selection.runs)),
             "scenario": [one.scenario for one in selection.runs],
@@ -68,19 +68,19 @@ def _rows(contents: Contents, selection: Selection) -> pl.DataFrame:
         schema={"at": pl.UInt32, "scenario": pl.String, "first": pl.Int64, "count": pl.Int64},
     )
     within = (pl.col("seed") >= pl.col("first")) & (pl.col("seed") < pl.col("first") + pl.col("count"))
-    return wanted.join(contents.runs(), on="scenario", how="inner").filter(within).sort("at", "seed")
+    return selected.join(contents.runs(), on="scenario", how="inner").filter(within).sort("at", "seed")
 
 
 def numbers(rows: pl.DataFrame, shapes: pl.DataFrame, called: Mapping[str, str]) -> pl.DataFrame:
-    """A column of numbers for each key of a measure, by the name that it is `called`, in the order of rows;
-    null where a run has none. `rows` have the columns `shape` and `numbers` of the index, `shapes` are those
-    of its shapes that they have."""
+    """A column of numbers for each key in `called`, which maps keys of measures to names of columns; null
+    where a run has no value. `rows` has the columns `shape` and `numbers` of the index, and determines the
+    order; `shapes` contains the shapes of these rows."""
     parts = [pl.DataFrame(schema={"row": pl.UInt32} | dict.fromkeys(called.values(), pl.Float64))]
     numbered = rows.select("shape", "numbers").with_row_index("row")
     for shape, keys, _, _, _ in shapes.iter_rows():
         columns = [
-            pl.col("numbers").list.get(place).alias(called[key])
-            for place, key in enumerate(keys)
+            pl.col("numbers").list.get(index).alias(called[key])
+            for index, key in enumerate(keys)
             if key in called
         ]
         parts.append(numbered.filter(pl.col("shape") == shape).select("row", *columns))
@@ -88,13 +88,13 @@ def numbers(rows: pl.DataFrame, shapes: pl.DataFrame, called: Mapping[str, str])
 
 
 def _exact(rows: pl.DataFrame, shapes: pl.DataFrame, called: Mapping[str, str]) -> dict[str, tuple[Any, ...]]:
-    """By measure the values as they were recorded, of the measures that have whole numbers or JSON."""
+    """The original values, by measure, of measures with whole numbers or JSON values."""
     kinds: dict[int, dict[str, tuple[int, str]]] = {}
     names: dict[str, None] = {}
     for shape, keys, _, _, of_keys in shapes.iter_rows():
         kinds[shape] = {
-            called[key]: (place, kind)
-            for place, (key, kind) in enumerate(zip(keys, of_keys, strict=True))
+            called[key]: (index, kind)
+            for index, (key, kind) in enumerate(zip(keys, of_keys, strict=True))
             if key in called
         }
         names |= {name: None for name, (_, kind) in kinds[shape].items() if kind in (JSON, INT)}
@@ -105,8 +105,8 @@ def _exact(rows: pl.DataFrame, shapes: pl.DataFrame, called: Mapping[str, str]) 
     for shape, values, text in rows.select("shape", "numbers", "structured").iter_rows():
         structured = json.loads(text) if text else {}
         for name in names:
-            place, kind = kinds[shape].get(name, (0, ""))
-            value = values[place] if kind and kind != JSON else structured.get(keys_of[name])
+            index, kind = kinds[shape].get(name, (0, ""))
+            value = values[index] if kind and kind != JSON else structured.get(keys_of[name])
             columns[name].append(int(value) if kind == INT and value is not None else value)
     return {name: tuple(column) for name, column in columns.items()}
 
@@ -117,7 +117,7 @@ def _whole(
     keys: Sequence[str],
     frame_there: Callable[[Mapping[str, Any]], bool],
 ) -> list[bool]:
-    """Of each run whether it is done, with a value or a table for each of these keys of measures."""
+    """For each run, whether it succeeded and has a value or a table for each of these keys of measures."""
     lacking = {shape: set(keys) - set(known) for shape, known, _, _, _ in shapes.iter_rows()}
 
     def has_tables(shape: int, text: str | None) -> bool:

@@ -1,4 +1,4 @@
-"""What a store knows of a run, and how several records of one run are merged."""
+"""The records of runs in a store, and the merging of several records of one run."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 OWN_SEEDS_APART = 1_000_003
-"""The distance between the first seeds of two points that do not share random numbers, to be multiplied by a
-number of 30 bits that follows from the labels of the point."""
+"""Unit of the distance between the first seeds of points that do not share random numbers. The factor is a
+30-bit hash of the point's labels."""
 
 DONE = "done"
 STATUSES = (DONE, "failed", "crashed")
-"""A run was finished; raised an error; or killed the processes that tried it."""
+"""A run succeeded (`done`), raised an error (`failed`), or killed its processes (`crashed`)."""
 
 RUN = "run"
 """The kind of the records of runs."""
@@ -20,32 +20,32 @@ RUN = "run"
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class RunRecord:
-    """One run: the scenario's digest with seed 1, the seed, how it ended, and what was measured."""
+    """One run: the digest of its scenario with seed 1, its seed, status and measured values."""
 
     scenario: str
     seed: int
     status: str
     """One of `STATUSES`."""
     values: Mapping[str, Any] = field(default_factory=dict)
-    """By key of the measure, `NAME@VERSION`: a number, `None`, or any JSON."""
+    """Values by key of the measure, `NAME@VERSION`: a number, `None`, or another JSON value."""
     frames: Mapping[str, Any] = field(default_factory=dict)
-    """Tables that are kept, by key: `file`, `bytes` and `crc32`."""
+    """Stored tables by key of the measure: `file`, `bytes` and `crc32`."""
     error: str | None = None
     cpu_s: float | None = None
     version: str = ""
-    """Of aqmlab."""
+    """Version of aqmlab."""
     facts: Mapping[str, Any] = field(default_factory=dict)
     live: Mapping[str, Any] | None = None
-    """Of a live run: where and with what."""
+    """Facts about a live run, for example its kernel."""
 
     @property
     def name(self) -> tuple[str, int]:
-        """What names the run."""
+        """The identity of the run: scenario digest and seed."""
         return self.scenario, self.seed
 
 
 def read(record: Mapping[str, Any]) -> RunRecord:
-    """The run of a record of the kind `run`."""
+    """Converts a record of the kind `run` to a run."""
     return RunRecord(
         scenario=record["scenario"],
         seed=record["seed"],
@@ -61,15 +61,17 @@ def read(record: Mapping[str, Any]) -> RunRecord:
 
 
 def written(run: RunRecord) -> dict[str, Any]:
-    """The record of a run."""
+    """Converts a run to a record."""
     record = {"kind": RUN, **{name: getattr(run, name) for name in RunRecord.__dataclass_fields__}}
     return {name: value for name, value in record.items() if name != "live" or value is not None}
 
 
 def merged(earlier: RunRecord, later: RunRecord) -> RunRecord:
-    """Two records of one run as one: values by key; `done` beats the others, and among equals the later.
+    """Merges two records of one run. The values are united; a record with the status `done` takes precedence,
+    and otherwise the later record.
 
-    What failed attempts asked in vain (`facts["asked"]`) stays known, with the error, until it has a value.
+    Measures that failed attempts did not obtain (`facts["asked"]`) are kept with the error until they have a
+    value.
     """
     best, other = later, earlier
     if earlier.status == DONE and later.status != DONE:
@@ -92,17 +94,19 @@ def merged(earlier: RunRecord, later: RunRecord) -> RunRecord:
 
 
 def check(record: Mapping[str, Any]) -> None:
-    """Raises `ValueError` if a store could not read this record."""
+    """Raises `ValueError` if a store cannot read this record."""
     kind = record.get("kind")
     if not isinstance(kind, str):
-        raise ValueError(f"kind: `{kind}` names no kind of record, such as `run`")
+        raise ValueError(f"kind: must be a text such as `run` (got `{kind}`)")
     if kind != RUN:
         return
-    wanted: dict[str, tuple[type, ...]] = {"scenario": (str,), "seed": (int,), "values": (Mapping,)}
-    for name, types in wanted.items():
+    required: dict[str, tuple[type, ...]] = {"scenario": (str,), "seed": (int,), "values": (Mapping,)}
+    for name, types in required.items():
         if not isinstance(record.get(name), types):
-            raise ValueError(f"{name}: `{record.get(name)}` must be of the type {types[0].__name__}")
+            raise ValueError(f"{name}: must be of the type {types[0].__name__} (got `{record.get(name)}`)")
     if not 0 <= record["seed"] < 2**63:
-        raise ValueError(f"seed: `{record['seed']}` must be 0 to {2**63 - 1}")
+        raise ValueError(f"seed: must be 0 to {2**63 - 1} (got {record['seed']})")
     if record.get("status", DONE) not in STATUSES:
-        raise ValueError(f"status: `{record.get('status')}` is none of {', '.join(STATUSES)}")
+        raise ValueError(
+            f"status: must be {', '.join(STATUSES[:-1])} or {STATUSES[-1]} (got `{record.get('status')}`)"
+        )

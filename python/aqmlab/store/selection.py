@@ -1,4 +1,4 @@
-"""Which runs are asked of a store: the points of a sweep or of an experiment, with what is measured there."""
+"""Selections of runs in a store: the points of a sweep or an experiment, with their measures."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class SelectedRuns:
-    """Runs of one scenario that belong to a point: `count` seeds, one after the other."""
+    """Runs of one scenario that belong to a point: `count` consecutive seeds."""
 
     point: PointValues
     """The values of the labels, in the order of the axes."""
@@ -27,17 +27,17 @@ class SelectedRuns:
 
 @dataclass(frozen=True, kw_only=True)
 class Selection:
-    """The runs of some points, in order. The fields that `Results` has, too, are explained there."""
+    """The runs of some points, in order. The class `Results` describes the fields that both classes have."""
 
     name: str
     axes: Mapping[str, Sequence[Value]]
     measures: Mapping[str, Quantity]
-    """By the key under which values are kept; the name is that of the column."""
+    """Measures by the key of their stored values; the name of a measure is the name of its column."""
     runs: Sequence[SelectedRuns]
     points: Sequence[PointValues] | None = None
-    """The points, where not every product of values of axes is one."""
+    """The points, if they are not the full product of the axes' values."""
     whole: bool = False
-    """Whether runs that failed, or lack a measure, are left out."""
+    """Whether failed runs, and runs that lack a measure, are excluded."""
     looks: int = 1
     precise: int = 1
     paths: Mapping[str, str] = field(default_factory=dict)

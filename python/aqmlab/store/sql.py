@@ -1,4 +1,4 @@
-"""Queries in SQL over everything in a store, by DuckDB. Nothing is written, whatever the query says."""
+"""SQL queries over the contents of a store, with DuckDB. No query can change the store."""
 
 from __future__ import annotations
 
@@ -18,55 +18,56 @@ if TYPE_CHECKING:
 
 
 class QueryError(ValueError):
-    """A query that DuckDB refuses: says why."""
+    """A query that DuckDB rejects, with the reason."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Answer:
-    """The columns of an answer and its rows."""
+    """The result of a query: names of columns, and rows."""
 
     columns: list[str]
     rows: list[tuple[Any, ...]]
 
 
 def query(store: Store, sql: str) -> Answer:
-    """Answers a query over `runs`, `values`, `scenarios`, `sweeps`, `points`, and a table for each sweep, of
-    its name, with its labels, the seed and a column for each measure. Raises `QueryError`."""
+    """Runs a query over the tables `runs`, `values`, `scenarios`, `sweeps` and `points`. Each sweep is a
+    further table of the same name, with its labels, the seed, and a column for each measure. Raises
+    `QueryError`."""
     import duckdb
 
     tables = _tables(store)
-    # Without access to files, a query can neither change the store nor read what is none of it.
+    # Without access to files, a query can neither change the store nor read other files.
     with duckdb.connect(":memory:", config={"enable_external_access": "false"}) as connection:
         try:
-            connection.execute("SET enable_progress_bar = false")  # It would stand amid the answer.
+            connection.execute("SET enable_progress_bar = false")  # The bar would appear inside the result.
             everything = re.search(r"\b(show|information_schema|duckdb_\w+)\b", sql, re.IGNORECASE)
             for name, make in tables.items():
-                # What the query does not name need not be made.
+                # Tables that the query does not mention are not built.
                 if everything or name.lower() in sql.lower():
-                    _give(connection, name, make())
+                    _create_table(connection, name, make())
             connection.execute("SET lock_configuration = true")
             _refuse_changes(connection, sql)
             answer = connection.execute(sql)
             if answer is None or answer.description is None:
-                raise QueryError("the query is empty: write, for example, SELECT * FROM runs")
+                raise QueryError("the query is empty: write a query such as SELECT * FROM runs")
             return Answer(columns=[one[0] for one in answer.description], rows=answer.fetchall())
         except duckdb.Error as error:
-            said = str(error)
-            if "Table with name" in said:  # What DuckDB proposes then are tables of its own.
-                said = f"{said.partition(chr(10))[0]} There is {_listed(tables)}"
-            raise QueryError(f"the query cannot be answered: {said}") from None
+            message = str(error)
+            if "Table with name" in message:  # DuckDB would suggest its internal tables.
+                message = f"{message.partition(chr(10))[0]} Available: {_listed(tables)}"
+            raise QueryError(f"the query failed: {message}") from None
 
 
 def _refuse_changes(connection: duckdb.DuckDBPyConnection, sql: str) -> None:
-    """Refuses statements that answer nothing, such as `DROP TABLE`: they would change copies of tables."""
+    """Rejects statements without a result, such as `DROP TABLE`, which would only change copies of tables."""
     import duckdb
 
-    answering = (duckdb.StatementType.SELECT, duckdb.StatementType.EXPLAIN, duckdb.StatementType.PRAGMA)
+    allowed = (duckdb.StatementType.SELECT, duckdb.StatementType.EXPLAIN, duckdb.StatementType.PRAGMA)
     for statement in connection.extract_statements(sql):
-        if statement.type not in answering:
+        if statement.type not in allowed:
             raise QueryError(
-                f"the query holds a statement of the kind {statement.type.name}: a store is only read; write "
-                "SELECT, for example SELECT * FROM runs"
+                f"the query contains a statement of the kind {statement.type.name}, but stores are "
+                "read-only: write SELECT, for example SELECT * FROM runs"
             )
 
 
@@ -87,7 +88,7 @@ def _tables(store: Store) -> dict[str, Callable[[], pl.DataFrame]]:
 
 @dataclass(frozen=True)
 class _Stream:
-    """A table as Arrow alone, which DuckDB reads without more packages."""
+    """A table with only its Arrow interface, which DuckDB reads without further packages."""
 
     frame: pl.DataFrame
 
@@ -95,15 +96,15 @@ class _Stream:
         return self.frame.__arrow_c_stream__(requested_schema)
 
 
-def _give(connection: duckdb.DuckDBPyConnection, name: str, frame: pl.DataFrame) -> None:
-    """Makes a table of DuckDB's own: some versions read a stream only once."""
+def _create_table(connection: duckdb.DuckDBPyConnection, name: str, frame: pl.DataFrame) -> None:
+    """Copies a frame to a table of DuckDB, because some versions can read a stream only once."""
     connection.register("aqmlab_stream", _Stream(frame))
     connection.execute(f"CREATE TABLE {_quoted(name)} AS FROM aqmlab_stream")
     connection.unregister("aqmlab_stream")
 
 
 def _listed(tables: Iterable[str]) -> str:
-    """Names of tables as a query has them."""
+    """The names of tables in SQL syntax."""
     return ", ".join(name if re.fullmatch(r"[A-Za-z_]\w*", name) else _quoted(name) for name in tables)
 
 

@@ -1,4 +1,4 @@
-"""Tables of what a store holds: its scenarios, sweeps and points, and runs with a column for each measure."""
+"""Tables of a store's scenarios, sweeps and points, and of its runs with a column for each measure."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ if TYPE_CHECKING:
     from aqmlab.store.store import Store
 
 _OWN = pl.col("seed").is_between("first_seed", pl.col("first_seed") + OWN_SEEDS_APART, closed="left")
-"""Which runs of a scenario are those of a point."""
+"""Condition for the runs of a scenario that belong to a point."""
 
 
 def scenarios(store: Store) -> pl.DataFrame:
-    """The scenarios, a row each; `given` and the names of `files` as JSON."""
+    """The scenarios, one row each; `given` and the names of `files` are JSON."""
     schema = {
         "scenario": pl.String,
         "name": pl.String,
@@ -45,7 +45,7 @@ def scenarios(store: Store) -> pl.DataFrame:
 
 
 def points(store: Store) -> pl.DataFrame:
-    """The points of all sweeps, a row each; `labels` as JSON."""
+    """The points of all sweeps, one row each; `labels` is JSON."""
     schema = {
         "sweep": pl.String,
         "number": pl.Int64,
@@ -61,8 +61,8 @@ def points(store: Store) -> pl.DataFrame:
 
 
 def sweeps(store: Store) -> pl.DataFrame:
-    """The sweeps, a row each: how many points they have, how many of their runs there are and how many of
-    those failed, and whether they were seen to be finished."""
+    """The sweeps, one row each: numbers of points, of stored runs and of failed runs, and whether the sweep
+    was finished."""
     schema = {"sweep": pl.String, "name": pl.String, "definition": pl.String}
     rows = [(one["sweep"], one["name"], json.dumps(one["definition"])) for one in store.records("sweep")]
     found = pl.DataFrame(rows, schema=schema, orient="row").unique("sweep", keep="last", maintain_order=True)
@@ -90,8 +90,8 @@ def sweeps(store: Store) -> pl.DataFrame:
 
 
 def names(of_sweeps: pl.DataFrame) -> dict[str, str]:
-    """What each sweep of `sweeps` is called, by id: its name, and if others have it, too, the beginning of
-    its id behind it."""
+    """The unique names of sweeps by id: a sweep's name, followed by the beginning of its id if several sweeps
+    have this name."""
     twice = set(of_sweeps.filter(pl.col("name").is_duplicated())["name"])
     return {
         sweep: f"{name}-{sweep[:8]}" if name in twice else name
@@ -100,7 +100,8 @@ def names(of_sweeps: pl.DataFrame) -> dict[str, str]:
 
 
 def chosen(store: Store, text: str) -> str:
-    """The id of the sweep of this name, or whose id begins so. Raises `LookupError` if there is not one."""
+    """The id of the sweep with this name, or whose id begins with `text`. Raises `LookupError` unless exactly
+    one sweep matches."""
     called = names(sweeps(store))
     for found in (
         [sweep for sweep, name in called.items() if name == text],
@@ -108,18 +109,14 @@ def chosen(store: Store, text: str) -> str:
     ):
         if len(found) == 1:
             return found[0]
-    raise LookupError(f"no sweep is named `{text}`: {_one_of(list(called.values()))}")
-
-
-def _one_of(known: Sequence[str]) -> str:
-    return f"write one of {', '.join(known)}" if known else "the store has none"
+    raise LookupError(f"no sweep is named `{text}`; available: {', '.join(called.values()) or 'none'}")
 
 
 def wide(store: Store, sweep: str | None = None) -> pl.DataFrame:
-    """Runs, a row each, with a column for each measure; those of a sweep (by id) with their labels, all
-    runs with the scenario's name.
+    """Runs, one row each, with a column for each measure. The runs of a sweep (by id) have columns for their
+    labels; without `sweep`, all runs have a column for the scenario's name.
 
-    A column is named after its measure, without the version, unless older versions stand beside the newest.
+    The name of a column is the measure's name; for older versions of a measure, the name with the version.
     Structured values are left out.
     """
     rows = store.contents().runs()
@@ -132,14 +129,14 @@ def wide(store: Store, sweep: str | None = None) -> pl.DataFrame:
         rows = rows.filter(_OWN)
     first = ["seed", "scenario", "status"]
     measures, columns = _measures(rows, store.contents().shapes())
-    taken = {*first, *measures}
+    used = {*first, *measures}
     labels = {name: name.removeprefix(_LABEL) for name in rows.columns if name.startswith(_LABEL)}
-    named = {name: label for name, label in labels.items() if label not in taken}
+    named = {name: label for name, label in labels.items() if label not in used}
     return pl.concat([rows.select(*labels).rename(named), rows.select(first), columns], how="horizontal")
 
 
 _LABEL = "label "
-"""Stands before a label that is named as another column is."""
+"""Prefix of the columns of labels, which distinguishes a label from another column of this name."""
 
 
 def _labels(records: Sequence[Mapping[str, Any]]) -> pl.DataFrame:
@@ -155,7 +152,7 @@ def _labels(records: Sequence[Mapping[str, Any]]) -> pl.DataFrame:
 
 
 def _column(values: list[Any]) -> pl.Series:
-    """Values of a label; those of mixed types, and tables, as JSON."""
+    """The values of a label as a column; values of mixed types, and tables, become JSON."""
     types = {type(value) for value in values if value is not None}
     if types <= {int, float} or (len(types) == 1 and types <= {str, bool}):
         return pl.Series(values, dtype=pl.Float64 if float in types else None)
@@ -163,7 +160,7 @@ def _column(values: list[Any]) -> pl.Series:
 
 
 def _measures(rows: pl.DataFrame, shapes: pl.DataFrame) -> tuple[list[str], pl.DataFrame]:
-    """A column for each measure of these runs, and their names."""
+    """The names of the measures of these runs, and a frame with a column for each measure."""
     used = shapes.filter(pl.col("shape").is_in(rows["shape"].unique().implode()))
     keys: dict[str, tuple[str, int]] = {}
     newest: dict[str, int] = {}

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from aqmlab._support.names import hint
 from aqmlab.measures import Measure
-from aqmlab.results.labels import Labels, PointName, Value, said
+from aqmlab.results.labels import Labels, PointName, Value, format_labels
 from aqmlab.results.table import Results
 from aqmlab.results.variable import Measured
 from aqmlab.scenario import Scenario, changed
@@ -224,13 +224,13 @@ def _less(name: str, sweep: Sweep, form: Form) -> Sweep:
 
 
 def _made(sweep: Sweep, scenario: Callable[[], Scenario], prepare: Prepare | None) -> Runnable:
-    from aqmlab.campaign import Refused
+    from aqmlab.campaign import InvalidScenario
 
     try:
         made = scenario()
         return prepare(made) if prepare else made
     except ValueError as problem:
-        return Refused(problem=problem, digest=f"refused-{json.dumps([sweep.name, str(problem)])}")
+        return InvalidScenario(problem=problem, digest=f"refused-{json.dumps([sweep.name, str(problem)])}")
 
 
 def _same(made: Runnable, _: int) -> Runnable:
@@ -266,7 +266,7 @@ class Planned:
 
         found = []
         for labels, scenario in self.points:
-            name = f"{self.experiment.name}: {said(labels)}"
+            name = f"{self.experiment.name}: {format_labels(labels)}"
             count = counts.get((self.experiment.name, tuple(labels.values())), self.sweep.replications)
             first = self.experiment.first_seed
             for seed in range(first, first + count):

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from aqmlab._support.names import hint
 from aqmlab.results.labels import PointName
-from aqmlab.results.rule import AnyRule, Estimate, Several
+from aqmlab.results.rule import AnyRule, Combined, Estimate
 from aqmlab.results.table import ExperimentResults, Results
 from aqmlab.results.variable import points_used
 from aqmlab.study.charts import Line
@@ -34,7 +34,7 @@ def without_runs(experiments: Iterable[Experiment], form: FormName) -> Experimen
 
 def needed(rule: AnyRule, results: ExperimentResults) -> Points:
     """The points of which a rule is judged, in the form of these results."""
-    if isinstance(rule, Several):
+    if isinstance(rule, Combined):
         return frozenset[PointName]().union(*(needed(one, results) for one in rule.rules))
     estimate = rule.estimate
     return frozenset(

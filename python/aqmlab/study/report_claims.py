@@ -8,8 +8,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, get_args
 
-from aqmlab.results.labels import said
-from aqmlab.results.rule import AnyRule, Several
+from aqmlab.results.labels import format_labels
+from aqmlab.results.rule import AnyRule, Combined
 from aqmlab.stats import PLURALS, Band, Evidence, Interval, Verdict
 from aqmlab.study.publication import Claim, Judged, Origin, Reading, StudyResult, Variant
 
@@ -201,7 +201,7 @@ def interval(found: Evidence) -> str:
 
 def one_is_enough(rule: AnyRule) -> bool:
     """Whether of several rules one is to hold."""
-    return isinstance(rule, Several) and not rule.every
+    return isinstance(rule, Combined) and not rule.every
 
 
 # Evidence
@@ -278,7 +278,7 @@ def _lines(parts: Sequence[Evidence]) -> Iterator[Lines]:
         for one in kept:
             lines.append(Line(label=_label(one), evidence=one, strip=scale.strip(one)))
             for point in one.along:
-                label = said(point.where)
+                label = format_labels(point.where)
                 lines.append(Line(label=label, evidence=point, strip=scale.strip(point), judged=False))
         yield Lines(
             what=what,
@@ -299,10 +299,10 @@ def _in_order(parts: list[Evidence]) -> list[Evidence]:
 
 def _label(part: Evidence) -> str:
     if not part.along:
-        return said(part.where)
+        return format_labels(part.where)
     axes = [label for label in part.along[0].where if label not in part.where]
     average = f"average over {listed(axes)}"
-    return f"{said(part.where)}, {average}" if part.where else average
+    return f"{format_labels(part.where)}, {average}" if part.where else average
 
 
 @dataclass(frozen=True, kw_only=True)

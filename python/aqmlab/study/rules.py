@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from importlib import resources
 from typing import Any
 
-from aqmlab.results.rule import AnyRule, Several, digest
+from aqmlab.results.rule import AnyRule, Combined, digest
 from aqmlab.study import seeds as study_seeds
 from aqmlab.study.points import needed_by
 from aqmlab.study.publication import Claim, Study
@@ -78,7 +78,7 @@ def _experiments(claim: Claim) -> list[Any]:
 
 
 def _tolerances(rule: AnyRule) -> Iterator[float]:
-    if isinstance(rule, Several):
+    if isinstance(rule, Combined):
         for one in rule.rules:
             yield from _tolerances(one)
     else:

@@ -23,13 +23,13 @@ from aqmlab._support.files import write_csv, write_text
 from aqmlab.campaign import (
     Account,
     Executor,
+    InvalidScenario,
     Local,
-    Refused,
     Runnable,
     Task,
     execute,
+    merged,
     settled,
-    together,
     version,
 )
 from aqmlab.campaign import live as live_runs
@@ -113,7 +113,7 @@ def run(
     timing: dict[str, Any] = {}
 
     def make(label: str, tasks: Sequence[Task], executor: Executor) -> None:
-        at, before, wanted = time.monotonic(), account.made, together(tasks)
+        at, before, wanted = time.monotonic(), account.made, merged(tasks)
         said = f"{study.name}: {label}"
         total = len(wanted)
         execute(wanted, store, executor=executor, label=said, total=total, account=account, retry=True)
@@ -191,7 +191,7 @@ def _first_scenarios(plans: Sequence[Planned]) -> Iterator[Runnable]:
 
 def _check_scenarios(plans: Sequence[Planned]) -> None:
     """Raises `ValueError`, with a line for each mistake, if the core refuses the scenario of a point."""
-    problems = {str(made.problem) for made in _first_scenarios(plans) if isinstance(made, Refused)}
+    problems = {str(made.problem) for made in _first_scenarios(plans) if isinstance(made, InvalidScenario)}
     if problems:
         raise ValueError("\n".join(sorted(problems)))
 
@@ -418,5 +418,5 @@ def _provenance(
         "cpu_s": math.fsum(cpu) if cpu else None,
         "timing": timing,
         "seconds": seconds,
-        "live": live_runs.together(one.live for one in records.values() if one.live is not None),
+        "live": live_runs.merged_facts(one.live for one in records.values() if one.live is not None),
     }

@@ -15,7 +15,7 @@ from contextlib import suppress
 
 from aqmlab import stats
 from aqmlab.results.labels import PointName
-from aqmlab.results.rule import AnyRule, Several
+from aqmlab.results.rule import AnyRule, Combined
 from aqmlab.results.table import ExperimentResults
 from aqmlab.results.variable import points_used
 from aqmlab.study.experiment import Counts, Experiment
@@ -55,7 +55,7 @@ def _wanting(rule: AnyRule, results: ExperimentResults, level: float) -> Points:
     found = rule.judge(results, level)
     if found.verdict != "undecided":
         return set()
-    if isinstance(rule, Several) and not rule.every:
+    if isinstance(rule, Combined) and not rule.every:
         of_parts = rule.level_of_parts(results, level)
         return set().union(*(_wanting(one, results, of_parts) for one in rule.rules))
     failing = stats.level_of_parts(level, len(found.parts))
@@ -64,7 +64,7 @@ def _wanting(rule: AnyRule, results: ExperimentResults, level: float) -> Points:
 
 def _parts(rule: AnyRule) -> Iterator[AnyRule]:
     """The rules that a rule is made of, all of which shall hold."""
-    if isinstance(rule, Several) and rule.every:
+    if isinstance(rule, Combined) and rule.every:
         for one in rule.rules:
             yield from _parts(one)
     else:
@@ -73,7 +73,7 @@ def _parts(rule: AnyRule) -> Iterator[AnyRule]:
 
 def _of_parts(rule: AnyRule, results: ExperimentResults, level: float, failing: float) -> Points:
     """The points of a part that is undecided, or that fails, but not by so high a level that all do."""
-    if isinstance(rule, Several):
+    if isinstance(rule, Combined):
         return _wanting(rule, results, level)
     found: Points = set()
     for labels in rule.estimate.points(results):

@@ -1,4 +1,4 @@
-"""Charts of what a sweep found."""
+"""Charts of the results of a sweep."""
 
 from __future__ import annotations
 
@@ -22,11 +22,12 @@ def against_axis(
     log_x: bool | None = None,
     log_y: bool = False,
 ) -> Chart:
-    """A measure against an axis: a line for each value of `by`, a panel for each of `panel`, with intervals.
+    """A chart of a measure with intervals against the axis `x`, with a curve for each value of `by` and a
+    panel for each value of `panel`.
 
-    Left out, `x` is the first axis of numbers, and `by` and `panel` the next others; `log_x` follows from how
-    far the numbers spread. Raises `ValueError` if there is no such axis or measure, or if an axis that
-    varies has no place.
+    By default `x` is the first numeric axis, `by` and `panel` are the next axes, and `log_x` follows from the
+    spread of the numbers. Raises `ValueError` if an axis or the measure does not exist, or if the chart has
+    no room for an axis that varies.
     """
     import polars as pl
 
@@ -45,7 +46,7 @@ def against_axis(
         y="mean",
         by=of_lines,
         panel=panel,
-        x_label=_said(result, x) + (f" ({unit})" if unit else ""),
+        x_label=_axis_title(result, x) + (f" ({unit})" if unit else ""),
         y_label=one.label,
         log_x=(numeric and quantities.spread(table[x].to_list())) if log_x is None else log_x,
         log_y=log_y,
@@ -53,8 +54,9 @@ def against_axis(
 
 
 def distribution(result: Results, measure: str, *, by: str | None = None, panel: str | None = None) -> Chart:
-    """How a measure is distributed over replications: a line with its band for each value of `by`, a panel
-    for each of `panel`, by default the axes in turn. Raises as `against_axis` does."""
+    """A chart of the distribution of a measure over replications: a curve with its confidence band for each
+    value of `by`, and a panel for each value of `panel`. By default these are the first axes. Raises the
+    errors of `against_axis`."""
     import polars as pl
 
     one, (_, by, panel) = result.measure(measure), _layout(result, "", by, panel)
@@ -78,10 +80,10 @@ def distribution(result: Results, measure: str, *, by: str | None = None, panel:
 def _layout(
     result: Results, x: str | None, by: str | None, panel: str | None
 ) -> tuple[str, str | None, str | None]:
-    """The axes of the chart; `layout` chooses those that the caller leaves out."""
+    """The axes of the chart; `layout` chooses the axes that the caller omits."""
     for name, label in (("x", x), ("by", by), ("panel", panel)):
         if label and label not in result.axes:
-            raise ValueError(f"{name}: no axis is called `{label}`: there is {', '.join(result.axes)}")
+            raise ValueError(f"{name}: no axis is called `{label}`; available: {', '.join(result.axes)}")
     values = {label: result.points[label].to_list() for label in result.axes}
     chosen = {x, by, panel}
     several = {label: one for label, one in values.items() if label in chosen or len(set(one)) > 1}
@@ -89,8 +91,8 @@ def _layout(
     return x, next(iter(lines), None), next(iter(panels), None)
 
 
-def _said(result: Results, label: str) -> str:
-    """What an axis is called on paper: the rate or the number of flows of a workload says of which."""
+def _axis_title(result: Results, label: str) -> str:
+    """The title of an axis. The name of the workload precedes a parameter of a workload."""
     path = result.paths.get(label, label)
     of_workload = path.split(".")[:2] if path.startswith("traffic.") and label != path else []
     return " ".join([*of_workload[1:], label])

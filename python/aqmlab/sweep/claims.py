@@ -1,4 +1,4 @@
-"""The claims of a sweep file: tables of TOML that become rules (`aqmlab.results.rule`), as in studies."""
+"""The claims of sweep files and study files: conversion of TOML tables to rules (`aqmlab.results.rule`)."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ KEYS = ("says", *PART_KEYS)
 
 @dataclass(frozen=True, kw_only=True)
 class Claim:
-    """A sentence, and the rule by which it is judged."""
+    """A sentence, and the rule that judges the sentence."""
 
     says: str
     rule: AnyRule
@@ -48,7 +48,7 @@ class Claim:
 
 @dataclass(frozen=True, kw_only=True)
 class Judged:
-    """A claim, and what the runs say of it."""
+    """A claim, and the evidence from the runs."""
 
     claim: Claim
     evidence: Evidence
@@ -56,10 +56,10 @@ class Judged:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Swept:
-    """A sweep as rules see it: an experiment with axes.
+    """The interface of a sweep for rules: an experiment with axes.
 
-    `written` are the values of axes, by path, before a command line narrowed them: a claim may be about a
-    value that is not run this time.
+    `written` maps paths of axes to the values in the file. A claim may concern a value that the command line
+    has excluded from this run.
     """
 
     sweep: Sweep
@@ -93,10 +93,10 @@ class Swept:
                 raise ValueError(f"no axis is called `{label}`: {names.hint(label, list(self._values))}")
             if value not in self._values[label]:
                 near = names.value_hint(value, self._values[label])
-                raise ValueError(f"{label} is never {value!r}: {near}")
+                raise ValueError(f"{label} has no value {value!r}: {near}")
 
     def __getitem__(self, name: str) -> Measured:
-        """A measure by its name; raises `ValueError` if it is not measured."""
+        """The measure with this name. Raises `ValueError` if the sweep does not measure it."""
         known = {one.name: one for one in self.sweep.wanted}
         if name not in known:
             raise ValueError(f"`{name}` is not measured: {names.hint(name, known)}")
@@ -104,13 +104,13 @@ class Swept:
 
 
 def judge(claims: Sequence[Claim], result: Results) -> tuple[Judged, ...]:
-    """Every claim by the runs of a result. Where precision decided how many runs there are, the level of
-    intervals allows for its looks at them."""
+    """Judges every claim by the runs of a result. If precision decided the number of runs, the level of the
+    intervals allows for the repeated looks at the data."""
     return tuple(Judged(claim=claim, evidence=result.judge(claim.rule)) for claim in claims)
 
 
 def measures_of(table: Any, place: str = "claims") -> Iterator[tuple[str, str]]:
-    """The names of the measures that claims are about, each with its place."""
+    """Yields the names of the measures in claims, each with the path of its field."""
     if isinstance(table, Mapping):
         for key, value in table.items():
             if key == "measure" and isinstance(value, str):
@@ -123,17 +123,19 @@ def measures_of(table: Any, place: str = "claims") -> Iterator[tuple[str, str]]:
 
 
 def read(field: str, table: Mapping[str, Any], swept: Swept) -> Claim:
-    """The claim of a table. Raises `ValueError`, which names the field."""
+    """Reads the claim in a table. Raises `ValueError`, which names the field."""
     names.check_keys(field, table, KEYS)
     if not isinstance(table.get("says"), str):
-        raise ValueError(f"{field}.says: is missing, or no text")
+        raise ValueError(f"{field}.says: must be a text")
     return Claim(says=table["says"], rule=_rule(field, table, swept))
 
 
 def _rule(field: str, table: Any, swept: Swept) -> AnyRule:
     forms = [key for key in ("measure", *TRENDS, *SEVERAL) if key in table]
     if len(forms) != 1:
-        raise ValueError(f"{field}: give one of measure, {', '.join((*TRENDS, *SEVERAL))}")
+        raise ValueError(
+            f"{field}: must have exactly one of the keys measure, {', '.join((*TRENDS, *SEVERAL))}"
+        )
     (form,) = forms
     if form in SEVERAL:
         return _several(f"{field}.{form}", table, form, swept)
@@ -146,7 +148,7 @@ def _several(field: str, table: Mapping[str, Any], form: str, swept: Swept) -> A
     _only(field, table, (form,))
     parts = table[form]
     if not isinstance(parts, list) or len(parts) < 2:
-        raise ValueError(f"{field}: must be a list of two claims or more, each a table, is {parts!r}")
+        raise ValueError(f"{field}: must be a list of at least two tables (got {parts!r})")
     mistakes = Mistakes()
     rules = []
     for number, part in enumerate(parts):
@@ -163,7 +165,7 @@ def _several(field: str, table: Mapping[str, Any], form: str, swept: Swept) -> A
 
 
 def _trend(field: str, table: Any, form: str, swept: Swept) -> AnyRule:
-    """Each value along an axis is larger than the one before, or smaller."""
+    """The rule that values grow, or fall, from each point along an axis to the next."""
     names.check_keys(field, table, ("measure", "along", "at", "where"))
     label, places = one_axis(f"{field}.along", table.get("along"), swept, 2, None)
     trend = {"grows": grows, "falls": falls}[form]
@@ -173,11 +175,11 @@ def _trend(field: str, table: Any, form: str, swept: Swept) -> AnyRule:
 def _comparison(field: str, table: Mapping[str, Any], swept: Swept) -> AnyRule:
     bands = [key for key in BANDS if key in table]
     if len(bands) != 1:
-        raise ValueError(f"{field}: give one of {', '.join(BANDS)}")
+        raise ValueError(f"{field}: must have exactly one of the keys {', '.join(BANDS)}")
     band = _band(f"{field}.{bands[0]}", bands[0], table[bands[0]])
     how = [key for key in ("ratio", "difference") if key in table]
     if len(how) > 1:
-        raise ValueError(f"{field}: give ratio or difference, not both")
+        raise ValueError(f"{field}: ratio and difference exclude each other")
     measured = variable(field, table, swept)
     if how:
         label, pair = one_axis(f"{field}.{how[0]}", table[how[0]], swept, 2, 2)
@@ -189,7 +191,7 @@ def _comparison(field: str, table: Mapping[str, Any], swept: Swept) -> AnyRule:
 
 
 def _mean(variable: Measured, swept: Swept) -> Estimate:
-    """The mean over replications; of a single long run that of its batches, where these exist."""
+    """The mean over replications or, for a single long run with batches, the mean over the batches."""
 
     from aqmlab.stats import batch_means
 
@@ -200,16 +202,17 @@ def _mean(variable: Measured, swept: Swept) -> Estimate:
 
 
 def variable(field: str, table: Mapping[str, Any], swept: Swept) -> Measured:
-    """The measure of a table where its `at` says. Raises `ValueError`, which names the field."""
+    """The measure of a table, at the point that the table's `at` selects. Raises `ValueError`, which names
+    the field."""
     if not isinstance(table.get("measure"), str):
-        raise ValueError(f"{field}.measure: is missing, or no text")
+        raise ValueError(f"{field}.measure: must be a text")
     try:
         measured = swept[table["measure"]]
     except ValueError as problem:
         raise ValueError(f"{field}.measure: {problem}") from None
     at = table.get("at", {})
     if not isinstance(at, Mapping):
-        raise ValueError(f"{field}.at: must be as {{ load = 0.9 }}, is {at!r}")
+        raise ValueError(f"{field}.at: must be a table such as {{ load = 0.9 }} (got {at!r})")
     try:
         return measured.at(**at)
     except ValueError as problem:
@@ -221,7 +224,7 @@ def _where(field: str, table: Mapping[str, Any], rule: AnyRule, swept: Swept) ->
     if where is None:
         return rule
     if not isinstance(where, str):
-        raise ValueError(f"{field}.where: must be text, is {where!r}")
+        raise ValueError(f"{field}.where: must be a text (got {where!r})")
     filtered(f"{field}.where", swept.sweep.labels.drop("point"), where)
     return rule.where(where)
 
@@ -229,32 +232,34 @@ def _where(field: str, table: Mapping[str, Any], rule: AnyRule, swept: Swept) ->
 def one_axis(
     field: str, given: Any, swept: Swept, least: int, most: int | None
 ) -> tuple[str, Sequence[Value]]:
-    """An axis and some of its values, whose points share their seeds."""
+    """Reads an axis with some of its values, whose points share their seeds."""
     example = '{ queue = ["red", "drop-tail"] }'
     if not isinstance(given, Mapping) or len(given) != 1:
-        raise ValueError(f"{field}: must be as {example}, is {given!r}")
+        raise ValueError(f"{field}: must be a table such as {example} (got {given!r})")
     ((label, values),) = given.items()
     if not isinstance(values, list) or len(values) < least or (most is not None and len(values) > most):
-        count = "two values" if most == 2 else f"{least} values or more"
-        raise ValueError(f"{field}.{label}: must be {count}, is {values!r}")
+        count = "a list of two values" if most == 2 else f"a list of at least {least} values"
+        raise ValueError(f"{field}.{label}: must be {count} (got {values!r})")
     for value in values:
         try:
             swept.check({label: value})
         except ValueError as problem:
             raise ValueError(f"{field}: {problem}") from None
-    for place, value in enumerate(values):
-        if value in values[:place]:
-            raise ValueError(f"{field}.{label}: {value!r} is compared with itself")
+    for index, value in enumerate(values):
+        if value in values[:index]:
+            raise ValueError(f"{field}.{label}: the value {value!r} occurs twice")
     axis = next(one for one in swept.sweep.all_axes if one.label == label)
     if axis.path in swept.sweep.own_seeds:
-        raise ValueError(f"{field}: points along {label} have seeds of their own, and are no pairs")
+        raise ValueError(
+            f"{field}: points along {label} cannot be paired, because own_seeds gives them different seeds"
+        )
     return label, values
 
 
 def _only(field: str, table: Mapping[str, Any], keys: Sequence[str]) -> None:
     for key in table:
         if key not in ("says", *keys):
-            raise ValueError(f"{field}: excludes `{key}`: write `{key}` in each of its parts")
+            raise ValueError(f"{field}: cannot be combined with `{key}`: write `{key}` in each part")
 
 
 def _band(field: str, name: str, given: Any) -> Band:
@@ -263,11 +268,11 @@ def _band(field: str, name: str, given: Any) -> Band:
 
     if name == "within":
         if not isinstance(given, list) or len(given) != 2 or not all(map(is_number, given)):
-            raise ValueError(f"{field}: must be two numbers, is {given!r}")
+            raise ValueError(f"{field}: must be two numbers (got {given!r})")
         if given[1] < given[0]:
-            raise ValueError(f"{field}: the second number must not be below the first, is {given!r}")
+            raise ValueError(f"{field}: must be two numbers in ascending order (got {given!r})")
         return stats.within(*given)
     if not is_number(given):
-        raise ValueError(f"{field}: must be a number, is {given!r}")
+        raise ValueError(f"{field}: must be a number (got {given!r})")
     make = {"below": stats.below, "above": stats.above, "at_most": stats.at_most, "at_least": stats.at_least}
     return make[name](given)

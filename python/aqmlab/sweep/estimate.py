@@ -1,4 +1,4 @@
-"""How much a sweep would take: its runs, those that exist, and the time, from a few probes."""
+"""The estimated cost of a sweep: the number of runs, stored runs, and the time according to a few probes."""
 
 from __future__ import annotations
 
@@ -10,50 +10,50 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from aqmlab import _core
-from aqmlab._support.parallel import held_back
+from aqmlab._support.parallel import deferred_interrupt
 from aqmlab._support.progress import part
 from aqmlab.store import Store
 
 if TYPE_CHECKING:
+    from aqmlab.sweep.explain import Missing
     from aqmlab.sweep.run import Planned
     from aqmlab.sweep.sweep import Sweep
-    from aqmlab.sweep.why import Missing
 
 PROBES = 4
-"""So many of the missing runs are tried, evenly apart."""
+"""Number of missing runs that are probed, at equal distances in the list."""
 
 PROBE_S = 1.5
-"""A probe is stopped after so long, and the rest of it reckoned from how far it was."""
+"""Time after which a probe is stopped; the time of the whole run is extrapolated from its progress."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Estimate:
-    """What is to be done."""
+    """The remaining work of a sweep."""
 
     points: int
     runs: int
-    """All runs of the sweep; where precision decides, the least that there can be."""
+    """Number of runs of the sweep; the minimum if precision decides the number."""
     existing: int
     most: int
-    """As `runs`; where precision decides, the most."""
+    """Number of runs of the sweep; the maximum if precision decides the number."""
     run_s: Sequence[float]
-    """What each probe would take."""
+    """Estimated time of each probed run."""
     jobs: int
 
     @property
     def missing(self) -> int:
-        """Runs to be made."""
+        """Number of runs that the store lacks."""
         return self.runs - self.existing
 
     def time_s(self, runs: int) -> float:
-        """What so many runs take."""
+        """Estimated time for `runs` runs."""
         return runs * sum(self.run_s) / len(self.run_s) / self.jobs if self.run_s else 0.0
 
 
 def of(sweep: Sweep, store: Store, *, jobs: int | None = None) -> Estimate:
-    """The estimate of a sweep; nothing is written. Where the warm-up is not known yet, no run exists."""
+    """Estimates a sweep; writes nothing. If the warm-up is unknown, all runs count as missing."""
+    from aqmlab.sweep import explain as sweep_explain
     from aqmlab.sweep import run as sweep_run
-    from aqmlab.sweep import why as sweep_why
     from aqmlab.sweep.warm_up import NoWarmUpError
 
     try:
@@ -61,10 +61,10 @@ def of(sweep: Sweep, store: Store, *, jobs: int | None = None) -> Estimate:
     except NoWarmUpError:
         planned = sweep_run.plan(replace(sweep, warm_up=None), Store.in_memory())
         store = Store.in_memory()
-    enough = planned.enough(store)
-    missing = list(sweep_why.missing(planned, store))
-    runs = sum(one.wanted for one in enough)
-    most = runs if sweep.precision is None else len(enough) * sweep.precision.rule.most
+    states = planned.stopping_states(store)
+    missing = list(sweep_explain.missing(planned, store))
+    runs = sum(one.wanted for one in states)
+    most = runs if sweep.precision is None else len(states) * sweep.precision.rule.most
     return Estimate(
         points=len(planned.points),
         runs=runs,
@@ -77,11 +77,11 @@ def of(sweep: Sweep, store: Store, *, jobs: int | None = None) -> Estimate:
 
 def _spread(missing: Sequence[Missing]) -> list[Missing]:
     count = min(PROBES, len(missing))
-    return [missing[(2 * place + 1) * len(missing) // (2 * count)] for place in range(count)]
+    return [missing[(2 * index + 1) * len(missing) // (2 * count)] for index in range(count)]
 
 
 def _probe(planned: Planned, one: Missing) -> float:
-    """How long a run takes (s), of which only the beginning is made."""
+    """The estimated time of a run (s), extrapolated from its beginning."""
     scenario, watch = planned.scenarios.of(one.point), _core.Watch()
     done = threading.Event()
 
@@ -89,12 +89,12 @@ def _probe(planned: Planned, one: Missing) -> float:
         try:
             scenario.plan.run(watch, one.seed)
         except (KeyboardInterrupt, ValueError, RuntimeError):
-            pass  # It was stopped; a run that fails says so when it is made.
+            pass  # The probe was stopped, or the run failed; the sweep will report the failure.
         finally:
             done.set()
 
     began = time.monotonic()
-    with held_back() as look:
+    with deferred_interrupt() as look:
         thread = threading.Thread(target=work)
         thread.start()
         try:

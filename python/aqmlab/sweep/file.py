@@ -1,7 +1,7 @@
-"""Sweep files: a sweep as TOML, and what a command line changes of it.
+"""Sweep files in TOML, and their changes by a command line.
 
-A sweep file names its scenario, its axes, its measures and its claims. A scenario file is a sweep, too, once
-a command line gives it an axis.
+A sweep file names its scenario, axes, measures and claims. A scenario file followed by an axis on the command
+line is also a sweep.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ KEYS = (
 
 @dataclass(frozen=True, kw_only=True)
 class SweepFile:
-    """What a file says: the sweep, and the claims that its results are to be judged by."""
+    """The contents of a sweep file: the sweep, and the claims about its results."""
 
     sweep: Sweep
     claims: tuple[Claim, ...] = ()
@@ -66,12 +66,12 @@ def load(
     measures: Sequence[str] = (),
     tables: Sequence[str] = (),
 ) -> SweepFile:
-    """Reads a sweep file, or a scenario file to which `overrides` give axes.
+    """Reads a sweep file, or a scenario file with axes in `overrides`.
 
-    An override is `path=value` or `path=value,value`: it replaces the values of the axis with this path or
-    label; several values for any other path make an axis, and one changes the scenario.
+    An override has the form `path=value` or `path=value,value`. It replaces the values of the axis with this
+    path or label. For any other path, several values create an axis, and one value changes the scenario.
 
-    Raises `ScenarioFileError`, which names the file, the field, what is wrong and what is allowed.
+    Raises `ScenarioFileError`, which names the file, the field, the value and what is allowed.
     """
     path = located(path)
     try:
@@ -86,7 +86,7 @@ def load(
 
 
 def is_sweep(path: Path) -> bool:
-    """Whether a file says a sweep; what is no TOML, or cannot be read, does not."""
+    """Whether a file contains a sweep; false for a file that is unreadable or not TOML."""
     try:
         return str(path) != STANDARD_INPUT and "scenario" in read(located(path))
     except ScenarioFileError:
@@ -116,8 +116,9 @@ def of_table(
     tables: Sequence[str] = (),
     needed: Sequence[tuple[str, str]] = (),
 ) -> SweepFile:
-    """The sweep of a table that stands in a file; measures that are `needed`, each at a place of the file,
-    are measured beside those that the table names. Raises `ValueError`, which names the field."""
+    """Reads the sweep in a table of the file `path`. The measures in `needed`, each with the path of its
+    field, are measured in addition to the measures that the table names. Raises `ValueError`, which names the
+    field."""
     mistakes = Mistakes()
     attempt = mistakes.attempt
     attempt(lambda: _check_keys(table))
@@ -166,28 +167,32 @@ def _scenario(table: Mapping[str, Any], path: Path, changes: Mapping[str, Any]) 
         return Scenario.from_dict(dict(table["scenario"]), name=path.stem).with_(_flattened(changes))
     base = Path(os.path.normpath(path.parent / _of("scenario", table, str, "")))
     try:
-        return Scenario.load(base, _flattened(changes), changed_by="what the sweep sets")
+        return Scenario.load(base, _flattened(changes), changed_by="the sweep's settings")
     except ScenarioFileError as error:
         if base != path:
             raise
-        # The file is its own scenario, and `load` names it.
-        said = str(error).removeprefix(str(path)).removeprefix(":").strip("\n")
-        raise ValueError(textwrap.dedent(said)) from None
+        # The file is its own scenario, and `load` will add the path.
+        text = str(error).removeprefix(str(path)).removeprefix(":").strip("\n")
+        raise ValueError(textwrap.dedent(text)) from None
 
 
 def _check_keys(table: Mapping[str, Any]) -> None:
     if any(key in table for key in ("title", "question", "figures", "quick")):
-        raise ValueError("title, question, figures, quick: are of a study: run it with aqmlab study run")
+        raise ValueError("title, question, figures, quick: are keys of a study: use `aqmlab study run`")
     names.check_keys("", table, KEYS)
 
 
 def _check_replications(table: Mapping[str, Any], replications: int | None) -> None:
     if replications is not None and "precision" in table:
-        raise ValueError("--replications: precision says how many there are: change its least and most")
+        raise ValueError(
+            "--replications: conflicts with precision, which decides the number of runs: "
+            "change precision.least and precision.most"
+        )
 
 
 def _needed(table: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """The measures of claims and of precision, each with its place: they need not be named again."""
+    """The measures in claims and in precision, each with the path of its field; `measures` need not repeat
+    them."""
     found = list(claim_tables.measures_of(table.get("claims")))
     if isinstance(table.get("precision"), Mapping):
         names = _texts("measures", table["precision"], (), within="precision.")
@@ -196,7 +201,8 @@ def _needed(table: Mapping[str, Any]) -> list[tuple[str, str]]:
 
 
 def _is_measure(scenario: Scenario, own: Mapping[str, Measure], place: str, name: str) -> bool:
-    """Raises `ValueError`, with the place and the nearest names, unless the scenario has the measure."""
+    """Returns true if the scenario has the measure; otherwise raises `ValueError` with the field and the
+    nearest names."""
     from aqmlab import measures
 
     try:
@@ -221,13 +227,14 @@ def _override(axes: dict[str, Any], changes: dict[str, Any], overrides: Sequence
 
 
 def axis_of(text: str) -> tuple[str, list[Any]]:
-    """The path and the values of `path=value,value`, as a command line has an axis. Raises `ValueError`."""
+    """Splits `path=value,value` from a command line into the path and the values of an axis. Raises
+    `ValueError`."""
     path, value = parse_setting(text)
     return path, value if isinstance(value, list) else _listed(text.partition("=")[2])
 
 
 def _listed(text: str) -> list[Any]:
-    """The values between commas, each read as a value of a scenario is."""
+    """The comma-separated values, each parsed as a value of a scenario."""
     depth, parts = 0, [""]
     for letter in text:
         depth += (letter in "[{(") - (letter in "]})")
@@ -239,14 +246,16 @@ def _listed(text: str) -> list[Any]:
 
 
 def _chosen(known: Any, values: list[Any]) -> Any:
-    """Names choose among an axis's named tables; anything else takes the place of its values."""
+    """If all values are names of the axis's named tables, the selected tables; otherwise the values, which
+    replace those of the axis."""
     if isinstance(known, Mapping) and all(isinstance(one, str) and one in known for one in values):
         return {one: known[one] for one in values}
     return values
 
 
 def _flattened(changes: Mapping[str, Any]) -> dict[str, Any]:
-    """`[set]` may be written with dotted paths in quotes, or as tables: both change single values."""
+    """The changes in `[set]` by path. `[set]` may contain quoted dotted paths, or tables; both change single
+    values."""
     found: dict[str, Any] = {}
     for path, value in changes.items():
         if isinstance(value, Mapping) and "kind" not in value:
@@ -273,27 +282,30 @@ def _range(field: str, given: Mapping[str, Any]) -> list[Value]:
     names.check_keys(field, given, ("from", "to", "step", "steps", "scale"))
     for key in ("from", "to"):
         if key not in given:
-            raise ValueError(f"{field}.{key}: is missing: a range has from and to, and steps or step")
+            raise ValueError(f"{field}.{key}: is missing: a range needs from, to, and either steps or step")
     if ("steps" in given) == ("step" in given):
-        raise ValueError(f"{field}: a range has either steps (how many values) or step (how far apart)")
+        raise ValueError(
+            f"{field}: a range needs either steps (number of values) or step (distance between values)"
+        )
     scale = given.get("scale", "linear")
     if scale not in ("linear", "log"):
-        raise ValueError(f'{field}.scale: must be "linear" or "log", is {scale!r}')
+        raise ValueError(f'{field}.scale: must be "linear" or "log" (got {scale!r})')
     if "step" in given:
         if scale == "log":
-            raise ValueError(f'{field}.step: goes with scale = "linear": with "log" say steps')
+            raise ValueError(f'{field}.step: needs scale = "linear": use steps with "log"')
         return by_step(given["from"], given["to"], given["step"], field)
     return between(given["from"], given["to"], given["steps"], scale == "log", field)
 
 
 def between(low: Value, high: Value, steps: int, log: bool = False, field: str = "axis") -> list[Value]:
-    """So many values from `low` to `high`, both among them: evenly apart, or by the same factor if `log`."""
+    """`steps` values from `low` to `high`, both included, at equal distances or, with `log`, at equal
+    ratios."""
     first, last, unit = _ends(field, low, high)
     if not isinstance(steps, int) or isinstance(steps, bool) or steps < 2:
-        raise ValueError(f"{field}.steps: must be a whole number of at least 2, is {steps!r}")
+        raise ValueError(f"{field}.steps: must be a whole number of at least 2 (got {steps!r})")
     if log and not first > 0:
-        raise ValueError(f'{field}.from: must be above 0 with scale = "log", is {low}')
-    parts = [place / (steps - 1) for place in range(steps)]
+        raise ValueError(f'{field}.from: must be above 0 with scale = "log" (got {low})')
+    parts = [index / (steps - 1) for index in range(steps)]
     if log:
         values = [first * (last / first) ** part for part in parts]
     else:
@@ -302,25 +314,25 @@ def between(low: Value, high: Value, steps: int, log: bool = False, field: str =
 
 
 def by_step(low: Value, high: Value, step: Value, field: str = "axis") -> list[Value]:
-    """The values from `low` on that are so far apart, up to `high` if it is one of them."""
+    """The values from `low` to at most `high` at the distance `step`."""
     first, last, unit = _ends(field, low, high)
     apart, _, _ = _ends(f"{field}.step", step, step, unit)
     if not apart > 0:
-        raise ValueError(f"{field}.step: must be above 0, is {step}")
+        raise ValueError(f"{field}.step: must be above 0 (got {step})")
     count = math.floor((last - first) / apart * (1 + 1e-12) + 1e-9) + 1
-    return [_written(first + place * apart, unit) for place in range(count)]
+    return [_written(first + index * apart, unit) for index in range(count)]
 
 
 def _ends(field: str, low: Value, high: Value, unit: str | None = None) -> tuple[float, float, str]:
-    """Two numbers and the unit in which both stand: that of the first."""
+    """The two ends as numbers, and their common unit, which is the unit of the first end by default."""
     first, first_unit = _number(field, low)
     last, last_unit = _number(field, high)
-    wanted = first_unit if unit is None else unit
-    factor_first, factor_last = (_factor(field, one, wanted) for one in (first_unit, last_unit))
+    common = first_unit if unit is None else unit
+    factor_first, factor_last = (_factor(field, one, common) for one in (first_unit, last_unit))
     first, last = first * factor_first, last * factor_last
     if last < first:
-        raise ValueError(f"{field}.to: must not be below from, {low}, is {high}")
-    return first, last, wanted
+        raise ValueError(f"{field}.to: must be at least from, which is {low} (got {high})")
+    return first, last, common
 
 
 def _number(field: str, value: Value) -> tuple[float, str]:
@@ -334,25 +346,25 @@ def _number(field: str, value: Value) -> tuple[float, str]:
 
 
 def _refuse(field: str, value: Any) -> tuple[float, str]:
-    raise ValueError(f'{field}: must be a number, perhaps with a unit ("10Mbps"), is {value!r}')
+    raise ValueError(f'{field}: must be a number, optionally with a unit such as "10Mbps" (got {value!r})')
 
 
-def _factor(field: str, unit: str, wanted: str) -> float:
-    """How many of the wanted unit one of this unit is."""
-    if unit == wanted:
+def _factor(field: str, unit: str, target: str) -> float:
+    """The factor that converts a number in `unit` to `target`."""
+    if unit == target:
         return 1.0
     try:
-        (size, base), (wanted_size, wanted_base) = (_core.quantity(f"1{one}") for one in (unit, wanted))
+        (size, base), (target_size, target_base) = (_core.quantity(f"1{one}") for one in (unit, target))
     except ValueError as error:
         raise ValueError(f"{field}: {error}") from None
-    if base != wanted_base:
-        raise ValueError(f"{field}: `{unit}` and `{wanted}` are not units of the same thing")
-    return size / wanted_size
+    if base != target_base:
+        raise ValueError(f"{field}: the units `{unit}` and `{target}` measure different quantities")
+    return size / target_size
 
 
 def _written(value: float, unit: str) -> Value:
-    """As a person writes it: with at most six digits, and a whole number where it is one. Packets and bytes
-    are whole."""
+    """A number as in a scenario file: with at most six significant digits, and without decimals if it is
+    whole. Packets and bytes are rounded to whole numbers."""
     rounded = float(f"{value:.6g}")
     count = rounded * _COUNTED.get(unit, 0)
     if abs(count - round(count)) > 1e-6:
@@ -364,7 +376,7 @@ def _written(value: float, unit: str) -> Value:
 
 
 _COUNTED = {"p": 1, "B": 1, "kB": 10**3, "MB": 10**6, "GB": 10**9}
-"""Units of what is counted, and how many each is."""
+"""Units of countable quantities, with the factor to bytes or packets."""
 
 
 # Other fields
@@ -373,7 +385,9 @@ _COUNTED = {"p": 1, "B": 1, "kB": 10**3, "MB": 10**6, "GB": 10**9}
 def _groups(groups: Sequence[Any]) -> tuple[tuple[str, ...], ...]:
     for group in groups:
         if not isinstance(group, list) or not all(isinstance(one, str) for one in group):
-            raise ValueError(f'zip: must be lists of axes, such as [["load", "queue"]], has {group!r}')
+            raise ValueError(
+                f'zip: must be a list of lists of axes, such as [["load", "queue"]] (got {group!r})'
+            )
     return tuple(tuple(group) for group in groups)
 
 
@@ -385,12 +399,12 @@ def _own_measures(tables: Mapping[str, Any]) -> dict[str, Measure]:
         names.check_keys(f"measure.{name}", table, ("sql", "title", "unit", "digits"))
         if "sql" not in table:
             raise ValueError(
-                f"measure.{name}.sql: is missing: a query that gives one number of a run's tables"
+                f"measure.{name}.sql: is missing: write a query of a run's tables that returns one number"
             )
         within = f"measure.{name}."
         digits = _of("digits", table, int, 4, within=within)
         if digits < 1:
-            raise ValueError(f"{within}digits: must be at least 1, is {digits}")
+            raise ValueError(f"{within}digits: must be at least 1 (got {digits})")
         texts = {key: _of(key, table, str, "", within=within) for key in ("sql", "title", "unit")}
         found[name] = measures.of_sql(name, **texts, digits=digits)
     return found
@@ -413,7 +427,8 @@ def _precision(table: Mapping[str, Any] | None) -> Stopping | None:
 
 
 def _claims(sweep: Sweep, written: Mapping[str, Sequence[Any]], tables: Sequence[Any]) -> tuple[Claim, ...]:
-    """The claims, about values that the axes have or had before a command line narrowed them."""
+    """Reads the claims. They may concern all values in the file, also those that the command line has
+    excluded."""
     swept = Swept(sweep=sweep, written=written)
     mistakes = Mistakes()
     found = []
@@ -427,7 +442,7 @@ def _claims(sweep: Sweep, written: Mapping[str, Sequence[Any]], tables: Sequence
 _KINDS = {
     dict: "a table",
     list: "a list",
-    str: "text",
+    str: "a text",
     int: "a whole number",
     int | float: "a number",
 }
@@ -438,7 +453,7 @@ def _of(key: str, table: Mapping[str, Any], kind: Any, default: Any, *, within: 
     if value is default:
         return default
     if not isinstance(value, kind) or isinstance(value, bool):
-        raise ValueError(f"{within}{key}: must be {_KINDS[kind]}, is {value!r}")
+        raise ValueError(f"{within}{key}: must be {_KINDS[kind]} (got {value!r})")
     return value
 
 
@@ -447,5 +462,5 @@ def _texts(
 ) -> tuple[str, ...]:
     values = _of(key, table, list, list(default), within=within)
     if not all(isinstance(one, str) for one in values):
-        raise ValueError(f"{within}{key}: must be a list of texts, is {values!r}")
+        raise ValueError(f"{within}{key}: must be a list of texts (got {values!r})")
     return tuple(values)

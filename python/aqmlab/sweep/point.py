@@ -1,22 +1,22 @@
-"""A point of a sweep: one scenario, with the labels that name it."""
+"""The points of a sweep."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from aqmlab.results.labels import Value, said
+from aqmlab.results.labels import Value, format_labels
 
 
 @dataclass(frozen=True, kw_only=True)
 class Point:
-    """One scenario of a sweep."""
+    """One scenario of a sweep, identified by its number and its labels."""
 
     number: int
     labels: Mapping[str, Value]
     first_seed: int
 
     @property
-    def said(self) -> str:
-        """Its labels in words."""
-        return said(self.labels)
+    def description(self) -> str:
+        """The labels as text."""
+        return format_labels(self.labels)

@@ -1,4 +1,4 @@
-"""Runs sweeps: which runs of each point are missing, when a point has enough, and what was found."""
+"""Runs sweeps: plans the points, executes the missing runs, and replicates until precision is reached."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from aqmlab import _core
-from aqmlab._support.parallel import held_back
+from aqmlab._support.parallel import deferred_interrupt
 from aqmlab.campaign import Account, Executor, Local, Task, execute
 from aqmlab.scenario import Scenario
 from aqmlab.sweep import warm_up as sweep_warm_up
 from aqmlab.sweep.point import Point
-from aqmlab.sweep.stopping import TOGETHER, Enough, counted
+from aqmlab.sweep.stopping import BLOCK_POINTS, StoppingState, stopping_states
 from aqmlab.sweep.sweep import Sweep
 from aqmlab.sweep.warm_up import NoWarmUpError
 
@@ -23,28 +23,28 @@ if TYPE_CHECKING:
 
 
 class PointScenario:
-    """The scenario of a point, made when its first run is, and forgotten when many others were."""
+    """The scenario of a point, built on demand and cached by `Scenarios`."""
 
     def __init__(self, scenarios: Scenarios, point: Point, digest: str) -> None:
         self._scenarios, self._point, self.digest = scenarios, point, digest
 
     @property
-    def made(self) -> Scenario:
+    def scenario(self) -> Scenario:
         """The scenario."""
         return self._scenarios.of(self._point)
 
     @property
     def effective(self) -> Mapping[str, Any]:
-        """The scenario in full."""
-        return self.made.effective
+        """The scenario with all defaults."""
+        return self.scenario.effective
 
     def run(self, seed: int | None = None, *, watch: _core.Watch | None = None) -> Any:
-        """Runs it."""
-        return self.made.run(seed, watch=watch)
+        """Runs the scenario."""
+        return self.scenario.run(seed, watch=watch)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # Other processes get the scenario itself.
-        return _itself, (self.made,)
+        # Pickling replaces this object by the scenario itself.
+        return _itself, (self.scenario,)
 
 
 def _itself(scenario: Scenario) -> Scenario:
@@ -52,27 +52,28 @@ def _itself(scenario: Scenario) -> Scenario:
 
 
 class Scenarios:
-    """The scenarios of a sweep's points, the last ones used at hand."""
+    """The scenarios of a sweep's points, with a cache of the most recently used ones."""
 
     def __init__(self, sweep: Sweep, warm_ups: Mapping[int, str] | None = None) -> None:
         self._sweep = sweep
         self._warm_ups = warm_ups or {}
-        self._at_hand: OrderedDict[int, Scenario] = OrderedDict()
+        self._cache: OrderedDict[int, Scenario] = OrderedDict()
         self.left_out: dict[str, set[int]] = {}
-        """The points, of those made so far, in which the value at a path has no effect and is left out."""
+        """By path, the numbers of the points (of those built so far) where the value has no effect and is
+        left out."""
 
     def of(self, point: Point) -> Scenario:
-        """That of a point."""
-        found = self._at_hand.get(point.number)
+        """The scenario of a point."""
+        found = self._cache.get(point.number)
         if found is None:
             found, left_out = self._sweep.scenario_and_left_out(point)
             for path in left_out:
                 self.left_out.setdefault(path, set()).add(point.number)
             if point.number in self._warm_ups:
                 found = found.with_({"warm_up": self._warm_ups[point.number]})
-            self._at_hand[point.number] = found
-            while len(self._at_hand) > 2 * TOGETHER:
-                self._at_hand.popitem(last=False)
+            self._cache[point.number] = found
+            while len(self._cache) > 2 * BLOCK_POINTS:
+                self._cache.popitem(last=False)
         return found
 
 
@@ -85,29 +86,31 @@ class Planned:
     digests: Sequence[str]
     scenarios: Scenarios
 
-    def enough(self, store: Store) -> list[Enough]:
-        """For each point how many replications it has and is to have."""
+    def stopping_states(self, store: Store) -> list[StoppingState]:
+        """The stopping state of each point."""
         sweep = self.sweep
-        return counted(self.points, self.digests, store, sweep.wanted, sweep.replications, sweep.precision)
+        return stopping_states(
+            self.points, self.digests, store, sweep.wanted, sweep.replications, sweep.precision
+        )
 
-    def task(self, place: int, replication: int) -> Task:
-        """A run of a point."""
-        point = self.points[place]
+    def task(self, index: int, replication: int) -> Task:
+        """One run of the point with this index."""
+        point = self.points[index]
         return Task(
-            scenario=PointScenario(self.scenarios, point, self.digests[place]),
+            scenario=PointScenario(self.scenarios, point, self.digests[index]),
             seed=point.first_seed + replication,
             measures=self.sweep.wanted,
-            name=f"{self.sweep.name}: {point.said}",
+            name=f"{self.sweep.name}: {point.description}",
         )
 
     def tasks(self, counts: Sequence[int], before: Sequence[int]) -> Iterator[Task]:
-        """The runs of points that are to have so many, beyond those that they had before."""
-        for first in range(0, len(self.points), TOGETHER):
-            block = range(first, min(first + TOGETHER, len(self.points)))
-            for replication in range(max(counts[place] for place in block)):
-                for place in block:
-                    if before[place] <= replication < counts[place]:
-                        yield self.task(place, replication)
+        """Yields the runs that raise the number of replications of each point from `before` to `counts`."""
+        for first in range(0, len(self.points), BLOCK_POINTS):
+            block = range(first, min(first + BLOCK_POINTS, len(self.points)))
+            for replication in range(max(counts[index] for index in block)):
+                for index in block:
+                    if before[index] <= replication < counts[index]:
+                        yield self.task(index, replication)
 
 
 def plan(
@@ -118,42 +121,47 @@ def plan(
     label: str | None = None,
     run_nothing: bool = False,
 ) -> Planned:
-    """The points with their digests, which the store tells if it knows the sweep, and is told if not.
+    """The points of a sweep with the digests of their scenarios. Digests come from the store if it contains
+    the sweep; otherwise the sweep and its points are added to the store.
 
-    Where MSER-5 tells the warm-up, the runs that it needs are made, with a bar if there is a `label`. With a
-    `label` a line on standard error also names each value that is left out of some points, where it has no
-    effect. Raises `NoWarmUpError` instead if the store is read-only, or with `run_nothing`, and `ValueError`,
-    which names the point, if the core refuses one, or the path of a value that has no effect at any point.
+    If MSER-5 determines the warm-up, the pilot runs for MSER-5 are executed, with a progress bar if `label`
+    is given. With a `label`, each value that has no effect at some points, and is left out there, is also
+    reported on standard error.
+
+    Raises `NoWarmUpError` if pilot runs are missing and the store is read-only or `run_nothing` is true.
+    Raises `ValueError`, which names the point, if the core rejects its scenario, or which names the path of a
+    value that has no effect at any point.
     """
     points = list(sweep.points())
     warm_ups = {}
     if sweep.warm_up:
         pilots = sweep_warm_up.pilots(sweep, points)
-        if (run_nothing or store.read_only) and not sweep_warm_up.made(pilots, store):
+        if (run_nothing or store.read_only) and not sweep_warm_up.all_stored(pilots, store):
             raise NoWarmUpError(
-                f"{sweep.name}: warm_up: the runs that tell it are not made: `aqmlab sweep run` makes them"
+                f"{sweep.name}: warm_up: the runs that determine the warm-up are missing: run `aqmlab sweep "
+                "run` first"
             )
         warm_ups = sweep_warm_up.warm_ups(points, pilots, store, executor or Local(), label)
     scenarios = Scenarios(sweep, warm_ups)
     known = {row["number"]: row["scenario"] for row in store.records("point", sweep=sweep.id)}
     digests = [known.get(point.number, "") for point in points]
-    missing = [place for place, digest in enumerate(digests) if not digest]
-    with held_back() as look:
-        for place in missing:
+    missing = [index for index, digest in enumerate(digests) if not digest]
+    with deferred_interrupt() as look:
+        for index in missing:
             look()
-            digests[place] = scenarios.of(points[place]).digest
+            digests[index] = scenarios.of(points[index]).digest
     for path, without in scenarios.left_out.items():
         if len(without) == len(points):
-            raise ValueError(f"{sweep.name}: {path}: has no effect at any point: leave it out")
+            raise ValueError(f"{sweep.name}: {path}: has no effect at any point: remove it")
         if label:
             count = f"{len(without)} of {len(points)}"
-            print(f"aqmlab: {path}: is left out at {count} points, where it has no effect", file=sys.stderr)
+            print(f"aqmlab: {path}: has no effect at {count} points and is left out there", file=sys.stderr)
     if missing:
-        _tell(sweep, points, digests, known, store)
+        _record(sweep, points, digests, known, store)
     return Planned(sweep=sweep, points=points, digests=digests, scenarios=scenarios)
 
 
-def _tell(
+def _record(
     sweep: Sweep, points: Sequence[Point], digests: Sequence[str], known: Mapping[int, str], store: Store
 ) -> None:
     if store.read_only:
@@ -186,28 +194,29 @@ def run(
     shard: tuple[int, int] = (1, 1),
     account: Account | None = None,
 ) -> Account:
-    """Makes the runs of a sweep that the store lacks.
+    """Executes the runs of a sweep that the store lacks.
 
-    With `shard = (i, n)` only those of every n-th point, beginning with the i-th: n such calls on as many
-    machines make all. Raises as `campaign.execute` does; Ctrl-C passes through, and what is finished is kept.
+    With `shard = (i, n)` only every n-th point is run, beginning with the i-th, so that n machines can share
+    a sweep. Raises the errors of `campaign.execute`. `KeyboardInterrupt` is passed on; finished runs remain
+    stored.
     """
     account = account or Account()
     executor = executor or Local()
     planned = plan(sweep, store, executor=executor, label=label)
-    mine = [place % shard[1] == shard[0] - 1 for place in range(len(planned.points))]
+    mine = [index % shard[1] == shard[0] - 1 for index in range(len(planned.points))]
     least = sweep.replications if sweep.precision is None else sweep.precision.rule.least
     before, counts = [0] * len(mine), [(least if one else 0) for one in mine]
     while True:
-        wanted = sum(counts) - sum(before)
-        if all_there(planned, store, counts):
-            account.found += wanted
+        total = sum(counts) - sum(before)
+        if all_stored(planned, store, counts):
+            account.found += total
         else:
             execute(
                 planned.tasks(counts, before),
                 store,
                 executor=executor,
                 label=label,
-                total=wanted,
+                total=total,
                 account=account,
                 retry=retry,
                 fail_fast=fail_fast,
@@ -215,7 +224,8 @@ def run(
         if sweep.precision is None:
             break
         following = [
-            enough.wanted if one else 0 for enough, one in zip(planned.enough(store), mine, strict=True)
+            state.wanted if one else 0
+            for state, one in zip(planned.stopping_states(store), mine, strict=True)
         ]
         if following == counts:
             break
@@ -225,12 +235,12 @@ def run(
     return account
 
 
-def all_there(planned: Planned, store: Store, counts: Sequence[int]) -> bool:
-    """Whether the store holds so many runs of each point, with all that is asked of them: answered at once,
-    however many there are."""
+def all_stored(planned: Planned, store: Store, counts: Sequence[int]) -> bool:
+    """Whether the store contains `counts` runs of each point with all measures. The check is a single query,
+    so it is fast for any number of runs."""
     import polars as pl
 
-    asked = pl.DataFrame(
+    required = pl.DataFrame(
         {
             "scenario": list(planned.digests),
             "first": [point.first_seed for point in planned.points],
@@ -238,11 +248,11 @@ def all_there(planned: Planned, store: Store, counts: Sequence[int]) -> bool:
         },
         schema={"scenario": pl.String, "first": pl.Int64, "count": pl.Int64},
     )
-    held = store.holding([one.key for one in planned.sweep.wanted])
-    there = asked.join(held, on="scenario").filter(
+    stored = store.holding([one.key for one in planned.sweep.wanted])
+    present = required.join(stored, on="scenario").filter(
         (pl.col("seed") >= pl.col("first")) & (pl.col("seed") < pl.col("first") + pl.col("count"))
     )
-    return there.height == sum(counts)
+    return present.height == sum(counts)
 
 
 def _finish(planned: Planned, store: Store, counts: Sequence[int], account: Account) -> None:

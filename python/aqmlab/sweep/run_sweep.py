@@ -1,4 +1,4 @@
-"""`run_sweep`: makes the runs of a sweep that are missing, and returns the table of all of them."""
+"""`run_sweep`: executes the missing runs of a sweep and returns the table of all runs."""
 
 from __future__ import annotations
 
@@ -22,21 +22,22 @@ def run_sweep(
     retry: bool = False,
     fail_fast: bool = False,
 ) -> Results:
-    """Makes the runs of a sweep that the store lacks, and returns the table of all of them.
+    """Executes the runs of a sweep that the store lacks, and returns the table of all runs.
 
-    Without a `store` nothing is kept. Runs are made by `executor`, by default `jobs` at once on this machine.
-    With a `label` a bar shows how far it is. Ctrl-C keeps what is finished (`interrupted`).
+    Without a `store` the runs are not saved. `executor` executes the runs; by default this machine executes
+    `jobs` runs in parallel, one per core by default. With a `label` a progress bar is shown. After Ctrl-C the
+    table contains the finished runs, and its `interrupted` is true.
 
-    A run that fails is among the result's `failures`, and is not made again unless with `retry`; with
-    `fail_fast` the first one raises `FirstFailureError`. Raises `ValueError`, which names the point, if its
-    scenario is refused, before anything runs.
+    A failed run is listed in the result's `failures`, and is repeated only with `retry`. With `fail_fast` the
+    first failed run raises `FirstFailureError`. Raises `ValueError`, which names the point, before any run if
+    a scenario is rejected.
     """
     from aqmlab.campaign import Account, Local
     from aqmlab.store import Store
     from aqmlab.sweep.run import run
 
     if store is not None and not isinstance(store, Store):
-        raise ValueError(f"store: must be an aqmlab.Store, is {store!r}: write aqmlab.Store(folder)")
+        raise ValueError(f"store: must be an aqmlab.Store (got {store!r}): write aqmlab.Store(folder)")
     kept, account, interrupted = store or Store.in_memory(), Account(), False
     here = executor or Local(jobs=jobs)
     try:

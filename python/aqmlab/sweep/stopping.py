@@ -1,4 +1,4 @@
-"""When a point of a sweep has enough replications."""
+"""Stopping rules: the number of replications of each point of a sweep."""
 
 from __future__ import annotations
 
@@ -17,65 +17,68 @@ if TYPE_CHECKING:
     from aqmlab.stats.precision import Look, Precision
     from aqmlab.store.store import RunRecord, Store
 
-TOGETHER = 64
-"""Of so many points the scenarios are at hand at once, and their runs are made seed by seed."""
+BLOCK_POINTS = 64
+"""Number of points in a block. The scenarios of a block are kept in memory, and its runs are executed seed by
+seed."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Stopping:
-    """How narrow the intervals of which measures must be before a point has enough replications."""
+    """The measures whose intervals must be narrow, and the required width, before a point has enough
+    replications."""
 
     rule: Precision
     measures: Sequence[str]
     baseline: Mapping[str, Value] = field(default_factory=dict)
-    """Labels of another point, whose others are the same: what is to be narrow is the interval of the
-    difference from it, seed by seed; a `relative` half-width is one of its mean."""
+    """Labels that select, together with the other labels of a point, the baseline point. With a baseline, the
+    interval of the paired difference from the baseline must be narrow, and a `relative` half-width is
+    relative to the baseline's mean."""
 
     def __post_init__(self) -> None:
         if self.rule.level != stats.LEVEL:
             raise ValueError(
-                f"precision.level: must be {stats.LEVEL}, as that of all intervals, is {self.rule.level}"
+                f"precision.level: must be {stats.LEVEL}, the level of all intervals (got {self.rule.level})"
             )
 
 
 @dataclass(frozen=True, kw_only=True)
-class Enough:
-    """Whether a point has enough replications."""
+class StoppingState:
+    """The present and required number of replications of a point."""
 
     wanted: int
-    """How many it is to have; as many as it has when nothing is left to be done."""
+    """Required number of replications; equal to the present number when the point is complete."""
     have: int
     exhausted: bool = False
-    """Whether it has as many as it may, and intervals are still wider than asked."""
+    """Whether the point has the maximum number of replications and intervals wider than required."""
 
 
-def counted(
+def stopping_states(
     points: Sequence[Point],
     digests: Sequence[str],
     store: Store,
     measures: Sequence[Measure],
     replications: int,
     stopping: Stopping | None,
-) -> list[Enough]:
-    """For each point how many replications it has and is to have.
+) -> list[StoppingState]:
+    """The stopping state of each point.
 
-    What precision asks for is judged at its looks, one after the other, on the first replications, so that
-    the answer is the same whatever else the store holds.
+    The precision rule is evaluated at its looks in order, each on the first replications only, so that
+    further runs in the store do not change the result.
     """
     if stopping is None:
-        return [Enough(wanted=replications, have=replications)] * len(points)
+        return [StoppingState(wanted=replications, have=replications)] * len(points)
     values = _values(points, digests, store, measures, stopping)
-    places = {_named(point.labels): place for place, point in enumerate(points)}
-    found: list[Enough] = []
+    indices = {_named(point.labels): index for index, point in enumerate(points)}
+    found: list[StoppingState] = []
     partners: dict[int, int] = {}
-    for place, point in enumerate(points):
-        partner = places.get(_named({**point.labels, **stopping.baseline})) if stopping.baseline else None
+    for index, point in enumerate(points):
+        partner = indices.get(_named({**point.labels, **stopping.baseline})) if stopping.baseline else None
         theirs = None if partner is None else values[partner]
-        enough = _enough(stopping, values[place], theirs, itself=partner == place)
-        found.append(enough)
+        state = _state(stopping, values[index], theirs, itself=partner == index)
+        found.append(state)
         if partner is not None:
-            partners[partner] = max(partners.get(partner, 0), enough.wanted)
-    return [replace(one, wanted=max(one.wanted, partners.get(place, 0))) for place, one in enumerate(found)]
+            partners[partner] = max(partners.get(partner, 0), state.wanted)
+    return [replace(one, wanted=max(one.wanted, partners.get(index, 0))) for index, one in enumerate(found)]
 
 
 def _named(labels: Mapping[str, Any]) -> tuple[Any, ...]:
@@ -83,7 +86,7 @@ def _named(labels: Mapping[str, Any]) -> tuple[Any, ...]:
 
 
 Values = Mapping[str, Mapping[int, float]]
-"""By measure, the values of the first replications by their seeds; NaN where a run has none."""
+"""Values of the first replications, by measure and seed; NaN where a run has no value."""
 
 
 def _values(
@@ -95,14 +98,14 @@ def _values(
 ) -> list[Values]:
     keys = {one.name: one.key for one in measures if one.name in stopping.measures}
     found: list[Values] = []
-    for first in range(0, len(points), TOGETHER):
-        block = range(first, min(first + TOGETHER, len(points)))
-        kept = store.runs_of([digests[place] for place in block])
-        for place in block:
-            first_seed = points[place].first_seed
+    for first in range(0, len(points), BLOCK_POINTS):
+        block = range(first, min(first + BLOCK_POINTS, len(points)))
+        stored = store.runs_of([digests[index] for index in block])
+        for index in block:
+            first_seed = points[index].first_seed
             records: dict[int, RunRecord] = {}
             for seed in range(first_seed, first_seed + stopping.rule.most):
-                record = kept.get((digests[place], seed))
+                record = stored.get((digests[index], seed))
                 if record is None:
                     break
                 records[seed] = record
@@ -119,20 +122,20 @@ def _number(value: Any) -> float:
     return math.nan if value is None else float(value)
 
 
-def _enough(stopping: Stopping, ours: Values, theirs: Values | None, *, itself: bool) -> Enough:
-    """Judged at one look after the other, until the values are enough or no more are there."""
+def _state(stopping: Stopping, ours: Values, theirs: Values | None, *, itself: bool) -> StoppingState:
+    """Evaluates the rule at its looks in order, until the values suffice or no further values exist."""
     rule = stopping.rule.for_measures(len(ours))
     counts = [ours, theirs] if theirs is not None else [ours]
     have = min(len(values) for one in counts for values in one.values())
     if itself:
-        return Enough(wanted=rule.least, have=have)
+        return StoppingState(wanted=rule.least, have=have)
     for count in rule.looks():
         if count > have:
-            return Enough(wanted=count, have=have)
+            return StoppingState(wanted=count, have=have)
         looks = [_look(rule, name, ours, theirs, count) for name in ours]
         if all(look.enough for look in looks):
-            return Enough(wanted=count, have=have)
-    return Enough(wanted=rule.most, have=have, exhausted=True)
+            return StoppingState(wanted=count, have=have)
+    return StoppingState(wanted=rule.most, have=have, exhausted=True)
 
 
 def _look(rule: Precision, name: str, ours: Values, theirs: Values | None, count: int) -> Look:

@@ -1,9 +1,9 @@
 """Sweeps: a scenario varied along axes, each point run with several seeds.
 
-An axis is a dotted path of the scenario with the values it takes: numbers, texts, or whole tables with names.
-Points are the product of the axes; axes that are zipped go together, and a filter leaves points out. A point
-is named by the digest of its scenario in full, so that an axis which is added later, with the value that
-held before among its own, finds the old runs.
+An axis is a dotted path of the scenario with a set of values: numbers, texts, or named tables. The points are
+the product of the axes. Zipped axes vary together, and a filter excludes points. The digest of the complete
+scenario identifies a point. Therefore the old runs remain valid if an axis is added later whose values
+include the previous value.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from aqmlab.scenario.scenario import Scenario, changed, check_plain, is_given
 from aqmlab.store.record import OWN_SEEDS_APART
 from aqmlab.store.selection import SelectedRuns, Selection
 from aqmlab.sweep.point import Point
-from aqmlab.sweep.stopping import Stopping, counted
+from aqmlab.sweep.stopping import Stopping, stopping_states
 
 if TYPE_CHECKING:
     import polars as pl
@@ -35,32 +35,33 @@ if TYPE_CHECKING:
     from aqmlab.store import Store
 
 Change = Mapping[str, Any] | Callable[[dict[str, Any]], dict[str, Any]]
-"""What is done to a scenario's table: values put at dotted paths (`None` removes), or a function."""
+"""A change of a scenario's table: values by dotted path (`None` removes a key), or a function."""
 
 NAMED: Mapping[str, str] = {"queue": "a queue", "tcp": "a TCP"}
-"""Axes that are no path: a queue at every managed link, a TCP laid over that of the scenario."""
+"""Axes that are not paths: the queue of every managed link, and a TCP that overrides the scenario's
+`[tcp]`."""
 
 MSER_5 = "mser-5"
 
 ALL_TABLES = "tables"
-"""The word for every table of a run."""
+"""Name for all tables of a run."""
 
 OF_RUNS = frozenset({"point", "seed", "status", "error", "scenario"})
-"""Columns of a table of runs, beside labels and measures."""
+"""Columns of a table of runs, in addition to labels and measures."""
 
-TAKEN = OF_RUNS | {"measure", "unit", "mean", "low", "high", "replications", "x", "share"}
-"""Columns of results: an axis whose last word is one of them is called by its whole path."""
+RESERVED = OF_RUNS | {"measure", "unit", "mean", "low", "high", "replications", "x", "share"}
+"""Columns of results. An axis whose last word is one of them is labelled by its whole path."""
 
 MOST_SEED = 2**62
-"""Seeds begin below, so that those of all replications have room."""
+"""Upper limit of the first seed, so that all replications have valid seeds."""
 
 
 class Changes(dict[Value, Change]):
-    """The values of an axis that is no path: by name, a change of the scenario each."""
+    """The values of an axis that is not a path: changes of the scenario by name."""
 
 
 def applied(table: dict[str, Any], change: Change) -> dict[str, Any]:
-    """The table with a change made; a function may change the table that it is given, which is a copy."""
+    """The table after a change. A function receives a copy, which it may modify."""
     if isinstance(change, Mapping):
         return changed(table, change)
     return change(changed(table, {}))
@@ -68,34 +69,35 @@ def applied(table: dict[str, Any], change: Change) -> dict[str, Any]:
 
 @dataclass(frozen=True, kw_only=True)
 class Axis:
-    """A path and the values it takes, by the word or number that names each."""
+    """A path with its values, each identified by a word or a number."""
 
     path: str
     values: Mapping[Value, Any]
     label: str
-    """What it is called in results: the last word of the path, or all of it where that is not enough."""
+    """Name of the axis in results: the last word of the path, or the whole path if the word is ambiguous."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Sweep:
-    """A scenario, its axes, what is measured, and how often each point is run.
+    """A scenario with its axes, its measures, and the number of replications of each point.
 
-    `axes` maps dotted paths to lists of values, or to tables of values by name; or a word to `Changes`, which
-    are made in the order of the axes, after the paths before them. The path may also be `queue`
-    (names of `[queues.NAME]` or kinds, put at every managed link) or `tcp` (as `aqmlab list tcp` has them).
-    A path that ends in `queue` takes names, too. `zipped` names axes that go together, value by value.
-    `where` keeps the points for which it holds: a condition in SQL over the labels. All points share their
-    random numbers, seed by seed, so that differences are paired; those that differ in an axis of `own_seeds`
-    do not. `measures` are names (`of_scenario` of `aqmlab.measures` has all; `web.*` is all of a workload)
-    or `Measure`s. `precision`, a `Stopping`, replicates each point until intervals are narrow enough;
-    `replications` plays no part then. `warm_up = "mser-5"` takes the warm-up of each point from its first
-    run.
+    `axes` maps dotted paths to lists of values or to tables of values by name, or maps a word to `Changes`.
+    Changes are applied in the order of the axes. A path may also be `queue` (kinds, or names of
+    `[queues.NAME]`, for every managed link) or `tcp` (names that `aqmlab list tcp` prints). A path that ends
+    in `queue` also accepts names of queues. `zipped` lists groups of axes that vary together, value by value.
+    `where` is an SQL condition over the labels that selects points.
 
-    A value that has no effect at a point, as `mark_ecnth` of PIE where `ecn` is false, is left out there; it
-    is refused if it has none at any point.
+    All points share their random numbers seed by seed, so that differences are paired. Points that differ in
+    an axis of `own_seeds` have different seeds. `measures` are names (`of_scenario` of `aqmlab.measures`
+    returns all; `web.*` selects all measures of a workload) or `Measure`s. `precision`, a `Stopping`,
+    replicates each point until its intervals are narrow enough, and replaces `replications`. `warm_up =
+    "mser-5"` determines the warm-up of each point from a pilot run.
 
-    Raises `ValueError`, which names the field, if anything is wrong; what the core refuses in a point's
-    scenario is told by `scenario_of`, and by `run_sweep` before anything runs.
+    A value without effect at a point, such as `mark_ecnth` of PIE where `ecn` is false, is left out there. A
+    value without effect at every point is an error.
+
+    Raises `ValueError`, which names the field, for invalid fields. Scenarios of points that the core rejects
+    are reported by `scenario_of`, and by `run_sweep` before any run.
     """
 
     scenario: Scenario = field(kw_only=False)
@@ -110,11 +112,12 @@ class Sweep:
     precision: Stopping | None = None
     warm_up: str | None = None
     tables: Sequence[str] = ()
-    """Tables of each run that are kept whole, as Parquet: `("transfers", "queue")`; `"tables"` is all."""
+    """Tables of each run that are stored as Parquet, such as `("transfers", "queue")`; `"tables"` selects
+    all."""
     own_measures: Mapping[str, Measure] = field(default_factory=dict)
-    """Measures that `measures` may name beside those that the scenario has."""
+    """Additional measures that `measures` may name."""
     last: Change | None = None
-    """A change that is made to the scenario of every point after those of the axes."""
+    """A change of the scenario of every point, applied after the changes of the axes."""
 
     def __post_init__(self) -> None:
         self._check_kinds()
@@ -133,45 +136,46 @@ class Sweep:
 
     def _check_name(self) -> None:
         if not self.name or not all(letter.isalnum() or letter in "-_." for letter in self.name):
-            raise ValueError(f"name: may hold letters, digits, `-`, `_` and `.`, is {self.name!r}")
+            raise ValueError(f"name: must consist of letters, digits, `-`, `_` and `.` (got {self.name!r})")
 
     def _check_warm_up(self) -> None:
         if self.warm_up not in (None, MSER_5):
             raise ValueError(
-                f'warm_up: must be "{MSER_5}", is {self.warm_up!r}: a time is a change of the base'
+                f'warm_up: must be "{MSER_5}" (got {self.warm_up!r}): set a time in the scenario'
             )
         if self.warm_up and self.scenario.level != "packet":
-            raise ValueError(f'warm_up: "{MSER_5}" is for the level packet, this is {self.scenario.level}')
+            raise ValueError(
+                f'warm_up: "{MSER_5}" needs a scenario of the level packet (got {self.scenario.level})'
+            )
 
     def _check_axes(self) -> None:
         if not self.axes:
-            raise ValueError(
-                'axes: there is none: write one, such as "bottleneck.rate" = ["5Mbps", "10Mbps"]'
-            )
+            raise ValueError('axes: must contain an axis, such as "bottleneck.rate" = ["5Mbps", "10Mbps"]')
         for path in NAMED.keys() & self.axes:
             if not isinstance(self.axes[path], Changes) and self.scenario.level != "packet":
                 raise ValueError(
-                    f"axes.{path}: {NAMED[path]} by name is for the level packet, this is "
-                    f"{self.scenario.level}: write the path of a value"
+                    f"axes.{path}: {NAMED[path]} by name needs a scenario of the level packet (got "
+                    f"{self.scenario.level}): write the path of a value"
                 )
 
     def _check_seed(self) -> None:
         if not 0 <= self._first_seed < MOST_SEED:
-            raise ValueError(f"first_seed: must be 0 to {MOST_SEED - 1}, is {self._first_seed}")
+            raise ValueError(f"first_seed: must be 0 to {MOST_SEED - 1} (got {self._first_seed})")
 
     def _check_points(self) -> None:
         if self.labels.height == 0:
-            raise ValueError(f"where: no point is left by {self.where!r}")
+            raise ValueError(f"where: excludes all points (got {self.where!r})")
 
     def _check_kinds(self) -> None:
-        """Whoever writes Python has no file's reader to tell a name from a list of names."""
+        """Checks the types of arguments from Python, for example that a list of names is not a single
+        name."""
         arguments.instance("scenario", self.scenario, Scenario, "aqmlab.Scenario.load reads a file")
         arguments.table("axes", self.axes, '{"queue": ["red", "drop-tail"]}')
         if self.precision is not None:
             remedy = "with a rule of aqmlab.stats.precision.Precision"
             arguments.instance("precision", self.precision, Stopping, remedy)
         if isinstance(self.measures, str | Mapping) or not isinstance(self.measures, Sequence):
-            raise ValueError(f"measures: must be a list of measures, is {self.measures!r}")
+            raise ValueError(f"measures: must be a list of measures (got {self.measures!r})")
         arguments.names("own_seeds", self.own_seeds)
         arguments.names("tables", self.tables)
         arguments.count("replications", self.replications, 1)
@@ -186,7 +190,7 @@ class Sweep:
             Axis(
                 path=path,
                 values=named[path],
-                label=short if last.count(short) == 1 and short not in TAKEN else path,
+                label=short if last.count(short) == 1 and short not in RESERVED else path,
             )
             for path, short in zip(paths, last, strict=True)
         )
@@ -194,24 +198,24 @@ class Sweep:
         for field_, used in (("zipped", zipped), ("own_seeds", self.own_seeds)):
             for path in used:
                 if path not in self.axes:
-                    raise ValueError(f"{field_}: no axis is `{path}`: there is {', '.join(paths)}")
+                    raise ValueError(f"{field_}: no axis is `{path}`; available: {', '.join(paths)}")
         if len(set(zipped)) != len(zipped):
-            raise ValueError("zipped: an axis is in two groups: name each once")
+            raise ValueError("zipped: an axis occurs twice: write each axis once")
         for group in self.zipped:
             lengths = {path: len(self.axes[path]) for path in group}
             if len(set(lengths.values())) > 1:
-                said = ", ".join(f"{path} has {count}" for path, count in lengths.items())
-                raise ValueError(f"zipped: axes that go together need as many values each: {said}")
+                counts = ", ".join(f"{path} has {count}" for path, count in lengths.items())
+                raise ValueError(f"zipped: zipped axes must have equal numbers of values ({counts})")
         return axes
 
     @property
     def all_axes(self) -> tuple[Axis, ...]:
-        """The axes, in order."""
+        """All axes in order."""
         return self._axes
 
     @cached_property
     def wanted(self) -> tuple[Measure, ...]:
-        """The measures, each of which exists for the scenario."""
+        """The measures of the sweep. Raises `ValueError` if the scenario lacks one of them."""
         from aqmlab import measures
 
         own = dict(self.own_measures) | {one.name: one for one in self.measures if isinstance(one, Measure)}
@@ -236,32 +240,39 @@ class Sweep:
             if name not in names:
                 raise ValueError(f"precision.measures: `{name}` is not measured: {hint(name, names)}")
         if not self.precision.measures:
-            raise ValueError("precision.measures: name what is to be precise")
+            raise ValueError("precision.measures: must name a measure")
         self.check_baseline("precision.baseline", self.precision.baseline)
 
     def _check_names(self) -> None:
         labels = {axis.label for axis in self._axes}
         for one in self.wanted:
             if one.name in OF_RUNS | labels:
-                raise ValueError(f"measure.{one.name}: an axis, or what a run has, is called so: rename it")
+                raise ValueError(
+                    f"measure.{one.name}: the name is already used by an axis or a column of "
+                    "runs: rename the measure"
+                )
 
     def check_baseline(self, field_: str, labels: Mapping[str, Value]) -> None:
-        """Raises `ValueError` if there is no such axis or value, or if points along the axis are no pairs."""
+        """Raises `ValueError` if an axis or a value does not exist, or if points along the axis cannot be
+        paired."""
         self.check_labels(field_, labels)
         paths = {axis.label: axis.path for axis in self._axes}
         for label in labels:
             if paths[label] in self.own_seeds:
-                raise ValueError(f"{field_}: points along {label} have seeds of their own, and are no pairs")
+                raise ValueError(
+                    f"{field_}: points along {label} cannot be paired, because own_seeds gives "
+                    "them different seeds"
+                )
 
     def check_labels(self, field_: str, labels: Mapping[str, Value]) -> None:
-        """Raises `ValueError` if there is no such axis or value."""
+        """Raises `ValueError` if an axis or a value does not exist."""
         known = {axis.label: axis for axis in self._axes}
         for label, value in labels.items():
             if label not in known:
                 raise ValueError(f"{field_}: no axis is called `{label}`: {hint(label, known)}")
             if not isinstance(value, Value) or value not in known[label].values:
                 near = value_hint(value, known[label].values)
-                raise ValueError(f"{field_}: {label} is never {value!r}: {near}")
+                raise ValueError(f"{field_}: {label} has no value {value!r}: {near}")
 
     def _known_tables(self) -> Sequence[str]:
         from aqmlab.scenario.catalog import members
@@ -275,13 +286,13 @@ class Sweep:
         for name in self.tables:
             if name not in (*known, ALL_TABLES):
                 raise ValueError(
-                    f"tables: no table is named `{name}`: there is {', '.join(known)}, or tables"
+                    f"tables: no table is named `{name}`; available: {', '.join(known)}, or tables for all"
                 )
         return known if ALL_TABLES in self.tables else self.tables
 
     @cached_property
     def labels(self) -> pl.DataFrame:
-        """The labels of all points, a row each, in order: `point` and a column for each axis."""
+        """The labels of all points in order, one row each: `point` and a column for each axis."""
         import polars as pl
 
         groups = [list(group) for group in self.zipped]
@@ -296,7 +307,7 @@ class Sweep:
         steps = [list(zip(*(by_path[path].values for path in group), strict=True)) for group in ordered]
         paths = [path for group in ordered for path in group]
         rows = [tuple(itertools.chain(*one)) for one in itertools.product(*steps)]
-        columns = {by_path[path].label: [row[place] for row in rows] for place, path in enumerate(paths)}
+        columns = {by_path[path].label: [row[index] for row in rows] for index, path in enumerate(paths)}
         frame = pl.DataFrame(columns, strict=False)
         frame = frame.select(axis.label for axis in self._axes)
         if self.where is not None:
@@ -304,7 +315,7 @@ class Sweep:
         return frame.with_row_index("point")
 
     def points(self) -> Iterator[Point]:
-        """Every point that the filter leaves, in order."""
+        """Yields every point that the filter selects, in order."""
         own = [axis.label for axis in self._axes if axis.path in self.own_seeds]
         for row in self.labels.iter_rows(named=True):
             number = row.pop("point")
@@ -316,16 +327,16 @@ class Sweep:
         return int(self.scenario.effective["seed"] if self.first_seed is None else self.first_seed)
 
     def scenario_of(self, point: Point) -> Scenario:
-        """The scenario of a point, with seed 1: seeds are those of its runs.
+        """The scenario of a point with seed 1; each run of the point sets its own seed.
 
-        Raises `ValueError`, which names the point, if the core refuses it.
+        Raises `ValueError`, which names the point, if the core rejects the scenario.
         """
         return self.scenario_and_left_out(point)[0]
 
     def scenario_and_left_out(self, point: Point) -> tuple[Scenario, tuple[str, ...]]:
-        """The scenario of a point, and the paths of the values that have no effect there and were left out.
+        """The scenario of a point, and the paths of values without effect that were left out.
 
-        Raises `ValueError`, which names the point, if the core refuses it.
+        Raises `ValueError`, which names the point, if the core rejects the scenario.
         """
         table = self.scenario.given
         named: list[tuple[str, str]] = []
@@ -340,25 +351,25 @@ class Sweep:
                     table = changed(table, {axis.path: value})
             if self.last is not None:
                 table = applied(table, self.last)
-            made, left_out = _with_effect(self.scenario, changed(table, {"seed": 1}))
+            scenario, left_out = _with_effect(self.scenario, changed(table, {"seed": 1}))
             for path, word in named:
-                made = _put_named(made, path, word)
-            return made, left_out
+                scenario = _put_named(scenario, path, word)
+            return scenario, left_out
         except ValueError as error:
-            raise ValueError(f"{self.name}, point {point.number} ({point.said}): {error}") from None
+            raise ValueError(f"{self.name}, point {point.number} ({point.description}): {error}") from None
 
     def selection(self, store: Store) -> Selection:
-        """The runs of its points, as many as it asks for: `Store.results` makes a table of them. There are no
-        points as long as the store does not know a warm-up that runs tell.
+        """The runs that belong to the sweep, from which `Store.results` builds a table. The selection is
+        empty while the store lacks a warm-up that pilot runs determine.
 
-        Raises `ValueError`, which names the point, if the core refuses one.
+        Raises `ValueError`, which names the point, if the core rejects its scenario.
         """
         known = {row["number"]: row["scenario"] for row in store.records("point", sweep=self.id)}
         points = list(self.points())
         if self.warm_up and any(point.number not in known for point in points):
             points = []
         digests = [known.get(point.number) or self.scenario_of(point).digest for point in points]
-        enough = counted(points, digests, store, self.wanted, self.replications, self.precision)
+        states = stopping_states(points, digests, store, self.wanted, self.replications, self.precision)
         stopping = self.precision
         return Selection(
             name=self.name,
@@ -372,19 +383,19 @@ class Sweep:
                     first_seed=point.first_seed,
                     count=one.wanted,
                 )
-                for point, digest, one in zip(points, digests, enough, strict=True)
+                for point, digest, one in zip(points, digests, states, strict=True)
             ],
             looks=1 if stopping is None else len(stopping.rule.looks()),
             precise=1 if stopping is None else len(stopping.measures),
             paths={axis.label: axis.path for axis in self._axes},
             own_seeds=[axis.label for axis in self._axes if axis.path in self.own_seeds],
-            wanted=sum(one.wanted for one in enough),
-            too_wide=sum(one.exhausted for one in enough),
+            wanted=sum(one.wanted for one in states),
+            too_wide=sum(one.exhausted for one in states),
         )
 
     @property
     def definition(self) -> dict[str, Any]:
-        """What makes its points, as plain JSON: not how often they are run, nor what is measured."""
+        """The definition of the points as plain JSON, without replications and measures."""
         return {
             "scenario": self.scenario.given,
             "axes": {
@@ -396,11 +407,12 @@ class Sweep:
             "own_seeds": list(self.own_seeds),
             "first_seed": self.first_seed,
             "warm_up": self.warm_up,
-            **self._made_by_functions(),
+            **self._points_of_functions(),
         }
 
-    def _made_by_functions(self) -> dict[str, Any]:
-        """What functions change is told by the points that come of it."""
+    def _points_of_functions(self) -> dict[str, Any]:
+        """The digests of the points if a function changes them; functions have no other stable
+        description."""
         changes = [value for axis in self._axes for value in axis.values.values()]
         if self.last is None and not any(callable(value) for value in changes):
             return {}
@@ -408,43 +420,43 @@ class Sweep:
 
     @cached_property
     def id(self) -> str:
-        """A name for its points: of the definition, the files that the scenario names, and its digest, which
-        holds its defaults and the results version of its level."""
+        """Identifier of the sweep: a hash of its name, its definition, the files of the scenario, and the
+        scenario's digest, which covers defaults and the results version of the level."""
         base = self.scenario.with_({"seed": 1}).digest
-        said = json.dumps([self.name, self.definition, dict(self.scenario.files), base], sort_keys=True)
-        return hashlib.sha256(said.encode()).hexdigest()[:16]
+        text = json.dumps([self.name, self.definition, dict(self.scenario.files), base], sort_keys=True)
+        return hashlib.sha256(text.encode()).hexdigest()[:16]
 
     def __len__(self) -> int:
-        """How many points there are."""
+        """Number of points."""
         return self.labels.height
 
 
 def _with_effect(base: Scenario, table: dict[str, Any]) -> tuple[Scenario, tuple[str, ...]]:
-    """The scenario of a table without the values that have no effect in it, and their paths.
+    """The scenario of a table without the values that have no effect, and the paths of these values.
 
-    Raises `ScenarioError` if anything else is wrong.
+    Raises `ScenarioError` for all other errors.
     """
     left_out: tuple[str, ...] = ()
     while True:
         try:
             return Scenario.from_dict(table, files=base.files, name=base.name), left_out
         except _core.ScenarioError as error:
-            places = error.without_effect
-            if len(places) < len(error.problems) or not all(is_given(table, place) for place in places):
+            paths = error.without_effect
+            if len(paths) < len(error.problems) or not all(is_given(table, path) for path in paths):
                 raise
-            table = changed(table, dict.fromkeys(places))
-            left_out = (*left_out, *places)
+            table = changed(table, dict.fromkeys(paths))
+            left_out = (*left_out, *paths)
 
 
 def filtered(field_: str, points: pl.DataFrame, where: str) -> pl.DataFrame:
-    """The points for which a condition in SQL over their labels holds. Raises `ValueError`."""
+    """The points whose labels satisfy an SQL condition. Raises `ValueError` for an invalid condition."""
     import polars as pl
 
     try:
         return points.filter(pl.sql_expr(where))
     except pl.exceptions.PolarsError as error:
         raise ValueError(
-            f"{field_}: {str(error).splitlines()[0]}: a condition over {', '.join(points.columns)}, "
+            f"{field_}: {str(error).splitlines()[0]}: must be a condition over {', '.join(points.columns)}, "
             "such as load < 1 AND queue != 'red'"
         ) from None
 
@@ -455,37 +467,39 @@ def _plainly(value: Any) -> Any:
 
 def _named(path: str, values: Sequence[Value] | Mapping[Any, Any]) -> dict[Value, Any]:
     if path == "seed" or not path:
-        raise ValueError("axes: seed is no axis: say how many with replications, and first_seed")
+        raise ValueError("axes: seed cannot be an axis: set replications and first_seed")
     if isinstance(values, Mapping):
         found: dict[Value, Any] = dict(values.items())
     elif isinstance(values, str):
-        raise ValueError(f"axes.{path}: must be a list of values, is {values!r}")
+        raise ValueError(f"axes.{path}: must be a list of values (got {values!r})")
     else:
-        # Numbers of numpy are plain ones in a scenario.
+        # NumPy scalars become plain numbers in a scenario.
         values = [value.item() if hasattr(value, "item") else value for value in values]
         for value in values:
             if not isinstance(value, Value):
-                said = json.dumps(value, default=str)
-                raise ValueError(f"axes.{path}: {said} needs a name: write a table of values by name")
+                text = json.dumps(value, default=str)
+                raise ValueError(
+                    f"axes.{path}: the value {text} needs a name: write a table of values by name"
+                )
         found = {value: value for value in values}
         if len(found) != len(values):
-            raise ValueError(f"axes.{path}: a value stands there twice")
+            raise ValueError(f"axes.{path}: a value occurs twice")
     if not found:
-        raise ValueError(f"axes.{path}: has no value")
+        raise ValueError(f"axes.{path}: must have at least one value")
     if isinstance(values, Changes):
         for change in found.values():
             if not callable(change):
                 check_plain(f"axes.{path}", change)
         return _of_one_type(found)
     if path in NAMED and not all(isinstance(value, str) for value in found.values()):
-        raise ValueError(f"axes.{path}: takes names of {NAMED[path]}")
+        raise ValueError(f"axes.{path}: values must be names of {NAMED[path]}")
     for value in found.values():
         check_plain(f"axes.{path}", value)
     return _of_one_type(found)
 
 
 def _of_one_type(values: Mapping[Value, Any]) -> dict[Value, Any]:
-    """Names that are all numbers, all yes or no, or else all text."""
+    """The values with keys of one type: all numbers, all Boolean, or otherwise all text."""
     numbers = all(isinstance(name, int | float) and not isinstance(name, bool) for name in values)
     if numbers and any(isinstance(name, float) for name in values):
         return {float(name): value for name, value in values.items()}
@@ -495,9 +509,9 @@ def _of_one_type(values: Mapping[Value, Any]) -> dict[Value, Any]:
 
 
 def _hashed(labels: Mapping[str, Value]) -> int:
-    """A number of 30 bits that these labels have on every machine."""
-    said = json.dumps(labels, sort_keys=True)
-    return int.from_bytes(hashlib.sha256(said.encode()).digest()[:4], "big") >> 2
+    """A 30-bit hash of the labels, equal on every machine."""
+    text = json.dumps(labels, sort_keys=True)
+    return int.from_bytes(hashlib.sha256(text.encode()).digest()[:4], "big") >> 2
 
 
 def _put_named(scenario: Scenario, path: str, name: str) -> Scenario:

@@ -1,4 +1,4 @@
-"""The warm-up of each point of a sweep, from one run of it without any (MSER-5)."""
+"""The warm-up of each point of a sweep by MSER-5, from one pilot run without warm-up."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 
 
 def _settled_s(view: View) -> float | None:
-    """How long (s) the queues and the number of open transfers take to settle, by MSER-5; `None` if they do
-    not within the run."""
+    """The time (s) until the queues and the number of open transfers settle, by MSER-5; `None` if they do not
+    settle within the run."""
     import numpy as np
     import polars as pl
 
@@ -40,23 +40,23 @@ def _settled_s(view: View) -> float | None:
 
 
 class NoWarmUpError(ValueError):
-    """The warm-up of points is not known, and nothing is to be run."""
+    """The warm-up of points is unknown, and runs are not allowed."""
 
 
-def made(tasks: Sequence[Task], store: Store) -> bool:
-    """Whether the store holds these runs."""
+def all_stored(tasks: Sequence[Task], store: Store) -> bool:
+    """Whether the store contains these runs."""
     kept = store.runs_of([task.scenario.digest for task in tasks])
     return all(settled(kept.get(task.run), task.keys, retry=True) for task in tasks)
 
 
 WARM_UP_SAMPLES = 400
-"""Of so many samples of a queue MSER-5 makes eighty batches."""
+"""Number of samples of a queue in a pilot run; MSER-5 groups them into 80 batches of 5."""
 
 WARM_UP = Measure(name="mser-5", title="warm-up by MSER-5", unit="s", compute=_settled_s)
 
 
 def pilots(sweep: Sweep, points: Sequence[Point]) -> list[Task]:
-    """One run of each point without a warm-up."""
+    """The pilot runs: one run of each point without warm-up."""
     from aqmlab.metrics import seconds
 
     tasks = []
@@ -64,25 +64,26 @@ def pilots(sweep: Sweep, points: Sequence[Point]) -> list[Task]:
         scenario = sweep.scenario_of(point)
         every = seconds(scenario.effective["duration"]) / WARM_UP_SAMPLES
         pilot = scenario.with_({"warm_up": "0s", "record.queue_every": f"{every * 1e3:.6g}ms"})
-        said = f"{sweep.name}, warm-up of point {point.number}"
-        tasks.append(Task(scenario=pilot, seed=point.first_seed, measures=(WARM_UP,), name=said))
+        name = f"{sweep.name}, warm-up of point {point.number}"
+        tasks.append(Task(scenario=pilot, seed=point.first_seed, measures=(WARM_UP,), name=name))
     return tasks
 
 
 def warm_ups(
     points: Sequence[Point], tasks: Sequence[Task], store: Store, executor: Executor, label: str | None
 ) -> dict[int, str]:
-    """The warm-up of each point by number, from these runs."""
-    said = f"{label}: warm-up" if label else None
-    execute(tasks, store, executor=executor, label=said, total=len(tasks), retry=True, fail_fast=True)
+    """Executes the pilot runs `tasks`, and returns the warm-up of each point by number. Raises `ValueError`
+    if a run does not settle."""
+    bar_label = f"{label}: warm-up" if label else None
+    execute(tasks, store, executor=executor, label=bar_label, total=len(tasks), retry=True, fail_fast=True)
     kept = store.runs_of([task.scenario.digest for task in tasks])
     found = {}
     for point, task in zip(points, tasks, strict=True):
         settled_s = kept[task.run].values[WARM_UP.key]
         if settled_s is None:
             raise ValueError(
-                f"warm_up: the run of point {point.number} ({point.said}) does not settle within its "
-                "duration (MSER-5): make it longer, or say a warm_up in the scenario"
+                f"warm_up: the run of point {point.number} ({point.description}) does not settle within its "
+                "duration (MSER-5): increase the duration, or set warm_up in the scenario"
             )
         found[point.number] = f"{math.ceil(settled_s * 1000):d}ms"
     return found

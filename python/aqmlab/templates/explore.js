@@ -1,4 +1,4 @@
-// The page: controls, what is kept in the address, the card of a point, files to save.
+// The page: controls, the view in the page's address, the dialog about a point, and files to save.
 
 const by = (id) => document.getElementById(id);
 let data, sweep, state, shown, spots;
@@ -13,7 +13,7 @@ function h(name, attributes, ...inside) {
   return made;
 }
 
-// What is shown first: the longest axis that is to scale along x, names as lines.
+// The initial view: the longest numeric axis along x, other axes as lines.
 function firstView(sweep) {
   const longest = (axes) => axes.reduce((a, b) => (b.values.length > a.values.length ? b : a), axes[0]);
   const rest = new Set(sweep.axes);
@@ -27,7 +27,7 @@ function firstView(sweep) {
   return consistent(sweep, { ...view, logx: axisOf(sweep, x).log, logy: false, zero: false, fixed: {}, hidden: {} });
 }
 
-// An axis has one place, what is not drawn is fixed to a value or averaged (null), and names are known ones.
+// Makes a view consistent: each axis has one role, an axis without a role is fixed to a value or averaged (null), and unknown names are replaced.
 function consistent(sweep, wanted) {
   const view = { ...wanted, fixed: { ...wanted.fixed } };
   if (!sweep.measures.some((one) => one.name === view.y)) view.y = sweep.measures[0].name;
@@ -65,7 +65,7 @@ function written(view) {
   return `#${found}`;
 }
 
-// The view that an address asks for; what it does not say, or says wrongly, is as at first.
+// The view in an address; missing and invalid parts have their initial values.
 function read(fragment) {
   const asked = new URLSearchParams(fragment.replace(/^#/, ""));
   sweep = data.sweeps.find((one) => one.title === asked.get("sweep")) ?? data.sweeps[0];
@@ -107,7 +107,7 @@ function showControls() {
   by("only").replaceChildren(by("only").firstElementChild, ...sweep.axes.map((axis) => valuesControl(axis, open)));
 }
 
-// Of an axis that is drawn, boxes for its values; of another, the value that is shown.
+// The control of an axis: check boxes for the values of a drawn axis, otherwise a selector for its value.
 function valuesControl(axis, open) {
   if (!state.drawn.includes(axis.name)) {
     const chosen = state.fixed[axis.name];
@@ -137,7 +137,7 @@ function change(what) {
   if (focused) by(focused)?.focus();
 }
 
-// Whoever takes the place of another axis gives it its own.
+// If an axis takes the role of another axis, the two exchange their roles.
 function takePlace(role, name) {
   const other = ["x", "lines", "panels"].find((one) => one !== role && state[one] === name);
   const what = { [role]: name, ...(other && name ? { [other]: state[role] } : {}) };
@@ -170,7 +170,7 @@ function listen() {
   }
 }
 
-// The point below the pointer: of several that overlap, the nearest.
+// The point below the pointer; the nearest if several overlap.
 function nearest(event) {
   const svg = by("figure").firstElementChild;
   const box = svg.getBoundingClientRect();
@@ -180,7 +180,7 @@ function nearest(event) {
   return first !== undefined && away(first) <= 14 ? first.at : undefined;
 }
 
-// In the figure's words: what a cell is, and what it says.
+// The labels of a cell in words.
 function named(cell) {
   const parts = [["panels", cell.panel], ["lines", cell.line], ["x", cell.x]].filter(([role]) => state[role]);
   return parts.map(([role, place]) => `${state[role]} ${axisOf(sweep, state[role]).values[place]}`).join(", ");
@@ -198,11 +198,11 @@ function says(cell) {
   return `${named(cell)}: ${what}; ${interval.count} ${interval.count === 1 ? "run" : state.mode === "value" ? "runs" : "pairs of runs"}${lost}`;
 }
 
-// Of the y axis, in one line or, of what is compared, in two.
+// The title of the y axis, in one line for values and two lines for comparisons.
 function yLabels() {
   const { title, label } = shown.measure;
   if (state.mode === "value") return [label];
-  return state.mode === "difference" ? [label, `difference to ${comparedWith()}`] : [title, `ratio to ${comparedWith()}`];
+  return state.mode === "difference" ? [label, `difference from ${comparedWith()}`] : [title, `ratio to ${comparedWith()}`];
 }
 
 function yLabel() {
@@ -214,10 +214,10 @@ function caption() {
   const fixed = others.filter((axis) => state.fixed[axis.name] !== null).map((axis) => `${axis.name} ${axis.values[state.fixed[axis.name]]}`);
   const averaged = others.filter((axis) => state.fixed[axis.name] === null).map((axis) => `${axis.name} (${axis.values.length} values)`);
   const where = fixed.length ? `; only ${fixed.join(", ")}` : "";
-  const mean = averaged.length ? `; averaged over ${averaged.join(" and ")}, replication by replication` : "";
+  const mean = averaged.length ? `; averaged over ${averaged.join(" and ")} within each replication` : "";
   const percent = `${Math.round(sweep.level * 10000) / 100} %`;
-  const spread = state.runs === "each" ? "; a dot for each run, and their mean" : `; mean and ${percent} interval (Student's t)`;
-  const paired = state.mode === "value" ? "" : ", seed by seed";
+  const spread = state.runs === "each" ? "; one dot per run, and the mean" : `; mean and ${percent} interval (Student's t)`;
+  const paired = state.mode === "value" ? "" : ", paired by seed";
   return `${yLabel()}${paired}, over ${axisOf(sweep, state.x).label}${where}${mean}${spread}.`;
 }
 
@@ -228,13 +228,13 @@ function notes() {
   const off = state.logy ? shown.cells.filter(({ interval }) => interval.value !== null && interval.value <= 0).length : 0;
   const flat = state.logx ? shown.cells.filter((cell) => axisOf(sweep, state.x).numbers[cell.x] <= 0).length : 0;
   const found = [];
-  if (failed) found.push(`Hollow marks, and crosses on the x axis: ${failed} points with failed runs.`);
-  if (empty.length) found.push(`${empty.length} without a value: ${empty.slice(0, 5).map(named).join("; ")}${empty.length > 5 ? "; …" : ""}.`);
-  if (single) found.push(`${single} of one run have no interval.`);
-  if (off) found.push(`${off} that are not above zero cannot be drawn on a logarithmic y axis; the table has them.`);
-  if (flat) found.push(`${flat} at x not above zero cannot be drawn on a logarithmic x axis; the table has them.`);
-  if (shown.alone) found.push(`${shown.alone} points have no counterpart at ${comparedWith()}.`);
-  if (state.mode !== "value") found.push(`The baseline, ${comparedWith()}, is the dashed line at ${shown.level}.`);
+  if (failed) found.push(`${failed} points have failed runs (hollow marks, or crosses on the x axis).`);
+  if (empty.length) found.push(`${empty.length} points have no value: ${empty.slice(0, 5).map(named).join("; ")}${empty.length > 5 ? "; …" : ""}.`);
+  if (single) found.push(`${single} points have one run and no interval.`);
+  if (off) found.push(`${off} values are not positive and missing on the logarithmic y axis; the table contains them.`);
+  if (flat) found.push(`${flat} points are not at a positive x and missing on the logarithmic x axis; the table contains them.`);
+  if (shown.alone) found.push(`${shown.alone} points have no baseline point with ${comparedWith()}.`);
+  if (state.mode !== "value") found.push(`The dashed line at ${shown.level} is the baseline, ${comparedWith()}.`);
   return found.join(" ");
 }
 
@@ -259,7 +259,7 @@ function showHead() {
   by("failed").querySelector("summary").textContent = `${failures.length} ${failures.length === 1 ? "run" : "runs"} failed`;
   const line = ([at, seed, text]) => h("li", {},
     h("button", { type: "button", class: "plain", onclick: () => openPoints(labelsOf(at), [at], []) }, `${labelsOf(at)}, seed ${seed}`), ` ${text}`);
-  const rest = failures.length > 200 ? [h("li", {}, `and ${failures.length - 200} more, on the cards of their points`)] : [];
+  const rest = failures.length > 200 ? [h("li", {}, `and ${failures.length - 200} more; open their points to see them`)] : [];
   by("failed").querySelector("ul").replaceChildren(...failures.slice(0, 200).map(line), ...rest);
 }
 
@@ -267,7 +267,7 @@ let drawnWidth = 0;
 function draw() {
   drawnWidth = Math.round(by("figure").clientWidth);
   const made = shown.cells.length ? drawFigure(sweep, shown, state, { x: axisOf(sweep, state.x).label, y: yLabels() }, Math.max(drawnWidth, 260), says) : null;
-  const nothing = shown.cells.length ? "None of these has a value that can be drawn." : "No point has these values; choose others.";
+  const nothing = shown.cells.length ? "None of the selected points has a value that can be drawn." : "No point has the selected values.";
   by("figure").innerHTML = made?.svg ?? `<p class="warning">${nothing}</p>`;
   spots = made?.spots ?? [];
   by("svg").disabled = made === null;
@@ -279,7 +279,7 @@ function markOf(at) {
   return by("figure").querySelector(`[data-cell="${at}"]`);
 }
 
-// Left and right go along a line, up and down to the line before and after.
+// The left and right keys move along a line, up and down to the previous and next line.
 function key(at, event) {
   if (event.key === "Escape") by("tip").hidden = true;
   if (event.key === "Enter" || event.key === " ") { event.preventDefault(); openCard(at); }
@@ -332,7 +332,7 @@ function showTable() {
     h("thead", {}, h("tr", {}, ...heads.map((text, k) => h("th", { scope: "col", class: k < roles.length ? "words" : "" }, text)))),
     h("tbody", {}, ...shown.cells.slice(0, MOST_ROWS).map(row)));
   by("more").hidden = shown.cells.length <= MOST_ROWS;
-  by("more").textContent = `The first ${MOST_ROWS} of ${shown.cells.length} rows; the CSV file has all.`;
+  by("more").textContent = `The first ${MOST_ROWS} of ${shown.cells.length} rows; the CSV file contains all rows.`;
 }
 
 function labelsOf(point) {
@@ -350,7 +350,7 @@ function openPoints(title, points, partners) {
   const baseline = [...new Set(partners)];
   const many = points.length + baseline.length > 2;
   const parts = [...points.slice(0, MOST_POINTS).map((at) => pointCard(at, "", many)), ...baseline.slice(0, MOST_POINTS).map((at) => pointCard(at, "Baseline: ", many))];
-  if (points.length > MOST_POINTS) parts.push(h("p", { class: "small" }, `and ${points.length - MOST_POINTS} points more; choose fewer values to see them.`));
+  if (points.length > MOST_POINTS) parts.push(h("p", { class: "small" }, `and ${points.length - MOST_POINTS} more points; select fewer values to see them.`));
   by("card-body").replaceChildren(...parts);
   by("tip").hidden = true;
   by("card").showModal();
@@ -370,9 +370,9 @@ function pointCard(point, before, folded) {
     ...failures.map(([seed, text]) => h("p", { class: "warning" }, `Seed ${seed} failed: ${text}`)),
     valuesTable(point, [measure]),
     ...(others.length ? [h("details", {}, h("summary", {}, "All measures"), valuesTable(point, sweep.measures))] : []),
-    ...(given ? [h("details", {}, h("summary", {}, "The scenario as given"), h("pre", {}, given),
+    ...(given ? [h("details", {}, h("summary", {}, "Scenario as written"), h("pre", {}, given),
       h("button", { type: "button", onclick: () => save(file, "application/toml", `${given}\n`) }, `Save ${file}`))] : []),
-    ...(command ? [h("p", { class: "small" }, "Makes a run again; the other seeds are those above:"), h("pre", {}, command),
+    ...(command ? [h("p", { class: "small" }, "Commands that repeat a run (the table above contains the other seeds):"), h("pre", {}, command),
       h("p", {}, h("button", { type: "button", onclick: () => copy(command, said) }, "Copy command"), " ", said)] : []),
   ];
   const title = `${before}${labelsOf(point)}`;
@@ -391,7 +391,7 @@ function valuesTable(point, measures) {
   return h("div", { class: "scroll" }, h("table", { class: "data" }, h("thead", {}, head), h("tbody", {}, ...rows), h("tfoot", {}, foot)));
 }
 
-// What is shown, as a table: a row for each cell, or each run. Numbers are in full.
+// The shown values as CSV: a row for each cell, or for each run, with all digits.
 function csv() {
   const cell = (value) => (value === null ? "" : /[",\n]/.test(String(value)) ? `"${String(value).replaceAll('"', '""')}"` : String(value));
   const label = (axis, at) => {
@@ -419,7 +419,7 @@ function save(file, type, text) {
   const address = URL.createObjectURL(new Blob([text], { type }));
   h("a", { href: address, download: file }).click();
   setTimeout(() => URL.revokeObjectURL(address), 1000);
-  by("said").textContent = `${file} is saved with the browser's downloads.`;
+  by("said").textContent = `${file} was saved as a download.`;
 }
 
 async function copy(text, said) {
@@ -427,7 +427,7 @@ async function copy(text, said) {
     await navigator.clipboard.writeText(text);
     said.textContent = "Copied.";
   } catch {
-    said.textContent = `This browser does not let a page copy; here it is: ${text}`;
+    said.textContent = `The browser denied the copy; the text is: ${text}`;
   }
 }
 
@@ -435,7 +435,7 @@ async function start() {
   try {
     data = await unpack(by("data").textContent.trim());
   } catch (error) {
-    by("broken").textContent = `The runs in this page cannot be read (${error.message}); a browser of 2023 or later can.`;
+    by("broken").textContent = `This browser cannot read the data in the page (${error.message}); use a browser from 2023 or later.`;
     by("broken").hidden = false;
     return;
   }

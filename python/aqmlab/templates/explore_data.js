@@ -1,6 +1,6 @@
 "use strict";
-// What is selected of a sweep: runs by cell of the figure, differences and ratios, intervals. The formulas
-// are those of `aqmlab.stats`; tests hold the two against each other. A missing value is null.
+// The selected data of a sweep: runs by cell of the figure, differences and ratios, and intervals. The formulas
+// are those of `aqmlab.stats`; tests compare the two implementations. A missing value is null.
 
 async function unpack(text) {
   const bytes = Uint8Array.from(atob(text), (letter) => letter.charCodeAt(0));
@@ -8,7 +8,7 @@ async function unpack(text) {
   return new Response(stream).json();
 }
 
-// Compensated, as `math.fsum` is exact (Neumaier 1974).
+// Compensated summation (Neumaier 1974), because `math.fsum` in Python is exact.
 function sum(values) {
   let total = 0, lost = 0;
   for (const value of values) {
@@ -19,7 +19,7 @@ function sum(values) {
   return total + lost;
 }
 
-// `t` holds the quantiles of Student's t for 1, 2, ... degrees of freedom.
+// `t` contains the quantiles of Student's t for 1, 2, ... degrees of freedom.
 function meanInterval(values, t) {
   const kept = values.filter((value) => value !== null);
   const count = kept.length;
@@ -62,7 +62,7 @@ function axisOf(sweep, name) {
   return sweep.axes.find((axis) => axis.name === name);
 }
 
-// The point with the labels of another but for one axis.
+// The point whose labels differ from those of a given point in one axis only.
 function partner(sweep, point, against, place) {
   const key = (at, of) => sweep.axes.map((axis) => of(axis, axis.of[at])).join();
   sweep.byLabels ??= new Map(sweep.scenario.map((_, at) => [key(at, (axis, own) => own), at]));
@@ -74,8 +74,8 @@ function shows(axis, place, state) {
   return state.fixed[axis.name] === null || state.fixed[axis.name] === place;
 }
 
-// The cells of the figure in order, each with the points it stands for. Points that compare with nothing are
-// counted, and the baseline is not compared with itself.
+// The cells of the figure in order, each with its points. Points without a baseline point are counted, and the
+// baseline is not compared with itself.
 function cellsOf(sweep, state) {
   const [x, lines, panels] = ["x", "lines", "panels"].map((role) => axisOf(sweep, state[role]));
   const against = state.mode === "value" ? undefined : axisOf(sweep, state.against);
@@ -103,7 +103,7 @@ function valuesOf(sweep, measure, point) {
   return measure.values[point] ?? sweep.seed_lists[sweep.seeds[point]].map(() => null);
 }
 
-// A point's values in the order of the seeds of another point.
+// The values of a point in the order of another point's seeds.
 function valuesAt(sweep, measure, point, like) {
   const values = valuesOf(sweep, measure, point);
   if (sweep.seeds[point] === sweep.seeds[like]) return values;
@@ -111,8 +111,8 @@ function valuesAt(sweep, measure, point, like) {
   return sweep.seed_lists[sweep.seeds[like]].map((seed) => bySeed.get(seed) ?? null);
 }
 
-// The mean over points, replication by replication, as of the first; none where one of them has none. A seed
-// less the first one of its point is the number of a replication, as points may have seeds of their own.
+// The mean over points for each replication of the first point; null if a point has no value. The number of a
+// replication is the seed minus the first seed of its point, because points may have different seeds.
 function averaged(sweep, points, all) {
   if (points.length === 1) return all[0];
   const seeds = points.map((point) => sweep.seed_lists[sweep.seeds[point]]);
@@ -123,7 +123,7 @@ function averaged(sweep, points, all) {
   });
 }
 
-// Everything that is shown: each cell with its interval and what its runs gave.
+// The data of the view: each cell with its interval and the values of its runs.
 function selection(sweep, state, t) {
   const measure = sweep.measures.find((one) => one.name === state.y);
   const how = COMPARED[state.mode];
@@ -142,7 +142,7 @@ function selection(sweep, state, t) {
   return { measure, cells, alone, level: how.level };
 }
 
-// As many decimal places as the interval deserves: two digits of its half width.
+// The number of decimal places that shows two digits of the interval's half-width.
 function decimals(half) {
   return half > 0 && Number.isFinite(half) ? Math.max(1 - Math.floor(Math.log10(half)), 0) : 3;
 }

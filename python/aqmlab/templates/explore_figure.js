@@ -1,4 +1,4 @@
-// The figure: one SVG with panels of shared scales, in the style of `aqmlab.charts`.
+// The figure: one SVG whose panels share their scales, in the style of `aqmlab.charts`.
 
 const MARKERS = [
   "M-4,0a4,4 0 1,0 8,0a4,4 0 1,0 -8,0z", "M-3.6-3.6h7.2v7.2h-7.2z", "M0-4.8L4.6 3.4H-4.6z", "M0-5L5 0L0 5L-5 0z",
@@ -7,7 +7,7 @@ const MARKERS = [
   "M0-5.4L1.3-1.8 5.1-1.7 2.1.7 3.2 4.4 0 2.2-3.2 4.4-2.1.7-5.1-1.7-1.3-1.8z",
 ];
 const DASHES = ["none", "9 3", "2.2 2.2", "9 2.7 2.2 2.7"];
-// Whoever has the colour and mark of another has other dashes.
+// Lines with equal colours and marks have different dashes.
 function dash(place) {
   return DASHES[(place + Math.floor(place / MARKERS.length)) % DASHES.length];
 }
@@ -75,7 +75,7 @@ function scale(low, high, from, to, log) {
   return (value) => from + ((on(value) - a) / (b - a)) * (to - from);
 }
 
-// The ends of the y axis, of all panels together.
+// The limits of the y axis, common to all panels.
 function reach(shown, state) {
   const found = [];
   for (const { interval, each } of shown.cells) {
@@ -95,7 +95,7 @@ function reach(shown, state) {
   return [state.zero && low === 0 ? 0 : low - room, state.zero && high === 0 ? 0 : high + room];
 }
 
-// Where x values stand: to scale, or side by side in their order.
+// The positions of x values: to scale, or at equal distances in order.
 function places(axis, shown, state, width) {
   const used = [...new Set(shown.cells.map((cell) => cell.x))].sort((a, b) => a - b);
   if (!axis.numbers) {
@@ -110,7 +110,7 @@ function places(axis, shown, state, width) {
   return { used: drawn, band: null, at: (place) => on(axis.numbers[place]) };
 }
 
-// The numbers below an x axis: those that have room, turned if they are names that have not.
+// The tick labels of the x axis: as many numbers as fit; names that do not fit are rotated.
 function xTicks(axis, where) {
   const wide = where.used.map((place) => widthOf(clipped(axis.values[place], 150, 11), 11));
   const turned = where.band !== null && Math.max(...wide) > where.band - 6;
@@ -145,7 +145,7 @@ function legend(axis, shown, width) {
 
 const ONE_LINE = { name: "", colours: ["#0072B2"], values: [""] };
 
-// The figure as text, and where each cell stands in it. `says` gives the words of a cell for those who listen.
+// The figure as text, with the position of each cell. `says` returns the description of a cell for screen readers.
 function drawFigure(sweep, shown, state, labels, width, says) {
   const [x, panels] = [axisOf(sweep, state.x), axisOf(sweep, state.panels)];
   const lines = axisOf(sweep, state.lines) ?? ONE_LINE;
@@ -207,8 +207,8 @@ function grid(ticks, below, where, y, inner, high, first) {
   return drawn + tag("path", { d: `M0,0V${high}H${inner}`, fill: "none", stroke: "#9a9a9a", "stroke-width": 0.8 });
 }
 
-// The lines of a panel, with intervals or dots, and their points on top. Where all runs failed stands a cross
-// on the x axis.
+// The lines of a panel, with intervals or dots, and the points above them. A cross on the x axis marks a point
+// whose runs all failed.
 function series(shown, state, axis, where, y, high, panel, spots, across, down, says) {
   const drawable = (value) => value !== null && (!state.logy || value > 0);
   const used = [...new Set(shown.cells.map((cell) => cell.line))].sort((a, b) => a - b);

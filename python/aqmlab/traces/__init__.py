@@ -1,4 +1,4 @@
-"""Packet traces replayed through a queue, and recorded lines turned into scenarios."""
+"""Replay of packet traces through a queue, and import of recorded links."""
 
 from aqmlab.traces.trace import PUBLISHED_MOST_ACTIVE, active_flows, charts, generated, of_file, write
 

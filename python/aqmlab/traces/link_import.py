@@ -1,8 +1,8 @@
-"""Recorded links: rates over time, read from logs, as the steps of a line.
+"""Import of recorded links: logs of rates over time are converted to rate steps of a link.
 
-Two forms are read, each packed with gzip or not. The log of cake-autorate (its `cake-autorate.sh`: records
-such as `LOAD; ...`, each kind with a header that names its columns) has the rate that its shaper was set to,
-and the rate that was carried. A plain CSV file has a column of times and one of rates.
+Two formats are supported, optionally compressed with gzip. A cake-autorate log (records of `cake-autorate.sh`
+such as `LOAD; ...`, with a header for each kind of record that names the columns) contains the configured
+shaper rate and the achieved rate. A plain CSV file has a column of times and a column of rates.
 """
 
 from __future__ import annotations
@@ -22,40 +22,40 @@ from aqmlab._support.files import write_text
 
 
 class Direction(StrEnum):
-    """Which way a log of cake-autorate is asked about."""
+    """The direction to import from a cake-autorate log."""
 
     DOWNLOAD = "download"
     UPLOAD = "upload"
 
 
-class Taken(StrEnum):
-    """Which of its rates is taken."""
+class RateKind(StrEnum):
+    """The rate to import from a cake-autorate log."""
 
     SHAPER = "shaper"
-    """What its shaper was set to."""
+    """The configured rate of the shaper."""
     ACHIEVED = "achieved"
-    """What was carried."""
+    """The achieved rate."""
 
 
 LEAST_BPS, MOST_BPS = 16, 10**13
-"""What a line may send at, or nothing."""
+"""Limits of a link's rate; a rate can also be 0."""
 
 LONG_GAP = 10
-"""So many usual intervals without a record are told."""
+"""Number of usual intervals without a record that is reported as a gap."""
 
 _AUTORATE = re.compile(r"(DATA|LOAD|SUMMARY|REFLECTOR|CPU|CPU_RAW|SHAPER|DEBUG|INFO|SYSLOG|ERROR)(_HEADER)?;")
 _KINDS = ("LOAD", "DATA", "SUMMARY")
-"""Its records with rates; the first come at even intervals."""
+"""The kinds of records with rates, in order of preference; LOAD records are at equal intervals."""
 
-_RATE_COLUMNS: Mapping[tuple[Direction, Taken], str] = {
-    (Direction.DOWNLOAD, Taken.SHAPER): "CAKE_DL_RATE_KBPS",
-    (Direction.UPLOAD, Taken.SHAPER): "CAKE_UL_RATE_KBPS",
-    (Direction.DOWNLOAD, Taken.ACHIEVED): "DL_ACHIEVED_RATE_KBPS",
-    (Direction.UPLOAD, Taken.ACHIEVED): "UL_ACHIEVED_RATE_KBPS",
+_RATE_COLUMNS: Mapping[tuple[Direction, RateKind], str] = {
+    (Direction.DOWNLOAD, RateKind.SHAPER): "CAKE_DL_RATE_KBPS",
+    (Direction.UPLOAD, RateKind.SHAPER): "CAKE_UL_RATE_KBPS",
+    (Direction.DOWNLOAD, RateKind.ACHIEVED): "DL_ACHIEVED_RATE_KBPS",
+    (Direction.UPLOAD, RateKind.ACHIEVED): "UL_ACHIEVED_RATE_KBPS",
 }
-_TOLD: Mapping[Taken, str] = {
-    Taken.SHAPER: "the rate that its shaper was set to",
-    Taken.ACHIEVED: "the rate that was carried",
+_RATE_WORDS: Mapping[RateKind, str] = {
+    RateKind.SHAPER: "configured shaper rate",
+    RateKind.ACHIEVED: "achieved rate",
 }
 
 _TIMES: Mapping[str, float] = {"s": 1, "sec": 1, "seconds": 1, "ms": 1e-3, "us": 1e-6, "ns": 1e-9, "min": 60}
@@ -71,13 +71,13 @@ _RATE_NAMES = ("rate", "bitrate", "bandwidth", "throughput", "goodput", "capacit
 
 
 class RecordingError(ValueError):
-    """What is wrong with a recording, with its file and line."""
+    """An invalid recording; the message contains the file and the line."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Columns:
-    """Where a plain file has times and rates, by name or by number from 1, and in which units; `None` for
-    what its header says."""
+    """The columns of times and rates in a plain file, by name or by number from 1, and their units; `None` to
+    use the header."""
 
     time: str | None = None
     rate: str | None = None
@@ -90,35 +90,35 @@ class Recording:
     """The rates of a link over time."""
 
     source: str
-    """What they are, in words."""
+    """Description of the source."""
     times_s: Sequence[float]
-    """When each was recorded, since the first; they rise."""
+    """Ascending times of the records since the first record."""
     bps: Sequence[float]
     notes: Sequence[str] = ()
-    """What is doubtful."""
+    """Warnings about doubtful records."""
 
     @property
     def interval_s(self) -> float:
-        """The usual time between two records."""
+        """The usual (median) interval between records."""
         between = sorted(b - a for a, b in itertools.pairwise(self.times_s))
         return between[len(between) // 2]
 
     @property
     def duration_s(self) -> float:
-        """How long it lasts: the last record counts for the usual time."""
+        """The duration of the recording; the last record is valid for the usual interval."""
         return self.times_s[-1] + self.interval_s
 
     def gaps(self) -> Iterator[str]:
-        """What is to be said of times without records."""
+        """Yields a warning for each long gap between records."""
         usual = self.interval_s
         for before, after in itertools.pairwise(self.times_s):
             if after - before > LONG_GAP * usual:
-                yield f"no record for {after - before:.6g} s from {before:.6g} s on: the rate of before holds"
+                yield f"no record for {after - before:.6g} s after {before:.6g} s: the previous rate is kept"
 
 
 @dataclass(frozen=True, kw_only=True)
 class Steps:
-    """What a line does: from when it has which rate, for how long in all."""
+    """The rate steps of a link: times and rates, and the total duration."""
 
     times_s: list[float] = field(default_factory=list)
     bps: list[int] = field(default_factory=list)
@@ -132,12 +132,12 @@ class Steps:
         return sent / self.duration_s
 
     def write(self, path: Path) -> None:
-        """Writes the file that `rate_file` names."""
+        """Writes a file for `rate_file`."""
         rows = (f"{_decimal(at)},{bps}\n" for at, bps in zip(self.times_s, self.bps, strict=True))
         write_text(path, "time_s,rate_bps\n" + "".join(rows))
 
     def toml(self, path: Path, link: str) -> str:
-        """What a scenario writes to have this line, and again after its end."""
+        """The scenario table that uses these steps and repeats them after their end."""
         name = str(path).replace("\\", "\\\\").replace('"', '\\"')
         return f'[{link}]\nrate_file = "{name}"\nrate_repeat = "{_decimal(self.duration_s)}s"'
 
@@ -146,20 +146,20 @@ def read(
     path: Path,
     *,
     direction: Direction = Direction.DOWNLOAD,
-    taken: Taken = Taken.SHAPER,
+    kind: RateKind = RateKind.SHAPER,
     columns: Columns = Columns(),
 ) -> Recording:
-    """Reads a recording; raises `RecordingError` with the line at fault and what is allowed there."""
+    """Reads a recording. Raises `RecordingError` with the line and what is allowed there."""
     lines = _lines(path)
     first = next((line for line in lines if line.strip()), "")
     try:
         if _AUTORATE.match(first):
             if columns != Columns():
                 raise RecordingError(
-                    "is a log of cake-autorate, whose columns have names and units: choose with --direction "
-                    "and --take"
+                    "is a cake-autorate log, whose columns have fixed names and units: select the rate with "
+                    "--direction and --take"
                 )
-            return _autorate(lines, direction, taken)
+            return _autorate(lines, direction, kind)
         return _plain(lines, columns)
     except RecordingError as problem:
         raise RecordingError(f"{path}: {problem}") from None
@@ -172,17 +172,18 @@ def steps(
     until_s: float | None = None,
     every_s: float | None = None,
 ) -> Steps:
-    """A part of a recording as steps, as it is or as the means of equal times."""
+    """Converts a part of a recording to steps, with the original rates or with means over intervals of
+    `every_s` seconds."""
     whole = recording.duration_s
     end = whole if until_s is None else until_s
     if not 0 <= start_s < end:
-        raise ValueError(f"--from {start_s:g}s must be before the end, {end:g}s")
+        raise ValueError(f"--from: must be before the end at {end:g}s (got {start_s:g}s)")
     if end > whole:
-        raise ValueError(f"--until {end:g}s is after the end of the recording, {whole:.6g} s")
+        raise ValueError(f"--until: must be at most the end of the recording at {whole:.6g}s (got {end:g}s)")
     pieces = list(_pieces(recording, start_s, end))
     if every_s is not None:
         if not every_s > 0:
-            raise ValueError("--every must be more than 0s")
+            raise ValueError(f"--every: must be above 0s (got {every_s:g}s)")
         pieces = list(_means(pieces, end - start_s, every_s))
     found = Steps(duration_s=round(end - start_s, 6))
     for at, bps in pieces:
@@ -194,12 +195,12 @@ def steps(
             found.times_s.append(at)
             found.bps.append(rate)
     if not any(found.bps):
-        raise RecordingError(f"has no rate of {LEAST_BPS} bps or more: such a line never sends")
+        raise RecordingError(f"has no rate of at least {LEAST_BPS} bps: such a link never sends")
     return found
 
 
 def _pieces(recording: Recording, start: float, end: float) -> Iterator[tuple[float, float]]:
-    """The rates from `start` to `end`, with their times since then."""
+    """Yields the rates from `start` to `end`, with their times since `start`."""
     times = [*recording.times_s, recording.duration_s]
     for (at, until), bps in zip(itertools.pairwise(times), recording.bps, strict=True):
         if until > start and at < end:
@@ -209,7 +210,7 @@ def _pieces(recording: Recording, start: float, end: float) -> Iterator[tuple[fl
 def _means(
     pieces: Sequence[tuple[float, float]], whole: float, every: float
 ) -> Iterator[tuple[float, float]]:
-    """The mean of each time of this length."""
+    """Yields the mean rate in each interval of `every` seconds."""
     times = [at for at, _ in pieces] + [whole]
     piece = 0
     for number in range(math.ceil(whole / every - 1e-9)):
@@ -231,21 +232,21 @@ def _lines(path: Path) -> list[str]:
             data = gzip.decompress(data)
         return data.decode("utf-8-sig").splitlines()
     except (gzip.BadGzipFile, zlib.error):
-        raise RecordingError(f"{path}: is packed with gzip, and damaged") from None
+        raise RecordingError(f"{path}: is a damaged gzip file") from None
     except OSError as problem:
         raise RecordingError(f"{path}: cannot be read: {problem.strerror}") from None
     except EOFError:
-        raise RecordingError(f"{path}: is packed with gzip, and cut off") from None
+        raise RecordingError(f"{path}: is a truncated gzip file") from None
     except UnicodeDecodeError:
-        raise RecordingError(f"{path}: is not text: give a log of cake-autorate or a CSV file") from None
+        raise RecordingError(f"{path}: must be a cake-autorate log or a CSV file, but is not text") from None
 
 
-def _autorate(lines: Sequence[str], direction: Direction, taken: Taken) -> Recording:
-    """Reads a log of cake-autorate: what its headers name, of one kind of record."""
+def _autorate(lines: Sequence[str], direction: Direction, rate_kind: RateKind) -> Recording:
+    """Reads a cake-autorate log: the columns that its headers name, from one kind of record."""
     headers: dict[str, list[str]] = {}
     found: dict[str, list[tuple[int, float, float]]] = {kind: [] for kind in _KINDS}
     notes = []
-    column = _RATE_COLUMNS[direction, taken]
+    column = _RATE_COLUMNS[direction, rate_kind]
     for number, line in enumerate(lines, start=1):
         fields = [one.strip() for one in line.split(";")]
         kind = fields[0]
@@ -256,35 +257,37 @@ def _autorate(lines: Sequence[str], direction: Direction, taken: Taken) -> Recor
         names = headers.get(kind)
         if names is None:
             raise RecordingError(
-                f"line {number}: a {kind} record without a {kind}_HEADER above it; "
-                "export the log from its beginning"
+                f"line {number}: the {kind} record has no {kind}_HEADER above it: export the log from its "
+                "beginning"
             )
         if len(fields) != len(names):
             if number == len(lines):
-                notes.append(f"line {number}, the last one, is cut off and passed over")
+                notes.append(f"line {number}, the last line, is truncated and ignored")
                 continue
             raise RecordingError(
-                f"line {number}: a {kind} record of {len(fields)} fields; its header has {len(names)}"
+                f"line {number}: the {kind} record must have {len(names)} fields as its header (got "
+                f"{len(fields)})"
             )
         row = dict(zip(names, fields, strict=True))
         if column not in row:
             raise RecordingError(f"line {number}: {kind} records have no column {column}")
         time_name = "LOG_TIMESTAMP" if "LOG_TIMESTAMP" in row else "PROC_TIME_US"
-        # The shell writes times as its locale does.
+        # The shell writes times in the format of its locale.
         time = _number(row.get(time_name, "").replace(",", "."), number, time_name)
         time = time / 1e6 if time > 1e12 else time
         found[kind].append((number, time, 1e3 * _number(row[column], number, column)))
     chosen = next((kind for kind in _KINDS if len(found[kind]) > 1), None)
     if chosen is None:
         raise RecordingError(
-            "has no LOAD, DATA or SUMMARY records to speak of: set output_load_stats=1 in its configuration"
+            "has fewer than two LOAD, DATA or SUMMARY records: set output_load_stats=1 in the configuration "
+            "of cake-autorate"
         )
-    what = f"{direction}, {_TOLD[taken]}"
-    return _recording(f"cake-autorate's log, {chosen} records, {what}", found[chosen], notes)
+    content = f"{direction}, {_RATE_WORDS[rate_kind]}"
+    return _recording(f"cake-autorate log, {chosen} records, {content}", found[chosen], notes)
 
 
 def _plain(lines: Sequence[str], columns: Columns) -> Recording:
-    """Reads a plain file of times and rates."""
+    """Reads a plain file with times and rates."""
     rows = []
     for number, line in enumerate(lines, start=1):
         text = line.split("#")[0].strip()
@@ -294,7 +297,7 @@ def _plain(lines: Sequence[str], columns: Columns) -> Recording:
         raise RecordingError("is empty: write a time and a rate on each line")
     if all(len(fields) == 1 and fields[0].isdigit() for _, fields in rows[:100]):
         raise RecordingError(
-            "has one number on each line, as a trace of Mahimahi has: name it as it is, "
+            "has one number on each line, like a Mahimahi trace: use such a file without import, with "
             '`file = "..."` in a table [bottleneck.opportunities]'
         )
     names = rows[0][1] if any(_is_name(one) for one in rows[0][1]) else None
@@ -305,17 +308,19 @@ def _plain(lines: Sequence[str], columns: Columns) -> Recording:
     rate_at = _column("rate", columns.rate, names, width, _RATE_NAMES, 1)
     if time_at == rate_at:
         raise RecordingError(
-            "has times and rates in the same column: choose with --time-column, --rate-column"
+            "has times and rates in the same column: select columns with --time-column and --rate-column"
         )
     time_unit = _unit_of(names, time_at, columns.time_unit, _TIMES, "time") or 1.0
     rate_unit = _unit_of(names, rate_at, columns.rate_unit, _RATES, "rate")
     found = []
     for number, fields in rows:
         if len(fields) != width:
-            raise RecordingError(f"line {number}: has {len(fields)} columns, the first line has {width}")
+            raise RecordingError(
+                f"line {number}: must have {width} columns as the first line (got {len(fields)})"
+            )
         time = _time(fields[time_at], time_unit, number)
         found.append((number, time, _rate(fields[rate_at], rate_unit, number)))
-    return _recording(f"a file of {len(found)} rates", found, [])
+    return _recording(f"file with {len(found)} rates", found, [])
 
 
 def _fields(text: str) -> list[str]:
@@ -324,11 +329,11 @@ def _fields(text: str) -> list[str]:
 
 
 def _is_name(text: str) -> bool:
-    """Whether this names a column: it is neither a number, nor one with a unit, nor a moment."""
-    return bool(text) and not text[0].isdigit() and text[0] not in "+-." and not _is_moment(text)
+    """Whether the text is the name of a column, not a number (with or without unit) or a date."""
+    return bool(text) and not text[0].isdigit() and text[0] not in "+-." and not _is_date(text)
 
 
-def _is_moment(text: str) -> bool:
+def _is_date(text: str) -> bool:
     try:
         datetime.fromisoformat(text)
     except ValueError:
@@ -337,104 +342,109 @@ def _is_moment(text: str) -> bool:
 
 
 def _column(
-    what: str, chosen: str | None, names: list[str] | None, width: int, usual: Sequence[str], place: int
+    quantity: str, chosen: str | None, names: list[str] | None, width: int, usual: Sequence[str], default: int
 ) -> int:
-    """The place of the column of times or rates."""
-    option = f"--{what}-column"
-    told = ", ".join(names) if names else f"1 to {width}"
+    """The index of the column of times or rates."""
+    option = f"--{quantity}-column"
+    available = ", ".join(names) if names else f"1 to {width}"
     if chosen is not None:
         if names and chosen in names:
             return names.index(chosen)
         if chosen.isdigit() and 1 <= int(chosen) <= width:
             return int(chosen) - 1
-        raise RecordingError(f"has no column `{chosen}` ({option}); there is {told}")
+        raise RecordingError(f"has no column `{chosen}` ({option}); available: {available}")
     if names is None:
         if width == 2:
-            return place
-        raise RecordingError(f"has {width} columns and no header: choose with {option}, one of {told}")
+            return default
+        raise RecordingError(
+            f"has {width} columns and no header: select one with {option}; available: {available}"
+        )
     words = [re.split(r"[^a-z]+", name.lower()) for name in names]
     found = [number for number, name in enumerate(words) if any(word in usual for word in name)]
     if len(found) == 1:
         return found[0]
-    several = "no" if not found else "more than one"
-    raise RecordingError(f"has {several} column of {what}s by its name: choose with {option}, one of {told}")
+    number_of = "no column is" if not found else "several columns are"
+    raise RecordingError(
+        f"{number_of} named as a column of {quantity}s: select one with {option}; available: {available}"
+    )
 
 
 def _unit_of(
-    names: list[str] | None, place: int, given: str | None, units: Mapping[str, float], what: str
+    names: list[str] | None, column: int, given: str | None, units: Mapping[str, float], quantity: str
 ) -> float | None:
-    """The unit that is given, or else the one that the name of the column ends with."""
+    """The given unit, or otherwise the unit at the end of the column's name."""
     if given is not None:
         found = _unit(given, units)
         if found is None:
-            raise RecordingError(f"--{what}-unit {given}: unknown, expected one of {', '.join(units)}")
+            raise RecordingError(f"--{quantity}-unit: must be one of {', '.join(units)} (got {given})")
         return found
     if names is None:
         return None
-    return _unit(re.split(r"[\s_()\[\]]+", names[place].strip(" )]"))[-1], units)
+    return _unit(re.split(r"[\s_()\[\]]+", names[column].strip(" )]"))[-1], units)
 
 
 def _unit(text: str, units: Mapping[str, float]) -> float | None:
-    # A capital B is bytes; else capitals do not matter, so that Mbps and mbps are the same.
+    # A capital B means bytes; otherwise case is ignored, so that Mbps and mbps are equal.
     return units.get(text) or units.get(text.lower() if text not in _BYTES else "")
 
 
-def _number(text: str, line: int, what: str) -> float:
+def _number(text: str, line: int, quantity: str) -> float:
     try:
         value = float(text)
     except ValueError:
-        raise RecordingError(f"line {line}: {what} `{text}` is not a number") from None
+        raise RecordingError(f"line {line}: {quantity} must be a number (got `{text}`)") from None
     if not math.isfinite(value) or value < 0:
-        raise RecordingError(f"line {line}: {what} `{text}` must be a finite number, zero or more")
+        raise RecordingError(f"line {line}: {quantity} must be a finite number of at least 0 (got `{text}`)")
     return value
 
 
 def _time(text: str, unit: float, line: int) -> float:
-    if re.match(r"\d{4}-\d\d-\d\d", text) and _is_moment(text):
+    if re.match(r"\d{4}-\d\d-\d\d", text) and _is_date(text):
         return datetime.fromisoformat(text).timestamp()
-    found = _with_unit(text, _TIMES, "time: write for example `1.5s`", line)
+    found = _with_unit(text, _TIMES, "time, such as `1.5s`", line)
     return _number(text, line, "the time") * unit if found is None else found
 
 
 def _rate(text: str, unit: float | None, line: int) -> float:
-    found = _with_unit(text, _RATES, "rate: write for example `10Mbps`", line)
+    found = _with_unit(text, _RATES, "rate, such as `10Mbps`", line)
     if found is not None:
         return found
     value = _number(text, line, "the rate")
     if unit is None:
         raise RecordingError(
-            f"line {line}: the rate `{text}` has no unit: call the column rate_kbps or the like, or give "
-            "--rate-unit, such as Mbps"
+            f"line {line}: the rate `{text}` has no unit: name the column with its unit, such as rate_kbps, "
+            "or use --rate-unit, such as Mbps"
         )
     return value * unit
 
 
-def _with_unit(text: str, units: Mapping[str, float], wanted: str, line: int) -> float | None:
-    """The value of a number with a unit; `None` if there is no unit beside it."""
+def _with_unit(text: str, units: Mapping[str, float], expected: str, line: int) -> float | None:
+    """The value of a number with a unit; `None` if the number has no unit."""
     parts = re.fullmatch(r"([-+.\d]+(?:[eE][-+]?\d+)?)\s*([A-Za-z/]+)", text)
     if parts is None:
         return None
     unit = _unit(parts[2], units)
     if unit is None:
-        raise RecordingError(f"line {line}: `{text}` is no {wanted}")
+        raise RecordingError(f"line {line}: must be a {expected} (got `{text}`)")
     return _number(parts[1], line, "the number") * unit
 
 
 def _recording(source: str, rows: Sequence[tuple[int, float, float]], notes: Sequence[str]) -> Recording:
-    """What was read: line, time, rate. Of two rates of one moment the second one holds."""
+    """Converts rows of line, time and rate to a recording. If two rows have the same time, the second one is
+    used."""
     times: list[float] = []
     rates: list[float] = []
     for line, time, bps in rows:
         if bps > MOST_BPS:
             raise RecordingError(
-                f"line {line}: {bps:g} bps is more than any line has, 10Tbps: is the unit right?"
+                f"line {line}: the rate must be at most 10Tbps (got {bps:g} bps): check the unit"
             )
-        # Seconds since 1970 as a float are not exact to a microsecond.
+        # A float cannot represent seconds since 1970 to a microsecond exactly.
         since = round(time - rows[0][1], 6)
         if times and since < times[-1]:
             raise RecordingError(
-                f"line {line}: its time is {times[-1] - since:.6g} s before that of the record above; "
-                "cut the file where the clock was set"
+                f"line {line}: the time is {times[-1] - since:.6g} s before the time of the previous "
+                "record: split the file where the clock was set"
             )
         if times and since == times[-1]:
             rates[-1] = bps
@@ -442,7 +452,9 @@ def _recording(source: str, rows: Sequence[tuple[int, float, float]], notes: Seq
         times.append(since)
         rates.append(bps)
     if len(times) < 2:
-        raise RecordingError("has a single moment: at least two are needed to know how long it lasts")
+        raise RecordingError(
+            "must have records at two or more times, from which the duration follows (got one)"
+        )
     recording = Recording(source=source, times_s=times, bps=rates)
     return Recording(source=source, times_s=times, bps=rates, notes=[*notes, *recording.gaps()])
 

@@ -1,10 +1,10 @@
-"""Made-up traces of delivery opportunities, in the form of Mahimahi: a link such as a phone's.
+"""Synthetic traces of delivery opportunities in Mahimahi's format, for links such as cellular links.
 
-The rate wanders at random between nothing and twice its mean, and opportunities come at random at that rate.
-The idea is that of K. Winstein, A. Sivaraman and H. Balakrishnan, "Stochastic Forecasts Achieve High
-Throughput and Low Delay over Cellular Networks", 2013, who take deliveries of a cellular link for a Poisson
-process whose rate is a Brownian motion. The numbers are ours, and no measured link stands behind them. Only
-sums and products are used, so that a seed gives the same trace everywhere.
+The rate varies at random between 0 and twice its mean, and opportunities occur at random at this rate. The
+model follows K. Winstein, A. Sivaraman and H. Balakrishnan, "Stochastic Forecasts Achieve High Throughput and
+Low Delay over Cellular Networks", 2013, who model the deliveries of a cellular link as a Poisson process
+whose rate is a Brownian motion. The numbers are aqmlab's choice and describe no measured link. The code uses
+only sums and products, so that a seed produces the same trace on every machine.
 """
 
 from __future__ import annotations
@@ -13,23 +13,26 @@ import random
 from collections.abc import Iterator
 
 BYTES = 1500
-"""Of a packet that leaves at an opportunity, as the queue measures it."""
+"""Size of the packet that one opportunity can deliver, as the queue measures it."""
 
 STEP_MS = 20
-"""How often the rate moves."""
+"""Interval between changes of the rate."""
 
 WANDERS = 0.2
-"""By what share of the highest rate it moves in a second: the standard deviation."""
+"""Standard deviation of the change of the rate in a second, relative to the maximum rate."""
 
 PARTS = 8
-"""Parts of a millisecond, in each of which there is an opportunity or none."""
+"""Number of parts of a millisecond, each of which contains at most one opportunity."""
 
 
 def opportunities(rate_bps: float, duration_s: float, seed: int) -> Iterator[int]:
-    """The milliseconds at which there is an opportunity, on average so many as the rate needs."""
-    most = 2 * rate_bps / (8 * BYTES)  # In opportunities a second.
+    """Yields the milliseconds with an opportunity; the mean number of opportunities corresponds to the
+    rate."""
+    most = 2 * rate_bps / (8 * BYTES)  # In opportunities per second.
     if most > 1000 * PARTS / 2:
-        raise ValueError(f"--rate: at most {1000 * PARTS / 4 * 8 * BYTES / 1e6:g}Mbps can be made up")
+        raise ValueError(
+            f"--rate: must be at most {1000 * PARTS / 4 * 8 * BYTES / 1e6:g}Mbps (got {rate_bps / 1e6:g}Mbps)"
+        )
     rng = random.Random(seed)
     moves = most * WANDERS * (STEP_MS / 1000) ** 0.5
     now = most / 2

@@ -1,10 +1,12 @@
-"""Traces: real packets, or made-up ones, replayed through a queue at a chosen rate of the line.
+"""Replay of captured or synthetic packet traces through a queue at a chosen link rate.
 
-How many flows have a packet in a fair scheduler? A. Kortebi, L. Muscariello, S. Oueslati and J. Roberts,
+The question is the number of flows with a packet in a fair scheduler. A. Kortebi, L. Muscariello, S. Oueslati
+and J. Roberts,
 "Evaluating the number of active flows in a scheduler realizing fair statistical bandwidth sharing", 2005,
-found hundreds while tens of thousands are in progress; J. Roberts with J. Augé, "Fair queueing and
-congestion control", 2005, say at most 500 below a load of 0.9. A flow is *active* while a packet of it
-waits, and *in progress* from its first packet to its last.
+found hundreds of such flows among tens of thousands of flows in progress. J. Roberts with J. Augé, "Fair
+queueing and
+congestion control", 2005, state a maximum of 500 below a load of 0.9. A flow is *active* while one of its
+packets is queued, and *in progress* from its first to its last packet.
 """
 
 from __future__ import annotations
@@ -23,7 +25,7 @@ if TYPE_CHECKING:
     from aqmlab.scenario.run import Run
 
 PUBLISHED_MOST_ACTIVE = 500
-"""Active flows at most, below a load of 0.9, as the talk says."""
+"""Published maximum number of active flows below a load of 0.9 (Roberts and Augé)."""
 
 
 def of_file(
@@ -33,11 +35,11 @@ def of_file(
     queue: str | Mapping[str, Any] | None = None,
     changes: Mapping[str, Any] | None = None,
 ) -> Scenario:
-    """The scenario that replays a capture (pcap, pcapng) or a list of flows (CSV), packed with gzip or not;
-    the file is not read yet.
+    """The scenario that replays a capture (pcap, pcapng) or a list of flows (CSV), optionally compressed with
+    gzip. This function does not read the file.
 
-    `queue` is the kind of a discipline or its table, `changes` other values of the scenario by dotted path.
-    Left out is what the core has as a default.
+    `queue` is the kind of a queue discipline or its table, `changes` contains other values of the scenario by
+    dotted path. Omitted values have the defaults of the core.
     """
     given: dict[str, Any] = {"level": "trace", "source": {"kind": "file", "path": str(path)}}
     if rate is not None:
@@ -54,30 +56,31 @@ def active_flows(
     queue: str | Mapping[str, Any] | None = None,
     changes: Mapping[str, Any] | None = None,
 ) -> Run:
-    """Replays what [of_file] says: `active_flows("a.pcap", rate="2.5Gbps").summary`.
+    """Replays a file with the arguments of `of_file`: `active_flows("a.pcap", rate="2.5Gbps").summary`.
 
-    Raises `TraceError` if the file is no trace.
+    Raises `TraceError` if the file is not a valid trace.
     """
     return of_file(path, rate=rate, queue=queue, changes=changes).run()
 
 
 def generated(changes: Mapping[str, Any]) -> Scenario:
-    """The scenario of a made-up trace with published properties, with other values by dotted path."""
+    """The scenario of a synthetic trace with published properties; `changes` contains other values by dotted
+    path."""
     given: dict[str, Any] = {"level": "trace", "source": {"kind": "generated"}}
-    return Scenario.from_dict(changed(given, changes), name="made-up trace")
+    return Scenario.from_dict(changed(given, changes), name="synthetic trace")
 
 
 def write(scenario: Scenario, path: str | Path, *, watch: _core.Watch | None = None) -> dict[str, int]:
-    """Writes a made-up trace as `.pcap` or `.csv`, with `.gz` behind it or not; returns how many `packets`
-    (of a capture) and `flows`. Raises `TraceError` if the scenario is of anything else, or the file cannot be
-    written."""
+    """Writes a synthetic trace as `.pcap` or `.csv`, with an additional `.gz` for compression. Returns the
+    numbers of `packets` (for a capture) and `flows`. Raises `TraceError` if the scenario is not a synthetic
+    trace, or if the file cannot be written."""
     text = interruptible(lambda watch: scenario.plan.write_trace(str(path), watch), watch)
     written: dict[str, int] = json.loads(text)
     return written
 
 
 def charts(run: Run) -> dict[str, Chart]:
-    """How often how many flows are active, and how active flows and those in progress go up and down."""
+    """Charts of the distribution of active flows, and of active flows and flows in progress over time."""
     import polars as pl
 
     from aqmlab.charts.chart import Chart
@@ -87,7 +90,7 @@ def charts(run: Run) -> dict[str, Chart]:
     share = distribution["active_share"]
     more = share.sum() - share.cum_sum()
     tail = pl.DataFrame({"flows": distribution["flows"], "share": more})
-    # Rounding leaves a little behind the last.
+    # Rounding errors leave small values at the end.
     tail = tail.filter(pl.col("share") > 1e-12).with_columns(series=pl.lit("active"))
     found = {}
     if tail.height:
@@ -103,7 +106,7 @@ def charts(run: Run) -> dict[str, Chart]:
         )
     if active.height:
         each = active.select(
-            "time_s", pl.col("most_flows").alias("most since the sample before"), sampled="flows"
+            "time_s", pl.col("most_flows").alias("maximum since the previous sample"), sampled="flows"
         )
         found["active"] = Chart(
             kind="curve",

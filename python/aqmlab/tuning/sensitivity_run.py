@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from aqmlab import measures as known_measures
 from aqmlab.campaign import Account, Executor, Local
 from aqmlab.measures import Measure
-from aqmlab.results.labels import said
+from aqmlab.results.labels import format_labels
 from aqmlab.scenario import Scenario
 from aqmlab.tuning.factors import Factor
 from aqmlab.tuning.sensitivity import Design
@@ -278,5 +278,5 @@ def _made(scenario: Scenario, number: int, values: Values) -> Scenario:
         return changed(scenario, values)
     except ValueError as error:
         raise ValueError(
-            f"sample {number} ({said(values)}): {error}: choose ranges whose values all go together"
+            f"sample {number} ({format_labels(values)}): {error}: choose ranges whose values all go together"
         ) from None

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from aqmlab.campaign import Account, Executor, Task, execute, settled
 from aqmlab.measures import Measure
-from aqmlab.results.labels import Value, said
+from aqmlab.results.labels import Value, format_labels
 from aqmlab.scenario import Scenario
 from aqmlab.store.selection import SelectedRuns, Selection
 from aqmlab.tuning.factors import Factor, check
@@ -110,7 +110,7 @@ def checked(scenario: Scenario, factors: Sequence[Factor]) -> tuple[Factor, ...]
         try:
             changed(scenario, values)
         except ValueError as error:
-            raise ValueError(f"{said(values)}: {error}") from None
+            raise ValueError(f"{format_labels(values)}: {error}") from None
     return found
 
 

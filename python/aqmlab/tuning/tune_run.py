@@ -19,7 +19,7 @@ from aqmlab import stats
 from aqmlab._support import arguments
 from aqmlab.campaign import Account, Executor, Failure, Local
 from aqmlab.measures import Measure
-from aqmlab.results.labels import said
+from aqmlab.results.labels import format_labels
 from aqmlab.scenario import Scenario
 from aqmlab.scenario.queues import with_queue
 from aqmlab.stats import Band, Interval
@@ -319,7 +319,7 @@ class _Search:
             try:
                 made[question.number] = changed(tuning.scenario, question.values)
             except ValueError as error:
-                self._problems[question.number] = f"{said(question.values)}: {error}"
+                self._problems[question.number] = f"{format_labels(question.values)}: {error}"
         trials, results = self._run(self._progress(count), tuning.measures, tuning.seeds, made)
         for question in questions:
             measured = {one.name: math.nan for one in tuning.measures}

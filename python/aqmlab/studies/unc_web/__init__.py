@@ -16,7 +16,7 @@ import polars as pl
 from aqmlab import stats
 from aqmlab.comparison.calibrate import ROOM, UNCONGESTED
 from aqmlab.measures import Measure
-from aqmlab.results.labels import said
+from aqmlab.results.labels import format_labels
 from aqmlab.results.rule import AnyRule, Estimate, Finds, anywhere, every, mean_of, ratio, statistic
 from aqmlab.results.table import ExperimentResults
 from aqmlab.results.variable import Along, Variable, per_seed
@@ -197,7 +197,7 @@ def _met(one: Floor) -> str:
 
 def _floor(results: ExperimentResults) -> pl.DataFrame:
     rows = (
-        (one.claim, said(one.where), *map(str, (one.measured, one.equal, one.band)), _met(one))
+        (one.claim, format_labels(one.where), *map(str, (one.measured, one.equal, one.band)), _met(one))
         for one in floors(results)
     )
     return frame(rows, "claim", "at", "measured", "equal systems", "claimed", "what equal systems make of it")
@@ -497,8 +497,8 @@ def _checks(results: ExperimentResults) -> list[str]:
         if not still
     ]
     found += [
-        f"Noise floor, {one.claim}, {said(one.where)}: equal systems are {one.equal} apart, and {one.band} "
-        "is claimed: chance alone goes beyond."
+        f"Noise floor, {one.claim}, {format_labels(one.where)}: equal systems are {one.equal} apart, "
+        f"and {one.band} is claimed: chance alone goes beyond."
         for one in floors(results)
         if one.equal.value > one.band.high
     ]

@@ -1,4 +1,4 @@
-"""Why a run of a sweep would be made."""
+"""The reasons why a sweep would execute runs, for `aqmlab sweep explain`."""
 
 from __future__ import annotations
 
@@ -20,29 +20,29 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class Missing:
-    """A run that would be made."""
+    """A run that `aqmlab sweep run` would execute."""
 
     point: Point
     seed: int
-    why: str
+    reason: str
 
 
 def missing(planned: Planned, store: Store) -> Iterator[Missing]:
-    """Every run that would be made, with the reason."""
+    """Yields every run that `aqmlab sweep run` would execute, with the reason."""
     sweep = planned.sweep
-    enough = planned.enough(store)
+    states = planned.stopping_states(store)
     kept = store.runs_of(planned.digests)
     older = _older(sweep, store)
     keys = tuple(one.key for one in sweep.wanted)
-    for point, digest, one in zip(planned.points, planned.digests, enough, strict=True):
-        earlier = older.get(_place(point.labels), [])
+    for point, digest, one in zip(planned.points, planned.digests, states, strict=True):
+        earlier = older.get(_label_key(point.labels), [])
         ancestors = store.runs_of([row["scenario"] for row in earlier]) if earlier else {}
         for seed in range(point.first_seed, point.first_seed + one.wanted):
             record = kept.get((digest, seed))
             if settled(record, keys):
                 continue
             if record is not None:
-                yield Missing(point=point, seed=seed, why=_lacking(record, keys))
+                yield Missing(point=point, seed=seed, reason=_incomplete(record, keys))
                 continue
             before = next(
                 (
@@ -52,54 +52,58 @@ def missing(planned: Planned, store: Store) -> Iterator[Missing]:
                 ),
                 None,
             )
-            why = "it was never made" if before is None else _changed(planned, point, before, store)
-            yield Missing(point=point, seed=seed, why=why)
+            reason = "no such run exists" if before is None else _changed(planned, point, before, store)
+            yield Missing(point=point, seed=seed, reason=reason)
 
 
-def _place(labels: Mapping[str, Any]) -> tuple[Any, ...]:
+def _label_key(labels: Mapping[str, Any]) -> tuple[Any, ...]:
     return tuple(sorted(labels.items()))
 
 
 def _older(sweep: Sweep, store: Store) -> dict[tuple[Any, ...], list[dict[str, Any]]]:
-    """Points of sweeps of the same name, by labels, the last ones first."""
+    """The points of earlier sweeps with the same name, by labels, the newest first."""
     found: dict[tuple[Any, ...], list[dict[str, Any]]] = {}
     ids = [row["sweep"] for row in store.records("sweep", name=sweep.name)]
     for one in reversed(ids):
         for row in store.records("point", sweep=one):
-            found.setdefault(_place(row["labels"]), []).append(row)
+            found.setdefault(_label_key(row["labels"]), []).append(row)
     return found
 
 
-def _lacking(record: RunRecord, keys: Sequence[str]) -> str:
+def _incomplete(record: RunRecord, keys: Sequence[str]) -> str:
     if record.status != "done":
-        return f"it {record.status} before: {record.error}"
+        return f"the previous run {record.status}: {record.error}"
     kept = {name_of(key)[0]: name_of(key)[1] for key in (*record.values, *record.frames)}
-    said = []
+    reasons = []
     for key in keys:
         if key in record.values or key in record.frames:
             continue
         name, now = name_of(key)
         before = kept.get(name)
-        said.append(
-            f"{name} is of version {now}, and {before} is kept" if before else f"{name} was not measured"
+        reasons.append(
+            f"{name} has version {now}, but version {before} is stored"
+            if before
+            else f"{name} was not measured"
         )
-    return "; ".join(said)
+    return "; ".join(reasons)
 
 
 def _changed(planned: Planned, point: Point, before: str, store: Store) -> str:
-    """What is different in the scenario."""
+    """The differences of a point's scenario from the earlier scenario with the digest `before`."""
     rows = store.records("scenario", scenario=before)
     if not rows:
-        return "its scenario is another one"
+        return "the scenario changed"
     then, now = flat(rows[0]["given"]), flat(planned.scenarios.of(point).given)
-    said = [
-        f"{path} was {_value(then, path)}, is {_value(now, path)}"
+    changes = [
+        f"{path} changed from {_value(then, path)} to {_value(now, path)}"
         for path in sorted({*then, *now})
         if then.get(path) != now.get(path) and path != "seed"
     ]
     if rows[0]["results_version"] != _core.RESULTS_VERSION:
-        said.append(f"results are of version {_core.RESULTS_VERSION}, were of {rows[0]['results_version']}")
-    return "; ".join(said) or "a file that the scenario names, or a default, is another one"
+        changes.append(
+            f"the results version changed from {rows[0]['results_version']} to {_core.RESULTS_VERSION}"
+        )
+    return "; ".join(changes) or "a default, or a file that the scenario uses, changed"
 
 
 def _value(table: Mapping[str, Any], path: str) -> str:

@@ -85,9 +85,10 @@ impl Managed {
             self.depart::<PLAIN>(departure, transit, links);
         }
         let (dropped, first) = (transit.fates.dropped.len(), transit.recorder.packets.len());
-        let begins = self.link.port.join::<PLAIN>(packet, now, &mut self.observer(transit));
-        let departure = if begins {
-            self.link.port.next_departure::<PLAIN>(now, &mut self.observer(transit))
+        let mut observer = self.observer(transit);
+        let departure = if self.link.port.join::<PLAIN>(packet, now, &mut observer) {
+            observer.note_arrival();
+            self.link.port.next_departure::<PLAIN>(now, &mut observer)
         } else {
             None
         };

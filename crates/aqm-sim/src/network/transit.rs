@@ -98,6 +98,12 @@ pub(crate) struct LinkObserver<'a> {
 }
 
 impl LinkObserver<'_> {
+    /// Counts the packet that just arrived: drops from now on are drops of a later moment.
+    #[inline(always)]
+    pub(crate) fn note_arrival(&mut self) {
+        self.arrivals += 1;
+    }
+
     fn fate(&self, packet: &Packet, why: Reason, at: Instant) -> Fate {
         let (slot, to) = self.transit.payloads.address(packet.id);
         Fate { packet: *packet, slot, to, link: self.link, why, at }

@@ -109,7 +109,7 @@ def test_a_second_call_makes_no_run_again_and_says_the_same(scenario: al.Scenari
         first = analysed(scenario, store)
         assert store.runs().height == first.plan.runs == 160
         planned = first.plan
-        assert planned.trials.held(planned.scenarios, store) == 160
+        assert planned.trials.stored(planned.scenarios, store) == 160
         again = analysed(scenario, store, executor=Nobody())
     assert again.table().equals(first.table())
     assert again.table().equals(analysed(scenario).table())

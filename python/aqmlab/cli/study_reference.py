@@ -48,19 +48,19 @@ def page() -> str:
         "",
         "A study has the keys of a [sweep file](../guides/sweeps.md) without `precision` and `warm_up`, and:",
         "",
-        *_keys(file.OF_STUDY),
+        *_keys(file.STUDY_KEYS),
         "",
         "`[[claims]]` are those of sweep files, and may have:",
         "",
-        *_keys(file.OF_CLAIM),
+        *_keys(file.CLAIM_KEYS),
         "",
         "`[[figures]]` have:",
         "",
-        *_keys(file.OF_FIGURE),
+        *_keys(file.FIGURE_KEYS),
         "",
         "`[[tables]]` have:",
         "",
-        *_keys(file.OF_TABLE),
+        *_keys(file.TABLE_KEYS),
     ]
     for title, names in GROUPS.items():
         parts += ["", f"## {title}"]

@@ -1,6 +1,6 @@
-"""Studies: experiments, claims, figures and tables of a question, judged and reported.
+"""Studies: experiments, claims, figures and tables that answer a question, with a verdict on each claim.
 
-Whoever writes a study imports from here; `docs/reference/study.md` describes every name.
+Modules that define a study import from this package; `docs/reference/study.md` describes every name.
 """
 
 from aqmlab.measures import Measure

@@ -122,7 +122,7 @@ def calibrate(
     ((guess,),) = measured([first], [seed])
     if not guess > 0:
         raise ValueError(
-            f"{paths[0]}: no data arrived at a rate of {first:g}: raise the rate or the duration of the scenario"
+            f"{paths[0]}: no data arrived at a rate of {first:g}: raise the rate or the scenario's duration"
         )
     centre = first * load / guess
     rates = [centre * part for part in AROUND]

@@ -149,7 +149,7 @@ def study(
             "agreement",
             "Simulated and live",
             lambda results: tabulated(list(_compared(claims, results))),
-            f"Means, simulated | live. {legend()}. Each sign follows from the 95 % interval of its own point. "
+            f"Means, simulated | live. {legend()}. Each sign follows from the 95 % interval of its point. "
             "A claim is about all points and fails by an interval whose level allows for their number.",
         ),
         question="How close are live runs, on the kernel's TCP, to simulated runs of the same scenario?",

@@ -3,8 +3,8 @@
 An experimenter who examines the runs, adds some and examines them again tends to stop when chance helps. Each
 look therefore gets an equal part of the allowed error (Bonferroni): the intervals of all looks jointly
 contain their numbers with the required probability, and so does the interval of the last look, whatever the
-reason to stop. Equal parts are one of the spending functions of Lan and DeMets ("Discrete sequential boundaries for
-clinical trials", Biometrika 70(3), 1983).
+reason to stop. Equal parts are one of the spending functions of Lan and DeMets ("Discrete sequential
+boundaries for clinical trials", Biometrika 70(3), 1983).
 """
 
 from __future__ import annotations

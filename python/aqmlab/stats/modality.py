@@ -127,7 +127,8 @@ def dip(values: Sequence[float]) -> float:
 
     The modal interval begins as the whole range. Each step compares the greatest convex minorant and the
     least concave majorant of the function within this interval. The points where they are farthest apart
-    bound the new modal interval. The dip is at least the distance of the function to both curves outside this interval.
+    bound the new modal interval. The dip is at least the distance of the function to both curves outside this
+    interval.
     """
     x = sorted(values)
     low, high = 0, len(x) - 1

@@ -107,8 +107,9 @@ def dkw_band(values: Sequence[float] | Floats, level: float = LEVEL) -> pl.DataF
     `share` and `high`.
 
     The band is the share of values up to `x` ± sqrt(ln(2 / (1 - level)) / 2n), by the inequality of
-    Dvoretzky, Kiefer and Wolfowitz with the constant of Massart, "The tight constant in the Dvoretzky-Kiefer-Wolfowitz
-    inequality", Annals of Probability 18(3), 1990. It is valid for any distribution. NaN values are left out.
+    Dvoretzky, Kiefer and Wolfowitz with the constant of Massart, "The tight constant in the
+    Dvoretzky-Kiefer-Wolfowitz inequality", Annals of Probability 18(3), 1990. It is valid for any
+    distribution. NaN values are left out.
     """
     sample = np.asarray(values, dtype=np.float64)
     x, count = np.unique(sample[~np.isnan(sample)], return_counts=True)

@@ -1,8 +1,8 @@
 """Active Queue Management for Web Traffic (Claypool, Kinicki and Hartling, IPCCC 2004, and its talk).
 
 The talk reports that SHRED shortens transmission times compared with RED and Drop Tail, and does not harm
-FTP. The talk's sentences are listed in their order; its curves are not available as numbers. `network.py` has the
-alternative readings of details that the talk leaves open; the study's page has the other decisions.
+FTP. The talk's sentences are listed in their order; its curves are not available as numbers. `network.py` has
+the alternative readings of details that the talk leaves open; the study's page has the other decisions.
 """
 
 from __future__ import annotations

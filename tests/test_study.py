@@ -151,7 +151,7 @@ def test_a_file_may_hold_a_study(tmp_path: Path) -> None:
     file.write_text("X = 1\n")
     with pytest.raises(ValueError, match=r"mine.py: has no STUDY"):
         studies.load(str(file))
-    with pytest.raises(ValueError, match=r"none.py: there is no such file"):
+    with pytest.raises(ValueError, match=r"none.py: no such file"):
         studies.load(str(tmp_path / "none.py"))
 
 

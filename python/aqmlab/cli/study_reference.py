@@ -23,7 +23,7 @@ GROUPS: Mapping[str, tuple[str, ...]] = {
         *("compared", "every", "anywhere"),
     ),
     "What estimates are made of": ("Variable", "Estimate", "Measure", "View"),
-    "Queries": ("query", "joined", "stacked", "scaled", "law", "of_runs", "elsewhere"),
+    "Queries": ("query", "joined", "stacked", "scaled", "formula", "of_runs", "recorded_in"),
     "Figures and tables": ("line", "boxes", "crossed", "listed", "overview", "paired"),
 }
 """The names of `aqmlab.study`, and of what its functions take and give, in the order of the page."""

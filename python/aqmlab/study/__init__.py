@@ -32,7 +32,7 @@ from aqmlab.study.publication import (
     our_claim,
     our_reading,
 )
-from aqmlab.study.query import elsewhere, joined, law, of_runs, query, scaled, stacked
+from aqmlab.study.query import formula, joined, of_runs, query, recorded_in, scaled, stacked
 from aqmlab.study.run import run as run_study
 from aqmlab.study.tables import crossed, listed, overview, paired
 
@@ -55,10 +55,9 @@ __all__ = [
     "compared",
     "crossed",
     "difference",
-    "elsewhere",
     "every",
+    "formula",
     "joined",
-    "law",
     "line",
     "listed",
     "mean_of",
@@ -70,6 +69,7 @@ __all__ = [
     "per_seed",
     "query",
     "ratio",
+    "recorded_in",
     "run_study",
     "scaled",
     "single_run",

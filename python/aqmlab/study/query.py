@@ -88,7 +88,7 @@ class Query:
         chosen = self.where(lambda *values: values == tuple(labels.values()), *labels)
         return replace(chosen, axes=tuple(label for label in self.axes if label not in labels))
 
-    def law(self, compute: Callable[..., float | None], *labels: str) -> Query:
+    def formula(self, compute: Callable[..., float | None], *labels: str) -> Query:
         """The value of a formula of some axes at each point of this query, so that a form with fewer points
         yields fewer values. A point at which the formula returns `None` is left out."""
         self._check(labels)
@@ -154,7 +154,7 @@ def stacked(axis: str, several: Mapping[str, Shown] | Sequence[Shown]) -> Query:
     return joined(*(query(one).tagged(**{axis: name}) for name, one in several.items()))
 
 
-def elsewhere(shown: Variable, runs: Callable[[ExperimentResults], ExperimentResults]) -> Query:
+def recorded_in(shown: Variable, runs: Callable[[ExperimentResults], ExperimentResults]) -> Query:
     """A variable in other runs, for example recorded runs. The query has no points if these runs lack one of
     the variable's experiments."""
     here = query(shown)
@@ -166,7 +166,7 @@ def elsewhere(shown: Variable, runs: Callable[[ExperimentResults], ExperimentRes
     return replace(here, find=find)
 
 
-def law(compute: Callable[..., float | None], name: str = "", **axes: Sequence[Value]) -> Query:
+def formula(compute: Callable[..., float | None], name: str = "", **axes: Sequence[Value]) -> Query:
     """The values of a formula, or numbers that a publication prints, at values of some axes. A point at which
     `compute` returns `None` is left out."""
 

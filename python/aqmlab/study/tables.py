@@ -23,12 +23,12 @@ class Crossed:
     rows: Sequence[str]
     columns: Sequence[str]
     heads: Mapping[str, str]
-    tell: Callable[[Interval], Any]
+    format: Callable[[Interval], Any]
 
     def __call__(self, results: ExperimentResults) -> pl.DataFrame:
         """The table of the query's estimates."""
         found = by_point(self.shown, results, (*self.rows, *self.columns))
-        cells = {point: self.tell(interval) for point, interval in found.items()}
+        cells = {point: self.format(interval) for point, interval in found.items()}
         lines = in_order(point[: len(self.rows)] for point in cells)
         column_points = in_order(point[len(self.rows) :] for point in cells)
         titles = [" ".join(str(value) for value in point if value != "") for point in column_points]
@@ -51,26 +51,26 @@ def crossed(
     rows: str | tuple[str, ...],
     columns: str | tuple[str, ...],
     heads: Mapping[str, str] | None = None,
-    tell: Callable[[Interval], Any] = cell,
+    format: Callable[[Interval], Any] = cell,
 ) -> Crossed:
     """Tabulates a query with a row for each existing point of the axes `rows` and a column for each point of
-    the axes `columns`. `heads` renames axes in the head of the table. `tell` formats the interval of a cell,
-    by default as mean ± half the interval's width. Raises `ValueError` if the query has other axes."""
+    the axes `columns`. `heads` renames axes in the head of the table. `format` formats the interval of a
+    cell, by default as mean ± half the interval's width. Raises `ValueError` if the query has other axes."""
     down, across = ((one,) if isinstance(one, str) else one for one in (rows, columns))
     check_axes(shown, (*down, *across))
 
-    return Crossed(shown=shown, rows=tuple(down), columns=tuple(across), heads=heads or {}, tell=tell)
+    return Crossed(shown=shown, rows=tuple(down), columns=tuple(across), heads=heads or {}, format=format)
 
 
 def listed(
     columns: Mapping[str, Shown] | Sequence[Shown],
     *rows: str,
     heads: Mapping[str, str] | None = None,
-    tell: Callable[[Interval], Any] = cell,
+    format: Callable[[Interval], Any] = cell,
 ) -> Crossed:
     """Tabulates several queries: a row for each point of some axes, and a column for each query, headed by
     its key or by its estimated quantity."""
-    return crossed(stacked("column", columns), rows=rows, columns="column", heads=heads, tell=tell)
+    return crossed(stacked("column", columns), rows=rows, columns="column", heads=heads, format=format)
 
 
 def overview(several: Sequence[Shown], *, by: str) -> Crossed:

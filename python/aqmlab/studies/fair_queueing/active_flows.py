@@ -22,7 +22,7 @@ from aqmlab.studies.fair_queueing.bottlenecked import SHORT
 from aqmlab.study import Claim, Experiment, Figure, Form, Table
 from aqmlab.study.charts import line
 from aqmlab.study.publication import Part, our_claim, our_reading
-from aqmlab.study.query import Shown, joined, law, means, query, scaled, stacked
+from aqmlab.study.query import Shown, formula, joined, means, query, scaled, stacked
 from aqmlab.study.tables import crossed, listed
 from aqmlab.sweep import Changes
 
@@ -299,7 +299,7 @@ _with_room = query(alone[m.ALONE_WAIT].at(mix="1 Mb/s flows", queue="FIFO")).whe
 _wait_laws = stacked(
     "queue",
     {
-        name: _with_room.law(partial(laws.modulated_wait_ms, periodic=periodic), "load")
+        name: _with_room.formula(partial(laws.modulated_wait_ms, periodic=periodic), "load")
         for name, periodic in (("modulated M/G/1", False), ("modulated periodic sources", True))
     },
 ).tagged(mix="1 Mb/s flows")
@@ -308,10 +308,10 @@ _lost_and_waits = stacked("measure", {"wait (ms)": alone[m.ALONE_WAIT], "lost (%
 
 NAMED_LOAD = "load {:g}".format
 
-_geometric = law(laws.bottlenecked_law, flows=range(31), load=NUMBER_LOADS).tagged(sizes="law")
+_geometric = formula(laws.bottlenecked_law, flows=range(31), load=NUMBER_LOADS).tagged(sizes="law")
 _number = joined(number[m.TAIL].unrolled("flows", range(31)), _geometric).relabelled(load=NAMED_LOAD)
-_formula = law(lambda flows: laws.bottlenecked_law(flows, 0.6, 0.5), flows=range(8)).tagged(background="law")
-_example = joined(example[m.TAIL].unrolled("flows", range(8)), _formula)
+_example_law = formula(lambda flows: laws.bottlenecked_law(flows, 0.6, 0.5), flows=range(8))
+_example = joined(example[m.TAIL].unrolled("flows", range(8)), _example_law.tagged(background="law"))
 _one_to_six = _example.where(lambda flows: 1 <= flows <= 6, "flows").relabelled(
     flows="i = {}".format, background=lambda name: "formula" if name == "law" else name
 )
@@ -341,7 +341,7 @@ def _table_of_regimes(results: ExperimentResults) -> pl.DataFrame:
         return throughput_law(load, PEAKS_MBPS[peak] / laws.RATE_MBPS) * laws.RATE_MBPS
 
     full, throughput = regimes["link.saturated"], regimes[m.THROUGHPUT]
-    of_law = query(throughput).law(throughput_mbps, "peak", "load")
+    of_law = query(throughput).formula(throughput_mbps, "peak", "load")
     columns: dict[str, Shown] = {"time full (%)": full, "throughput (Mb/s)": throughput, "law (Mb/s)": of_law}
     table = listed(columns, "peak", "load", heads={"peak": "peak rate"})(results)
     shares = means(full, results, "peak", "load").select("load", pl.col("value") / 100)

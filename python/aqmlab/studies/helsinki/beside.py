@@ -17,7 +17,7 @@ from aqmlab.results.variable import Variable
 from aqmlab.run_charts.time_sequence import time_sequence
 from aqmlab.studies.helsinki import measures as m
 from aqmlab.studies.helsinki.testbed import ONE_CLASS, QUEUES, RED, TAIL_DROP, TWO_CLASSES
-from aqmlab.study import Experiment, Figure, Table, boxes, elsewhere, line, listed, paired, scaled, stacked
+from aqmlab.study import Experiment, Figure, Table, boxes, line, listed, paired, recorded_in, scaled, stacked
 from aqmlab.study.charts import Draws
 from aqmlab.study.query import Query, label_of, query
 from aqmlab.study.tables import Tabulates
@@ -68,7 +68,7 @@ class Comparison:
         """A variable in each system."""
         if "system" in variable.axes:
             return query(variable)
-        return stacked("system", {name: elsewhere(variable, find) for name, find in self.sources.items()})
+        return stacked("system", {name: recorded_in(variable, find) for name, find in self.sources.items()})
 
     # Figures
 
@@ -81,7 +81,7 @@ class Comparison:
     def lines(self, lines: Mapping[str, Variable]) -> Query:
         """A line for each variable, and its marks."""
         marks = {
-            f"{name}{after}": elsewhere(one, find)
+            f"{name}{after}": recorded_in(one, find)
             for after, find in self.marks.items()
             for name, one in lines.items()
         }
@@ -140,7 +140,7 @@ class Comparison:
 
         def side(variable: Variable, number: int) -> Query:
             several = {
-                name: _conditions(variable.at(**at), partial(elsewhere, runs=sources[number]))
+                name: _conditions(variable.at(**at), partial(recorded_in, runs=sources[number]))
                 for name, (at, *sources) in self.pairs.items()
             }
             return stacked("system", several)

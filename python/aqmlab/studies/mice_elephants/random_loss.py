@@ -22,7 +22,7 @@ from aqmlab.studies.shared import constant
 from aqmlab.study import Experiment, Figure
 from aqmlab.study.charts import Line, line
 from aqmlab.study.publication import Part, our_reading
-from aqmlab.study.query import joined, law, stacked
+from aqmlab.study.query import formula, joined, stacked
 from aqmlab.sweep import Changes
 
 RTT_S, INITIAL_RTO_S, INITIAL_WINDOW, LARGEST_WINDOW = 0.1, 3.0, 2, 128
@@ -126,7 +126,7 @@ def _growth(size: int, losses: Sequence[float]) -> Variable:
 
 def _with_model(found: Mapping[int, Measure], column: int, **options: Any) -> Line:
     ours = stacked("size", {f"{size} packets": random_loss[measure] for size, measure in found.items()})
-    model = law(lambda size, loss: latency(size, loss)[column], size=list(found), loss=LOSSES)
+    model = formula(lambda size, loss: latency(size, loss)[column], size=list(found), loss=LOSSES)
     in_percent = joined(ours, model.relabelled(size="{}, model".format)).relabelled(
         loss=lambda loss: 100 * loss
     )

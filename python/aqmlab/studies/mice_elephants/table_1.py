@@ -21,7 +21,7 @@ from aqmlab.studies.shared import TableChange, steps
 from aqmlab.study import Experiment, Figure, Form, Table
 from aqmlab.study.charts import line
 from aqmlab.study.publication import Part, our_reading
-from aqmlab.study.query import joined, label_of, law, of_runs, query, scaled, stacked
+from aqmlab.study.query import formula, joined, label_of, of_runs, query, scaled, stacked
 from aqmlab.study.tables import crossed, listed, whole
 from aqmlab.sweep import Changes
 
@@ -138,10 +138,10 @@ _off_each = (
     for point, name in itertools.product(PUBLISHED, m.CLASSES)
 )
 _beside_theirs = {
-    "published": _ours.law(_goodput, "queue", "flows", "speed"),
+    "published": _ours.formula(_goodput, "queue", "flows", "speed"),
     "ours": _ours,
     "off (%)": joined(*_off_each),
-    "of the demand (%)": _met.law(
+    "of the demand (%)": _met.formula(
         lambda *point: 100 * PUBLISHED[point]["short"] / m.DEMAND, "speed", "queue"
     ),
     "ours of it (%)": _met,
@@ -160,7 +160,9 @@ def distance(queue: str) -> Variable:
 
 def search(results: ExperimentResults) -> pl.DataFrame:
     """Set-ups of Table I by their distance from the published Drop Tail rows."""
-    table = listed([distance(queue) for queue in QUEUES], *SETUP, heads=SETUP, tell=lambda found: found.value)
+    table = listed(
+        [distance(queue) for queue in QUEUES], *SETUP, heads=SETUP, format=lambda found: found.value
+    )
     return table(results).sort(label_of(distance("Drop Tail")))
 
 
@@ -169,12 +171,12 @@ def search_goodput(results: ExperimentResults) -> pl.DataFrame:
     heads, setup = {"speed": "link", **SETUP}, list(SETUP.values())
     ours, theirs = {}, {}
     for queue, name in itertools.product(QUEUES, ("short", "long")):
-        published = law(partial(_goodput, queue, name), speed=list(SPEEDS))
+        published = formula(partial(_goodput, queue, name), speed=list(SPEEDS))
         theirs[f"{queue}, {name}"] = published.tagged(pattern="published")
         ours[f"{queue}, {name}"] = table_1_search[m.CLASSES[name]].at(queue=queue)
-    printed = listed(theirs, "speed", "pattern", heads=heads, tell=whole)(results)
+    printed = listed(theirs, "speed", "pattern", heads=heads, format=whole)(results)
     ranks = search(results).select(setup).with_row_index("rank")
-    found = listed(ours, *heads, heads=heads, tell=whole)(results).join(ranks, on=setup, how="left")
+    found = listed(ours, *heads, heads=heads, format=whole)(results).join(ranks, on=setup, how="left")
     return pl.concat([found, printed], how="diagonal").sort("link", "rank").drop("rank")
 
 

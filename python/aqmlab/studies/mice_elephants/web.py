@@ -421,7 +421,7 @@ RECALLED: Mapping[str, Mapping[str, int]] = {
 
 _by_ito = {f"Exp 1, ITO {ito}": in_exp_1(m.GOODPUT, ito) for ito in _itos}
 _goodput = stacked("runs", {**_by_ito, **_in_exp_2(m.GOODPUT)})
-_recalled = _goodput.law(lambda runs, queue: RECALLED.get(runs, {}).get(queue), "runs", "queue")
+_recalled = _goodput.formula(lambda runs, queue: RECALLED.get(runs, {}).get(queue), "runs", "queue")
 
 
 def _laws(results: ExperimentResults) -> pl.DataFrame:
@@ -429,11 +429,11 @@ def _laws(results: ExperimentResults) -> pl.DataFrame:
     axes = {"mix": "files", "law": "law of L_t"}
     of_both = exp_2_laws.variables(m.RESPONSE, m.GOODPUT, m.MEAN_QUEUE)
     edge = exp_2_laws.variables(m.MEAN_THRESHOLD, m.PACKETS_LONG, queue=RIO_PS)
-    table = listed(compared(*of_both, queue=(RIO_PS, ["RED"])), *axes, heads=axes, tell=str)(results)
+    table = listed(compared(*of_both, queue=(RIO_PS, ["RED"])), *axes, heads=axes, format=str)(results)
     points = table.select(*axes.values()).rows()
     judged = (as_good_as_red(exp_2_laws).at(dict(zip(axes, point, strict=True))) for point in points)
     verdicts = pl.Series("MI-12.3", [one.judge(results).verdict for one in judged])
-    went = listed(edge, *axes, heads=axes, tell=whole)(results)
+    went = listed(edge, *axes, heads=axes, format=whole)(results)
     return table.with_columns(verdicts).join(went, on=list(axes.values()))
 
 
@@ -531,7 +531,7 @@ TABLES = (
     Table(
         "largest-table",
         "Share of the bytes in the largest files, Exp 1",
-        listed([_in_percent], "files", heads={"files": "the largest files"}, tell=str),
+        listed([_in_percent], "files", heads={"files": "the largest files"}, format=str),
     ),
     Table(
         "parameters", "Parameters (Table III; link rate and RTT are aqmlab's choice)", _parameters, caption=""

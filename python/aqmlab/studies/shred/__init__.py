@@ -187,7 +187,7 @@ WEB = (
     Table(
         "readings",
         "SH-4, load by load and under other readings",
-        crossed(_readings, rows="reading", columns="pair", tell=str),
+        crossed(_readings, rows="reading", columns="pair", format=str),
         "The talk reports 0.96 and 0.92. The ideal time of an object is the time of slow start alone.",
     ),
 )

@@ -31,7 +31,7 @@ from aqmlab.studies.unc_web.network import FULL_RATE, PLOTTED, adaptive_red, dro
 from aqmlab.study import Claim, Experiment, Figure, Floor, Form, Reading, Study, Table
 from aqmlab.study.charts import line
 from aqmlab.study.publication import Queues, our_reading
-from aqmlab.study.query import Query, Shown, joined, law, query, scaled, stacked
+from aqmlab.study.query import Query, Shown, formula, joined, query, scaled, stacked
 from aqmlab.study.queues import at, counted, readings
 from aqmlab.study.tables import Tabulates, crossed, listed, overview
 from aqmlab.sweep import Changes
@@ -88,12 +88,12 @@ def _rates(results: ExperimentResults) -> pl.DataFrame:
 
 _offered: dict[str, Shown] = {
     "measured": scaled(calibration[m.OFFERED].at(traffic="as decided"), 100, "%"),
-    "rates of the grid": law(lambda rate: 100 * rate / FULL_RATE, rate=(0, 150)),
+    "rates of the grid": formula(lambda rate: 100 * rate / FULL_RATE, rate=(0, 150)),
 }
 
 _pairs = query(drop_tail[m.COUNT].at(tcp="Reno"))
 _realised: dict[str, Shown] = {
-    "connections (1/s)": _pairs.law(lambda load: FULL_RATE * load / 100, "load"),
+    "connections (1/s)": _pairs.formula(lambda load: FULL_RATE * load / 100, "load"),
     "pairs measured": _pairs,
     "mean response (B)": drop_tail[m.MEAN_RESPONSE].at(tcp="Reno"),
     "mean response, reverse (B)": drop_tail[m.MEAN_RESPONSE_REVERSE].at(tcp="Reno"),

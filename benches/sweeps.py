@@ -66,7 +66,7 @@ class Figure:
     case: str
     value: float
     unit: str
-    wanted: str
+    target: str
 
 
 def measure(runs: int = LONG_RUNS, tiny: int = TINY_RUNS) -> list[Figure]:
@@ -80,7 +80,12 @@ def speed_up(runs: int) -> list[Figure]:
     one_s, _ = _timed_runs(Local(jobs=1), long, runs)
     two_s, _ = _timed_runs(Local(jobs=2), long, runs)
     return [
-        Figure(case=f"{runs} runs of {LONG_S} s: two cores", value=one_s / two_s, unit="times", wanted="1.9")
+        Figure(
+            case=f"{runs} runs of {LONG_S} s: speed-up of two cores",
+            value=one_s / two_s,
+            unit="times",
+            target="1.9",
+        )
     ]
 
 
@@ -95,9 +100,9 @@ def overheads() -> list[Figure]:
         through = _overhead_ms(dask, tiny, COUNTED)
         alone = _overhead_ms(dask, tiny, 30, pause) - 1e3 * LONG_S
     return [
-        Figure(case="a tiny run here, beside its simulation", value=here, unit="ms", wanted="3"),
-        Figure(case="a tiny run through Dask, so", value=through, unit="ms", wanted="15"),
-        Figure(case=f"a run of {LONG_S} s through Dask, so", value=alone, unit="ms", wanted="15"),
+        Figure(case="overhead of a tiny run here", value=here, unit="ms", target="3"),
+        Figure(case="overhead of a tiny run through Dask", value=through, unit="ms", target="15"),
+        Figure(case=f"overhead of a run of {LONG_S} s through Dask", value=alone, unit="ms", target="15"),
     ]
 
 
@@ -129,11 +134,14 @@ def sweep_cost(runs: int) -> list[Figure]:
     early, late = median(memory[fifth : 2 * fifth]), median(memory[3 * fifth : 4 * fifth])
     return [
         Figure(
-            case=f"{runs:,} tiny runs: a run, on all cores", value=1e3 * wall_s / runs, unit="ms", wanted="-"
+            case=f"{runs:,} tiny runs: time per run, all cores",
+            value=1e3 * wall_s / runs,
+            unit="ms",
+            target="-",
         ),
-        Figure(case="memory in their second fifth", value=early / 1e6, unit="MB", wanted="-"),
-        Figure(case="memory in their fourth fifth", value=late / 1e6, unit="MB", wanted="the same"),
-        Figure(case="the same sweep asked for again", value=median(again), unit="s", wanted="1"),
+        Figure(case="memory in the second fifth of them", value=early / 1e6, unit="MB", target="-"),
+        Figure(case="memory in the fourth fifth of them", value=late / 1e6, unit="MB", target="the same"),
+        Figure(case="the same sweep again, all runs stored", value=median(again), unit="s", target="1"),
     ]
 
 
@@ -141,7 +149,7 @@ def print_table(figures: Sequence[Figure]) -> None:
     """Prints a row for each number."""
     print(f"{'many runs':<48} {'value':>8} {'unit':<6} {'target':>8}")
     for one in figures:
-        print(f"{one.case:<48} {one.value:>8.2f} {one.unit:<6} {one.wanted:>8}")
+        print(f"{one.case:<48} {one.value:>8.2f} {one.unit:<6} {one.target:>8}")
 
 
 def _long() -> al.Scenario:
@@ -154,8 +162,8 @@ def _long() -> al.Scenario:
 def _timed_runs(executor: Executor, what: al.Scenario, runs: int, *more: Measure) -> tuple[float, float]:
     """Makes and stores runs; returns the wall seconds, and the CPU seconds of their simulations."""
     known = measures.of_scenario(what)
-    wanted = (known["bottleneck.drops"], known["ftp.goodput"], *more)
-    tasks = (Task(scenario=what, seed=seed, measures=wanted) for seed in range(runs))
+    run_measures = (known["bottleneck.drops"], known["ftp.goodput"], *more)
+    tasks = (Task(scenario=what, seed=seed, measures=run_measures) for seed in range(runs))
     with tempfile.TemporaryDirectory() as name, Store(Path(name) / "store") as store:
         start = time.perf_counter()
         execute(tasks, store, executor=executor, total=runs)

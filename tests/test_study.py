@@ -149,14 +149,14 @@ def test_a_file_may_hold_a_study(tmp_path: Path) -> None:
     file.write_text("from small_study import STUDY\n")
     assert studies.load(str(file)).name == "small"
     file.write_text("X = 1\n")
-    with pytest.raises(ValueError, match=r"mine.py: has no STUDY"):
+    with pytest.raises(ValueError, match=r"mine.py: must define STUDY"):
         studies.load(str(file))
     with pytest.raises(ValueError, match=r"none.py: no such file"):
         studies.load(str(tmp_path / "none.py"))
 
 
 def test_a_study_without_a_live_form_is_answered_with_those_that_have_one(cli: Cli) -> None:
-    with pytest.raises(KeyError, match="`shred` has no live form: there is one of helsinki"):
+    with pytest.raises(KeyError, match="`shred` has no live form; available: helsinki"):
         studies.load("shred", live=True)
     result = cli("study", "run", "shred", "--live")
     assert result.returncode == 2
@@ -235,7 +235,7 @@ def test_an_invalid_run_is_made_again_and_only_the_valid_one_is_kept(
     assert (found["late_p99_us"], found["late_max_us"]) == (100.0, 1004.0)
     assert found["shortfalls"] == ["tcp.rto.tick: must be 4ms"]
     page = result.report.read_text()
-    assert "3 further ones were not valid and were repeated: the router stood still" in page
+    assert "3 further runs were not valid and were repeated: the router stood still" in page
     assert "tcp.rto.tick: must be 4ms" in page
 
 

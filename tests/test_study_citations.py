@@ -51,7 +51,7 @@ def test_a_citation_is_written_anew_from_the_results(folder: Path) -> None:
     [
         ("C-2, FQ-CoDel", "small-today has C-1"),
         ("C-1, FQ-CoDel: median", "must identify one number, not 2"),
-        ("C-1, FQ-CoDel: flows 90", "means 0 numbers"),
+        ("C-1, FQ-CoDel: flows 90", "must identify one number, not 0"),
         ("C-1, FQ-CoDel: flows 40", "without an interval"),
     ],
 )

@@ -102,7 +102,7 @@ def test_a_run_judges_draws_and_tabulates(written: Callable[[str], Path], tmp_pa
     assert table.columns == ["queue", "web time, mean (s)", "bulk goodput (Mbps)"]
     page = result.report.read_text()
     assert f"aqmlab study run {path} --quick" in page
-    for empty in ("What the source says", "What we decided", "rules.json", "The curves of the publication"):
+    for empty in ("Statement and source", "Decisions where", "rules.json", "The curves of the publication"):
         assert empty not in page
     assert result.verdicts == {one["id"]: one["verdict"] for one in claims_of(tmp_path / "out")}
 

@@ -201,9 +201,10 @@ def test_a_page_tells_when_one_part_is_enough_and_why_there_is_no_number() -> No
     none = {**PART, "value": None, "interval": None, "measured": "they never cross"}
     claims = [{**MADE_UP["claims"][0], "one_is_enough": True, "parts": [PART, none]}]
     page = study_pages.page(TEXT, {**MADE_UP, "claims": claims}, {})
-    assert (
-        "- **C-1** holds: *It is faster* (page 1). One is enough: they never cross; Web alone: time" in page
+    sentence = (
+        "- **C-1** holds: *It is faster* (page 1). One is sufficient: they never cross; Web alone: time"
     )
+    assert sentence in page
 
 
 def test_a_figure_in_prose_must_be_one_of_the_results() -> None:

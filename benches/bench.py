@@ -1,16 +1,17 @@
-"""Speed and scale, beside other simulators and beside what is wanted.
+"""Benchmarks of speed and scale, compared with other simulators and with targets.
 
     python benches/bench.py [--turns N] [--only PART ...] [--million] [--record NAME]
     python benches/bench.py --show FILE
     python benches/bench.py --check [--accept]
 
-Prints, part by part, W1 to W3 beside ns-2, ns-3 and htsim where they are installed (`peers`); instructions
-for a packet where valgrind is (`instructions`); what other TCPs, queues and rates cost (`transports`,
-`queues`, `rates`), and queues by themselves where valgrind is (`disciplines`); what very many flows and Web
-objects cost (`scale`); what it takes to begin (`starts`); what keeping runs costs (`store`); and what making
-many costs beside the runs, here and through Dask (`sweeps`). Nothing of this passes or fails: machines are
-noisy. `--check` counts instructions of three short workloads and of the disciplines instead, and fails if
-one takes 2 % more than on record (`instruction_counts.py`).
+Prints one table per part. `peers`: workloads W1 to W3, compared with ns-2, ns-3 and htsim where these are
+installed. `instructions`: instructions per packet, if valgrind is installed. `transports`, `queues`, `rates`:
+the cost of other TCPs, queue disciplines and link rates. `disciplines`: queue disciplines by themselves, if
+valgrind is installed. `scale`: the cost of very many flows and Web objects. `starts`: start-up time. `store`:
+the cost of storing runs. `sweeps`: the overhead of many runs, on this machine and through Dask. None of these
+parts passes or fails, because timings vary with the load of the machine. `--check` instead counts the
+instructions of three short workloads and of the disciplines, and fails if a count exceeds its recorded value
+by more than 2 % (`instruction_counts.py`).
 """
 
 from __future__ import annotations
@@ -41,18 +42,18 @@ OUT = Path("out/bench.json")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Measures and prints what was asked for, and keeps every run."""
+    """Measures and prints the selected parts, and saves every run."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--turns", type=int, default=3, help="runs of each program, made in turn")
-    parser.add_argument("--only", nargs="+", choices=PARTS, default=PARTS, metavar="PART", help="these parts")
-    parser.add_argument("--million", action="store_true", help="a million flows, Web objects and kept runs")
-    parser.add_argument("--count-peers", action="store_true", help="instructions of peers, too: takes long")
-    parser.add_argument("--record", metavar="NAME", help="keep every run in benches/history/")
-    parser.add_argument("--show", type=Path, metavar="FILE", help="print what was kept, and measure nothing")
-    parser.add_argument("--check", action="store_true", help="compare instructions with those on record")
-    parser.add_argument("--accept", action="store_true", help="with --check: put what was counted on record")
+    parser.add_argument("--turns", type=int, default=3, help="runs of each program; programs alternate")
+    parser.add_argument("--only", nargs="+", choices=PARTS, default=PARTS, metavar="PART", help="the parts")
+    parser.add_argument("--million", action="store_true", help="a million flows, Web objects and stored runs")
+    parser.add_argument("--count-peers", action="store_true", help="count instructions of peers, too (slow)")
+    parser.add_argument("--record", metavar="NAME", help="save every run in benches/history/")
+    parser.add_argument("--show", type=Path, metavar="FILE", help="print the tables of a saved file and exit")
+    parser.add_argument("--check", action="store_true", help="compare instruction counts with the record")
+    parser.add_argument("--accept", action="store_true", help="with --check: record the new counts")
     options = parser.parse_args(arguments)
     if options.show:
         show(history.read(options.show))
@@ -66,7 +67,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def measure(program: Program, options: argparse.Namespace) -> None:
-    """Everything but the check, part by part."""
+    """Runs the selected parts, except the check."""
     others = simulators.find(program.folder) if {"peers", "instructions"} & {*options.only} else []
     turns = options.turns
     parts: dict[str, Callable[[], Measured]] = {
@@ -86,18 +87,18 @@ def measure(program: Program, options: argparse.Namespace) -> None:
     found = Measured()
     for part in PARTS:
         if part in options.only:
-            more = parts[part]()
-            show(more)
-            found += more
+            part_result = parts[part]()
+            show(part_result)
+            found += part_result
     versions = {other.name: other.version for other in others if other.version}
     path = history.file_of(options.record) if options.record else OUT
     history.write(found, versions, path)
-    print(f"Every run is kept in {path}")
+    print(f"Every run is saved in {path}")
 
 
 def show(found: Measured, alone: Mapping[str, list[float]] | None = None) -> None:
-    """Prints a table of each part that was measured, with an empty line after it; of the disciplines by
-    themselves these counts, if there are any."""
+    """Prints a table for each measured part, followed by an empty line. `alone`, if given, replaces the
+    measured counts of the disciplines by themselves."""
     groups = {one.group for one in found.samples}
     if simulators.GROUP in groups:
         simulators.print_table(found.samples)

@@ -1,4 +1,4 @@
-"""Instructions of a program, counted by callgrind, and where in the source they are."""
+"""Counts the instructions of a program with callgrind, in total and by source file."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ OTHER = "other"
 
 @dataclass(frozen=True)
 class Counted:
-    """What callgrind counted of one run."""
+    """The result of callgrind for one run."""
 
     instructions: int
     packets: int
     by_file: dict[str, int]
-    """Instructions by file of this repository, inlined functions where they are written; the rest is `std`
-    (Rust's library) and `other` (the C library, other crates)."""
+    """Instructions by source file of this repository. Inlined functions count for the file that defines them.
+    All other instructions are `std` (Rust's library) or `other` (the C library, other crates)."""
 
 
 def run(command: Sequence[str | Path], folder: Path, *, only: str = "") -> Counted:
-    """Runs a program in a folder; counts only what functions of this pattern do, if there is one. The
-    environment is the same everywhere, for its size moves the stack."""
+    """Runs a program in a folder. With `only`, counts instructions only inside functions that match this
+    pattern. The environment is always the same, because its size shifts the stack."""
     part = [f"--toggle-collect={only}"] if only else []
     with tempfile.NamedTemporaryFile(suffix=".callgrind") as out:
         done = subprocess.run(
@@ -44,16 +44,16 @@ def run(command: Sequence[str | Path], folder: Path, *, only: str = "") -> Count
         if done.returncode or found is None:
             raise RuntimeError(f"{' '.join(map(str, command))}\n{done.stdout[-500:]}{done.stderr[-500:]}")
         with open(out.name, encoding="utf-8") as lines:
-            by_file = of_files(lines)
+            by_file = self_cost_by_file(lines)
     return Counted(int(found.group(1)), counted(done.stdout)[0], by_file)
 
 
-def of_files(lines: Iterable[str]) -> dict[str, int]:
-    """Self cost by file, of a profile as callgrind writes it.
+def self_cost_by_file(lines: Iterable[str]) -> dict[str, int]:
+    """Self cost by file, from a profile in callgrind's format.
 
     "Callgrind Format Specification": `fl=`, `fi=` and `fe=` name the file of the costs that follow, with a
-    number the first time and by the number alone after that; the line after `calls=` is the cost of a call,
-    which its callee has as well.
+    number at first use and by the number alone afterwards. The line after `calls=` is the inclusive cost of a
+    call, which is also in the costs of the called function.
     """
     names: dict[str, str] = {}
     costs: Counter[str] = Counter()
@@ -61,7 +61,7 @@ def of_files(lines: Iterable[str]) -> dict[str, int]:
     for line in lines:
         named = re.match(r"c?f[lie]=\((\d+)\)(?: (.*))?", line)
         if named:
-            name = names.setdefault(named[1], place(named[2] or ""))
+            name = names.setdefault(named[1], source_of(named[2] or ""))
             if not line.startswith("c"):
                 file = name
         elif line.startswith("calls="):
@@ -74,9 +74,9 @@ def of_files(lines: Iterable[str]) -> dict[str, int]:
     return dict(costs.most_common())
 
 
-def place(path: str) -> str:
-    """A file of the repository from its crate on, or which library it belongs to."""
-    ours = re.search(r"crates/(aqm-\w+)/src/(.+)", path)
-    if ours:
-        return f"{ours[1]}/{ours[2]}"
+def source_of(path: str) -> str:
+    """The path of a repository file, starting with its crate; for other files, the name of their library."""
+    own = re.search(r"crates/(aqm-\w+)/src/(.+)", path)
+    if own:
+        return f"{own[1]}/{own[2]}"
     return STANDARD_LIBRARY if "/library/" in path else OTHER

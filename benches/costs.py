@@ -1,6 +1,6 @@
-"""What a packet costs with another TCP, with another queue and on a faster line.
+"""CPU time per packet with other TCPs, other queue disciplines and faster links.
 
-Two workloads, W1 and W3, each run in turn with what it is compared with: TCP Reno and Drop Tail.
+Uses the workloads W1 and W3. Runs alternate with those of the base: TCP Reno, or Drop Tail.
 """
 
 from __future__ import annotations
@@ -19,25 +19,25 @@ RATES = "rates"
 CASES = ("w1", "w3")
 RENO = "reno"
 DROP_TAIL = "drop-tail"
-WANTED = 1.4
-"""Times the cost with Reno and Drop Tail, at most, of those named below."""
+TARGET_RATIO = 1.4
+"""Target for the variants in `JUDGED`: at most this many times the cost with Reno or Drop Tail."""
 
 JUDGED = ("reno/sack", "reno/rack", "cubic/sack", "cubic/rack", "drr", "rr", "stfq", "scfq", "wfq", "pfq")
 LIMIT = {"w1": "225p", "w3": "625p"}
 RUNS = 3
-"""So many times as often as others do transports and queues take turns: their runs are short, and what tells
-them apart is little."""
+"""Transports and queues have this many times the runs of other parts, because their runs are short and their
+differences small."""
 
 RATES_MBPS = (1, 10, 100, 1_000, 10_000)
 PACKETS = 400_000
-"""About so many are forwarded at each rate."""
+"""Approximate number of packets forwarded at each rate."""
 
 SCOREBOARD = {"tcp.sack.pipe": "scoreboard", "tcp.sack.at_timeout": "kept", "tcp.sack.dsack": "on"}
-"""The counted pipe and what a time-out forgets are ns-2's; a scoreboard is what SACK costs."""
+"""The counted pipe and the reset at a time-out are ns-2's; the scoreboard variants show the cost of SACK."""
 
 
 def transports(program: Program, turns: int) -> list[Sample]:
-    """Each workload with each TCP, in turn."""
+    """Runs each workload with each TCP; the TCPs alternate."""
     variants: dict[str, Mapping[str, Any]] = {RENO: {}}
     for law in ("reno", "cubic"):
         for recovery in ("newreno", "sack", "rack"):
@@ -52,7 +52,7 @@ def transports(program: Program, turns: int) -> list[Sample]:
 
 
 def queues(program: Program, turns: int) -> list[Sample]:
-    """Each workload with each queue discipline that works without being told how, in turn."""
+    """Runs each workload with each queue discipline that needs no settings; the disciplines alternate."""
     return [
         program.run(
             scenario(case).with_({"bottleneck.queue": queue}),
@@ -68,7 +68,7 @@ def queues(program: Program, turns: int) -> list[Sample]:
 
 
 def kinds(limit: str) -> list[dict[str, Any]]:
-    """Every kind that runs with its defaults, with this limit where it has one; Drop Tail first."""
+    """All kinds that run with their defaults, with this limit where they have one; Drop Tail first."""
     found = []
     for entry in al.catalog():
         if entry.family.name == "queues":
@@ -83,7 +83,7 @@ def kinds(limit: str) -> list[dict[str, Any]]:
 
 
 def rates(program: Program, turns: int) -> list[Sample]:
-    """W1 on lines of other rates, with thresholds that grow with the rate."""
+    """Runs W1 on links of other rates, with thresholds proportional to the rate."""
     found = []
     for rate in RATES_MBPS:
         times = rate / 10
@@ -103,20 +103,20 @@ def rates(program: Program, turns: int) -> list[Sample]:
 
 
 def print_tables(samples: Sequence[Sample]) -> None:
-    """What each costs in times of what it is compared with, and in nanoseconds."""
+    """Prints CPU time per packet in nanoseconds and relative to the base."""
     for group, base in ((TRANSPORTS, RENO), (QUEUES, DROP_TAIL)):
         some = [one for one in samples if one.group == group]
         if not some:
             continue
         head = "".join(f"{case.upper() + ' ns':>10}{'times':>7}" for case in CASES)
-        print(f"{f'CPU time of a packet beside {base}':<36}{head}{'wanted':>8}")
+        print(f"{f'CPU time per packet (base: {base})':<36}{head}{'target':>8}")
         for subject in distinct(some, lambda one: one.subject):
             cells = "".join(
                 f"{shown(cost(some, case=case, subject=subject), '.0f'):>10}"
                 f"{shown(ratio(some, subject, base, case=case), '.2f'):>7}"
                 for case in CASES
             )
-            print(f"{subject:<36}{cells}{shown(WANTED if subject in JUDGED else None, 'g'):>8}")
+            print(f"{subject:<36}{cells}{shown(TARGET_RATIO if subject in JUDGED else None, 'g'):>8}")
         print()
     lines = [one for one in samples if one.group == RATES]
     if lines:

@@ -1,6 +1,6 @@
-"""The history of measurements: one file for each step, with the machine, versions and every run.
+"""The history of measurements: one file per step, with the machine, the versions and every run.
 
-A file without `format`, the first one, holds medians only.
+The first file, which has no `format`, has medians only.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ FORMAT = 2
 
 @dataclass(kw_only=True)
 class Measured:
-    """All that was measured at a step."""
+    """All results of one step."""
 
     samples: list[Sample] = field(default_factory=list)
     counts: list[Count] = field(default_factory=list)
@@ -48,7 +48,7 @@ class Measured:
 
 
 def write(found: Measured, versions: Mapping[str, str], path: Path) -> None:
-    """Keeps it, with the machine and all versions; a line for each run, so that a difference can be read."""
+    """Writes the results with the machine and all versions; one line per run, for readable diffs."""
     whole = {
         "format": FORMAT,
         "date": f"{datetime.now(UTC):%Y-%m-%dT%H:%M}Z",
@@ -65,31 +65,31 @@ def write(found: Measured, versions: Mapping[str, str], path: Path) -> None:
 
 
 def read(path: Path) -> Measured:
-    """What a file keeps."""
+    """The results in a file."""
     kept = json.loads(path.read_text(encoding="utf-8"))
     return Measured(
         samples=[Sample(**one) for one in kept["samples"]],
         counts=[Count(**one) for one in kept["counts"]],
         starts=[Start(**one) for one in kept["starts"]],
-        kept=[Kept(**one) for one in kept.get("kept", [])],  # Files from before there were stores have none.
+        kept=[Kept(**one) for one in kept.get("kept", [])],  # Files older than the store benchmark have none.
         sweeps=[Figure(**one) for one in kept.get("sweeps", [])],
     )
 
 
 def whole() -> list[Path]:
-    """The files that hold every run, oldest first."""
+    """The files that contain every run, oldest first."""
     kept = {path: json.loads(path.read_text(encoding="utf-8")) for path in HISTORY.glob("*.json")}
     every = [path for path in kept if kept[path].get("format") == FORMAT]
     return sorted(every, key=lambda path: str(kept[path]["date"]))
 
 
 def file_of(name: str) -> Path:
-    """Where a step of today is kept."""
+    """The file for a step that is recorded today."""
     return HISTORY / f"{datetime.now(UTC):%Y-%m-%d}-{name}.json"
 
 
 def machine() -> dict[str, Any]:
-    """What it ran on, and how busy that was."""
+    """The machine and its load."""
     return {
         "architecture": platform.machine(),
         "processor": _processor(),
@@ -109,7 +109,7 @@ def _processor() -> str:
 
 
 def commit() -> str:
-    """The last commit that changed the simulator, with `+` if there are changes beside it."""
+    """The last commit that changed the simulator, with `+` if there are uncommitted changes."""
     last = _git("log", "-1", "--format=%h", "--", "crates", "Cargo.lock")
     return last + ("+" if _git("status", "--porcelain", "--", "crates", "Cargo.lock") else "")
 

@@ -1,11 +1,11 @@
-"""How exact and how fast live runs are on this machine, measured from outside, by programs at both ends.
+"""Accuracy and speed of live runs on this machine, measured by the programs at both ends.
 
     python benches/live.py [--runs N] [--seconds S] [--out DIR]
 
-Prints, for lines from 140 kbit/s to 100 Mbit/s that are never idle, how far the mean rate between the first
-and the last datagram that came is from the line's, how late the router was, and what was lost beside the
-queue; for lines with little on them, how far the delay is from what it should be; and how many packets per
-second the router takes where no line holds it up. Nothing here passes or fails: machines are noisy.
+Prints, for links from 140 kbit/s to 100 Mbit/s: under saturation, the error of the mean rate between the
+first and the last received datagram, the lateness of the router, and the losses outside the queue; under low
+load, the error of the delay; and, with a link that is not the limit, the router's throughput in packets per
+second. Nothing passes or fails, because timings vary with the load of the machine.
 """
 
 from __future__ import annotations
@@ -38,23 +38,23 @@ QUEUES = ("drop-tail", "red")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Line:
-    """A line that was never idle; medians of some runs, and the worst of what must not be."""
+class SaturatedLink:
+    """Results of a saturated link: medians over the runs, and the worst error, losses and invalid runs."""
 
     rate_bps: float
     rate_error: float
-    """Of the mean rate, as a share."""
+    """Relative error of the mean rate."""
     lateness_p50_us: float
     lateness_p99_us: float
     lost_outside: int
-    """Packets lost anywhere but in our queue, in all runs: before the router, or between it and the program
-    that receives."""
+    """Packets lost outside the queue of the scenario, in all runs: before the router, or between the router
+    and the receiving program."""
     invalid_runs: int
 
 
 @dataclass(frozen=True, kw_only=True)
 class Delay:
-    """A line with a packet now and then: what it takes beyond transmission and propagation."""
+    """Results of a link with few packets: the delay in excess of transmission and propagation."""
 
     rate_bps: float
     error_p50_us: float
@@ -63,7 +63,7 @@ class Delay:
 
 @dataclass(frozen=True, kw_only=True)
 class Capacity:
-    """What the router takes if no line holds it up."""
+    """The throughput of the router when the link is not the limit."""
 
     queue: str
     size_bytes: int
@@ -71,13 +71,13 @@ class Capacity:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Measures and prints everything, and keeps the figures."""
+    """Runs all measurements, prints the tables and saves the results."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--runs", type=int, default=3, help="runs of each kind")
-    parser.add_argument("--seconds", type=float, default=10, help="how long each of them lasts")
-    parser.add_argument("--out", type=Path, default=Path("out/bench"), help="where the figures are kept")
+    parser.add_argument("--runs", type=int, default=3, help="runs of each measurement")
+    parser.add_argument("--seconds", type=float, default=10, help="duration of each run")
+    parser.add_argument("--out", type=Path, default=Path("out/bench"), help="folder for the results")
     options = parser.parse_args(arguments)
     machine = machine_of()
     print("  ".join(f"{name} {value}" for name, value in machine.items()))
@@ -98,11 +98,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
     }
     options.out.mkdir(parents=True, exist_ok=True)
     (options.out / "live.json").write_text(json.dumps(figures, indent=2) + "\n", encoding="utf-8")
-    print(f"\nFigures are kept in {options.out / 'live.json'}")
+    print(f"\nResults are saved in {options.out / 'live.json'}")
 
 
 def machine_of() -> dict[str, str]:
-    """What the figures depend on."""
+    """The properties of the machine on which the results depend."""
     priority = live.privileges()["realtime"]
     return {
         "machine": f"{platform.machine()}, {os.cpu_count()} CPUs",
@@ -112,7 +112,7 @@ def machine_of() -> dict[str, str]:
     }
 
 
-def between(
+def run_programs(
     rate_bps: float,
     longest_s: float,
     sender: Sequence[str],
@@ -120,7 +120,7 @@ def between(
     queue: object,
     delay_s: float = DELAY_S,
 ) -> al.Run:
-    """A live run in which one program sends to another one over a line, until that ends."""
+    """Runs two programs that communicate over an emulated link, until the traffic ends."""
     programs = {"server": [sys.executable, ENDS, *sender], "client": [sys.executable, ENDS, *receiver]}
     scenario = al.Scenario.from_dict(
         {
@@ -135,12 +135,12 @@ def between(
     return live.run(scenario, until_done=True)
 
 
-def timed(rate_bps: float, gap_s: float, seconds: float) -> tuple[al.Run, np.ndarray]:
-    """A run with a full packet every `gap_s`, and a row for each that came: sent and received, in seconds."""
+def timestamped_run(rate_bps: float, gap_s: float, seconds: float) -> tuple[al.Run, np.ndarray]:
+    """Sends a full-size packet every `gap_s`; returns the run and the times sent and received, in seconds."""
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "received.json"
         payload, silence_s = str(PACKET - HEADERS), max(1.0, 3 * gap_s)
-        run = between(
+        run = run_programs(
             rate_bps,
             2 * seconds + 2 * silence_s + 5,
             ["send", payload, f"{gap_s:.9f}", f"{seconds}"],
@@ -152,23 +152,23 @@ def timed(rate_bps: float, gap_s: float, seconds: float) -> tuple[al.Run, np.nda
         ) / 1e9
 
 
-def line(rate_bps: float, runs: int, seconds: float) -> Line:
-    """A line that is offered a tenth more than it carries."""
+def line(rate_bps: float, runs: int, seconds: float) -> SaturatedLink:
+    """Measures a link with 10 % more load than its capacity."""
     packet_s = 8 * PACKET / rate_bps
     errors, p50, p99, lost, invalid = [], [], [], 0, 0
     for _ in range(runs):
-        run, times = timed(rate_bps, packet_s / 1.1, max(seconds, 100 * packet_s))
-        came = times[:, 1]
-        # The first may wait for the second; from the second on the line is never idle.
-        elapsed = came[-1] - came[1]
-        errors.append((came.size - 2) * packet_s / elapsed - 1)
+        run, times = timestamped_run(rate_bps, packet_s / 1.1, max(seconds, 100 * packet_s))
+        received = times[:, 1]
+        # The first packet may wait for the second; from the second on, the link is never idle.
+        elapsed = received[-1] - received[1]
+        errors.append((received.size - 2) * packet_s / elapsed - 1)
         found = run.manifest["live"]
         p50.append(found["lateness"]["p50_us"])
         p99.append(found["lateness"]["p99_us"])
-        lost += int(run.flows["datagrams_received"].sum()) - came.size
+        lost += int(run.flows["datagrams_received"].sum()) - received.size
         lost += sum(found["dropped_by_devices"].values())
         invalid += not found["valid"]
-    return Line(
+    return SaturatedLink(
         rate_bps=rate_bps,
         rate_error=max(errors, key=abs),
         lateness_p50_us=median(p50),
@@ -179,11 +179,11 @@ def line(rate_bps: float, runs: int, seconds: float) -> Line:
 
 
 def delay(rate_bps: float, runs: int, seconds: float) -> Delay:
-    """A line that is used to a twentieth."""
+    """Measures a link with a load of at most 5 %."""
     packet_s = 8 * PACKET / rate_bps
     late = []
     for _ in range(runs):
-        _, times = timed(rate_bps, max(20 * packet_s, 0.005), max(seconds, 400 * packet_s))
+        _, times = timestamped_run(rate_bps, max(20 * packet_s, 0.005), max(seconds, 400 * packet_s))
         late.append((times[:, 1] - times[:, 0] - packet_s - DELAY_S) * 1e6)
     found = np.concatenate(late)
     return Delay(
@@ -194,10 +194,10 @@ def delay(rate_bps: float, runs: int, seconds: float) -> Delay:
 
 
 def capacity(queue: str, size: int, runs: int, seconds: float) -> Capacity:
-    """Packets per second that go through, the median of some runs."""
+    """Measures the forwarded packets per second: the median over the runs."""
     found = []
     for _ in range(runs):
-        run = between(
+        run = run_programs(
             10e9,
             seconds + 5,
             ["flood", str(size - HEADERS), f"{seconds}"],
@@ -209,9 +209,9 @@ def capacity(queue: str, size: int, runs: int, seconds: float) -> Capacity:
     return Capacity(queue=queue, size_bytes=size, packets_per_s=median(found))
 
 
-def print_lines(lines: Sequence[Line]) -> None:
-    """A line of text for each."""
-    print("\nlines that are never idle; the rate's error is the largest of the runs")
+def print_lines(lines: Sequence[SaturatedLink]) -> None:
+    """Prints a row for each rate."""
+    print("\nsaturated links; the rate error is the largest of all runs")
     print(
         f"{'rate (Mbit/s)':>14} {'rate error':>11} {'late p50 (us)':>14} {'p99':>7} "
         f"{'lost outside':>13} {'invalid':>8}"
@@ -224,16 +224,16 @@ def print_lines(lines: Sequence[Line]) -> None:
 
 
 def print_delays(delays: Sequence[Delay]) -> None:
-    """A line of text for each."""
-    print("\nlines that are nearly idle: delay beyond transmission and propagation")
+    """Prints a row for each rate."""
+    print("\nnearly idle links: delay in excess of transmission and propagation")
     print(f"{'rate (Mbit/s)':>14} {'p50 (us)':>9} {'p99':>7}")
     for one in delays:
         print(f"{one.rate_bps / 1e6:14g} {one.error_p50_us:9.0f} {one.error_p99_us:7.0f}")
 
 
 def print_capacities(capacities: Sequence[Capacity]) -> None:
-    """A line of text for each."""
-    print("\npackets through the router where no line holds it up")
+    """Prints a row for each measurement."""
+    print("\nthroughput of the router where the link is not the limit")
     print(f"{'queue':>14} {'bytes':>6} {'packets/s':>11}")
     for one in capacities:
         print(f"{one.queue:>14} {one.size_bytes:6} {one.packets_per_s:11,.0f}")

@@ -1,11 +1,11 @@
-"""Writes the tables and figures of `docs/background/performance.md`, from the raw numbers of the history.
+"""Writes the tables and figures of `docs/background/performance.md` from the history of measurements.
 
     python benches/page.py [--docs DIR] [FILE ...]
 
-FILEs are of `benches/history/`; left out, all that hold every run. Against the number of flows and the rate
-of the line each file is a curve; instructions of disciplines by themselves come from the record that
-`--check` compares with, and everything else from the last file. Dots and strokes are runs, what
-joins or covers them medians.
+FILEs are files of `benches/history/`; default: all that contain every run. Figures over the number of flows
+and over the link rate have a curve for each file. Instructions of disciplines by themselves are from the
+record of `bench.py --check`; all other tables and figures are from the last file. Dots and strokes are single
+runs; curves, large markers and bars are medians.
 """
 
 from __future__ import annotations
@@ -56,23 +56,23 @@ PARTS: Mapping[str, tuple[str, ...]] = {
     "Rust's library, inlined": ("std",),
     "C library and others": ("",),
 }
-"""What files belong to; the first that fits."""
+"""Parts of the program by the beginning of source file names; the first match counts."""
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Draws all figures, and puts the tables and the name of the last file into the page."""
+    """Draws all figures and writes the tables and the name of the last file into the page."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("files", nargs="*", type=Path, metavar="FILE")
-    parser.add_argument("--docs", type=Path, default=PAGE.parent.parent, help="where both are written")
+    parser.add_argument("--docs", type=Path, default=PAGE.parent.parent, help="the documentation")
     options = parser.parse_args(arguments)
     runs = {path.stem: history.read(path) for path in options.files or history.whole()}
     name, newest = list(runs.items())[-1]
     printed = io.StringIO()
     with contextlib.redirect_stdout(printed):
         bench.show(newest, disciplines.recorded(instruction_counts.RECORD, instruction_counts.ALONE))
-    page = written_anew(PAGE.read_text(encoding="utf-8"), printed.getvalue(), f"{name}.json")
+    page = with_tables(PAGE.read_text(encoding="utf-8"), printed.getvalue(), f"{name}.json")
     target = options.docs / "background" / PAGE.name
     target.parent.mkdir(parents=True, exist_ok=True)
     target.write_text(page, encoding="utf-8")
@@ -86,13 +86,13 @@ def main(arguments: Sequence[str] | None = None) -> None:
     bars(newest.counts, images / "cost-instructions.png")
 
 
-def written_anew(page: str, tables: str, name: str) -> str:
-    """The page with these tables, which are parted by empty lines, in its blocks of text."""
+def with_tables(page: str, tables: str, name: str) -> str:
+    """The page with its text blocks replaced by these tables, which are separated by empty lines."""
     blocks = tables.strip().split("\n\n")
     block = re.compile(r"(?<=```text\n).*?(?=\n```)", re.DOTALL)
     if len(block.findall(page)) != len(blocks):
         raise SystemExit(
-            f"{name} has {len(blocks)} tables, the page {len(block.findall(page))} places for them"
+            f"{name} has {len(blocks)} tables, but the page has {len(block.findall(page))} text blocks"
         )
     left = iter(blocks)
     page = block.sub(lambda _: next(left), page)
@@ -102,7 +102,7 @@ def written_anew(page: str, tables: str, name: str) -> str:
 def curves(
     runs: Mapping[str, Sequence[Sample]], group: str, x_label: str, path: Path, *, y_scale: str = "linear"
 ) -> None:
-    """The cost of a packet of W1 as flows become more or the line faster; a curve for each file."""
+    """Draws the CPU time per packet of W1 over the number of flows or the rate; one curve per file."""
     figure, axis = _figure(5.8, 3.8)
     for (name, samples), colour in zip(runs.items(), COLOURS, strict=False):
         some = [one for one in samples if one.group == group]
@@ -124,7 +124,7 @@ def curves(
 
 
 def dots(every: Sequence[Sample], group: str, base: str, path: Path) -> None:
-    """The cost of a packet of W1 and W3 with each variant, in times of one of them; cheapest first."""
+    """Draws the CPU time per packet of W1 and W3 with each variant, relative to `base`; cheapest first."""
     samples = [one for one in every if one.group == group]
     subjects = distinct(samples, lambda one: one.subject)
     figure, axis = _figure(6.4, 1.2 + 0.24 * len(subjects))
@@ -137,20 +137,20 @@ def dots(every: Sequence[Sample], group: str, base: str, path: Path) -> None:
         }
         if case == costs.CASES[0]:
             subjects.sort(key=lambda subject: median(times[subject]), reverse=True)
-        places = range(len(subjects))
-        for place, subject in zip(places, subjects, strict=True):
-            axis.plot(times[subject], [place] * len(times[subject]), "|", color=colour, markersize=9)
+        positions = range(len(subjects))
+        for position, subject in zip(positions, subjects, strict=True):
+            axis.plot(times[subject], [position] * len(times[subject]), "|", color=colour, markersize=9)
         medians = [median(times[subject]) for subject in subjects]
-        axis.plot(medians, places, shape, color=colour, markersize=6, label=case.upper())
-        axis.set_yticks(places, subjects)
-    axis.axvline(costs.WANTED, color="#9A9A9A", linestyle=(0, (4, 2)), linewidth=1)
+        axis.plot(medians, positions, shape, color=colour, markersize=6, label=case.upper())
+        axis.set_yticks(positions, subjects)
+    axis.axvline(costs.TARGET_RATIO, color="#9A9A9A", linestyle=(0, (4, 2)), linewidth=1)
     axis.set_xlabel(f"CPU time of a packet, in times of {base}")
     figure.legend(loc="outside upper left", ncols=2, frameon=False)
     _save(figure, path)
 
 
 def bars(counts: Sequence[Count], path: Path) -> None:
-    """Instructions for a packet of each workload, by what the source file belongs to."""
+    """Draws the instructions per packet of each workload, by part of the program."""
     whole: dict[str, dict[str, float]] = {}
     for one in counts:
         if one.subject == US and one.case not in whole:
@@ -175,7 +175,7 @@ def bars(counts: Sequence[Count], path: Path) -> None:
 
 
 def part_of(file: str) -> str:
-    """What a source file belongs to."""
+    """The part of the program to which a source file belongs."""
     return next(part for part, beginnings in PARTS.items() if file.startswith(beginnings))
 
 

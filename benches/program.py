@@ -1,4 +1,4 @@
-"""The bare simulator: the program `events` of the crate aqm-sim, which runs a scenario without Python."""
+"""The simulator without Python: the program `events` of the crate aqm-sim, which runs a scenario."""
 
 from __future__ import annotations
 
@@ -15,23 +15,23 @@ from samples import ROOT, US, Sample, sample
 
 @dataclass(frozen=True)
 class Program:
-    """The program, in a folder of its own with the scenarios it is given."""
+    """The compiled program, in a separate folder with its scenarios."""
 
     folder: Path
 
     @property
     def path(self) -> Path:
-        """Where it is."""
+        """The path of the program."""
         return self.folder / "events"
 
     @classmethod
     def build(cls, folder: Path) -> Program:
-        """Builds it and copies it."""
-        built("aqm-sim", "events", folder)
+        """Compiles the program and copies it into the folder."""
+        build_bench("aqm-sim", "events", folder)
         return cls(folder)
 
     def write(self, name: str, scenario: al.Scenario) -> str:
-        """Puts a scenario and its files beside the program; returns what it is called there."""
+        """Writes a scenario and its files into the folder of the program; returns the file name."""
         file = re.sub(r"[^\w.-]", "-", name) + ".json"
         (self.folder / file).write_text(json.dumps(scenario.effective), encoding="utf-8")
         for beside, content in scenario.files.items():
@@ -41,16 +41,16 @@ class Program:
     def run(
         self, scenario: al.Scenario, *, group: str, case: str, subject: str = US, turn: int = 0
     ) -> Sample:
-        """Runs a scenario once, in a process of its own."""
+        """Runs a scenario once, in a separate process."""
         file = self.write(f"{group}-{case}-{subject}", scenario)
         return sample(
             ["./events", file], group=group, case=case, subject=subject, turn=turn, folder=self.folder
         )
 
 
-def built(crate: str, name: str, folder: Path) -> None:
-    """Builds a program of a crate's benches and copies it into a folder: how long its path is must not
-    matter."""
+def build_bench(crate: str, name: str, folder: Path) -> None:
+    """Compiles a program of a crate's benches and copies it into a folder, so that the length of its path
+    does not affect the counts."""
     command = ["cargo", "bench", "--locked", "-p", crate, "--bench", name, "--no-run"]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
     found = re.search(rf"\((.*/{name}-[0-9a-f]+)\)", done.stderr)

@@ -1,8 +1,8 @@
-"""What is measured, and how: processes, each with what it cost by the system's own account.
+"""Measures processes by the resource usage that the operating system reports.
 
-Everything that is measured is a `Sample`, one run of one program. Tables and figures are made of samples,
-and the history keeps them all. What is compared is run in turn, so that what else the machine does meets
-both.
+Each measurement is a `Sample`: one run of one program. Tables and figures are computed from samples, and the
+history keeps all of them. Programs to compare run alternately, so that other load of the machine affects all
+of them.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from statistics import median
 ROOT = Path(__file__).resolve().parent.parent
 US = "aqmlab"
 
-# The system counts a program's memory from before it was started, so something small starts it.
+# A child inherits the peak memory of the process that starts it, so a small process starts the program.
 LAUNCHER = """
 import json, resource, subprocess, sys
 code = subprocess.call(sys.argv[1:])
@@ -34,36 +34,36 @@ class Sample:
     """One run of one program."""
 
     group: str
-    """The table it belongs to."""
+    """The table to which the sample belongs."""
 
     case: str
-    """What was run."""
+    """The workload or its size."""
 
     subject: str
-    """What ran it: a simulator, or a variant of ours."""
+    """The simulator, or the variant of aqmlab."""
 
     turn: int
-    """Samples of a case with the same turn were run one after another."""
+    """Samples of a case with the same turn ran one after another."""
 
     packets: int
-    """Packets that the bottleneck forwarded."""
+    """Packets forwarded by the bottleneck."""
 
     events: int | None
     cpu_s: float
-    """User and system time of the whole process."""
+    """User and system CPU time of the whole process."""
 
     peak_bytes: int
 
     @property
     def ns_per_packet(self) -> float:
-        """CPU time for a packet of the bottleneck."""
+        """CPU time per packet forwarded by the bottleneck, in ns."""
         return self.cpu_s / self.packets * 1e9
 
 
 def sample(
     command: Sequence[str | Path], *, group: str, case: str, subject: str, turn: int, folder: Path
 ) -> Sample:
-    """Runs a program in a folder; it prints how many packets its bottleneck forwarded."""
+    """Runs a program in a folder. The program must print how many packets its bottleneck forwarded."""
     words = [str(word) for word in command]
     done = subprocess.run(
         [sys.executable, "-I", "-S", "-c", LAUNCHER, *words], cwd=folder, capture_output=True, text=True
@@ -85,7 +85,7 @@ def sample(
 
 
 def counted(printed: str) -> tuple[int, int | None]:
-    """Packets and events in what a program of ours, ns-2's scripts or those in `peers/` print."""
+    """Packets and events in the output of aqmlab's programs, of ns-2's scripts or of those in `peers/`."""
     packets = re.search(r'(?:"packets"|"total_departures"): (\d+)|(\d+) packets', printed)
     events = re.search(r'(?:"events"|"events_scheduled"): (\d+)|(\d+) events', printed)
     if packets is None:
@@ -95,13 +95,13 @@ def counted(printed: str) -> tuple[int, int | None]:
 
 
 def cost(samples: Iterable[Sample], **which: str) -> float | None:
-    """The median CPU time for a packet in ns, of the samples with these attributes."""
+    """The median CPU time per packet in ns, of the samples with these attributes."""
     found = [one.ns_per_packet for one in samples if _is(one, which)]
     return median(found) if found else None
 
 
 def ratio(samples: Sequence[Sample], over: str, under: str, **which: str) -> float | None:
-    """What a packet costs one subject in times of another: the median of runs made in turn."""
+    """The CPU time per packet of one subject relative to another: the median over runs of the same turn."""
     costs = {
         subject: {
             one.turn: one.ns_per_packet for one in samples if one.subject == subject and _is(one, which)
@@ -117,10 +117,10 @@ def _is(one: Sample, which: dict[str, str]) -> bool:
 
 
 def distinct(samples: Iterable[Sample], name: Callable[[Sample], str]) -> list[str]:
-    """Names of samples in the order in which they first came."""
+    """The distinct names of samples, in order of first occurrence."""
     return list(dict.fromkeys(name(one) for one in samples))
 
 
 def shown(value: float | None, form: str, factor: float = 1) -> str:
-    """A number, or a dash where it is missing."""
+    """The formatted number, or a dash if it is missing."""
     return "-" if value is None else format(value * factor, form)

@@ -1,7 +1,7 @@
-"""From few flows to very many: what a packet costs, what a flow occupies; Web objects by the million.
+"""The cost of many flows: CPU time per packet, memory per flow; and the memory for millions of Web objects.
 
-W1 grows with the number of flows: rate, thresholds and limit. A million flows share 100 Gbit/s, with round
-trips from 10 to 100 ms.
+W1 with a bottleneck rate, thresholds and a limit proportional to the number of flows. A million flows share
+100 Gbit/s, with round-trip times from 10 to 100 ms.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ WEB = "web"
 FEW = 50
 MILLION = 1_000_000
 SECONDS = {FEW: 160, 10_000: 12, 100_000: 4, MILLION: 1}
-WANTED_TIMES = {10_000: 1.6, 100_000: 2.2, MILLION: 3.0}
-WANTED_BYTES = {FLOWS: 700, IDLE: 500}
+TARGET_RATIOS = {10_000: 1.6, 100_000: 2.2, MILLION: 3.0}
+TARGET_BYTES = {FLOWS: 700, IDLE: 500}
 IN_FLIGHT_BYTES = 88
-"""What a packet under way occupies: its entry in a lane, its parcel, its place in a queue."""
+"""Memory per packet in flight: its entries in a lane, in the packet store and in a queue."""
 
 IDLE_FLOWS = 100_000
 OBJECTS = (100_000, MILLION)
@@ -32,11 +32,11 @@ KEPT: dict[str, dict[str, object]] = {
     "times kept": NO_ROWS | {"transfer_columns": ["traffic", "start_s", "duration_s", "complete"]},
     "no rows kept": NO_ROWS,
 }
-"""What is kept of Web objects, all unless it is told, and how a scenario says so."""
+"""The recorded columns of Web objects by variant; default: all."""
 
 
 def dumbbell(flows: int) -> al.Scenario:
-    """W1 for so many flows."""
+    """W1 for this number of flows."""
     times = flows / FEW
     changes: dict[str, object] = {
         "duration": f"{SECONDS[flows]}s",
@@ -60,7 +60,7 @@ def dumbbell(flows: int) -> al.Scenario:
 
 
 def idle(flows: int) -> al.Scenario:
-    """Flows that have sent one packet, of which they have not heard yet."""
+    """Flows that have sent one packet and have not yet received an acknowledgement."""
     return dumbbell(FEW).with_(
         {
             "duration": "1s",
@@ -76,7 +76,7 @@ def idle(flows: int) -> al.Scenario:
 
 
 def web(objects: int, kept: dict[str, object]) -> al.Scenario:
-    """The Web traffic of W2 by itself, on ten times the rate and for about so many objects."""
+    """The Web traffic of W2 alone, at ten times the rate and with about this many objects."""
     rate_bps, load, object_wire_bytes = 100e6, 0.7, 10_700
     return scenario("w1").with_(
         {
@@ -90,13 +90,13 @@ def web(objects: int, kept: dict[str, object]) -> al.Scenario:
 
 
 def measure(program: Program, turns: int, *, million: bool) -> list[Sample]:
-    """Few flows and more, up to a hundred thousand, or a million."""
+    """Runs all sizes up to a hundred thousand, or up to a million with `million`."""
     largest = MILLION if million else 100_000
     counts = [flows for flows in SECONDS if flows <= largest]
     objects = [number for number in OBJECTS if number <= largest]
     found = []
     for turn in range(turns):
-        # The largest are run once: they last long enough.
+        # The largest case runs once: it takes long enough.
         for flows in counts:
             if turn == 0 or flows < MILLION:
                 found.append(program.run(dumbbell(flows), group=FLOWS, case=str(flows), turn=turn))
@@ -109,13 +109,13 @@ def measure(program: Program, turns: int, *, million: bool) -> list[Sample]:
 
 
 def in_flight(flows: int) -> float:
-    """Packets under way in W1 for so many flows: on the bottleneck's delay both ways, and in its queue."""
+    """Packets in flight in W1 for this number of flows: on the links in both directions and in the queue."""
     times = flows / FEW
     return 10e6 * times * 0.124 / 8 / 974 + 60 * times
 
 
 def bytes_per_flow(samples: Sequence[Sample], group: str, flows: int) -> float | None:
-    """What a flow occupies beyond the program and packets under way."""
+    """Memory per flow without the program itself and packets in flight."""
     occupied = {}
     for one in samples:
         if one.group == group:
@@ -127,32 +127,33 @@ def bytes_per_flow(samples: Sequence[Sample], group: str, flows: int) -> float |
 
 
 def print_table(samples: Sequence[Sample]) -> None:
-    """A line for each number of flows, and of Web objects."""
+    """Prints a row for each number of flows, and a line for each number of Web objects."""
     some = [one for one in samples if one.group == FLOWS]
     few = cost(some, case=str(FEW))
-    print(f"{'flows':>9}{'ns/packet':>11}{'times':>7}{'wanted':>8}{'B/flow':>8}{'wanted':>8}{'peak MiB':>10}")
+    print(f"{'flows':>9}{'ns/packet':>11}{'times':>7}{'target':>8}{'B/flow':>8}{'target':>8}{'peak MiB':>10}")
     for case in distinct(some, lambda one: one.case):
         spent, flows = cost(some, case=case), int(case)
         print(
             f"{flows:>9,}{shown(spent, '.0f'):>11}"
             f"{shown(spent / few if spent and few else None, '.2f'):>7}"
-            f"{shown(WANTED_TIMES.get(flows), 'g'):>8}"
+            f"{shown(TARGET_RATIOS.get(flows), 'g'):>8}"
             f"{shown(bytes_per_flow(some, FLOWS, flows) if FEW < flows < MILLION else None, '.0f'):>8}"
-            f"{shown(WANTED_BYTES[FLOWS] if FEW < flows < MILLION else None, 'g'):>8}"
+            f"{shown(TARGET_BYTES[FLOWS] if FEW < flows < MILLION else None, 'g'):>8}"
             f"{shown(peak(some, case), ',.0f'):>10}"
         )
+    per_idle_flow = bytes_per_flow(samples, IDLE, IDLE_FLOWS)
     print(
-        f"an idle flow, of {IDLE_FLOWS:,}: {shown(bytes_per_flow(samples, IDLE, IDLE_FLOWS), '.0f')} bytes"
-        f" (wanted {WANTED_BYTES[IDLE]}); packets under way are left out everywhere"
+        f"memory per idle flow, {IDLE_FLOWS:,} flows:"
+        f" {shown(per_idle_flow, '.0f')} bytes (target {TARGET_BYTES[IDLE]}), without packets in flight"
     )
     for one in (one for one in samples if one.group == WEB):
         kept = "" if one.subject == US else f", {one.subject}"
         print(
-            f"about {int(one.case):,} Web objects{kept}: {one.peak_bytes / 2**20:,.0f} MiB at most,"
-            f" {one.ns_per_packet:.0f} ns a packet"
+            f"about {int(one.case):,} Web objects{kept}: peak {one.peak_bytes / 2**20:,.0f} MiB,"
+            f" {one.ns_per_packet:.0f} ns per packet"
         )
 
 
 def peak(samples: Sequence[Sample], case: str) -> float:
-    """MiB that a case occupied at most."""
+    """The peak memory of a case in MiB."""
     return max(one.peak_bytes for one in samples if one.case == case) / 2**20

@@ -1,7 +1,8 @@
-"""Other simulators on the same workloads: ns-2, ns-3 and htsim, where they are installed.
+"""Runs the same workloads on other simulators: ns-2, ns-3 and htsim, where they are installed.
 
-ns-2 is found by its command `ns`; ns-3 by its headers, against which `peers/ns3.cc` is compiled; htsim by
-the variable `HTSIM`, the folder `sim` of its sources with `libhtsim.a` built in it: `peers/htsim.cc`.
+ns-2 must be in the path, as `ns`. For ns-3, `peers/ns3.cc` is compiled with the installed headers. For htsim,
+`peers/htsim.cc` is compiled if the variable `HTSIM` names the folder `sim` of its sources, with
+`libhtsim.a` built in it.
 """
 
 from __future__ import annotations
@@ -24,26 +25,26 @@ NS2 = ROOT / "reference" / "ns2" / "scripts"
 NS3_LIBRARIES = ("applications", "point-to-point", "traffic-control", "internet", "network", "core")
 GROUP = "peers"
 COUNTED_SHARE = 1 / 8
-"""How much of each workload callgrind counts of every simulator: ns-3 takes minutes under it."""
+"""Fraction of each workload that callgrind counts for every simulator: ns-3 takes minutes under callgrind."""
 
 
 @dataclass(frozen=True)
-class Other:
-    """A simulator."""
+class Simulator:
+    """Another simulator."""
 
     name: str
     version: str
     command: Callable[[Workload, float], list[str | Path] | None]
-    """What runs a workload for so many simulated seconds; None if it cannot."""
+    """The command that runs a workload for a simulated duration in seconds; None if not supported."""
 
 
-def find(folder: Path) -> list[Other]:
-    """Those that are installed, compiled in a folder, with the Web objects beside them."""
+def find(folder: Path) -> list[Simulator]:
+    """The installed simulators, compiled in a folder, to which it also writes the Web objects."""
     (folder / WEB_FILE).write_text(web_schedule(), encoding="utf-8")
     return [other for other in (_ns2(), _ns3(folder), *_htsim(folder)) if other is not None]
 
 
-def _ns2() -> Other | None:
+def _ns2() -> Simulator | None:
     program = shutil.which("ns")
     if program is None:
         return None
@@ -56,10 +57,10 @@ def _ns2() -> Other | None:
         }[workload.name].split()
         return [program, NS2 / script, *words, "stop", f"{seconds:g}", "warm", f"{min(20, seconds / 2):g}"]
 
-    return Other("ns-2", _debian_version("ns2"), command)
+    return Simulator("ns-2", _debian_version("ns2"), command)
 
 
-def _ns3(folder: Path) -> Other | None:
+def _ns3(folder: Path) -> Simulator | None:
     libraries = [f"-lns3-{name}" for name in NS3_LIBRARIES]
     program = _compiled(SOURCES / "ns3.cc", folder / "ns3", libraries)
     if program is None:
@@ -68,10 +69,10 @@ def _ns3(folder: Path) -> Other | None:
     def command(workload: Workload, seconds: float) -> list[str | Path]:
         return [program, workload.name, f"{seconds:g}", WEB_FILE]
 
-    return Other("ns-3", _debian_version("libns3-dev"), command)
+    return Simulator("ns-3", _debian_version("libns3-dev"), command)
 
 
-def _htsim(folder: Path) -> list[Other]:
+def _htsim(folder: Path) -> list[Simulator]:
     sim = os.environ.get("HTSIM")
     if not sim:
         return []
@@ -87,7 +88,7 @@ def _htsim(folder: Path) -> list[Other]:
     def direct(workload: Workload, seconds: float) -> list[str | Path] | None:
         return command(workload, seconds, "direct")
 
-    return [Other("htsim", "", command), Other("htsim direct", "", direct)]
+    return [Simulator("htsim", "", command), Simulator("htsim direct", "", direct)]
 
 
 def _compiled(source: Path, program: Path, words: Sequence[str]) -> Path | None:
@@ -106,8 +107,8 @@ def _debian_version(package: str) -> str:
     return subprocess.run(command, capture_output=True, text=True).stdout
 
 
-def measure(program: Program, others: Sequence[Other], turns: int) -> list[Sample]:
-    """Runs of all simulators in turn. Whole processes are compared: ours reads a scenario, ns-2 a script."""
+def measure(program: Program, others: Sequence[Simulator], turns: int) -> list[Sample]:
+    """Runs all simulators alternately. Times whole processes, which also read the scenario or script."""
     found = []
     for workload in WORKLOADS:
         ours = scenario(workload.name)
@@ -131,7 +132,7 @@ def measure(program: Program, others: Sequence[Other], turns: int) -> list[Sampl
 
 @dataclass(frozen=True, kw_only=True)
 class Count:
-    """Instructions of a simulator."""
+    """The instructions of one run."""
 
     case: str
     subject: str
@@ -139,16 +140,16 @@ class Count:
     instructions: int
     packets: int
     by_file: dict[str, int]
-    """Ours by source file, as `callgrind.Counted` has them."""
+    """For aqmlab only: instructions by source file, see `callgrind.Counted`."""
 
     @property
     def per_packet(self) -> float:
-        """Instructions for a packet of the bottleneck."""
+        """Instructions per packet forwarded by the bottleneck."""
         return self.instructions / self.packets
 
 
-def count(program: Program, others: Sequence[Other]) -> list[Count]:
-    """Instructions of our whole workloads; with others, of the first seconds of all of them, ours too."""
+def count(program: Program, others: Sequence[Simulator]) -> list[Count]:
+    """Counts whole workloads of aqmlab; with others, also the first part of each on all simulators."""
     found = []
     for workload in WORKLOADS:
         first = workload.seconds * COUNTED_SHARE
@@ -175,36 +176,37 @@ def count(program: Program, others: Sequence[Other]) -> list[Count]:
 
 
 def print_table(samples: Sequence[Sample]) -> None:
-    """A line for each workload and simulator."""
-    print("whole processes, run in turn, medians; packets that the bottleneck forwards, for each CPU second")
-    print(f"{'':<56}{'Mpkt/s':>8}{'ns/event':>9}{'events':>7}{'ratio':>7}{'wanted':>7}")
+    """Prints a row for each workload and simulator."""
+    print("whole processes, alternating runs, medians; packets forwarded by the bottleneck per CPU second")
+    print(f"{'':<56}{'Mpkt/s':>8}{'ns/event':>9}{'events':>7}{'ratio':>7}{'target':>7}")
     for workload in WORKLOADS:
-        mine = [one for one in samples if one.group == GROUP and one.case == workload.name]
-        for subject in distinct(mine, lambda one: one.subject):
-            of = [one for one in mine if one.subject == subject]
+        rows = [one for one in samples if one.group == GROUP and one.case == workload.name]
+        title = f"{workload.name.upper()} ({workload.description})"
+        for subject in distinct(rows, lambda one: one.subject):
+            of = [one for one in rows if one.subject == subject]
             spent = median(one.ns_per_packet for one in of)
             per_packet = of[0].events / of[0].packets if of[0].events else None
             print(
-                f"{f'{workload.name.upper()} ({workload.what})' if subject == US else '':<42}{subject:<14}"
+                f"{title if subject == US else '':<42}{subject:<14}"
                 f"{1e3 / spent:>8.3f}"
                 f"{shown(spent / per_packet if per_packet else None, '.1f'):>9}"
                 f"{shown(per_packet, '.2f'):>7}"
-                f"{shown(ratio(mine, subject, US) if subject != US else None, '.1f'):>7}"
-                f"{shown(workload.wanted_ratio.get(subject), 'g'):>7}"
+                f"{shown(ratio(rows, subject, US) if subject != US else None, '.1f'):>7}"
+                f"{shown(workload.target_ratio.get(subject), 'g'):>7}"
             )
 
 
 def print_counts(counts: Sequence[Count]) -> None:
-    """A line for each workload, and for each simulator over the same first seconds."""
-    print("instructions for a packet of the bottleneck, whole processes")
+    """Prints a row for each workload, and for each simulator over the first part of the workload."""
+    print("instructions per packet forwarded by the bottleneck, whole processes")
     for workload in WORKLOADS:
-        mine = [one for one in counts if one.case == workload.name]
-        whole = next((one for one in mine if one.seconds == workload.seconds), None)
+        rows = [one for one in counts if one.case == workload.name]
+        whole = next((one for one in rows if one.seconds == workload.seconds), None)
         if whole is not None:
-            name = f"{workload.name.upper()} ({workload.what})"
-            print(f"{name:<56}{whole.per_packet:>9,.0f}  (wanted {workload.wanted_instructions:,})")
+            name = f"{workload.name.upper()} ({workload.description})"
+            print(f"{name:<56}{whole.per_packet:>9,.0f}  (target {workload.target_instructions:,})")
         first_s = workload.seconds * COUNTED_SHARE
-        first = {one.subject: one.per_packet for one in mine if one.seconds == first_s}
+        first = {one.subject: one.per_packet for one in rows if one.seconds == first_s}
         for subject, per_packet in first.items():
             times = "" if subject == US else f"  {per_packet / first[US]:.1f} times"
             print(f"{f'  first {first_s:g} s':<42}{subject:<14}{per_packet:>9,.0f}{times}")

@@ -1,12 +1,12 @@
-"""What it costs to begin: seconds from the command to its first result, of processes that do little else.
+"""Start-up time: seconds from the command to its first result, for processes that do little else.
 
     python benches/startup.py [--times N]
 
 Four cases: Python alone, for comparison; `import aqmlab`; `aqmlab --help`; and `aqmlab run` of one second
-of `scenarios/hello.toml`. Each is a new process, with files in the cache of the system and bytecode beside
-them; the cases take turns, so that what else the machine does meets all of them. Prints medians of CPU
-seconds (user and system) and of wall seconds. The targets are 0.1 s for the import, 0.15 s for the help and
-0.5 s for the run; wall seconds of a machine that has other work say little, so compare CPU seconds there.
+of `scenarios/hello.toml`. Each run is a new process; its files are in the page cache and its bytecode is
+compiled. The cases alternate, so that other load of the machine affects all of them. Prints medians of CPU
+seconds (user and system) and of wall seconds. Targets: 0.1 s for the import, 0.15 s for the help and 0.5 s
+for the run. On a busy machine, compare CPU seconds; wall seconds include waiting for other processes.
 """
 
 from __future__ import annotations
@@ -30,15 +30,15 @@ CASES = {
     "aqmlab --help": ("-m", "aqmlab", "--help"),
     "aqmlab run, 1 s": ("-m", "aqmlab", "run", str(HELLO), "--set", "duration=1s", "--set", "warm_up=0s"),
 }
-"""What each case gives Python to do, by name."""
+"""The arguments of Python in each case."""
 
 TIMES = 15
-"""How often each case is measured."""
+"""Number of measurements of each case."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Start:
-    """What one process costs."""
+    """The cost of one process."""
 
     case: str
     cpu_s: float
@@ -46,7 +46,7 @@ class Start:
 
 
 def measure(times: int = TIMES) -> list[Start]:
-    """So many processes of every case; one more before them fills the caches."""
+    """Measures every case this many times, after one unmeasured run that fills the caches."""
     starts = []
     for turn in range(times + 1):
         for case, arguments in CASES.items():
@@ -57,7 +57,7 @@ def measure(times: int = TIMES) -> list[Start]:
 
 
 def print_table(starts: Sequence[Start]) -> None:
-    """Prints medians, a line for each case, in milliseconds."""
+    """Prints a row of medians for each case, in milliseconds."""
     print(f"{'start':<16} {'CPU ms':>7} {'wall ms':>8}")
     for case in dict.fromkeys(one.case for one in starts):
         of_case = [one for one in starts if one.case == case]
@@ -66,12 +66,12 @@ def print_table(starts: Sequence[Start]) -> None:
 
 
 def _cost(command: Sequence[str]) -> tuple[float, float]:
-    """CPU and wall seconds of a process, which may keep the bytecode of what it imports, as by default."""
+    """CPU and wall seconds of a process that may write the bytecode of its imports, as by default."""
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
-    begun = time.perf_counter()
+    start = time.perf_counter()
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL, env=environment)
     _, status, usage = os.wait4(process.pid, 0)
-    wall_s = time.perf_counter() - begun
+    wall_s = time.perf_counter() - start
     process.returncode = os.waitstatus_to_exitcode(status)
     if process.returncode:
         raise subprocess.CalledProcessError(process.returncode, command)
@@ -83,7 +83,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--times", type=int, default=TIMES, help="processes of each case")
+    parser.add_argument("--times", type=int, default=TIMES, help="number of processes per case")
     print_table(measure(parser.parse_args().times))
 
 

@@ -1,12 +1,12 @@
-"""What keeping runs costs: seconds and memory of processes that write to a store, list it and query it.
+"""The cost of storing runs: seconds and memory of processes that write to, list and query a store.
 
     python benches/store.py [--runs N ...]
 
-For each number of runs, with ten measures each: `add` records them one by one, on the disk at the end;
-`ls, no index` is the first `aqmlab store ls`, which reads the logs and writes the index; `ls` and `sql` find
-the index, and `sql` averages every measure in DuckDB. Each is a process of its own. Wall seconds count, as
-part of this is waiting for the disk. The targets are 1 ms for a record, 2 s for `ls` and `sql` together with
-10^5 runs, 10 s with 10^6, and a memory of `add` that does not grow with the runs.
+For each number of runs, with ten measures each, in a separate process: `add` records the runs one by one and
+syncs them to the disk at the end; `ls, no index` is the first `aqmlab store ls`, which reads the logs and
+writes the index; `ls` and `sql` use the index, and `sql` averages every measure in DuckDB. The targets apply
+to wall seconds, because part of the time is waiting for the disk: 1 ms per recorded run; 2 s for `ls` and
+`sql` together with 10^5 runs, and 10 s with 10^6; and a memory of `add` that does not grow with the runs.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ AVERAGES = "SELECT measure, avg(value) FROM values GROUP BY measure"
 
 @dataclass(frozen=True, kw_only=True)
 class Kept:
-    """What one process costs that works on a store of so many runs."""
+    """The cost of one process that works on a store with this number of runs."""
 
     case: str
     runs: int
@@ -52,7 +52,7 @@ class Kept:
 
 
 def measure(runs: int = RUNS) -> list[Kept]:
-    """Every case once, in turn, on a store in a temporary folder."""
+    """Measures every case once, in order, on a store in a temporary folder."""
     with tempfile.TemporaryDirectory() as name:
         store = str(Path(name) / "store")
         cases = {
@@ -65,8 +65,8 @@ def measure(runs: int = RUNS) -> list[Kept]:
 
 
 def print_table(kept: Sequence[Kept]) -> None:
-    """Prints a line for each case."""
-    print(f"{'store':<14} {'runs':>8} {'wall s':>8} {'CPU s':>8} {'ms a run':>9} {'peak MB':>8}")
+    """Prints a row for each case."""
+    print(f"{'store':<14} {'runs':>8} {'wall s':>8} {'CPU s':>8} {'ms / run':>9} {'peak MB':>8}")
     for one in kept:
         print(
             f"{one.case:<14} {one.runs:>8} {one.wall_s:>8.2f} {one.cpu_s:>8.2f} "
@@ -75,10 +75,10 @@ def print_table(kept: Sequence[Kept]) -> None:
 
 
 def _cost(case: str, runs: int, command: Sequence[str]) -> Kept:
-    begun = time.perf_counter()
+    start = time.perf_counter()
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
     _, status, usage = os.wait4(process.pid, 0)
-    wall_s = time.perf_counter() - begun
+    wall_s = time.perf_counter() - start
     process.returncode = os.waitstatus_to_exitcode(status)
     if process.returncode:
         raise subprocess.CalledProcessError(process.returncode, command)

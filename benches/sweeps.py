@@ -1,12 +1,12 @@
-"""What it costs to make many runs beyond the runs themselves, on this machine and through Dask.
+"""The overhead of making many runs, beyond the simulations, on this machine and through Dask.
 
     python benches/sweeps.py [--runs N] [--tiny N]
 
-Runs of half a second on one core and on two; what a run takes beside its simulation (wall seconds of one core
-less CPU seconds of the core), of tiny runs here and through a worker process of Dask, and of runs of half a
-second through Dask, each a batch; the memory of `aqmlab sweep run` early and late in a hundred thousand tiny
-runs, and how long it takes when asked for the same again. Wall seconds count: on a machine with other work
-figures are worse.
+Measures four things: the speed-up of half-second runs on two cores; the overhead per run (wall seconds of one
+core minus CPU seconds of the simulation) of tiny runs on this machine and through a Dask worker process, and
+of half-second runs through Dask, one per batch; the memory of `aqmlab sweep run` early and late in a hundred
+thousand tiny runs; and the time of the same command when all runs are in the store. All of these depend on
+wall seconds: other load of the machine makes them worse.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ from aqmlab.store import Store
 from workloads import scenario
 
 LONG_S = 0.5
-"""CPU seconds of what is called a long run."""
+"""CPU seconds of a long run."""
 
 LONG_RUNS = 200
 TINY_RUNS = 100_000
 COUNTED = 3000
-"""So many tiny runs tell what a run takes beside its simulation."""
+"""Number of tiny runs from which the overhead is measured."""
 
 TINY = {"duration": "0.1s", "warm_up": "0s", "record": {"drops": False, "queue_every": "0s"}}
 
@@ -61,105 +61,113 @@ record = { drops = false, queue_every = "0s" }
 
 @dataclass(frozen=True, kw_only=True)
 class Figure:
-    """One number, and what is wanted of it."""
+    """One number and its target."""
 
     case: str
     value: float
     unit: str
-    wanted: str
+    target: str
 
 
 def measure(runs: int = LONG_RUNS, tiny: int = TINY_RUNS) -> list[Figure]:
-    """All figures; `runs` are long ones, and `tiny` those of the sweep whose memory is looked at."""
-    return [*speed_up(runs), *overheads(), *a_sweep(tiny)]
+    """Measures everything with `runs` long runs, and a sweep of `tiny` tiny runs."""
+    return [*speed_up(runs), *overheads(), *sweep_cost(tiny)]
 
 
 def speed_up(runs: int) -> list[Figure]:
-    """Two cores beside one."""
+    """The speed-up of two cores over one."""
     long = _long()
-    one_s, _ = _made(Local(jobs=1), long, runs)
-    two_s, _ = _made(Local(jobs=2), long, runs)
+    one_s, _ = _timed_runs(Local(jobs=1), long, runs)
+    two_s, _ = _timed_runs(Local(jobs=2), long, runs)
     return [
-        Figure(case=f"{runs} runs of {LONG_S} s: two cores", value=one_s / two_s, unit="times", wanted="1.9")
+        Figure(
+            case=f"{runs} runs of {LONG_S} s: speed-up of two cores",
+            value=one_s / two_s,
+            unit="times",
+            target="1.9",
+        )
     ]
 
 
 def overheads() -> list[Figure]:
-    """What a run takes beside its simulation."""
+    """The overhead per run."""
     tiny = scenario("w1").with_(TINY)
-    # Other work of the machine does not change how long a pause is.
+    # A sleep takes the same time whatever the load of the machine.
     pause = Measure(name="pause", compute=lambda view: time.sleep(LONG_S))
-    here = _beside(Local(jobs=1), tiny, COUNTED)
+    here = _overhead_ms(Local(jobs=1), tiny, COUNTED)
     with connect("local:1") as dask:
-        _made(dask, tiny, 10)
-        through = _beside(dask, tiny, COUNTED)
-        alone = _beside(dask, tiny, 30, pause) - 1e3 * LONG_S
+        _timed_runs(dask, tiny, 10)
+        through = _overhead_ms(dask, tiny, COUNTED)
+        alone = _overhead_ms(dask, tiny, 30, pause) - 1e3 * LONG_S
     return [
-        Figure(case="a tiny run here, beside its simulation", value=here, unit="ms", wanted="3"),
-        Figure(case="a tiny run through Dask, so", value=through, unit="ms", wanted="15"),
-        Figure(case=f"a run of {LONG_S} s through Dask, so", value=alone, unit="ms", wanted="15"),
+        Figure(case="overhead of a tiny run here", value=here, unit="ms", target="3"),
+        Figure(case="overhead of a tiny run through Dask", value=through, unit="ms", target="15"),
+        Figure(case=f"overhead of a run of {LONG_S} s through Dask", value=alone, unit="ms", target="15"),
     ]
 
 
-def _beside(executor: Executor, what: al.Scenario, runs: int, *more: Measure) -> float:
-    """Milliseconds of a run beside its simulation, on one core."""
-    wall_s, cpu_s = _made(executor, what, runs, *more)
+def _overhead_ms(executor: Executor, what: al.Scenario, runs: int, *more: Measure) -> float:
+    """The overhead per run on one core, in milliseconds."""
+    wall_s, cpu_s = _timed_runs(executor, what, runs, *more)
     return 1e3 * (wall_s - cpu_s) / runs
 
 
-def a_sweep(runs: int) -> list[Figure]:
-    """Memory early and late, and the time of the same command when all is done."""
+def sweep_cost(runs: int) -> list[Figure]:
+    """The memory of a sweep early and late, and the time of the same command when all runs are stored."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         (folder / "tiny.toml").write_text(SCENARIO, encoding="utf-8")
         (folder / "sweep.toml").write_text(SWEEP.format(replications=runs // 10), encoding="utf-8")
         command = [sys.executable, "-m", "aqmlab", "sweep", "run", "sweep.toml", "--store", "store"]
-        begun, memory = time.perf_counter(), []
+        start, memory = time.perf_counter(), []
         with subprocess.Popen(command, cwd=folder, stdout=subprocess.DEVNULL) as process:
             while process.poll() is None:
                 memory.append(_memory(process.pid))
                 time.sleep(0.1)
-        wall_s = time.perf_counter() - begun
+        wall_s = time.perf_counter() - start
         again: list[float] = []
         for _ in range(3):
-            begun = time.perf_counter()
+            start = time.perf_counter()
             subprocess.run(command, cwd=folder, stdout=subprocess.DEVNULL, check=True)
-            again.append(time.perf_counter() - begun)
+            again.append(time.perf_counter() - start)
     fifth = len(memory) // 5
     early, late = median(memory[fifth : 2 * fifth]), median(memory[3 * fifth : 4 * fifth])
     return [
         Figure(
-            case=f"{runs:,} tiny runs: a run, on all cores", value=1e3 * wall_s / runs, unit="ms", wanted="-"
+            case=f"{runs:,} tiny runs: time per run, all cores",
+            value=1e3 * wall_s / runs,
+            unit="ms",
+            target="-",
         ),
-        Figure(case="memory in their second fifth", value=early / 1e6, unit="MB", wanted="-"),
-        Figure(case="memory in their fourth fifth", value=late / 1e6, unit="MB", wanted="the same"),
-        Figure(case="the same sweep asked for again", value=median(again), unit="s", wanted="1"),
+        Figure(case="memory in the second fifth of them", value=early / 1e6, unit="MB", target="-"),
+        Figure(case="memory in the fourth fifth of them", value=late / 1e6, unit="MB", target="the same"),
+        Figure(case="the same sweep again, all runs stored", value=median(again), unit="s", target="1"),
     ]
 
 
 def print_table(figures: Sequence[Figure]) -> None:
-    """Prints a line for each."""
-    print(f"{'many runs':<48} {'value':>8} {'unit':<6} {'wanted':>8}")
+    """Prints a row for each number."""
+    print(f"{'many runs':<48} {'value':>8} {'unit':<6} {'target':>8}")
     for one in figures:
-        print(f"{one.case:<48} {one.value:>8.2f} {one.unit:<6} {one.wanted:>8}")
+        print(f"{one.case:<48} {one.value:>8.2f} {one.unit:<6} {one.target:>8}")
 
 
 def _long() -> al.Scenario:
-    """W1 for as long as takes half a second of this machine."""
+    """W1 with a duration that takes about half a second of CPU time on this machine."""
     ten = scenario("w1").with_({"duration": "10s", "warm_up": "1s"})
     cpu_s = median(ten.run(seed).performance["cpu_s"] for seed in range(3))
     return ten.with_({"duration": f"{10 * LONG_S / cpu_s:.1f}s"})
 
 
-def _made(executor: Executor, what: al.Scenario, runs: int, *more: Measure) -> tuple[float, float]:
-    """Wall seconds of so many runs that are kept, and the CPU seconds of their simulations."""
+def _timed_runs(executor: Executor, what: al.Scenario, runs: int, *more: Measure) -> tuple[float, float]:
+    """Makes and stores runs; returns the wall seconds, and the CPU seconds of their simulations."""
     known = measures.of_scenario(what)
-    wanted = (known["bottleneck.drops"], known["ftp.goodput"], *more)
-    tasks = (Task(scenario=what, seed=seed, measures=wanted) for seed in range(runs))
+    run_measures = (known["bottleneck.drops"], known["ftp.goodput"], *more)
+    tasks = (Task(scenario=what, seed=seed, measures=run_measures) for seed in range(runs))
     with tempfile.TemporaryDirectory() as name, Store(Path(name) / "store") as store:
-        begun = time.perf_counter()
+        start = time.perf_counter()
         execute(tasks, store, executor=executor, total=runs)
-        return time.perf_counter() - begun, float(store.runs()["cpu_s"].sum())
+        return time.perf_counter() - start, float(store.runs()["cpu_s"].sum())
 
 
 def _memory(process: int) -> int:
@@ -174,8 +182,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--runs", type=int, default=LONG_RUNS, help="runs of half a second")
-    parser.add_argument("--tiny", type=int, default=TINY_RUNS, help="tiny runs of one sweep")
+    parser.add_argument("--runs", type=int, default=LONG_RUNS, help="number of half-second runs")
+    parser.add_argument("--tiny", type=int, default=TINY_RUNS, help="number of tiny runs in the sweep")
     options = parser.parse_args()
     print_table(measure(options.runs, options.tiny))
 

@@ -1,4 +1,4 @@
-"""The three workloads that every simulator runs: `scenarios/bench/`."""
+"""The three workloads that all simulators run: `scenarios/bench/`."""
 
 from __future__ import annotations
 
@@ -14,58 +14,58 @@ sys.path.insert(0, str(ROOT / "reference"))
 import data
 
 WEB_FILE = "web.txt"
-"""Web objects by time: start, size and number of packets in each line."""
+"""File of Web objects in order of time; each line has the start, the size and the number of packets."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Workload:
-    """A workload, and what is wanted of it."""
+    """A workload and its targets."""
 
     name: str
-    what: str
+    description: str
     seconds: float
-    """How long it lasts in simulated time."""
+    """The simulated duration."""
 
     counted_s: float
-    """How much of it callgrind counts where counts are compared with recorded ones: about a second's work."""
+    """The simulated duration of the short form whose instructions are checked: about a second of CPU time."""
 
-    wanted_ratio: Mapping[str, float]
-    """How many times the speed of each peer."""
+    target_ratio: Mapping[str, float]
+    """The target speed relative to each peer."""
 
-    wanted_instructions: int
-    """At most so many for each packet that the bottleneck forwards."""
+    target_instructions: int
+    """The target for instructions per packet forwarded by the bottleneck, at most."""
 
 
 WORKLOADS = (
     Workload(
         name="w1",
-        what="50 FTP, RED",
+        description="50 FTP, RED",
         seconds=160,
         counted_s=15,
-        wanted_ratio={"ns-2": 16, "ns-3": 120, "htsim": 1},
-        wanted_instructions=1950,
+        target_ratio={"ns-2": 16, "ns-3": 120, "htsim": 1},
+        target_instructions=1950,
     ),
     Workload(
         name="w2",
-        what="Web 70 % + 10 FTP, RED",
+        description="Web 70 % + 10 FTP, RED",
         seconds=160,
         counted_s=15,
-        wanted_ratio={"ns-2": 65, "ns-3": 120},
-        wanted_instructions=2400,
+        target_ratio={"ns-2": 65, "ns-3": 120},
+        target_instructions=2400,
     ),
     Workload(
         name="w3",
-        what="4 Reno + 25 Mbps Poisson, Drop Tail",
+        description="4 Reno + 25 Mbps Poisson, Drop Tail",
         seconds=100,
         counted_s=4,
-        wanted_ratio={"ns-2": 9, "ns-3": 120, "htsim": 1},
-        wanted_instructions=1550,
+        target_ratio={"ns-2": 9, "ns-3": 120, "htsim": 1},
+        target_instructions=1550,
     ),
 )
 
 
 def scenario(name: str, seconds: float | None = None) -> al.Scenario:
-    """A workload for aqmlab, cut short if a length is given; the Web objects are those that the peers get."""
+    """A workload for aqmlab, shortened if `seconds` is given; its Web objects are the same as the peers'."""
     found = al.Scenario.load(ROOT / "scenarios" / "bench" / f"{name}.toml")
     if name == "w2":
         replay = {"kind": "replay", "file": WEB_FILE}
@@ -76,7 +76,7 @@ def scenario(name: str, seconds: float | None = None) -> al.Scenario:
 
 
 def web_schedule(seconds: float | None = None) -> str:
-    """The Web objects of W2 until so long after the beginning."""
+    """The Web objects of W2, up to a time if given."""
     return "".join(
         f"{start:.6f} {size} {packets}\n"
         for start, size, packets in data.objects(0.7, 1)

@@ -1,7 +1,8 @@
-"""What the rows come to: the table, the counts by case and verdict, and the page that tells them.
+"""Summary of rows: the table, the counts by case and verdict, and the page that shows them.
 
-`agreement-summary.json` holds the counts of a whole run, those of cases that are held out apart. The tables
-of docs/background/agreement.md and the sentence of the README are made from it, and a test compares them.
+`agreement-summary.json` contains the counts of a complete run, with those of held-out cases separately. The
+tables of docs/background/agreement.md and the sentence of the README are generated from this file, and a test
+compares them.
 """
 
 from __future__ import annotations
@@ -84,16 +85,16 @@ GROUPS = {
     "Linux: three transfers on a slow last hop, or one beside datagrams, through Tail Drop and RED in one "
     "class and two; five single runs packet by packet": r"linux (transfers|datagrams|trace) ",
 }
-"""The lines of the page's table, and the names of the cases that each is of."""
+"""The rows of the page's table, with the names of the cases that each row counts."""
 
 WIDTH = 120
-"""How long a line of the page may be."""
+"""Maximum width of the page's lines."""
 COUNTED = ("equivalent", "compatible", "loose", "explained", "unexplained")
 HEADS = ("Equivalent", "Compatible", "Can hardly miss", "Miss, with a cause", "Miss, without")
 
 
 def table(rows: Sequence[Row]) -> str:
-    """The rows for a terminal or a file: differences in percent of theirs where theirs is not zero."""
+    """The rows for a terminal or a file; differences are in percent of the reference unless it is zero."""
     head = ["case", "quantity", "theirs", "ours", "difference", "95 % interval", "verdict", ""]
     lines = [head, *(_cells(row) for row in rows)]
     widths = [max(len(line[place]) for line in lines) for place in range(len(head))]
@@ -129,8 +130,8 @@ def _cells(row: Row) -> list[str]:
     ]
 
 
-def summed_up(rows: Sequence[Row]) -> Summary:
-    """The counts by case and verdict, and what else the page says of a run; of what is held out apart."""
+def summarise(rows: Sequence[Row]) -> Summary:
+    """The counts by case and verdict, and the other numbers on the page; held-out cases separately."""
     held_out = [row for row in rows if row.held_out]
     return {**_part([row for row in rows if not row.held_out]), "held_out": _part(held_out)}
 
@@ -167,7 +168,7 @@ def _by_case(rows: Iterable[Row]) -> dict[str, list[str]]:
 
 
 def group_of(case: str) -> str:
-    """The line of the table that a case belongs to."""
+    """The row of the page's table that counts a case."""
     return next(name for name, pattern in GROUPS.items() if re.match(pattern, case))
 
 
@@ -178,22 +179,22 @@ def _kind(row: Row) -> str:
 
 
 def totals(part: Summary) -> Counter[str]:
-    """The counts over the cases of a part: a summary without what is held out, or that alone."""
+    """The counts over the cases of a part: a summary without held-out cases, or the held-out cases."""
     return sum((Counter(counts) for counts in part["cases"].values()), Counter())
 
 
 def everything(summary: Summary) -> Counter[str]:
-    """The counts over all cases, held out or not."""
+    """The counts over all cases, including those held out."""
     return totals(summary) + totals(summary["held_out"])
 
 
 def unexplained(summary: Summary) -> dict[str, list[str]]:
-    """The quantities that miss without a cause, by case."""
+    """The quantities that miss without a known cause, by case."""
     return {**summary["held_out"]["unexplained"], **summary["unexplained"]}
 
 
-def told(summary: Summary) -> str:
-    """A run in short; the last line has the verdicts."""
+def description(summary: Summary) -> str:
+    """A short description of a run; the last line has the verdicts."""
     lines = []
     for verdict, what in (("printed", "printed"), ("not yet", "not yet"), ("excluded", "excluded")):
         lines += [f"{count} {what}: {note}." for note, count in summary[verdict].items()]
@@ -214,25 +215,26 @@ def _verdicts(counts: Counter[str]) -> str:
     return (
         f"{counts.total()} judged, {counts['equivalent']} equivalent, {counts['compatible']} compatible, "
         f"{counts['loose']} that can hardly miss, {counts['explained']} miss with a cause, "
-        f"{counts['unexplained']} miss without"
+        f"{counts['unexplained']} miss without a cause"
     )
 
 
 def _noise(summary: Summary) -> str:
     return (
-        f"{summary['held_up']} of the {totals(summary)['compatible']} compatible ones would stay so with any "
-        f"number of our runs; chance alone would give {summary['chance']:.2g} misses."
+        f"{summary['held_up']} of the {totals(summary)['compatible']} compatible quantities would stay "
+        f"compatible with any number of aqmlab's runs; {summary['chance']:.2g} misses are expected by "
+        "chance alone."
     )
 
 
 def read(path: Path = SUMMARY) -> Summary:
-    """A summary that was written."""
+    """Reads a summary."""
     summary: Summary = json.loads(path.read_text(encoding="utf-8"))
     return summary
 
 
 def write(summary: Summary, path: Path) -> None:
-    """Leaves a summary."""
+    """Writes a summary."""
     path.write_text(json.dumps(summary, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
 
 
@@ -240,7 +242,7 @@ def write(summary: Summary, path: Path) -> None:
 
 
 def page(summary: Summary, text: str) -> str:
-    """The page with each generated part made anew."""
+    """The page with each generated part renewed."""
     parts = {"held out": _held_out, "counts": _counts, "causes": _causes, "unjudged": _unjudged}
     for name, made in parts.items():
         begin, end = f"<!-- {name} of reference/agreement-summary.json -->\n", f"<!-- end of {name} -->\n"
@@ -278,7 +280,7 @@ def _lines(cases: Mapping[str, Mapping[str, int]]) -> list[str]:
 
 def _causes(summary: Summary) -> list[str]:
     lines = [
-        "| What the experiment shows | Misses | Then equivalent | Then compatible |",
+        "| Result of the experiment | Misses | Then equivalent | Then compatible |",
         "| --- | --- | --- | --- |",
     ]
     for cause, again in summary["causes"].items():
@@ -291,9 +293,9 @@ def _causes(summary: Summary) -> list[str]:
 
 def _unjudged(summary: Summary) -> list[str]:
     what = {
-        "printed": "Quantities that are printed beside theirs",
-        "not yet": "Recorded cases of what does not exist here",
-        "excluded": "Recorded cases that are no reference",
+        "printed": "Quantities that are printed but not judged",
+        "not yet": "Recorded cases of features that do not exist here",
+        "excluded": "Recorded cases that are not a valid reference",
     }
     lines = []
     for verdict, name in what.items():
@@ -308,11 +310,11 @@ SENTENCE = re.compile(
     r"miss,\s+and\s+\d+\s+miss,\s+\d+\s+of\s+them\s+without\s+a\s+known\s+cause",
     re.DOTALL,
 )
-"""The README's counts, in the order of `_numbers`."""
+"""The README's sentence with counts, in the order of `_numbers`."""
 
 
 def readme(summary: Summary, text: str) -> str:
-    """The README with the counts of its sentence."""
+    """The README with the counts of this summary in its sentence."""
     counts = everything(summary)
     misses = counts["explained"] + counts["unexplained"]
     numbers = iter(
@@ -327,24 +329,24 @@ def readme(summary: Summary, text: str) -> str:
     )
     found = SENTENCE.search(text)
     if found is None:
-        raise ValueError("README.md: the sentence with the counts of `make reference` is not found")
-    # The names of programs between the counts have digits too.
+        raise ValueError("README.md: lacks the sentence with the counts of `make reference`")
+    # The names of programs between the counts have digits, too.
     sentence = re.sub(r"(?<!-)\b\d+\b", lambda _: str(next(numbers)), found[0])
     return text[: found.start()] + sentence + text[found.end() :]
 
 
 def with_held_out(summary: Summary, part: Summary) -> Summary:
-    """A summary with what is held out as another run has it, which had every such case and no other."""
+    """A summary with the held-out cases of another run, which must have run all of them and no other case."""
     lines = {name for name, pattern in GROUPS.items() if pattern.startswith(HELD_OUT)}
     if part["cases"] or part["held_out"]["cases"].keys() != lines:
         raise ValueError(
-            f"with --only the page takes what is held out, all of it: --only {HELD_OUT.strip()!r}"
+            f"with --only, the page needs a run of all held-out cases: --only {HELD_OUT.strip()!r}"
         )
     return {**summary, "held_out": part["held_out"]}
 
 
 def update_page(summary: Summary) -> None:
-    """Writes the committed summary, and the page and the README from it."""
+    """Writes the committed summary, and updates the page and the README from it."""
     write(summary, SUMMARY)
     for path, make in ((PAGE, page), (README, readme)):
         path.write_text(make(summary, path.read_text(encoding="utf-8")), encoding="utf-8")

@@ -1,10 +1,10 @@
-"""Compares recorded runs of ns-2, ns-3 and Linux, and closed forms, with ours, and prints one table.
+"""Compares recorded runs of ns-2, ns-3 and Linux, and closed forms, with aqmlab, and prints one table.
 
     python reference/agreement.py [--only TEXT]... [--jobs N] [--json] [--out DIR] [--update-page]
 
-Exit status 1 if a judged quantity misses and no cause was shown. A cause is shown only by an experiment on
-the whole case: the quantity must be equivalent or compatible in it, and of those that were so before no more
-may miss than chance gives.
+The exit status is 1 if a judged quantity misses and no cause was shown. A cause is shown only by an
+experiment on the whole case: the quantity must be equivalent or compatible in the experiment, and of the
+quantities that were so before, no more may miss than expected by chance.
 """
 
 from __future__ import annotations
@@ -43,11 +43,11 @@ from case import Case, Job, Measured
 from judge import Row
 
 CHANCE = 0.01
-"""How improbable so many broken rows must be for an experiment to be refused; there are dozens."""
+"""Probability of the number of broken rows below which an experiment is rejected; there are dozens."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Runs what is asked for; returns the exit status."""
+    """Runs the selected cases; returns the exit status."""
     options = _options(arguments)
     out = options.out or Path("out/reference-part" if options.only else "out/reference")
     kept = out / account.SUMMARY.name
@@ -56,19 +56,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
     only = options.only or [""]
     wanted = [case for case in all_cases() if any(text in case.name for text in only)]
     if not wanted:
-        print(f"no case has any of {only} in its name", file=sys.stderr)
+        print(f"no case has {' or '.join(map(repr, only))} in its name", file=sys.stderr)
         return 2
     rows = compare(wanted, jobs=options.jobs)
-    summary = account.summed_up(rows)
+    summary = account.summarise(rows)
     write(rows, out)
     account.write(summary, kept)
-    text, status = account.told(summary), 1 if account.unexplained(summary) else 0
+    text, status = account.description(summary), 1 if account.unexplained(summary) else 0
     if options.json:
         print(json.dumps({"rows": _plain(rows), "summary": text.splitlines(), "status": status}))
     else:
         print(account.table(rows), "", text, sep="\n")
     if not options.only and summary != account.read():
-        print("docs/background/agreement.md tells other counts: --update-page accepts these", file=sys.stderr)
+        print("docs/background/agreement.md has other counts: --update-page accepts these", file=sys.stderr)
     return status
 
 
@@ -78,7 +78,7 @@ def _update_page(kept: Path, *, part: bool) -> int:
         account.update_page(account.with_held_out(account.read(), summary) if part else summary)
     except FileNotFoundError:
         print(
-            f"{kept} is not there: a run makes it, `make reference` or one with the same --only",
+            f"{kept} does not exist: run `make reference`, or this program with the same --only",
             file=sys.stderr,
         )
         return 2
@@ -89,7 +89,7 @@ def _update_page(kept: Path, *, part: bool) -> int:
 
 
 def all_cases() -> list[Case]:
-    """Every case, the exact ones first."""
+    """Every case, beginning with the exact ones."""
     exact = (micro, queueing, tcp_theory)
     ns2 = (scenario_a, scenario_b, scenario_c, scenario_d)
     linux = (
@@ -106,16 +106,16 @@ def all_cases() -> list[Case]:
 
 
 def compare(cases: Iterable[Case], *, jobs: int | None = None) -> list[Row]:
-    """The rows of all cases, in their order; after a miss come the experiments on its causes."""
+    """The rows of all cases, in their order; after a miss, the experiments on its causes are run."""
     cases = list(cases)
-    made = [case.jobs() for case in cases]
+    jobs_of_cases = [case.jobs() for case in cases]
     rows: list[Row] = []
     console = Console(stderr=True)
     with (
         Progress(console=console, transient=True, disable=not console.is_terminal) as progress,
         ThreadPoolExecutor(jobs or os.cpu_count()) as pool,
     ):
-        task = progress.add_task("reference", total=sum(map(len, made)))
+        task = progress.add_task("reference", total=sum(map(len, jobs_of_cases)))
 
         def counted(job: Job) -> Measured:
             measured = job()
@@ -125,7 +125,7 @@ def compare(cases: Iterable[Case], *, jobs: int | None = None) -> list[Row]:
         def experiment(some: Sequence[Job]) -> list[Measured]:
             return list(pool.map(lambda job: job(), some))
 
-        pending = [[pool.submit(counted, job) for job in some] for some in made]
+        pending = [[pool.submit(counted, job) for job in some] for some in jobs_of_cases]
         try:
             for case, futures in zip(cases, pending, strict=True):
                 measured = [future.result() for future in futures]
@@ -139,9 +139,9 @@ def compare(cases: Iterable[Case], *, jobs: int | None = None) -> list[Row]:
 def with_causes(
     case: Case, measured: Sequence[Measured], run: Callable[[Sequence[Job]], Sequence[Measured]]
 ) -> list[Row]:
-    """The rows of a case, with the cause told of every miss that an experiment of the case removes.
+    """The rows of a case, with the cause of every miss that an experiment of the case removes.
 
-    An experiment that makes more of the other rows miss than chance would is refused.
+    An experiment that makes more of the other rows miss than expected by chance is rejected.
     """
     shown = list(case.judge(measured))
     for cause in case.causes:
@@ -150,7 +150,7 @@ def with_causes(
             break
         again = list(cause.again.judge(measured if cause.same_runs else run(cause.again.jobs())))
         if [row.quantity for row in again] != [row.quantity for row in shown]:
-            raise ValueError(f"{case.name}, with {cause.switch}: the rows are not those of the case")
+            raise ValueError(f"{case.name}, with {cause.switch}: the experiment has other rows than the case")
         standing = [place for place, row in enumerate(shown) if row.judged and row.verdict != "miss"]
         broken = [again[place] for place in standing if again[place].verdict == "miss"]
         refused = beyond_chance(len(broken), [again[place] for place in standing])
@@ -169,14 +169,14 @@ def with_causes(
 
 
 def beyond_chance(broken: int, rows: Sequence[Row]) -> bool:
-    """Whether so many misses are improbable if nothing is wrong: each row misses with its `chance`."""
+    """Whether this number of misses is improbable if nothing is wrong: each row misses with its `chance`."""
     from scipy.stats import poisson
 
     return broken > 0 and poisson.sf(broken - 1, sum(row.chance for row in rows)) < CHANCE
 
 
 def write(rows: Sequence[Row], out: Path) -> None:
-    """Leaves the rows as `agreement.csv` and `agreement.json`."""
+    """Writes the rows as `agreement.csv` and `agreement.json`."""
     out.mkdir(parents=True, exist_ok=True)
     with (out / "agreement.csv").open("w", encoding="utf-8", newline="") as file:
         writer = csv.DictWriter(file, [field.name for field in fields(Row)])
@@ -186,7 +186,7 @@ def write(rows: Sequence[Row], out: Path) -> None:
 
 
 def _plain(rows: Sequence[Row]) -> list[dict[str, str | float | None]]:
-    """Rows without the NaN that JSON does not know."""
+    """Rows without NaN, which JSON lacks."""
     return [
         {
             key: None if isinstance(value, float) and value != value else value
@@ -199,19 +199,21 @@ def _plain(rows: Sequence[Row]) -> list[dict[str, str | float | None]]:
 def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="agreement.py", description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--only", action="append", metavar="TEXT", help="only cases with TEXT in their name")
-    parser.add_argument("--jobs", type=int, metavar="N", help="so many runs at once; all cores if left out")
+    parser.add_argument(
+        "--jobs", type=int, metavar="N", help="concurrent runs; by default the number of cores"
+    )
     parser.add_argument("--json", action="store_true", help="print one JSON object instead of the table")
     parser.add_argument(
         "--out",
         type=Path,
         metavar="DIR",
-        help="where the rows go; by default out/reference, or out/reference-part with --only",
+        help="folder of the rows; by default out/reference, or out/reference-part with --only",
     )
     parser.add_argument(
         "--update-page",
         action="store_true",
-        help="run nothing; take the counts of the last whole run into the documentation, or with "
-        "--only 'held out:' of the last run of what is held out",
+        help="run nothing; update the documentation with the counts of the last complete run, or with "
+        "--only 'held out:' with those of the last run of the held-out cases",
     )
     return parser.parse_args(arguments)
 

@@ -1,4 +1,4 @@
-"""A case of the comparison: the runs it needs, and what it makes of them."""
+"""A case of the comparison: the runs that it needs, and the rows computed from them."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from aqmlab.scenario.run import Run
 from judge import Row, Verdict, left_out
 
 Measured = Any
-"""What a case keeps of a run."""
+"""The values that a case keeps of a run."""
 
 Changes = Mapping[str, Any]
-"""Values by dotted path, as `Scenario.with_` takes them."""
+"""Values by dotted path, for `Scenario.with_`."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Job:
-    """One run, reduced at once to what its case needs."""
+    """One run, reduced immediately to the values that its case needs."""
 
     scenario: Scenario
     seed: int
@@ -31,21 +31,21 @@ class Job:
 
 @dataclass(frozen=True, kw_only=True)
 class Cause:
-    """Why quantities of a case may miss. It counts only if the experiment `again` removes the misses
-    and brings no others."""
+    """A possible cause of misses of a case. It counts only if the experiment `again` removes the misses
+    and causes no others."""
 
     why: str
     switch: str
-    """What the experiment changes, in few words."""
+    """Short description of the experiment's change."""
     again: Case
-    """The same case with a switch set on our side, or beside runs of theirs with one set on their side."""
+    """The case with a switch set in aqmlab, or compared with reference runs with a switch set."""
     same_runs: bool = False
-    """Whether ours stay as they are, so that none need be made again."""
+    """Whether aqmlab's runs stay the same, so that none needs to be repeated."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Case:
-    """Some runs of ours beside some of the reference."""
+    """Runs of aqmlab that are compared with runs of the reference."""
 
     name: str
     jobs: Callable[[], Sequence[Job]]
@@ -54,5 +54,5 @@ class Case:
 
 
 def left_out_case(name: str, verdict: Verdict, why: str) -> Case:
-    """A recorded case that is not compared: no runs, one row that says so."""
+    """A recorded case that is not compared: no runs, and one row with the reason."""
     return Case(name=name, jobs=list, judge=lambda _: [left_out(name, verdict, why)])

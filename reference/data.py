@@ -1,4 +1,4 @@
-"""The reference data: recorded runs of ns-2, ns-3 and the Linux kernel, compressed, beside this file."""
+"""The reference data next to this file: compressed recorded runs of ns-2, ns-3 and the Linux kernel."""
 
 from __future__ import annotations
 
@@ -31,16 +31,16 @@ def rows(name: str, where: Path = NS2) -> list[dict[str, str]]:
 
 @lru_cache(maxsize=1)
 def ns3_runs() -> list[dict[str, Any]]:
-    """What each run of ns-3 printed, its seed and its condition."""
+    """The output of each ns-3 run, with its seed and its condition."""
     with gzip.open(NS3 / "runs.jsonl.gz", "rt", encoding="utf-8") as file:
         return [json.loads(line) for line in file]
 
 
 @lru_cache
 def ns3_reruns(name: str) -> dict[str, list[dict[str, Any]]]:
-    """Runs of ns-3 made to find a cause, by the condition they repeat: `exact` without single faults of its
-    TCP (`src/variants.cc`), `more` with further seeds, `jitter` with hosts that take time, `rtt` without a
-    sample from a SYN that was sent again, `loss-state` with a window that opens after a time-out
+    """ns-3 runs made to find a cause, by the condition that they repeat: `exact` without single faults of
+    ns-3's TCP (`src/variants.cc`), `more` with additional seeds, `jitter` with hosts that need time, `rtt`
+    without an RTT sample from a retransmitted SYN, `loss-state` with a window that grows after a timeout
     (`src/switches.cc`)."""
     runs: dict[str, list[dict[str, Any]]] = {}
     with gzip.open(NS3 / f"{name}-runs.jsonl.gz", "rt", encoding="utf-8") as file:
@@ -50,7 +50,7 @@ def ns3_reruns(name: str) -> dict[str, list[dict[str, Any]]]:
 
 
 def linux_text(name: str) -> list[str]:
-    """The lines a job of the Linux kernel left."""
+    """The lines that a job of the Linux kernel printed."""
     with gzip.open(LINUX / "results" / f"{name}.txt.gz", "rt", encoding="utf-8") as file:
         return file.read().splitlines()
 
@@ -68,19 +68,19 @@ def _generator(name: str) -> ModuleType:
 
 @lru_cache(maxsize=64)
 def schedule(load: float, seed: int) -> str:
-    """The Web objects that the reference met at `load` with `seed`: a start and a size on each line."""
+    """The Web objects of the reference at `load` with `seed`: a start and a size on each line."""
     return "".join(f"{start:.6f} {size}\n" for start, size, _ in objects(load, seed))
 
 
 def objects(load: float, seed: int) -> list[tuple[float, int, int]]:
-    """The same objects as start, size in bytes and number of packets."""
+    """The Web objects as start, size in bytes and number of packets."""
     made: list[tuple[float, int, int]] = _generator("gen_web").schedule(load, seed)
     return made
 
 
 @lru_cache(maxsize=16)
 def background(seed: int, segment: int) -> str:
-    """The background of scenario C with `seed`: a start and a size in full segments of so many bytes."""
+    """The background of scenario C with `seed`: a start and a size in full segments of `segment` bytes."""
     made: list[tuple[float, int]] = _generator("gen_background").background(seed)
     return "".join(f"{start:.9f} {segment * packets}\n" for start, packets in made)
 
@@ -88,13 +88,14 @@ def background(seed: int, segment: int) -> str:
 def conversations(
     direction: int, seed: int, *, arrivals: Sequence[int] | None = None, servers: Sequence[int] | None = None
 ) -> str:
-    """The connections of scenario D at load 0.9, one way, as `replay` reads them.
+    """The connections of scenario D at load 0.9 in one direction, in the format of `replay`.
 
-    ns-2 draws how long a server thinks anew in each run; here with `seed`, from the law of PackMime-HTTP.
-    DelayBox has one list of delays on the servers' side, and gives the next one to each connection whose
-    first SYN arrives. So the SYNs that the queue drops decide which connection has which delay. `arrivals`
-    are the moments at which the first SYN of each connection gets through; left out, none is dropped.
-    `servers` are other delays. Both are in microseconds, in the order in which the connections start.
+    ns-2 draws the think times of servers again in each run; here they are drawn with `seed` from the
+    distribution of PackMime-HTTP. DelayBox has one list of delays on the servers' side, and assigns the next
+    delay to each connection whose first SYN arrives. The SYNs that the queue drops therefore determine the
+    delay of each connection. `arrivals` are the times at which the first SYN of each connection gets through;
+    by default none is dropped. `servers` are other delays. Both are in microseconds, in the order in which
+    the connections start.
     """
     chance = np.random.default_rng([direction, seed])
     starts, requests, responses, clients, recorded = connections(direction)
@@ -115,7 +116,7 @@ def conversations(
 
 @lru_cache(maxsize=2)
 def connections(direction: int) -> tuple[npt.NDArray[np.int64], ...]:
-    """Start, bytes of request and of response, and delay of client and server, times in microseconds."""
+    """Start, bytes of request and of response, and delays of client and server; times in microseconds."""
     start = 0
     found = []
     for row in rows("d_packmime_schedule_load90"):

@@ -1,14 +1,14 @@
-"""The agreement rule: how near a number of ours is to one of the reference.
+"""The agreement rule: how close a number of aqmlab is to one of the reference.
 
-The 95 % interval of the difference stands against a band around the reference: +-3 %, or 5 % beside ns-3
-and Linux. Whole inside it both are *equivalent*, meeting it *compatible*, outside a *miss*
-(`aqmlab.stats.agreement`). A single recorded run is one more draw among ours: instead of an interval there
-are the 1st and the 99th percentile of ours, which lie in the band only where runs hardly vary. Numbers that
-know no chance are equivalent or a miss.
+The 95 % interval of the difference is compared with a band around the reference: +-3 %, or 5 % for ns-3 and
+Linux. If the interval is inside the band, both are *equivalent*; if it overlaps the band, *compatible*; if it
+is outside, the row is a *miss* (`aqmlab.stats.agreement`). A single recorded run is treated as one more run
+of aqmlab: the interval is then from the 1st to the 99th percentile of aqmlab's runs, which is inside the band
+only if runs hardly vary. Numbers without randomness are equivalent or a miss.
 
-Where the band is a fifth of the reference or more the row is `loose`: it can hardly miss, and is counted
-apart. `recorded` is what would remain of half the interval if ours were run without end. The number of misses
-that chance alone would give is that of two programs that do exactly the same.
+If the band is at least 20 % of the reference, the row is `loose`: it can hardly miss, and is counted
+separately. `recorded` is the part of half the interval's width that would remain with infinitely many runs of
+aqmlab. The expected number of misses by chance is that of two programs with identical behaviour.
 """
 
 from __future__ import annotations
@@ -28,18 +28,18 @@ AGREEMENTS: tuple[stats.Agreement, ...] = ("equivalent", "compatible", "miss")
 BAND = 0.03
 """Half the width of the band, as a share of the reference."""
 PERCENTILES = (0.01, 0.99)
-"""Between which of ours one run of theirs should lie."""
+"""Percentiles of aqmlab's runs between which a single run of the reference should be."""
 FORMULA_ERRORS = 3
-"""How many standard errors a mean may be from a closed form that is exact."""
+"""Maximum distance of a mean from an exact closed form, in standard errors."""
 HELD_OUT = "held out: "
-"""How the name of a case begins whose record was used for no setting of ours."""
+"""Prefix of the names of cases whose record was not used for any setting of aqmlab."""
 LOOSE = 0.2
-"""The share of the reference from which a band is so wide that hardly anything lies outside."""
+"""Width of a band, as a share of the reference, from which hardly any value is outside."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Row:
-    """One line of the table: a quantity of a case, theirs and ours."""
+    """One row of the table: a quantity of a case, of the reference and of aqmlab."""
 
     case: str
     quantity: str
@@ -55,37 +55,37 @@ class Row:
     note: str = ""
     cause: str = ""
     again: str = ""
-    """What the experiment that shows the cause found: equivalent or compatible."""
+    """Verdict of the experiment that shows the cause: equivalent or compatible."""
 
     @property
     def difference(self) -> float:
-        """Ours less theirs."""
+        """aqmlab's value minus the reference."""
         return self.ours - self.theirs
 
     @property
     def held_out(self) -> bool:
-        """Whether its case is one that no setting was made with."""
+        """Whether the case was not used for any setting."""
         return self.case.startswith(HELD_OUT)
 
     @property
     def judged(self) -> bool:
-        """Whether there is a verdict."""
+        """Whether the row has a verdict."""
         return self.verdict in AGREEMENTS
 
     @property
     def explained(self) -> bool:
-        """Whether it is a miss that a switch removed."""
+        """Whether the row is a miss that a switch removed."""
         return self.verdict == "miss" and self.cause != ""
 
     @property
     def held_up(self) -> bool:
-        """Whether it is no more than compatible however many runs of ours there are."""
+        """Whether the row would stay compatible with any number of aqmlab's runs."""
         return self.verdict == "compatible" and abs(self.difference) + self.recorded > self.band
 
 
 @dataclass(frozen=True, kw_only=True)
 class Quantity:
-    """How a quantity is judged: against a band of its own, or not at all."""
+    """A quantity with its band, or without a verdict."""
 
     name: str
     share: float = BAND
@@ -94,7 +94,7 @@ class Quantity:
     note: str = ""
 
     def band(self, theirs: float) -> float:
-        """Half the band around `theirs`: a share of it, or `floor` where it is nearly nothing."""
+        """Half the width of the band around `theirs`: a share of it, or at least `floor`."""
         return max(self.share * abs(theirs), self.floor)
 
 
@@ -131,14 +131,14 @@ def of_interval(
 
 
 def independent(case: str, quantity: Quantity, theirs: Sequence[float], ours: Sequence[float]) -> Row:
-    """Means of independent runs (Welch)."""
+    """Compares the means of independent runs (Welch)."""
     difference = stats.welch(ours, theirs)
     known = stats.mean_interval(theirs).half_width
     return of_interval(case, quantity, _mean(theirs), difference, difference.half_width / 1.96, known)
 
 
 def paired(case: str, quantity: Quantity, theirs: Sequence[float], ours: Sequence[Sequence[float]]) -> Row:
-    """Means of runs that met the same schedules: of each one of theirs, some of ours."""
+    """Compares the means of runs with the same schedules: several of aqmlab for each of the reference."""
     count = len(theirs)
     differences = [_mean(some) - value for some, value in zip(ours, theirs, strict=True)]
     difference = stats.mean_interval(differences)
@@ -150,10 +150,10 @@ def paired(case: str, quantity: Quantity, theirs: Sequence[float], ours: Sequenc
 
 
 def single(case: str, quantity: Quantity, theirs: float, ours: Sequence[float]) -> Row:
-    """One value of theirs among many of ours, which tell how much one value varies.
+    """Compares one value of the reference with many of aqmlab, which show the variation of a single value.
 
-    If both do the same, theirs is one more draw: the difference to our mean has the standard error
-    s * sqrt(1 + 1/n) with the standard deviation s of our n values.
+    If both behave identically, the reference is one more sample: its difference from aqmlab's mean has the
+    standard error s * sqrt(1 + 1/n) with the standard deviation s of aqmlab's n values.
     """
     spread = stats.mean_interval(ours)
     half = spread.half_width * math.sqrt(len(ours) + 1)
@@ -165,10 +165,10 @@ def single(case: str, quantity: Quantity, theirs: float, ours: Sequence[float]) 
 
 
 def among(case: str, quantity: Quantity, theirs: float, ours: Sequence[float]) -> Row:
-    """One run of theirs among many of ours, between two percentiles."""
+    """Compares one run of the reference with two percentiles of many runs of aqmlab."""
     low, high = (float(value) - theirs for value in np.quantile(ours, PERCENTILES))
     to_mean = _mean(ours) - theirs
-    # One more draw beside n: its difference to their mean has the variance s^2 (1 + 1/n).
+    # One more sample: its difference from the mean of n samples has the variance s^2 (1 + 1/n).
     error = float(np.std(ours, ddof=1)) * math.sqrt(1 + 1 / len(ours))
     between = stats.Interval(value=to_mean, low=low, high=high, count=len(ours))
     row = of_interval(case, quantity, theirs, between, error, (high - low) / 2)
@@ -181,13 +181,13 @@ def among(case: str, quantity: Quantity, theirs: float, ours: Sequence[float]) -
 
 
 def left_out(case: str, verdict: Verdict, why: str) -> Row:
-    """A recorded case that is not compared, and why."""
+    """A recorded case that is not compared, with the reason."""
     return Row(case=case, quantity="all", theirs=math.nan, ours=math.nan, verdict=verdict, note=why)
 
 
 def formula(case: str, quantity: str, exact: float, ours: Sequence[float], share: float) -> Row:
-    """A mean against a closed form that is exact: within three standard errors it is told by the interval,
-    further away it misses, however wide the band."""
+    """Compares a mean with an exact closed form: the interval decides within three standard errors; a larger
+    distance is a miss for any band."""
     interval = stats.mean_interval(ours)
     error = interval.half_width / stats.t_quantile(stats.LEVEL, len(ours) - 1)
     difference = replace(
@@ -204,15 +204,16 @@ def formula(case: str, quantity: str, exact: float, ours: Sequence[float], share
 
 
 Recorded = Mapping[str, float | str]
-"""A run of theirs by the names of the quantities, as recorded or as read."""
+"""A run of the reference by the names of the quantities, as recorded or as read."""
 Measures = dict[str, float]
-"""A run of ours by the same names."""
+"""A run of aqmlab by the same names."""
 
 
 def of_runs(
     case: str, quantities: Sequence[Quantity], theirs: Sequence[Recorded], ours: Sequence[Measures]
 ) -> list[Row]:
-    """A row for each quantity of independent runs; if theirs is a single one, whether it lies among ours."""
+    """A row for each quantity of independent runs; a single run of the reference is compared by
+    percentiles."""
     rows = []
     for quantity in quantities:
         values = [float(run[quantity.name]) for run in theirs]
@@ -225,7 +226,7 @@ def of_runs(
 
 
 def since_start(measured: Sequence[Measures], early: Sequence[Measures]) -> list[Measures]:
-    """Runs whose events of the warm-up were counted in runs of their own: both together."""
+    """Runs with the event counts of the warm-up, which separate runs provide, added."""
     return [
         after | {name: after[name] + before[name] for name in before}
         for after, before in zip(measured, early, strict=True)
@@ -235,7 +236,8 @@ def since_start(measured: Sequence[Measures], early: Sequence[Measures]) -> list
 def of_schedules(
     case: str, quantities: Sequence[Quantity], theirs: Sequence[Recorded], ours: Sequence[Sequence[Measures]]
 ) -> list[Row]:
-    """A row for each quantity of runs that met the same schedules: of each one of theirs, some of ours."""
+    """A row for each quantity of runs with the same schedules: several of aqmlab for each of the
+    reference."""
     return [
         paired(
             case,
@@ -248,7 +250,7 @@ def of_schedules(
 
 
 def exact(case: str, quantity: str, theirs: float, ours: float, tolerance: float, note: str = "") -> Row:
-    """Two numbers that must be the same up to `tolerance`."""
+    """Compares two numbers that must be equal up to `tolerance`."""
     apart = ours - theirs
     interval = stats.Interval(value=apart, low=apart, high=apart, count=1)
     return Row(
@@ -263,20 +265,20 @@ def exact(case: str, quantity: str, theirs: float, ours: float, tolerance: float
 
 
 def _chance(half: float, band: float, error: float) -> float:
-    """How probable a miss is if the true difference is zero: the estimate lies beyond half + band.
+    """The probability of a miss if the true difference is zero: the estimate is beyond half + band.
 
-    The estimate is taken as normal, which is good enough for a sum that is told with two digits.
+    The estimate is assumed to be normal, which is accurate enough for a sum printed with two digits.
     """
     return 0.0 if half == 0 else _beyond(half + band, error)
 
 
 def _beyond(distance: float, error: float) -> float:
-    """How probable it is that a normal estimate with this standard error is off by more, either way."""
+    """The probability that a normal estimate with this standard error is off by more, in either direction."""
     return math.erfc(distance / error / math.sqrt(2)) if error > 0 else 0.0
 
 
 def _nearest(low: float, high: float) -> float:
-    """How far the nearer end of an interval that leaves out zero is from it."""
+    """The distance of the nearer end of an interval from zero, for an interval that excludes zero."""
     return low if low > 0 else -high
 
 

@@ -1,12 +1,13 @@
-"""Reno and CUBIC flows of the Linux 6.1 kernel through a FIFO and RED, at a band of 5 %; all held out.
+"""Reno and CUBIC flows of the Linux 6.1 kernel through a FIFO and RED, with a band of 5 %; all held out.
 
 Path and hosts are those of the single flows whose windows are compared (`linux-window.toml`), with other
-rates, round trips, queues and flows: nothing was set with these runs. Each replication of theirs, 8 or 20 of
-60 s, has one of ours whose flows begin when theirs did; what counts is from 10 s on. The far one of two flows
-has its longer round trip in the access lines of its hosts, there in the way of its acknowledgements.
+rates, round trips, queues and flows; no setting is based on these runs. Each recorded replication (8 or 20 of
+60 s) is compared with a run of aqmlab whose flows begin at the same times, measured from 10 s on. The flow
+with the longer round trip of two has the difference in the access links of its hosts, in the recorded run in
+the path of its acknowledgements.
 
-In one condition 240 short CUBIC transfers come beside two long ones, in three replications. Each is run ten
-times with other phases of the clock, which is all that can differ.
+In one condition 240 short CUBIC transfers compete with two long ones, in three replications. Each is run ten
+times with other phases of the clock, which is the only possible difference.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ BAND = 0.05
 CONDITION = re.compile(
     r"(bulk|mice)_(?P<rate>\d+)m_(?P<round_trip>\d+)(\+(?P<far>\d+))?ms_(?P<queue>[a-z]+)(?P<size>\d?)(_|$)"
 )
-"""What the name of a condition tells."""
+"""The parts of a condition's name."""
 PFIFO = {
     ("2", "20", "4"): 12,
     ("2", "60", "1"): 10,
@@ -41,7 +42,7 @@ PFIFO = {
     ("10", "60", "2"): 100,
     ("10", "60", "4"): 200,
 }
-"""Limits in packets by rate in Mbit/s, round trip in ms, and size in products of both."""
+"""Limits in packets by rate in Mbit/s, round trip in ms, and size in bandwidth-delay products."""
 RED = {"2": ("5000B", "15000B", "60000B", 7), "10": ("25000B", "75000B", "300000B", 29)}
 """`min`, `max`, `limit` and `burst` by rate in Mbit/s."""
 TODAY: Mapping[str, Mapping[str, Any]] = {
@@ -60,19 +61,19 @@ TODAY: Mapping[str, Mapping[str, Any]] = {
         "bandwidth": "2Mbps",
     },
 }
-"""Queues of today by their name in a condition; each was created as its run began."""
+"""Modern queues by their name in a condition; each was created when its run began."""
 ROOTS = ("cakeshaper",)
-"""Those that shape by themselves, without HTB."""
+"""Queues that shape by themselves, without HTB."""
 SHORT = "mice_10m_60ms_pfifo2"
 SEGMENTS, MSS = (10, 50, 200), 1448
-"""How long the short transfers are."""
+"""Sizes of the short transfers in segments, and the MSS in bytes."""
 REPEATS = 10
-ACCESS_LINES = 4
-"""How many access lines a round trip passes."""
+ACCESS_LINKS = 4
+"""Number of access links in a round trip."""
 
 
 def cases() -> list[Case]:
-    """Every condition that was recorded of Reno and CUBIC through a FIFO or RED, but the one that is used."""
+    """Every recorded condition of Reno and CUBIC through a FIFO or RED, except the one that is used."""
     names = dict.fromkeys(row["condition"] for row in data.rows("held_reps", WHERE))
     return [*(bulk_case(name) for name in names if name != SHORT), short_case()]
 
@@ -85,7 +86,7 @@ def bulk_case(condition: str) -> Case:
     def jobs() -> list[Job]:
         return [
             Job(scenario=scenario(condition, flows), seed=number + 1, measure=measures)
-            for number, flows in begun(condition).items()
+            for number, flows in starts_of(condition).items()
         ]
 
     def judge(measured: Sequence[Measures]) -> list[Row]:
@@ -95,7 +96,7 @@ def bulk_case(condition: str) -> Case:
 
 
 def short_case(repeats: int = REPEATS) -> Case:
-    """Short transfers beside two long ones."""
+    """Short transfers that compete with two long ones."""
     name = f"{HELD_OUT}linux {SHORT}"
 
     def jobs() -> list[Job]:
@@ -105,7 +106,7 @@ def short_case(repeats: int = REPEATS) -> Case:
                 seed=1,
                 measure=short_measures,
             )
-            for number, flows in begun(SHORT).items()
+            for number, flows in starts_of(SHORT).items()
             for phase in range(repeats)
         ]
 
@@ -127,7 +128,7 @@ def short(number: int) -> list[dict[str, str]]:
 
 
 def with_short(base: Scenario, transfers: Sequence[Mapping[str, str]], phase: int) -> Scenario:
-    """A replication of ours with short transfers, of which each begins when theirs did."""
+    """A run of aqmlab with short transfers, which begin at the recorded times."""
     lines = (f"{row['start_s']} {MSS * int(row['segs'])}\n" for row in transfers)
     replay = {"kind": "replay", "file": "short.txt", "from": "client", "to": "server"}
     changes = {
@@ -140,14 +141,14 @@ def with_short(base: Scenario, transfers: Sequence[Mapping[str, str]], phase: in
 
 
 def short_measures(run: Run) -> Measures:
-    """What is compared of a run with short transfers."""
+    """The compared quantities of a run with short transfers."""
     done = run.transfers.filter(pl.col("traffic").cast(pl.String) == "short")
     times = [(round(size / MSS), time) for size, time in done.select("size_bytes", "duration_s").iter_rows()]
     return measures(run) | times_of(times)
 
 
 def times_of(transfers: Sequence[tuple[int, float]]) -> Measures:
-    """Mean and median time of each length, from the first SYN to the arrival of the last byte."""
+    """Mean and median time of each size, from the first SYN to the arrival of the last byte."""
     found: Measures = {}
     for segments in SEGMENTS:
         times = [time for length, time in transfers if length == segments]
@@ -159,12 +160,12 @@ def times_of(transfers: Sequence[tuple[int, float]]) -> Measures:
 
 
 def recorded(condition: str) -> list[Measures]:
-    """Replications of theirs; of two unlike flows the goodput of each."""
+    """The recorded replications; for two different flows with the goodput of each."""
     shares: dict[str, Measures] = {}
     for row in data.rows("held_flows", WHERE):
         if row["condition"] == condition:
             shares.setdefault(row["rep"], {})[f"flow{row['flow']}_mbps"] = float(row["goodput_mbps"])
-    flows = next(iter(begun(condition).values()))
+    flows = next(iter(starts_of(condition).values()))
     unlike = len({control for control, _ in flows}) > 1
     names = ["goodput_mbps", "loss_share", "mean_q_pkts", *(["jain"] if len(flows) > 1 else [])]
     return [
@@ -174,8 +175,8 @@ def recorded(condition: str) -> list[Measures]:
     ]
 
 
-def begun(condition: str, kept: str = "held_flows") -> dict[int, list[tuple[str, float]]]:
-    """The flows of each replication: what controls them, `@2` if they are far, and when they began."""
+def starts_of(condition: str, kept: str = "held_flows") -> dict[int, list[tuple[str, float]]]:
+    """The flows of each replication: congestion control, with `@2` for a longer round trip, and start."""
     runs: dict[int, list[tuple[str, float]]] = {}
     for row in data.rows(kept, WHERE):
         if row["condition"] == condition:
@@ -184,7 +185,7 @@ def begun(condition: str, kept: str = "held_flows") -> dict[int, list[tuple[str,
 
 
 def scenario(condition: str, flows: Sequence[tuple[str, float]]) -> Scenario:
-    """A replication of ours."""
+    """The corresponding run of aqmlab."""
     found = CONDITION.match(condition)
     assert found is not None, condition
     rate, round_trip, far = found["rate"], found["round_trip"], found["far"]
@@ -204,9 +205,9 @@ def scenario(condition: str, flows: Sequence[tuple[str, float]]) -> Scenario:
         "record.senders": [],
         "record.queue_every": "0s",
     }
-    for place, (control, start) in enumerate(flows, 1):
+    for index, (control, start) in enumerate(flows, 1):
         kind, _, second = control.partition("@")
-        changes[f"traffic.flow{place}"] = {
+        changes[f"traffic.flow{index}"] = {
             "kind": "ftp",
             "flows": 1,
             "start": f"{round(start * 1e6)}us",
@@ -216,13 +217,13 @@ def scenario(condition: str, flows: Sequence[tuple[str, float]]) -> Scenario:
             "tcp": {"congestion_control": {"kind": kind}},
         }
         if second:
-            more = (int(far) - int(round_trip)) / ACCESS_LINES
-            changes[f"traffic.flow{place}"]["access"] = {"rate": "10Gbps", "delay": f"{more:g}ms"}
+            more = (int(far) - int(round_trip)) / ACCESS_LINKS
+            changes[f"traffic.flow{index}"]["access"] = {"rate": "10Gbps", "delay": f"{more:g}ms"}
     return base.with_(changes)
 
 
 def queue(rate: str, round_trips: str, found: re.Match[str]) -> Mapping[str, Any]:
-    """The queue of a condition, as its name tells it."""
+    """The queue of a condition, from its name."""
     if found["queue"] in TODAY:
         return TODAY[found["queue"]]
     if found["queue"] == "pfifo":
@@ -241,7 +242,7 @@ def queue(rate: str, round_trips: str, found: re.Match[str]) -> Mapping[str, Any
 
 
 def measures(run: Run) -> Measures:
-    """What is compared of a run of ours."""
+    """The compared quantities of a run of aqmlab."""
     link = run.links.row(0, named=True)
     flows = run.flows.with_columns(pl.col("traffic").cast(pl.String)).filter(pl.col("traffic") != "short")
     rates = {row["traffic"]: row["goodput_bps"] / 1e6 for row in flows.iter_rows(named=True)}

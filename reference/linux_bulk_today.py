@@ -1,11 +1,12 @@
-"""Reno and CUBIC flows of the Linux 6.1 kernel through the queues of today, at a band of 5 %; all held out.
+"""Reno and CUBIC flows of the Linux 6.1 kernel through modern queues, with a band of 5 %; all held out.
 
-Path and hosts are those of `linux_bulk.py`: nothing was set with these runs either. Each replication of
-theirs has some of ours whose flows begin when theirs did, with other phases of the clock and other draws;
-what counts is from 10 s on. The queue is sampled each 47 ms. With ECN a flow whose SYN was lost went without
-for ever in the kernel, and does not here: replications with such a flow are left out, where there are marks.
+Path and hosts are those of `linux_bulk.py`; no setting is based on these runs, either. Each recorded
+replication is compared with several runs of aqmlab whose flows begin at the same times, with other phases of
+the clock and other random numbers, measured from 10 s on. The queue is sampled every 47 ms. With ECN, a flow
+of the kernel whose SYN was lost does not use ECN at all, in contrast to aqmlab; in conditions with marks,
+replications with such a flow are left out.
 
-In the conditions called `mice` 240 short CUBIC transfers come beside two long flows, in three replications.
+In the conditions called `mice`, 240 short CUBIC transfers compete with two long flows, in three replications.
 """
 
 from __future__ import annotations
@@ -27,14 +28,14 @@ SACK_DELAY = "1.1ms"
 """The kernel's 1 ms, and 0.1 ms by which the timer may be late."""
 REPEATS = 3
 WARM_UP = 10.0
-"""When counting begins, in seconds."""
+"""End of the warm-up, in seconds."""
 SHORT_REPEATS = 10
 FLOORS = {"mean_q_pkts": 0.1, "p95_q_pkts": 1.0, "drops": 2.0, "marks": 2.0}
-"""Half the band of what is small: a tenth of a packet of the mean, and what is counted in whole packets."""
+"""Half the width of the band of small values: 0.1 packets for the mean, and whole packets for counts."""
 
 
 def cases() -> list[Case]:
-    """Every condition that was recorded of Reno and CUBIC through a queue of today."""
+    """Every recorded condition of Reno and CUBIC through a modern queue."""
     names = dict.fromkeys(row["condition"] for row in data.rows("today_reps", WHERE))
     return [_case(name) for name in names]
 
@@ -49,7 +50,7 @@ def _case(condition: str) -> Case:
 def bulk_case(condition: str, repeats: int = REPEATS) -> Case:
     """The flows of a condition through its queue."""
     name = f"{HELD_OUT}linux today {condition}"
-    runs = begun(condition)
+    runs = starts_of(condition)
 
     def jobs() -> list[Job]:
         return [
@@ -71,9 +72,9 @@ def bulk_case(condition: str, repeats: int = REPEATS) -> Case:
 
 
 def short_case(condition: str, repeats: int = SHORT_REPEATS) -> Case:
-    """Short transfers beside two long ones."""
+    """Short transfers that compete with two long ones."""
     name = f"{HELD_OUT}linux today {condition}"
-    runs = begun(condition)
+    runs = starts_of(condition)
 
     def jobs() -> list[Job]:
         return [
@@ -99,13 +100,13 @@ def short_case(condition: str, repeats: int = SHORT_REPEATS) -> Case:
 
 
 def _quantities(theirs: Sequence[Measures]) -> list[Quantity]:
-    """What is judged: of marks only where the kernel made some."""
+    """The judged quantities; marks only if the kernel set some."""
     names = [name for name in theirs[0] if any(run[name] for run in theirs)]
     return [Quantity(name=name, share=BAND, floor=FLOORS.get(name, 0.0)) for name in names]
 
 
-def begun(condition: str) -> dict[int, list[tuple[str, float]]]:
-    """The flows of each replication but of those where marks were made, and one of the flows got none."""
+def starts_of(condition: str) -> dict[int, list[tuple[str, float]]]:
+    """The flows of each replication, without replications with marks in which one of the flows got none."""
     marks = {
         row["rep"]: row["marks"] for row in data.rows("today_reps", WHERE) if row["condition"] == condition
     }
@@ -114,13 +115,13 @@ def begun(condition: str) -> dict[int, list[tuple[str, float]]]:
         for row in data.rows("today_flows", WHERE)
         if row["condition"] == condition and row["ce_delivered"] == "0" and marks[row["rep"]] != "0"
     }
-    runs = linux_bulk.begun(condition, "today_flows")
+    runs = linux_bulk.starts_of(condition, "today_flows")
     return {number: flows for number, flows in runs.items() if number not in without}
 
 
 def recorded(condition: str) -> list[Measures]:
-    """Replications of theirs; of two unlike flows the goodput of each."""
-    runs = begun(condition)
+    """The recorded replications; for two different flows with the goodput of each."""
+    runs = starts_of(condition)
     shares: dict[int, Measures] = {}
     for row in data.rows("today_flows", WHERE):
         if row["condition"] == condition:
@@ -143,7 +144,7 @@ def short(condition: str, number: int) -> list[dict[str, str]]:
 
 
 def scenario(condition: str, flows: Sequence[tuple[str, float]]) -> Scenario:
-    """A replication of ours."""
+    """The corresponding run of aqmlab."""
     changes: dict[str, Any] = {"record.queue_every": "47ms", "tcp.receiver.sack_delay": SACK_DELAY}
     kind = condition.split("_")[3]
     if kind.endswith("ecn"):
@@ -152,7 +153,7 @@ def scenario(condition: str, flows: Sequence[tuple[str, float]]) -> Scenario:
 
 
 def measures(run: Run) -> Measures:
-    """What is compared of a run of ours."""
+    """The compared quantities of a run of aqmlab."""
     link = run.links.row(0, named=True)
     samples = run.tables["queue"].filter(pl.col("time_s") >= WARM_UP)
     lengths = sorted(samples["length_packets"].to_list())
@@ -164,7 +165,7 @@ def measures(run: Run) -> Measures:
 
 
 def short_measures(run: Run) -> Measures:
-    """What is compared of a run with short transfers."""
+    """The compared quantities of a run with short transfers."""
     done = run.transfers.filter(pl.col("traffic").cast(pl.String) == "short")
     times = [
         (round(size / linux_bulk.MSS), time)
@@ -174,7 +175,7 @@ def short_measures(run: Run) -> Measures:
 
 
 def times_of(transfers: Sequence[tuple[int, float]]) -> Measures:
-    """Mean, median and 95 % quantile of the time of each length, from the first SYN to the last byte."""
+    """Mean, median and 95 % quantile of the time of each size, from the first SYN to the last byte."""
     found = linux_bulk.times_of(transfers)
     for segments in SEGMENTS:
         times = sorted(time for length, time in transfers if length == segments)

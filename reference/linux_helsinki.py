@@ -1,19 +1,16 @@
-"""Three short transfers through HTB at 140 kb/s on the Linux 6.1 kernel, at a band of 10 %.
+"""Three short transfers through HTB at 140 kb/s on the Linux 6.1 kernel, with a band of 10 %.
 
-The traces of single runs must be the same packet by packet: which flow, which bytes, dropped or not, and
-when, to a tick of 10 ms. The kernel sent packets of its own besides, IPv6 that sets itself up; they are put
-in where the recorded departures leave a gap. The moment at which its clock ticks was not recorded: it is the
-one that fits.
+The traces of single runs must be the same packet by packet: flow, bytes, fate and time, to a tick of 10 ms.
+The kernel also sent packets of its own, for IPv6 autoconfiguration; they are added where the recorded
+departures leave a gap. The phase of the kernel's clock was not recorded; the phase that fits is used.
 
 Replications of case 1 (two transfers, a third `d` seconds later) and case 2 (one transfer and datagrams)
-begin when the recorded ones did. The clock's phase is another in each of ours. Where a queue drops from its
-tail, a difference of 256 ns in the kernel decides who loses, so means are compared, not replications.
+begin at the recorded times. Each run of aqmlab has another phase of the clock. If a queue drops from its
+tail, a difference of 256 ns in the kernel decides which packet is lost, so means are compared instead of
+replications.
 
-Held out are the replications with other delays, initial time-outs, lengths, rates and starts: recorded with
-the rest, and used for no setting of ours.
-
-Held out are replications with other delays, first time-outs, lengths, rates and starts: they were recorded
-with the rest, and no profile and no case was made with them. They are run as they are.
+Replications with other delays, initial RTOs, lengths, rates and starts are held out: they were recorded with
+the rest, and no profile and no case is based on them.
 """
 
 from __future__ import annotations
@@ -38,7 +35,7 @@ TCP: Mapping[str, Mapping[str, str]] = {
     "old": {},
     "modern": {"tcp.recovery.kind": "rack", "tcp.recovery.frto": "on"},
 }
-"""The kernel's TCP as of old, and as it comes."""
+"""The kernel's TCP with old settings, and with its defaults."""
 VARIANTS: Mapping[str, Mapping[str, str]] = {
     "": {},
     "jit0.5": {},
@@ -50,8 +47,8 @@ VARIANTS: Mapping[str, Mapping[str, str]] = {
         "tcp.connection.ack_size": "40B",
     },
 }
-"""What else a held-out condition has behind its TCP: starts within half a second (they are recorded), RED's
-`max_p` (a queue of its own), smaller datagrams, and lengths without the 14 bytes of Ethernet."""
+"""Suffixes of a held-out condition's TCP: starts within half a second (as recorded), RED's `max_p` (a queue
+of its own), smaller datagrams, and lengths without the 14 bytes of Ethernet."""
 TRACES = {
     "tail_old_rto3s_d2": "408ms",
     "tail_old_rto3s_d5.5": "411ms",
@@ -62,26 +59,26 @@ TRACES = {
 """The traces, and the phase of the kernel's clock in each."""
 RATE = 140_000
 DATAGRAM, PER_SECOND = 264, 50
-"""Bytes of a datagram with Ethernet's, and how many there are in a second."""
+"""Bytes of a datagram including Ethernet's, and datagrams per second."""
 DATAGRAMS = {"udp70k": 175 + 14, "stab": 250}
 ETHERNET = 14
 ACK_DELAY = 0.001
-"""How much longer than twice the one-way delay an acknowledgement takes."""
+"""Time that an acknowledgement needs in addition to twice the one-way delay, in seconds."""
 PHASES = 64
-"""So many ticks apart the kernel's timers may be aligned."""
+"""Number of ticks to which the kernel's timers may be aligned."""
 
 TICK = 0.0125
-"""A tick of the kernel's clock, and a little."""
+"""A tick of the kernel's clock, with a margin, in seconds."""
 TO_BOTTLENECK = 0.001 + 66 * 8 / 10e6
-"""How long a SYN takes to the bottleneck."""
+"""Time of a SYN to the bottleneck, in seconds."""
 LEAST_GAP = 0.002
-"""A gap between departures, in seconds, that one more packet explains."""
+"""Smallest gap between departures, in seconds, that one more packet explains."""
 
 Measures = dict[str, float]
 
 
 def cases() -> list[Case]:
-    """The traces, then case 1 and case 2 by condition, and both again with what is held out."""
+    """The traces, then case 1 and case 2 by condition, and both again with the held-out conditions."""
     traces = [trace_case(name, phase) for name, phase in TRACES.items()]
     return [*traces, *replicated(), *replicated(held_out=True)]
 
@@ -109,7 +106,7 @@ class Packet:
     left: float = -1.0
 
     def matches(self, other: Packet, within: float) -> bool:
-        """Whether it is the other one, to so many seconds."""
+        """Whether both packets are the same, within `within` seconds."""
         same = (self.flow, self.number, self.bytes, self.dropped)
         return (
             same == (other.flow, other.number, other.bytes, other.dropped)
@@ -183,7 +180,7 @@ def transfers_case(
 def datagrams_case(
     condition: tuple[str, ...], rows: Sequence[Mapping[str, str]], *, held_out: bool = False
 ) -> Case:
-    """Case 2: a transfer of 350 kB, and 250 datagrams at 100 kb/s; in a class, or each in one of its own."""
+    """Case 2: a transfer of 350 kB, and 250 datagrams at 100 kb/s; in one class, or in two classes."""
     owd, tcp, rto, classes, queue, late = condition
     name = f"linux datagrams {queue} {tcp} {owd} ms, classes {classes}, start {late}"
     if held_out:
@@ -229,7 +226,7 @@ def datagrams_case(
 def rows_of(
     case: str, quantities: Sequence[str], theirs: Sequence[Measures], ours: Sequence[Measures]
 ) -> list[Row]:
-    """A row for each quantity; a band of at least half a packet, and a hundredth of a second."""
+    """A row for each quantity, with a band of at least half a packet or 0.01 s."""
     floors = {name: 0.01 if name.endswith("_s") else 0.5 for name in quantities}
     return [
         independent(
@@ -243,12 +240,12 @@ def rows_of(
 
 
 def base() -> Scenario:
-    """The three transfers as the scenario's file has them."""
+    """The three transfers of the scenario file."""
     return Scenario.load(data.SCENARIOS / "linux-helsinki.toml")
 
 
 def condition_changes(owd: str, tcp: str, rto: str, number: int) -> dict[str, Any]:
-    """What a condition changes, and replication `number` of it."""
+    """The changes of a condition, and of its replication `number`."""
     return {
         **TCP[tcp.split("+")[0]],
         **VARIANTS[variant_of(tcp)],
@@ -259,22 +256,22 @@ def condition_changes(owd: str, tcp: str, rto: str, number: int) -> dict[str, An
 
 
 def variant_of(tcp: str) -> str:
-    """What a condition has behind its TCP."""
+    """The suffix of a condition's TCP."""
     return tcp.partition("+")[2]
 
 
 def starts(seconds: Sequence[float]) -> dict[str, str]:
-    """When each transfer begins."""
+    """The start of each transfer."""
     return {f"traffic.{flow}.start": nanoseconds(at) for flow, at in zip(FLOWS, seconds, strict=True)}
 
 
 def nanoseconds(seconds: float) -> str:
-    """A time as scenarios write it."""
+    """A time in the notation of scenarios."""
     return f"{round(seconds * 1e9)}ns"
 
 
 def datagrams(size: int, begin: float, end: float, rate: str, source: str) -> dict[str, Any]:
-    """Datagrams of one flow at equal gaps."""
+    """Datagrams of one flow at equal intervals."""
     return {
         "kind": "udp",
         "rate": rate,
@@ -288,23 +285,23 @@ def datagrams(size: int, begin: float, end: float, rate: str, source: str) -> di
 
 
 def one_class(leaf: Mapping[str, Any]) -> dict[str, Any]:
-    """Everything in one class."""
-    return {"all": {**hold("140kbps"), "quantum": "1514B", "queue": dict(leaf)}}
+    """All traffic in one class."""
+    return {"all": {**class_of("140kbps"), "quantum": "1514B", "queue": dict(leaf)}}
 
 
 def two_classes(leaf: Mapping[str, Any]) -> dict[str, Any]:
-    """Half of the line for the transfer, which may have it all, and half for the datagrams."""
-    bulk = {**hold("70kbps"), "parent": "line", "ceil": "140kbps", "priority": 1, "quantum": "1514B"}
-    prompt = {**hold("70kbps"), "parent": "line", "ceil": "100kbps", "priority": 0, "quantum": "1514B"}
+    """Half of the link for the transfer, which may borrow the rest, and half for the datagrams."""
+    bulk = {**class_of("70kbps"), "parent": "line", "ceil": "140kbps", "priority": 1, "quantum": "1514B"}
+    prompt = {**class_of("70kbps"), "parent": "line", "ceil": "100kbps", "priority": 0, "quantum": "1514B"}
     return {
-        "line": {**hold("140kbps"), "ceil": "140kbps"},
+        "line": {**class_of("140kbps"), "ceil": "140kbps"},
         "bulk": {**bulk, "queue": dict(leaf)},
         "prompt": {**prompt, "queue": dict(leaf), "match": {"traffic": ["datagrams"]}},
     }
 
 
-def hold(rate: str) -> dict[str, Any]:
-    """A class that sends little more than a packet at once."""
+def class_of(rate: str) -> dict[str, Any]:
+    """A class with a burst of little more than a packet."""
     return {"rate": rate, "burst": "1600B", "cburst": "1600B"}
 
 
@@ -325,7 +322,7 @@ def by_replication(rows: Sequence[Mapping[str, str]]) -> dict[int, list[Mapping[
 
 
 def recorded_transfer(row: Mapping[str, str]) -> Measures:
-    """A transfer of theirs."""
+    """A recorded transfer."""
     return {
         "elapsed": float(row["elapsed_s"]),
         "again": float(row["data_retrans"]),
@@ -334,7 +331,7 @@ def recorded_transfer(row: Mapping[str, str]) -> Measures:
 
 
 def in_order(flows: Sequence[Measures]) -> Measures:
-    """The quantities of a replication: the first two transfers by how long they took, then the third."""
+    """The quantities of a replication: the first two transfers sorted by time, then the third."""
     fastest, slowest = sorted(flows[:2], key=lambda flow: flow["elapsed"])
     names = ("fastest", "slowest", "third")
     measures = {"opening_s": flows[2]["opening"]}
@@ -344,7 +341,7 @@ def in_order(flows: Sequence[Measures]) -> Measures:
 
 
 def transfers(run: Run, owd: str) -> list[Measures]:
-    """Our transfers in their order: till the last acknowledgement, as the kernel's are measured."""
+    """aqmlab's transfers in their order, until the last acknowledgement, as the kernel's are measured."""
     sent = run.tables["packets"].filter(
         pl.col("event").is_in(["enqueue", "drop"]) & (pl.col("payload_bytes") > 0)
     )
@@ -363,7 +360,7 @@ def transfers(run: Run, owd: str) -> list[Measures]:
 
 
 def both(run: Run, owd: str) -> Measures:
-    """Our transfer, and how many of our datagrams arrived."""
+    """aqmlab's transfer, and the number of datagrams that arrived."""
     [transfer] = transfers(run, owd)
     flow = run.flows.filter(pl.col("traffic") == "datagrams")
     arrived = float(flow.select(pl.col("packets_sent") - pl.col("packets_dropped")).sum().item())
@@ -371,8 +368,8 @@ def both(run: Run, owd: str) -> Measures:
 
 
 def packets(run: Run) -> list[Packet]:
-    """Our packets of transfers as they come to the bottleneck."""
-    came = run.tables["packets"].filter(pl.col("event").is_in(["enqueue", "drop"]))
+    """The data packets of aqmlab's transfers as they arrive at the bottleneck."""
+    arrived = run.tables["packets"].filter(pl.col("event").is_in(["enqueue", "drop"]))
     flows = {row["flow"]: FLOWS.index(str(row["traffic"])) + 1 for row in run.transfers.iter_rows(named=True)}
     return [
         Packet(
@@ -382,13 +379,13 @@ def packets(run: Run) -> list[Packet]:
             bytes=row["size_bytes"],
             dropped=row["event"] == "drop",
         )
-        for row in came.sort("time_s", maintain_order=True).iter_rows(named=True)
+        for row in arrived.sort("time_s", maintain_order=True).iter_rows(named=True)
         if row["flow"] in flows
     ]
 
 
 def recorded_packets(name: str) -> list[Packet]:
-    """Theirs; a SYN has number 0, the first byte 1."""
+    """The recorded packets; a SYN has number 0, the first byte 1."""
     return [
         Packet(
             time=float(row["t_in_s"]),
@@ -403,7 +400,7 @@ def recorded_packets(name: str) -> list[Packet]:
 
 
 def syn_arrivals(trace: Sequence[Packet]) -> dict[int, float]:
-    """When the first SYN of each flow came."""
+    """The arrival of the first SYN of each flow."""
     first: dict[int, float] = {}
     for packet in trace:
         first.setdefault(packet.flow, packet.time)
@@ -417,6 +414,6 @@ def foreign(trace: Sequence[Packet]) -> list[dict[str, Any]]:
     for one, other in itertools.pairwise(left):
         extra = other.left - one.left - one.bytes * 8 / RATE
         if other.time < one.left - LEAST_GAP and extra > LEAST_GAP:
-            came = (one.time + other.time) / 2
-            found.append(datagrams(round(extra * RATE / 8), came, came + 1e-6, "1kbps", "far"))
+            arrived = (one.time + other.time) / 2
+            found.append(datagrams(round(extra * RATE / 8), arrived, arrived + 1e-6, "1kbps", "far"))
     return found

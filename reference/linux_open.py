@@ -1,8 +1,8 @@
-"""Open loops through the HTB of the Linux 6.1 kernel, at a band of 5 %: datagrams at fixed instants, to which
-nobody answers, so every difference is that of the queues.
+"""Open loops through the HTB of the Linux 6.1 kernel, with a band of 5 %: datagrams at fixed times without
+responses, so that every difference is due to the queues.
 
-RED draws, so one run of the kernel is one more draw beside ours. The FIFO is in `linux_open_today.py`, with
-all that draws nothing.
+RED is random, so a run of the kernel is treated as one more run of aqmlab. The FIFO is in
+`linux_open_today.py`, with all other deterministic queues.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ MEASURES = (
 
 @dataclass(frozen=True, kw_only=True)
 class Fates:
-    """What became of the datagrams, by number."""
+    """The fates of the datagrams, by number."""
 
     delays_ms: tuple[float, ...]
     dropped: tuple[int, ...]
 
     def measures(self) -> dict[str, float]:
-        """The quantities that are judged."""
+        """The judged quantities."""
         return {
             "drops": float(len(self.dropped)),
             "mean_delay_ms": sum(self.delays_ms) / len(self.delays_ms),
@@ -61,14 +61,17 @@ def _case(queue: str, result: str) -> Case:
 
     def judge(measured: Sequence[Fates]) -> list[Row]:
         theirs = recorded(data.linux_text(result))
-        told, ours = theirs.measures(), [fates.measures() for fates in measured]
-        return [among(name, one, told[one.name], [run[one.name] for run in ours]) for one in MEASURES]
+        recorded_measures, ours = theirs.measures(), [fates.measures() for fates in measured]
+        return [
+            among(name, one, recorded_measures[one.name], [run[one.name] for run in ours]) for one in MEASURES
+        ]
 
     return Case(name=name, jobs=jobs, judge=judge)
 
 
 def recorded(lines: Sequence[str]) -> Fates:
-    """What `open.sh` printed: number, moment of sending and of arrival (ns) and ECN of each that arrived."""
+    """Parses the output of `open.sh`: number, times of sending and of arrival (ns) and ECN of each
+    arrival."""
     words = [line.split() for line in lines]
     arrived = {
         int(line[0]): (int(line[2]) - int(line[1])) / 1e6
@@ -83,8 +86,8 @@ def _fates(run: Run) -> Fates:
     packets = run.tables["packets"].select(
         pl.col("event").cast(pl.String), pl.col("sequence_bytes").alias("number"), "time_s"
     )
-    came = packets.filter(pl.col("event") == "enqueue").select("number", came_s="time_s")
+    entered = packets.filter(pl.col("event") == "enqueue").select("number", came_s="time_s")
     left = packets.filter(pl.col("event") == "start").select("number", left_s="time_s")
-    delays = came.join(left, on="number").select((pl.col("left_s") - pl.col("came_s")) * 1e3).to_series()
+    delays = entered.join(left, on="number").select((pl.col("left_s") - pl.col("came_s")) * 1e3).to_series()
     dropped = packets.filter(pl.col("event") == "drop")["number"].sort().to_list()
     return Fates(delays_ms=tuple(delays.to_list()), dropped=tuple(dropped))

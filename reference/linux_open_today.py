@@ -1,13 +1,13 @@
-"""Open loops of a FIFO and of today's queues through the HTB of the Linux 6.1 kernel: datagrams at fixed
-instants, to which nobody answers, so every difference is that of the queues.
+"""Open loops of a FIFO and of modern queues through the HTB of the Linux 6.1 kernel: datagrams at fixed times
+without responses, so that every difference is due to the queues.
 
-What knows no chance is compared packet by packet: as many packets must be dropped or marked, and the same,
-give or take one place, since the kernel's clock moves by 256 ns with each look. (Two runs of the kernel's
-CoDel have 45 of 239 drops one place apart.) The kernel sent a few packets of its own besides, IPv6 that sets
-itself up; they are put in where the recorded departures leave a gap. Of what draws, the kernel ran five
-times: there are quantities of each flow, at a band of 5 %.
+Deterministic queues are compared packet by packet: the same number of packets must be dropped or marked, and
+the same packets up to one position, because the kernel's clock moves by 256 ns with each reading. (Two runs
+of the kernel's CoDel have 45 of 239 drops one position apart.) The kernel also sent a few packets of its own,
+for IPv6 autoconfiguration; they are added where the recorded departures leave a gap. The kernel ran random
+queues five times; for these, quantities of each flow are compared, with a band of 5 %.
 
-A further queue is a line of `LOOPS` and a table of `queues` in the scenario.
+To add a queue, add an element of `LOOPS` and a table of `queues` in the scenario.
 """
 
 from __future__ import annotations
@@ -31,30 +31,30 @@ WHERE = data.LINUX / "open"
 SEEDS = 30
 BAND = 0.05
 ETHERNET = 14
-"""Bytes that the kernel's queues count beside those of IP."""
+"""Bytes that the kernel's queues count in addition to those of IP."""
 QUANTILES = {"median_ms": 0.5, "p95_ms": 0.95, "max_ms": 1.0}
 FLOORS = {"dropped": 2.0, "ce": 2.0}
 DELAYS = ("mean_ms", *QUANTILES)
 CLOCK, CLOCK_MS = 0.01, 0.05
-"""How far delays may be apart of what knows no chance: the kernel's clock moves with each look at it, some
-three hundred nanoseconds for each packet, and so does the phase of packets that hardly wait."""
+"""Largest differences of delays (share, ms) for deterministic queues: the kernel's clock moves by some 300 ns
+with each reading, and so does the phase of packets that hardly wait."""
 ROUND_MS = 2 * 0.9712
-"""What the largest packets of two flows take: so far delays are apart where a drop is one place off."""
+"""Transmission time of the largest packets of two flows: the difference of delays if a drop is one off."""
 PLACES = 0.02
-"""The share of drops that may be elsewhere: of the kernel's own, run twice, 5 of 593 were, and 8 of 422."""
+"""Share of drops that may be elsewhere; in two runs of the kernel, 5 of 593 and 8 of 422 were."""
 CE = 3
-"""The ECN bits of a packet that was marked."""
+"""The ECN bits of a marked packet."""
 BYTE_NS = 800
-"""How long HTB takes for a byte, in nanoseconds."""
+"""Time of HTB per byte, in nanoseconds."""
 LEAST_OWN, MOST_OWN = 60, 90
-"""Bytes of the kernel's own packets with Ethernet's: at least an IPv6 header with the shortest ICMPv6
-message, a router solicitation without options (62), and at most a report of one multicast address (90, RFC
-3810)."""
+"""Sizes in bytes of the kernel's own packets including Ethernet's: at least an IPv6 header with the shortest
+ICMPv6 message, a router solicitation without options (62), and at most a report of one multicast address (90,
+RFC 3810)."""
 
 
 @dataclass(frozen=True)
 class Stream:
-    """Datagrams of one size at a steady pace; `start_us` from when the load begins."""
+    """Datagrams of one size at a constant rate; `start_us` is relative to the begin of the load."""
 
     start_us: float
     count: int
@@ -82,7 +82,7 @@ class Stream:
 
 @dataclass(frozen=True)
 class Load:
-    """What the sender sends, and when it begins by the kernel's clock."""
+    """The traffic of the sender, and its begin by the kernel's clock."""
 
     begin_us: float
     streams: tuple[Stream, ...]
@@ -93,7 +93,7 @@ def _early(*, ecn: bool) -> Load:
 
 
 def _load(*streams: Stream) -> Load:
-    # A second after the queue was made, and what the sender's system call takes.
+    # A second after the queue was created, and the time of the sender's system call.
     return Load(1_000_001.7, streams)
 
 
@@ -110,22 +110,22 @@ BURSTS = _load(
 
 @dataclass(frozen=True)
 class Loop:
-    """One of the kernel's open loops. Its `record` is a file below `linux/open` with every packet, or a name
-    in the summary of the runs there."""
+    """One of the kernel's open loops. Its `record` is a file in `linux/open` with every packet, or a name in
+    the summary of the runs there."""
 
     record: str
     queue: str
     load: Load
     draws: bool = False
-    """Whether the queue draws, or a packet of the kernel's own moves all that comes later."""
+    """Whether the queue is random, or a packet of the kernel's own shifts all later ones."""
     root: bool = False
-    """Whether it shapes by itself, without HTB."""
+    """Whether the queue shapes by itself, without HTB."""
     by_flow: bool = False
-    """Whether flows have queues of their own, so that a packet of the kernel's own hardly waits."""
+    """Whether flows have their own queues, so that a packet of the kernel's own hardly waits."""
 
     @property
     def name(self) -> str:
-        """The record without what kind of file it is."""
+        """The record without its file type."""
         return self.record.partition(".")[0]
 
 
@@ -151,7 +151,7 @@ LOOPS = (
 
 @dataclass(frozen=True, kw_only=True)
 class Fates:
-    """What became of the datagrams of a flow, by number."""
+    """The fates of the datagrams of a flow, by number."""
 
     sent: int
     delays_ms: Mapping[int, float]
@@ -159,11 +159,11 @@ class Fates:
 
     @property
     def dropped(self) -> frozenset[int]:
-        """Those that never came."""
+        """The datagrams that did not arrive."""
         return frozenset(range(self.sent)) - self.delays_ms.keys()
 
     def measures(self) -> Measures:
-        """The quantities of the kernel's summary, by its names and as it takes quantiles."""
+        """The quantities of the kernel's summary, with its names and its definition of quantiles."""
         delays = sorted(self.delays_ms.values())
         quantile = {name: delays[int(share * (len(delays) - 1))] for name, share in QUANTILES.items()}
         mean = sum(delays) / len(delays)
@@ -176,12 +176,12 @@ class Fates:
 
 
 def cases() -> list[Case]:
-    """Every loop that was recorded."""
+    """Every recorded loop."""
     return [*map(loop_case, LOOPS)]
 
 
 def loop_case(loop: Loop, seeds: int = SEEDS) -> Case:
-    """A loop, with so many runs if its queue draws."""
+    """A loop, with `seeds` runs if its queue is random."""
     name = f"linux today {loop.name}"
 
     def jobs() -> list[Job]:
@@ -204,7 +204,7 @@ def loop_case(loop: Loop, seeds: int = SEEDS) -> Case:
 
 
 def scenario(loop: Loop) -> Scenario:
-    """The queue behind HTB, and the datagrams."""
+    """The queue in HTB, and the datagrams."""
     base = Scenario.load(data.SCENARIOS / "linux-open.toml")
     traffic = {f"flow-{n}": one.traffic(loop.load.begin_us) for n, one in enumerate(loop.load.streams, 1)}
     traffic |= {f"own-{n}": one.traffic(0) for n, one in enumerate(own_packets(loop), 1)}
@@ -217,8 +217,8 @@ def _prefix(loop: Loop, flow: int) -> str:
 
 
 def _packets(case: str, theirs: Fates, ours: Fates, *, own_ms: float) -> list[Row]:
-    """Rows of a flow whose queue knows no chance; of marks only where there are some. The kernel's own
-    packets, which take so long, may have come a place earlier or later."""
+    """Rows of a flow in a deterministic queue; marks only if there are any. The kernel's own packets, with a
+    transmission time of `own_ms`, may have arrived one position earlier or later."""
     rows = []
     for what, their, our in (("drops", theirs.dropped, ours.dropped), ("marks", theirs.marked, ours.marked)):
         if their or our or what == "drops":
@@ -229,25 +229,26 @@ def _packets(case: str, theirs: Fates, ours: Fates, *, own_ms: float) -> list[Ro
         abs(theirs.delays_ms[one] - ours.delays_ms[one]) for one in theirs.delays_ms.keys() & ours.delays_ms
     )
     rows.append(exact(case, "a packet's delay, most apart (ms)", 0.0, apart, ROUND_MS + own_ms))
-    told, measured = theirs.measures(), ours.measures()
+    expected, measured = theirs.measures(), ours.measures()
     rows += [
-        exact(case, name, told[name], measured[name], max(CLOCK * told[name], CLOCK_MS)) for name in DELAYS
+        exact(case, name, expected[name], measured[name], max(CLOCK * expected[name], CLOCK_MS))
+        for name in DELAYS
     ]
     return rows
 
 
 def _elsewhere(theirs: frozenset[int], ours: frozenset[int]) -> frozenset[int]:
-    """Those of theirs that are not one of ours, nor next to one."""
+    """Recorded packets that are neither equal nor adjacent to one of aqmlab's."""
     return theirs - {place for number in ours for place in (number - 1, number, number + 1)}
 
 
 def _quantities(case: str, theirs: Sequence[Recorded], ours: Sequence[Fates]) -> list[Row]:
-    """Rows of a flow whose queue draws."""
+    """Rows of a flow whose queue is random."""
     measured = [fates.measures() for fates in ours]
-    told = [name for name in measured[0] if any(float(run[name]) for run in (*theirs, *measured))]
+    names = [name for name in measured[0] if any(float(run[name]) for run in (*theirs, *measured))]
     return of_runs(
         case,
-        [Quantity(name=name, share=BAND, floor=FLOORS.get(name, CLOCK_MS)) for name in told],
+        [Quantity(name=name, share=BAND, floor=FLOORS.get(name, CLOCK_MS)) for name in names],
         theirs,
         measured,
     )
@@ -273,7 +274,7 @@ class Arrival:
 
 
 def recorded(loop: Loop) -> list[Fates]:
-    """What became of the datagrams in the kernel, flow by flow."""
+    """The fates of the datagrams in the kernel, flow by flow."""
     arrivals = _arrivals(loop)
     return [
         Fates(
@@ -286,10 +287,10 @@ def recorded(loop: Loop) -> list[Fates]:
 
 
 def own_packets(loop: Loop) -> list[Stream]:
-    """Packets that the kernel sent besides, as datagrams: each left a gap between two others that waited.
+    """Packets of the kernel's own, as datagrams: each left a gap between two others that waited.
 
-    In a FIFO it came between them; in a queue of its own it hardly waited. In a gap for more than one packet
-    the first is a report. Of a queue that draws there are none: its runs are compared by quantities.
+    In a FIFO the packet arrived between them; in a queue of its own it hardly waited. In a gap for more than
+    one packet the first is a report. Random queues have none, because their quantities are compared.
     """
     if loop.draws:
         return []
@@ -301,9 +302,9 @@ def own_packets(loop: Loop) -> list[Stream]:
         free = one.left + bytes_of[one.flow] * BYTE_NS
         size = round((other.left - free) / BYTE_NS)
         if other.sent < one.left and size >= LEAST_OWN:
-            came = (one.left + free) / 2 if loop.by_flow else (one.sent + other.sent) / 2
+            entered = (one.left + free) / 2 if loop.by_flow else (one.sent + other.sent) / 2
             sizes = [MOST_OWN, size - MOST_OWN] if size >= MOST_OWN + LEAST_OWN else [size]
-            at = loop.load.begin_us + (came - first) / 1e3
+            at = loop.load.begin_us + (entered - first) / 1e3
             found += [Stream(at, 1, 1_000_000, one - ETHERNET) for one in sizes]
     return found
 
@@ -319,7 +320,7 @@ def _arrivals(loop: Loop) -> list[Arrival]:
 
 
 def _fates(run: Run) -> list[Fates]:
-    """The same of ours: the kernel's receiver gets a packet as its transmission begins."""
+    """The fates in aqmlab; the kernel's receiver gets a packet when its transmission begins."""
     flows = run.flows.select("flow", pl.col("traffic").cast(pl.String)).filter(
         pl.col("traffic").str.starts_with("flow-")
     )
@@ -334,8 +335,8 @@ def _name(row: tuple[int, str]) -> str:
 
 
 def _of_flow(packets: pl.DataFrame) -> Fates:
-    came = packets.filter(pl.col("event") == "enqueue").select("number", came_s="time_s")
-    left = packets.filter(pl.col("event") == "start").join(came, on="number")
+    entered = packets.filter(pl.col("event") == "enqueue").select("number", came_s="time_s")
+    left = packets.filter(pl.col("event") == "start").join(entered, on="number")
     delays = left.select("number", (pl.col("time_s") - pl.col("came_s")) * 1e3).rows()
     marked = left.filter(pl.col("ecn") == "ce")["number"].to_list()
     return Fates(sent=packets["number"].n_unique(), delays_ms=dict(delays), marked=frozenset(marked))

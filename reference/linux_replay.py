@@ -1,10 +1,11 @@
-"""Short transfers at 90 % of a line through CAKE and FQ-CoDel of the Linux 6.1 kernel, with ECN.
+"""Short transfers at 90 % load through CAKE and FQ-CoDel of the Linux 6.1 kernel, with ECN.
 
 The transfers, of 4 to 20 segments of 434 bytes, are those of a run of the study `mice-elephants`: 60 s of
-them, whose starts and sizes the kernel replayed (`linux/jobs/replay.sh`). What starts in the first 8 s meets
-a queue that may still be short, and nothing is drawn but the hash of flows: the transfers must take the
-recorded times. Later senders repeat what only waits. Behind CAKE without a rate the queue then grows without
-end, in the kernel and here; a collapse enlarges every difference, so those queues are printed and not judged.
+transfers, whose starts and sizes the kernel replayed (`linux/jobs/replay.sh`). Transfers that start in the
+first 8 s find a queue that may still be short, and only the hash of flows is random: they must take the
+recorded times. Later, senders retransmit packets that are only delayed. In CAKE without a rate the queue then
+grows without bound, in the kernel and in aqmlab; a collapse amplifies every difference, so those queues are
+printed and not judged.
 """
 
 from __future__ import annotations
@@ -25,20 +26,20 @@ from judge import Quantity, Row, exact, independent
 
 WHERE = data.LINUX / "replay"
 SEGMENT = 434
-"""Bytes of data in a packet of 500, with 52 of IP and TCP and 14 of Ethernet."""
+"""Payload in bytes of a packet of 500 bytes, with 52 bytes of IP and TCP and 14 of Ethernet."""
 WINDOW = 4_194_304 // SEGMENT
 """Half of the receiver's buffer of 8 MB, in segments."""
 QUICK_ACKS = (WINDOW - 65_535 // SEGMENT) // 2
-"""The window grows to that from 64 kB by two segments with each, and each is acknowledged meanwhile."""
+"""The window grows to `WINDOW` from 64 kB by two segments per segment, each of which is acknowledged."""
 JUDGED_S, END_S = 8.0, 60.0
 NEAR_S = 0.005
-"""So near to the recorded time a transfer counts as the same: two packets at 6 Mbit/s take 1.3 ms, and a tick
-1 ms."""
+"""Largest distance, in seconds, from the recorded time of a transfer that counts as equal: two packets at
+6 Mbit/s take 1.3 ms, and a tick 1 ms."""
 MOST_ELSEWHERE = 0.02
-"""The share of transfers that may take another time: where a timer runs out and an acknowledgement comes at
-nearly the same moment, a tick decides what is sent again."""
+"""Share of transfers that may take another time: if a timer expires and an acknowledgement arrives at nearly
+the same time, a tick decides which segments are retransmitted."""
 MEAN_BAND = 0.01
-"""The band of the mean time: what those few transfers change that take another time."""
+"""The band of the mean time, for the effect of the few transfers that take another time."""
 SEEDS = 4
 STEP_S = 10
 COLLAPSE = "a queue that grows without end, where each difference is enlarged"
@@ -49,27 +50,27 @@ QUEUES: Mapping[str, Mapping[str, Any]] = {
     "fq_codel_300": {"kind": "fq-codel", "start": "fresh", "quantum": "300B"},
     "cake_noecn": BEST_EFFORT,
 }
-"""The queues of runs by their name in the record; without ECN where it says so."""
+"""Queues of runs by their name in the record; without ECN if the name ends with `noecn`."""
 ONE_BY_ONE = "cake"
-"""The run whose transfers are compared one by one. Which flows share a queue is drawn in FQ-CoDel; in CAKE
-hardly any do."""
+"""The run whose transfers are compared one by one. In FQ-CoDel the flows that share a queue are random; in
+CAKE hardly any flows share a queue."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Measured:
-    """A run of ours: the time of each early transfer, and the mean queue of each ten seconds."""
+    """A run of aqmlab: the time of each early transfer, and the mean queue in each period of ten seconds."""
 
     times: tuple[float, ...]
     queues: tuple[float, ...]
 
 
 def cases() -> list[Case]:
-    """Every run that is kept and can be repeated here."""
+    """Every recorded run that can be repeated here."""
     return [replay_case(name) for name in QUEUES]
 
 
 def replay_case(name: str, seeds: int = SEEDS) -> Case:
-    """The transfers through a queue, so many times."""
+    """The transfers through a queue, with this number of seeds."""
     title = f"linux replay {name}"
 
     def jobs() -> list[Job]:
@@ -87,7 +88,7 @@ def replay_case(name: str, seeds: int = SEEDS) -> Case:
 
 
 def early_rows(name: str, measured: Sequence[Measured]) -> list[Row]:
-    """Rows of the early transfers, if they are recorded."""
+    """Rows of the early transfers, if they were recorded."""
     title, theirs = f"linux replay {name}", recorded_times(name)
     if not theirs:
         return []
@@ -128,12 +129,12 @@ def scenario(name: str) -> Scenario:
 
 
 def recorded_times(name: str) -> list[float]:
-    """How long each early transfer took in the kernel, from the first SYN to the arrival of the last byte."""
+    """The times of early transfers in the kernel, from the first SYN to the arrival of the last byte."""
     return [float(row["completion_s"]) for row in data.rows("transfers", WHERE) if row["run"] == name]
 
 
 def recorded_queues(name: str) -> list[float]:
-    """The mean length of the kernel's queue in each ten seconds, in packets."""
+    """The mean length of the kernel's queue in each period of ten seconds, in packets."""
     samples = [
         (float(row["time_s"]), float(row["length_packets"]))
         for row in data.rows("queue", WHERE)
@@ -143,7 +144,7 @@ def recorded_queues(name: str) -> list[float]:
 
 
 def measure(run: Run) -> Measured:
-    """The same of a run of ours."""
+    """The same quantities of a run of aqmlab."""
     early = run.transfers.sort("start_s").filter(pl.col("start_s") < JUDGED_S)
     samples = run.tables["queue"].filter(pl.col("link").cast(pl.String) == "forth")
     return Measured(
@@ -153,7 +154,7 @@ def measure(run: Run) -> Measured:
 
 
 def _by_step(samples: Sequence[tuple[float, float]]) -> list[float]:
-    """Means of the samples of each ten seconds, as far as there are any."""
+    """Means of the samples in each period of ten seconds that has samples."""
     steps: dict[int, list[float]] = {}
     for at, length in samples:
         if at > 0:

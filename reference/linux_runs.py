@@ -1,13 +1,13 @@
-"""Runs of the Linux 6.1 kernel's own TCP and queues in virtual time, at a band of 5 %.
+"""Runs of the Linux 6.1 kernel's own TCP and queues in virtual time, with a band of 5 %.
 
-Four CUBIC flows were recorded in eight replications that differ in when they begin within a second, on a
-line of 10 Mbit/s, from 10 s to 60 s. The older single run under that name is none of CUBIC: its log begins
-with the refusal of the system to set it.
+Four CUBIC flows were recorded in eight replications that differ in the flows' starts within a second, on a
+link of 10 Mbit/s, from 10 s to 60 s. The older single run with this name does not use CUBIC: its log begins
+with the system's refusal to set it.
 
-One run of each was recorded, so it is one more draw beside twenty of ours, which differ in when the four
-flows begin (within 10 ms). Sampled and counted as there: the queue each 250 ms over the first 60 s, half a
-second of which is over when data begins to flow; packets and drops of the whole run, in which HTB sent
-for 60.66 s. So long after the beginning ours end.
+One run of each queue was recorded, so it is treated as one more run of aqmlab's twenty, which differ in the
+starts of the four flows (within 10 ms). Sampling and counting are those of the record: the queue every 250 ms
+over the first 60 s, of which half a second is over when data begins to flow; packets and drops of the whole
+run, in which HTB sent for 60.66 s. aqmlab's runs end at this time.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ KNOWN = {
     "tcp_pie": ("pie", "reno"),
     "tcp_cake": ("cake", "reno"),
 }
-"""The queue and the window law of each closed loop that is compared."""
+"""The queue and the congestion control of each closed loop that is compared."""
 CUBIC = "bulk_10m_60ms_red_cubic4"
 CUBIC_SEEDS = 8
 CUBIC_SCENARIO: Mapping[str, object] = {
@@ -58,7 +58,7 @@ CUBIC_SCENARIO: Mapping[str, object] = {
     "tcp.rto.tick": "1ms",
     "tcp.receiver.first_window": 45,
 }
-"""How its path and hosts differ from those of the others: RED by the bandwidth-delay product, HZ = 1000."""
+"""Differences of the path and hosts from those of the others: RED set by the BDP, HZ = 1000."""
 QUANTITIES = (
     Quantity(name="goodput_mbps", share=BAND),
     Quantity(name="mean_queue", share=BAND),
@@ -70,7 +70,7 @@ Measures = dict[str, float]
 
 
 def cases() -> list[Case]:
-    """The closed loops that were recorded."""
+    """The recorded closed loops."""
     no_cubic = left_out_case(
         "linux tcp_red_cubic", "excluded", "its own log says that it is none of CUBIC, as its name has it"
     )
@@ -135,7 +135,7 @@ def bulk_case(result: str, seeds: int = SEEDS) -> Case:
 
 
 def recorded(lines: Sequence[str]) -> Measures:
-    """What a run of `tcp.sh` printed: samples of the queue, iperf3's sums, and the counters of the queue."""
+    """Parses the output of `tcp.sh`: samples of the queue, iperf3's sums, and the counters of the queue."""
     queue = [float(line.split()[2].removesuffix("p")) for line in lines if line.startswith("q ")]
     [received] = [line for line in lines if line.startswith("[SUM]") and line.endswith("receiver")]
     packets, drops = re.findall(r" bytes (\d+) pkt \(dropped (\d+)", lines[-1])[-1]

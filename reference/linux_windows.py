@@ -1,14 +1,14 @@
-"""The congestion window of a single flow on the Linux 6.1 kernel, sampled each 20 ms, beside ours.
+"""The congestion window of a single flow on the Linux 6.1 kernel, sampled every 20 ms, compared with aqmlab.
 
-Nothing is drawn: one flow, one queue, one path. Until slow start has ended every sample must be the same
-to the segment, and so must the window at which it ends, and the time. What follows, and with it what was sent
-again within 3 s, has a band of 5 %; half of all windows must be within a segment. While a window is reduced
-step by step the kernel tells how far that is, and ours where it will end. The receiver of the
-recorded runs had a buffer of 8 MB: it acknowledges every segment as long as its window grows to half of that.
+Nothing is random: one flow, one queue, one path. Until slow start ends, every sample must be equal to the
+segment, and so must the window and the time at its end. Later windows, and the retransmissions within 3 s,
+have a band of 5 %; the median difference of windows must be at most a segment. While a window is reduced step
+by step, the kernel reports the current value, and aqmlab the final one. The receiver of the recorded runs had
+a buffer of 8 MB: it acknowledges every segment as long as its window grows to half of the buffer.
 
-Where the line changes its rate, from 10 to 20 Mbit/s and then to 5, ours is a line that does so by itself,
-without HTB, which lets a packet go early now and then: slow start may end a segment apart, and each rate has
-a band of its own.
+If the link changes its rate, from 10 to 20 Mbit/s and then to 5, aqmlab uses a link that changes its rate
+without HTB, which sometimes sends a packet early: slow start may end a segment apart, and each rate has a
+band of its own.
 """
 
 from __future__ import annotations
@@ -42,19 +42,19 @@ FLOWS: Mapping[str, Mapping[str, Any]] = {
     "step_cubic": STEPS,
     "step_reno": {**STEPS, **RENO},
 }
-"""The traces, and what differs in ours from the scenario's file."""
+"""The traces, with the changes of aqmlab's scenario file."""
 BAND = 0.05
 LATER = 0.0001
-"""How much later ours are sampled: the lines of hosts take some 16 us here and none there."""
+"""Delay of aqmlab's samples, in seconds: the links of hosts take some 16 us here and none in the record."""
 EARLY = 3.0
-"""Until when what was sent again is counted, in seconds."""
+"""Time until which retransmissions are counted, in seconds."""
 RATES = (EARLY, 20.0, 40.0, 60.0)
-"""Between these moments the line has one rate."""
+"""Times between which the link has one rate."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Sample:
-    """A sender at a moment: its windows in segments, and what it has sent again so far."""
+    """A sender at a time: its windows in segments, and its retransmissions so far."""
 
     time: float
     cwnd: float
@@ -66,12 +66,12 @@ Measured = list[Sample] | int
 
 
 def cases() -> list[Case]:
-    """Every trace that is kept."""
+    """Every recorded trace."""
     return [window_case(name) for name in FLOWS]
 
 
 def window_case(trace: str) -> Case:
-    """A flow from its first segment on, and the same for 3 s, to count what it sent again until then."""
+    """A flow from its first segment on, and a run of 3 s, to count its retransmissions until then."""
     return Case(name=f"linux window {trace}", jobs=lambda: jobs(trace), judge=lambda got: judge(trace, got))
 
 
@@ -81,12 +81,12 @@ def jobs(trace: str) -> list[Job]:
     moments = [sample.time for sample in recorded(trace)]
     return [
         Job(scenario=scenario, seed=1, measure=lambda run: sampled(run, moments)),
-        Job(scenario=scenario.with_({"duration": f"{EARLY:g}s"}), seed=1, measure=sent_again),
+        Job(scenario=scenario.with_({"duration": f"{EARLY:g}s"}), seed=1, measure=retransmissions),
     ]
 
 
 def judge(trace: str, measured: Sequence[Measured]) -> list[Row]:
-    """Slow start to the segment, what follows within the band."""
+    """Compares slow start to the segment, and later windows within the band."""
     case, theirs = f"linux window {trace}", recorded(trace)
     [ours, again] = measured
     assert isinstance(ours, list) and isinstance(again, int)
@@ -114,7 +114,7 @@ def judge(trace: str, measured: Sequence[Measured]) -> list[Row]:
 
 
 def recorded(trace: str) -> list[Sample]:
-    """What the kernel told."""
+    """The values that the kernel reported."""
     return [
         Sample(
             time=float(row["t"]),
@@ -127,40 +127,40 @@ def recorded(trace: str) -> list[Sample]:
 
 
 def sampled(run: Run, moments: Sequence[float]) -> list[Sample]:
-    """What ours were at these moments."""
+    """The values of aqmlab at these times."""
     senders = run.tables["senders"]
     times = senders["time_s"].to_list()
     windows = list(zip(senders["cwnd_segments"], senders["ssthresh_segments"], strict=True))
-    places = [bisect.bisect_right(times, moment + LATER) - 1 for moment in moments]
+    indices = [bisect.bisect_right(times, moment + LATER) - 1 for moment in moments]
     return [
-        Sample(time=moment, cwnd=windows[place][0], ssthresh=windows[place][1])
-        for moment, place in zip(moments, places, strict=True)
+        Sample(time=moment, cwnd=windows[index][0], ssthresh=windows[index][1])
+        for moment, index in zip(moments, indices, strict=True)
     ]
 
 
-def sent_again(run: Run) -> int:
-    """How many segments were sent again."""
+def retransmissions(run: Run) -> int:
+    """The number of retransmitted segments."""
     return int(run.flows["retransmitted"].sum())
 
 
 def slow_start_end(samples: Sequence[Sample]) -> Sample:
-    """The first sample whose threshold is not that of the beginning."""
+    """The first sample whose threshold differs from the initial one."""
     return next(sample for sample in samples if sample.ssthresh < samples[0].ssthresh)
 
 
 def first_reduction(samples: Sequence[Sample]) -> float:
-    """When a loss has first made the window smaller."""
+    """The time at which a loss first reduced the window."""
     pairs = itertools.pairwise(samples)
     return next(after.time for before, after in pairs if after.cwnd < before.cwnd)
 
 
 def apart_later(theirs: Sequence[Sample], ours: Sequence[Sample]) -> float:
-    """How far windows are apart from then on that slow start is over, the median."""
+    """The median difference of windows after slow start."""
     pairs = [(a, b) for a, b in zip(theirs, ours, strict=True) if a.time > EARLY]
     return median(abs(a.cwnd - int(b.cwnd)) for a, b in pairs)
 
 
 def mean_window(samples: Sequence[Sample], *, begin: float, end: float) -> float:
-    """The mean of the window between two moments."""
+    """The mean window between two times."""
     windows = [sample.cwnd for sample in samples if begin < sample.time <= end]
     return sum(windows) / len(windows)

@@ -1,8 +1,8 @@
 """Micro traces of the reference, event by event: one flow of Reno, NewReno or Sack1, and RED's average.
 
-Nothing in them is random but the phase of the sender's clock, which is an option (`tcp.rto.tick_phase`).
-Up to the first time-out everything must be the same; after it the same events in the same order,
-shifted by less than a tick of 10 ms.
+Only the phase of the sender's clock is random, which is a parameter (`tcp.rto.tick_phase`). All events up to
+the first timeout must be equal; later events must occur in the same order, shifted by less than a tick of
+10 ms.
 """
 
 from __future__ import annotations
@@ -20,23 +20,23 @@ from judge import Row, exact
 
 TICK = 0.01
 PRINTED_EVENTS = 1e-6
-"""Times of events are printed to a microsecond, those of variables to ten."""
+"""Resolution of printed times in seconds: a microsecond for events, ten for variables."""
 PRINTED_VARIABLES = 1e-5
 SEGMENT = 960
 HEADER = 40
 FLOWS = (("reno", 10), ("reno", 30), ("newreno", 10), ("sack1", 30))
-"""The recorded flows: the agent of ns-2, and what its queue holds with the packet on the line."""
+"""The recorded flows: ns-2's agent, and the capacity of its queue with the packet in transmission."""
 RECOVERIES = {"reno": "reno", "newreno": "newreno", "sack1": "sack"}
 NS2_EVENTS = {"start": "start_tx", "deliver": "arrive_r2", "enqueue": "enqueue", "drop": "drop"}
 
 Event = tuple[float, str, int]
-"""Time, what, and the number of the segment; the SYN is 0."""
+"""Time, event, and number of the segment; the SYN is 0."""
 SenderState = tuple[float, float, float]
 """Time, congestion window, slow-start threshold."""
 
 
 def cases() -> list[Case]:
-    """The traces that were recorded."""
+    """The recorded traces."""
     return [*(tcp_case(*flow) for flow in FLOWS), full_case("reno"), full_case("sack"), average_case()]
 
 
@@ -44,7 +44,7 @@ def cases() -> list[Case]:
 
 
 def tcp_case(agent: str, limit: int) -> Case:
-    """Every event at the bottleneck, and the window after every one at the sender."""
+    """Every event at the bottleneck, and the sender's window after every event."""
     name = f"micro {agent} limit {limit}"
 
     def jobs() -> list[Job]:
@@ -79,7 +79,7 @@ def tcp_trace(run: Run) -> tuple[list[Event], list[SenderState]]:
 
 
 def their_events(agent: str, limit: int) -> list[Event]:
-    """The recorded events at the bottleneck; ns-2 writes `enqueue` also for a packet it then drops."""
+    """The recorded events at the bottleneck; ns-2 also writes `enqueue` for a packet that it then drops."""
     rows = data.rows(f"micro/tcp_{agent}_limit{limit}_events")
     events = [
         (float(row["time_s"]), row["event"], int(row["seq"]))
@@ -97,12 +97,12 @@ def their_variables(agent: str, limit: int) -> list[tuple[float, str, float]]:
 
 
 def first_timeout(variables: Sequence[tuple[float, str, float]]) -> float:
-    """When the sender first backed off."""
+    """The time of the sender's first back-off."""
     return next((time for time, name, value in variables if name == "backoff" and value > 1), math.inf)
 
 
 def judge_events(case: str, theirs: list[Event], ours: list[Event], first_timeout: float) -> list[Row]:
-    """Compares the events kind by kind, since those of one moment may be written in any order."""
+    """Compares the events kind by kind, because simultaneous events may be written in any order."""
     pairs: list[tuple[Event, Event]] = []
     longest = same = 0
     for kind in NS2_EVENTS.values():
@@ -135,10 +135,10 @@ def _judge_senders(
     """Compares the values after every event at the sender, in the order of events."""
     rows = []
     for place, name, printed in ((1, "cwnd", 0.0005), (2, "ssthresh", 0.0)):
-        told = [(time, value) for time, variable, value in theirs if variable == name and time > 0]
-        a = _changes(told, printed)
+        recorded_values = [(time, value) for time, variable, value in theirs if variable == name and time > 0]
+        a = _changes(recorded_values, printed)
         b = _changes([(state[0], state[place]) for state in ours], printed)
-        # Theirs is first told when it changes, ours from the first acknowledgement on.
+        # The reference first reports the threshold when it changes, aqmlab from the first acknowledgement on.
         b = b[len(b) - len(a) :] if name == "ssthresh" else b
         same = 0
         for x, y in zip(a, b, strict=False):
@@ -155,7 +155,7 @@ def _late(theirs: tuple[float, float], ours: tuple[float, float], first_timeout:
 
 
 def _changes(values: Sequence[tuple[float, float]], printed: float) -> list[tuple[float, float]]:
-    """The last value of each moment, where it differs from that of the moment before as printed."""
+    """The last value at each time, if it differs from the previous one as printed."""
     last = {round(time / PRINTED_VARIABLES): (time, value) for time, value in values}
     kept: list[tuple[float, float]] = []
     for time, value in last.values():
@@ -165,15 +165,15 @@ def _changes(values: Sequence[tuple[float, float]], printed: float) -> list[tupl
     return kept
 
 
-# ns-2's two-way TCP behind lines that lose packets by number
+# ns-2's two-way TCP on links that lose packets by number
 
 
 def full_case(recovery: str) -> Case:
-    """Every segment of transfers of 1 MB that lose one packet in twenty-two, either way: ten, and of the last
-    five one packet in ten is marked as well.
+    """Every segment of transfers of 1 MB that lose one of 22 packets, in either direction: ten transfers; in
+    the last five, one of ten packets is also marked.
 
-    Of SACK fifteen more: five that lose packets in runs, five that lose one in nine, and five that lose one
-    in thirty-three while one in fifty is marked.
+    SACK has fifteen more transfers: five that lose packets in runs, five that lose one of nine, and five that
+    lose one of 33 while one of 50 is marked.
     """
     name = f"micro full {recovery}"
     table = {"reno": "micro/full", "sack": "micro/full_sack"}[recovery]
@@ -207,7 +207,7 @@ def full_case(recovery: str) -> Case:
 
 
 def _losses(losses: Sequence[Mapping[str, str]], run: str) -> Changes:
-    """What each line drops and marks in a run."""
+    """The packets that each link drops and marks in a run."""
     places = {"data": "out.queue.packets", "acks": "back.queue.packets", "marked": "out.queue.marked"}
     changes: dict[str, object] = {
         f"links.{place}": [
@@ -219,7 +219,7 @@ def _losses(losses: Sequence[Mapping[str, str]], run: str) -> Changes:
 
 
 def _segments(run: Run) -> list[tuple[float, int]]:
-    """When data came to the line, and its first byte."""
+    """The arrival times of data at the link, with the first byte."""
     packets = run.tables["packets"].filter(
         pl.col("event").cast(pl.String).is_in(["enqueue", "drop"]) & (pl.col("payload_bytes") > 0)
     )

@@ -1,22 +1,22 @@
-"""Scenarios A and B as ns-3.37 ran them, with SACK and PRR, at a band of 5 %.
+"""Scenarios A and B as run by ns-3.37, with SACK and PRR, with a band of 5 %.
 
-The settings are those of `scenarios/reference/ns3-*.toml`. Beyond them:
-- ns-3's device holds one packet behind the queue that is looked at, besides the one on the line. So a
-  queue here has one packet more (limits and thresholds too), and one is taken off each sample of it.
-  Targets of delay are longer by the time of a transmission.
-- ns-3 adds 2 bytes of PPP to each packet: the line here is slower by that share of a full packet, and
-  its utilisation is told as a share of the nominal rate.
+The settings are those of `scenarios/reference/ns3-*.toml`. In addition:
+- ns-3's device has one packet after the queue that is observed, in addition to the one in transmission. A
+  queue here therefore has one packet more (limits and thresholds, too), and one is subtracted from each
+  sample of it. Target delays are longer by the transmission time of a packet.
+- ns-3 adds 2 bytes of PPP to each packet: the link here is slower by this share of a full packet, and its
+  utilisation is given as a share of the nominal rate.
 - `fqlqd` is ns-3's FqCoDel with a target that is never reached: deficit round robin in which flows that were
-  empty go first, and the head of the longest queue is dropped; `drr` here. A flow that holds the whole limit
-  by itself loses the packet that arrives.
-- `ared` is ns-2's Adaptive RED as of 2003, with thresholds and the lower bound of `max_p` as ns-3 has them.
-- CUBIC of ns-3 reduces the congestion window, HighSpeed and NewReno what is in flight; HighSpeed looks its
-  steps up in the RFC's table, also after a time-out.
-- Where its TCP counts wrongly, it was run again with own classes that count right (`EXACT`).
-- The background's loss is what was sent in the measured time less what arrived in it, as theirs is: with
-  what stands in a long queue at its ends.
-- Object times leave out the handshake, and an object not done at the end counts as infinite.
-- A single recorded run is one more draw beside twenty of ours; the smallest goodput of equal flows is
+  empty go first, and the head of the longest queue is dropped; `drr` here. A flow that has the whole limit by
+  itself loses the arriving packet.
+- `ared` is ns-2's Adaptive RED of 2003, with thresholds and the lower bound of `max_p` as in ns-3.
+- ns-3's CUBIC reduces the congestion window, HighSpeed and NewReno the data in flight; HighSpeed takes its
+  steps from the RFC's table, also after a timeout.
+- If ns-3's TCP counts incorrectly, runs were repeated with own classes that count correctly (`EXACT`).
+- The background's loss is the packets sent in the measured time minus those that arrived in it, as in ns-3,
+  including packets in a long queue at the ends of this time.
+- Object times exclude the handshake, and an unfinished object counts as infinite.
+- A single recorded run is treated as one more run of aqmlab's twenty; the smallest goodput of equal flows is
   printed, not judged.
 """
 
@@ -119,7 +119,7 @@ SIZE_CLASSES: dict[str, tuple[int, float]] = {
 
 
 def cases() -> list[Case]:
-    """Every condition that was recorded."""
+    """Every recorded condition."""
     by_condition: dict[str, list[dict[str, Any]]] = {}
     for run in data.ns3_runs():
         by_condition.setdefault(run["condition"], []).append(run)
@@ -139,12 +139,12 @@ def _case(condition: str, runs: list[dict[str, Any]]) -> Case:
 
 
 def options_of(job: str) -> dict[str, str]:
-    """The options of a run of theirs."""
+    """The options of a reference run."""
     return dict(option.split("=", 1) for option in job.split())
 
 
 def host_changes(job: str) -> Changes:
-    """What the options of a run change of the scenario's TCP."""
+    """The changes of the scenario's TCP that the options of a run require."""
     options = options_of(job)
     changes: dict[str, Any] = {"tcp.rto.min": f"{float(options['minRto']):g}s"}
     if options["sack"] == "0":
@@ -159,7 +159,7 @@ def host_changes(job: str) -> Changes:
 
 
 def _causes(name: str, condition: str, runs: list[dict[str, Any]]) -> tuple[Cause, ...]:
-    """What may lie behind a miss of permanent flows, the experiments that cost nothing first."""
+    """Possible causes of a miss of permanent flows, beginning with experiments that need no runs."""
     causes = []
     more = data.ns3_reruns("more").get(condition)
     if more:
@@ -218,7 +218,7 @@ def ftp_case(
     changes: Changes | None = None,
     causes: tuple[Cause, ...] = (),
 ) -> Case:
-    """Permanent flows through one queue; `changes` is a switch on our side."""
+    """Permanent flows through one queue; `changes` is a switch in aqmlab."""
 
     def jobs() -> list[Job]:
         scenario = _with_queue("ns3-a", theirs[0]["disc"])
@@ -237,7 +237,7 @@ def _with_queue(name: str, queue: str) -> Scenario:
 
 
 def recorded(run: dict[str, Any]) -> Measures:
-    """A run of theirs, by the names of the quantities."""
+    """A reference run, by the names of the quantities."""
     flows = [float(rate) for rate in run["flows"]]
     known = {key: float(run[key]) for key in ("goodput_mbps", "util", "drop_frac", "mean_q_pkts", "jain")}
     sent, arrived = run["udp_sent"], run["udp_rcvd"]
@@ -252,7 +252,7 @@ def recorded(run: dict[str, Any]) -> Measures:
 
 
 def _measures(run: Run) -> Measures:
-    """A run of ours; the two kinds of flow of a mixed case in the order of theirs."""
+    """A run of aqmlab; the two kinds of flows of a mixed case are in the order of the reference."""
     link = run.links.row(0, named=True)
     waiting = run.tables["queue"].filter(pl.col("time_s") >= 20.0)["length_packets"].to_numpy()
     mss = int(run.manifest["scenario"]["tcp"]["connection"]["mss"].removesuffix("B"))
@@ -276,12 +276,12 @@ def _measures(run: Run) -> Measures:
     }
 
 
-# Scenario A, Web objects beside ten permanent flows
+# Scenario A, Web objects with ten permanent flows
 
 
 @dataclass(frozen=True, kw_only=True)
 class WebMeasures:
-    """What is kept of a run with Web objects."""
+    """The values that are kept of a run with Web objects."""
 
     values: Measures
     sizes: npt.NDArray[np.uint32]
@@ -296,9 +296,9 @@ def web_case(
     changes: Changes | None = None,
     causes: tuple[Cause, ...] = (),
 ) -> Case:
-    """The recorded schedules at 70 % load, replayed through one queue; `objects` holds the objects' times."""
+    """The recorded schedules at 70 % load, replayed through one queue; `objects` names the objects' times."""
     deciles = _recorded_quantiles(condition, objects)
-    # An experiment tells the quantities of the case, whatever else is finite in it.
+    # An experiment has the quantities of the case, whichever others are finite in it.
     finite = _recorded_quantiles(condition, "a-web-objects")
 
     def jobs() -> list[Job]:
@@ -316,12 +316,12 @@ def web_case(
 
     def judge(measured: Sequence[WebMeasures]) -> list[Row]:
         by_schedule = [measured[at : at + REPEATS] for at in range(0, len(measured), REPEATS)]
-        told = [recorded(run) for run in theirs]
+        recorded_runs = [recorded(run) for run in theirs]
         values = [[run.values for run in runs] for runs in by_schedule]
         if len(theirs) == 1:
-            rows = of_runs(name, (*LINE, *OBJECTS), told, values[0])
+            rows = of_runs(name, (*LINE, *OBJECTS), recorded_runs, values[0])
         else:
-            rows = of_schedules(name, (*LINE, *OBJECTS), told, values)
+            rows = of_schedules(name, (*LINE, *OBJECTS), recorded_runs, values)
         for group, (first, last) in SIZE_CLASSES.items():
             pooled = [
                 _quantiles([runs[place] for runs in by_schedule], first, last) for place in range(REPEATS)
@@ -366,7 +366,7 @@ def _quantiles(runs: Sequence[WebMeasures], first: float, last: float) -> npt.ND
     return values
 
 
-# Scenario B, permanent flows beside Poisson datagrams
+# Scenario B, permanent flows with Poisson datagrams
 
 
 def flows_case(
@@ -376,7 +376,7 @@ def flows_case(
     changes: Changes | None = None,
     causes: tuple[Cause, ...] = (),
 ) -> Case:
-    """Permanent flows beside datagrams; `changes` is a switch on our side."""
+    """Permanent flows with datagrams; `changes` is a switch in aqmlab."""
     several = () if theirs[0]["nFlows"] == 1 else UNEQUAL if theirs[0]["tcp2"] else FAIRNESS
 
     def jobs() -> list[Job]:
@@ -384,14 +384,14 @@ def flows_case(
         return [Job(scenario=scenario, seed=seed, measure=_measures) for seed in range(1, seeds + 1)]
 
     def judge(measured: Sequence[Measures]) -> list[Row]:
-        told = [recorded(run) for run in theirs]
-        return of_runs(name, (*LINE, *BACKGROUND, *several), told, measured)
+        recorded_runs = [recorded(run) for run in theirs]
+        return of_runs(name, (*LINE, *BACKGROUND, *several), recorded_runs, measured)
 
     return Case(name=name, jobs=jobs, judge=judge, causes=causes)
 
 
 def flows_scenario(theirs: dict[str, Any]) -> Scenario:
-    """The scenario with a workload for each TCP of theirs."""
+    """The scenario with a workload for each TCP of the reference run."""
     scenario = Scenario.load(data.SCENARIOS / "ns3-b.toml")
     kinds = [kind.replace("Exact", "Tcp") for kind in (theirs["tcp"], theirs["tcp2"]) if kind]
     changes: dict[str, Any] = {

@@ -1,24 +1,24 @@
-"""The start state of queues: does `settled` give what a long warm-up gives, and what does `fresh` change?
+"""The start state of queues: does `settled` match a long warm-up, and what is the effect of `fresh`?
 
-For each discipline with the parameter `start`, and for each seed, three runs of the same load:
+For each discipline with the parameter `start`, and for each seed, there are three runs with the same load:
 
 - *settled*: the load begins with the run;
 - *warmed*: a fresh queue first serves twelve thousand transfers of ten packets in twenty minutes, so that
-  every flow queue is used, and idles for at least twenty seconds. Then the load begins, at a moment of a
-  second that the seed draws, so that timers have any phase;
-- *fresh*: the load begins as the queue is created.
+  every flow queue is used, and is idle for at least twenty seconds. Then the load begins, at a random
+  fraction of a second, so that timers have any phase;
+- *fresh*: the load begins when the queue is created.
 
-The load: a bulk transfer on 10 Mb/s and a round trip of 100 ms, and beside it a transfer of a hundred packets
-each two seconds, twenty in all. Seeds give the moments of these transfers, the same in all three runs. What
-is compared, in pairs of equal seeds: the mean time of a transfer, the drops and marks of the line, and the
-mean queue of the first five seconds. The intervals of each column hold together at 95 % (Bonferroni). A star
-marks an interval without zero.
+The load is a bulk transfer at 10 Mb/s with a round trip of 100 ms, and a transfer of a hundred packets every
+two seconds, twenty in total. The seed determines the starts of these transfers, which are the same in all
+three runs. The compared quantities, paired by seed, are the mean time of a transfer, the drops and marks of
+the link, and the mean queue of the first five seconds. The intervals of each column hold jointly at 95 %
+(Bonferroni). A star marks an interval without zero.
 
     python reference/queue_start.py --seeds 40
     python reference/queue_start.py --seeds 8 --queues cake --tcp linux-6
 
-With `--card` the traffic of rows of a report card comes instead: CAKE fresh and settled and FQ-CoDel, with
-equal room on the symmetric line, over Drop Tail, in pairs of equal seeds. The level of each interval is 95 %.
+With `--card` the traffic is that of rows of a report card: CAKE fresh and settled and FQ-CoDel, with equal
+room on the symmetric link, divided by Drop Tail, paired by seed. The level of each interval is 95 %.
 
     python reference/queue_start.py --card --seeds 10
 """
@@ -73,14 +73,14 @@ QUEUES: Mapping[str, Mapping[str, Any]] = {
     "sfq, perturb": {"kind": "sfq", "perturb": "10s", **ROOM},
     "drr, perturb": {"kind": "drr", "buckets": 64, "perturb": "10s", **ROOM},
 }
-"""A queue of each discipline that has the parameter."""
+"""A queue of each discipline with the parameter `start`."""
 
 QUANTITIES = {
     "probe_ms": "transfer (ms)",
     "signals": "drops and marks",
     "early_queue": "queue of the first 5 s (packets)",
 }
-"""What is compared."""
+"""The compared quantities."""
 EARLY_S = 5.0
 LEVEL = 1 - 0.05 / len(QUEUES)
 
@@ -112,7 +112,7 @@ Measures = dict[str, float]
 def run(
     queue: Mapping[str, Any], start: str, seed: int, *, warmed: bool = False, tcp: str = "rfc"
 ) -> Measures:
-    """The load of a `seed` through a queue in this state, from senders with this profile."""
+    """Runs the load of a `seed` through a queue in this state, from senders with this profile."""
     draws = random.Random(seed)
     offsets = [1 + 2 * number + draws.random() for number in range(PROBES)]
     begin = WARM_UP_S + IDLE_S + draws.random() if warmed else 0.0
@@ -152,7 +152,7 @@ def _schedule(starts: Sequence[float], size: int) -> str:
 
 
 def row(name: str, seeds: int, tcp: str) -> str:
-    """A line of the table: what fresh and settled have over the warmed queue."""
+    """A row of the table: the differences of fresh and settled from the warmed queue."""
     queue = QUEUES[name]
     states = {"warmed": ("fresh", True), "settled": ("settled", False), "fresh": ("fresh", False)}
     found = {
@@ -169,7 +169,7 @@ def row(name: str, seeds: int, tcp: str) -> str:
 
 
 def card_row(name: str, seeds: int) -> str:
-    """A line of the table with `--card`: each queue over Drop Tail."""
+    """A row of the table with `--card`: each queue divided by Drop Tail."""
     number, where, what = CARD_ROWS[name]
     one = section(number)
     tables = {REFERENCE: REFERENCE_TABLE, **CARD_QUEUES}
@@ -202,8 +202,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--seeds", type=int, default=40, help="runs of each queue and state (default 40)")
     parser.add_argument("--queues", default="all", help="names of the table, separated by semicolons")
-    parser.add_argument("--tcp", default="rfc", help="the profile of senders (default rfc)")
-    parser.add_argument("--card", action="store_true", help="rows of a report card")
+    parser.add_argument("--tcp", default="rfc", help="profile of senders (default rfc)")
+    parser.add_argument("--card", action="store_true", help="print rows of a report card instead")
     given = parser.parse_args()
     if given.card:
         print(f"| | {' | '.join(CARD_QUEUES)} |\n| --- {'| ---: ' * len(CARD_QUEUES)}|")
@@ -213,7 +213,7 @@ def main() -> None:
     names = list(QUEUES) if given.queues == "all" else given.queues.split(";")
     head = ["queue"]
     for title in QUANTITIES.values():
-        head += [f"{title}, warmed", "settled less warmed", "fresh less warmed"]
+        head += [f"{title}, warmed", "settled minus warmed", "fresh minus warmed"]
     print("| " + " | ".join(head) + " |")
     print("| --- " + "| ---: " * (len(head) - 1) + "|")
     for name in names:

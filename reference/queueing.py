@@ -1,8 +1,8 @@
-"""Single queues with Poisson arrivals, against the closed forms: M/D/1, M/M/1 and both with room for K.
+"""Single queues with Poisson arrivals, compared with closed forms: M/D/1, M/M/1 and both with room for K.
 
-L. Kleinrock, "Queueing Systems", 1975. A mean over twenty long runs may be three standard errors off,
-and its interval is held against 3 % of the exact value. The exact values stand in the reference's own
-table, where they were computed apart from any simulator; "waiting" leaves out the packet on the line.
+L. Kleinrock, "Queueing Systems", 1975. A mean over twenty long runs may differ by three standard errors, and
+its interval is compared with a band of 3 % around the exact value. The exact values are in the reference's
+own table, where they were computed without a simulator. "waiting" excludes the packet in transmission.
 """
 
 from __future__ import annotations

@@ -1,19 +1,20 @@
-"""Scenario A of the reference: permanent flows, Web objects, and both, over one 10 Mb/s line.
+"""Scenario A of the reference: permanent flows, Web objects, and both, over one 10 Mb/s link.
 
-The settings are those of `scenarios/reference/a-*.toml`. Beyond them:
-- `droptail_oh`: ns-2's senders wait at random, up to the time of one packet, before they send
-  (`overhead_`). A wait at both ends (`host.jitter`) is more: it nearly doubles the time-outs at N=10.
-- Behind `droptail` round-trip times are all equal, and ties decide who loses; ns-2 leaves them to rounding.
-  The experiment on that is `droptail_oh`, of which the Web runs were recorded with fresh agents only.
-- The smallest goodput of a flow is printed, not judged: it belongs to a flow or two that time-outs
-  kept silent, and varies by its own size from run to run. So is the longest hundredth of object times.
-- Time-outs count from the start of the run, as ns-2 counts them; all else after the warm-up. The first
-  20 s are run again for them: the same run, measured earlier.
-- ns-2's object times end when the sender hears of the last byte; ours when the byte arrives. The
-  way back of an acknowledgement, 62.0384 ms, is taken off theirs.
-- Each schedule of objects is run with thirty seeds of ours, which vary what RED draws and when the
-  permanent flows begin. A pooled decile of theirs is judged as one more draw among thirty of ours.
-  Ten tell too little where a decile lies between objects that lost a SYN and those that did not.
+The settings are those of `scenarios/reference/a-*.toml`. In addition:
+- `droptail_oh`: ns-2's senders wait a random time of up to one packet before they send (`overhead_`). Waits
+  at both ends (`host.jitter`) have a larger effect: they nearly double the timeouts at N=10.
+- With `droptail`, all round-trip times are equal, and ties decide which packet is lost; in ns-2, rounding
+  decides ties. The experiment on ties is `droptail_oh`, whose Web runs were recorded with fresh agents only.
+- The smallest goodput of a flow is printed, not judged: it belongs to one or two flows that timeouts kept
+  silent, and varies by its own size from run to run. The 99th percentile of object times is not judged,
+  either.
+- Timeouts are counted from the start of the run, as in ns-2; all other quantities after the warm-up. For the
+  timeouts, the first 20 s are run again: the same run, measured earlier.
+- ns-2's object times end when the sender receives the last acknowledgement; aqmlab's when the last byte
+  arrives. The return path of an acknowledgement, 62.0384 ms, is subtracted from the reference.
+- Each schedule of objects is run with thirty seeds, which vary RED's random numbers and the starts of the
+  permanent flows. A pooled decile of the reference is judged as one more sample of aqmlab's thirty. Ten seeds
+  are too few if a decile is between objects that lost a SYN and those that did not.
 """
 
 from __future__ import annotations
@@ -93,7 +94,7 @@ SIZE_CLASSES = {
 
 
 def cases() -> list[Case]:
-    """Every case of scenario A that was recorded."""
+    """Every recorded case of scenario A."""
     ftp = {(row["q"], int(row["nftp"])): None for row in data.rows("a_ftp_only_per_seed")}
     web = {(row["label"], row["q"]) for row in data.rows("a_web_per_seed")}
     waiting = {(label, WAITING) for label, queue in web if queue == "droptail"}
@@ -111,7 +112,7 @@ def _ftp_causes(queue: str, flows: int) -> tuple[Cause, ...]:
 
 
 def _web_causes(label: str, queue: str) -> tuple[Cause, ...]:
-    """What may lie behind a miss, the experiment that costs nothing first."""
+    """Possible causes of a miss, beginning with the experiment that needs no runs."""
     fresh = web_case(label, queue, fresh=True)
     agents = Cause(why=AGENTS, switch="fresh agents", again=fresh, same_runs=True)
     if queue != "droptail":
@@ -158,7 +159,7 @@ def ftp_case(queue: str, flows: int, seeds: int = SEEDS, causes: tuple[Cause, ..
 
 def _ftp_measures(run: Run) -> Measures:
     link = run.links.row(0, named=True)
-    # Theirs per flow counts headers, the sum does not.
+    # The reference counts headers in the rates per flow, but not in the sum.
     payload = run.flows["goodput_bps"].to_numpy() / 1e6
     wire = payload * 974 / 934
     return {
@@ -184,9 +185,9 @@ def _jain(rates: npt.NDArray[np.float64]) -> float:
 def newreno_case(
     name: str, queue: str, flows: int, *, limited_transmit: bool, ack_every: int, seeds: int = NEWRENO_SEEDS
 ) -> Case:
-    """Permanent flows of NewReno without SACK, with a time-out of at least 1 s and a clock of 1 ms.
+    """Permanent flows of NewReno without SACK, with an RTO of at least 1 s and a clock of 1 ms.
 
-    What ns-3 makes of them is far from both; its quantities have its names.
+    ns-3's results are far from both; the quantities have ns-3's names.
     """
     wanted = (queue, str(flows), str(int(limited_transmit)), str(ack_every))
     columns = ("q", "nftp", "limited_transmit", "ack_every")
@@ -227,12 +228,12 @@ def _newreno_measures(run: Run) -> Measures:
     }
 
 
-# Web objects, alone or beside ten permanent flows
+# Web objects, alone or with ten permanent flows
 
 
 @dataclass(frozen=True, kw_only=True)
 class WebMeasures:
-    """What is kept of a run with Web objects."""
+    """The values that are kept of a run with Web objects."""
 
     values: Measures
     segments: npt.NDArray[np.uint16]
@@ -274,11 +275,11 @@ def web_case(
     def judge(measured: Sequence[WebMeasures]) -> list[Row]:
         by_schedule = [measured[at : at + repeats] for at in range(0, len(measured), repeats)]
         quantities = MIX_QUANTITIES if mixed else WEB_QUANTITIES
-        told = [
+        recorded_runs = [
             {one.name: float(row[one.name]) - _at_sender(one.name) for one in quantities} for row in theirs
         ]
         values = [[run.values for run in runs] for runs in by_schedule]
-        rows = of_schedules(name, quantities, told, values)
+        rows = of_schedules(name, quantities, recorded_runs, values)
         for group, (first, last) in SIZE_CLASSES.items():
             pooled = [
                 _deciles([runs[place] for runs in by_schedule], first, last) for place in range(repeats)
@@ -293,19 +294,19 @@ def web_case(
 
 
 def _at_sender(quantity: str) -> float:
-    """What of a quantity of theirs is the way back of the last acknowledgement."""
+    """The part of a reference quantity that is the return path of the last acknowledgement."""
     return ACK_WAY_BACK if quantity.startswith("obj_time") else 0.0
 
 
 def _web_measures(run: Run) -> WebMeasures:
     link = run.links.row(0, named=True)
-    # The same moments as the reference: an object is done when its sender knows.
+    # The same definition as the reference: an object is complete when its sender knows.
     known = run.transfers.with_columns(pl.col("duration_s") + ACK_WAY_BACK)
     done = known.filter(pl.col("complete"))
     ends = pl.col("start_s") + pl.col("duration_s")
     finished = done.filter((ends >= WARM_UP) & (ends < END))
-    looked_at = known.filter((pl.col("start_s") >= OBJECTS_FROM) & (pl.col("start_s") < OBJECTS_BEFORE))
-    complete = looked_at.filter(pl.col("complete") & (ends < END))
+    considered = known.filter((pl.col("start_s") >= OBJECTS_FROM) & (pl.col("start_s") < OBJECTS_BEFORE))
+    complete = considered.filter(pl.col("complete") & (ends < END))
     times = complete["duration_s"].to_numpy() - ACK_WAY_BACK
     values = {
         "util": link["utilisation"],
@@ -318,12 +319,12 @@ def _web_measures(run: Run) -> WebMeasures:
         "obj_time_p90": float(np.quantile(times, 0.9)),
         "obj_time_p99": float(np.quantile(times, 0.99)),
         "obj_frac_over_3s": float((times + ACK_WAY_BACK > 3.0).mean()),
-        "unfinished_20_130": float(looked_at.height - complete.height),
+        "unfinished_20_130": float(considered.height - complete.height),
     }
     ftp = run.flows.filter(pl.col("traffic").cast(pl.String) == "ftp")["goodput_bps"].to_numpy()
     if ftp.size:
         values |= {"jain": _jain(ftp), "goodput_ftp_payload_mbps": float(ftp.sum()) / 1e6}
-    # Thousands of runs are kept until they are judged.
+    # Thousands of runs are kept until they are judged, so numbers are small.
     segments = complete["segments"].to_numpy().astype(np.uint16)
     return WebMeasures(values=values, segments=segments, times=times.astype(np.float32))
 

@@ -1,18 +1,19 @@
-"""Scenario B of the reference: permanent flows of different TCPs beside Poisson datagrams, on 50 Mb/s.
+"""Scenario B of the reference: permanent flows of different TCPs with Poisson datagrams, on 50 Mb/s.
 
-The settings are those of `scenarios/reference/b.toml`. Beyond them:
-- A letter stands for each permanent flow: `r` is Reno, `s` Sack1, `h` HighSpeed TCP on Sack1 with
-  limited slow start from 100 segments, `k` HighSpeed TCP on Reno without.
-- Goodput counts headers, as ns-2's sinks do. Loss is told per packet sent.
-- Time-outs and reductions of the window ("cuts") count from the start of the run, as ns-2 counts
-  them, all else after the warm-up. The first 20 s are run again for them: the same run, measured earlier.
-- The smallest goodput of equal flows is printed, not judged: an extreme.
-- `fqdrr` is ns-2's DRR, `drr` here: a flow for each source, a quantum of one packet, a limit in bytes, and
-  the head of the longest queue goes. Of queues that are equally long ns-2 takes the first from the flow whose
-  turn it is, `drr` that of the packet that came.
-- Packets that acknowledgements clock arrive one service time apart, so many arrive at the very instant of
-  a departure. Who comes first then, ns-2 leaves to rounding. The experiment on this: senders here and in
-  ns-2 wait at random up to the time of one packet (`overhead_`), and nothing is tied any more.
+The settings are those of `scenarios/reference/b.toml`. In addition:
+- A letter represents each permanent flow: `r` is Reno, `s` Sack1, `h` HighSpeed TCP on Sack1 with limited
+  slow start from 100 segments, `k` HighSpeed TCP on Reno without.
+- Goodput includes headers, as in ns-2's sinks. Loss is given per packet sent.
+- Timeouts and reductions of the window ("cuts") are counted from the start of the run, as in ns-2, all other
+  quantities after the warm-up. For these counts, the first 20 s are run again: the same run, measured
+  earlier.
+- The smallest goodput of equal flows is printed, not judged, because it is an extreme.
+- `fqdrr` is ns-2's DRR, `drr` here: a flow for each source, a quantum of one packet, a limit in bytes; the
+  head of the longest queue is dropped. Of equally long queues, ns-2 takes the first one from the current flow
+  on, `drr` that of the arriving packet.
+- Packets clocked by acknowledgements arrive one service time apart, so many arrive exactly at the time of a
+  departure. In ns-2, rounding decides their order. In the experiment on this, senders in aqmlab and ns-2 wait
+  a random time of up to one packet (`overhead_`), so that there are no ties.
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ KINDS: dict[str, dict[str, Any]] = {
     },
     "k": {"congestion_control": {"kind": "highspeed"}},
 }
-"""What each kind of flow changes of the scenario's `[tcp]`."""
+"""Changes of the scenario's `[tcp]` for each kind of flow."""
 
 RECORDED, MORE, WAITING = "b_fifo_fq_per_seed", "b_more_per_seed", "b_overhead_per_seed"
 """Records of ns-2: all cases, some with more seeds, and those with senders that wait."""
@@ -71,13 +72,13 @@ UNEQUAL = (Quantity(name="flow1_mbps"), Quantity(name="flow2_mbps"), Quantity(na
 
 
 def cases() -> list[Case]:
-    """Every case of scenario B that was recorded."""
+    """Every recorded case of scenario B."""
     known = {(row["q"], row["cc"], int(row["limit"])): None for row in data.rows(RECORDED)}
     return [flows_case(*case, causes=_causes(*case)) for case in sorted(known, key=lambda case: case[0])]
 
 
 def quantities(flows: str) -> list[Quantity]:
-    """What is compared with these flows."""
+    """The compared quantities with these flows."""
     if flows == "none":
         return list(LINE)
     several = () if len(flows) == 1 else EQUAL if len(set(flows)) == 1 else UNEQUAL
@@ -85,7 +86,7 @@ def quantities(flows: str) -> list[Quantity]:
 
 
 def _causes(queue: str, flows: str, limit: int) -> tuple[Cause, ...]:
-    """What may lie behind a miss, the experiment that costs nothing first."""
+    """Possible causes of a miss, beginning with the experiment that needs no runs."""
     causes = []
     if _theirs(MORE, queue, flows, limit):
         again = flows_case(queue, flows, limit, recorded=MORE)
@@ -110,7 +111,7 @@ def flows_case(
     recorded: str = RECORDED,
     causes: tuple[Cause, ...] = (),
 ) -> Case:
-    """Flows of these kinds behind one queue, beside the runs of one record; senders wait where theirs do."""
+    """Flows of these kinds through one queue, compared with one record; senders wait if they do there."""
     changes: Changes = {"tcp.connection.send_overhead": "160us"} if recorded == WAITING else {}
     theirs = _theirs(recorded, queue, flows, limit)
     name = f"b {queue} {flows} limit {limit}"
@@ -132,7 +133,7 @@ def flows_case(
 
 
 def flows_scenario(queue: str, flows: str, limit: int) -> Scenario:
-    """The scenario with a workload for each kind of flow; limits as ns-2 counts them."""
+    """The scenario with a workload for each kind of flow; limits as in ns-2."""
     scenario = Scenario.load(data.SCENARIOS / "b.toml")
     changes: dict[str, Any] = {"bottleneck.queue": scenario.queues[f"{queue}{limit}"], "traffic.r": None}
     for kind, count in Counter(flows if flows != "none" else "").items():

@@ -1,15 +1,15 @@
-"""Scenario C of the reference: short and long transfers beside Web objects and permanent flows, on 10 Mb/s.
+"""Scenario C of the reference: short and long transfers with Web objects and permanent flows, on 10 Mb/s.
 
-The settings are those of `scenarios/reference/c.toml`. Beyond them:
-- Both programs meet the same objects (reference/ns2/scripts/gen_background.py). Three runs of Drop Tail
-  and of RED were given; more seeds of both, and those of RIO, come from the same script.
-- An agent of ns-2 reads the time in ticks of 0.1 s from a random phase of its own (`boot_time_`). Here
-  all flows of a run have one phase, and the runs that meet the same objects have different ones.
-- Times end when the sender hears of the last byte, as ns-2's: the way back of an acknowledgement, 39.1355
-  ms, is added to ours. They are of transfers that start in the measured time but for its last 30 s and are
-  done by its end.
-- Short transfers are 10 segments each, long ones 1000. A share of transfers that sent something again
-  counts SYNs too. Goodput counts headers.
+The settings are those of `scenarios/reference/c.toml`. In addition:
+- Both programs use the same objects (reference/ns2/scripts/gen_background.py). Three runs of Drop Tail and of
+  RED were given; more seeds of both, and those of RIO, are from the same script.
+- An agent of ns-2 reads the time in ticks of 0.1 s from a random phase of its own (`boot_time_`). Here all
+  flows of a run have one phase, and runs with the same objects have different phases.
+- Times end when the sender receives the last acknowledgement, as in ns-2: the return path of an
+  acknowledgement, 39.1355 ms, is added to aqmlab's times. They are of transfers that start in the measured
+  time except its last 30 s and are complete at its end.
+- Short transfers have 10 segments, long ones 1000. The share of transfers with retransmissions includes SYNs.
+  Goodput includes headers.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ from judge import Measures, Quantity, Row, of_schedules
 from scenario_a import AGENTS
 
 TICK_PHASES = ("10ms", "30ms", "50ms", "70ms", "90ms")
-"""Each of a run of its own."""
+"""Phases of the clock, each for a run of its own."""
 ACK_WAY_BACK = 0.0391355
 WIRE = 500 / 460
 WARM_UP, END = 60.0, 300.0
 TRANSFERS_BEFORE = 270.0
 QUEUES = ("droptail", "red", "rioc")
 KINDS = {"short": "short", "long": "long", "background": "bg"}
-"""Our workloads and what they are called in the recorded tables."""
+"""Workloads, with their names in the recorded tables."""
 
 POLE = (
     "where the count of packets times `p_b` jumps past 1, the drop probability of ns-2's dsRED turns "
@@ -52,17 +52,17 @@ TRANSFERS = ("time_mean", "time_cv", "time_median", "time_p95", "jain", "frac_re
 
 
 def quantities() -> list[Quantity]:
-    """What is compared."""
+    """The compared quantities."""
     return [*LINE, *(Quantity(name=f"{kind}_{what}") for kind in KINDS.values() for what in TRANSFERS)]
 
 
 def cases() -> list[Case]:
-    """Every queue that was recorded."""
+    """Every recorded queue."""
     return [queue_case(queue) for queue in QUEUES]
 
 
 def recorded(queue: str, *, fresh: bool = False) -> list[dict[str, str]]:
-    """Runs of theirs by seed; `fresh` is ns-2 without its defect."""
+    """Reference runs by seed; `fresh` is ns-2 without its defect."""
     given = [] if fresh else data.rows("c_short_long_per_seed")
     more = [
         row for row in data.rows("c_more_per_seed") if row["agents"] == ("fresh" if fresh else "recycled")
@@ -77,7 +77,7 @@ def queue_case(
     fresh: bool = False,
     changes: Changes | None = None,
 ) -> Case:
-    """All transfers through one queue; `changes` is a switch on our side."""
+    """All transfers through one queue; `changes` is a switch in aqmlab."""
     theirs = recorded(queue, fresh=fresh)[:schedules]
     name = f"c {queue}"
 

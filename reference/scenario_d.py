@@ -1,18 +1,19 @@
 """Scenario D of the reference: PackMime's Web traffic in both directions over 10 Mb/s.
 
-The settings are those of `scenarios/reference/d.toml`. Beyond them:
-- Theirs is a single run of each queue, TCP and load, whose connections are the same at one load. Ours are
-  twenty runs, each with connections of its own.
-- At load 0.9 twenty runs more meet the very connections that ns-2 drew, with their sizes and delays
-  (`replay`), and stand beside all of its runs, for Reno up to six of a queue. What differs from run to run is
-  what differs between runs of ns-2: how long servers think, which SYNs are lost and so which connection gets
-  which server's delay, what RED draws, and the phase of the clock, of which here all flows of a run have one.
-- Responses count whose request was sent from 40 s to 220 s and that are done by the end at 240 s; their
-  classes are by size. Quantiles of a class come from the shares below fixed times, on both sides.
-- The order of the queues is judged in pairs: where all but one in a hundred of our runs put the same queue
-  first, theirs does.
-- Held out is Adaptive RED as ns-2 sets it by itself for a target of 5 ms, with the same connections at load
-  0.9: six runs of ns-2 for each of four queues, after all else was done.
+The settings are those of `scenarios/reference/d.toml`. In addition:
+- The reference has a single run for each queue, TCP and load, with the same connections at one load. aqmlab
+  has twenty runs, each with connections of its own.
+- At load 0.9, twenty additional runs use the connections that ns-2 drew, with their sizes and delays
+  (`replay`), and are compared with all of ns-2's runs, for Reno up to six of a queue. These runs differ in
+  the same way as ns-2's runs: think times of servers, lost SYNs and thus the assignment of servers' delays to
+  connections, RED's random numbers, and the phase of the clock, of which all flows of a run have one here.
+- Responses are counted if their request was sent from 40 s to 220 s and they are complete at the end, 240 s;
+  their classes are by size. Quantiles of a class are computed from the shares below fixed times, on both
+  sides.
+- The order of the queues is judged in pairs: if 99 % of aqmlab's runs rank the same queue first, the
+  reference must do so, too.
+- Adaptive RED with ns-2's automatic settings for a target of 5 ms is held out, with the same connections at
+  load 0.9: six runs of ns-2 for each of four queues, made after all else was finished.
 """
 
 from __future__ import annotations
@@ -35,22 +36,22 @@ SEEDS = 20
 END = 240.0
 REQUESTS_FROM, REQUESTS_BEFORE = 40.0, 220.0
 CONNECTIONS = 129.0
-"""New connections a second that offer the rate of the line each way."""
+"""New connections per second that offer the rate of the link in each direction."""
 REPLAYED = "0.9"
 """The load whose connections are known."""
 TCPS = ("Reno", "Sack")
 
 WORKLOADS = {"to_left": ("right", "left"), "to_right": ("left", "right")}
-"""The sides of server and client. SYNs of the first workload go to the right, of the second to the left."""
+"""The sides of server and client. SYNs of the first workload go right, those of the second go left."""
 
 LINES = {"fwd": "rightward", "rev": "leftward"}
 CLASSES = {"all": (0, None), "rsp<=1460": (0, 1460), "1461-10220": (1460, 10220), ">10220": (10220, None)}
 """Sizes of responses in bytes: above the first, up to the second."""
 SYN_TIMEOUT_US = 3_000_000
-"""After so long FullTcp sends a SYN again, the next time after twice as long (`rtxcur_init_`)."""
+"""Time after which FullTcp retransmits a SYN; the next time is twice as long (`rtxcur_init_`)."""
 FIRST_SYN_WITHIN_US, NEXT_SYN_WITHIN_US = 250, 20_000
-"""How late a SYN comes to the queue: the first after the access link, sooner than any ACK, which takes a
-round trip of 280; the next ones, which the clock of 10 ms sends, up to two ticks."""
+"""Delay of a SYN at the queue: of the first one after the access link, which is shorter than that of any ACK,
+with its round trip of 280 us; of the next ones, which the clock of 10 ms sends, up to two ticks."""
 
 SHARES = {"p10": 0.1, "p25": 0.25, "p50": 0.5, "p75": 0.75, "p90": 0.9}
 
@@ -63,14 +64,14 @@ ORDERED_BY = {"rsp_mean_ms": "mean", "rsp_median_ms": "median"}
 
 
 def cases() -> list[Case]:
-    """Every load with each TCP, as drawn here and as ns-2 drew it."""
+    """Every load with each TCP, with connections drawn here and with those that ns-2 drew."""
     loads = dict.fromkeys(row["load"] for row in data.rows("d_packmime"))
     drawn = [load_case(load, tcp) for load in loads for tcp in TCPS]
     return [*drawn, *(load_case(REPLAYED, tcp, replayed=True, more=True) for tcp in TCPS), held_out_case()]
 
 
 def held_out_case(seeds: int = SEEDS) -> Case:
-    """Adaptive RED for a target of 5 ms, in packets and in bytes, without ECN and with."""
+    """Adaptive RED for a target of 5 ms, in packets and in bytes, without and with ECN."""
     theirs: dict[str, list[Recorded]] = {}
     for row in data.rows("d_target"):
         theirs.setdefault(row["q"], []).append(_with_quantiles(row))
@@ -88,7 +89,7 @@ def load_case(
     seeds: int = SEEDS,
     only: Sequence[str] = (),
 ) -> Case:
-    """All queues that were recorded at a load, or `only` some; `more` are further runs of theirs."""
+    """All queues that were recorded at a load, or `only` some of them; `more` adds further reference runs."""
     theirs = recorded(load, tcp, more=more)
     theirs = {queue: runs for queue, runs in theirs.items() if not only or queue in only}
     name = f"d {tcp} load {load}" + (" replayed" if replayed else "")
@@ -146,13 +147,13 @@ def recorded(load: str, tcp: str, *, more: bool = False) -> dict[str, list[Recor
 
 
 def _with_quantiles(row: Mapping[str, str]) -> Recorded:
-    """A run of theirs whose shares below the fixed times stand in columns of its own."""
+    """A reference run whose shares below the fixed times are in columns of its own."""
     below = {group: {name: row[f"{group} {name}"] for name in _columns()} for group in CLASSES}
     return {**row, **_recorded_quantiles(below)}
 
 
 def quantities(theirs: Recorded) -> list[Quantity]:
-    """What is compared; a quantile beyond the last of the fixed times is not known."""
+    """The compared quantities; a quantile beyond the last of the fixed times is not known."""
     names = [f"{what}_{way}" for what in ("drop_frac", "mean_queue") for way in LINES]
     names += [*(f"thru_{way}_mbps" for way in LINES), "n_pairs", "mean_rsp_bytes"]
     names += ["rsp_median_ms", "rsp_mean_ms", "rsp_p90_ms", "rsp_p99_ms"]
@@ -164,7 +165,7 @@ def quantities(theirs: Recorded) -> list[Quantity]:
 def order(
     name: str, what: str, theirs: Mapping[str, Sequence[Recorded]], ours: Mapping[str, Sequence[Measures]]
 ) -> Row:
-    """In how many of the pairs of queues that ours tell apart theirs have the same order."""
+    """The number of pairs of queues ordered by aqmlab, and of those in which the reference has this order."""
     told, same, others = 0, 0, []
     means = {queue: np.mean([float(run[what]) for run in runs]) for queue, runs in theirs.items()}
     for one, other in combinations(theirs, 2):
@@ -183,7 +184,7 @@ def order(
 
 
 def measures(run: Run) -> Measures:
-    """What is compared of a run of ours."""
+    """The compared quantities of a run of aqmlab."""
     values: Measures = {}
     lines = {row["link"]: row for row in run.links.with_columns(pl.col("link").cast(pl.String)).to_dicts()}
     for way, link in LINES.items():
@@ -211,7 +212,7 @@ def measures(run: Run) -> Measures:
 
 
 def drawn_scenario(load: str, tcp: str) -> Scenario:
-    """Connections as PackMime-HTTP draws them at this load."""
+    """Connections as drawn by PackMime-HTTP at this load."""
     rate = CONNECTIONS * float(load)
     return _scenario(tcp).with_({f"traffic.{name}.connections_per_second": rate for name in WORKLOADS})
 
@@ -239,16 +240,16 @@ def with_connections(
 
 
 def at_phase(scenario: Scenario, seed: int) -> Scenario:
-    """The phase of the clock of this run."""
+    """The scenario with the phase of the clock of this run."""
     return scenario.with_({"tcp.rto.tick_phase": f"{500 * (seed % SEEDS)}us"})
 
 
 @dataclass(frozen=True, kw_only=True)
 class Replayed(Job):
-    """A run of the connections that ns-2 drew, whose servers' delays are dealt out as ns-2 deals them.
+    """A run with the connections that ns-2 drew, whose servers' delays are assigned as in ns-2.
 
-    Which SYNs the queue drops is not known before, so each run is made twice. The first one, whose delays are
-    dealt as if no SYN were dropped, shows when the first SYN of each connection gets through.
+    The SYNs that the queue drops are not known in advance, so each run is made twice. The first run, whose
+    delays are assigned as if no SYN were dropped, shows when the first SYN of each connection gets through.
     """
 
     def __call__(self) -> Measured:
@@ -258,9 +259,10 @@ class Replayed(Job):
 
 
 def syn_arrivals(run: Run) -> dict[int, list[int]]:
-    """When the first SYN of each connection gets through the queue, in microseconds, by direction.
+    """The time at which the first SYN of each connection gets through the queue, in microseconds, by
+    direction.
 
-    A dropped packet is a SYN if it came when the client opened the connection, or when it repeated a SYN.
+    A dropped packet is a SYN if it arrived when the client opened the connection or retransmitted a SYN.
     """
     drops = run.tables["drops"].with_columns(pl.col("link").cast(pl.String))
     flows = run.transfers.select("flow", pl.col("traffic").cast(pl.String), "start_s")
@@ -279,7 +281,8 @@ def syn_arrivals(run: Run) -> dict[int, list[int]]:
 
 
 def _got_through(sent: int, dropped: Sequence[float]) -> int:
-    """When a SYN got through that was first sent then, if these packets of its connection were dropped."""
+    """The time at which a SYN first sent at `sent` got through, if these packets of its connection
+    dropped."""
     wait, within = SYN_TIMEOUT_US, FIRST_SYN_WITHIN_US
     for time in dropped:
         if not 0 <= time - sent < within:
@@ -294,7 +297,7 @@ def _scenario(tcp: str) -> Scenario:
 
 
 def queue_changes(scenario: Scenario, queue: str) -> Changes:
-    """A recorded queue at both links, with what it needs of the senders."""
+    """A recorded queue at both links, with the required settings of the senders."""
     changes: dict[str, object] = {f"links.{link}.queue": scenario.queues[queue] for link in LINES.values()}
     return changes | ({"tcp.ecn.mode": "on"} if "ecn" in queue else {})
 
@@ -320,6 +323,6 @@ def _recorded_quantiles(below: Mapping[str, Mapping[str, str]]) -> dict[str, str
 
 
 def _quantiles(group: str, below: npt.NDArray[np.float64]) -> Measures:
-    """Quantiles from the shares below the fixed times, straight lines between them."""
+    """Quantiles from the shares below the fixed times, with linear interpolation."""
     shares, times = np.append(0.0, below), np.append(0.0, _times())
     return {f"{group} {name}": float(np.interp(share, shares, times)) for name, share in SHARES.items()}

@@ -1,14 +1,14 @@
-"""Scenario D at load 0.9 with the delay that ns-2 gave to each server, beside ns-2's runs of the same delays.
+"""Scenario D at load 0.9 with the delay that ns-2 assigned to each server, compared with these ns-2 runs.
 
-DelayBox has one list of delays on the servers' side, and gives the next one to each connection whose first
-SYN arrives. The SYNs that the queue drops decide which connection gets which delay. Here ns-2 runs again and
-writes down when the first packet of each connection enters and leaves the box of its server; the same
-connections then meet our queue with those delays, and with the same delays shuffled. (`scenario_d.py` knows
-no run of ns-2: there the SYNs that our own queue drops decide.)
+DelayBox has one list of delays on the servers' side, and assigns the next delay to each connection whose
+first SYN arrives. The SYNs that the queue drops therefore determine the delay of each connection. This
+program runs ns-2 again and records when the first packet of each connection enters and leaves the box of its
+server; the same connections then use aqmlab's queue with those delays, and with the same delays shuffled.
+(`scenario_d.py` uses no run of ns-2: there, the SYNs that aqmlab's queue drops determine the delays.)
 
     python reference/server_delays.py --tcp Sack --queues ared aredecn --draws 6
 
-Needs ns2 (Debian's package), about a minute of one core for each run.
+Needs ns2 (Debian's package), and about a minute of one core for each run.
 """
 
 from __future__ import annotations
@@ -33,25 +33,25 @@ from judge import Measures
 
 SCRIPT = data.NS2 / "scripts" / "scen_d.tcl"
 SHOWN = ("drop_frac_fwd", "drop_frac_rev", "rsp_median_ms", "rsp_mean_ms")
-"""What is compared: the share of packets dropped each way, and the time of responses."""
+"""The compared quantities: the share of packets dropped in each direction, and the times of responses."""
 SHUFFLES = 3
-"""Runs of ours with shuffled delays beside each run with the delays of ns-2."""
+"""Number of runs with shuffled delays for each run with ns-2's delays."""
 
 
 def main() -> int:
-    """Runs both simulators and prints how far ours is from ns-2 with each way to deal the delays."""
+    """Runs both simulators and prints aqmlab's difference from ns-2 for each assignment of delays."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--tcp", choices=scenario_d.TCPS, default="Sack")
     parser.add_argument("--queues", nargs="+", default=["ared", "aredecn"], metavar="QUEUE")
-    parser.add_argument("--draws", type=int, default=6, help="runs of ns-2 behind each queue")
-    parser.add_argument("--jobs", type=int, default=2, help="how many runs at once")
+    parser.add_argument("--draws", type=int, default=6, help="ns-2 runs of each queue")
+    parser.add_argument("--jobs", type=int, default=2, help="concurrent runs")
     options = parser.parse_args()
     wanted = list(product(options.queues, range(1, options.draws + 1)))
     with ThreadPoolExecutor(options.jobs) as pool:
         pairs = list(pool.map(lambda one: compare(options.tcp, *one), wanted))
-    print(f"{options.tcp}, load 0.9: ours over ns-2 less 1, in %, mean and standard error")
+    print(f"{options.tcp}, load 0.9: aqmlab divided by ns-2 minus 1, in %, mean and standard error")
     print(f"{'queue':12} {'quantity':16} {'ns-2':>10} {'its delays':>14} {'shuffled':>14}")
     for queue in options.queues:
         own = [pair for (name, _), pair in zip(wanted, pairs, strict=True) if name == queue]
@@ -63,7 +63,7 @@ def main() -> int:
 
 
 def compare(tcp: str, queue: str, draws: int) -> tuple[Measures, ...]:
-    """A run of ns-2, one of ours with its servers' delays, and the mean of some with them shuffled."""
+    """A run of ns-2, one of aqmlab with its servers' delays, and the mean of several with shuffled delays."""
     with tempfile.TemporaryDirectory() as folder:
         theirs, servers = reference_run(tcp, queue, draws, Path(folder))
     base = scenario_d.replayed_scenario(tcp)
@@ -79,7 +79,7 @@ def compare(tcp: str, queue: str, draws: int) -> tuple[Measures, ...]:
 
 
 def shuffle(servers: Mapping[int, Sequence[int]], seed: int) -> dict[int, list[int]]:
-    """The same delays for other connections."""
+    """The same delays, assigned to other connections."""
     chance = np.random.default_rng(seed)
     return {direction: chance.permutation(delays).tolist() for direction, delays in servers.items()}
 
@@ -103,20 +103,20 @@ def reference_run(tcp: str, queue: str, draws: int, folder: Path) -> tuple[Measu
 
 
 def servers_of(folder: Path, direction: int) -> list[int]:
-    """How long the box of each server held the first packet of its connection, in microseconds."""
+    """Delay of the first packet of each connection in the box of its server, in microseconds."""
     started, entered, left = (_firsts(folder / f"syn.{direction}.{name}") for name in ("start", "in", "out"))
     delays = {flow: round(1e6 * (left[flow] - entered[flow])) for flow in left}
-    # A connection whose SYN never got through has none, and needs none.
+    # A connection whose SYN never got through has no delay, and needs none.
     return [delays.get(flow, 0) for flow in sorted(started, key=started.__getitem__)]
 
 
 def _firsts(path: Path) -> dict[str, float]:
-    """When the first packet of each flow passed."""
+    """The time at which the first packet of each flow passed."""
     return {flow: float(time) for time, flow in (line.split() for line in path.read_text().splitlines())}
 
 
 def _difference(ours: Sequence[float], theirs: npt.NDArray[np.float64]) -> str:
-    """The mean of the ratios less 1 and its standard error, in percent."""
+    """The mean of the ratios minus 1 and its standard error, in percent."""
     less = 100 * (np.array(ours) / theirs - 1)
     return f"{less.mean():.1f} ± {less.std(ddof=1) / np.sqrt(less.size):.1f}"
 

@@ -1,4 +1,4 @@
-"""Closed forms of TCP: what a sender gets at a given loss rate, or with a given buffer.
+"""Closed forms of TCP: the rate of a sender at a given loss rate, or with a given buffer.
 
 M. Mathis, J. Semke, J. Mahdavi, T. Ott, "The Macroscopic Behavior of the TCP Congestion Avoidance
 Algorithm", 1997; J. Padhye, V. Firoiu, D. Towsley, J. Kurose, "Modeling TCP Throughput", 1998 (PFTK);
@@ -6,8 +6,8 @@ RFC 5348, section 3.1; N. Cardwell, S. Savage, T. Anderson, "Modeling TCP Latenc
 I. Keslassy, N. McKeown, "Sizing Router Buffers", 2004; R. Morris, "Scalable TCP Congestion Control", 2000,
 in RFC 7928; RFC 3649 (HighSpeed); RFC 9438 (CUBIC); T. Kelly, "Scalable TCP", 2003.
 
-Packets are those sent, windows are averages over time. `b` is how many segments an acknowledgement is for,
-`gap` that one packet of so many is lost, `p` the loss rate, per event where time-outs count.
+Packets are packets sent, windows are averages over time. `b` is the number of segments per acknowledgement,
+`gap` the number of packets per loss, `p` the loss rate, per loss event in formulas with timeouts.
 """
 
 from __future__ import annotations
@@ -20,31 +20,31 @@ SYN_TIME_OUT = 1.0
 
 
 def mathis(p: float, b: int) -> float:
-    """The square-root law, in packets a second."""
+    """The square-root formula, in packets per second."""
     return math.sqrt(1.5 / (b * p)) / RTT
 
 
 def real_sender(gap: int, b: int) -> float:
-    """Packets a round of AIMD that learns of a loss a round later, repairs it in another and sends whole
-    segments: a cycle has 1.5 W packets more, and a round half a segment less."""
+    """Packets per round of AIMD that detects a loss a round later, repairs it in another round and sends
+    whole segments: a cycle has 1.5 W packets more, and a round half a segment less."""
     window = (-1.5 + math.sqrt(2.25 + 1.5 * b * gap)) / (0.75 * b)
     return 0.75 * window - 0.5
 
 
 def backed_off(p: float) -> float:
-    """G(p): the mean length of a run of time-outs, in first time-outs, times 1 - p."""
+    """G(p): the mean length of a run of timeouts, in units of the first timeout, times 1 - p."""
     return 1 + p + 2 * p**2 + 4 * p**3 + 8 * p**4 + 16 * p**5 + 32 * p**6
 
 
 def timeout_share(p: float, window: float) -> float:
-    """Q: the share of loss events that end in a time-out, at this window."""
+    """Q: the share of loss events that end in a timeout, at this window."""
     kept = math.pow(1 - p, 3)
     reached = (1 + kept * (1 - math.pow(1 - p, window - 3))) / (1 - math.pow(1 - p, window))
     return min(1.0, (1 - kept) * reached)
 
 
 def pftk(p: float, b: int) -> tuple[float, float]:
-    """Packets a second at the loss-event rate `p`, and the share of time-outs."""
+    """Packets per second at the loss-event rate `p`, and the share of timeouts."""
     third = (2 + b) / (3 * b)
     window = third + math.sqrt(8 * (1 - p) / (3 * b * p) + third**2)
     share = timeout_share(p, window)
@@ -54,7 +54,7 @@ def pftk(p: float, b: int) -> tuple[float, float]:
 
 
 def rfc5348(p: float, b: int) -> float:
-    """The throughput equation of TFRC, in packets a second."""
+    """The throughput equation of TFRC, in packets per second."""
     timeouts = TIME_OUT * 3 * math.sqrt(3 * b * p / 8) * p * (1 + 32 * p**2)
     return 1 / (RTT * math.sqrt(2 * b * p / 3) + timeouts)
 
@@ -62,7 +62,7 @@ def rfc5348(p: float, b: int) -> float:
 def cardwell(segments: int, p: float, window: int) -> float:
     """The mean time until the last segment arrives, half a round trip before it is acknowledged.
 
-    Cardwell, Savage & Anderson, with every segment acknowledged, and losses on the way of the data only.
+    Cardwell, Savage & Anderson, with every segment acknowledged, and losses of data only.
     """
     opening = RTT + SYN_TIME_OUT * ((1 - p) / (1 - 2 * p) - 1)
     any_loss = 1 - (1 - p) ** segments
@@ -75,13 +75,13 @@ def cardwell(segments: int, p: float, window: int) -> float:
 
 
 def sawtooth_utilisation(share: float) -> float:
-    """How much of a line one Reno flow uses with a buffer of this share, at most 1, of rate times delay."""
+    """Utilisation of a link by one Reno flow with a buffer of this share (at most 1) of the BDP."""
     return 0.75 * (1 + share) ** 2 / (1 + share + share**2)
 
 
 def many_flows(flows: int, on_the_way: float, b: int) -> float:
-    """The loss rate of so many flows that share so many packets, queued ones included: 1.5/(b W^2), with
-    each flow's share for W. RFC 7928 has 0.76 instead of 1.5/b, that is, b = 2."""
+    """The loss rate of `flows` flows that share `on_the_way` packets, including queued ones: 1.5/(b W^2),
+    with each flow's share for W. RFC 7928 has 0.76 instead of 1.5/b, that is, b = 2."""
     return 1.5 / b * (flows / on_the_way) ** 2
 
 
@@ -91,12 +91,13 @@ def highspeed_window(gap: int) -> float:
 
 
 def scalable_window(gap: int) -> float:
-    """Scalable TCP: a/(-ln(1 - b))/p with a = 0.01 and b = 1/8, where windows are large."""
+    """Scalable TCP: a/(-ln(1 - b))/p with a = 0.01 and b = 1/8, for large windows."""
     return 0.01 / -math.log(1 - 0.125) * gap
 
 
 def scalable_real_sender(gap: int) -> float:
-    """The same with a round of repair, in which the window rests, after the 13.4 rounds of a cycle."""
+    """Scalable TCP with a round of repair, in which the window is constant, after the 13.4 rounds of a
+    cycle."""
     return gap / (-math.log(1 - 0.125) / math.log(1 + 0.01) + 1)
 
 

@@ -1,10 +1,10 @@
-"""Full TCP senders against the closed forms of TCP (`tcp_laws.py`).
+"""Complete TCP senders, compared with the closed forms of TCP (`tcp_laws.py`).
 
-These laws approximate TCP, so each has a band of its own: the mean must lie in it. Where a law is known to
-leave something out, its row is printed, and a row beside it says what the same law gives with that put in.
-Laws whose band is a fifth and more, and those that are fed with a loss rate or a queue that was measured,
-can hardly miss, and are counted apart.
-Rates are those of packets sent. A segment of data is a packet of 1000 B, and a round trip takes 0.1 s.
+These formulas approximate TCP, so each has a band of its own, which must contain the mean. If a formula is
+known to neglect an effect, its row is printed, and another row shows the formula with this effect. Formulas
+with a band of 20 % or more, and those that use a measured loss rate or queue, can hardly miss, and are
+counted separately. Rates are those of packets sent. A data segment is a packet of 1000 B, and a round trip
+takes 0.1 s.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ from tcp_laws import RTT
 
 WARM_UP = 100
 EVERY = {1: "off", 2: "every-second"}
-"""Which segments are acknowledged, by how many segments an acknowledgement is for (b)."""
+"""Acknowledgement policy by the number of segments per acknowledgement (b)."""
 DATA_ONLY = "100B"
-"""What a queue spares by this least size: SYNs and acknowledgements."""
+"""Minimum size of packets that a queue drops, which spares SYNs and acknowledgements."""
 REPAIRS = "the ideal repairs nothing"
 
 
 def cases() -> list[Case]:
-    """Every law under each of its conditions."""
+    """Every formula under each of its conditions."""
     return [
         *(
             periodic_case(kind, b, gap)
@@ -65,7 +65,7 @@ def cases() -> list[Case]:
     ]
 
 
-# What is common to them
+# Common parts
 
 
 def _jobs(changes: Changes, measure: Callable[[Run], object], seeds: int = 1) -> list[Job]:
@@ -74,7 +74,8 @@ def _jobs(changes: Changes, measure: Callable[[Run], object], seeds: int = 1) ->
 
 
 def _law(case: str, quantity: str, theory: float, ours: Sequence[float], share: float, note: str = "") -> Row:
-    """A mean against a law that holds up to a `share` of it; without a share it is printed only."""
+    """Compares a mean with a formula that is valid up to a `share` of it; a share of 0 only prints the
+    row."""
     note = note or f"band {100 * share:g} %"
     interval = stats.mean_interval(ours)
     if share and len(ours) == 1:
@@ -89,14 +90,14 @@ def _law(case: str, quantity: str, theory: float, ours: Sequence[float], share: 
 
 
 class Rate(NamedTuple):
-    """What a sender did after the warm-up."""
+    """The statistics of a sender after the warm-up."""
 
     per_second: float
-    """Packets sent."""
+    """Packets sent per second."""
     events: float
-    """Loss events, time-outs and fast retransmits, for each packet sent."""
+    """Loss events (timeouts and fast retransmits) per packet sent."""
     timeouts: float
-    """Time-outs for each loss event."""
+    """Timeouts per loss event."""
     window: float
     """The window averaged over acknowledgements, if they were recorded."""
 
@@ -117,12 +118,12 @@ def _rate(run: Run) -> Rate:
 
 
 def _every(gap: int, first: int | None = None) -> Changes:
-    """One loss every so many packets."""
+    """One loss every `gap` packets."""
     start = gap if first is None else first
     return {"bottleneck.queue": {"kind": "drop-nth", "packets": [start + gap * n for n in range(4000)]}}
 
 
-# Congestion avoidance: the square-root law
+# Congestion avoidance: the square-root formula
 
 
 def periodic_case(recovery: str, b: int, gap: int) -> Case:
@@ -141,7 +142,7 @@ def periodic_case(recovery: str, b: int, gap: int) -> Case:
     def judge(measured: Sequence[Rate]) -> list[Row]:
         constant = [rate.per_second * RTT / math.sqrt(gap) for rate in measured]
         theory = laws.real_sender(gap, b) / math.sqrt(gap)
-        # Periodic losses lock the cycle to whole rounds, which is much where it has few of them.
+        # Periodic losses lock the cycle to whole rounds, a large effect if a cycle has few rounds.
         lock = 0.5 * theory / math.sqrt(gap) if gap == 100 else 0.01
         note = "band half a round in a cycle" if gap == 100 else ""
         share = 0.01 if gap >= 100_000 else 0.0
@@ -154,7 +155,7 @@ def periodic_case(recovery: str, b: int, gap: int) -> Case:
 
 
 def random_case(b: int, p: float, seeds: int = 8) -> Case:
-    """Independent losses of data: ideal AIMD has the constants 1.31 and, over packets, 1.53."""
+    """Independent losses of data: ideal AIMD has the constants 1.31 and, averaged over packets, 1.53."""
     name = f"tcp sack b={b} random p={p:g}"
     changes = {
         "bottleneck.queue.probability": p,
@@ -178,11 +179,11 @@ def random_case(b: int, p: float, seeds: int = 8) -> Case:
     return Case(name=name, jobs=lambda: _jobs(changes, _rate, seeds), judge=judge)
 
 
-# With time-outs: PFTK and RFC 5348
+# With timeouts: PFTK and RFC 5348
 
 
 def timeouts_case(b: int, p: float, seeds: int = 6) -> Case:
-    """Independent losses, Reno without limited transmit; the formulas get the loss events found."""
+    """Independent losses, Reno without limited transmit; the formulas use the measured loss events."""
     name = f"tcp reno b={b} random p={p:g}"
     changes = {
         "bottleneck.queue.probability": p,
@@ -210,7 +211,7 @@ def timeouts_case(b: int, p: float, seeds: int = 6) -> Case:
 
 
 def buffer_case(share: float) -> Case:
-    """One Reno flow and a buffer of a share of the 125 packets that line and delay hold."""
+    """One Reno flow and a buffer that is a share of the bandwidth-delay product, 125 packets."""
     name = f"tcp reno buffer {share:g} of the product"
     limit = round(share * 125)
     changes = {
@@ -230,7 +231,7 @@ def _used(run: Run) -> float:
 
 
 class Crowd(NamedTuple):
-    """What many flows did to a line."""
+    """The effect of many flows on a link."""
 
     losses: float
     events: float
@@ -273,8 +274,8 @@ def _crowd(run: Run) -> Crowd:
 
 
 def fairness_case(queue: str, seeds: int = 4) -> Case:
-    """Five flows of 40 ms and five of 160 ms: rates go with RTT^-1 if losses are independent, as nearly so
-    with RED, up to RTT^-2 if all lose together."""
+    """Five flows of 40 ms and five of 160 ms: rates are proportional to RTT^-1 with independent losses,
+    nearly so with RED, and up to RTT^-2 if all flows lose packets together."""
     name = f"tcp sack {queue} unequal round trips"
     queues = {
         "drop-random": {"kind": "drop-random", "probability": 0.002, "limit": "1000000p"},
@@ -309,7 +310,8 @@ def _exponent(run: Run) -> float:
 
 
 def slow_start_case() -> Case:
-    """Without loss a transfer takes a round trip to open and its rounds, the last of them one way."""
+    """A transfer without loss takes a round trip for the handshake and its rounds, the last of them one
+    way."""
     name = "tcp slow start"
     sizes = [(segments, window) for segments in (10, 100) for window in (1, 2, 4, 10)]
 
@@ -336,7 +338,7 @@ def slow_start_case() -> Case:
 
 
 def syn_case() -> Case:
-    """A SYN that is lost k times costs (2^k - 1) first time-outs."""
+    """A SYN that is lost k times costs (2^k - 1) initial RTOs."""
     name = "tcp lost SYN"
     wanted = [(first, lost) for first in (1, 3) for lost in (0, 1, 2, 3)]
 
@@ -366,7 +368,7 @@ def syn_case() -> Case:
 
 
 def _transfers(segments: int, p: float, flows: int, window: int = 2) -> dict[str, object]:
-    """Transfers of so many full segments at random times."""
+    """Transfers of `segments` full segments at random times."""
     return {
         "bottleneck.queue.probability": p,
         "tcp.recovery.kind": "reno",
@@ -392,8 +394,8 @@ def _seconds(run: Run) -> float:
 
 
 def transfer_case(segments: int, p: float, seeds: int = 5, transfers: int = 2500) -> Case:
-    """The mean over many transfers. The window comes down to its steady state by and by, which the formula
-    takes it to do at once; the longer the transfer, the less that matters."""
+    """The mean over many transfers. The window gradually decreases to its steady state, which the formula
+    assumes from the beginning; the effect decreases with the length of the transfer."""
     name = f"tcp reno transfer of {segments} at p={p:g}"
     changes = _transfers(segments, p, flows=transfers // seeds)
 
@@ -412,7 +414,7 @@ def transfer_case(segments: int, p: float, seeds: int = 5, transfers: int = 2500
     return Case(name=name, jobs=jobs, judge=judge, causes=causes)
 
 
-# Other laws of the window, one loss every so many packets
+# Other congestion controls, one loss every `gap` packets
 
 
 def _windows(name: str, changes: Changes, rows: Callable[[list[float]], list[Row]], rtt: float = RTT) -> Case:
@@ -455,8 +457,8 @@ def scalable_case(gap: int) -> Case:
 
 
 def cubic_case(gap: int, rtt: float, yields: bool = False) -> Case:
-    """CUBIC, without fast convergence unless it `yields`: the formula does not know it. The cycle comes to
-    rest only slowly, so the first loss is where the window is that it comes to."""
+    """CUBIC, with fast convergence if `yields`, which the formula neglects. The cycle converges slowly, so
+    the first loss occurs at the window to which it converges."""
     name = f"tcp cubic loss every {gap} at {1000 * rtt:g} ms" + (" with fast convergence" if yields else "")
     note = "the formula knows no fast convergence" if yields else ""
     theory = laws.cubic_window(gap, rtt)

@@ -78,7 +78,7 @@ def test_von_neumanns_ratio_sees_the_correlation_of_neighbours() -> None:
 @pytest.mark.parametrize(
     ("series", "batches", "told"),
     [
-        ([1.0] * 100, 9, "batches = 9"),
+        ([1.0] * 100, 9, "batches: must be 10 or more"),
         ([1.0, math.nan] * 50, None, "NaN"),
         ([math.inf] * 100, None, "infinite"),
     ],

@@ -69,7 +69,7 @@ def test_a_ratio_is_the_median_over_runs_made_in_turn_and_not_of_medians() -> No
 
 @pytest.mark.parametrize(
     ("now", "grew", "verdict"),
-    [(102.1, True, "MORE"), (101.9, False, "as before"), (98.1, False, "as before"), (97.9, False, "less")],
+    [(102.1, True, "MORE"), (101.9, False, "unchanged"), (98.1, False, "unchanged"), (97.9, False, "less")],
 )
 def test_two_per_cent_more_instructions_are_too_many(now: float, grew: bool, verdict: str) -> None:
     change = Change(workload="w1", before=100.0, now=now)
@@ -87,21 +87,21 @@ def test_the_check_fails_when_a_workload_grew_and_passes_once_that_is_accepted(
     alone = {"drop-tail": 77.0, "drr": 350.0}
     monkeypatch.setattr(disciplines, "measure", lambda _: list(of_disciplines(alone)))
     assert instruction_counts.check(program, accept=False) == 0
-    assert "put it there with --accept" in capsys.readouterr().out
+    assert "add it with --accept" in capsys.readouterr().out
     assert instruction_counts.check(program, accept=True) == 0
     counts["w3"], here["rustc"] = 1600.0, "2"
     assert instruction_counts.check(program, accept=False) == 1
     printed = capsys.readouterr().out
     assert re.search(r"w3 +1,500\.0 +1,600\.0 +\+6\.7%  MORE", printed)
-    assert "6 counts of disciplines are as before" in printed
-    assert "rustc '1', this with '2'" in printed
+    assert "6 counts of disciplines are unchanged" in printed
+    assert "rustc '1', now '2'" in printed
     assert instruction_counts.check(program, accept=True) == 0
     assert instruction_counts.check(program, accept=False) == 0
     alone["drr"] = 400.0
     assert instruction_counts.check(program, accept=False) == 1
     printed = capsys.readouterr().out
     assert re.search(r"drr, 100 flows +350\.0 +400\.0 +\+14\.3%  MORE", printed)
-    assert "3 counts of disciplines are as before" in printed
+    assert "3 counts of disciplines are unchanged" in printed
 
 
 def of_disciplines(alone: dict[str, float]) -> Iterator[Count]:
@@ -125,7 +125,7 @@ def test_disciplines_are_shown_in_times_of_drop_tail_with_one_flow(
     bench.show(Measured(counts=counts))
     printed = capsys.readouterr().out
     assert re.search(r"drr +400 +5\.00 +5\.00 +5\.00\n", printed)
-    assert "of the bottleneck" not in printed, "there are no workloads"
+    assert "by the bottleneck" not in printed, "there are no workloads"
 
 
 def test_the_record_has_the_workloads_that_are_counted() -> None:
@@ -157,7 +157,7 @@ fl=(3)
 fl=(4) ./malloc/malloc.c
 1 2
 """
-    found = callgrind.of_files(line + "\n" for line in lines.splitlines())
+    found = callgrind.self_cost_by_file(line + "\n" for line in lines.splitlines())
     assert found == {"aqm-sim/world/mod.rs": 151, "aqm-queue/red.rs": 30, "std": 5, "other": 2}
 
 
@@ -199,11 +199,11 @@ def test_the_page_shows_the_newest_file_of_the_history(tmp_path: Path) -> None:
 
 def test_a_file_without_a_part_is_not_put_into_the_page() -> None:
     text = "[runs](benches/history/old.json)\n```text\na\n1\n```\nand\n```text\nb\n```\n"
-    assert page.written_anew(text, "c\n2\n\nd\n", "new.json") == (
+    assert page.with_tables(text, "c\n2\n\nd\n", "new.json") == (
         "[runs](benches/history/new.json)\n```text\nc\n2\n```\nand\n```text\nd\n```\n"
     )
-    with pytest.raises(SystemExit, match=r"new\.json has 1 tables, the page 2"):
-        page.written_anew(text, "c\n2\n", "new.json")
+    with pytest.raises(SystemExit, match=r"new\.json has 1 tables, but the page has 2"):
+        page.with_tables(text, "c\n2\n", "new.json")
 
 
 def test_every_source_file_belongs_to_a_part() -> None:

@@ -65,14 +65,14 @@ def test_numbers_beyond_the_ends_are_the_ends() -> None:
     ("low", "high", "scale", "told"),
     [
         (2.0, 1.0, "linear", "low < high"),
-        (0.0, math.inf, "linear", "inf is no number"),
-        (0.0, 1.0, "log", "begins above 0"),
+        (0.0, math.inf, "linear", "inf is not a number"),
+        (0.0, 1.0, "log", "must begin above 0"),
         (0.0, 1.0, "cubic", "linear or log"),
         ("1ms", "1s", "linear", "the same unit"),
         ("1.5p", "3p", "linear", "whole ends"),
-        ("many", "3p", "linear", "'many' is no number"),
-        ("1.2.3ms", "3ms", "linear", "'1.2.3ms' is no number"),
-        (False, True, "linear", "False is no number"),
+        ("many", "3p", "linear", "'many' is not a number"),
+        ("1.2.3ms", "3ms", "linear", "'1.2.3ms' is not a number"),
+        (False, True, "linear", "False is not a number"),
     ],
 )
 def test_a_range_that_cannot_be_is_refused_with_its_path(low: Any, high: Any, scale: Any, told: str) -> None:
@@ -84,5 +84,5 @@ def test_factors_are_at_least_one_and_at_paths_of_their_own() -> None:
     one = Factor.between("a", 0.0, 1.0)
     with pytest.raises(ValueError, match="at least one"):
         check([])
-    with pytest.raises(ValueError, match="a stands there more than once"):
+    with pytest.raises(ValueError, match="a occurs more than once"):
         check([one, one])

@@ -219,4 +219,4 @@ def test_every_scenario_worth_starting_from_runs_quickly(path: Path) -> None:
 def test_a_scenario_of_another_level_is_refused_with_the_command_that_runs_it(cli: Cli) -> None:
     done = cli("flow-level", "hello")
     assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr == "aqmlab: hello: is of the level `packet`, not `flow`: run it with `aqmlab run`\n"
+    assert done.stderr == "aqmlab: hello: must have the level `flow` (got `packet`); use `aqmlab run`\n"

@@ -237,9 +237,9 @@ def test_the_command_says_what_is_wrong_before_any_run(tmp_path: Path) -> None:
     for arguments, message in (
         (["hello", "--queues", "codle"], "no queue is named `codle`: did you mean codel"),
         (["hello", "--tcp", "cubick"], "did you mean `cubic`?"),
-        (["hello", "--at", "bottleneck"], "at: says where queues are replaced, and no queue is named"),
-        (["hello", "--vary", "queue=red"], "vary: queue: is no path of the scenario: --queues takes"),
-        (["hello", "--vary", "a=1", "--vary", "a=2"], "--vary a=2: the path a occurs twice"),
+        (["hello", "--at", "bottleneck"], "at: names links whose queues are replaced, but no queue is named"),
+        (["hello", "--vary", "queue=red"], "vary: queue: is not a path of the scenario; use --queues"),
+        (["hello", "--vary", "a=1", "--vary", "a=2"], "--vary a=2: a stands there twice"),
         (["hello", "--vary", "traffic.ftp.flows=0,4"], "point 0 (flows = 0): traffic.ftp.flows: must be"),
         (["hello", "--simulated", "nonsense=3"], "unknown key `nonsense`"),
     ):
@@ -254,7 +254,7 @@ def test_what_cannot_be_simulated_is_refused() -> None:
     with pytest.raises(ValueError, match=r"^hello cannot be simulated: traffic\.wget\.kind: a program"):
         agreement.study(Scenario.load("hello", program))
     elastic = Path(__file__).parent.parent / "scenarios/flow-level/elastic.toml"
-    with pytest.raises(ValueError, match=r"is of the level `flow`: live runs are of `packet`"):
+    with pytest.raises(ValueError, match=r"has the level `flow`; live runs need `packet`"):
         agreement.study(Scenario.load(elastic))
     with pytest.raises(ValueError, match=r"replications: must be a whole number of at least 2 \(got 1\)"):
         agreement.study(Scenario.load("hello"), replications=1)

@@ -17,7 +17,7 @@ from aqmlab.charts.chart import Chart
 from aqmlab.results.rule import anywhere, digest, mean_of
 from aqmlab.study import report
 from aqmlab.study.publication import Decision
-from aqmlab.study.report_claims import Board, groups, listed
+from aqmlab.study.report_claims import VerdictMatrix, groups, listed
 from aqmlab.study.rules import retired
 
 
@@ -27,8 +27,8 @@ def page(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 
 @pytest.fixture(scope="module")
-def board() -> Board:
-    return Board(made())
+def matrix() -> VerdictMatrix:
+    return VerdictMatrix(made())
 
 
 @pytest.fixture(scope="module")
@@ -127,12 +127,14 @@ def test_each_verdict_of_the_matrix_opens_its_evidence_and_claims_their_figures_
     assert large.count(">it was not measured<") + large.count('title="it was not measured"') == 1
 
 
-def test_readings_that_make_no_difference_share_a_verdict_and_one_left_out_says_why(board: Board) -> None:
+def test_readings_that_make_no_difference_share_a_verdict_and_one_left_out_says_why(
+    matrix: VerdictMatrix,
+) -> None:
     told = {
         claim.id: [
-            (cell.judged.id if cell.judged else cell.why, len(cell.readings)) for cell in board.cells(claim)
+            (cell.judged.id if cell.judged else cell.why, len(cell.readings)) for cell in matrix.cells(claim)
         ]
-        for claim in board.claims
+        for claim in matrix.claims
     }
     assert told == {
         "A": [("A-1-10ms", 1), ("A-1-20ms", 1), ("A-2-10ms", 1), ("A-2-20ms", 1)],
@@ -140,21 +142,21 @@ def test_readings_that_make_no_difference_share_a_verdict_and_one_left_out_says_
         "C": [("C", 4)],
         "D": [("D-1-10ms", 1), ("D-1-20ms", 1), ("D-2-10ms", 1), ("it was not measured", 1)],
     }
-    assert board.by_reading[0] == {"holds": 3, "fails": 1, "undecided": 0}
-    assert board.by_reading[3] == {"holds": 1, "fails": 2, "undecided": 0}
+    assert matrix.by_reading[0] == {"holds": 3, "fails": 1, "undecided": 0}
+    assert matrix.by_reading[3] == {"holds": 1, "fails": 2, "undecided": 0}
 
 
-def test_claims_are_counted_apart_by_whose_they_are(board: Board, large: str) -> None:
-    assert board.by_origin == {
+def test_claims_are_counted_apart_by_whose_they_are(matrix: VerdictMatrix, large: str) -> None:
+    assert matrix.by_origin == {
         "Claims of the paper": {"holds": 2, "fails": 0, "undecided": 0},
-        "Claims by our reading of it": {"holds": 0, "fails": 1, "undecided": 0},
-        "Claims of our own": {"holds": 1, "fails": 0, "undecided": 0},
+        "aqmlab's readings of the paper": {"holds": 0, "fails": 1, "undecided": 0},
+        "Claims of aqmlab": {"holds": 1, "fails": 0, "undecided": 0},
     }
     assert "Counts are for the main reading, 1 flows, 10ms." in large
 
 
-def test_what_turns_with_a_reading_or_a_variant_is_said_first(board: Board, large: str) -> None:
-    told = {one.id: one.text for one in board.dependences()}
+def test_what_turns_with_a_reading_or_a_variant_is_said_first(matrix: VerdictMatrix, large: str) -> None:
+    told = {one.id: one.text for one in matrix.dependences()}
     assert told["B"] == "holds with “1 flows, 10ms”; fails with “2 flows, 10ms”"
     assert told["B-1-10ms"] == "holds as decided; fails with variant 3"
     assert told["A-2-20ms"] == "fails as decided; holds with variant 7"
@@ -167,20 +169,20 @@ def test_variants_are_compared_with_the_main_verdict() -> None:
     slow = dataclasses.replace(result.judged[0].evidence, verdict="fails")
     first, *others = result.judged
     judged = type(result.judged)([dataclasses.replace(first, evidence=slow), *others])
-    board = Board(dataclasses.replace(result, judged=judged))
-    told = {one.id: one.text for one in board.dependences()}
+    matrix = VerdictMatrix(dataclasses.replace(result, judged=judged))
+    told = {one.id: one.text for one in matrix.dependences()}
     assert told["A-1-10ms"].startswith("fails as decided; holds with variant 1, variant 2, variant 4")
 
 
-def test_variants_say_how_many_verdicts_they_change_and_how(board: Board) -> None:
-    assert [board.changes(claim) for claim in board.claims] == [
+def test_variants_say_how_many_verdicts_they_change_and_how(matrix: VerdictMatrix) -> None:
+    assert [matrix.changes(claim) for claim in matrix.claims] == [
         *("2 of 10 differ", "2 of 10 differ", "all 10 the same", "2 of 10 differ")
     ]
-    assert [reading.name for reading in board.varied_readings] == [one.name for one in board.columns]
-    rows = {variant.name: row for variant, row in board.varied_in(board.columns[3])}
+    assert [reading.name for reading in matrix.varied_readings] == [one.name for one in matrix.columns]
+    rows = {variant.name: row for variant, row in matrix.varied_in(matrix.columns[3])}
     assert len(rows) == 10
-    assert [one and board.effect(one) for one in rows["variant 7"]] == ["turned", "turned", "same", None]
-    assert [one and board.effect(one) for one in rows["variant 1"]] == ["same", "same", "same", None]
+    assert [one and matrix.effect(one) for one in rows["variant 7"]] == ["turned", "turned", "same", None]
+    assert [one and matrix.effect(one) for one in rows["variant 1"]] == ["same", "same", "same", None]
 
 
 def test_evidence_stands_along_its_axis_on_one_scale_with_the_band() -> None:
@@ -221,10 +223,12 @@ def test_rules_one_of_which_is_enough_stand_together_in_the_order_of_the_axis() 
     assert [line.label for line in inner.lines[0].lines] == ["load = 0.1", "load = 0.5", "load = 0.9"]
 
 
-def test_rules_carry_their_digest_and_those_that_were_replaced_stand_with_the_reason(board: Board) -> None:
+def test_rules_carry_their_digest_and_those_that_were_replaced_stand_with_the_reason(
+    matrix: VerdictMatrix,
+) -> None:
     shred = dataclasses.replace(made(), study=dataclasses.replace(made().study, name="shred"))
     page = report.render(shred)
-    for claim in board.claims:
+    for claim in matrix.claims:
         assert f"<code>{digest(claim.rule.definition)}</code>" in page
     replaced = retired("shred")
     assert f"{len(replaced)} rules replaced, and why" in page

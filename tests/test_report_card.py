@@ -177,7 +177,7 @@ def test_kinds_that_manage_no_queue_get_no_card_and_a_reason() -> None:
     refused = CliRunner().invoke(app, ["report-card", "htb"])
     assert isinstance(refused.exception, ValueError)
     assert "`htb` gets no report card" in str(refused.exception)
-    assert "give the kind of a leaf" in str(refused.exception)
+    assert "name the kind of a leaf" in str(refused.exception)
 
 
 def test_congestion_is_that_of_the_rfc() -> None:
@@ -388,9 +388,9 @@ def test_pages_are_drawn_from_published_values(tmp_path: Path) -> None:
 def test_a_file_without_values_is_refused(tmp_path: Path) -> None:
     other = tmp_path / "codel.parquet"
     pl.DataFrame({"value": [1.0]}).write_parquet(other)
-    with pytest.raises(ValueError, match="no values of report cards"):
+    with pytest.raises(ValueError, match="does not contain values of a report card"):
         pages.read(other)
-    with pytest.raises(ValueError, match="no values of report cards"):
+    with pytest.raises(ValueError, match="does not contain values of a report card"):
         pages.read(tmp_path / "missing.parquet")
 
 

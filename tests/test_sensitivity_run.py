@@ -109,7 +109,7 @@ def test_a_second_call_makes_no_run_again_and_says_the_same(scenario: al.Scenari
         first = analysed(scenario, store)
         assert store.runs().height == first.plan.runs == 160
         planned = first.plan
-        assert planned.trials.held(planned.scenarios, store) == 160
+        assert planned.trials.stored(planned.scenarios, store) == 160
         again = analysed(scenario, store, executor=Nobody())
     assert again.table().equals(first.table())
     assert again.table().equals(analysed(scenario).table())
@@ -128,7 +128,7 @@ def test_a_measure_without_indices_does_not_hide_the_others(scenario: al.Scenari
     found = run_sensitivity(scenario, FACTORS, [still, lacking, SLOPE], samples=4, replications=1)
     assert list(found.indices) == ["slope"]
     assert "no variance" in found.problems["still"]
-    assert "do not exist" in found.problems["lacking"]
+    assert "11 of 20 are missing" in found.problems["lacking"]
     assert found.table()["measure"].unique().to_list() == ["slope"]
 
 
@@ -144,7 +144,7 @@ def test_runs_that_fail_are_told_and_tried_again(scenario: al.Scenario) -> None:
     first = run_sensitivity(scenario, FACTORS, [one], samples=2, replications=2, store=store)
     assert len(first.failures) == 10
     assert "unlucky" in first.failures[0].problem
-    assert "10 of 10 do not exist" in first.problems["slope"]
+    assert "10 of 10 are missing" in first.problems["slope"]
     broken.clear()
     assert not run_sensitivity(scenario, FACTORS, [one], samples=2, replications=2, store=store).problems
 
@@ -152,18 +152,22 @@ def test_runs_that_fail_are_told_and_tried_again(scenario: al.Scenario) -> None:
 @pytest.mark.parametrize(
     ("vary", "given", "told"),
     [
-        ([], {}, "--vary: must name a parameter"),
-        (["bottleneck.queue.max_p"], {}, "not of the form PATH=LOW..HIGH"),
+        ([], {}, "--vary: name what to vary"),
+        (["bottleneck.queue.max_p"], {}, "must have the form PATH=LOW..HIGH"),
         (["bottleneck.queue.max_p=0.5..0.1"], {}, "low < high"),
-        (["bottleneck.queue.max_p=a..b"], {}, "'a' is no number"),
-        (["bottleneck.queue.max_p=0..1:log"], {}, "log scale begins above 0"),
+        (["bottleneck.queue.max_p=a..b"], {}, "'a' is not a number"),
+        (["bottleneck.queue.max_p=0..1:log"], {}, "log scale must begin above 0"),
         (["bottleneck.queue.max_p=0.1..0.5:cubic"], {}, "must be linear or log"),
         (["bottleneck.queue.max_q=0.1..0.5"], {}, "unknown key `max_q`"),
-        (["bottleneck.queue.min_th=1p..5ms"], {}, "need the same unit"),
+        (["bottleneck.queue.min_th=1p..5ms"], {}, "must have the same unit"),
         (["bottleneck.queue.min_th=1ms..5ms"], {}, "bottleneck.queue.min_th"),
-        (["queues.short.limit=1p..5p"], {}, "no line has it"),
-        (["seed=1..5"], {}, "is chance"),
-        (["bottleneck.queue.min_th=1p..30p", "bottleneck.queue.max_th=20p..40p"], {}, "all go together"),
+        (["queues.short.limit=1p..5p"], {}, "belongs to no link"),
+        (["seed=1..5"], {}, "is not a factor"),
+        (
+            ["bottleneck.queue.min_th=1p..30p", "bottleneck.queue.max_th=20p..40p"],
+            {},
+            "all values are compatible",
+        ),
         (["bottleneck.queue.max_p=0.1..0.5"], {"samples": 10}, "samples: .* power of 2"),
         (["bottleneck.queue.max_p=0.1..0.5"], {"measure": ["web.p90"]}, "did you mean web.p90"),
         (["bottleneck.queue.max_p=0.1..0.5"], {"measure": []}, "--measure: must name a measure"),
@@ -245,5 +249,5 @@ def test_a_chart_has_a_bar_for_each_factor_and_index(scenario: al.Scenario) -> N
 
 
 def test_nothing_to_measure_is_refused(scenario: al.Scenario) -> None:
-    with pytest.raises(ValueError, match="measures: name at least one"):
+    with pytest.raises(ValueError, match="measures: must name at least one"):
         sensitivity_run.plan(scenario, FACTORS, [])

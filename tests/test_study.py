@@ -149,14 +149,14 @@ def test_a_file_may_hold_a_study(tmp_path: Path) -> None:
     file.write_text("from small_study import STUDY\n")
     assert studies.load(str(file)).name == "small"
     file.write_text("X = 1\n")
-    with pytest.raises(ValueError, match=r"mine.py: has no STUDY"):
+    with pytest.raises(ValueError, match=r"mine.py: must define STUDY"):
         studies.load(str(file))
-    with pytest.raises(ValueError, match=r"none.py: there is no such file"):
+    with pytest.raises(ValueError, match=r"none.py: no such file"):
         studies.load(str(tmp_path / "none.py"))
 
 
 def test_a_study_without_a_live_form_is_answered_with_those_that_have_one(cli: Cli) -> None:
-    with pytest.raises(KeyError, match="`shred` has no live form: there is one of helsinki"):
+    with pytest.raises(KeyError, match="`shred` has no live form; available: helsinki"):
         studies.load("shred", live=True)
     result = cli("study", "run", "shred", "--live")
     assert result.returncode == 2

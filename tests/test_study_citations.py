@@ -50,8 +50,8 @@ def test_a_citation_is_written_anew_from_the_results(folder: Path) -> None:
     ("title", "told"),
     [
         ("C-2, FQ-CoDel", "small-today has C-1"),
-        ("C-1, FQ-CoDel: median", "means 2 numbers"),
-        ("C-1, FQ-CoDel: flows 90", "means 0 numbers"),
+        ("C-1, FQ-CoDel: median", "must identify one number, not 2"),
+        ("C-1, FQ-CoDel: flows 90", "must identify one number, not 0"),
         ("C-1, FQ-CoDel: flows 40", "without an interval"),
     ],
 )
@@ -61,7 +61,7 @@ def test_a_citation_that_means_no_number_is_refused(folder: Path, title: str, to
 
 
 def test_a_citation_of_results_that_are_not_there_is_refused(folder: Path) -> None:
-    with pytest.raises(ValueError, match="is not there"):
+    with pytest.raises(ValueError, match="does not exist"):
         study_citations.renewed('[0 [0, 0]](other.md "C-1")', folder)
 
 

@@ -102,7 +102,7 @@ def test_a_run_judges_draws_and_tabulates(written: Callable[[str], Path], tmp_pa
     assert table.columns == ["queue", "web time, mean (s)", "bulk goodput (Mbps)"]
     page = result.report.read_text()
     assert f"aqmlab study run {path} --quick" in page
-    for empty in ("Statement of the source", "Choices where", "rules.json", "The curves of the publication"):
+    for empty in ("Statement and source", "Decisions where", "rules.json", "The curves of the publication"):
         assert empty not in page
     assert result.verdicts == {one["id"]: one["verdict"] for one in claims_of(tmp_path / "out")}
 
@@ -166,7 +166,7 @@ MISTAKES = {
     "axis of a figure": (
         "[[figures]]\n",
         '[[figures]]\nx = "quue"\n',
-        "figures.0.x: no axis is called `quue`: did you mean queue?",
+        "figures.0.x: no axis is named `quue`: did you mean queue?",
     ),
     "value of an axis": (
         '"100p"] } }',
@@ -191,7 +191,7 @@ MISTAKES = {
     "key of sweeps": (
         "replications = 3",
         "precision = { relative = 0.1 }",
-        "precision: is of sweeps only",
+        "precision: is allowed in sweeps only",
     ),
     "no scenario": (
         'scenario = "line.toml"\n',
@@ -236,7 +236,7 @@ def test_a_sweep_says_that_a_study_is_one(written: Callable[[str], Path]) -> Non
 def test_a_new_study_runs(tmp_path: Path) -> None:
     path = new_study.write("first", tmp_path)
     assert len(studies.load(str(path)).claims) == 1
-    with pytest.raises(ValueError, match="is there already"):
+    with pytest.raises(ValueError, match="exists already"):
         new_study.write("first", tmp_path)
     (tmp_path / "line.toml").write_text(SCENARIO)
     of_scenario = studies.load(str(new_study.write("second", tmp_path, tmp_path / "line.toml")))
@@ -271,7 +271,7 @@ def test_a_measure_that_changes_under_its_version_is_refused(tmp_path: Path) -> 
     study_run.run(studies.load(str(path)), out, jobs=1)
     study_run.run(studies.load(str(path)), out, jobs=1)
     path.write_text(text.replace("'%'", "''").replace("100 * ", ""))
-    with pytest.raises(ValueError, match=r"measure used: its unit was `%`, is ``.*version=2"):
+    with pytest.raises(ValueError, match=r"measure used: its unit changed from `%` to ``.*version=2"):
         study_run.run(studies.load(str(path)), out, jobs=1)
     path.write_text(text.replace("100 * ", "1 + "))
     with pytest.raises(ValueError, match="measure used: its code has changed"):

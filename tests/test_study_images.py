@@ -69,5 +69,5 @@ def test_a_picture_of_no_study_is_refused(tmp_path: Path) -> None:
     (tmp_path / "results").mkdir()
     (tmp_path / "results/small.json").write_text("{}")
     (tmp_path / "page.md").write_text("![A line](../images/other-line.png)")
-    with pytest.raises(ValueError, match=r"page\.md: `other-line\.png` begins with no page of small"):
+    with pytest.raises(ValueError, match=r"page\.md: `other-line\.png` must begin with one of: small"):
         list(study_images.shown(tmp_path))

@@ -105,8 +105,8 @@ def test_no_figure_in_the_prose_after_the_results_is_without_its_source(path: Pa
 def test_a_page_tells_verdicts_by_reading_numbers_by_point_and_what_turns_round() -> None:
     page = study_pages.page(TEXT, MADE_UP, {"C-0": {"retired": "It was two-sided."}})
     assert "stale" not in page
-    assert "| Claim | Whose | Reno | SACK |" in page
-    assert "| C-1 | the source's | **holds** 0.500 [0.450, 0.550] | **fails** 0.500" in page
+    assert "| Claim | Origin | Reno | SACK |" in page
+    assert "| C-1 | source | **holds** 0.500 [0.450, 0.550] | **fails** 0.500" in page
     assert "load 0.5: 0.500 [0.450, 0.550], load 1.0: 0.750 [0.450, 0.550] ✗, claimed below 1" in " ".join(
         page.split()
     )
@@ -130,8 +130,8 @@ def test_a_page_names_the_claims_that_are_newer_than_its_run() -> None:
 
 def test_a_page_says_how_many_verdicts_chance_alone_would_turn() -> None:
     page = " ".join(study_pages.page(TEXT, MADE_UP, {}).split())
-    assert "there are 2" in page
-    assert "of the 2 verdicts here that say *holds* or *fails*, at most 0.1 are expected to be wrong" in page
+    assert "each of the 2 verdicts" in page
+    assert "of the 2 verdicts *holds* or *fails* here, at most 0.1 are expected to be wrong" in page
 
 
 def test_an_interval_without_end_one_at_another_level_and_a_median_are_told() -> None:
@@ -193,7 +193,7 @@ def test_the_page_of_a_form_tells_the_command_that_made_it() -> None:
 def test_cells_have_no_intervals_where_there_are_many_readings() -> None:
     claims = [{**MADE_UP["claims"][0], "reading": reading} for reading in "abcdef"]
     page = study_pages.page(TEXT, {**MADE_UP, "claims": claims}, {})
-    assert f"| C-1 | the source's |{' **holds** 0.5 |' * 6}" in page
+    assert f"| C-1 | source |{' **holds** 0.5 |' * 6}" in page
     assert page.count("- **C-1** holds: *It is faster* (page 1).") == 1, "those of the main reading only"
 
 
@@ -201,9 +201,10 @@ def test_a_page_tells_when_one_part_is_enough_and_why_there_is_no_number() -> No
     none = {**PART, "value": None, "interval": None, "measured": "they never cross"}
     claims = [{**MADE_UP["claims"][0], "one_is_enough": True, "parts": [PART, none]}]
     page = study_pages.page(TEXT, {**MADE_UP, "claims": claims}, {})
-    assert (
-        "- **C-1** holds: *It is faster* (page 1). One is enough: they never cross; Web alone: time" in page
+    sentence = (
+        "- **C-1** holds: *It is faster* (page 1). One is sufficient: they never cross; Web alone: time"
     )
+    assert sentence in page
 
 
 def test_a_figure_in_prose_must_be_one_of_the_results() -> None:
@@ -223,7 +224,7 @@ def test_results_of_a_quick_form_are_no_results(tmp_path: Path) -> None:
     pages.mkdir()
     (pages / "small.md").write_text(TEXT)
     (runs / "small/claims.json").write_text(json.dumps({**MADE_UP, "quick": True}))
-    with pytest.raises(ValueError, match=r"quick form: run the study in full"):
+    with pytest.raises(ValueError, match=r"quick form; run the full study"):
         study_pages.take(runs, pages, "abc")
     (runs / "small/claims.json").write_text(json.dumps(MADE_UP))
     pl.DataFrame({"seed": [1]}).write_parquet(runs / "small/values.parquet", metadata={"study": "small"})

@@ -15,7 +15,7 @@ from aqmlab.results.table import Results, Row
 from aqmlab.results.variable import per_seed
 from aqmlab.stats import mean_interval
 from aqmlab.study.charts import boxes, line
-from aqmlab.study.query import elsewhere, joined, law, means, of_runs, query, stacked
+from aqmlab.study.query import formula, joined, means, of_runs, query, recorded_in, stacked
 from aqmlab.study.tables import agree, crossed, listed, overview, paired, whole
 
 RESULTS = made(lambda flows, queue: flows * {"red": 1.0, "drop-tail": 2.0}[queue])
@@ -27,7 +27,9 @@ def test_an_estimate_is_drawn_as_a_variable_is() -> None:
     assert table["flows"].to_list() == list(LOADS)
     assert table["value"].to_list() == pytest.approx([2.0] * 3, rel=0.01)
     assert listed({"slower": slower}, "flows")(RESULTS)["slower"][0].startswith("1.99")
-    with pytest.raises(ValueError, match=r"time, drop-tail/red: has the axes flows, drawn are queue"):
+    with pytest.raises(
+        ValueError, match=r"time, drop-tail/red: has the axes flows, but the axes shown are queue"
+    ):
         line(slower, x="queue", by="queue", x_label="queue")
 
 
@@ -56,14 +58,14 @@ def test_axes_and_their_values_get_other_names() -> None:
         lambda: time.relabelled(load={}),
         lambda: time.renamed(load="x"),
         lambda: time.where(bool, "load"),
-        lambda: time.law(float, "load"),
+        lambda: time.formula(float, "load"),
     ):
-        with pytest.raises(ValueError, match="no axis is called `load`: available: flows"):
+        with pytest.raises(ValueError, match="no axis is named `load`; available: flows"):
             wrong()
 
 
 def test_a_law_stands_beside_what_is_measured_without_an_interval() -> None:
-    exact = law(lambda flows: None if flows == LOADS[-1] else 2.0 * flows, flows=LOADS)
+    exact = formula(lambda flows: None if flows == LOADS[-1] else 2.0 * flows, flows=LOADS)
     chart = line(
         stacked("of", {"runs": tried[TIME].at(queue="red"), "law": exact}),
         x="flows",
@@ -80,7 +82,9 @@ def test_a_law_stands_beside_what_is_measured_without_an_interval() -> None:
 
 def test_a_law_at_the_points_of_a_query_is_asked_where_there_are_runs() -> None:
     few = query(tried[TIME].among(flows=LOADS[:2]))
-    table = means(few.law(lambda flows: 2 * flows if flows > LOADS[0] else None, "flows"), RESULTS, *few.axes)
+    table = means(
+        few.formula(lambda flows: 2 * flows if flows > LOADS[0] else None, "flows"), RESULTS, *few.axes
+    )
     assert table["value"].to_list() == [2 * LOADS[1]] * 2
     assert table["queue"].to_list() == ["red", "drop-tail"] and table["low"].is_nan().all()
 
@@ -148,26 +152,26 @@ def test_single_runs_tell_of_themselves() -> None:
 
 
 def test_runs_from_elsewhere_may_lack_an_experiment() -> None:
-    there = elsewhere(tried[TIME].at(queue="red"), lambda _: RESULTS)
+    there = recorded_in(tried[TIME].at(queue="red"), lambda _: RESULTS)
     assert means(there, {}, "flows").height == len(LOADS)
-    assert means(elsewhere(tried[TIME].at(queue="red"), lambda _: {}), RESULTS, "flows").is_empty()
+    assert means(recorded_in(tried[TIME].at(queue="red"), lambda _: {}), RESULTS, "flows").is_empty()
 
 
 def test_a_table_crosses_axes() -> None:
     table = crossed(tried[TIME], rows="flows", columns="queue", heads={"flows": "how many"})(RESULTS)
     assert table.columns == ["how many", "red", "drop-tail"]
     assert table["how many"].to_list() == list(LOADS)
-    flat = crossed(tried[TIME], rows=("queue", "flows"), columns=(), tell=lambda found: found.count)
+    flat = crossed(tried[TIME], rows=("queue", "flows"), columns=(), format=lambda found: found.count)
     assert flat(RESULTS).height == 2 * len(LOADS)
 
 
 def test_a_table_has_a_column_for_each_query_and_a_gap_where_one_has_nothing() -> None:
-    columns = {"red": tried[TIME].at(queue="red"), "law": law(lambda flows: 7, flows=LOADS[:1])}
+    columns = {"red": tried[TIME].at(queue="red"), "law": formula(lambda flows: 7, flows=LOADS[:1])}
     table = listed(columns, "flows")(RESULTS)
     assert table.columns == ["flows", "red", "law"]
     assert table["law"].to_list() == ["7", None, None]
     assert listed([tried[TIME], tried[LOSS]], "flows", "queue")(RESULTS).columns[2:] == ["time (s)", "loss"]
-    with pytest.raises(ValueError, match=r"two of time \(s\), time \(s\) are called the same"):
+    with pytest.raises(ValueError, match=r"two of time \(s\), time \(s\) have the same name"):
         listed([tried[TIME], tried[TIME]], "flows", "queue")
 
 
@@ -190,7 +194,7 @@ def test_an_overview_has_a_line_for_each_measure() -> None:
 
 
 def test_a_cell_may_be_a_whole_number() -> None:
-    table = crossed(query(tried[TIME]).at(flows=2), rows="queue", columns=(), tell=whole)(RESULTS)
+    table = crossed(query(tried[TIME]).at(flows=2), rows="queue", columns=(), format=whole)(RESULTS)
     assert table.rows() == [("red", 2), ("drop-tail", 4)]
 
 
@@ -198,7 +202,7 @@ def test_a_query_at_a_value_has_one_axis_less() -> None:
     red = query(tried[TIME]).at(queue="red")
     assert red.axes == ("flows",)
     assert means(red, RESULTS, "flows").equals(means(tried[TIME].at(queue="red"), RESULTS, "flows"))
-    with pytest.raises(ValueError, match="no axis is called `load`: available: flows, queue"):
+    with pytest.raises(ValueError, match="no axis is named `load`; available: flows, queue"):
         query(tried[TIME]).at(load=1)
 
 
@@ -220,7 +224,7 @@ def test_two_queries_stand_in_a_cell_with_a_sign_that_says_whether_they_agree() 
     time = tried[TIME].at(queue="red")
     others = {1.0: "=", 1.05: "=", 2.0: "≠"}
     for factor, sign in others.items():
-        other = elsewhere(time, lambda _, factor=factor: made(lambda flows, queue: factor * flows))
+        other = recorded_in(time, lambda _, factor=factor: made(lambda flows, queue: factor * flows))
         table = paired([(time, other)], "flows", heads={"flows": "how many"})(RESULTS)
         assert table.columns == ["how many", "time (s)"]
         assert len(table) == len(LOADS)
@@ -231,7 +235,7 @@ def test_two_queries_stand_in_a_cell_with_a_sign_that_says_whether_they_agree() 
     assert (
         paired([(time, time), (tried[LOSS].at(queue="red"), few)], "flows")(RESULTS)["loss"].null_count() == 2
     )
-    with pytest.raises(ValueError, match="drawn are queue"):
+    with pytest.raises(ValueError, match="the axes shown are queue"):
         paired([(time, time)], "queue")
 
 

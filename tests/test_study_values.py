@@ -97,11 +97,11 @@ def test_a_row_names_run_scenario_and_version_of_the_measure(tmp_path: Path) -> 
 def test_values_of_another_study_or_of_another_version_of_a_measure_are_refused(tmp_path: Path) -> None:
     small(tmp_path)
     path = tmp_path / study_values.FILE
-    with pytest.raises(ValueError, match="has values of the study small, not of other"):
+    with pytest.raises(ValueError, match="contains values of the study small, not of other"):
         study.judge(dataclasses.replace(VARIED, name="other"), path)
     frame = pl.read_parquet(path).with_columns(measure=pl.lit("time_s@0"))
     frame.write_parquet(path, metadata=study_values.metadata_of(path))
-    with pytest.raises(ValueError, match=f"lacks measures that claims of small are about: main: {TIME.key}"):
+    with pytest.raises(ValueError, match=f"lacks measures that claims of small use: main: {TIME.key}"):
         study.judge(VARIED, path)
 
 
@@ -111,7 +111,7 @@ def test_runs_of_other_scenarios_are_told(tmp_path: Path) -> None:
     other = dataclasses.replace(MAIN, scenario=scenario, varied=Form())
     longer = dataclasses.replace(VARIED, experiments=(other,))
     (warning,) = study.judge(longer, tmp_path / study_values.FILE).warnings
-    assert warning == "4 points were run of other scenarios than the study has today"
+    assert warning == "4 points were run with other scenarios than the study has now"
 
 
 def test_some_claims_are_judged_by_the_runs_that_they_need(tmp_path: Path) -> None:
@@ -146,7 +146,9 @@ def test_a_claim_is_judged_under_variants_only_if_all_its_points_are_run_there()
 
 def test_variants_may_leave_out_values_and_nothing_else() -> None:
     for form in (Form(seeds=2), Form(changes={"duration": "5s"})):
-        with pytest.raises(ValueError, match="main: varied may choose values of axes, but neither seeds nor"):
+        with pytest.raises(
+            ValueError, match="main: varied may select values of axes, but must not set seeds or changes"
+        ):
             dataclasses.replace(MAIN, varied=form)
 
 

@@ -22,8 +22,8 @@ GROUPS: Mapping[str, tuple[str, ...]] = {
         *("ratio", "difference", "mean_of", "unpaired_ratio", "single_run", "statistic", "per_seed"),
         *("compared", "every", "anywhere"),
     ),
-    "Components of estimates": ("Variable", "Estimate", "Measure", "View"),
-    "Queries": ("query", "joined", "stacked", "scaled", "law", "of_runs", "elsewhere"),
+    "What estimates are made of": ("Variable", "Estimate", "Measure", "View"),
+    "Queries": ("query", "joined", "stacked", "scaled", "formula", "of_runs", "recorded_in"),
     "Figures and tables": ("line", "boxes", "crossed", "listed", "overview", "paired"),
 }
 """The names of `aqmlab.study`, and of the arguments and results of its functions, in the order of the
@@ -51,19 +51,19 @@ def page() -> str:
         "A study file has the keys of a [sweep file](../guides/sweeps.md) without `precision` and "
         "`warm_up`, and:",
         "",
-        *_keys(file.OF_STUDY),
+        *_keys(file.STUDY_KEYS),
         "",
         "`[[claims]]` have the keys of claims in sweep files, and optionally:",
         "",
-        *_keys(file.OF_CLAIM),
+        *_keys(file.CLAIM_KEYS),
         "",
         "`[[figures]]` have:",
         "",
-        *_keys(file.OF_FIGURE),
+        *_keys(file.FIGURE_KEYS),
         "",
         "`[[tables]]` have:",
         "",
-        *_keys(file.OF_TABLE),
+        *_keys(file.TABLE_KEYS),
     ]
     for title, names in GROUPS.items():
         parts += ["", f"## {title}"]

@@ -11,7 +11,7 @@ from aqmlab.cli import table_text
 from aqmlab.results.labels import format_labels
 from aqmlab.stats import Evidence
 from aqmlab.study.publication import StudyResult
-from aqmlab.study.report_claims import Board, Cell, deciding, interval, tally
+from aqmlab.study.report_claims import Cell, VerdictMatrix, deciding, interval, tally
 
 _VERDICT = len("undecided")
 _NUMBER = 8
@@ -40,12 +40,12 @@ def print_drawn(result: StudyResult) -> None:
 
 def lines(result: StudyResult, width: int | None = None) -> Iterator[str]:
     """Yields the lines of `print_verdicts`, cut to `width` characters where possible."""
-    board = Board(result)
+    matrix = VerdictMatrix(result)
     if not result.judged:
         return
-    ids = max(len(one.id) for one in (*board.claims, *result.judged)) + 2
-    if len(board.columns) > 1:
-        yield from _matrix(board, ids, width)
+    ids = max(len(one.id) for one in (*matrix.claims, *result.judged)) + 2
+    if len(matrix.columns) > 1:
+        yield from _matrix(matrix, ids, width)
     else:
         for one in result.judged:
             found = one.evidence
@@ -55,12 +55,12 @@ def lines(result: StudyResult, width: int | None = None) -> Iterator[str]:
                 for part in found.parts:
                     inner = f"{'':<{ids}}{part.verdict:<{_VERDICT + 2}}{decides(part)}"
                     yield _cut(inner, width)
-    turned = board.dependences()
+    turned = matrix.dependences()
     if turned:
         yield ""
         yield from (f"{one.id:<{ids}}{one.text}" for one in turned)
     yield ""
-    for whose, counts in board.by_origin.items():
+    for whose, counts in matrix.by_origin.items():
         yield f"{whose}: {', '.join(f'{number} {word}' for number, word in tally(counts))}"
 
 
@@ -73,8 +73,8 @@ def decides(found: Evidence) -> str:
     return f"{interval(found)}  {found.what}{where}, claimed {found.band}{parts}"
 
 
-def _matrix(board: Board, ids: int, width: int | None) -> Iterator[str]:
-    columns = board.columns
+def _matrix(matrix: VerdictMatrix, ids: int, width: int | None) -> Iterator[str]:
+    columns = matrix.columns
     full = ids + len(columns) * (_VERDICT + 1 + _NUMBER + 1)
     numbers = width is None or full <= width
     each = _VERDICT + 1 + (_NUMBER + 1 if numbers else 1)
@@ -82,8 +82,10 @@ def _matrix(board: Board, ids: int, width: int | None) -> Iterator[str]:
     for row in range(max(len(name) for name in names)):
         parts = [name[row] if row < len(name) else "" for name in names]
         yield (" " * ids + "".join(f"{part:<{each}}" for part in parts)).rstrip()
-    for claim in board.claims:
-        cells = "".join(f"{_cell(cell, numbers):<{each * len(cell.readings)}}" for cell in board.cells(claim))
+    for claim in matrix.claims:
+        cells = "".join(
+            f"{_cell(cell, numbers):<{each * len(cell.readings)}}" for cell in matrix.cells(claim)
+        )
         yield f"{claim.id:<{ids}}{cells}".rstrip()
 
 

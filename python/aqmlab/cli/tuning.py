@@ -136,7 +136,7 @@ def sensitivity(
     executor = dask_options.executor(jobs, dask, dask_slurm, dask_ssh, dask_workers)
     with executor as here, Store(store, read_only=dry_run) as kept:
         if dry_run or not (as_json or csv):
-            print(tuning_text.planned(plan, plan.trials.held(plan.scenarios, kept)), flush=True)
+            print(tuning_text.planned(plan, plan.trials.stored(plan.scenarios, kept)), flush=True)
         if dry_run:
             return
         with _resumable(store):

@@ -1,1 +1,1 @@
-"""Queues and TCPs side by side, and the rate of connections that offers a load."""
+"""Comparisons of queues and TCPs, and the calibration of the connection rate for a given load."""

@@ -1,11 +1,11 @@
-"""Finds the rate of connections that offers a wanted load.
+"""Finds the connection rate that offers a given load.
 
-The load that a rate of connections offers follows from no formula: headers, handshakes, acknowledgements of
-the other direction and retransmissions that are not there all count. It is measured instead, on the
-same network with a line so fast that nothing queues, and expressed as a share of the real line. A straight
-line through the origin is fitted to what several rates carry, and read backwards. So did M. C. Weigle,
-K. Jeffay, F. D. Smith, "Quantifying the Effects of Recent Protocol Improvements to Standards-Track TCP",
-MASCOTS 2003.
+No formula relates the load to the connection rate, because headers, handshakes, acknowledgements of the
+reverse direction and the absence of retransmissions all matter. The load is therefore measured on the same
+network with a link so fast that no queue forms, and expressed as a share of the real link's rate. A straight
+line through the origin is fitted to the loads of several rates and inverted. The method is that of
+M. C. Weigle, K. Jeffay, F. D. Smith, "Quantifying the Effects of Recent Protocol Improvements to
+Standards-Track TCP", MASCOTS 2003.
 """
 
 from __future__ import annotations
@@ -27,36 +27,36 @@ from aqmlab.sweep import Changes, Sweep
 from aqmlab.sweep import run as sweep_run
 
 UNCONGESTED = 20
-"""How many times faster the line is while the load is measured."""
+"""Ratio of the link's rate during the calibration to its real rate."""
 
 ROOM = "100000p"
-"""The buffer of the fast line: nothing is dropped."""
+"""Buffer of the fast link, large enough to avoid drops."""
 
 AROUND = (0.8, 1.0, 1.2)
-"""The rates that are measured, relative to a first guess."""
+"""Measured rates, relative to a first guess."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Calibration:
-    """What a rate of connections offers, and the rate for the wanted load."""
+    """The connection rate for a load, and the measured loads."""
 
     load: float
-    """The wanted load, as a share of the line."""
+    """Given load, as a share of the link's rate."""
     paths: Sequence[str]
-    """The parameters that were varied together."""
+    """Parameters that were varied together."""
     links: Sequence[str]
-    """The links over which the load is averaged."""
+    """Links over which the load is averaged."""
     rate: float
-    """Connections per second, for each of `paths`, that offer `load`."""
+    """Connections per second that offer `load`, for each of `paths`."""
     low: float
     high: float
-    """The ends of its 95 % interval, over replications; the upper one may be infinite."""
+    """Ends of the 95 % interval of the rate over replications; the upper end may be infinite."""
     points: Sequence[tuple[float, float]]
-    """Each measured rate, and the mean load it offered."""
+    """Pairs of a measured rate and the mean load that it offered."""
 
     @property
     def settings(self) -> dict[str, float]:
-        """The changes that give a scenario this load, for `Scenario.with_`."""
+        """The changes that set this load in a scenario, for `Scenario.with_`."""
         return {path: round(self.rate, 2) for path in self.paths}
 
 
@@ -71,20 +71,20 @@ def calibrate(
     label: str | None = None,
     store: Store | None = None,
 ) -> Calibration:
-    """The rate of connections with which `scenario` offers `load` (a share of the line, above 0, at most 2).
+    """The connection rate with which `scenario` offers `load` (share of the link's rate, above 0, at most 2).
 
-    All parameters at `paths` get the same rate; by default they are those of all workloads that have a rate
-    of connections. The load is that of `links`, by default of every managed link, averaged. Each of
-    three rates is measured `replications` times (at least 2) over the scenario's duration, less its warm-up.
-    Runs that the `store` holds are not made again. With a `label` a bar shows how far it is.
+    All parameters at `paths` get the same rate; by default these are the connection rates of all workloads
+    that have one. The load is the average over `links`, by default over all managed links. Each of three
+    rates is measured `replications` times (at least 2) over the scenario's duration without its warm-up. Runs
+    in the `store` are not repeated. A `label` enables a progress bar.
 
-    Raises `ValueError` if there is nothing to vary, no such link or no load to measure, or if a rate is
-    refused.
+    Raises `ValueError` if there is no rate to vary, no such link or no load to measure, or if a rate is
+    invalid.
     """
     if not 0 < load <= 2:
-        raise ValueError(f"load: must be above 0 and at most 2, is {load:g}")
+        raise ValueError(f"load: must be above 0 and at most 2 (got {load:g})")
     if replications < 2:
-        raise ValueError(f"replications: must be at least 2, is {replications}")
+        raise ValueError(f"replications: must be at least 2 (got {replications})")
     paths = tuple(paths) or _rates_of(scenario)
     links = tuple(links) or _managed(scenario)
     fast = _uncongested(scenario, links)
@@ -96,7 +96,7 @@ def calibrate(
     kept = store or Store.in_memory()
 
     def measured(rates: Sequence[float], seeds: Sequence[int]) -> list[list[float]]:
-        """The loads offered, a list for each seed."""
+        """The offered loads, a list for each seed."""
         sweep = Sweep(
             fast,
             axes={paths[0]: Changes({rate: dict.fromkeys(paths, rate) for rate in rates})},
@@ -113,16 +113,16 @@ def calibrate(
         }
         return [
             [
-                UNCONGESTED * math.fsum(of_link[place] for of_link in used[rate]) / len(wanted)
+                UNCONGESTED * math.fsum(of_link[index] for of_link in used[rate]) / len(wanted)
                 for rate in rates
             ]
-            for place in range(len(seeds))
+            for index in range(len(seeds))
         ]
 
     ((guess,),) = measured([first], [seed])
     if not guess > 0:
         raise ValueError(
-            f"{paths[0]}: at {first:g} nothing came within the duration: raise it, or run for longer"
+            f"{paths[0]}: no data arrived at a rate of {first:g}: raise the rate or the scenario's duration"
         )
     centre = first * load / guess
     rates = [centre * part for part in AROUND]
@@ -148,14 +148,14 @@ def _rates_of(scenario: Scenario) -> tuple[str, ...]:
     if not found:
         kinds = [one.name for one in members("traffic") if Workload.of({"kind": one.name}).connection_rate]
         raise ValueError(
-            f"no workload is of kind {' or '.join(kinds)}: name what to vary with --vary, such as "
+            f"no workload is of kind {' or '.join(kinds)}: name the parameter with --vary, such as "
             f"traffic.{next(iter(workloads), 'NAME')}.RATE"
         )
     return found
 
 
 def _link_tables(scenario: Scenario) -> dict[str, tuple[str, Mapping[str, Any]]]:
-    """Where the managed links of a scenario are described, by name."""
+    """The paths and tables of the managed links of a scenario, by name."""
     return {name: place for name, place in scenario.links.items() if "queue" in place[1]}
 
 
@@ -164,11 +164,11 @@ def _managed(scenario: Scenario) -> tuple[str, ...]:
 
 
 def _uncongested(scenario: Scenario, links: Sequence[str]) -> Scenario:
-    """The same network with lines on which nothing queues."""
+    """The network with links so fast that no queue forms."""
     tables = _link_tables(scenario)
     unknown = [link for link in links if link not in tables]
     if unknown:
-        raise ValueError(f"no managed link is named `{unknown[0]}`: there is {', '.join(tables)}")
+        raise ValueError(f"no managed link is named `{unknown[0]}`; available: {', '.join(tables)}")
     changes: dict[str, Any] = {}
     for place, table in tables.values():
         changes[f"{place}.rate"] = f"{UNCONGESTED * bits_per_second(table['rate']):.0f}bps"
@@ -177,13 +177,13 @@ def _uncongested(scenario: Scenario, links: Sequence[str]) -> Scenario:
 
 
 def _first_guess(scenario: Scenario, paths: Sequence[str]) -> float:
-    """The rate that the scenario has, of the first of `paths`."""
+    """The scenario's rate at the first of `paths`."""
     values = flat(scenario.effective)
     for path in paths:
         if path.endswith(".load"):
-            raise ValueError(f"{path}: is a share of the line already: nothing is left to calibrate")
+            raise ValueError(f"{path}: is already a share of the link's rate, so needs no calibration")
         value = values.get(path)
         if isinstance(value, bool) or not isinstance(value, int | float) or value <= 0:
-            is_what = json.dumps(value) if path in values else "not there"
-            raise ValueError(f"{path}: must be a number above zero in the scenario, is {is_what}")
+            given = json.dumps(value) if path in values else "nothing"
+            raise ValueError(f"{path}: must be a number above zero in the scenario (got {given})")
     return float(values[paths[0]])

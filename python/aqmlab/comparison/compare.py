@@ -1,4 +1,4 @@
-"""The same traffic under several queues or TCPs, seed by seed."""
+"""Comparison of several queues or TCPs under the same traffic, seed by seed."""
 
 from __future__ import annotations
 
@@ -40,21 +40,21 @@ def compare(
     store: Store | None = None,
     executor: Executor | None = None,
 ) -> Comparison:
-    """Runs `scenario` with each of `queues`, each of `tcps` or each pair of both, `replications` times
+    """Runs `scenario` with each of `queues`, each of `tcps` or each combination of both, `replications` times
     with common random numbers.
 
-    A queue is a name in `[queues.NAME]` of the scenario, or a kind with its defaults. It replaces the queue
-    of each managed link that `at` names; without `at`, that of every managed link. `Comparison.at` says
-    which, and `Comparison.notes` what to watch out for. A TCP is a congestion control with a recovery,
-    `CONTROL/RECOVERY`, or an alias (`aqmlab list tcp`); it is laid over the scenario's `tcp` table, so the
-    rest of that table stays, its `profile` included, and so does a workload's own `tcp` table. Seeds count up
-    from `first_seed`, by default the scenario's own. With `Metric.RESPONSE_TIME` the quantities are quantiles
-    of response times, and the charts show where their distributions cross. With a `label` a bar shows how far
-    the comparison is. A run that fails is named in `failures` and does not lose the others; Ctrl-C keeps the
-    finished runs (`interrupted`). Runs that the `store` holds are not made again; `executor` makes the
-    others, or else this machine.
+    A queue is a name in `[queues.NAME]` of the scenario, or a kind with its defaults. The queue replaces that
+    of each managed link in `at`; without `at`, that of every managed link. `Comparison.at` contains these
+    links, and `Comparison.notes` warnings. A TCP is a congestion control with a recovery, `CONTROL/RECOVERY`,
+    or an alias (`aqmlab list tcp`). Its parameters are applied to the scenario's `tcp` table. The other
+    parameters of this table, including its `profile`, stay unchanged, and so does the `tcp` table of a
+    workload. Seeds are consecutive, beginning with `first_seed`, by default the scenario's seed. With
+    `Metric.RESPONSE_TIME`, the quantities are quantiles of response times, and the charts show where their
+    distributions cross. A `label` enables a progress bar. A failed run is reported in `failures`, and the
+    others continue. Ctrl-C keeps the finished runs (`interrupted`). Runs in the `store` are not repeated;
+    `executor` executes the others, by default on this machine.
 
-    Raises `ValueError`, which names the argument, before any run.
+    Raises `ValueError` with the argument before any run.
     """
     from aqmlab import campaign
     from aqmlab.metrics import TIMED
@@ -70,7 +70,7 @@ def compare(
     arguments.count_or_none("jobs", jobs, 1)
     metric = arguments.word("metric", metric, Metric)
     if not queues and not tcps:
-        raise ValueError("queues: name at least one queue, or one of tcps")
+        raise ValueError("queues: must name at least one queue, unless tcps names a TCP")
     axes = variants.axes(scenario, queues, tcps, at)
     links = links_for(scenario, at) if queues else []
     kept = scenario.effective["record"]["transfer_columns"]
@@ -81,7 +81,7 @@ def compare(
     for change, wanted in ((partial(with_queue, at=links), queues), (with_tcp, tcps)):
         if wanted:
             scenarios = {
-                (*so_far, name): change(one, name) for so_far, one in scenarios.items() for name in wanted
+                (*names, name): change(one, name) for names, one in scenarios.items() for name in wanted
             }
     store = store or Store.in_memory()
     account = campaign.Account()
@@ -100,10 +100,10 @@ def compare(
         interrupted = True
     selection = sweep.selection(store)
     results = store.results(replace(selection, whole=True)).named(scenario.name)
-    called = {one.scenario: ", ".join(map(str, one.point)) for one in reversed(selection.runs)}
+    variant_names = {one.scenario: ", ".join(map(str, one.point)) for one in reversed(selection.runs)}
     results = replace(
         results,
-        failures=tuple(replace(one, name=called[one.scenario]) for one in account.failures),
+        failures=tuple(replace(one, name=variant_names[one.scenario]) for one in account.failures),
         interrupted=interrupted,
     )
     return Comparison(
@@ -132,11 +132,11 @@ def _sweep(
     first_seed: int | None,
 ) -> Sweep:
     """The comparison as a sweep."""
-    of_metric = [RESPONSE_TIMES] if metric is Metric.RESPONSE_TIME else _told(scenario)
+    of_metric = [RESPONSE_TIMES] if metric is Metric.RESPONSE_TIME else _compared_measures(scenario)
     return Sweep(
         scenario,
         axes=axes,
-        # Of a single run no batch means are asked.
+        # Batch means of single runs are not needed.
         measures=[replace(one, series=None) for one in (*of_metric, TIMES)],
         name="compare-" + re.sub(r"[^A-Za-z0-9._-]", "-", scenario.name),
         replications=replications,
@@ -168,7 +168,7 @@ def _times_of(results: Results, store: Store) -> pl.DataFrame:
 
     kept = store.runs_of(results.frame["scenario"].unique().to_list())
     columns = [*results.axes, "seed", "scenario"]
-    # Seed by seed, not variant by variant.
+    # Sorted by seed, not by variant.
     runs = results.frame.select(columns).sort("seed", maintain_order=True)
     times = [
         _labelled(
@@ -195,29 +195,29 @@ def quantities(scenario: Scenario, metric: Metric = Metric.SUMMARY) -> list[str]
         from aqmlab.metrics.response_times import QUANTILES
 
         return [f"{name} response time, {one}" for name in scenario.effective["traffic"] for one in QUANTILES]
-    return [one.title for one in _told(scenario)]
+    return [one.title for one in _compared_measures(scenario)]
 
 
-def _told(scenario: Scenario) -> list[Measure]:
-    """What a comparison tells: fairness of workloads without transfers, and pages whose objects share
-    connections."""
+def _compared_measures(scenario: Scenario) -> list[Measure]:
+    """The measures of a comparison. Fairness is included for workloads without transfers only, and pages for
+    workloads whose objects share connections."""
     from aqmlab import measures
 
     known = measures.of_scenario(scenario)
 
-    def told(name: str) -> bool:
+    def is_compared(name: str) -> bool:
         about, _, what = name.rpartition(".")
         if what == "jain":
             return f"{about}.unfinished" not in known
-        if what in _OF_PAGES:
+        if what in _PAGE_MEASURES:
             return scenario.workloads[about].shares_connections
-        return what not in _UNTOLD
+        return what not in _LEFT_OUT
 
-    return [one for name, one in known.items() if told(name)]
+    return [one for name, one in known.items() if is_compared(name)]
 
 
-_UNTOLD = frozenset({"timeouts", "fast-retransmits", "retransmitted"})
-_OF_PAGES = frozenset({"mean-page", "median-page", "p90-page"})
+_LEFT_OUT = frozenset({"timeouts", "fast-retransmits", "retransmitted"})
+_PAGE_MEASURES = frozenset({"mean-page", "median-page", "p90-page"})
 
 
 def _response_times(view: View) -> list[list[Any]]:
@@ -239,7 +239,7 @@ def _times(view: View) -> pl.DataFrame:
 
 
 def _labelled(times: pl.DataFrame, run: Mapping[str, Any]) -> pl.DataFrame:
-    """The times with what names the `run` in columns before them."""
+    """The times with columns that identify the `run` in front."""
     import polars as pl
 
     return times.select(

@@ -1,4 +1,4 @@
-"""What a comparison of queues and TCPs found: estimates, differences, distributions of times."""
+"""Results of a comparison of queues and TCPs: estimates, differences, distributions of times."""
 
 from __future__ import annotations
 
@@ -24,21 +24,22 @@ Variant = tuple[str, ...]
 
 
 class Metric(StrEnum):
-    """What is compared."""
+    """The compared quantities."""
 
     SUMMARY = "summary"
     """Measures of links, flows and transfers."""
     RESPONSE_TIME = "response-time"
-    """How response times are distributed: quantiles, and where distributions cross."""
+    """Quantiles of response times, and the points at which their distributions cross."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Comparison:
-    """What a comparison found.
+    """The results of a comparison.
 
-    `queues` and `tcps` hold the parameters of each in full, by name; both are factors, and a variant is
-    a name for each factor that was compared. `results` is the table of the runs, whose axes are the factors;
-    `times` has a row for each completed transfer (`queue` or `tcp` or both, `seed`, `traffic`, `time_s`).
+    `queues` and `tcps` contain the complete parameters of each queue and TCP, by name. Both are factors; a
+    variant has a name for each compared factor. `results` is the table of the runs, whose axes are the
+    factors. `times` has a row for each completed transfer (`queue` or `tcp` or both, `seed`, `traffic`,
+    `time_s`).
     """
 
     queues: Mapping[str, Any]
@@ -48,22 +49,22 @@ class Comparison:
     replications: int
     metric: Metric = Metric.SUMMARY
     at: Sequence[str] = ()
-    """The links whose queues were replaced."""
+    """Links whose queues were replaced."""
     replaced: str | None = None
-    """A sentence that says so, if the scenario has several managed links."""
+    """Sentence that names the replaced links, if the scenario has several managed links."""
     notes: Sequence[str] = ()
-    """What to watch out for: a sentence if the links of `at` have different rates."""
+    """Warnings: a sentence if the links of `at` have different rates."""
     edges: Mapping[str, Sequence[str]] = field(default_factory=dict)
-    """By variant: the nodes that got an edge because its queue wants packets told short or long."""
+    """By variant, the nodes that got an edge because the queue needs packets classified as short or long."""
 
     @property
     def factors(self) -> tuple[str, ...]:
-        """What was compared: `queue`, `tcp` or both; columns of the tables are named so."""
+        """The compared factors: `queue`, `tcp` or both, which are also the names of columns."""
         return tuple(name for name, compared in (("queue", self.queues), ("tcp", self.tcps)) if compared)
 
     @property
     def variants(self) -> list[Variant]:
-        """Every variant, in the order asked for: its names, one for each of `factors`."""
+        """Every variant in the given order: its names, one for each of `factors`."""
         return list(product(*(names for names in (self.queues, self.tcps) if names)))
 
     @property
@@ -73,7 +74,7 @@ class Comparison:
 
     @property
     def interrupted(self) -> bool:
-        """Whether Ctrl-C ended the comparison before all runs were made."""
+        """Whether Ctrl-C ended the comparison before all runs were finished."""
         return self.results.interrupted
 
     @cached_property
@@ -95,7 +96,7 @@ class Comparison:
 
     @property
     def _quantities(self) -> pl.DataFrame:
-        """What each measure is called: `measure`, `quantity`, and its `place` in order."""
+        """The name of each measure: `measure`, `quantity`, and its `place` in the order."""
         import polars as pl
 
         rows = [(one.name, one.title or one.name, one.unit) for one in self.results.measured]
@@ -107,19 +108,19 @@ class Comparison:
         `unit`, `queue` or `tcp` or both, `mean`, `low`, `high`, `replications`."""
         from aqmlab import stats
 
-        return self._told(self.results.intervals(stats.LEVEL))
+        return self._with_names(self.results.intervals(stats.LEVEL))
 
     def differences(self) -> pl.DataFrame:
-        """Mean and 95 % interval of how each variant differs from the first one, seed by seed: as
-        `intervals`."""
+        """Mean and 95 % interval of the difference of each variant from the first one, paired by seed, with
+        the columns of `intervals`."""
         from aqmlab import stats
 
         first = dict(zip(self.factors, self.variants[0], strict=True))
-        found = self._told(self.results.against(first, level=stats.LEVEL).with_row_index("at"), "at")
+        found = self._with_names(self.results.against(first, level=stats.LEVEL).with_row_index("at"), "at")
         return found.sort("place", "at").drop("place", "at")
 
-    def _told(self, estimates: pl.DataFrame, *also: str) -> pl.DataFrame:
-        """Estimates by the names of quantities, without those of which no run has a value."""
+    def _with_names(self, estimates: pl.DataFrame, *also: str) -> pl.DataFrame:
+        """Estimates with the names of quantities, without quantities that no run has."""
         found = estimates.filter(estimates["replications"] > 0).drop("unit")
         columns = ["quantity", "unit", *self.factors, "mean", "low", "high", "replications"]
         with_names = found.join(self._quantities, on="measure", maintain_order="left")
@@ -127,7 +128,8 @@ class Comparison:
 
     @property
     def title(self) -> str:
-        """What the estimates are of: how many runs of each variant, and of how many if some are missing."""
+        """The title of the estimates, with the number of runs of each variant, and with the intended number
+        if some are missing."""
         if self.replications == 1:
             return "One run of each"
         counts = self.values.select("seed", *self.factors).unique().group_by(self.factors).len()["len"]
@@ -142,8 +144,8 @@ class Comparison:
 
     @cached_property
     def crossings(self) -> Mapping[str, Mapping[Variant, list[Crossing]]]:
-        """Where the distribution of a workload's times crosses that of the first variant, by workload and
-        variant."""
+        """The points at which the distribution of a workload's times crosses that of the first variant, by
+        workload and variant."""
         return {traffic: self._crossings(traffic) for traffic in self.workloads}
 
     def _crossings(self, traffic: str) -> dict[Variant, list[Crossing]]:
@@ -161,9 +163,9 @@ class Comparison:
         return found
 
     def charts(self, traffic: str) -> dict[str, Chart]:
-        """The distribution of transfer times of one workload, by name: a curve for each variant, and if both
-        queues and TCPs were compared, a panel for each queue. As a whole, or for response times the body
-        and the tail apart, with the crossings marked; none if no transfer was completed."""
+        """The distribution of transfer times of one workload, by name of the chart: a curve for each variant
+        and, if both queues and TCPs were compared, a panel for each queue. For response times there are two
+        charts, of the body and of the tail, with the crossings marked. Empty if no transfer was completed."""
         from aqmlab.charts.chart import Chart
         from aqmlab.metrics import response_times
 
@@ -197,8 +199,8 @@ class Comparison:
         return {f"cdf-{traffic}": whole}
 
     def chart(self, quantity: str) -> Chart:
-        """Mean and 95 % interval of a quantity: a bar for each variant. Raises `ValueError`, which suggests
-        the nearest names, if the comparison has no such quantity."""
+        """Mean and 95 % interval of a quantity: a bar for each variant. Raises `ValueError` with the nearest
+        names if the comparison has no such quantity."""
         import polars as pl
 
         from aqmlab._support.names import hint
@@ -223,7 +225,7 @@ class Comparison:
 
     @cached_property
     def parameters(self) -> dict[str, dict[Variant, Any]]:
-        """The parameters in which the variants differ, each by variant; `None` where a variant has none."""
+        """The parameters in which the variants differ, each by variant; `None` if a variant lacks it."""
         found: dict[str, dict[Variant, Any]] = {}
         for tables, place, prefix in ((self.queues, 0, ""), (self.tcps, -1, "tcp.")):
             flattened = {name: flat(table, prefix) for name, table in tables.items()}
@@ -249,8 +251,8 @@ class Comparison:
             yield [label, *(cells.get(names, "-") for names in variants)]
 
     def parameter_rows(self) -> Iterator[list[str]]:
-        """A row for each parameter in which the variants differ: its path, and what it is in each, written
-        as in a scenario file; a dash where there is none."""
+        """A row for each parameter in which the variants differ: its path and its value in each variant, in
+        the notation of scenario files; a dash if a variant lacks it."""
         for name, values in self.parameters.items():
             yield [
                 name,

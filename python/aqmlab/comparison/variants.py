@@ -1,4 +1,4 @@
-"""Queues and TCPs by name as axes of a sweep: what a comparison varies, and whoever else compares them."""
+"""Named queues and TCPs as axes of a sweep, for comparisons and other studies of variants."""
 
 from __future__ import annotations
 
@@ -16,24 +16,22 @@ from aqmlab.sweep import Changes
 def axes(
     scenario: Scenario, queues: Sequence[str] = (), tcps: Sequence[str] = (), at: Sequence[str] = ()
 ) -> dict[str, Changes]:
-    """The axes `queue` and `tcp`, each where names are given for it.
+    """The axes `queue` and `tcp`; an axis without names is left out.
 
-    A queue is a name in `[queues.NAME]` of the scenario, or a kind with its defaults. It replaces the queue
-    of each managed link that `at` names; without `at`, that of every managed link. A TCP is a congestion
-    control with a recovery, `CONTROL/RECOVERY`, or an alias, laid over the scenario's `tcp` table.
+    A queue is a name in `[queues.NAME]` of the scenario, or a kind with its defaults. The queue replaces that
+    of each managed link in `at`; without `at`, that of every managed link. A TCP is a congestion control with
+    a recovery, `CONTROL/RECOVERY`, or an alias; its parameters are applied to the scenario's `tcp` table.
 
-    Raises `ValueError`, which names the argument, if the scenario has no packets, a name is unknown or stands
-    there twice, or `at` is given without queues.
+    Raises `ValueError` with the argument if the scenario has no packets, a name is unknown or occurs twice,
+    or `at` is given without queues.
     """
     queues, tcps, at = (
         arguments.names(name, given) for name, given in (("queues", queues), ("tcps", tcps), ("at", at))
     )
     if scenario.level != "packet":
-        raise ValueError(
-            f"{scenario.name} is of the level `{scenario.level}`: queues and TCPs are of `packet`"
-        )
+        raise ValueError(f"{scenario.name} has the level `{scenario.level}`; queues and TCPs need `packet`")
     if at and not queues:
-        raise ValueError("at: says where queues are replaced, and no queue is named")
+        raise ValueError("at: names links whose queues are replaced, but no queue is named")
     for name, listed in (("queues", queues), ("tcps", tcps), ("at", at)):
         arguments.unique(name, listed)
     links = links_for(scenario, at) if queues else []
@@ -52,5 +50,5 @@ def axes(
 def _changed(
     base: Scenario, change: Callable[[Scenario, str], Scenario], name: str, table: dict[str, Any]
 ) -> dict[str, Any]:
-    made = Scenario.from_dict(table, files=base.files, name=base.name)
-    return dict(change(made, name).given)
+    scenario = Scenario.from_dict(table, files=base.files, name=base.name)
+    return dict(change(scenario, name).given)

@@ -1,4 +1,4 @@
-"""The flow level: flows without packets that share a link, and the laws of theory for them."""
+"""The flow level: flows without packets that share a link, and theoretical formulas for them."""
 
 from aqmlab.flow_level.laws import (
     Regime,

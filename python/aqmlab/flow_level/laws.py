@@ -1,10 +1,11 @@
-"""The flow level: a link shared by flows that come and go, without packets, and what theory says of it.
+"""Theory of the flow level: a link shared by flows that arrive and depart, without packets.
 
-With processor sharing and Poisson arrivals of sessions the number of flows in progress is geometric,
-`P(N = n) = (1 - load) load^n`, and a flow's throughput is the capacity times `1 - load`, whatever the
-sizes (Bonald and Roberts, "Congestion at Flow Level and the Impact of User Behaviour", 2003). With equal
-peak rates it is the law of M/G/R processor sharing (Lindberger 1999). Three regimes follow: Kortebi,
-Oueslati and Roberts, "Cross-protect: Implicit Service Differentiation and Admission Control", 2004.
+With processor sharing and Poisson arrivals of sessions, the number of flows in progress has a geometric
+distribution, `P(N = n) = (1 - load) load^n`, and the throughput of a flow is the capacity times `1 - load`,
+for any distribution of sizes (Bonald and Roberts, "Congestion at Flow Level and the Impact of User
+Behaviour", 2003). With equal peak rates the distribution is that of M/G/R processor sharing (Lindberger
+1999). Three regimes follow: Kortebi, Oueslati and Roberts, "Cross-protect: Implicit Service Differentiation
+and Admission Control", 2004.
 """
 
 from __future__ import annotations
@@ -21,20 +22,20 @@ if TYPE_CHECKING:
 Regime = Literal["transparent", "elastic", "overload"]
 
 
-# What theory says
+# Formulas
 
 
 def relative_load(load: float, streaming_load: float) -> float:
-    """The elastic load, as a share of what streaming leaves of the capacity."""
+    """The elastic load, as a share of the capacity that streaming leaves."""
     return (load - streaming_load) / (1 - streaming_load) if streaming_load < 1 else math.inf
 
 
 def number_law(load: float, count: int, peak_share: float = math.inf) -> list[float]:
-    """P(N = 0), ..., P(N = count - 1) with processor sharing: the geometric law, or that of flows with
-    equal peak rates which are this share of the capacity. All NaN from a load of one on."""
+    """P(N = 0), ..., P(N = count - 1) with processor sharing: the geometric distribution, or that of flows
+    with equal peak rates of `peak_share` of the capacity. All NaN for a load of one or more."""
     if not load < 1:
         return [math.nan] * count
-    # From here on the flows fill the link, and each step is a factor of the load.
+    # From this number on, the flows fill the link, and each step is a factor of the load.
     full = max(1, math.ceil(1 / peak_share))
     steps = max(full, count)
     terms = [1.0]
@@ -55,11 +56,11 @@ def throughput_law(load: float, peak_share: float = math.inf) -> float:
     return load / (below + beyond)
 
 
-# What a scenario and a run say
+# Scenarios and runs
 
 
 def peak_share(scenario: Scenario) -> float:
-    """The peak rate of elastic flows over the capacity; infinite if there is none, or not one for all."""
+    """The peak rate of elastic flows divided by the capacity; infinite without a common peak rate."""
     from aqmlab.metrics import bits_per_second
 
     tables = scenario.effective["traffic"].values()
@@ -71,10 +72,10 @@ def peak_share(scenario: Scenario) -> float:
 
 
 def at_load(scenario: Scenario, load: float) -> Scenario:
-    """The scenario with the load of all traffic together changed, in proportion."""
+    """The scenario with another total load, of which each traffic has the same proportion as before."""
     given = {name: one["load"] for name, one in scenario.effective["traffic"].items()}
     if None in given.values():
-        raise ValueError("loads can be changed where every traffic has a `load`")
+        raise ValueError("load: every traffic of the scenario must have a `load`")
     total = math.fsum(given.values())
     return scenario.with_({f"traffic.{name}.load": load * part / total for name, part in given.items()})
 
@@ -83,10 +84,10 @@ def at_load(scenario: Scenario, load: float) -> Scenario:
 
 
 def regime(load: float, saturated: float) -> Regime:
-    """Which regime a link is in: `saturated` is the share of the time in which peak rates fill it.
+    """The regime of a link, of which `saturated` is the share of the time in which peak rates fill it.
 
-    *Transparent*: hardly ever (less than 1 % of the time, our number), so that flows do not notice each
-    other. *Elastic*: they do, and sharing matters. *Overload*: more comes than the link can carry.
+    *Transparent*: less than 1 % of the time (aqmlab's choice), so that flows do not affect each other.
+    *Elastic*: flows share the capacity. *Overload*: the offered load exceeds the capacity.
     """
     if load >= 1:
         return "overload"
@@ -94,7 +95,7 @@ def regime(load: float, saturated: float) -> Regime:
 
 
 def demand_chart(runs: Mapping[str, Run]) -> Chart:
-    """What flows in progress could take of the link, a panel for each run: `{"transparent": run, ...}`."""
+    """The demand of flows in progress, a panel for each run: `{"transparent": run, ...}`."""
     import polars as pl
 
     from aqmlab.charts.chart import Chart

@@ -1,4 +1,4 @@
-"""The flow level, replicated: runs that differ in the seed only, beside the laws of [aqmlab.flow_level]."""
+"""Replications of flow-level runs, compared with the formulas of [aqmlab.flow_level]."""
 
 from __future__ import annotations
 
@@ -27,16 +27,16 @@ LOADS = (0.3, 0.5, 0.7, 0.8, 0.85, 0.9, 0.95, 1.05, 1.2)
 """Loads that show the three regimes."""
 
 DRAWN = 600
-"""Samples that a sample path shows: more of them are a carpet."""
+"""Maximum number of samples in a chart of a sample path, which would otherwise be illegible."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Replications:
-    """Runs that differ in the seed only. Of the samples, those of the first run are kept."""
+    """Runs that differ in the seed only. Only the samples of the first run are kept."""
 
     scenario: Scenario
     results: Results
-    """The table of the runs: it has no axes, and the measure `ROWS`."""
+    """Table of the runs without axes, with the measure `ROWS`."""
     in_progress: pl.DataFrame
     cpu_s: float
 
@@ -47,17 +47,17 @@ class Replications:
 
     @property
     def _rows(self) -> Sequence[Mapping[str, Any]]:
-        """What `ROWS` is of each run, by ascending seed."""
+        """The value of `ROWS` of each run, by ascending seed."""
         return self.results.column(ROWS.name)
 
     @cached_property
     def link(self) -> pl.DataFrame:
-        """The link, a row for each run: the table `links` of the run, and `seed`."""
+        """The link, with a row for each run: the table `links` of the run, and `seed`."""
         return self._together("links")
 
     @cached_property
     def classes(self) -> pl.DataFrame:
-        """The classes of flows, some rows for each run: the table `classes` of the run, and `seed`."""
+        """The classes of flows, several rows for each run: the table `classes` of the run, and `seed`."""
         return self._together("classes")
 
     def _together(self, name: str) -> pl.DataFrame:
@@ -75,38 +75,38 @@ class Replications:
 
     @property
     def throughputs_bps(self) -> tuple[float, ...]:
-        """The throughput of an elastic flow (bit/s) in each run; NaN where it has none."""
+        """The throughput of an elastic flow (bit/s) in each run; NaN for a run without elastic flows."""
         return tuple(number(one["throughput_bps"]) for one in self._rows)
 
     @property
     def events(self) -> int:
-        """The events of all runs."""
+        """The number of events of all runs."""
         return sum(one["events"] for one in self._rows)
 
     @property
     def relative_load(self) -> float:
-        """The elastic load, as a share of what streaming leaves."""
+        """The elastic load, as a share of the capacity that streaming leaves."""
         return flow_level.relative_load(float(self.link["load"][0]), float(self.link["streaming_load"][0]))
 
     @property
     def capacity_bps(self) -> float:
-        """What the link carries."""
+        """The capacity of the link."""
         return float(self.link["capacity_bps"][0])
 
     @property
     def peak_share(self) -> float:
-        """The peak rate of elastic flows over what streaming leaves of the capacity, if all have the same."""
+        """The common peak rate of elastic flows, as a share of the capacity that streaming leaves."""
         streaming = min(float(self.link["streaming_load"][0]), 1.0 - 1e-12)
         return flow_level.peak_share(self.scenario) / (1 - streaming)
 
     @property
     def peaked(self) -> bool:
-        """Whether the peak rates of elastic flows make a law of their own."""
+        """Whether the peak rates of elastic flows change the distribution."""
         return self.peak_share < 1
 
     def throughput_law(self, *, peaked: bool = False) -> float:
-        """What theory says of the throughput of an elastic flow, in bits per second: the capacity that
-        streaming leaves, times `1 - load`, or what flows with equal peak rates have."""
+        """The theoretical throughput of an elastic flow, in bits per second: the capacity that streaming
+        leaves, times `1 - load`, or times the value for flows with equal peak rates."""
         left = 1 - min(float(self.link["streaming_load"][0]), 1.0)
         share = self.peak_share if peaked else math.inf
         return left * self.capacity_bps * flow_level.throughput_law(self.relative_load, share)
@@ -124,8 +124,8 @@ class Replications:
         return stats.mean_interval(self.throughputs_bps)
 
     def distribution(self, count: int | None = None) -> pl.DataFrame:
-        """Share of the time at each number of flows with its interval, beside the geometric law and that of
-        flows with equal peak rates (the same where there are none)."""
+        """The share of the time at each number of flows with its interval, the geometric distribution, and
+        that of flows with equal peak rates (equal to the geometric one if there are no peak rates)."""
         import polars as pl
 
         from aqmlab import stats
@@ -150,7 +150,7 @@ class Replications:
         return pl.DataFrame(rows)
 
     def charts(self) -> dict[str, Chart]:
-        """The sample path of the number of flows, and its distribution beside the law, by name."""
+        """The sample path of the number of flows, and its distribution compared with theory, by name."""
         import polars as pl
 
         from aqmlab.charts.chart import Chart
@@ -200,20 +200,20 @@ def replicate(
     label: str | None = None,
     store: Store | None = None,
 ) -> Replications:
-    """Runs a scenario of the flow level with seeds that follow one another, in parallel, with a bar if it has
-    a `label`; rows of flows are not kept. Runs that the `store` holds are not made again."""
+    """Runs a scenario of the flow level with consecutive seeds in parallel. A `label` enables a progress bar.
+    Rows of flows are not kept. Runs in the `store` are not repeated."""
 
     from aqmlab import campaign
     from aqmlab.store import Store
 
     if scenario.level != "flow":
         raise ValueError(
-            f"{scenario.name}: is of the level `{scenario.level}`, not `flow`: run it with `aqmlab run`"
+            f"{scenario.name}: must have the level `flow` (got `{scenario.level}`); use `aqmlab run`"
         )
     first = scenario.effective["seed"] if first_seed is None else first_seed
     seeds = tuple(range(first, first + replications))
     sampled = scenario.with_({"record.flows": False, "seed": 1})
-    # Samples of the first run are drawn; those of the others nobody looks at.
+    # Only the samples of the first run are plotted.
     lean = sampled.with_({"record.every": "0s"})
     tasks = [
         campaign.Task(
@@ -265,7 +265,7 @@ def _rows(view: View) -> dict[str, Any]:
 
 
 ROWS = Measure(name="flow-level.rows", compute=_rows)
-"""The tables of a run that have few rows, and what follows from those that have many."""
+"""The small tables of a run, and numbers computed from its large tables."""
 
 IN_PROGRESS = Measure(name="flow-level.in-progress", compute=lambda view: view.run.tables["in_progress"])
 """The samples of a run."""
@@ -279,8 +279,8 @@ def regimes(
     jobs: int | None = None,
     store: Store | None = None,
 ) -> pl.DataFrame:
-    """The scenario at several loads: regime, throughput of a flow over its peak rate (over the capacity
-    where it has none) with its interval and the law's, share of the time saturated, utilisation."""
+    """The scenario at several loads: regime, throughput of a flow divided by its peak rate (or by the
+    capacity) with its interval and its theoretical value, share of the time saturated, and utilisation."""
     import polars as pl
 
     share = min(flow_level.peak_share(scenario), 1.0)
@@ -306,7 +306,7 @@ def regimes(
 
 
 def regimes_chart(table: pl.DataFrame) -> Chart:
-    """The throughput of a flow against the load, as [`regimes`] found it, with the ends of the regimes."""
+    """The throughput of a flow against the load, as computed by [`regimes`], with the ends of the regimes."""
     import polars as pl
 
     from aqmlab.charts.chart import Chart

@@ -1,4 +1,4 @@
-"""A scenario simulated and live: a study of how far apart its measures are, and whether that is little."""
+"""A scenario simulated and live: a study of the differences between both, measure by measure."""
 
 from __future__ import annotations
 
@@ -28,35 +28,35 @@ from aqmlab.sweep import Changes
 NAME = "live-agreement"
 
 SCENARIO = "live-agreement"
-"""The scenario that comes with aqmlab for this study: a queue of every family, one long transfer."""
+"""The packaged scenario of this study: a queue of every family, one long transfer."""
 
 NAMED = {"queue": "--queues", "tcp": "--tcp"}
-"""Axes that have names and not values, and the option for each."""
+"""Axes of names, whose values are given by options, with the option of each."""
 
-OF_LINKS = ("drops", "mean-queue")
-OF_DATAGRAMS = ("goodput", "delay")
-OF_ENDLESS = ("goodput",)
-OF_TRANSFERS = ("mean-time",)
-OF_PAGES = ("mean-time", "mean-page")
-"""What is compared: the last words of the measures of each link with a queue, of workloads that send
-datagrams, of those whose transfers never end, of the others, and of those whose objects share connections."""
+LINK_MEASURES = ("drops", "mean-queue")
+DATAGRAM_MEASURES = ("goodput", "delay")
+ENDLESS_MEASURES = ("goodput",)
+TRANSFER_MEASURES = ("mean-time",)
+PAGE_MEASURES = ("mean-time", "mean-page")
+"""Compared measures by the last part of their names: of each link with a queue, of datagram workloads, of
+workloads with endless transfers, of other workloads, and of workloads whose objects share connections."""
 
 GOODPUT_TOLERANCE, TOLERANCE = 0.05, 0.1
-"""How far the ratio live/simulated may be from 1, of goodput and of any other measure.
+"""Maximum distance of the ratio live/simulated from 1, for goodput and for all other measures.
 
-Goodput hardly varies from run to run, so a narrow band can be shown. The others hang on single losses, of
-which a run of half a minute has some tens: a band of a tenth is one that few runs can show. Of the cases on
-the page `docs/background/live-agreement.md` six runs showed it for 110 of 130 measures.
+Goodput hardly varies from run to run, so that a narrow band can be verified. The other measures depend on
+single losses, of which a run of 30 s has some tens, so that few runs can verify a band of 10 %. For the cases
+on the page `docs/background/live-agreement.md`, six runs verified this band for 110 of 130 measures.
 """
 
 AT_ONCE_ON_A_CORE = 2
-"""Live runs at once on each core: one of 10 Mbit/s takes a sixth of it."""
+"""Concurrent live runs per core; a live run at 10 Mbit/s uses a sixth of a core."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Compared:
-    """A measure at a point: means, live over simulated with its 95 % interval, and what `stats.agreement`
-    says of that and a band of the tolerance to each side of 1."""
+    """A measure at a point: both means, the ratio live/simulated with its 95 % interval, and the agreement
+    (`stats.agreement`) of this interval with a band from 1 - tolerance to 1 + tolerance."""
 
     at: Labels
     measure: str
@@ -72,14 +72,14 @@ class Compared:
 
     @property
     def label(self) -> str:
-        """The measure in words, with its unit."""
+        """The title of the measure, with its unit."""
         return with_unit(self.title, self.unit)
 
 
 def measured(scenario: Scenario) -> tuple[Measure, ...]:
-    """The measures that are compared, of those that the scenario has."""
+    """The measures of the scenario that are compared."""
     known = measures.of_scenario(scenario)
-    wanted = {f"{link}.{what}" for link in scenario.managed_links for what in OF_LINKS}
+    wanted = {f"{link}.{what}" for link in scenario.managed_links for what in LINK_MEASURES}
     for name, workload in scenario.workloads.items():
         wanted |= {f"{name}.{what}" for what in _of_workload(workload)}
     return measures.named(scenario, [name for name in known if name in wanted])
@@ -87,10 +87,10 @@ def measured(scenario: Scenario) -> tuple[Measure, ...]:
 
 def _of_workload(workload: Workload) -> Sequence[str]:
     if workload.sends_datagrams:
-        return OF_DATAGRAMS
+        return DATAGRAM_MEASURES
     if workload.is_endless:
-        return OF_ENDLESS
-    return OF_PAGES if workload.shares_connections else OF_TRANSFERS
+        return ENDLESS_MEASURES
+    return PAGE_MEASURES if workload.shares_connections else TRANSFER_MEASURES
 
 
 def study(
@@ -103,21 +103,21 @@ def study(
     simulated: Mapping[str, Any] | None = None,
     replications: int = 5,
 ) -> Study:
-    """A scenario simulated and live, with each of these queues, TCPs and values, and a claim for each
-    measure: that live/simulated is 1, up to the tolerance.
+    """A scenario simulated and live, for each of the given queues, TCPs and values, with a claim for each
+    measure: the ratio live/simulated is 1, within the tolerance.
 
-    `queues`, `tcps` and `at` are as in `aqmlab.compare`; without any, the scenario's own is run. `vary` has
-    values by dotted path of the scenario. `simulated` changes values, by dotted path, of the simulated runs
-    only: an experiment on what a difference comes from. Both kinds of run have the same seeds: `replications`
-    of them (at least 2), from that of the scenario on.
+    `queues`, `tcps` and `at` are those of `aqmlab.compare`; without any, the scenario is run unchanged.
+    `vary` contains values by dotted path of the scenario. `simulated` changes values, by dotted path, of the
+    simulated runs only, in order to find the cause of a difference. Both kinds of runs have the same seeds:
+    `replications` seeds (at least 2), beginning with the scenario's seed.
 
-    Raises `ValueError`, which names the argument, the field or the point, if a name or a value is wrong, or
-    if the scenario cannot be simulated. `run_study` refuses what cannot be run live, before any run.
+    Raises `ValueError` with the argument, the field or the point if a name or a value is wrong, or if the
+    scenario cannot be simulated. `run_study` checks before any run that the scenario can be run live.
     """
     arguments.instance("scenario", scenario, Scenario, "aqmlab.Scenario.load reads a file")
     arguments.count("replications", replications, 2)
     if scenario.level != "packet":
-        raise ValueError(f"{scenario.name} is of the level `{scenario.level}`: live runs are of `packet`")
+        raise ValueError(f"{scenario.name} has the level `{scenario.level}`; live runs need `packet`")
     axes = variants.axes(scenario, queues, tcps, at) | _varied(vary or {})
     try:
         attempted(lambda watch: scenario.plan.run(watch, None))
@@ -149,17 +149,17 @@ def study(
             "agreement",
             "Simulated and live",
             lambda results: tabulated(list(_compared(claims, results))),
-            f"Means, simulated | live. {legend()}. Each sign is by the 95 % interval of its own point; a "
-            "claim, which is about all points, fails by an interval that allows for their number.",
+            f"Means, simulated | live. {legend()}. Each sign follows from the 95 % interval of its point. "
+            "A claim is about all points and fails by an interval whose level allows for their number.",
         ),
-        question="How near are live runs, on the kernel's TCP, to simulated ones of the same scenario?",
+        question="How close are live runs, on the kernel's TCP, to simulated runs of the same scenario?",
     )
 
 
 def _varied(vary: Mapping[str, Sequence[Value]]) -> dict[str, Sequence[Value]]:
     for path in vary:
         if path in NAMED:
-            raise ValueError(f"vary: {path}: is no path of the scenario: {NAMED[path]} takes names")
+            raise ValueError(f"vary: {path}: is not a path of the scenario; use {NAMED[path]} with names")
     return dict(vary)
 
 
@@ -170,7 +170,7 @@ def _changed(
 
 
 def _check_points(experiment: Experiment) -> None:
-    """Raises `ValueError`, with a line for each mistake, if the core refuses the scenario of a point."""
+    """Raises `ValueError` with one line per error if the core rejects the scenario of a point."""
     sweep, mistakes = experiment.sweep("full"), Mistakes()
     for point in sweep.points():
         mistakes.attempt(partial(sweep.scenario_of, point))
@@ -193,8 +193,8 @@ def _claim(ours: Experiment, theirs: Experiment, measure: Measure) -> Claim:
 
 
 def compared(result: StudyResult) -> list[Compared]:
-    """What a run of the study found, measure by measure and point by point. A measure that the simulated runs
-    of a point do not have is left out there."""
+    """The results of the study by measure and point. A measure is left out at points where the simulated runs
+    have no value of it."""
     return list(_compared(result.study.claims, result.results))
 
 
@@ -225,7 +225,7 @@ def _compared(claims: Sequence[Claim], results: ExperimentResults) -> Iterator[C
 
 
 def tabulated(found: Sequence[Compared]) -> pl.DataFrame:
-    """A line for each point, and a column for each measure: simulated, live, and the sign of the verdict."""
+    """A row for each point, and a column for each measure: simulated, live, and the sign of the verdict."""
     lines: dict[tuple[Value, ...], dict[str, Any]] = {}
     for one in found:
         lines.setdefault(tuple(one.at.values()), dict(one.at))[one.label] = _cell(one)
@@ -240,7 +240,7 @@ def _cell(one: Compared) -> str:
 
 
 def _number(value: float) -> str:
-    """Three digits, and all that stand before the point."""
+    """The number with at least three significant digits, and with all digits before the decimal point."""
     if math.isnan(value):
         return "-"
     return f"{value:.0f}" if abs(value) >= 100 else f"{value:#.3g}"
@@ -251,7 +251,7 @@ def _percent(share: float) -> str:
 
 
 def legend() -> str:
-    """What the signs mean."""
+    """The meaning of the signs."""
     signs = stats.AGREEMENT_SIGNS
     band = f"1 ± {_percent(TOLERANCE)} (goodput: 1 ± {_percent(GOODPUT_TOLERANCE)})"
     return (
@@ -261,14 +261,14 @@ def legend() -> str:
 
 
 def sentence(one: Compared) -> str:
-    """A comparison in a line."""
+    """A comparison as one line of text."""
     sign = stats.AGREEMENT_SIGNS[one.verdict]
     found = "no interval" if math.isnan(one.low) else f"{one.ratio:.3f} [{one.low:.3f}, {one.high:.3f}]"
     return f"{sign} {format_labels(one.at)}: {one.title}, live/simulated {found}"
 
 
 def record(result: StudyResult) -> dict[str, Any]:
-    """What `--json` prints."""
+    """The results as printed by `--json`."""
     rows = [
         {
             "at": dict(one.at),

@@ -1,4 +1,4 @@
-"""What is computed from the tables of one run: times, rates, losses, fairness, waits."""
+"""Numbers computed from the tables of one run: times, rates, losses, fairness, waits."""
 
 from aqmlab.metrics.tables import (
     LEAST_TRANSFERS,

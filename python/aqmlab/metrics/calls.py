@@ -1,15 +1,17 @@
-"""What calls sound like: the E-model, from the delay and the loss of each datagram.
+"""Voice quality of calls by the E-model, from the delay and the loss of each datagram.
 
-ITU-T G.107, 2015, of whose parameters all that the network does not decide have their default (table 3). The
-rating R is 93.2 at best; of it the one-way delay takes `Id`, and the codec with what it loses `Ie,eff`. What
-a codec takes is of ITU-T G.113, appendix I, 2007 (loss at random; packets of 10 ms for G.711, of 20 ms else).
+ITU-T G.107, 2015. All parameters that the network does not determine have their defaults (table 3). The
+rating R is 93.2 at best. The one-way delay reduces R by `Id`, and the codec with its loss by `Ie,eff`. The
+values of codecs are from ITU-T G.113, appendix I, 2007 (random loss; packets of 10 ms for G.711, of 20 ms for
+the others).
 
 R. G. Cole and J. H. Rosenbluth, "Voice over IP Performance Monitoring", Computer Communication Review 31(2),
-2001, put two straight lines in the place of `Id`. They are right by one up to 300 ms, and take too much
-beyond, where deep buffers are (61 instead of 44 at 600 ms). So `Id` is whole here.
+2001, replace `Id` by two straight lines. They are accurate to 1 up to 300 ms, but too large beyond, where
+deep buffers are (61 instead of 44 at 600 ms). This module therefore computes `Id` exactly.
 
-A receiver plays each datagram so long after it was sent as it decided once; what comes later is as good as
-lost. It decides for what sounds best, loss weighed against delay: no buffer of a fixed length does better.
+A receiver plays all datagrams at the same delay after they were sent; datagrams that arrive later count as
+lost. The receiver selects the delay with the best rating, weighing loss against delay: no fixed jitter buffer
+is better.
 """
 
 from __future__ import annotations
@@ -27,27 +29,27 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
 CHOICES = 101
-"""Between the fastest datagram and the slowest, how many moments to play at a receiver chooses from."""
+"""Number of play-out delays, between the fastest and the slowest datagram, from which a receiver selects."""
 
 R_0, IMPAIRED_AT_ONCE = 94.769, 1.414
-"""`Ro`, the signal over all noise, and `Is`, what comes with the voice (G.107, 7.2 and 7.3)."""
+"""`Ro`, the basic signal-to-noise ratio, and `Is`, the simultaneous impairment (G.107, 7.2 and 7.3)."""
 
 NOISE_DB = -61.179
-"""`No`, all noise, in dBm0p (G.107, 7.2)."""
+"""`No`, the total noise, in dBm0p (G.107, 7.2)."""
 RECEIVE_DB, TALKER_ECHO_DB, LISTENER_ECHO_DB = 2.0, 65.0, 110.0
-"""`RLR`, `TELR` and `WEPL`: how loud what is received and its echoes are (G.107, table 3)."""
+"""`RLR`, `TELR` and `WEPL`: receive loudness rating and echo loudness ratings (G.107, table 3)."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Codec:
-    """What a codec takes from the rating."""
+    """The impairment of the rating by a codec."""
 
     impairment: float
-    """`Ie`: without loss."""
+    """`Ie`, without loss."""
     robustness: float
-    """`Bpl`: the loss in per cent, at random, that takes half of what is left."""
+    """`Bpl`, the random loss in per cent that halves the remaining rating."""
     look_ahead_s: float = 0.0
-    """What it waits for beyond its frame."""
+    """Look-ahead beyond the frame, in seconds."""
 
 
 CODECS = {
@@ -56,11 +58,11 @@ CODECS = {
     "g729a": Codec(impairment=11, robustness=19.0, look_ahead_s=0.005),
     "gsm-efr": Codec(impairment=5, robustness=10.0),
 }
-"""By their names in a workload `call`; G.113, tables I.1 and I.4."""
+"""Codecs by their names in a workload `call`; G.113, tables I.1 and I.4."""
 
 
 def delay_impairment(delay_s: float) -> float:
-    """`Id` of a one-way delay from mouth to ear (G.107, section 7.4, where STMR is between 9 and 20 dB)."""
+    """`Id` of a one-way delay from mouth to ear (G.107, section 7.4, for STMR between 9 and 20 dB)."""
     t = delay_s * 1000
     echo_db = TALKER_ECHO_DB - 40 * math.log10((1 + t / 10) / (1 + t / 150)) + 6 * math.exp(-0.3 * t * t)
     heard = -1.5 * (NOISE_DB - RECEIVE_DB) - (80 + 2.5 * (echo_db - 14))
@@ -75,14 +77,14 @@ def delay_impairment(delay_s: float) -> float:
 
 
 def loss_impairment(loss: float, codec: Codec, burst_ratio: float = 1.0) -> float:
-    """`Ie,eff` of a share of datagrams that are lost (G.107, section 7.5)."""
+    """`Ie,eff` for a share of lost datagrams (G.107, section 7.5)."""
     percent = 100 * loss
     share = percent / (percent / burst_ratio + codec.robustness)
     return codec.impairment + (95 - codec.impairment) * share
 
 
 def burst_ratio(lost: npt.NDArray[np.bool_]) -> float:
-    """`BurstR`: how long runs of losses are, over their length at random; at least 1 (G.107, 7.5)."""
+    """`BurstR`: the mean length of runs of losses divided by that of random loss; at least 1 (G.107, 7.5)."""
     count = int(np.count_nonzero(lost))
     if count in (0, lost.size):
         return 1.0
@@ -91,7 +93,7 @@ def burst_ratio(lost: npt.NDArray[np.bool_]) -> float:
 
 
 def impairment(delay_s: float, loss: float, codec: Codec, bursts: float = 1.0) -> float:
-    """What a call takes from `Ro` in all."""
+    """The total impairment of a call, to be subtracted from `Ro`."""
     return IMPAIRED_AT_ONCE + delay_impairment(delay_s) + loss_impairment(loss, codec, bursts)
 
 
@@ -101,7 +103,7 @@ def rating(delay_s: float, loss: float, codec: Codec, bursts: float = 1.0) -> fl
 
 
 def mos(r: float) -> float:
-    """The mean opinion score that a rating stands for, 1 to 4.5 (G.107, annex B)."""
+    """The mean opinion score of a rating, 1 to 4.5 (G.107, annex B)."""
     if r <= 0:
         return 1.0
     if r >= 100:
@@ -111,16 +113,16 @@ def mos(r: float) -> float:
 
 @dataclass(frozen=True, kw_only=True)
 class Voice:
-    """What one end of a call hears."""
+    """The voice quality at one end of a call."""
 
     delay_s: float
-    """From mouth to ear."""
+    """Delay from mouth to ear, in seconds."""
     lost: float
-    """The share of datagrams that the network lost."""
+    """Share of datagrams that the network lost."""
     late: float
-    """The share that came too late to be played."""
+    """Share of datagrams that arrived too late to be played."""
     bursts: float
-    """`BurstR` of those that were not played."""
+    """`BurstR` of the datagrams that were not played."""
     rating: float
 
     @property
@@ -132,44 +134,46 @@ class Voice:
 def voice(
     delays_s: Floats, codec: Codec, *, frame_s: float, jitter_buffer_s: float | None = None
 ) -> Voice | None:
-    """What is heard of datagrams that took so long, in the order of their sending, NaN for those that were
-    lost; each carries `frame_s` of voice. Nothing if none came.
+    """The voice quality for datagrams with these delays, in the order of sending; NaN for lost datagrams.
+    Each datagram contains `frame_s` of voice. `None` if no datagram arrived.
 
-    With a `jitter_buffer_s` all are played so much later than the fastest could be, else as sounds best."""
+    With a `jitter_buffer_s`, all datagrams are played with this delay in addition to the smallest delay;
+    otherwise with the delay of the best rating."""
     lost = np.isnan(delays_s)
     if lost.all():
         return None
-    came = delays_s[~lost]
+    arrived = delays_s[~lost]
     if jitter_buffer_s is None:
-        choices = np.quantile(came, np.linspace(0, 1, CHOICES))
+        choices = np.quantile(arrived, np.linspace(0, 1, CHOICES))
     else:
-        choices = came.min(keepdims=True) + jitter_buffer_s
+        choices = arrived.min(keepdims=True) + jitter_buffer_s
     ahead_s = frame_s + codec.look_ahead_s
 
-    def unheard(played_s: float) -> npt.NDArray[np.bool_]:
+    def not_played(played_s: float) -> npt.NDArray[np.bool_]:
         return ~(delays_s <= played_s)
 
-    def taken(played_s: float) -> float:
-        missing = unheard(played_s)
+    def total_impairment(played_s: float) -> float:
+        missing = not_played(played_s)
         return impairment(ahead_s + played_s, float(missing.mean()), codec, burst_ratio(missing))
 
-    played_s = min((float(one) for one in np.unique(choices)), key=taken)
-    missing = unheard(played_s)
+    played_s = min((float(one) for one in np.unique(choices)), key=total_impairment)
+    missing = not_played(played_s)
     return Voice(
         delay_s=ahead_s + played_s,
         lost=float(lost.mean()),
         late=float((missing & ~lost).mean()),
         bursts=burst_ratio(missing),
-        rating=max(0.0, R_0 - taken(played_s)),
+        rating=max(0.0, R_0 - total_impairment(played_s)),
     )
 
 
-# Of the tables of a run
+# From the tables of a run
 
 
 def delays_of(packets: pl.DataFrame, flows: pl.DataFrame, traffic: str, from_s: float) -> dict[int, Floats]:
-    """The time (s) that each datagram of a workload took that was sent from a moment on, by flow and in the
-    order of sending; NaN for those that a queue dropped. Those under way at the end of the run are left out.
+    """The delay (s) of each datagram of a workload that was sent at `from_s` or later, by flow and in the
+    order of sending; NaN for datagrams that a queue dropped. Datagrams in flight at the end of the run are
+    left out.
 
     The workload must be in `record.histories`.
     """
@@ -192,24 +196,24 @@ def delays_of(packets: pl.DataFrame, flows: pl.DataFrame, traffic: str, from_s: 
 
 
 def voices(delays: dict[int, Floats], codec: Codec, frame_s: float) -> list[Voice]:
-    """What each end of the calls of a workload hears, as far as anything came."""
+    """The voice quality at each end of the calls of a workload, if any datagram arrived there."""
     heard = (voice(one, codec, frame_s=frame_s) for one in delays.values())
     return [one for one in heard if one is not None]
 
 
 def delay_quantile_s(delays: dict[int, Floats], q: float) -> float:
-    """A quantile of the delay of all datagrams that came; NaN without one."""
-    came = _came(list(delays.values()))
-    return float(np.quantile(came, q)) if came.size else math.nan
+    """A quantile of the delay of all datagrams that arrived; NaN without any."""
+    arrived = _arrived(list(delays.values()))
+    return float(np.quantile(arrived, q)) if arrived.size else math.nan
 
 
 def delay_variation_s(delays: dict[int, Floats], q: float) -> float:
-    """A quantile of the packet delay variation: how much longer a datagram took than the fastest of its flow
-    (RFC 5481, section 4.2); NaN without one."""
-    came = _came([one - np.nanmin(one) for one in delays.values() if not np.isnan(one).all()])
-    return float(np.quantile(came, q)) if came.size else math.nan
+    """A quantile of the packet delay variation: the delay of a datagram minus the smallest delay of its flow
+    (RFC 5481, section 4.2); NaN without any datagram."""
+    arrived = _arrived([one - np.nanmin(one) for one in delays.values() if not np.isnan(one).all()])
+    return float(np.quantile(arrived, q)) if arrived.size else math.nan
 
 
-def _came(parts: list[Any]) -> Floats:
+def _arrived(parts: list[Any]) -> Floats:
     every = np.concatenate(parts) if parts else np.zeros(0)
     return np.asarray(every[~np.isnan(every)], dtype=np.float64)

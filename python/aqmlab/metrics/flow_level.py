@@ -1,4 +1,4 @@
-"""What runs of the flow level show: the throughput of elastic flows, and what flows could take."""
+"""Results of flow-level runs: the throughput of elastic flows, and the demand of flows."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from aqmlab._support.run import Run
 from aqmlab.metrics.tables import bits_per_second
 
 ELASTIC = "elastic"
-"""The word of the table `distribution` for all elastic flows together."""
+"""Name of all elastic flows together in the table `distribution`."""
 
 
 def throughput_bps(run: Run) -> float:
-    """Bits of elastic flows carried over the time they were in progress; NaN if there were none."""
+    """Bits carried by elastic flows, divided by the time that they were in progress; NaN without any."""
     services = run.manifest["scenario"]["traffic"]
     elastic = [name for name, one in services.items() if one["service"] == "elastic"]
     ours = run.tables["classes"].filter(pl.col("traffic").cast(pl.String).is_in(elastic))
@@ -24,14 +24,14 @@ def throughput_bps(run: Run) -> float:
 
 
 def demand(run: Run) -> pl.DataFrame:
-    """At each sample, the sum of the peak rates of the flows in progress over the capacity; a flow without a
-    peak rate asks for all of it."""
+    """At each sample, the sum of the peak rates of the flows in progress divided by the capacity. The demand
+    of a flow without a peak rate is the whole capacity."""
     scenario = run.manifest["scenario"]
     capacity = bits_per_second(scenario["link"]["capacity"])
-    asked = {
+    demand_of_flow = {
         name: bits_per_second(one["peak_rate"]) / capacity if one["peak_rate"] else 1.0
         for name, one in scenario["traffic"].items()
     }
-    share = pl.col("traffic").cast(pl.String).replace_strict(asked, return_dtype=pl.Float64)
+    share = pl.col("traffic").cast(pl.String).replace_strict(demand_of_flow, return_dtype=pl.Float64)
     samples = run.tables["in_progress"].with_columns(demand=share * pl.col("flows"))
     return samples.group_by("time_s", maintain_order=True).agg(pl.col("demand").sum())

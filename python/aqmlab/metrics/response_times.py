@@ -1,11 +1,11 @@
-"""Distributions of response times held against each other: quantiles, and where the curves cross.
+"""Comparison of distributions of response times: quantiles, and the points at which the curves cross.
 
-When two distribution functions cross, neither system is the better one: one serves the quick
-transfers, the other spares the slow. Where they cross says for whom it is. That is how the Web is
-compared in M. C. Weigle, K. Jeffay, F. D. Smith, "Quantifying the Effects of Recent Protocol
+If two distribution functions cross, neither system is better for all transfers: one is better for fast
+transfers, the other for slow ones. The crossing separates both groups. Web traffic is compared in this way in
+M. C. Weigle, K. Jeffay, F. D. Smith, "Quantifying the Effects of Recent Protocol
 Improvements to Standards-Track TCP: Impact on Web Performance", MASCOTS 2003.
 
-A response time is that of a completed transfer: from its first SYN to the last byte of the response.
+A response time is that of a completed transfer, from its first SYN to the last byte of the response.
 """
 
 from __future__ import annotations
@@ -39,53 +39,53 @@ QUANTILES: Mapping[str, float] = {
     "99th percentile": 0.99,
     "99.9th percentile": 0.999,
 }
-"""The quantiles that are compared, by name."""
+"""The compared quantiles, by name."""
 
 LEAST = 0.005
-"""A difference of two shares that matters: half a point. Smaller ones are no order. Ours."""
+"""Smallest difference of two shares that counts as an order, half a percentage point (aqmlab's choice)."""
 
 POINTS = 400
-"""Points of time at which curves are compared and drawn."""
+"""Number of points of time at which curves are compared and plotted."""
 
 BODY = 0.9
-"""The share of transfers that a linear axis has to show; the rest is for the chart of the tail."""
+"""Share of transfers that the linear axis shows; the chart of the tail shows the rest."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Crossing:
-    """Where one distribution function stops being the upper one.
+    """A crossing of two distribution functions.
 
-    `at_s` is where the means of the two are equal. Up to `low_s` the order is certain, and from `high_s` on
-    the opposite one is.
+    At `at_s`, the means of both functions are equal. Their order is certain up to `low_s`, and the opposite
+    order is certain from `high_s` on.
     """
 
     at_s: float
     low_s: float
     high_s: float
     first_is_quicker_before: bool
-    """Whether the first one has the larger share of transfers done up to the crossing."""
+    """Whether the first system has the larger share of completed transfers before the crossing."""
 
 
 def grid_over(times: Floats) -> Floats:
-    """Points of time, evenly spaced in their logarithm, that span `times` (s)."""
+    """Points of time (s), evenly spaced on a logarithmic scale, over the range of `times`."""
     return np.geomspace(max(float(times.min()) * 0.9, 1e-6), float(times.max()), POINTS)
 
 
 def shares(times: Sequence[Floats], grid: Floats) -> Floats:
-    """The distribution functions over `grid`, a row for each replication."""
+    """The distribution functions at `grid`, a row for each replication."""
     return np.array([metrics.cdf(one, grid) for one in times]).reshape(len(times), grid.size)
 
 
 def crossings(
     first: Floats, second: Floats, grid: Floats, *, least: float = LEAST, level: float = LEVEL
 ) -> list[Crossing]:
-    """Where the distribution functions of two systems cross.
+    """The crossings of the distribution functions of two systems.
 
-    `first` and `second` have a row for each replication (pairs: the same seed) and a column for each
-    value of `grid` (s). The order at a point is certain if the means differ by `least` or more and the
-    interval of the difference, of this level, excludes zero (Student's t, pair by pair; with one replication
-    the first condition is all). A crossing lies between two neighbouring stretches of certain and opposite
-    order, so that the noise of curves that lie on each other gives none.
+    `first` and `second` have a row for each replication (paired by seed) and a column for each value of
+    `grid` (s). The order at a point is certain if the means differ by `least` or more and the interval of the
+    difference, of this level, excludes zero (Student's t, paired; with one replication only the first
+    condition applies). A crossing is between two neighbouring ranges of certain and opposite order, so that
+    noise of nearly equal curves does not count as a crossing.
     """
     differences = first - second
     mean = differences.mean(axis=0)
@@ -94,9 +94,9 @@ def crossings(
     if count > 1:
         half = t_quantile(level, count - 1) * differences.std(axis=0, ddof=1) / math.sqrt(count)
     certain = (np.abs(mean) >= least) & (np.abs(mean) > half)
-    places = np.flatnonzero(certain)
+    points = np.flatnonzero(certain)
     found = []
-    for left, right in pairwise(places):
+    for left, right in pairwise(points):
         if mean[left] * mean[right] < 0:
             found.append(
                 Crossing(
@@ -128,9 +128,9 @@ def quantities(transfers: pl.DataFrame, warm_up_s: float) -> list[tuple[str, str
 def chart_of_body(
     curves: pl.DataFrame, by: str, panel: str | None, what: str, guides: Mapping[str, float]
 ) -> Chart:
-    """Distribution functions over a linear axis, as far as nine transfers in ten need.
+    """Distribution functions on a linear time axis that ends at the 90th percentile of the slowest curve.
 
-    `curves` has the columns `time_s`, `share`, `by` and `panel`; `guides` are labelled moments (s).
+    `curves` has the columns `time_s`, `share`, `by` and `panel`; `guides` are labelled times (s).
     """
     import polars as pl
 
@@ -158,7 +158,7 @@ def chart_of_body(
 def chart_of_tail(
     curves: pl.DataFrame, by: str, panel: str | None, what: str, guides: Mapping[str, float]
 ) -> Chart:
-    """What is left above each time, over logarithmic axes: the slow transfers. Arguments as above."""
+    """The share of transfers above each time on logarithmic axes. Arguments as for `chart_of_body`."""
     import polars as pl
 
     from aqmlab.charts.chart import Chart
@@ -180,7 +180,7 @@ def chart_of_tail(
 
 
 def sentence(crossing: Crossing, first: str, second: str) -> str:
-    """A crossing in words."""
+    """A crossing as a sentence."""
     quick, slow = (first, second) if crossing.first_is_quicker_before else (second, first)
     return (
         f"{quick} serves the quick transfers better, {slow} the slow ones: their distributions cross at "
@@ -189,10 +189,10 @@ def sentence(crossing: Crossing, first: str, second: str) -> str:
 
 
 def zero_between(x: Floats, y: Any) -> float:
-    """Where a curve whose ends have opposite signs is zero first, in the logarithm of `x`."""
-    place = int(np.flatnonzero(np.sign(y[1:]) != np.sign(y[0]))[0])
-    part = y[place] / (y[place] - y[place + 1])
-    return float(x[place] * (x[place + 1] / x[place]) ** part)
+    """The first zero of a curve whose ends have opposite signs, interpolated in the logarithm of `x`."""
+    index = int(np.flatnonzero(np.sign(y[1:]) != np.sign(y[0]))[0])
+    part = y[index] / (y[index] - y[index + 1])
+    return float(x[index] * (x[index + 1] / x[index]) ** part)
 
 
 def time_text(seconds: float) -> str:

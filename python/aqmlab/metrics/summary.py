@@ -1,4 +1,4 @@
-"""The summary of a run at packet level: links, classes, flows and transfers in a few numbers."""
+"""The summary of a packet-level run: the main numbers of links, classes, flows and transfers."""
 
 from __future__ import annotations
 
@@ -30,18 +30,18 @@ _OF_FLOWS = frozenset(
         *("fast_retransmits", "datagrams_received", "mean_delay_s"),
     }
 )
-"""The columns of flows that are looked at."""
+"""Columns of flows that the summary needs."""
 
 _OF_DIRECTIONS = _OF_FLOWS | {"packets_marked"}
-"""Those that are looked at of the flows of programs."""
+"""Columns that the summary needs of the flows of programs."""
 
 
 def of_tables(tables: Tables, manifest: Mapping[str, Any]) -> dict[str, Any]:
-    """What `aqmlab run --json` prints as `summary`: links, classes, flows and transfers, after warm-up.
+    """The `summary` of `aqmlab run --json`: links, classes, flows and transfers, after warm-up.
 
-    A live run of programs has `directions`, too: by workload what went to the client, and from the client.
+    A live run of programs also has `directions`: by workload, the traffic to the client and from the client.
     A number that does not exist, such as the mean time of no transfers, is `None`. Flows and transfers are
-    left out where the run did not keep the columns for it (`record.flow_columns`, `record.transfer_columns`).
+    left out if the run did not keep their columns (`record.flow_columns`, `record.transfer_columns`).
     """
     warm_up_s, end_s = window(manifest)
     flows, of_flows = _with(_OF_FLOWS, tables["flows"])
@@ -63,7 +63,7 @@ def _link_summary(row: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _class_summary(classes: pl.DataFrame) -> dict[str, dict[str, dict[str, Any]]]:
-    """By link and class."""
+    """Summaries of classes, by link and class."""
     keys = ("throughput_bps", "drop_fraction", "mean_queue_packets", "mean_queue_delay_s")
     found: dict[str, dict[str, dict[str, Any]]] = {}
     for row in classes.iter_rows(named=True):
@@ -84,7 +84,7 @@ def _flow_summary(flows: pl.DataFrame) -> dict[str, Any]:
 
 
 def _directions(tables: Tables) -> dict[str, Any]:
-    """What the programs of each workload sent to the client and from the client, where there are programs."""
+    """The traffic of each workload's programs to the client and from the client; empty without programs."""
     if "from_client" not in tables or not set(tables["flows"].columns) >= _OF_DIRECTIONS:
         return {}
     ways = {"to_client": tables["flows"], "from_client": tables["from_client"]}
@@ -94,7 +94,7 @@ def _directions(tables: Tables) -> dict[str, Any]:
 
 
 def _direction(flows: pl.DataFrame) -> dict[str, Any]:
-    """What went one way of these flows."""
+    """Summary of one direction of these flows."""
     connections = flows.filter(pl.col("datagrams_received").is_null())
     return {
         "packets": int(flows["packets_sent"].sum()),
@@ -107,8 +107,8 @@ def _direction(flows: pl.DataFrame) -> dict[str, Any]:
 
 
 def _repairs(connections: pl.DataFrame) -> dict[str, int | None]:
-    """Segments sent again, time-outs and fast retransmits of all connections; `None` where there are none, or
-    where a kernel does not tell."""
+    """Retransmitted segments, timeouts and fast retransmits of all connections; `None` without connections,
+    or if a kernel does not report a number."""
     names = ("retransmitted", "timeouts", "fast_retransmits")
     known = {name: connections[name].drop_nulls() for name in names}
     return {name: int(found.sum()) if found.len() else None for name, found in known.items()}
@@ -130,7 +130,7 @@ def _transfer_summary(transfers: pl.DataFrame, warm_up_s: float, end_s: float) -
 
 
 def _with(columns: frozenset[str], table: pl.DataFrame) -> tuple[pl.DataFrame, list[str]]:
-    """The table and the workloads in it; none if it lacks one of the columns."""
+    """The table and its workloads; no workloads if the table lacks one of the columns."""
     if not columns <= set(table.columns):
         return table, []
     return table, sorted(table["traffic"].cast(pl.String).unique().to_list())

@@ -1,8 +1,8 @@
 """Measures of a run: small pure functions from tables to a number or a small table.
 
-Times are seconds since the run began, sizes are bytes, rates are bits per second. "After warm-up"
-means: transfers that *started* after it, flows' and links' counts made after it. Definitions follow
-the study of Claypool, Kinicki and Hartling (SHRED, 2004) where nothing else is said.
+Times are seconds since the beginning of the run, sizes are bytes, rates are bits per second. "After warm-up"
+means transfers that *started* after the warm-up, and counts of flows and links during the time after it.
+Definitions follow the study of Claypool, Kinicki and Hartling (SHRED, 2004) unless stated otherwise.
 """
 
 from __future__ import annotations
@@ -24,28 +24,28 @@ Floats: TypeAlias = "npt.NDArray[np.float64]"
 Tables = Mapping[str, pl.DataFrame]
 
 SHORT_BYTES = 10_000
-"""A short transfer has at most this many bytes: the mean Web object of the SHRED study."""
+"""Maximum size of a short transfer in bytes: the mean Web object of the SHRED study."""
 
 
 def seconds(text: str | float | int) -> float:
-    """Seconds from a time as scenarios write it: `"160s"`, `"1.5ms"`."""
+    """Seconds from a time in the notation of scenarios: `"160s"`, `"1.5ms"`."""
     return float(text) if isinstance(text, int | float) else _in_unit("s", "time", text)
 
 
 def bits_per_second(text: str) -> float:
-    """Bits per second from a rate as scenarios write it: `"10Mbps"`, `"2.5 Gbps"`."""
+    """Bits per second from a rate in the notation of scenarios: `"10Mbps"`, `"2.5 Gbps"`."""
     return _in_unit("bps", "rate", text)
 
 
 def in_bytes(text: str) -> bool:
-    """Whether a length as scenarios write it counts bytes rather than packets: `"20kB"`."""
+    """Whether a length in the notation of scenarios is in bytes and not in packets: `"20kB"`."""
     return _core.quantity(text)[1] == "B"
 
 
 def _in_unit(wanted: str, name: str, text: str) -> float:
     value, unit = _core.quantity(text)
     if unit != wanted:
-        raise ValueError(f"not a {name}: {text!r}")
+        raise ValueError(f"{name}: must have the unit {wanted} (got {text!r})")
     return value
 
 
@@ -75,14 +75,14 @@ def completed_times(table: pl.DataFrame, warm_up_s: float) -> Floats:
 
 
 def normalised_time(mean_s: float, uncongested_mean_s: float) -> float:
-    """A mean time over the mean time of the same arrivals when nothing queues."""
+    """A mean time divided by the mean time of the same arrivals without queueing."""
     return mean_s / uncongested_mean_s if uncongested_mean_s > 0 else math.nan
 
 
 def ideal_time(segments: pl.Expr, rtt_s: float, initial_window: int) -> pl.Expr:
-    """The time a transfer needs when only slow start limits it, in seconds.
+    """The time of a transfer that only slow start limits, in seconds.
 
-    One round trip for the handshake, one for each doubling of the window but the last, half a round
+    One round trip for the handshake, one for each doubling of the window except the last, half a round
     trip for the last data: `rtt * (0.5 + ceil(log2(segments / initial_window + 1)))`.
     """
     rounds = (segments / initial_window + 1).log(2.0).ceil()
@@ -90,7 +90,7 @@ def ideal_time(segments: pl.Expr, rtt_s: float, initial_window: int) -> pl.Expr:
 
 
 def slowdown(transfers: pl.DataFrame, rtt_s: float, initial_window: int) -> float:
-    """Mean over completed transfers of time over [`ideal_time`]: every object counts the same."""
+    """Mean over completed transfers of their time divided by [`ideal_time`]; objects have equal weights."""
     done = transfers.filter(pl.col("complete"))
     return _number(
         done.select((pl.col("duration_s") / ideal_time(pl.col("segments"), rtt_s, initial_window)).mean())
@@ -116,7 +116,7 @@ def active_series(transfers: pl.DataFrame, step_s: float, end_s: float) -> npt.N
 
 
 def short_timeouts(transfers: pl.DataFrame, limit_bytes: int = SHORT_BYTES) -> float:
-    """Retransmission time-outs per short transfer."""
+    """Retransmission timeouts per short transfer."""
     return _number(transfers.filter(pl.col("size_bytes") <= limit_bytes).select(pl.col("timeouts").mean()))
 
 
@@ -142,10 +142,10 @@ def tail(times: Floats, grid: Floats) -> Floats:
 
 
 def histograms(transfers: pl.DataFrame, grid: Floats, end_s: float) -> tuple[list[int], list[int]]:
-    """Completed and unfinished transfers counted by (observed) time between the values of `grid`.
+    """Numbers of completed and of unfinished transfers by observed time between the values of `grid`.
 
-    The count of place `i` is of times in `(grid[i-1], grid[i]]`; the first starts at minus infinity,
-    and one more place at the end holds what is beyond the grid.
+    Entry `i` counts times in `(grid[i-1], grid[i]]`. The first entry begins at minus infinity, and an
+    additional entry at the end counts times beyond the grid.
     """
     done = transfers["complete"].to_numpy()
     observed = transfers["duration_s"].fill_null(end_s - transfers["start_s"]).to_numpy()
@@ -159,9 +159,9 @@ def histograms(transfers: pl.DataFrame, grid: Floats, end_s: float) -> tuple[lis
 def survival(ended: Sequence[int], censored: Sequence[int]) -> Floats:
     """The share of transfers that take longer than each value of the grid of [`histograms`].
 
-    Transfers still open at the end of a run have taken at least so long; leaving them out would
-    flatter queues that make long transfers longer. The actuarial form of Kaplan and Meier (1958)
-    uses what is known of them.
+    Transfers still open at the end of a run have taken at least their observed time; leaving them out would
+    favour queues that prolong long transfers. The actuarial form of Kaplan and Meier (1958)
+    uses the known part of their times.
     """
     events = np.asarray(ended, dtype=np.float64)
     lost = np.asarray(censored, dtype=np.float64)
@@ -173,12 +173,12 @@ def survival(ended: Sequence[int], censored: Sequence[int]) -> Floats:
 
 
 def area_between(left: Floats, right: Floats, grid: Floats) -> float:
-    """The area between two distribution functions drawn over `grid`, in the unit of the grid."""
+    """The area between two distribution functions on `grid`, in the unit of the grid."""
     return float(np.trapezoid(np.abs(left - right), grid))
 
 
 def carried_by_largest(sizes: npt.NDArray[Any], shares: Sequence[float]) -> list[float]:
-    """The share of all bytes that the largest of the transfers carry, for each share of their number."""
+    """The share of all bytes carried by the largest transfers, for each share of the number of transfers."""
     if sizes.size == 0:
         return [math.nan] * len(shares)
     carried = np.cumsum(np.sort(sizes.astype(np.float64))[::-1])
@@ -195,8 +195,8 @@ def jain(rate: pl.Expr) -> pl.Expr:
 
 
 def jain_of(total: Any, squares: Any, count: Any) -> Any:
-    """Jain's fairness index of `count` rates from their sum and that of their squares: 1 if all are equal,
-    1/n if one flow has everything (R. Jain, D. Chiu, W. Hawe 1984)."""
+    """Jain's fairness index of `count` rates from their sum and the sum of their squares: 1 if all rates are
+    equal, 1/n if one flow has the whole capacity (R. Jain, D. Chiu, W. Hawe 1984)."""
     return total**2 / (count * squares)
 
 
@@ -208,7 +208,7 @@ def measured_flows(flows: pl.DataFrame, traffic: str, warm_up_s: float) -> pl.Da
 
 
 def goodput_bps(flows: pl.DataFrame) -> float:
-    """Unique payload bits that reached receivers after warm-up, per second, over all the flows."""
+    """Unique payload bits that reached receivers after warm-up, per second, of all flows together."""
     return float(flows["goodput_bps"].sum())
 
 
@@ -218,7 +218,7 @@ def drop_fraction(flows: pl.DataFrame) -> float:
 
 
 def mean_delay_s(flows: pl.DataFrame) -> float:
-    """Mean time (s) on the way of all datagrams that arrived; NaN for connections."""
+    """Mean one-way delay (s) of all datagrams that arrived; NaN for connections."""
     received = pl.col("datagrams_received")
     return _number(flows.select((pl.col("mean_delay_s") * received).sum() / received.sum()))
 
@@ -227,19 +227,19 @@ def link(links: pl.DataFrame, name: str) -> dict[str, Any]:
     """The row of one link, by column."""
     rows = links.filter(pl.col("link") == name)
     if rows.height != 1:
-        raise KeyError(f"no link {name!r} in the table of links")
+        raise KeyError(f"the table of links has no link {name!r}")
     return rows.row(0, named=True)
 
 
-# What queue management was invented for
+# Losses and bursts
 
 
 def loss_events(times: Sequence[float], rtt_s: float) -> list[tuple[int, int]]:
-    """Groups of drops, as ranges of the drop times (which are in order).
+    """Groups of drops, as ranges of indices of the (sorted) drop times.
 
-    A loss event begins with a drop and takes in every drop less than one base round trip after that
-    first one: losses so close are one signal of congestion to the senders. The next drop begins the
-    next event, so that steady loss gives many events and not one without end.
+    A loss event begins with a drop and includes every drop less than one base round trip after the first
+    one, because senders respond to such drops as one congestion signal. The next drop begins the next event,
+    so that steady loss yields many events instead of an endless one.
     """
     events = []
     first = 0
@@ -252,10 +252,10 @@ def loss_events(times: Sequence[float], rtt_s: float) -> list[tuple[int, int]]:
 
 
 def loss_synchronisation(drops: pl.DataFrame, flows: pl.DataFrame, rtt_s: float, warm_up_s: float) -> float:
-    """Mean over loss events of the share of active flows that lose a packet in it.
+    """Mean over loss events of the share of active flows that lose a packet in the event.
 
-    1 means that all flows back off together. A flow is active if it is open when the event begins;
-    flows that open during the event and lose at once count as active too.
+    1 means that all flows reduce their rates together. A flow is active if it is open when the event begins;
+    flows that open during the event and lose a packet count as active, too.
     """
     after = drops.filter(pl.col("time_s") >= warm_up_s).sort("time_s")
     if after.height == 0:
@@ -273,7 +273,7 @@ def loss_synchronisation(drops: pl.DataFrame, flows: pl.DataFrame, rtt_s: float,
 
 
 def drop_runs(drops: pl.DataFrame, warm_up_s: float) -> npt.NDArray[np.int64]:
-    """Lengths of runs of drops at one queue: consecutive arrivals that were all refused."""
+    """Lengths of runs of drops at one queue: consecutive arrivals that were all dropped."""
     after = drops.filter(pl.col("time_s") >= warm_up_s)
     arrival = after["arrival"].sort().to_numpy().astype(np.int64)
     if arrival.size == 0:
@@ -284,10 +284,10 @@ def drop_runs(drops: pl.DataFrame, warm_up_s: float) -> npt.NDArray[np.int64]:
 
 
 def largest_burst(queue: pl.DataFrame, drops: pl.DataFrame, rtt_s: float, warm_up_s: float) -> float:
-    """The largest burst accepted, in packets.
+    """The largest accepted burst, in packets.
 
-    The largest rise of the sampled queue length between two samples at most one base round trip
-    apart with no drop between them; as fine as the sampling is.
+    The burst is the largest increase of the sampled queue length between two samples at most one base round
+    trip apart without a drop between them. The resolution is that of the samples.
     """
     after = queue.filter(pl.col("time_s") >= warm_up_s).sort("time_s")
     if after.height < 2:
@@ -311,10 +311,10 @@ def largest_burst(queue: pl.DataFrame, drops: pl.DataFrame, rtt_s: float, warm_u
 
 
 def mser5(series: Sequence[float] | Floats) -> int | None:
-    """How many of the first values to leave out, by MSER-5 (White, Cobb and Spratt 2000).
+    """The number of values to leave out at the beginning, by MSER-5 (White, Cobb and Spratt 2000).
 
-    Values are averaged by fives; the cut is where the rest has the smallest variance over its
-    squared length. `None` if that is in the second half: the series is too short to tell.
+    Values are averaged in groups of five. The cut minimises the variance of the rest divided by its squared
+    length. `None` if the cut is in the second half, because the series is then too short.
     """
     values = np.asarray(series, dtype=np.float64)
     batches = values[: values.size // 5 * 5].reshape(-1, 5).mean(axis=1)
@@ -332,36 +332,37 @@ def mser5(series: Sequence[float] | Floats) -> int | None:
 def warm_up_end(times: Sequence[float] | Floats, values: Sequence[float] | Floats) -> float | None:
     """The time (s) from which a series is steady, by [`mser5`], or `None` if it does not settle.
 
-    `values` are measured at `times`. A `ValueError` if these are not evenly spaced or a value is not finite.
+    `values` are measured at `times`. Raises `ValueError` if times are not evenly spaced or a value is not
+    finite.
     """
     at, series = np.asarray(times, dtype=np.float64), np.asarray(values, dtype=np.float64)
     if at.shape != series.shape:
-        raise ValueError(f"a series needs as many times as values, not {at.size} and {series.size}")
+        raise ValueError(f"series: must have as many times as values (got {at.size} and {series.size})")
     steps = np.diff(at)
     if not np.allclose(steps, steps[:1], rtol=1e-6, atol=0.0) or not np.isfinite(series).all():
         raise ValueError(
-            "a series needs finite values at evenly spaced times: sample it at regular intervals"
+            "series: must have finite values at evenly spaced times; sample at regular intervals"
         )
     cut = mser5(series)
     return None if cut is None else float(at[cut])
 
 
 TIMED = frozenset({"traffic", "start_s", "duration_s", "complete"})
-"""What must be kept of transfers (`record.transfer_columns`) to tell how long those of a workload took."""
+"""Columns of transfers (`record.transfer_columns`) needed to compute the times of a workload's transfers."""
 
 LEAST_TRANSFERS = 250
-"""How many transfers a run must have before [`warm_up_warning`] judges it: fifty batches of five.
+"""Minimum number of transfers for [`warm_up_warning`]: fifty batches of five (aqmlab's choice).
 
-The number of open transfers changes only as transfers begin and end. With fewer of them its batches
-are mostly the same few transfers seen again, and one long transfer moves the cut anywhere: MSER-5 would
-speak of that transfer, not of the warm-up. Ours.
+The number of open transfers only changes when transfers begin and end. With fewer transfers, batches mostly
+contain the same transfers, and one long transfer can move the cut to any time: MSER-5 would then detect this
+transfer and not the warm-up.
 """
 
 
 def warm_up_warning(tables: Tables, manifest: Mapping[str, Any]) -> str | None:
-    """A sentence if MSER-5 on the number of open transfers asks for a longer warm-up than given.
+    """A sentence if MSER-5 on the number of open transfers needs a longer warm-up than the scenario's.
 
-    No verdict (`None`) on a run of fewer than `LEAST_TRANSFERS` transfers, or without the columns that tell.
+    `None` for a run with fewer than `LEAST_TRANSFERS` transfers, or without the required columns.
     """
     transfers = tables.get("transfers")
     if transfers is None or transfers.height < LEAST_TRANSFERS or not set(transfers.columns) >= TIMED:
@@ -372,7 +373,7 @@ def warm_up_warning(tables: Tables, manifest: Mapping[str, Any]) -> str | None:
     if cut is None:
         return "warm-up: the number of open transfers does not settle within the run (MSER-5)"
     if cut * step_s > warm_up_s:
-        return f"warm-up: MSER-5 asks for {cut * step_s:.3g} s, the scenario gives {warm_up_s:.3g} s"
+        return f"warm-up: MSER-5 needs {cut * step_s:.3g} s, but the scenario has {warm_up_s:.3g} s"
     return None
 
 
@@ -381,8 +382,7 @@ def _share(part: float, whole: float) -> float:
 
 
 def finite(value: Any) -> Any:
-    """The same for programs whose JSON knows no NaN and no infinity: `None` for each number that does not
-    exist, in lists and tables of any depth."""
+    """Replaces numbers that JSON lacks (NaN and infinity) by `None`, in lists and tables of any depth."""
     if isinstance(value, dict):
         return {key: finite(inner) for key, inner in value.items()}
     if isinstance(value, list):

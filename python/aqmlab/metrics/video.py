@@ -1,9 +1,9 @@
-"""What the viewers of an adaptive video see, of the rows that the workload `video` leaves in `transfers`.
+"""Quality of adaptive video, from the rows of the workload `video` in `transfers`.
 
-A row is a segment: asked for at `start_s`, there after `duration_s`, its bit rate the size over its play
-time. The segments of a viewer are one flow. What plays when follows from when segments came, as the client of
-the workload has it: play begins when `start_up_s` is buffered, stands still when the buffer runs dry, and
-goes on when `resume_s` is.
+A row is a segment: requested at `start_s`, complete after `duration_s`; its bit rate is the size divided by
+its play time. The segments of a viewer are one flow. Play-out follows from the arrival times of segments by
+the rules of the workload's client: play begins when `start_up_s` is buffered, stalls when the buffer is
+empty, and resumes when `resume_s` is buffered.
 """
 
 from __future__ import annotations
@@ -24,42 +24,42 @@ COLUMNS = {
     "transfers": frozenset({"traffic", "flow", "start_s", "duration_s", "size_bytes"}),
     "flows": frozenset({"flow", "end_s"}),
 }
-"""What must be kept of a run, by table."""
+"""Columns that a run must keep, by table."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Player:
-    """How a client plays; times in seconds."""
+    """The play-out rules of a client; times in seconds."""
 
     segment_s: float
     start_up_s: float
     resume_s: float
     segments: float = math.inf
-    """How many the video has."""
+    """Number of segments of the video."""
     stop_s: float = math.inf
-    """When viewers turn away."""
+    """Time at which viewers stop watching."""
 
 
 @dataclass(frozen=True)
 class Playback:
-    """What one viewer saw."""
+    """The play-out of one viewer."""
 
     came_s: float
-    """When it came."""
+    """Time of the first request."""
     start_up_s: float
-    """From then to the first picture; NaN if there was none."""
+    """Time from the first request to the first picture; NaN if there was none."""
     stalls: list[tuple[float, float]]
-    """From when to when play stood still afterwards."""
+    """Begin and end of each stall after the first picture."""
 
     def stalled_s(self, from_s: float, to_s: float) -> float:
-        """For how long play stood still between two moments."""
+        """Total stalled time between two times."""
         return math.fsum(max(0.0, min(end, to_s) - max(begin, from_s)) for begin, end in self.stalls)
 
 
 def playback(came_s: float, arrivals: Floats, player: Player, end_s: float) -> Playback:
-    """What a viewer saw until `end_s` who came at `came_s`, and whose segments came at `arrivals`."""
+    """The play-out until `end_s` of a viewer with the first request at `came_s` and these `arrivals`."""
     start_up_s, stalls = math.nan, list[tuple[float, float]]()
-    # Play time that has come; how much of it is not played yet, and when that was so.
+    # Buffered play time at the time `at`.
     buffered, at, plays = 0.0, came_s, False
     for count, arrival in enumerate(arrivals.tolist(), start=1):
         if arrival > end_s:
@@ -74,7 +74,7 @@ def playback(came_s: float, arrivals: Floats, player: Player, end_s: float) -> P
         at = arrival
         buffered += player.segment_s
         needed = player.start_up_s if math.isnan(start_up_s) else player.resume_s
-        # A sum of play times may be off by the last bit.
+        # A sum of play times may differ in the last bit.
         if not plays and (buffered >= needed - 1e-9 or count >= player.segments):
             plays = True
             if math.isnan(start_up_s):
@@ -89,48 +89,49 @@ def playback(came_s: float, arrivals: Floats, player: Player, end_s: float) -> P
 def viewers(
     transfers: pl.DataFrame, flows: pl.DataFrame, player: Player, end_s: float
 ) -> list[tuple[pl.DataFrame, Playback]]:
-    """The segments of each viewer of one workload, in the order of their requests, and what it saw until the
-    end of the run, or until it turned away: at `stop_s`, or when its connection was gone with a segment under
-    way."""
+    """The segments of each viewer of one workload, in the order of their requests, and the play-out until the
+    end of the run or until the viewer left: at `stop_s`, or when the connection was closed during a
+    segment."""
     ends: dict[int, float] = dict(flows.select("flow", "end_s").drop_nulls().iter_rows())
     found = []
     for (flow,), segments in transfers.sort("start_s").group_by("flow", maintain_order=True):
         durations = segments["duration_s"]
         arrivals = (segments["start_s"] + durations).drop_nulls().to_numpy().astype(np.float64)
-        turned = min(end_s, player.stop_s)
+        left_s = min(end_s, player.stop_s)
         if durations.null_count():
-            turned = min(turned, ends.get(flow, math.inf))
-        found.append((segments, playback(segments["start_s"][0], arrivals, player, turned)))
+            left_s = min(left_s, ends.get(flow, math.inf))
+        found.append((segments, playback(segments["start_s"][0], arrivals, player, left_s)))
     return found
 
 
 def _bit_rates(segments: pl.DataFrame, segment_s: float, from_s: float) -> npt.NDArray[Any]:
-    asked = segments.filter(pl.col("start_s") >= from_s)
-    return asked["size_bytes"].to_numpy() * 8 / segment_s
+    requested = segments.filter(pl.col("start_s") >= from_s)
+    return requested["size_bytes"].to_numpy() * 8 / segment_s
 
 
 def video_bitrate_bps(transfers: pl.DataFrame, player: Player, from_s: float) -> float:
-    """Mean bit rate of the segments asked for from a moment on, each counted once; NaN without one."""
+    """Mean bit rate of the segments requested at `from_s` or later, equally weighted; NaN without any."""
     rates = _bit_rates(transfers, player.segment_s, from_s)
     return float(rates.mean()) if rates.size else math.nan
 
 
 def video_switches(seen: list[tuple[pl.DataFrame, Playback]], from_s: float) -> float:
-    """How often the bit rate changed from one segment to the next, mean over viewers; NaN without one.
+    """Number of changes of the bit rate between consecutive segments, mean over viewers; NaN without any.
 
-    Both segments were asked for from the moment `from_s` on.
+    Only segments requested at `from_s` or later count.
     """
     counts = [np.count_nonzero(np.diff(_bit_rates(segments, 1.0, from_s))) for segments, _ in seen]
     return float(np.mean(counts)) if counts else math.nan
 
 
 def video_start_up_s(seen: list[tuple[pl.DataFrame, Playback]], from_s: float) -> float:
-    """From the first request to the first picture, mean over viewers who came after a moment and saw it."""
+    """Time from the first request to the first picture, mean over viewers that began at `from_s` or later
+    and saw a picture."""
     times = [one.start_up_s for _, one in seen if one.came_s >= from_s and not math.isnan(one.start_up_s)]
     return math.fsum(times) / len(times) if times else math.nan
 
 
 def video_stall_s(seen: list[tuple[pl.DataFrame, Playback]], from_s: float, to_s: float) -> float:
-    """For how long play, once begun, stood still between two moments, mean over viewers; NaN without one."""
+    """Stalled time after the first picture between two times, mean over viewers; NaN without any."""
     times = [one.stalled_s(from_s, to_s) for _, one in seen]
     return math.fsum(times) / len(times) if times else math.nan

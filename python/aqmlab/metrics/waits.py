@@ -1,4 +1,4 @@
-"""How long packets waited in queues, from the table of what happened to each packet."""
+"""Waiting times of packets in queues, from the table of packet events."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ _KEY = ["link", "flow", "sequence_bytes"]
 
 
 def waits(run: Run) -> pl.DataFrame:
-    """How long each packet of data waited that left a recorded link after the warm-up: `link`, `traffic`,
-    `time_s`, `wait_s`."""
+    """The wait of each data packet that left a recorded link after the warm-up: `link`, `traffic`, `time_s`,
+    `wait_s`."""
     found = passages(run).filter(~pl.col("lost"))
     return found.select("link", "traffic", "time_s", wait_s=pl.col("time_s") - pl.col("arrived_s"))
 
 
 def passages(run: Run) -> pl.DataFrame:
-    """Each packet of data that a recorded link sent or dropped after the warm-up: `link`, `flow`, `traffic`,
+    """Each data packet that a recorded link sent or dropped after the warm-up: `link`, `flow`, `traffic`,
     `arrived_s`, `time_s` of leaving the queue, and whether the packet was `lost`."""
     warm_up_s, _ = metrics.window(run.manifest)
     names = run.tables["flows"].select("flow", pl.col("traffic").cast(pl.String))
@@ -46,11 +46,11 @@ def passages(run: Run) -> pl.DataFrame:
 def _arrivals(
     times_s: npt.NDArray[np.float64], number: npt.NDArray[Any], joins: npt.NDArray[np.bool_]
 ) -> npt.NDArray[np.float64]:
-    """When the packet of each row arrived, of rows that join a queue or leave: by number, and in order.
+    """The arrival time of the packet of each row, for rows of joining and leaving, sorted by number and time.
 
-    Packets of a flow may share a number: what is sent again, a SYN and the first data. Those that waited
-    leave in the order in which they joined; a packet that leaves while none of its number waits arrived as
-    it left."""
+    Packets of a flow may share a number: retransmissions, or a SYN and the first data. Queued packets leave
+    in the order in which they joined. A packet that leaves while no packet of its number is queued arrived at
+    the time it left."""
     if not len(times_s):
         return times_s
     first = np.flatnonzero(np.r_[True, number[1:] != number[:-1]])
@@ -58,22 +58,22 @@ def _arrivals(
     group[first[1:]] = 1
     group = np.cumsum(group)
     joined, left = (_counted(rows, first, group) for rows in (joins, ~joins))
-    # How many left without having joined: the most by which those that left outnumber those that joined.
-    apart = group * (len(number) + 1)
-    direct = np.maximum.accumulate(np.maximum(left - joined, 0) + apart) - apart
+    # Number of packets that left without having joined: the maximum excess of departures over arrivals.
+    offset = group * (len(number) + 1)
+    direct = np.maximum.accumulate(np.maximum(left - joined, 0) + offset) - offset
     before = np.r_[0, direct[:-1]]
     before[first] = 0
     waited = ~joins & (direct == before)
-    places = np.flatnonzero(joins)
+    join_rows = np.flatnonzero(joins)
     joined_before: npt.NDArray[Any] = np.cumsum(joins)[first] - joins[first]
     arrived = times_s.copy()
-    arrived[waited] = times_s[places[joined_before[group[waited]] + (left - direct)[waited] - 1]]
+    arrived[waited] = times_s[join_rows[joined_before[group[waited]] + (left - direct)[waited] - 1]]
     return arrived
 
 
 def _counted(
     rows: npt.NDArray[np.bool_], first: npt.NDArray[Any], group: npt.NDArray[Any]
 ) -> npt.NDArray[Any]:
-    """How many of these rows there are in the group of each row, up to the row."""
+    """The number of these rows in the group of each row, up to and including the row."""
     count = np.cumsum(rows)
     return count - (count - rows)[first][group]

@@ -1,7 +1,7 @@
-"""Report cards: how a queue behaves in the scenarios of RFC 7928, beside Drop Tail, as a study.
+"""Report cards: the behaviour of a queue in the scenarios of RFC 7928, compared with Drop Tail, as a study.
 
 N. Kuhn et al.: Characterization Guidelines for Active Queue Management (AQM), RFC 7928, July 2016. The RFC
-is informational and characterises: it sets no limits and ranks nothing, and neither does a card."""
+is informational and characterises queues. Neither the RFC nor a card sets limits or ranks queues."""
 
 from aqmlab.report_card.card import Card
 from aqmlab.report_card.study import of_card, study

@@ -1,15 +1,15 @@
-"""The card of a queue: measured values with intervals, and words for how they compare.
+"""The card of a queue: measured values with intervals, and words that compare them with Drop Tail.
 
-RFC 7928 characterises and sets no limits. So a card holds, scenario by scenario, a value and its ratio to
-the value of Drop Tail in the same scenario, run by run with the same seed, and a word that follows from the
-interval of the ratio by the law of verdict:
+RFC 7928 characterises queues and sets no limits. A card therefore contains, for each scenario, a value, its
+ratio to the value of Drop Tail in the same scenario (run by run with the same seed), and a word that follows
+from the interval of the ratio:
 
-- *alike*: the interval lies wholly within the margin around 1.
-- *better* or *worse*: it lies on one side of 1, and not wholly within the margin.
-- *undecided*: neither. More replications would decide.
+- *alike*: the whole interval is within the margin around 1.
+- *better* or *worse*: the interval is on one side of 1, and not entirely within the margin.
+- *undecided*: none of these; more replications would decide.
 
-Where neither direction is better, the words are *more* and *less*. `estimates.py` says when a median stands
-in place of a mean.
+If neither direction is better, the words are *more* and *less*. `estimates.py` describes when a median
+replaces the mean.
 """
 
 from __future__ import annotations
@@ -47,10 +47,10 @@ from aqmlab.stats import Interval
 from aqmlab.study.experiment import Experiment
 
 MARGIN = 1.1
-"""Values whose ratio lies between 1/1.1 and 1.1 are alike. The argument: RFC 7928 leaves the room of the
-queue to the tester, and Drop Tail's delay is proportional to that room. A room that is a tenth larger is as
-good a choice, so a difference of less than a tenth says no more of a queue than of the choice of the line.
-Delays that differ by less than the time of one full packet are alike as well."""
+"""Values whose ratio is between 1/1.1 and 1.1 are alike. Reason: RFC 7928 leaves the room of the queue to the
+tester, and Drop Tail's delay is proportional to the room. A room larger by 10 % would be an equally valid
+choice, so a difference of less than 10 % may come from this choice as well as from the queue. Delays that
+differ by less than the transmission time of one full packet are alike, too."""
 
 ALIKE = stats.within(1 / MARGIN, MARGIN)
 
@@ -62,19 +62,19 @@ WORDS: tuple[Word, ...] = ("better", "more", "alike", "less", "worse", "undecide
 
 @dataclass(frozen=True, kw_only=True)
 class Cell:
-    """What one column of a card says in a row."""
+    """The entry of one column of a card in a row."""
 
     value: Interval
     reference: Interval | None
-    """The other side; nothing if there is none, as of Drop Tail with equal room."""
+    """The compared value; `None` if there is none, as for Drop Tail with equal room."""
     ratio: Interval | None
-    """The paired ratio; nothing where the reference is zero."""
+    """The paired ratio; `None` if the reference is zero."""
     word: Word
 
 
 @dataclass(frozen=True, kw_only=True)
 class Row:
-    """A measure of a scenario, in each column that has it."""
+    """A measure of a scenario, with a cell for each column that has values."""
 
     section: str
     scenario: str
@@ -84,14 +84,14 @@ class Row:
 
 @dataclass(frozen=True, kw_only=True)
 class Finding:
-    """What a card says of one property."""
+    """The rows of a card about one property."""
 
     property: Property
     rows: tuple[Row, ...]
 
     def words(self, room: str) -> Mapping[Word, list[str]]:
-        """The different words of a column in the order of `WORDS`, each with where it is found: by section,
-        or by measure if all scenarios are of one section."""
+        """The distinct words of a column in the order of `WORDS`, each with the sections in which it occurs,
+        or with the measures if all scenarios belong to one section."""
         rows = [row for row in self.rows if room in row.cells]
         by_section = len({row.section for row in rows}) > 1
         found = [(row.cells[room].word, row.section if by_section else row.measure.title) for row in rows]
@@ -102,7 +102,7 @@ class Finding:
         }
 
     def ratios(self, room: str) -> tuple[float, float] | None:
-        """The least and the largest ratio of a column, if all rows are of one measure."""
+        """The smallest and the largest ratio of a column, if all rows show the same measure."""
         cells = [row.cells[room] for row in self.rows if room in row.cells]
         found = [cell.ratio.value for cell in cells if cell.ratio is not None]
         measures = {row.measure.name.rpartition(".")[2] for row in self.rows}
@@ -111,22 +111,23 @@ class Finding:
 
 @dataclass(frozen=True, kw_only=True)
 class Sides:
-    """A measure beside what it is compared with, at all points of a section."""
+    """A measure with the measure that it is compared with, at all points of a section."""
 
     ours: Measured
     theirs: Measured
     better: Better
     reference: str
     floor: float
-    """Differences up to this, in the unit of the measure, are none: of delays the time of a full packet."""
+    """Differences up to this value, in the unit of the measure, count as zero; for delays it is the
+    transmission time of a full packet."""
 
     @property
     def near(self) -> Estimate:
-        """Their ratio, in which differences up to the floor count as none."""
+        """The ratio of both sides; differences up to the floor count as zero."""
         return ratio_of(self.ours, self.theirs, self.reference, self.floor)
 
     def cell(self, results: ExperimentResults, labels: Labels) -> Cell | None:
-        """What a card says at a point; nothing if there is no value."""
+        """The cell of a card at a point; `None` if the point has no value."""
         value, reference = (mean_of(one).interval(results, labels) for one in (self.ours, self.theirs))
         if not value.count:
             return None
@@ -142,7 +143,7 @@ class Sides:
 
 
 def word(ratio: Interval, near: Interval, better: Better) -> Word:
-    """The word for a ratio, which is alike if its interval with small differences left out (`near`) lies
+    """The word for a ratio. The word is *alike* if `near`, the interval that ignores small differences, is
     within the margin."""
     if stats.verdict(near, ALIKE) == "holds":
         return "alike"
@@ -157,8 +158,8 @@ def word(ratio: Interval, near: Interval, better: Better) -> Word:
 
 @dataclass(frozen=True)
 class Card:
-    """A queue in the scenarios of some sections, with so many replications of each. Raises `ValueError` if
-    the queue gets no card."""
+    """A queue in the scenarios of some sections, with `seeds` replications of each scenario. Raises
+    `ValueError` if the queue gets no card."""
 
     name: str
     queue: Table
@@ -170,14 +171,14 @@ class Card:
 
     @cached_property
     def experiments(self) -> Mapping[str, Experiment]:
-        """By number of section, those in which the queue can stand."""
+        """By number of section, the experiments in which the queue can be used."""
         found = {one.number: one.experiment(self.queue, self.seeds) for one in self.sections}
         if MEDIUM in found:
             found[PARAMETERS] = parameter_experiment(self.queue, self.seeds)
         return {number: one for number, one in found.items() if one is not None}
 
-    def stands(self, number: str, room: str) -> bool:
-        """Whether the queue stands in a section in a column."""
+    def has_column(self, number: str, room: str) -> bool:
+        """Whether a column has values of the queue in a section."""
         if number not in self.experiments:
             return False
         one = section(number) if number != PARAMETERS else None
@@ -185,7 +186,7 @@ class Card:
 
     @cached_property
     def properties(self) -> tuple[Property, ...]:
-        """Those that these scenarios show."""
+        """The properties that the selected scenarios show."""
         return tuple(
             one for one in PROPERTIES if any(each.section in self.experiments for each in one.compared)
         )
@@ -215,7 +216,7 @@ class Card:
         return found
 
     def findings(self, results: ExperimentResults) -> tuple[Finding, ...]:
-        """What the card says of each property."""
+        """The rows of the card for each property."""
         found = (Finding(property=one, rows=tuple(self.rows(one, results))) for one in self.properties)
         return tuple(one for one in found if one.rows)
 
@@ -254,20 +255,20 @@ class Card:
     def _scenario(
         self, number: str, point: tuple[Any, ...], labels: Labels, results: ExperimentResults
     ) -> str:
-        """A scenario in words, of congestion with the projected loss and what Drop Tail lost."""
+        """The name of a scenario; for congestion with the projected loss and Drop Tail's loss."""
         at = ", ".join(map(str, point))
         if number == PARAMETERS:
             return at
-        said = f"{section(number).title}, {at}" if at else section(number).title
+        title = f"{section(number).title}, {at}" if at else section(number).title
         if number not in PROJECTED_LOSS:
-            return said
+            return title
         drops = self.experiments[number][named("long.drops")].at(queue=REFERENCE)
         lost = mean_of(drops).interval(results, labels).value
-        return f"{said} (projected loss {PROJECTED_LOSS[number]:g} %, Drop Tail's {lost:.2g} %)"
+        return f"{title} (projected loss {PROJECTED_LOSS[number]:g} %, Drop Tail's {lost:.2g} %)"
 
     def numbers(self, results: ExperimentResults) -> list[tuple[str, Cell]]:
-        """What the table over all queues shows in numbers, each with the head of its column; nothing where
-        the section was not measured."""
+        """The numbers of the queue in the table over all queues, each with the head of its column. A measure
+        is left out if its section was not run."""
         found = []
         for one in self.sides(NUMBERS, REFERENCE):
             labels = {"line": "symmetric", "queue": self.main_room}
@@ -278,8 +279,8 @@ class Card:
 
     @cached_property
     def columns(self) -> Mapping[str, Mapping[str, Any]]:
-        """By column, the parameters of the queue on the main line that are no defaults, by path; without a
-        column that the queue cannot have there."""
+        """By column, the parameters of the queue on the main link that differ from the defaults, by path. A
+        column that the queue cannot have is left out."""
         tables = {EQUAL: self.queue, SHIPPED: queues.shipped(self.queue)}
         found = {room: flat(table) for room, table in tables.items()}
         for given in found.values():
@@ -292,17 +293,17 @@ class Card:
 
     @property
     def main_room(self) -> str:
-        """The column that stands for the queue in a table over all queues."""
+        """The column that represents the queue in a table over all queues."""
         return EQUAL if EQUAL in self.columns else SHIPPED
 
     def notes(self) -> Iterator[str]:
-        """What a reader must know of this queue, in sentences."""
+        """Explanations of the queue's results that a reader needs, in sentences."""
         kind = self.queue["kind"]
         if kind in NOTES:
             yield NOTES[kind]
         why = queues.room_refusal(self.queue, EQUAL)
         if why is not None:
-            yield f"This queue cannot have Drop Tail's room, so the card has the defaults only: {why}."
+            yield f"This queue cannot have Drop Tail's room, so the card only has the defaults: {why}."
         left_out: dict[tuple[str, str], list[str]] = {}
         for one in self.sections:
             for room in one.rooms:
@@ -310,8 +311,8 @@ class Card:
                 if reason is not None and (room == SHIPPED or why is None):
                     left_out.setdefault((one.title, reason), []).append(room)
         if PARAMETERS in self.experiments:
-            line = f"{RATE_MBPS:g}Mbps"
-            refused = parameters.variants(queues.shipped(self.queue), line).refused
+            rate = f"{RATE_MBPS:g}Mbps"
+            refused = parameters.variants(queues.shipped(self.queue), rate).refused
             left_out |= {variant: [] for variant in refused.items()}
         for (what, reason), rooms in left_out.items():
             column = f" ({EQUAL} only)" if rooms == [EQUAL] else ""

@@ -1,15 +1,15 @@
-"""The number and the interval that stand for the replications of a scenario.
+"""Estimates of report cards: the number and the interval that represent the replications of a scenario.
 
-These are the mean and Student's interval, unless the replications fall into groups, calm runs and collapsed
-ones. The mean of such runs is a number that no run shows, so the median with its exact interval stands in
-place of the mean. The exact interval of eight replications reaches from the least to the largest value.
+These are the mean and Student's interval, unless the replications fall into groups, for example of calm and
+collapsed runs. The mean of such runs is a number that no run shows, so the median with its exact interval
+replaces the mean. The exact interval of eight replications extends from the smallest to the largest value.
 
-Replications fall into groups if one of two things is so:
+Replications fall into groups if at least one of two conditions holds:
 
 - The dip test finds several modes (`aqmlab.stats.modality`). Of eight replications the test finds a group of
   three or four, and misses a group of one or two.
-- A value is more than twice its next smaller one: a step by a factor above `STEP`. This is a rule for the
-  smaller groups, and has no level.
+- A value is more than twice the next smaller value: a step by a factor above `STEP`. This rule finds the
+  smaller groups; it has no level of significance.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ from aqmlab.results.variable import Variable
 from aqmlab.stats import LEVEL, Interval, modality
 
 STEP = 2.0
-"""Above this ratio of neighbours in the order of size, values fall into groups."""
+"""Values fall into groups if a value exceeds the next smaller one by more than this factor."""
 
 DIGITS = 4
-"""Significant digits of a published value: more than any interval of a few runs deserves."""
+"""Significant digits of a published value, which is more than the interval of a few runs supports."""
 
 
 def mean_of(variable: Variable) -> Estimate:
@@ -45,8 +45,8 @@ def mean_of(variable: Variable) -> Estimate:
 
 
 def ratio_of(ours: Variable, theirs: Variable, reference: str, floor: float = 0.0) -> Estimate:
-    """The ratio to what `reference` names (`over`). Differences up to the `floor`, in the unit of the
-    variables, count as none."""
+    """The ratio of a variable to the one that `reference` names (`over`). Differences up to the `floor`, in
+    the unit of the variables, count as zero."""
     near = f", 1 where they differ by less than {floor:.3g} {ours.unit}" if floor else ""
     return Estimate(
         how=f"ratio, or median of groups, beyond {floor:.3g}",
@@ -57,8 +57,8 @@ def ratio_of(ours: Variable, theirs: Variable, reference: str, floor: float = 0.
 
 
 def over(pairs: Sequence[tuple[float, float]], level: float = LEVEL, floor: float = 0.0) -> Interval:
-    """The ratio of pairs, in which differences up to the `floor` count as none. Where all divisors are zero,
-    the difference tells whether the ratio is 1 or infinite."""
+    """The ratio of pairs, in which differences up to the `floor` count as zero. If all divisors are zero, the
+    ratio is 1 or infinite, depending on the difference."""
     ours, theirs = [a for a, _ in pairs], [b for _, b in pairs]
     divisor = math.fsum(theirs) / len(theirs) if theirs else math.nan
     if divisor == 0:
@@ -99,15 +99,15 @@ def difference(ours: Sequence[float], theirs: Sequence[float], level: float = LE
 
 
 def _steps(values: Sequence[float]) -> bool:
-    """Whether one of several positive values is more than `STEP` times the next smaller one."""
+    """Whether one of several positive values exceeds the next smaller one by more than the factor `STEP`."""
     ordered = sorted(values)
     return bool(ordered) and ordered[0] > 0 and any(b > STEP * a for a, b in pairwise(ordered))
 
 
 def _unrounded(values: Sequence[float]) -> list[float]:
-    """Values with those that rounding to `DIGITS` made equal set apart evenly within the last digit, as the
-    dip test leaves out samples with equal values. Zeros stay as they are, and so does a sample whose
-    values are all equal."""
+    """Separates values that are equal only because they were rounded to `DIGITS` digits, by spacing them
+    evenly within the last digit, because the dip test leaves out samples with equal values. Zeros and
+    samples of equal values stay unchanged."""
     count = Counter(values)
     if len(count) == 1:
         return list(values)

@@ -1,7 +1,7 @@
-"""The scenarios of RFC 7928, each an experiment whose axis of queues has Drop Tail and the columns of a card.
+"""The scenarios of RFC 7928 as experiments. The axis of queues has Drop Tail and the columns of a card.
 
-Where the RFC leaves a number open, it is that of ns-3's suite of the same scenarios (round trips of 100 ms,
-first windows of 3 segments, a short flow of 100 packets), on a line of 10 Mb/s."""
+Numbers that the RFC leaves open are those of ns-3's suite of the same scenarios (round trips of 100 ms,
+initial windows of 3 segments, a short flow of 100 packets), on a link of 10 Mb/s."""
 
 from __future__ import annotations
 
@@ -29,43 +29,43 @@ LEDBAT = {"congestion_control": {"kind": "ledbat", "target": "5ms", "gain": 10}}
 
 
 def window(segments: int) -> Table:
-    """A first window of so many segments (`IW`)."""
+    """An initial window of this number of segments (`IW`)."""
     return {"cwnd": {"initial": segments}}
 
 
 def long(flows: int = 1, **more: Any) -> Table:
-    """Flows that send for ever."""
+    """Flows that always have data to send."""
     return {"kind": "ftp", "flows": flows, "stagger": "1s", **more}
 
 
 SMALL, LARGE = 500, 1500
-"""Sizes of packets (section 4.4), headers included."""
+"""Packet sizes in bytes (section 4.4), including headers."""
 
 
 def packets_of(size: int) -> Table:
-    """TCP whose full packets are so large, with the timestamps of Linux."""
+    """TCP with full packets of this size in bytes, and with Linux's timestamps."""
     return {"connection": {"mss": f"{size - 52}B", "header": "52B"}}
 
 
 ROUND_TRIPS_MS = (5, 20, 50, 100, 200, 560)
-"""Of the second flow (section 6.2)."""
+"""Round-trip times of the second flow in milliseconds (section 6.2)."""
 NEAREST_MS = 4.0
 
 SHARES = {"mild": 0.036, "medium": 0.081, "heavy": 0.114}
-"""Flows for each packet of the path and its buffer (sections 8.2.2 to 8.2.4)."""
+"""Number of flows per packet of the path and its buffer (sections 8.2.2 to 8.2.4)."""
 
 PROJECTED_LOSS = {"8.2.2": 0.1, "8.2.3": 0.5, "8.2.4": 1.0}
-"""Percent of packets that these flows are projected to lose (section 8.2.1), by section."""
+"""Projected packet loss of these flows in percent (section 8.2.1), by section."""
 
 
 def congesting(word: str, rate_mbps: float = network.RATE_MBPS) -> int:
-    """How many flows make congestion of this kind."""
+    """The number of flows that cause congestion of this kind."""
     path = rate_mbps * 1e3 * network.ROUND_TRIP_MS / 8 / network.PACKET
     return max(1, round(SHARES[word] * (path + math.ceil(path))))
 
 
 def _two_flows() -> Table:
-    """Two flows, the first of 100 ms (section 6.2)."""
+    """Two flows, the first with a round-trip time of 100 ms (section 6.2)."""
     extra = (network.ROUND_TRIP_MS - NEAREST_MS) / 2
     return scenario(
         {"first": long(extra_delay=f"{extra:g}ms"), "second": long()},
@@ -82,10 +82,10 @@ def _second_round_trip(round_trip_ms: float) -> Table:
 
 
 def _in_series() -> Table:
-    """Senders A pass both routers, senders B the second only (section 10.2)."""
+    """Senders A pass both routers, senders B only the second (section 10.2)."""
     table = scenario({}, packets=("first", "second"))
-    line = table["links"][DOWN]
-    half = {**line, "delay": f"{network.ROUND_TRIP_MS / 4 - network.HOST_MS:g}ms"}
+    link = table["links"][DOWN]
+    half = {**link, "delay": f"{network.ROUND_TRIP_MS / 4 - network.HOST_MS:g}ms"}
     table["links"] = {
         "first": {**half, "from": "a", "to": "b", "both_ways": True},
         "second": {**half, "from": "b", "to": "c", "both_ways": True},
@@ -111,11 +111,11 @@ ECN = Changes({WITHOUT_ECN: {}, WITH_ECN: _with_ecn})
 """Whether senders and the queue use ECN."""
 
 PHASE_S = 20
-"""How long congestion, or the capacity, stays as it is (sections 8.2.5 and 8.2.6)."""
+"""Duration of a phase with constant congestion or capacity, in seconds (sections 8.2.5 and 8.2.6)."""
 
 
 def _users(count: int, phase: int) -> dict[str, Table]:
-    """So many users who fetch one file after the other in each third phase, beginning with this one."""
+    """`count` users who fetch one file after the other in every third phase, beginning with this phase."""
     file = {
         "kind": "sessions",
         "users": count,
@@ -132,11 +132,11 @@ def _users(count: int, phase: int) -> dict[str, Table]:
 
 
 FAST_MBPS, SLOW_MBPS = 100.0, 10.0
-"""The capacities between which the line varies (section 8.2.6)."""
+"""The two capacities of the varying link in Mb/s (section 8.2.6)."""
 
 
 def _varying(phase: str, period: str) -> Table:
-    """The line is fast for the time of a phase, then slow for as long, again and again."""
+    """The link is fast for the duration of a phase, then slow for the same duration, periodically."""
     rates = (("0s", FAST_MBPS), (phase, SLOW_MBPS))
     return {
         f"links.{DOWN}.rate_steps": [{"at": at, "rate": f"{rate:g}Mbps"} for at, rate in rates],
@@ -145,17 +145,17 @@ def _varying(phase: str, period: str) -> Table:
 
 
 CAPACITY = Changes({"20 s": _varying(f"{PHASE_S}s", f"{2 * PHASE_S}s"), "100 ms": _varying("100ms", "200ms")})
-"""How long the line keeps each of its rates."""
+"""Durations for which the link keeps each of its rates."""
 
 
 def constant(value: Any) -> Table:
-    """The distribution of what is always the same."""
+    """A distribution with a single value."""
     return {"kind": "constant", "value": value}
 
 
 def _pages(users: int) -> Table:
     """Users who load a page, look at it for a second and load the next: at least 50 objects of at least
-    1 kB over six connections with first windows of ten packets (section 7.2)."""
+    1 kB over six connections with initial windows of ten packets (section 7.2)."""
     return {
         "kind": "sessions",
         "users": users,
@@ -175,7 +175,7 @@ CBR: Table = {"kind": "udp", "rate": "500kbps"}
 """Datagrams at a constant rate."""
 
 FILM: Table = {"kind": "video", "tcp": window(10)}
-"""One viewer of an adaptive video, a segment of 4 s after the other."""
+"""One viewer of an adaptive video, who fetches segments of 4 s one after the other."""
 
 CASES = {
     "I": ("pages", "cbr"),
@@ -194,8 +194,8 @@ def _only(*workloads: str) -> Callable[[Table], Table]:
 
 
 def _mix() -> Table:
-    """One call both ways, six users who load pages, one CBR, one adaptive video, five bulk transfers
-    (section 9.1)."""
+    """One call in both directions, six users who load pages, one CBR flow, one adaptive video and five bulk
+    transfers (section 9.1)."""
     table = scenario(
         {
             "calls": {"kind": "call"},
@@ -214,24 +214,24 @@ class Section:
     """A section of RFC 7928 and its scenario."""
 
     number: str
-    """That of the RFC, and a word after a hyphen where several scenarios share a section."""
+    """Number of the RFC's section, with a suffix if several scenarios belong to one section."""
     title: str
     scenario: Mapping[str, Any]
     measures: tuple[Measure | str, ...]
     axes: Mapping[str, Mapping[Value, Any]] = field(default_factory=dict)
-    """Axes beside that of the queue."""
+    """Axes in addition to the axis of queues."""
     last: Mapping[str, Changes] = field(default_factory=dict)
-    """Axes whose changes are made after the queue was chosen."""
+    """Axes whose changes are applied after the queue is set."""
     quick: Mapping[str, Sequence[Value]] | None = None
     """Values of axes in the quick form."""
     rooms: tuple[str, ...] = ROOMS
-    """The columns of a card in which the scenario is measured."""
+    """Columns of a card in which the scenario is measured."""
     only_marking: bool = False
-    """Whether only queues that mark can stand in it."""
+    """Whether the scenario only allows queues that mark."""
 
     def experiment(self, queue: Table, seeds: int = SEEDS) -> Experiment | None:
-        """Its experiment, whose axis `queue` has Drop Tail and each column that a queue can have here; `None`
-        if the queue can have none."""
+        """The experiment of the section. Its axis `queue` has Drop Tail and each column that the queue can
+        have; `None` if the queue can have no column."""
         rooms = [room for room in self.rooms if self.refusal(queue, room) is None]
         if not rooms:
             return None
@@ -252,7 +252,7 @@ class Section:
         )
 
     def places(self, traffic: str) -> dict[str, list[Value]]:
-        """The values of axes at which a workload is there, of the axes of which some values take it away."""
+        """The values of axes at which a workload is present, for each axis that removes it at some values."""
         there = {
             label: [
                 at for at, made in axis.items() if traffic in applied(dict(self.scenario), made)["traffic"]
@@ -263,9 +263,10 @@ class Section:
         return {label: values for label, values in there.items() if len(values) < len(self.axes[label])}
 
     def refusal(self, queue: Table, room: str) -> str | None:
-        """Why a queue cannot stand in this scenario with the room of a column; `None` if it can."""
+        """The reason why a queue cannot be used in this scenario with the room of a column; `None` if it can
+        be used."""
         if self.only_marking and queues.with_ecn(queue) is None:
-            return "it does not mark, or marks only with a further parameter"
+            return "it does not mark, or only marks with a further parameter"
         try:
             found = (
                 queues.refusal(queues.in_room(queue, room, packets), rate) for packets, rate in self._links
@@ -287,21 +288,21 @@ class Section:
 
     @property
     def packet_ms(self) -> float:
-        """The time that a full packet takes on the line (ms)."""
+        """The transmission time of a full packet on the link, in milliseconds."""
         rate = next(iter(self.scenario["links"].values()))["rate"]
         return 8e-3 * network.PACKET / float(rate.removesuffix("Mbps"))
 
 
 MEDIUM = "8.2.3"
-"""The section of medium congestion, which those of parameters and of the numbers of all queues use."""
+"""The section on medium congestion, also used for the parameters and for the numbers of all queues."""
 
 PARAMETERS = "8.3"
-"""The section of parameters."""
+"""The section on parameters."""
 
 
 def parameter_experiment(queue: Table, seeds: int = SEEDS) -> Experiment | None:
-    """Section 8.3: medium congestion on the symmetric line, with each main parameter of a queue as shipped at
-    half and at double; `None` if the queue has no such parameter."""
+    """Section 8.3: medium congestion on the symmetric link, with each main parameter of a queue as shipped at
+    half and at double its value; `None` if the queue has no main parameter."""
     variants = parameters.variants(queues.shipped(queue), f"{network.RATE_MBPS:g}Mbps").tables
     if not variants:
         return None
@@ -319,7 +320,7 @@ def parameter_experiment(queue: Table, seeds: int = SEEDS) -> Experiment | None:
 
 
 def section(number: str) -> Section:
-    """The section of this number."""
+    """The section with this number."""
     return next(one for one in SECTIONS if one.number == number)
 
 
@@ -330,7 +331,7 @@ def _bulk(*more: str) -> tuple[Measure | str, ...]:
 SECTIONS = (
     Section(
         number="4.4",
-        title="Packets of 500 B beside packets of 1500 B",
+        title="Packets of 500 B and of 1500 B",
         scenario=scenario(
             {
                 "small": long(3, tcp=packets_of(SMALL)),
@@ -358,7 +359,7 @@ SECTIONS = (
     ),
     Section(
         number="5.1.2",
-        title="A short flow beside a long one",
+        title="A short flow and a long flow",
         scenario=scenario(
             {
                 "long": long(tcp=window(3)),
@@ -380,35 +381,35 @@ SECTIONS = (
     ),
     Section(
         number="5.3a",
-        title="Datagrams at 120 % of the line",
+        title="Datagrams at 120 % of the link rate",
         scenario=scenario({"datagrams": {"kind": "udp", "rate": "12Mbps"}}),
         axes={"line": LINES},
         measures=several("datagrams.delay", "datagrams.goodput"),
     ),
     Section(
         number="5.3b",
-        title="One NewReno flow beside datagrams at 80 % of the line",
+        title="One NewReno flow and datagrams at 80 % of the link rate",
         scenario=scenario({"long": long(), "datagrams": {"kind": "udp", "rate": "8Mbps"}}),
         axes={"line": LINES},
         measures=several("long.goodput", "long.delay", "datagrams.goodput", "datagrams.delay"),
     ),
     Section(
         number="5.4",
-        title="One NewReno flow beside one of LEDBAT",
+        title="One NewReno flow and one LEDBAT flow",
         scenario=scenario({"long": long(), "background": long(tcp=LEDBAT)}),
         axes={"line": LINES},
         measures=several("long.delay", "long.goodput", "background.goodput"),
     ),
     Section(
         number="6",
-        title="One NewReno flow beside one CUBIC flow",
+        title="One NewReno flow and one CUBIC flow",
         scenario=scenario({"long": long(), "cubic": long(tcp=CUBIC)}),
         axes={"line": LINES},
         measures=several("long.goodput", "cubic.goodput", "all.parity"),
     ),
     Section(
         number="6.2",
-        title="Two NewReno flows, one of 100 ms",
+        title="Two NewReno flows, one with a round-trip time of 100 ms",
         scenario=_two_flows(),
         axes={"round_trip": Changes({f"{one} ms": _second_round_trip(one) for one in ROUND_TRIPS_MS})},
         measures=several("all.parity"),
@@ -451,7 +452,7 @@ SECTIONS = (
     ),
     Section(
         number="8.2.6",
-        title="A line of 100 Mb/s and of 10 Mb/s in turn",
+        title="A link that alternates between 100 Mb/s and 10 Mb/s",
         scenario=scenario(
             {"long": long(congesting("mild", SLOW_MBPS))}, rate_mbps=FAST_MBPS, duration_s=6.0 * PHASE_S
         ),
@@ -461,12 +462,12 @@ SECTIONS = (
     *(
         Section(
             number=f"3.2-{word}",
-            title=f"Medium congestion with room for {told}",
+            title=f"Medium congestion with room for {amount}",
             scenario=scenario({"long": long(congesting("medium"))}, products=products),
             measures=_bulk(),
             rooms=(EQUAL,),
         )
-        for word, told, products in (("little", "1/4 of the product", 0.25), ("much", "4 products", 4.0))
+        for word, amount, products in (("little", "1/4 of the product", 0.25), ("much", "4 products", 4.0))
     ),
     *(
         Section(
@@ -495,7 +496,7 @@ SECTIONS = (
     ),
     Section(
         number="9.2",
-        title="Mild congestion both ways",
+        title="Mild congestion in both directions",
         scenario=scenario(
             {
                 "down": long(congesting("mild")),
@@ -508,7 +509,7 @@ SECTIONS = (
     ),
     Section(
         number="10.2",
-        title="Two queues in series: flows a pass both, flows b the second",
+        title="Two queues in series: flows a pass both, flows b only the second",
         scenario=_in_series(),
         measures=several("a.delay", "b.delay", "a.goodput", "b.goodput"),
     ),

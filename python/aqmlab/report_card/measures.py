@@ -1,9 +1,9 @@
-"""The measures of report cards that no other scenario has: the waits of single packets and loss patterns.
+"""Measures that only report cards have: the waits of single packets, and loss patterns.
 
 RFC 7928, section 2: loss patterns, loss synchronisation, start-up times of flows, one-way latency and its
-variation. Waits are those of single packets that carry data, from joining the queue of the link that data go
-over to leaving the queue; where packets pass several such links, the means of all are added. All other
-measures are the library's (`aqmlab.measures`).
+variation. A wait is the time that a data packet spends in the queue of a link, from entering to leaving the
+queue. If packets pass several such links, the means of all links are added. All other measures are those of
+the library (`aqmlab.measures`).
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ from aqmlab.metrics.waits import passages
 VERSION = 6
 
 EVENT_S = 0.1
-"""How long a loss event lasts: the round trip of the cards' lines, within which no sender can respond."""
+"""Duration of a loss event: one round-trip time of the cards' links, within which no sender can respond."""
 
 ALL = "all"
-"""The word for all workloads together."""
+"""Name for all workloads together."""
 
 PREFIX = "report-card."
 
@@ -38,7 +38,7 @@ TITLES: Mapping[str, tuple[str, str]] = {
     "synchronisation": ("flows that lose in a loss event", "%"),
     "start-up": ("start-up time, mean", "ms"),
 }
-"""What is measured of a workload, and its unit."""
+"""Titles and units of the measures of a workload."""
 
 TITLES_OF_ALL: Mapping[str, tuple[str, str]] = {
     "goodput": ("goodput of all", "Mbps"),
@@ -46,12 +46,12 @@ TITLES_OF_ALL: Mapping[str, tuple[str, str]] = {
     "marks": ("packets marked of all", "%"),
     "parity": ("lower goodput over the higher", ""),
 }
-"""What is measured of all workloads together."""
+"""Titles and units of the measures of all workloads together."""
 
 
 @cache
 def named(name: str) -> Measure | str:
-    """A measure by `WORKLOAD.WHAT`: one of these, or else the name of one of the library's."""
+    """A measure by its name `WORKLOAD.MEASURE`: one of this module, or the name of a library measure."""
     traffic, what = name.split(".", 1)
     title, unit = (TITLES_OF_ALL if traffic == ALL else TITLES).get(what, ("", ""))
     if not title:
@@ -67,12 +67,12 @@ def named(name: str) -> Measure | str:
 
 
 def several(*names: str) -> tuple[Measure | str, ...]:
-    """Measures by `WORKLOAD.WHAT`."""
+    """Measures by their names `WORKLOAD.MEASURE`."""
     return tuple(map(named, names))
 
 
 def _of_run(run: Run) -> Mapping[str, Any]:
-    """By `WORKLOAD.WHAT`."""
+    """The values of a run by name, `WORKLOAD.MEASURE`."""
     flows = run.tables["flows"].with_columns(pl.col("traffic").cast(pl.String))
     rates = [metrics.goodput_bps(rows) for _, rows in _by_traffic(flows)]
     found: dict[str, Any] = {
@@ -97,8 +97,8 @@ def _by_traffic(rows: pl.DataFrame) -> list[tuple[str, pl.DataFrame]]:
 
 
 def _of_waits(rows: pl.DataFrame) -> dict[str, float]:
-    """The mean wait, and where packets pass one link only its variation (RFC 5481: PDV, the wait beyond the
-    least one)."""
+    """The mean wait and, if packets pass a single link, the variation of waits (RFC 5481: PDV, the wait minus
+    the minimum wait)."""
     left = rows.filter(~pl.col("lost")).with_columns(wait_s=pl.col("time_s") - pl.col("arrived_s"))
     by_link = left.group_by("link").agg(pl.col("wait_s").mean())
     mean = {"delay": 1e3 * float(by_link["wait_s"].sum())}
@@ -109,10 +109,10 @@ def _of_waits(rows: pl.DataFrame) -> dict[str, float]:
 
 
 def _of_losses(rows: pl.DataFrame) -> dict[str, float]:
-    """Loss patterns of the packets that passed one link: nothing where none was lost, or several links drop.
+    """Loss patterns of the packets of one link; empty if no packet was lost or if several links drop packets.
 
-    Packets of a flow lost in a row are counted in the order in which they arrived at the queue. A loss event
-    begins with a loss that is in no event, and lasts `EVENT_S`."""
+    Consecutive losses of a flow are counted in the order of arrival at the queue. A loss event begins with a
+    loss outside any event, and lasts `EVENT_S`."""
     lost = rows.filter(pl.col("lost")).sort("arrived_s")
     if lost.is_empty() or rows["link"].n_unique() != 1:
         return {}

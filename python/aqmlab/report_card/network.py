@@ -1,8 +1,8 @@
-"""The network of report cards: one line each way between servers and clients.
+"""The network of report cards: one link in each direction between servers and clients.
 
-RFC 7928, section 3: a dumbbell whose line is the same both ways, or ten times slower on the way back. The
-queues of both ways are Drop Tail with room for the bandwidth-delay product of the longest round trip, until
-`queues.py` puts another queue in their place."""
+RFC 7928, section 3: a dumbbell whose bottleneck has the same rate in both directions, or a ten times lower
+rate in the reverse direction. The queues of both directions are Drop Tail with room for the bandwidth-delay
+product of the longest round trip, until `queues.py` replaces them."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ Table = dict[str, Any]
 RATE_MBPS = 10.0
 ROUND_TRIP_MS = 100.0
 PACKET = 1500
-"""Bytes of a full packet, all headers included."""
+"""Size of a full packet in bytes, including all headers."""
 WARM_UP_S = 10.0
 DURATION_S = 60.0
 
 DROP_TAIL = "drop-tail"
-"""The queue that RFC 7928, section 1.1, compares others with."""
+"""The queue with which RFC 7928, section 1.1, compares others."""
 
 DOWN, UP = "down", "up"
-"""The links: data go down, except for the data that a scenario sends up."""
+"""Names of the links. Data are sent down, unless a scenario sends data up."""
 
 HOST_MS = 0.5
-"""The delay of an access line."""
+"""The delay of an access link in milliseconds."""
 
 LINES = Changes({"symmetric": {}, "asymmetric": {f"links.{UP}.rate": "1Mbps"}})
-"""The line, and one whose way back is ten times slower."""
+"""The symmetric link, and a link whose reverse direction is ten times slower."""
 
 
 def room_of(rate_mbps: float = RATE_MBPS, round_trip_ms: float = ROUND_TRIP_MS) -> int:
@@ -50,20 +50,20 @@ def scenario(
     warm_up_s: float = WARM_UP_S,
     packets: tuple[str, ...] = (DOWN,),
 ) -> Table:
-    """A line and its traffic, which goes down unless the traffic says otherwise.
+    """A scenario with one link in each direction, and with traffic whose data are sent down by default.
 
-    Round trips are those without queues; `longest_ms` is the round trip of the flow farthest away, if that
-    flow has a delay of its own. The queues have room for so many bandwidth-delay `products`. The run records
-    the fate of each packet at the links `packets`."""
+    Round-trip times exclude queueing. `longest_ms` is the longest round-trip time if a flow has an extra
+    delay. The queues have room for `products` bandwidth-delay products. The run records the fate of each
+    packet at the links `packets`."""
     packets_of_room = max(1, math.ceil(products * room_of(rate_mbps, longest_ms or round_trip_ms)))
     room = {"kind": DROP_TAIL, "limit": f"{packets_of_room}p"}
-    line = {"rate": f"{rate_mbps:g}Mbps", "delay": f"{round_trip_ms / 2 - 2 * HOST_MS:g}ms", "queue": room}
+    link = {"rate": f"{rate_mbps:g}Mbps", "delay": f"{round_trip_ms / 2 - 2 * HOST_MS:g}ms", "queue": room}
     return {
         "duration": f"{duration_s:g}s",
         "warm_up": f"{warm_up_s:g}s",
         "links": {
-            DOWN: {"from": "servers", "to": "clients", **line},
-            UP: {"from": "clients", "to": "servers", **line},
+            DOWN: {"from": "servers", "to": "clients", **link},
+            UP: {"from": "clients", "to": "servers", **link},
         },
         "access": {"rate": "1Gbps", "delay": f"{HOST_MS:g}ms"},
         "tcp": {"profile": "linux-6", "congestion_control": {"kind": "reno"}},
@@ -73,5 +73,5 @@ def scenario(
 
 
 def going_up(table: Mapping[str, Any]) -> Table:
-    """Traffic whose data go up."""
+    """Traffic whose data are sent up."""
     return {**table, "from": "clients", "to": "servers"}

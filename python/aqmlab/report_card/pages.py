@@ -1,7 +1,7 @@
-"""Report cards as pages of the documentation: a table over all queues, and a page for each.
+"""Report cards as pages of the documentation: a table over all queues, and a page for each queue.
 
 `aqmlab report-card --pages FOLDER` writes the values and the table, which are kept with the documentation.
-The pages of the queues are drawn from the values whenever the site is built (`docs/conf.py`)."""
+The pages of the queues are generated from the values whenever the site is built (`docs/conf.py`)."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from aqmlab.results.table import ExperimentResults
 from aqmlab.study import values as study_values
 
 VALUES = "values"
-"""The folder of the values, a file for each queue."""
+"""The folder of the values, with a file for each queue."""
 
 WIDTH = 118
 
@@ -41,26 +41,26 @@ class Measured:
     results: ExperimentResults
     findings: tuple[Finding, ...]
     runs: frozenset[tuple[str, int]]
-    """The digest of the scenario, and the seed."""
+    """Pairs of the digest of a scenario and a seed."""
     quick: bool
     version: str
     results_version: str
 
     @property
     def replications(self) -> int:
-        """How many runs each scenario has."""
+        """The number of runs of each scenario."""
         return len({seed for _, seed in self.runs})
 
 
 def read(path: Path, card: Card | None = None) -> Measured:
-    """The values of a file that a run of this card wrote, or `write`, which tells the queue.
+    """Reads a file of values, written by a run of this card, or by `write`, whose files name the queue.
 
-    Raises `ValueError` if the file has no values of a report card."""
+    Raises `ValueError` if the file does not contain values of a report card."""
     try:
         about = study_values.metadata_of(path)
         card = card or Card(path.stem, json.loads(about["queue"]))
     except (KeyError, OSError, pl.exceptions.PolarsError) as problem:
-        raise ValueError(f"{path}: no values of report cards: {problem}") from None
+        raise ValueError(f"{path}: does not contain values of a report card: {problem}") from None
     found = study_values.read(path, of_card(card))
     runs = pl.read_parquet(path, columns=["scenario", "seed"]).unique()
     return Measured(
@@ -74,19 +74,19 @@ def read(path: Path, card: Card | None = None) -> Measured:
     )
 
 
-def write(made: Sequence[tuple[Card, Path]], folder: Path) -> Path:
+def write(cards: Sequence[tuple[Card, Path]], folder: Path) -> Path:
     """Publishes the values of cards, each with the file that its runs wrote, and writes the table over all
-    queues and the page of each; returns the table."""
+    queues and the page of each queue. Returns the path of the table."""
     (folder / VALUES).mkdir(parents=True, exist_ok=True)
-    for card, path in made:
-        published = folder / VALUES / f"{card.name}.parquet"
-        study_values.publish(path, published, digits=DIGITS, queue=json.dumps(card.queue))
+    for card, path in cards:
+        target = folder / VALUES / f"{card.name}.parquet"
+        study_values.publish(path, target, digits=DIGITS, queue=json.dumps(card.queue))
     return draw(folder)
 
 
 def draw(folder: Path) -> Path:
-    """Writes the table over all queues, and the page and the picture of each, from the values in a folder;
-    returns the table."""
+    """Writes the table over all queues, and the page and the picture of each queue, from the values in a
+    folder. Returns the path of the table."""
     cards = read_all(folder)
     for one in cards:
         name = one.card.name
@@ -103,22 +103,22 @@ def draw(folder: Path) -> Path:
 
 
 def read_all(folder: Path) -> list[Measured]:
-    """The cards whose values a folder has, by name."""
+    """The cards whose values are in a folder, sorted by name."""
     paths = sorted((folder / VALUES).glob("*.parquet"), key=lambda path: path.stem)
     return [read(path) for path in paths]
 
 
 def overview(cards: Sequence[Measured]) -> str:
-    """The table over all queues, by name: a line for each queue, a column for each property."""
+    """The table over all queues, sorted by name: a row for each queue, a column for each property."""
     lines = [
         "# Report cards of all queues",
         "",
         _wrapped(
-            "How each queue discipline behaves in the scenarios of RFC 7928, beside Drop Tail. The "
-            "RFC characterises and sets no limits, so this table holds words and no marks, and the "
-            "order is that of names. A cell lists every word that the scenarios of a property have;"
-            " the card of a queue has the scenarios and the numbers. Every queue has room for "
-            f"{tables.ROOM}; a star marks queues that cannot have this room, and have their "
+            "Behaviour of each queue discipline in the scenarios of RFC 7928, compared with Drop Tail. The "
+            "RFC characterises queues and sets no limits, so this table contains words instead of marks, "
+            "and queues are sorted by name. A cell lists every word that occurs in the scenarios of a "
+            "property; the card of a queue has the scenarios and the numbers. Every queue has room for "
+            f"{tables.ROOM}; a star marks queues that cannot have this room and have their "
             "defaults. [The guide](../guides/report-card.md) describes scenarios and words."
         ),
         "",
@@ -127,7 +127,7 @@ def overview(cards: Sequence[Measured]) -> str:
         *(
             [
                 _wrapped(
-                    "Drop Tail with equal room is what the others are compared with. Its line has a word "
+                    "The others are compared with Drop Tail with equal room. The row of Drop Tail has a word "
                     "only where a queue is compared with itself."
                 ),
                 "",
@@ -141,9 +141,9 @@ def overview(cards: Sequence[Measured]) -> str:
     heads = next((head for head, _ in numbers if head), [])
     if heads:
         about = (
-            f"Numbers of one scenario: medium congestion on the symmetric line (section {MEDIUM}), "
+            f"Numbers of one scenario: medium congestion on the symmetric link (section {MEDIUM}), "
             f"{congesting('medium')} bulk transfers, in the same column as above. The delay variation of a "
-            "packet is its wait beyond the least wait of all packets. Where a ratio is above 1, the value is "
+            "packet is its wait minus the minimum wait of all packets. If a ratio is above 1, the value is "
             "larger than Drop Tail's."
         )
         lines += ["", _wrapped(about), "", *_piped(heads, [row for _, row in numbers if row])]
@@ -153,19 +153,19 @@ def overview(cards: Sequence[Measured]) -> str:
 
 def _words(one: Measured) -> list[str]:
     words = {each.property.name: ", ".join(each.words(one.card.main_room)) for each in one.findings}
-    return [_starred(one.card), *(words.get(name, "") for name in OVERVIEW)]
+    return [_marked_name(one.card), *(words.get(name, "") for name in OVERVIEW)]
 
 
 def _numbers(one: Measured) -> tuple[list[str], list[str]]:
-    """Heads and row of a queue in the table of numbers; empty without values."""
-    heads, row = ["Queue"], [_starred(one.card)]
+    """Heads and row of a queue in the table of numbers; empty if there are no values."""
+    heads, row = ["Queue"], [_marked_name(one.card)]
     for head, cell in one.card.numbers(one.results):
         heads += [head, "over Drop Tail's"]
         row += [tables.number(cell.value), tables.ratio(cell)]
     return (heads, row) if len(row) > 1 else ([], [])
 
 
-def _starred(card: Card) -> str:
+def _marked_name(card: Card) -> str:
     """The name of a queue, with a star if the queue cannot have the equal room."""
     return card.name if card.main_room == EQUAL else f"{card.name} \\*"
 
@@ -177,19 +177,19 @@ def page(one: Measured) -> str:
         f"# {card.name}",
         "",
         _wrapped(
-            f"How `{card.name}` behaves in the scenarios of RFC 7928. Drop Tail beside it has room "
+            f"Behaviour of `{card.name}` in the scenarios of RFC 7928. The compared Drop Tail queue has room "
             f"for {tables.ROOM}, in both columns. {method([one])}"
         ),
         "",
     ]
     for room, given in card.columns.items():
-        said = ", ".join(f"`{each}`" for each in tables.written(given)) or "every parameter at its default"
-        lines.append(_wrapped(f"- **{tables.TITLES[room]}**: {said}"))
+        text = ", ".join(f"`{each}`" for each in tables.written(given)) or "every parameter at its default"
+        lines.append(_wrapped(f"- **{tables.TITLES[room]}**: {text}"))
     lines.append("")
     for note in card.notes():
         lines += [_wrapped(note), ""]
     if any(number in card.experiments for number in PICTURED):
-        lines += [f"![Goodput against delay, {card.name} beside Drop Tail]({card.name}.svg)", ""]
+        lines += [f"![Goodput against delay, {card.name} and Drop Tail]({card.name}.svg)", ""]
     lines += ["## Summary", "", *_sheet(tables.summary(one.findings)), ""]
     for finding in one.findings:
         lines += [f"## {finding.property.title}", "", _wrapped(finding.property.about), ""]
@@ -198,7 +198,7 @@ def page(one: Measured) -> str:
 
 
 def method(cards: Sequence[Measured]) -> str:
-    """How the numbers of some cards were found, and what the words mean."""
+    """The method of some cards: replications, runs, intervals, and the meaning of the words."""
     runs = len(frozenset[tuple[str, int]]().union(*(one.runs for one in cards)))
     replications = max(one.replications for one in cards)
     form = ", in the quick form" if any(one.quick for one in cards) else ""
@@ -206,8 +206,8 @@ def method(cards: Sequence[Measured]) -> str:
     results = " and ".join(sorted({one.results_version for one in cards}))
     return (
         f"{replications} replications of each scenario{form}: {runs:,} runs of aqmlab {versions}, results "
-        f"version {results}. Each interval has the level {100 * stats.LEVEL:g} % by itself; no correction is "
-        "made for the number of intervals. A ratio is paired: both sides meet the same random numbers. "
+        f"version {results}. Each interval has the level {100 * stats.LEVEL:g} % by itself, without a "
+        "correction for the number of intervals. A ratio is paired: both sides use the same random numbers. "
         f"{GROUPS} {WORDS}"
     )
 

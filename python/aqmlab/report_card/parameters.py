@@ -1,8 +1,8 @@
 """The main parameters of queues, which section 8.3 of RFC 7928 asks to vary: each at half and at double.
 
 The RFC asks for a discussion of the stability of the control law and of the sensitivity to its parameters.
-A main parameter is one that the source of a discipline tells its users to choose, or a gain or a threshold
-of its control law. Sizes of tables, seeds and switches are none."""
+A main parameter is one that the source of a queue discipline tells its users to choose, or a gain or a
+threshold of its control law. Table sizes, seeds and switches are not main parameters."""
 
 from __future__ import annotations
 
@@ -23,24 +23,24 @@ class Main:
     """A main parameter."""
 
     paths: tuple[str, ...]
-    """More than one path where only all of them together make a gain or a pair of thresholds."""
+    """Paths of the parameter; more than one path if only all of them together form a gain or thresholds."""
     base: Any = None
-    """The value that holds where the parameter is left out."""
+    """The value in effect if the parameter is left out."""
 
     @property
     def name(self) -> str:
-        """Its paths in words."""
+        """The paths, joined to one name."""
         return " and ".join(self.paths)
 
 
 def _of(*names: str, **bases: Any) -> tuple[Main, ...]:
-    """Parameters by path; `a+b` are scaled together; `bases` have a value where they are left out."""
+    """Parameters by path. Paths joined as `a+b` are scaled together; `bases` have a value if left out."""
     several = tuple(Main(paths=tuple(name.split("+"))) for name in names)
     return (*several, *(Main(paths=(name,), base=base) for name, base in bases.items()))
 
 
 _FLOWS_ALONE = _of("limit")
-"""Fair queueing by itself has nothing but room to choose."""
+"""Fair queueing without AQM has no main parameter except its limit."""
 
 MAIN: Mapping[str, tuple[Main, ...]] = {
     "adaptive-red": _of("target_delay", "interval", "alpha"),
@@ -77,9 +77,9 @@ MAIN: Mapping[str, tuple[Main, ...]] = {
     "stfq": _FLOWS_ALONE,
     "wfq": _FLOWS_ALONE,
 }
-"""By kind. `base` is the documented value that holds where the parameter is left out. Not here, because half
-or double is no meaningful value: `beta` of Adaptive RED (0.9 is a factor below 1) and of self-configuring RED
-(a factor above 1), `phi` of REM (a base above 1)."""
+"""Main parameters by kind. `base` is the documented value in effect if the parameter is left out. Left out
+because half or double is not a meaningful value: `beta` of Adaptive RED (0.9, a factor below 1) and of
+self-configuring RED (a factor above 1), `phi` of REM (a base above 1)."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -87,13 +87,13 @@ class Variants:
     """A queue with each main parameter at half and at double."""
 
     tables: Mapping[str, Table] = field(default_factory=dict)
-    """By the name of the variant."""
+    """The tables of variants, by the name of the variant."""
     refused: Mapping[str, str] = field(default_factory=dict)
-    """Why a variant cannot be, by its name."""
+    """The reason why a variant is impossible, by its name."""
 
 
 def variants(queue: Table, rate: str) -> Variants:
-    """The variants of a queue at a line of this rate."""
+    """The variants of a queue at a link of this rate."""
     tables: dict[str, Table] = {}
     refused: dict[str, str] = {}
     for main in MAIN.get(queue["kind"], ()):
@@ -101,29 +101,29 @@ def variants(queue: Table, rate: str) -> Variants:
             refused[main.name] = "is left out, and follows from other parameters"
             continue
         for word, factor in FACTORS.items():
-            made = queue
+            variant = queue
             for path in main.paths:
-                made = queues.put(made, path, partial(_scaled, factor=factor, base=main.base))
+                variant = queues.put(variant, path, partial(_scaled, factor=factor, base=main.base))
             name = f"{main.name} at {word}"
-            why = queues.refusal(made, rate)
-            if why is None:
-                tables[name] = made
+            reason = queues.refusal(variant, rate)
+            if reason is None:
+                tables[name] = variant
             else:
-                refused[name] = why
+                refused[name] = reason
     return Variants(tables=tables, refused=refused)
 
 
 def _scaled(value: Any, *, factor: float, base: Any) -> Any:
-    """A number, or a number with its unit, times a factor; whole numbers stay whole, and at least 1."""
+    """Scales a number, or a number with a unit, by a factor. Whole numbers stay whole and at least 1."""
     value = base if value is None else value
     if isinstance(value, str):
         found = re.fullmatch(r"([\d.]+)([A-Za-z]+)", value)
         if found is None:
-            raise ValueError(f"{value!r} is no number with a unit")
+            raise ValueError(f"{value!r} is not a number with a unit")
         return f"{_in_unit(float(found[1]) * factor, found[2])}{found[2]}"
     return max(1, round(value * factor)) if isinstance(value, int) else value * factor
 
 
 def _in_unit(number: float, unit: str) -> str:
-    """A number of a unit; packets and bytes are whole."""
+    """Formats a number of a unit. Numbers of packets and bytes are whole."""
     return str(max(1, round(number))) if unit in ("p", "B") else f"{number:g}"

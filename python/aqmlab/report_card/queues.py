@@ -1,7 +1,7 @@
-"""The queues of report cards: which kinds get a card, how much room each has, and how each marks.
+"""The queues of report cards: the kinds that get a card, the room of each, and how they are set to mark.
 
-A card has two columns. With *equal* room every queue can hold as many full packets as Drop Tail beside it.
-As *shipped* a queue has the room of its defaults."""
+A card has two columns. With *equal* room, every queue has room for as many full packets as the Drop Tail
+queue with which it is compared. As *shipped*, a queue has the room of its defaults."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ ROOMS = (EQUAL, SHIPPED)
 """The columns of a card."""
 
 REFERENCE = "Drop Tail"
-"""The queue that others are compared with, with equal room."""
+"""The queue with which others are compared, with equal room."""
 
 REFERENCE_TABLE: Table = {"kind": DROP_TAIL}
 
 TRUESIZE = 2304
-"""Bytes of memory that Linux counts for a full packet of Ethernet (`skb->truesize`, see `truesize.rs`)."""
+"""Memory in bytes that Linux counts for a full Ethernet packet (`skb->truesize`, see `truesize.rs`)."""
 
 SHIPPED_TABLES: Mapping[str, Table] = {DROP_TAIL: {"kind": DROP_TAIL, "limit": "1000p"}}
-"""Queues whose defaults here are those of a paper, as Linux ships them: an Ethernet device's queue holds
+"""Queues as Linux ships them, if aqmlab's defaults are those of a paper: the queue of an Ethernet device has
 1000 packets (`DEFAULT_TX_QUEUE_LEN`)."""
 
 ROOM_PARAMETERS: Mapping[str, tuple[str, ...]] = {
@@ -39,29 +39,29 @@ ROOM_PARAMETERS: Mapping[str, tuple[str, ...]] = {
     "self-configuring-red": ("red.limit",),
     "shred": ("red.limit",),
 }
-"""The parameters that bound the room of a kind; of any other kind the parameter `limit` does."""
+"""The parameters that limit the room of a kind; all other kinds have the parameter `limit`."""
 
 IN_MEMORY = frozenset({"cake"})
-"""Kinds whose room is memory as Linux counts it, not bytes of packets."""
+"""Kinds whose room is counted as Linux counts memory, not as bytes of packets."""
 
 BATCH, BATCH_LIMIT = 64, 10_240
-"""FQ-CoDel drops up to 64 packets at once, but at most half of the longest queue, where 10,240 have room (RFC
-8290, section 4.1)."""
+"""FQ-CoDel drops up to 64 packets at once, but at most half of the longest queue, with a limit of 10,240
+packets (RFC 8290, section 4.1)."""
 
 ALWAYS_MARK = frozenset({"cake", "dualpi2"})
-"""Kinds that mark every ECN-capable packet which they would drop, and have no parameter for that."""
+"""Kinds that mark every ECN-capable packet instead of dropping it, and have no parameter for marking."""
 
 NO_CARD: Mapping[str, str] = {
-    "ack-filter": "ack-filter removes acknowledgements and leaves congestion to the queue inside: measure a "
-    "scenario with and without the filter by `aqmlab compare`",
-    "ce-threshold": "ce-threshold marks ahead of a queue and manages no queue: give the kind of that queue",
-    "drop-nth": "drop-nth is an instrument that drops packets by number: measure with `aqmlab run`",
-    "drop-random": "drop-random is an instrument that drops packets by chance: measure with `aqmlab run`",
-    "htb": "htb is a shaper with classes, and its leaves manage the queues: give the kind of a leaf",
-    "stab": "stab counts other sizes of packets before the queue inside: give the kind of that queue",
-    "policer": "policer has no queue to manage: measure a scenario with a policer by `aqmlab run`",
+    "ack-filter": "ack-filter removes acknowledgements and leaves congestion to the inner queue; compare a "
+    "scenario with and without the filter with `aqmlab compare`",
+    "ce-threshold": "ce-threshold marks before a queue and manages none; name the kind of the inner queue",
+    "drop-nth": "drop-nth is a test instrument that drops packets by number; use `aqmlab run`",
+    "drop-random": "drop-random is a test instrument that drops packets at random; use `aqmlab run`",
+    "htb": "htb is a shaper with classes, and its leaves manage the queues; name the kind of a leaf",
+    "stab": "stab changes the counted sizes of packets before the inner queue; name the kind of that queue",
+    "policer": "policer has no queue to manage; run a scenario with a policer with `aqmlab run`",
 }
-"""Kinds that are no queue management, and what to do instead."""
+"""Kinds that are not queue disciplines with a queue to manage, with the alternative."""
 
 
 def every_kind() -> dict[str, Table]:
@@ -78,24 +78,23 @@ def check(name: str, queue: Table) -> None:
 
 
 def shipped(queue: Table) -> Table:
-    """A queue as Linux or its source ships it."""
+    """A queue as Linux or the source of its discipline ships it."""
     return SHIPPED_TABLES.get(queue["kind"], queue) if set(queue) == {"kind"} else queue
 
 
 def with_room(queue: Table, packets: int) -> Table:
-    """A queue with room for so many full packets. Raises `ValueError` as `bounds` does."""
+    """A queue with room for this number of full packets. Raises `ValueError` as `bounds` does."""
     made = queue
     for path, value in bounds(queue, packets).items():
-        made = put(made, path, partial(_instead, value))
+        made = put(made, path, partial(_replacement, value))
     return made
 
 
 def bounds(queue: Table, packets: int) -> dict[str, Any]:
-    """The parameters that give a queue room for so many full packets, by path, each in its own unit.
+    """The parameters, by path and in their own units, that limit a queue to this number of full packets.
 
-    Raises `ValueError` if the kind has no such parameter. FQ-CoDel's batch is scaled with the room: a batch
-    takes up to half of the longest queue, of 84 packets as of 10,240, and 64 of 10,240 is less than one of
-    84."""
+    Raises `ValueError` if the kind has no such parameter. FQ-CoDel's batch is scaled with the room: 64
+    are a small part of 10,240 packets, but most of 84, of which an unscaled batch drops up to half."""
     kind = queue["kind"]
     found: dict[str, Any] = {}
     for path in ROOM_PARAMETERS.get(kind, ("limit",)):
@@ -114,7 +113,7 @@ def bounds(queue: Table, packets: int) -> dict[str, Any]:
 
 
 def with_ecn(queue: Table) -> Table | None:
-    """A queue that marks where it may; `None` if it cannot mark, or only with a further parameter."""
+    """A queue that marks if it can; `None` if it cannot mark, or only with a further parameter."""
     kind = queue["kind"]
     if kind in ALWAYS_MARK:
         return queue
@@ -122,13 +121,13 @@ def with_ecn(queue: Table) -> Table | None:
     paths = [path for path in _rows(kind) if path.split(".")[-1] == "ecn"]
     for path in paths:
         words = [choice["word"] for choice in _rows(kind)[path].get("choices") or ()]
-        # By convention the first word says no, and the last marks wherever that is allowed.
-        made = put(made, path, partial(_instead, words[-1] if words else True))
+        # By convention the first word is "no", and the last word marks in all cases that allow marking.
+        made = put(made, path, partial(_replacement, words[-1] if words else True))
     return made if paths and refusal(made, f"{RATE_MBPS:g}Mbps") is None else None
 
 
 def at_every_link(queue: Table, room: str) -> Callable[[Table], Table]:
-    """A change that puts a queue, with the room of a column, at every managed link."""
+    """A change that sets a queue, with the room of a column, at every managed link."""
 
     def change(table: Table) -> Table:
         for link in table["links"].values():
@@ -140,28 +139,28 @@ def at_every_link(queue: Table, room: str) -> Callable[[Table], Table]:
 
 
 def is_reference(queue: Table, room: str) -> bool:
-    """Whether a queue in a column is the one that others are compared with."""
+    """Whether a queue in a column is the one with which others are compared."""
     return room == EQUAL and queue == REFERENCE_TABLE
 
 
 def in_room(queue: Table, room: str, packets: int) -> Table:
-    """A queue with the room of a column, where equal room is that of so many packets."""
+    """A queue with the room of a column; equal room is this number of packets."""
     return with_room(queue, packets) if room == EQUAL else shipped(queue)
 
 
 def packets_of(queue: Table) -> int:
-    """The room of the Drop Tail that a scenario has."""
+    """The room of a scenario's Drop Tail queue, in packets."""
     return int(str(queue["limit"]).removesuffix("p"))
 
 
 def put(table: Table, path: str, change: Callable[[Any], Any]) -> Table:
-    """A table whose value at a dotted path is changed; of a list the value in each of its tables. Values
-    that the table leaves out are the kind's defaults."""
+    """A table with a changed value at a dotted path. In a list, the value of each table is changed. The old
+    value of a parameter that the table leaves out is the kind's default."""
     defaults = {name: row.get("default") for name, row in _rows(table["kind"]).items()}
     return _put(table, path.split("."), "", defaults, change)
 
 
-def _instead(value: Any, _: Any) -> Any:
+def _replacement(value: Any, _: Any) -> Any:
     return value
 
 
@@ -181,7 +180,7 @@ def _put(
 
 @cache
 def _rows(kind: str) -> Mapping[str, dict[str, Any]]:
-    """The parameters of a kind by dotted path, those of nested tables too."""
+    """The parameters of a kind, including those of nested tables, by dotted path."""
     found: dict[str, dict[str, Any]] = {}
 
     def add(rows: Any, prefix: str) -> None:
@@ -196,7 +195,7 @@ def _rows(kind: str) -> Mapping[str, dict[str, Any]]:
 
 
 def room_refusal(queue: Table, room: str) -> str | None:
-    """Why a queue cannot have the room of a column on the main line; `None` if it can."""
+    """The reason why a queue cannot have the room of a column on the main link; `None` if it can."""
     try:
         return refusal(in_room(queue, room, room_of()), f"{RATE_MBPS:g}Mbps")
     except ValueError as problem:
@@ -204,7 +203,7 @@ def room_refusal(queue: Table, room: str) -> str | None:
 
 
 def refusal(queue: Table, rate: str) -> str | None:
-    """Why a queue cannot stand at a line of this rate; `None` if it can."""
+    """The reason why a queue cannot be used on a link of this rate; `None` if it can."""
     return _refusal(json.dumps(queue), rate)
 
 

@@ -1,7 +1,7 @@
 """The card of a queue as a study: its scenarios, a claim and a table for each property, and a figure.
 
-RFC 7928 sets no limits, so the claims are ours: that the queue is in no scenario worse than Drop Tail by more
-than the margin, and, where neither direction is better, that it is alike in each.
+RFC 7928 sets no limits, so the claims are aqmlab's: in no scenario is the queue worse than Drop Tail by more
+than the margin, and where neither direction is better, it is alike in every scenario.
 """
 
 from __future__ import annotations
@@ -29,45 +29,45 @@ from aqmlab.study.publication import Claim, Decision, Figure, Reading, Study, Ta
 RFC = "N. Kuhn et al., Characterization Guidelines for Active Queue Management (AQM), RFC 7928, July 2016"
 
 PICTURED = ("5.1.1", "5.2", "8.2.3")
-"""The sections whose ellipses, on the symmetric line, stand on a card."""
+"""The sections whose ellipses, on the symmetric link, are shown on a card."""
 
 SUMMARY = "summary"
 
 WITHIN = f"between {1 / MARGIN:.2f} and {MARGIN:g}"
 
 WORDS = (
-    "Values are better or worse if the interval of their ratio lies on one side of 1, alike if the whole "
-    f"interval lies {WITHIN} or within the time of one packet, and undecided if the runs do not tell. They "
-    "are more or less where neither direction is better."
+    "A value is better or worse if the interval of its ratio is on one side of 1, alike if the whole "
+    f"interval is {WITHIN} or within the transmission time of one packet, and undecided if the runs do not "
+    "decide. Where neither direction is better, the words are more and less."
 )
 
 CLAIMED = (
-    f"✓ nowhere worse by more than a factor of {MARGIN:g} (where neither direction is better: every ratio is"
-    f"\n{WITHIN}), ✗ that is not so, ? undecided"
+    f"✓ nowhere worse by more than a factor of {MARGIN:g} (if neither direction is better: every ratio is"
+    f"\n{WITHIN}), ✗ worse somewhere, ? undecided"
 )
-"""What the sign before the words of a property says."""
+"""Legend of the signs before the words of a property."""
 
 GROUPS = (
-    "Where the runs of a scenario fall into groups (by the dip test, or by a step of more than a factor of "
-    f"{STEP:g}), the median with its exact interval stands in place of the mean."
+    "If the runs of a scenario fall into groups (according to the dip test, or to a step of more than a "
+    f"factor of {STEP:g}), the median with its exact interval replaces the mean."
 )
 
 DECISIONS = (
     Decision(
-        question="How much room has the queue?",
-        decision=f"The bandwidth-delay product, on the main line {tables.ROOM}, for Drop Tail and for the "
+        question="Which room does the queue have?",
+        decision=f"The bandwidth-delay product, on the main link {tables.ROOM}, for Drop Tail and for the "
         f"column {EQUAL}; the room of its defaults in the other column.",
-        reason="The RFC leaves the room to the tester, and delay behind Drop Tail is proportional to it.",
+        reason="The RFC leaves the room to the tester, and the delay of Drop Tail is proportional to it.",
     ),
     Decision(
         question="When are two values alike?",
-        decision=f"If the interval of their ratio lies {WITHIN}, or if delays differ by less than the time "
-        "of one full packet.",
-        reason="A room that is a tenth larger is as good a choice, so a difference of less than a tenth says "
-        "no more of a queue than of the choice of the line.",
+        decision=f"If the interval of their ratio is {WITHIN}, or if delays differ by less than the "
+        "transmission time of one full packet.",
+        reason="A room larger by 10 % would be an equally valid choice, so a difference below 10 % may "
+        "come from this choice as well as from the queue.",
     ),
     Decision(
-        question="What stands for replications that fall into groups, calm and collapsed ones?",
+        question="Which number represents replications that fall into groups, calm and collapsed ones?",
         decision=GROUPS,
         reason="The mean is a number that no run shows.",
     ),
@@ -75,7 +75,7 @@ DECISIONS = (
 
 
 def study(name: str, queue: Queue, *, replications: int = SEEDS) -> Study:
-    """The card of a queue with so many replications. Raises `ValueError` if the queue gets no card."""
+    """The card of a queue with this number of replications. Raises `ValueError` if it gets no card."""
     return of_card(Card(name, queue, replications))
 
 
@@ -98,7 +98,7 @@ def of_card(card: Card) -> Study:
         *parts,
         *DECISIONS,
         paper=RFC,
-        question=f"How does {card.name} behave in the scenarios of RFC 7928, beside Drop Tail?",
+        question=f"How does {card.name} behave in the scenarios of RFC 7928, compared with Drop Tail?",
         readings=tuple(_reading(card, room) for room in ROOMS),
         answer=lambda _: [*_columns(card), *card.notes()],
     )
@@ -146,16 +146,16 @@ def _reading(card: Card, room: str) -> Reading:
 
 
 def suffix(room: str) -> str:
-    """What follows the id of a claim that is judged for a column."""
+    """The suffix of the id of a claim that is judged for a column."""
     return f"-{room.replace(' ', '-')}"
 
 
 def _leaves_out(card: Card, property: Property, room: str) -> str:
-    """Why a property is not judged in a column; nothing if it is."""
+    """The reason why a property is not judged in a column; empty if it is judged."""
     if property.beside_drop_tail and queues.is_reference(card.queue, room):
-        return "it is what others are compared with"
-    there = any(card.stands(one.section, room) for one in property.compared)
-    return "" if there else "the queue stands in none of its scenarios in this column"
+        return "others are compared with this queue"
+    measured = any(card.has_column(one.section, room) for one in property.compared)
+    return "" if measured else "none of the property's scenarios allows the queue in this column"
 
 
 def _columns(card: Card) -> Iterator[str]:
@@ -165,9 +165,9 @@ def _columns(card: Card) -> Iterator[str]:
 
 
 def ellipses(card: Card, results: ExperimentResults) -> Chart:
-    """Goodput against mean delay, a panel for each scenario of `PICTURED`, an ellipse for each column.
+    """Plots goodput against mean delay: a panel for each scenario of `PICTURED`, an ellipse for each column.
 
-    Raises `ValueError` if no such scenario was run."""
+    Raises `ValueError` if none of these scenarios was run."""
     rooms = [room for room in (REFERENCE, *ROOMS) if not queues.is_reference(card.queue, room)]
     rows = []
     for number in PICTURED:

@@ -17,12 +17,12 @@ from aqmlab.stats import Interval
 TITLES = {EQUAL: "Equal room", SHIPPED: "As shipped"}
 
 ROOM = f"{room_of()} full packets ({room_of() * PACKET // 1000} kB)"
-"""The equal room of the main line, in words."""
+"""The equal room of the main link, as text."""
 
 
 def summary(findings: Sequence[Finding]) -> pl.DataFrame:
-    """A line for each property: its words in each column, with where each is found if there are several, and
-    the least and the largest ratio if all are of one measure."""
+    """A row for each property: its words in each column, with their sections or measures if there are several
+    words, and the smallest and the largest ratio if all rows show one measure."""
     rows = [
         (one.property.name, one.property.reference, *(_joined(one, room) for room in ROOMS))
         for one in findings
@@ -44,7 +44,7 @@ def _joined(finding: Finding, room: str) -> str:
 
 
 def details(finding: Finding) -> pl.DataFrame:
-    """A line for each measure of each scenario."""
+    """A row for each measure of each scenario."""
     shown = [room for room in ROOMS if any(room in row.cells for row in finding.rows)]
     shared = finding.property.beside_drop_tail
     compares = any(cell.word for row in finding.rows for cell in row.cells.values())
@@ -78,7 +78,7 @@ def _table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> pl.DataFrame:
 
 
 def written(given: Mapping[str, Any]) -> tuple[str, ...]:
-    """Parameters as a scenario has them."""
+    """Parameters in the notation of scenario files."""
     return tuple(f"{path} = {json.dumps(value)}" for path, value in given.items())
 
 
@@ -90,9 +90,9 @@ def number(interval: Interval) -> str:
 
 
 def ratio(cell: Cell) -> str:
-    """The ratio of a cell with its interval; nothing if there is none."""
+    """The ratio of a cell with its interval; empty if the cell has no ratio."""
     found = cell.ratio
     if found is None:
         return ""
-    said = str(found) if found.decided else f"{found.value:.3g}"
-    return f"median {said}" if found.median else said
+    text = str(found) if found.decided else f"{found.value:.3g}"
+    return f"median {text}" if found.median else text

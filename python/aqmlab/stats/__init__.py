@@ -1,4 +1,4 @@
-"""Intervals, bands and verdicts: what numbers of replications say."""
+"""Intervals, bands and verdicts from the numbers of replications."""
 
 from aqmlab.stats.intervals import (
     LEVEL,

@@ -1,19 +1,19 @@
-"""The largest value of a curve over replications: how far a system is behind where it is furthest behind.
+"""The largest value of a curve over replications: how far one system is behind another at the worst point.
 
-A replication gives a curve, such as the difference of two distribution functions over a grid of times. The
-question is about the largest value of the true mean curve, and nobody knows beforehand at which place that
-is. Two claims need two estimates:
+Each replication yields a curve, such as the difference of two distribution functions over a grid of times.
+The quantity of interest is the largest value of the true mean curve, at a point that is not known beforehand.
+Two kinds of claims need two estimates:
 
-*Nowhere more than* a limit (`largest`): a band around the mean curve contains the true curve at all places at
-once, so the largest value of its upper edge bounds the largest true value. The width of the band is a
-quantile of the largest deviation over the grid, by the bootstrap with normal multipliers over replications
-(Chernozhukov, Chetverikov, Kato, "Gaussian approximations and multiplier bootstrap for maxima of sums of
-high-dimensional random vectors", Annals of Statistics 41(6), 2013), divided by Student's denominator: of a
-grid with one place the band is Student's t interval.
+*Nowhere more than* a limit (`largest`): a band around the mean curve contains the true curve at all points
+simultaneously, so the largest value of its upper edge is an upper bound of the largest true value. The width
+of the band is a quantile of the largest deviation over the grid, by the bootstrap with normal multipliers
+over replications (Chernozhukov, Chetverikov, Kato, "Gaussian approximations and multiplier bootstrap for
+maxima of sums of high-dimensional random vectors", Annals of Statistics 41(6), 2013), divided by Student's
+denominator. For a grid of one point the band is Student's t interval.
 
-*Somewhere more than* a limit (`chosen_by_others`): each replication is judged at the place that all others
-choose. The mean of these values is never above the largest true value, so their interval may show that the
-limit is exceeded, and must not be used to show that it is not.
+*Somewhere more than* a limit (`chosen_by_others`): each replication is evaluated at the point that all other
+replications select. The expected mean of these values never exceeds the largest true value, so their interval
+can show that the limit is exceeded, but must not be used to show that the limit is kept.
 """
 
 from __future__ import annotations
@@ -30,15 +30,15 @@ from aqmlab.stats.intervals import LEVEL, Interval, mean_interval
 Floats = npt.NDArray[np.float64]
 
 RESAMPLES = 10_000
-"""Resamples of the bootstrap: the quantile of 99.9 % still has ten of them above it."""
+"""Number of bootstrap resamples; ten of them are above the 99.9 % quantile."""
 
 
 def largest(curves: Floats, level: float = LEVEL) -> Interval:
-    """Interval of the largest value of the true mean curve; a row for each replication, a column for each
-    place.
+    """Interval of the largest value of the true mean curve. `curves` has a row for each replication and a
+    column for each point.
 
-    The value is the largest of the mean curve of all replications, which is biased upwards by less than half
-    the interval: of equal systems it is above zero.
+    The value is the maximum of the mean curve of all replications, which is biased upwards by less than half
+    the interval's width: for equal systems it is above zero.
     """
     count = len(curves)
     if count == 0 or curves.shape[1] == 0:
@@ -49,18 +49,19 @@ def largest(curves: Floats, level: float = LEVEL) -> Interval:
 
 
 def chosen_by_others(curves: Floats, pick: Callable[[Floats], int], level: float = LEVEL) -> Interval:
-    """Interval of the mean of each replication's value at the place that is picked of all other replications.
+    """Interval of the mean of each replication's value at the point selected from all other replications.
 
-    Where a replication picks for itself, the largest of many values is above zero though nothing differs.
+    If a replication selected the point itself, the largest of many values would be above zero for equal
+    systems.
     """
     if len(curves) < 2:
         return mean_interval([], level)
-    places = [pick(np.delete(curves, row, axis=0)) for row in range(len(curves))]
-    return mean_interval([float(curves[row, place]) for row, place in enumerate(places)], level)
+    columns = [pick(np.delete(curves, row, axis=0)) for row in range(len(curves))]
+    return mean_interval([float(curves[row, column]) for row, column in enumerate(columns)], level)
 
 
 def _deviation(curves: Floats, level: float) -> float:
-    """How far the mean curve is from the true one on either side, at all places together."""
+    """The distance of the mean curve from the true curve on either side, for all points simultaneously."""
     count = len(curves)
     largest_of_each = (_multipliers(count) @ (curves - curves.mean(axis=0))).max(axis=1)
     return max(float(np.quantile(largest_of_each, (1 + level) / 2)), 0.0)
@@ -68,8 +69,8 @@ def _deviation(curves: Floats, level: float) -> float:
 
 @lru_cache(maxsize=64)
 def _multipliers(count: int) -> Floats:
-    """A row for each resample: a normal number for each replication, over Student's denominator and so that
-    the sum over deviations of replications has the variance of their mean."""
+    """A row for each resample: a normal number for each replication, divided by Student's denominator and
+    scaled so that its sum over the replications' deviations has the variance of their mean."""
     draw = np.random.default_rng(1)
     normal = draw.standard_normal((RESAMPLES, count))
     denominator = np.sqrt(draw.chisquare(count - 1, (RESAMPLES, 1)) / (count - 1))

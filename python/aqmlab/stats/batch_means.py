@@ -1,9 +1,9 @@
-"""The mean of one long series whose values depend on each other, with its interval.
+"""The mean of one long series of dependent values, with its interval.
 
-Where a single run is so long that replicating it makes no sense, it is cut into batches that are long against
-the memory of the series. Their means are then nearly independent and normal, and are treated as replications
-are (Law, "Simulation Modeling and Analysis", section 9.5.3). More than thirty batches gain next to nothing,
-and fewer make them longer (Schmeiser, "Batch size effects in the analysis of simulation output", Operations
+A single run that is too long to be replicated is cut into batches that are long compared with the memory of
+the series. The batch means are then nearly independent and normal, and are treated like replications (Law,
+"Simulation Modeling and Analysis", section 9.5.3). More than thirty batches have hardly any benefit, and
+fewer batches are longer (Schmeiser, "Batch size effects in the analysis of simulation output", Operations
 Research 30(3), 1982).
 """
 
@@ -19,21 +19,21 @@ import numpy.typing as npt
 from aqmlab.stats.intervals import LEVEL, Interval, mean_interval
 
 BATCHES = 20
-"""Batches where nobody says how many: in the middle of what Schmeiser advises, ten to thirty."""
+"""Default number of batches, in the middle of Schmeiser's recommendation of ten to thirty."""
 
 LEAST_BATCHES = 10
-"""The fewest batches that may be asked for; with fewer, correlation could not be seen."""
+"""Minimum number of batches; with fewer, a correlation could not be detected."""
 
 DOUBT = 1.645
-"""Standard deviations of lag-1 correlation above zero from which independence is doubted: 5 %, one-sided."""
+"""Standard deviations of the lag-1 correlation above which independence is doubted (5 %, one-sided)."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class BatchMeans:
     """The interval of the mean of a series, from `interval.count` batches of `batch_length` values each.
 
-    `correlation` is the one of neighbouring batch means, 1 - V / 2 with von Neumann's ratio V. `warning` is a
-    sentence if it, or the length of the series, says that the interval is too narrow.
+    `correlation` is that of neighbouring batch means, 1 - V / 2 with von Neumann's ratio V. `warning` is a
+    sentence if the correlation, or the length of the series, indicates that the interval is too narrow.
     """
 
     interval: Interval
@@ -45,18 +45,18 @@ class BatchMeans:
 def batch_means(
     series: Sequence[float] | npt.NDArray[np.float64], batches: int | None = None, level: float = LEVEL
 ) -> BatchMeans:
-    """The mean of a series of evenly spaced values, by `batches` (20) batches that do not overlap.
+    """The mean of a series of evenly spaced values, from `batches` (default 20) non-overlapping batches.
 
-    Cut the warm-up off before (`metrics.mser5`). What does not fill the batches is left out at the beginning.
-    With fewer than two values for each batch there is no interval, and a warning. Values that do not exist
-    and fewer than ten batches are a `ValueError`.
+    Remove the warm-up first (`metrics.mser5`). Values that do not fill the batches are left out at the
+    beginning. With fewer than two values per batch the result has no interval, but a warning. Raises
+    `ValueError` for values that are not finite and for fewer than ten batches.
     """
     values = np.asarray(series, dtype=np.float64)
     count = BATCHES if batches is None else batches
     if count < LEAST_BATCHES:
-        raise ValueError(f"batches = {count} must be {LEAST_BATCHES} or more")
+        raise ValueError(f"batches: must be {LEAST_BATCHES} or more (got {count})")
     if not np.isfinite(values).all():
-        raise ValueError("series: a value is NaN or infinite; batch means need a number at each moment")
+        raise ValueError("series: must not contain NaN or infinite values")
     length = values.size // count
     if length < 2:
         mean = float(values.mean()) if values.size else math.nan
@@ -77,7 +77,7 @@ def batch_means(
 
 
 def neighbour_correlation(values: npt.NDArray[np.float64]) -> float:
-    """The correlation of neighbours as von Neumann's ratio V has it, 1 - V / 2; 0 for equal values.
+    """The correlation of neighbours, 1 - V / 2 with von Neumann's ratio V; 0 for equal values.
 
     For n independent normal values it is nearly normal about 0 with the variance (n - 2) / (n² - 1) (J. von
     Neumann, "Distribution of the ratio of the mean square successive difference to the variance", Annals of
@@ -90,7 +90,7 @@ def neighbour_correlation(values: npt.NDArray[np.float64]) -> float:
 
 
 def limit(count: int) -> float:
-    """The correlation of neighbours among so many batches from which independence is doubted."""
+    """The correlation of neighbouring batches above which independence is doubted, for `count` batches."""
     return DOUBT * math.sqrt((count - 2) / (count**2 - 1))
 
 
@@ -99,6 +99,6 @@ def _warning(correlation: float, count: int) -> str | None:
     if correlation <= most:
         return None
     return (
-        f"too short for batch means: neighbouring batches are correlated ({correlation:.2f}, at most "
-        f"{most:.2f} is expected of independent ones), so that the interval is too narrow"
+        f"too short for batch means: neighbouring batches are correlated ({correlation:.2f}; independent "
+        f"batches: at most {most:.2f}), so that the interval is too narrow"
     )

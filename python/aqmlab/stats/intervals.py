@@ -1,8 +1,8 @@
 """Intervals over replications.
 
-Replications differ in the seed only, and two queues at the same seed meet the same arrivals (common
-random numbers), so differences and ratios are estimated pair by pair, which needs far fewer runs than
-comparing two independent means (Law, "Simulation Modeling and Analysis", chapter 10).
+Replications differ in the seed only, and two queues with the same seed receive the same arrivals (common
+random numbers). Differences and ratios are therefore estimated in pairs, which needs far fewer runs than a
+comparison of two independent means (Law, "Simulation Modeling and Analysis", chapter 10).
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ LEVEL = 0.95
 
 
 def decimals(half_width: float) -> int:
-    """How many decimal places a number with this uncertainty deserves: two digits of the uncertainty.
+    """The number of decimal places for a number with this uncertainty, of which two digits are shown.
 
-    At least none and at most six; three where the number is certain.
+    The result is between 0 and 6, and 3 for a number without uncertainty.
     """
     if not half_width > 0 or math.isinf(half_width):
         return 3
@@ -27,7 +27,7 @@ def decimals(half_width: float) -> int:
 
 
 def plus_minus(mean: float, half_width: float) -> str:
-    """A mean with half its interval, in the digits that it deserves; alone if there is no interval."""
+    """A mean ± half its interval's width, with the appropriate digits; only the mean without an interval."""
     if not half_width > 0:
         said = f"{mean:.0f}" if mean.is_integer() else f"{mean:.4g}"
         return said if math.isnan(half_width) else f"{said} ± 0"
@@ -45,16 +45,16 @@ class Interval:
     count: int
     level: float = LEVEL
     median: bool = False
-    """Whether it is of the median over replications, and not of the mean (`aqmlab.stats.modality`)."""
+    """Whether the estimate is the median over replications instead of the mean (`aqmlab.stats.modality`)."""
 
     @property
     def decided(self) -> bool:
-        """Whether there is an interval at all."""
+        """Whether the interval exists."""
         return not (math.isnan(self.low) or math.isnan(self.high))
 
     @property
     def half_width(self) -> float:
-        """Half the length of the interval."""
+        """Half the width of the interval."""
         return (self.high - self.low) / 2
 
     def __str__(self) -> str:
@@ -73,7 +73,7 @@ class Interval:
 @lru_cache(maxsize=256)
 def t_quantile(level: float, freedom: float) -> float:
     """The two-sided quantile of Student's t: 2.262 for 95 % and 9 degrees of freedom."""
-    # What `scipy.stats` calls for it, without its time to load.
+    # The function that `scipy.stats` calls, without the time to load `scipy.stats`.
     from scipy.special import stdtrit
 
     return float(stdtrit(freedom, 0.5 + level / 2))
@@ -86,16 +86,16 @@ def mean_interval(values: Sequence[float], level: float = LEVEL) -> Interval:
 
 
 def paired_difference(ours: Sequence[float], theirs: Sequence[float], level: float = LEVEL) -> Interval:
-    """Interval of the mean of `ours - theirs`, replication by replication."""
+    """Interval of the mean of `ours - theirs`, paired by replication."""
     return _interval([a - b for a, b in pairs(ours, theirs)], level)
 
 
 def paired_ratio(ours: Sequence[float], theirs: Sequence[float], level: float = LEVEL) -> Interval:
-    """Interval of mean(ours) / mean(theirs), replication by replication.
+    """Interval of mean(ours) / mean(theirs), paired by replication.
 
     The classical ratio estimate with its linearised variance (Cochran, "Sampling Techniques",
-    section 6.3); a zero in a single replication does no harm, as it would to a mean of ratios. Of values none
-    of which is negative the interval ends at zero.
+    section 6.3). A zero in a single replication does no harm, in contrast to a mean of ratios. If no value is
+    negative, the interval does not extend below zero.
     """
     both = pairs(ours, theirs)
     residuals = ratio_residuals(both)
@@ -110,8 +110,8 @@ def paired_ratio(ours: Sequence[float], theirs: Sequence[float], level: float = 
 
 
 def ratio_residuals(both: Sequence[tuple[float, float]]) -> list[float]:
-    """How far each pair is from the ratio of the means, over the mean divisor: the values of which the
-    interval of that ratio is made. Empty if there is no ratio."""
+    """The residual of each pair from the ratio of the means, divided by the mean divisor. The interval of the
+    ratio is computed from these values. Empty if there is no ratio."""
     divisor = sum(b for _, b in both)
     if not both or divisor == 0:
         return []
@@ -139,11 +139,11 @@ def welch(ours: Sequence[float], theirs: Sequence[float], level: float = LEVEL) 
 
 
 def unpaired_ratio(ours: Sequence[float], theirs: Sequence[float], level: float = LEVEL) -> Interval:
-    """Interval of mean(ours) / mean(theirs), two means above zero of independent replications.
+    """Interval of mean(ours) / mean(theirs) for positive means of independent replications.
 
-    That of the logarithm of the ratio, whose variance is the sum of the squared relative errors of the means,
-    with Welch's degrees of freedom (Rice, "Mathematical Statistics and Data Analysis", section 4.6): no end
-    is below zero. NaN values are left out.
+    The interval is that of the logarithm of the ratio, whose variance is the sum of the squared relative
+    errors of the means, with Welch's degrees of freedom (Rice, "Mathematical Statistics and Data Analysis",
+    section 4.6). No end is below zero. NaN values are left out.
     """
     kept = [[value for value in values if not math.isnan(value)] for values in (ours, theirs)]
     count = min(len(values) for values in kept)
@@ -169,8 +169,8 @@ def bootstrap(statistic: Callable[[Any], Any], count: int, level: float = LEVEL)
     """Percentile interval of a statistic that is not a mean (Efron, Tibshirani, "An Introduction to the
     Bootstrap", 1993, chapter 13).
 
-    `statistic` is given an array of the numbers, below `count`, of the replications to look at, a row for
-    each resample, and answers with a value for each row. The resamples are the same each time.
+    `statistic` gets an array of indices (below `count`) of replications, with a row for each resample, and
+    returns a value for each row. The resamples are always the same.
     """
     import numpy as np
 
@@ -179,15 +179,15 @@ def bootstrap(statistic: Callable[[Any], Any], count: int, level: float = LEVEL)
         return Interval(value=value, low=math.nan, high=math.nan, count=count, level=level)
     picked = np.random.default_rng(1).integers(count, size=(RESAMPLES, count))
     tails = [(1 - level) / 2, (1 + level) / 2]
-    # Without interpolation, as a ratio may be infinite.
+    # No interpolation, because a ratio may be infinite.
     low, high = (float(end) for end in np.quantile(statistic(picked), tails, method="inverted_cdf"))
     return Interval(value=value, low=low, high=high, count=count, level=level)
 
 
 def ellipse(points: Sequence[tuple[float, float]], corners: int = 60) -> list[tuple[str, float, float]]:
-    """The median of points in two dimensions, and around it the contour at one standard deviation of the
-    normal distribution that fits them best, closed: a `centre` and `contour`s, each with its x and y.
-    Points with a NaN are left out; of fewer than three there is no contour."""
+    """The median of points in two dimensions, and the closed contour at one standard deviation of the normal
+    distribution that fits them best: one `centre` and several `contour` entries, each with its x and y.
+    Points with a NaN are left out; fewer than three points have no contour."""
     import numpy as np
 
     kept = np.array([one for one in points if not any(map(math.isnan, one))], dtype=np.float64).reshape(-1, 2)
@@ -205,18 +205,18 @@ def ellipse(points: Sequence[tuple[float, float]], corners: int = 60) -> list[tu
 
 
 def inverse(interval: Interval, over: float = 1.0) -> Interval:
-    """`over` divided by a number above zero; without end if zero is not excluded."""
+    """`over` divided by a positive number; the upper end is infinite if the interval contains zero."""
     high = over / interval.low if not interval.low <= 0 else math.inf
     return replace(interval, value=over / interval.value, low=over / interval.high, high=high)
 
 
 def through_origin(x: Sequence[float], y: Sequence[float]) -> float:
-    """The slope of the line through the origin nearest to the points, by least squares."""
+    """The slope of the least-squares line through the origin."""
     return math.fsum(a * b for a, b in zip(x, y, strict=True)) / math.fsum(a * a for a in x)
 
 
 def slope(x: Sequence[float], y: Sequence[float]) -> float:
-    """The slope of the least-squares line through the points; NaN with fewer than two distinct x."""
+    """The slope of the least-squares line; NaN with fewer than two distinct x."""
     points = [(a, b) for a, b in zip(x, y, strict=True) if not (math.isnan(a) or math.isnan(b))]
     if len({a for a, _ in points}) < 2:
         return math.nan
@@ -227,20 +227,20 @@ def slope(x: Sequence[float], y: Sequence[float]) -> float:
 
 
 def simultaneous_level(level: float, count: int) -> float:
-    """The level of each of `count` intervals that shall hold together with at least the probability `level`.
+    """The level of each of `count` intervals that shall jointly hold with at least the probability `level`.
 
-    Bonferroni's inequality, which holds however they depend on each other. (Šidák's `level ** (1 / count)`
-    needs independence, and gains less than a hundredth of the width.)
+    The level follows from Bonferroni's inequality, which is valid for any dependence. (Šidák's
+    `level ** (1 / count)` requires independence, and reduces the width by less than 1 %.)
     """
     if count < 1:
-        raise ValueError(f"count = {count} must be 1 or more: the number of intervals that are judged")
+        raise ValueError(f"count: must be 1 or more, the number of judged intervals (got {count})")
     return 1 - (1 - level) / count
 
 
 def pairs(ours: Sequence[float], theirs: Sequence[float]) -> list[tuple[float, float]]:
-    """The pairs of which both values exist. Raises `ValueError` unless there are as many on both sides."""
+    """The pairs in which both values exist. Raises `ValueError` if both sides differ in length."""
     if len(ours) != len(theirs):
-        raise ValueError(f"pairs need as many values on both sides, not {len(ours)} and {len(theirs)}")
+        raise ValueError(f"pairs: both sides must have equal length (got {len(ours)} and {len(theirs)})")
     return [(a, b) for a, b in zip(ours, theirs, strict=True) if not (math.isnan(a) or math.isnan(b))]
 
 

@@ -1,17 +1,17 @@
-"""Whether replications have one mode, and what is estimated where they do not.
+"""Test whether replications have one mode, and estimates for replications with several modes.
 
 Replications of a bistable system fall into groups: most runs are calm, some collapse. Their mean is a number
-that no run shows, and Student's interval of it is too short for a group that is rare. So the values of which
-an interval of Student's would be made are tested for several modes first, by the dip test (Hartigan and
+that no run shows, and Student's interval is too short for a rare group. The values from which a Student
+interval would be computed are therefore tested for several modes first, by the dip test (Hartigan and
 Hartigan, "The dip test of unimodality", Annals of Statistics 13(1), 1985), at the level of 5 % for all
-numbers. Where the test finds several modes, the median over replications is estimated in place of the mean,
-with the interval that the binomial distribution gives, whatever the distribution of the values.
+numbers. If the test finds several modes, the median over replications replaces the mean, with the interval
+from the binomial distribution, which is valid for any distribution of the values.
 
 The dip of a sample is its largest distance to the nearest distribution with one mode. Its critical values are
-those of the uniform distribution, which is the hardest to tell from two modes. Fewer than `LEAST` values are
-not tested, and neither are values of which two are equal, such as counts: the test is for continuous ones.
-The test has its limits: of 40 runs it finds a half that collapses always, a third in nine cases of ten, a
-fifth in one case of five, and a single run never.
+those of the uniform distribution, which is the hardest to distinguish from two modes. Fewer than `LEAST`
+values are not tested, and neither are samples with equal values, such as counts, because the test is for
+continuous values. The power of the test is limited: with 40 runs it always finds a half that collapses, finds
+a third in nine of ten cases and a fifth in one of five cases, and never finds a single run.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from aqmlab.stats import intervals as stats
 from aqmlab.stats.intervals import LEVEL, Interval
 
 SIGNIFICANCE = 0.05
-"""How often values with one mode are said to have several; of bell-shaped ones far less often."""
+"""Probability that values with one mode are found to have several; much lower for bell-shaped ones."""
 
 CRITICAL: Mapping[int, float] = {
     5: 0.4168,
@@ -43,26 +43,26 @@ CRITICAL: Mapping[int, float] = {
     60: 0.501,
     80: 0.5075,
 }
-"""The 95th percentile of the dip times the square root of the number of values, of uniform values: by number.
-From 100 000 samples each; `tests/test_modality.py` draws some again."""
+"""The 95th percentile of the dip times the square root of the number of values, for uniform values, by
+number. Computed from 100 000 samples each; `tests/test_modality.py` repeats some of them."""
 
 LEAST = 5
 
 
 def mean(values: Sequence[float], level: float = LEVEL) -> Interval:
-    """Student's interval of the mean, or that of the median if the values have several modes."""
+    """Student's interval of the mean, or the interval of the median if the values have several modes."""
     kept = _known(values)
     return stats.mean_interval(kept, level) if has_one_mode(kept) else median(kept, level)
 
 
 def paired_difference(ours: Sequence[float], theirs: Sequence[float], level: float = LEVEL) -> Interval:
-    """The same of the differences of pairs."""
+    """The interval of the mean difference of pairs, or of the median if they have several modes."""
     return mean([a - b for a, b in stats.pairs(ours, theirs)], level)
 
 
 def paired_ratio(ours: Sequence[float], theirs: Sequence[float], level: float = LEVEL) -> Interval:
-    """The ratio of the means of pairs (`stats.paired_ratio`), or the median of the ratios of pairs if what
-    the interval of the former is made of has several modes."""
+    """The ratio of the means of pairs (`stats.paired_ratio`), or the median of the ratios of pairs if the
+    residuals of the ratio have several modes."""
     pairs = stats.pairs(ours, theirs)
     if has_one_mode(stats.ratio_residuals(pairs)):
         return stats.paired_ratio(ours, theirs, level)
@@ -71,8 +71,8 @@ def paired_ratio(ours: Sequence[float], theirs: Sequence[float], level: float = 
 
 
 def unpaired_ratio(ours: Sequence[float], theirs: Sequence[float], level: float = LEVEL) -> Interval:
-    """The ratio of two means above zero that nothing pairs (`stats.unpaired_ratio`), or of two medians if the
-    values of either have several modes."""
+    """The ratio of two positive means of unpaired values (`stats.unpaired_ratio`), or of two medians if the
+    values of either sample have several modes."""
     samples = _known(ours), _known(theirs)
     if all(map(has_one_mode, samples)):
         return stats.unpaired_ratio(*samples, level)
@@ -97,7 +97,7 @@ def median(values: Sequence[float], level: float = LEVEL) -> Interval:
 
 
 def has_one_mode(values: Sequence[float]) -> bool:
-    """Whether the dip test leaves it possible that values have one mode."""
+    """Whether the dip test does not reject that the values have one mode."""
     return _has_one_mode(tuple(values))
 
 
@@ -112,27 +112,28 @@ def _has_one_mode(values: tuple[float, ...]) -> bool:
 def critical(count: int) -> float:
     """The critical value of the dip times the square root of the number of values."""
     numbers = sorted(CRITICAL)
-    place = bisect_left(numbers, count)
-    if place == len(numbers):
+    index = bisect_left(numbers, count)
+    if index == len(numbers):
         return CRITICAL[numbers[-1]]
-    above = numbers[place]
-    below = numbers[max(place - 1, 0)]
+    above = numbers[index]
+    below = numbers[max(index - 1, 0)]
     part = (count - below) / (above - below) if above > below else 0.0
     return CRITICAL[below] + part * (CRITICAL[above] - CRITICAL[below])
 
 
 def dip(values: Sequence[float]) -> float:
-    """The largest distance of the distribution function of different values to the nearest one that is convex
-    up to some place and concave beyond it.
+    """The largest distance of the distribution function of distinct values to the nearest function that is
+    convex up to some point and concave after it.
 
-    The modal interval begins as the whole range. In each step the greatest convex minorant and the least
-    concave majorant of the function within it are compared; where they are farthest apart is the new modal
-    interval, and the dip is at least the distance of the function to the two outside of it.
+    The modal interval begins as the whole range. Each step compares the greatest convex minorant and the
+    least concave majorant of the function within this interval. The points where they are farthest apart
+    bound the new modal interval. The dip is at least the distance of the function to both curves outside this
+    interval.
     """
     x = sorted(values)
     low, high = 0, len(x) - 1
     twice = 1.0
-    """Twice the dip, counted in values."""
+    """Twice the dip, in units of one value."""
     while high > low:
         minorant, majorant = _hull(x, low, high, 1), _hull(x, low, high, -1)
         distance, left, right = max(_distances(x, minorant, majorant))
@@ -150,32 +151,32 @@ def dip(values: Sequence[float]) -> float:
 
 
 def _hull(x: Sequence[float], low: int, high: int, sign: int) -> list[int]:
-    """The knots of the greatest convex minorant (sign 1) or least concave majorant (-1) of the ranks."""
+    """The knots of the greatest convex minorant (sign 1) or the least concave majorant (-1) of the ranks."""
     knots: list[int] = []
-    for place in range(low, high + 1):
-        while len(knots) > 1 and sign * _turn(x, knots[-2], knots[-1], place) <= 0:
+    for index in range(low, high + 1):
+        while len(knots) > 1 and sign * _turn(x, knots[-2], knots[-1], index) <= 0:
             knots.pop()
-        knots.append(place)
+        knots.append(index)
     return knots
 
 
 def _turn(x: Sequence[float], a: int, b: int, c: int) -> float:
-    """Above zero if the line from a to b and c turns left."""
+    """Positive if the line from a via b to c turns left."""
     return (x[b] - x[a]) * (c - a) - (x[c] - x[a]) * (b - a)
 
 
 def _rank(x: Sequence[float], knots: Sequence[int], at: int) -> float:
-    """The rank of a value by the lines between knots."""
-    place = min(bisect_right(knots, at), len(knots) - 1)
-    a, b = knots[place - 1], knots[place]
+    """The rank of a value on the lines between knots."""
+    index = min(bisect_right(knots, at), len(knots) - 1)
+    a, b = knots[index - 1], knots[index]
     return a + (b - a) * (x[at] - x[a]) / (x[b] - x[a])
 
 
 def _distances(
     x: Sequence[float], minorant: Sequence[int], majorant: Sequence[int]
 ) -> Iterator[tuple[float, int, int]]:
-    """How far the two are apart at each knot, and the knots around it: of the minorant to the left, of the
-    majorant to the right. The minorant counts the values below a place, the majorant that at it, too."""
+    """The distance of both curves at each knot, with the knots around it: of the minorant to the left, of the
+    majorant to the right. The minorant counts the values below a point, the majorant also those at it."""
     for knot in majorant:
         left = minorant[bisect_right(minorant, knot) - 1]
         yield knot + 1 - _rank(x, minorant, knot), left, knot
@@ -185,7 +186,7 @@ def _distances(
 
 
 def _deviations(x: Sequence[float], knots: Sequence[int], sign: int) -> Iterator[float]:
-    """How far the distribution function is from the lines between knots, on its far side."""
+    """The distance of the distribution function from the lines between knots, on its far side."""
     for at in range(knots[0], knots[-1] + 1) if len(knots) > 1 else ():
         yield 1 + sign * (at - _rank(x, knots, at))
 

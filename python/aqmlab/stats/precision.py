@@ -1,19 +1,19 @@
-"""How many replications are enough: stopping when an interval is as narrow as asked.
+"""The number of replications: adding replications until an interval is narrow enough.
 
-Replicating until an interval of 95 % is narrow and then reporting it is not valid: the rule stops by
-preference where chance made the spread small, and the interval misses the truth more often than it says (Law
+Adding replications until a 95 % interval is narrow, and then reporting this interval, is not valid: the rule
+tends to stop when chance made the spread small, so that the interval misses the true value too often (Law
 and Kelton, "Confidence intervals for steady-state simulations, II: a survey of sequential procedures",
-Management Science 28(5), 1982). Asymptotically, for ever higher precision, the fault vanishes (Chow and
+Management Science 28(5), 1982). The error vanishes asymptotically, for ever higher precision (Chow and
 Robbins, "On the asymptotic theory of fixed-width sequential confidence intervals for the mean", Annals of
 Mathematical Statistics 36(2), 1965; Glynn and Whitt, "The asymptotic validity of sequential stopping rules
-for stochastic simulations", Annals of Applied Probability 2(1), 1992), but nobody replicates for ever.
+for stochastic simulations", Annals of Applied Probability 2(1), 1992), but real experiments are finite.
 
-Here the number of replications grows geometrically, so that there are few looks, and the error that is
-allowed is spent over them in equal parts (`aqmlab.stats.looks`): as the looks are evenly spaced in the
-logarithm of their number, that is a spending function linear in it. The interval that is reported holds with
-at least the level asked, whatever made it stop: its own precision, that of another measure, or somebody's
-patience. The price, with ten looks, is an interval wider by two fifths than that of a number of replications
-chosen beforehand, or twice as many replications.
+aqmlab therefore increases the number of replications geometrically, so that there are few looks, and divides
+the allowed error equally among them (`aqmlab.stats.looks`). Because the looks are evenly spaced in the
+logarithm of the number of replications, this is a spending function linear in the logarithm. The reported
+interval holds with at least the required level, whatever the reason to stop: its own precision, that of
+another measure, or an interruption. The price, with ten looks, is an interval that is 40 % wider than that of
+a fixed number of replications, or twice as many replications.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ from aqmlab.stats.looks import look_level
 
 @dataclass(frozen=True, kw_only=True)
 class Look:
-    """What the values of a measure say at one look.
+    """The state of a measure at one look.
 
-    `missing` of the `replications` looked at have no value; the interval is of the others, and its `level` is
-    the one promised for the number that is reported in the end. `next_count` is the number of replications to
-    have at the next look, and `None` when it is over: there is precision `enough`, or the most replications
-    are `exhausted` without it.
+    `missing` of the `replications` have no value. The interval is computed from the others; its `level` is
+    that of the number that is finally reported. `next_count` is the number of replications at the next look.
+    It is `None` at the last look, when the precision is `enough`, or when the maximum number of replications
+    is `exhausted`.
     """
 
     interval: Interval
@@ -46,16 +46,15 @@ class Look:
 
 @dataclass(frozen=True, kw_only=True)
 class Precision:
-    """How narrow the interval of a mean must be, and what may be spent on it.
+    """The required precision of the interval of a mean, and the limits of the effort.
 
-    Exactly one of `relative` (to the size of the mean: 0.05 is 5 % of it) and `absolute` (in the measure's
-    unit) is the half-width asked. There are `least` replications at the first look and `most` at the last;
-    from look to look their number grows by the factor `growth`. The intervals of `measures` measures, at all
-    looks, hold together with at least the probability `level` if values are normal, as averages over long
-    runs nearly are.
+    Exactly one of `relative` (to the absolute mean: 0.05 is 5 %) and `absolute` (in the measure's unit) sets
+    the half-width. The first look has `least` replications and the last `most`; the number grows by the
+    factor `growth` from look to look. The intervals of `measures` measures at all looks jointly hold with at
+    least the probability `level` if values are normal, which averages over long runs nearly are.
 
-    Five equal values end it, as their interval is a point: ask for more replications at `least` where a
-    measure counts what is rare.
+    Five equal values end the sequence, because their interval is a point. For a measure that counts rare
+    events, increase `least`.
     """
 
     relative: float | None = None
@@ -68,31 +67,31 @@ class Precision:
 
     def __post_init__(self) -> None:
         if (self.relative is None) == (self.absolute is None):
-            raise ValueError("precision: give either relative or absolute, the half-width asked")
+            raise ValueError("precision: must set either relative or absolute, the half-width")
         for name in ("relative", "absolute"):
-            asked = getattr(self, name)
-            if asked is not None and not 0 < asked < math.inf:
-                raise ValueError(f"precision: {name} = {asked} must be above 0")
+            half_width = getattr(self, name)
+            if half_width is not None and not 0 < half_width < math.inf:
+                raise ValueError(f"precision: {name} must be above 0 (got {half_width})")
         if not 0 < self.level < 1:
-            raise ValueError(f"precision: level = {self.level} must be between 0 and 1, such as 0.95")
+            raise ValueError(f"precision: level must be between 0 and 1, such as 0.95 (got {self.level})")
         if self.least < 2:
-            raise ValueError(f"precision: least = {self.least} must be 2 or more: one run has no interval")
+            raise ValueError(f"precision: least must be 2 or more for an interval (got {self.least})")
         if self.most < self.least:
-            raise ValueError(f"precision: most = {self.most} must not be below least, {self.least}")
+            raise ValueError(f"precision: most must not be below least = {self.least} (got {self.most})")
         if not 1 < self.growth < math.inf:
-            raise ValueError(f"precision: growth = {self.growth} must be above 1, such as 1.5")
+            raise ValueError(f"precision: growth must be above 1, such as 1.5 (got {self.growth})")
         if self.measures < 1:
-            raise ValueError(f"precision: measures = {self.measures} must be 1 or more")
+            raise ValueError(f"precision: measures must be 1 or more (got {self.measures})")
 
     def looks(self) -> tuple[int, ...]:
-        """The numbers of replications at which the values are looked at."""
+        """The numbers of replications of all looks."""
         counts = [self.least]
         while counts[-1] < self.most:
             counts.append(min(math.ceil(self.growth * counts[-1]), self.most))
         return tuple(counts)
 
     def for_measures(self, count: int) -> Precision:
-        """The same precision, asked of `count` measures that are reported together."""
+        """This precision for `count` measures that are reported together."""
         return replace(self, measures=count)
 
     @property
@@ -101,12 +100,12 @@ class Precision:
         return look_level(len(self.looks()), self.measures, self.level)
 
     def judge(self, values: Sequence[float]) -> Look:
-        """Whether the values, one for each replication in the order of seeds, are enough.
+        """Judges whether the values, one for each replication in the order of seeds, are enough.
 
-        Looked at is the longest beginning of `values` that the looks provide for, so that the answer does not
-        depend on how many more replications happen to be there; with fewer than `least` there is no interval.
-        A value that does not exist is NaN in its place. It takes up a replication and has no part in the
-        interval, and with fewer than `least` values that do exist, or an infinite one, there is never enough.
+        Only the longest prefix of `values` with the length of a look is used, so that the result does not
+        depend on additional replications. With fewer than `least` values there is no interval. A missing
+        value is NaN; it counts as a replication but does not enter the interval. Fewer than `least` existing
+        values, or an infinite value, are never enough.
         """
         counts = self.looks()
         count = max((count for count in counts if count <= len(values)), default=0)
@@ -116,14 +115,14 @@ class Precision:
         if kept and finite:
             interval = mean_interval(kept, self.look_level)
         enough = len(kept) >= self.least and interval.decided and self._narrow(interval)
-        later = None if enough else next((more for more in counts if more > count), None)
+        next_count = None if enough else next((more for more in counts if more > count), None)
         return Look(
             interval=replace(interval, level=self.level),
             replications=count,
             missing=count - len(kept),
             enough=enough,
-            exhausted=not enough and later is None,
-            next_count=later,
+            exhausted=not enough and next_count is None,
+            next_count=next_count,
         )
 
     def _narrow(self, interval: Interval) -> bool:

@@ -1,9 +1,9 @@
 """Quantiles and distributions over replications, with intervals and bands.
 
-A replication that gives one number is an independent value, and order statistics say where a quantile lies.
-A replication that gives many, such as the times of its transfers, is one cluster of dependent values: they
-are pooled, and what is drawn again is whole replications (Davison and Hinkley, "Bootstrap Methods and their
-Application", 1997, section 3.8).
+A replication with one number is an independent value, so that order statistics determine the interval of a
+quantile. A replication with many numbers, such as the times of its transfers, is one cluster of dependent
+values: the values are pooled, and whole replications are resampled (Davison and Hinkley, "Bootstrap Methods
+and their Application", 1997, section 3.8).
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ if TYPE_CHECKING:
 Floats: TypeAlias = "npt.NDArray[np.float64]"
 
 POINTS = 1000
-"""At most so many points of a pooled band."""
+"""Maximum number of points of a pooled band."""
 
 
 def quantile_interval(values: Sequence[float] | Floats, q: float, level: float = LEVEL) -> Interval:
-    """Interval of the quantile `q` of independent values, whatever their distribution. NaN are left out.
+    """Interval of the quantile `q` of independent values of any distribution. NaN values are left out.
 
-    Its ends are values of the sample, by the binomial number of values below the quantile (Conover,
-    "Practical Nonparametric Statistics", section 3.2); where the sample is too small for an end, it is
-    infinite: the median has both at six values or more, the 90th percentile its upper one at 36.
+    The ends are values of the sample, from the binomial number of values below the quantile (Conover,
+    "Practical Nonparametric Statistics", section 3.2). If the sample is too small for an end, the end is
+    infinite: at 95 % the median has both ends from six values on, the 90th percentile its upper end from 36.
     """
     from scipy import stats as scipy_stats
 
@@ -53,10 +53,11 @@ def quantile_interval(values: Sequence[float] | Floats, q: float, level: float =
 
 
 def pooled_quantile(samples: Sequence[Floats], q: float, level: float = LEVEL) -> Interval:
-    """Interval of the quantile `q` of all values of all replications together, an array for each.
+    """Interval of the quantile `q` of the pooled values of all replications. `samples` has an array for each.
 
-    By the bootstrap over replications; their number is the interval's `count`. It is a little narrow: one of
-    95 % covers in nine cases of ten with ten replications. A replication without values counts as one.
+    The interval is that of the bootstrap over replications; `count` is their number. The interval is slightly
+    narrow: at 95 % with ten replications, the coverage is about 90 %. A replication without values counts as
+    a replication.
     """
     _check(q)
     of = _Pool(samples)
@@ -64,11 +65,11 @@ def pooled_quantile(samples: Sequence[Floats], q: float, level: float = LEVEL) -
 
 
 def tail_quantile(tails: Sequence[Sequence[float]], q: float, level: float = LEVEL) -> Interval:
-    """Interval of the quantile `q` of a count, of which each replication tells how often it was at least 0,
-    1, 2 and so on, as shares of its time.
+    """Interval of the quantile `q` of a count. Each replication provides the shares of its time in which the
+    count was at least 0, 1, 2 and so on.
 
-    By the bootstrap over replications, which have the same weight: the ends are counts, however few
-    replications reach far into the tail. A little narrow, as that of `pooled_quantile` is.
+    The interval is that of the bootstrap over replications with equal weights. The ends are counts, however
+    few replications extend far into the tail. The interval is slightly narrow, as for `pooled_quantile`.
     """
     _check(q)
     count = len(tails)
@@ -77,7 +78,7 @@ def tail_quantile(tails: Sequence[Sequence[float]], q: float, level: float = LEV
         shares[number, : len(one)] = one
 
     def quantiles(picked: npt.NDArray[np.int64]) -> Floats:
-        # Rounding must not count a share that is just as large as allowed.
+        # Rounding must not count a share that equals the limit.
         more_often = (_times(picked, count) / count) @ shares > (1 - q) * (1 + 1e-9)
         return np.asarray(np.maximum(more_often.sum(axis=1) - 1.0, 0.0))
 
@@ -87,14 +88,14 @@ def tail_quantile(tails: Sequence[Sequence[float]], q: float, level: float = LEV
 def pooled_quantile_difference(
     ours: Sequence[Floats], theirs: Sequence[Floats], q: float, level: float = LEVEL
 ) -> Interval:
-    """Interval of the difference of two pooled quantiles, ours less theirs, from paired replications.
+    """Interval of the difference of two pooled quantiles, `ours - theirs`, from paired replications.
 
-    By the bootstrap over pairs, so that what the pairs have in common falls out. For a difference of medians
-    of one number for each replication give arrays of one.
+    The interval is that of the bootstrap over pairs, so that common variation of the pairs cancels. For a
+    difference of medians of one number per replication, pass arrays of one element.
     """
     _check(q)
     if len(ours) != len(theirs):
-        raise ValueError(f"pairs need as many replications on both sides, not {len(ours)} and {len(theirs)}")
+        raise ValueError(f"pairs: both sides must have equal length (got {len(ours)} and {len(theirs)})")
     first, second = _Pool(ours), _Pool(theirs)
     return bootstrap(
         lambda picked: first.quantiles(picked, q) - second.quantiles(picked, q), len(ours), level
@@ -102,12 +103,13 @@ def pooled_quantile_difference(
 
 
 def dkw_band(values: Sequence[float] | Floats, level: float = LEVEL) -> pl.DataFrame:
-    """A band that holds the whole distribution function of independent values, in columns `x`, `low`, `share`
-    and `high`.
+    """A band that contains the whole distribution function of independent values, in columns `x`, `low`,
+    `share` and `high`.
 
-    The share of values up to `x` ± sqrt(ln(2 / (1 - level)) / 2n), the inequality of Dvoretzky, Kiefer and
-    Wolfowitz with the constant of Massart, "The tight constant in the Dvoretzky-Kiefer-Wolfowitz inequality",
-    Annals of Probability 18(3), 1990. It holds for any distribution. NaN are left out.
+    The band is the share of values up to `x` ± sqrt(ln(2 / (1 - level)) / 2n), by the inequality of
+    Dvoretzky, Kiefer and Wolfowitz with the constant of Massart, "The tight constant in the
+    Dvoretzky-Kiefer-Wolfowitz inequality", Annals of Probability 18(3), 1990. It is valid for any
+    distribution. NaN values are left out.
     """
     sample = np.asarray(values, dtype=np.float64)
     x, count = np.unique(sample[~np.isnan(sample)], return_counts=True)
@@ -117,12 +119,12 @@ def dkw_band(values: Sequence[float] | Floats, level: float = LEVEL) -> pl.DataF
 
 
 def pooled_band(samples: Sequence[Floats], level: float = LEVEL, grid: Floats | None = None) -> pl.DataFrame:
-    """A band that holds the whole distribution function of what replications give together, in columns `x`,
-    `low`, `share` and `high`.
+    """A band that contains the whole distribution function of the pooled values of replications, in columns
+    `x`, `low`, `share` and `high`.
 
-    By the bootstrap over replications of the largest distance of the functions over all `x`, so that the band
-    holds everywhere at once. `x` are the points of `grid`, or else at most a thousand of the values. With
-    fewer than two replications there is a function and no band.
+    The band follows from the bootstrap over replications of the largest distance of the functions over all
+    `x`, so that it holds at all `x` simultaneously. `x` are the points of `grid`, or at most a thousand of
+    the values. With fewer than two replications the function has no band.
     """
     pooled = _together(samples)
     x = np.unique(pooled) if grid is None else np.asarray(grid, dtype=np.float64)
@@ -139,13 +141,13 @@ def pooled_band(samples: Sequence[Floats], level: float = LEVEL, grid: Floats | 
             shares = (times @ below) / (times @ sizes)[:, np.newaxis]
         return np.asarray(np.abs(shares - share).max(axis=1, initial=0.0))
 
-    # Distances have no lower end: all of the error is allowed above.
+    # Distances have no lower bound to estimate, so all of the error is allowed above.
     half = bootstrap(distance, len(samples), 2 * level - 1).high
     return _band(x, share, half)
 
 
 class _Pool:
-    """The values of several replications in order, each with the number of its replication."""
+    """The sorted values of several replications, each with the index of its replication."""
 
     def __init__(self, samples: Sequence[Floats]) -> None:
         owner = np.repeat(np.arange(len(samples)), [len(one) for one in samples])
@@ -154,7 +156,7 @@ class _Pool:
         self._values, self._owner, self._count = values[order], owner[order], len(samples)
 
     def quantiles(self, picked: npt.NDArray[np.int64], q: float) -> Floats:
-        """The quantile of the values of the replications picked, for each row; NaN where there are none."""
+        """The quantile of the values of the picked replications, for each row; NaN without values."""
         if not self._values.size:
             return np.full(len(picked), math.nan)
         return np.array([self._quantile(times, q) for times in _times(picked, self._count)])
@@ -163,19 +165,19 @@ class _Pool:
         upto = np.cumsum(times[self._owner])
         if upto[-1] == 0:
             return math.nan
-        # Rounding must not push the share of a whole number of values over it.
+        # Rounding must not increase the share of a whole number of values.
         return float(self._values[np.searchsorted(upto, q * upto[-1] * (1 - 1e-12), "left")])
 
 
 def _together(samples: Sequence[Floats]) -> Floats:
     values = np.concatenate([np.zeros(0), *samples])
     if np.isnan(values).any():
-        raise ValueError("samples: a value is NaN; leave out what has no value")
+        raise ValueError("samples: must not contain NaN; leave out missing values")
     return values
 
 
 def _times(picked: npt.NDArray[np.int64], count: int) -> Floats:
-    """How often each of `count` replications is picked, a row for each resample."""
+    """The number of times that each of `count` replications is picked, a row for each resample."""
     rows = np.arange(len(picked))[:, np.newaxis] * count
     found = np.bincount((rows + picked).ravel(), minlength=len(picked) * count)
     return found.reshape(len(picked), count).astype(np.float64)
@@ -196,4 +198,4 @@ def _band(x: Floats, share: Floats, half: float) -> pl.DataFrame:
 
 def _check(q: float) -> None:
     if not 0 < q < 1:
-        raise ValueError(f"q = {q} must be between 0 and 1: 0.9 for the 90th percentile")
+        raise ValueError(f"q: must be between 0 and 1, such as 0.9 for the 90th percentile (got {q})")

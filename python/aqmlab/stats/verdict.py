@@ -1,9 +1,10 @@
-"""The law of verdict: what the intervals of runs say of a claim (`docs/background/law-of-verdict.md`).
+"""The rule of verdict, from intervals of runs to verdicts on claims (`docs/background/law-of-verdict.md`).
 
-One number: a claim *holds* when the whole interval lies in the band that is claimed, *fails* when the whole
-interval lies outside, and is *undecided* otherwise (`verdict`). Several parts: `all_of` and `any_of`. How
-near two systems are: `agreement`. The law sees intervals and bands only: rules (`aqmlab.results.rule`) say
-which number is estimated and at which points, and `aqmlab.stats.looks` how the level allows for looks.
+For one number, a claim *holds* if the whole interval is in the claimed band, *fails* if the whole interval is
+outside, and is *undecided* otherwise (`verdict`). `all_of` and `any_of` judge claims of several parts.
+`agreement` judges how close two systems are. This module only uses intervals and bands. Rules
+(`aqmlab.results.rule`) define the estimated number and the points, and `aqmlab.stats.looks` the level for
+several looks.
 """
 
 from __future__ import annotations
@@ -19,21 +20,21 @@ Verdict = Literal["holds", "fails", "undecided"]
 Agreement = Literal["equivalent", "compatible", "miss"]
 
 SIGNS: Mapping[Verdict, str] = {"holds": "✓", "fails": "✗", "undecided": "?"}
-"""The sign of each verdict, where there is no room for the word."""
+"""Signs of verdicts, for tables."""
 
 PLURALS: Mapping[Verdict, str] = {"holds": "hold", "fails": "fail", "undecided": "undecided"}
-"""The word for several claims: `3 hold`."""
+"""Words for several claims: `3 hold`."""
 
 AGREEMENTS: Mapping[Verdict, Agreement] = {"holds": "equivalent", "undecided": "compatible", "fails": "miss"}
-"""What the verdict on a claim of equivalence is called."""
+"""Names of verdicts on claims of equivalence."""
 
 AGREEMENT_SIGNS: Mapping[Agreement, str] = {"equivalent": "=", "compatible": "~", "miss": "≠"}
-"""The sign of each, where there is no room for the word."""
+"""Signs of agreements, for tables."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Band:
-    """Where a claim says a number lies. An end that is infinite is open: `below(1)` excludes 1."""
+    """The claimed range of a number. An infinite end is open; `below(1)` excludes 1."""
 
     low: float = -math.inf
     high: float = math.inf
@@ -48,80 +49,80 @@ class Band:
 
 
 def below(limit: float) -> Band:
-    """Strictly smaller than `limit`."""
+    """A band of numbers strictly smaller than `limit`."""
     return Band(high=limit, strict=True)
 
 
 def above(limit: float) -> Band:
-    """Strictly larger than `limit`."""
+    """A band of numbers strictly larger than `limit`."""
     return Band(low=limit, strict=True)
 
 
 def at_most(limit: float) -> Band:
-    """Not larger than `limit`."""
+    """A band of numbers not larger than `limit`."""
     return Band(high=limit)
 
 
 def at_least(limit: float) -> Band:
-    """Not smaller than `limit`."""
+    """A band of numbers not smaller than `limit`."""
     return Band(low=limit)
 
 
 def within(low: float, high: float) -> Band:
-    """Between the two, ends included."""
+    """A band between two numbers, including both."""
     return Band(low=low, high=high)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Evidence:
-    """What was measured for a claim, and what it says of it.
+    """The measured number of a claim, with the verdict.
 
-    Of several parts, the number and what it is are those of the part that decides.
+    For several parts, the number and its description are those of the part that decides.
     """
 
     verdict: Verdict
     measured: str
-    """All of it in a line, parts included."""
+    """The evidence as one line of text, including parts."""
     value: float = math.nan
     low: float = math.nan
     high: float = math.nan
     count: int = 0
-    """Of how many replications the interval is."""
+    """Number of replications of the interval."""
     level: float = LEVEL
-    """The level of the interval, which is the one that decides."""
+    """Level of the interval that decides."""
     wider: bool = False
-    """Whether that level allows for the number of parts."""
+    """Whether the level allows for the number of parts."""
     median: bool = False
-    """Whether the number is a median over replications, as these have several modes."""
+    """Whether the number is a median over replications, because these have several modes."""
     what: str = ""
-    """What the number is, without where: `mean object time, SHRED/RED`."""
+    """Description of the number without its context: `mean object time, SHRED/RED`."""
     context: str = ""
-    """Where it was measured: `Web beside 10 FTP flows, averaged over load`."""
+    """Context of the measurement: `Web beside 10 FTP flows, averaged over load`."""
     where: Mapping[str, Any] = field(default_factory=dict)
-    """At which point of the axes that the rule leaves open."""
+    """Point on the axes that the rule leaves open."""
     band: Band | None = None
-    """What is claimed of the number."""
+    """Claimed band of the number."""
     lacks: str = ""
-    """Why there is no number."""
+    """Reason for a missing number."""
     known_to: float = math.nan
-    """Half the interval of an undecided number that is known as well as the rule asks: the number is near the
-    limit, and more runs would tell nothing of use."""
+    """Half the width of the interval of an undecided number that is as precise as the rule requires. The
+    number is close to the limit, and more runs would not be useful."""
     parts: tuple[Evidence, ...] = ()
     one_of: bool = False
-    """Whether one part that holds is enough."""
+    """Whether one part that holds is sufficient."""
     along: tuple[Evidence, ...] = ()
-    """Of an average, what it is of, point by point; for information, as the average alone is judged."""
+    """The averaged numbers, point by point, if the number is an average; only the average is judged."""
 
 
 # One number
 
 
 def verdict(interval: Interval, band: Band) -> Verdict:
-    """What an interval says of a claim that the number lies in a band; nothing is decided without one."""
+    """The verdict of an interval on a claimed band; `undecided` if there is no interval."""
     if not interval.decided:
         return "undecided"
     if band.strict:
-        # An end of the band that is infinite excludes nothing, no end of an interval that is infinite either.
+        # An infinite end of the band excludes nothing, not even an infinite end of an interval.
         above = interval.low > band.low or math.isinf(band.low)
         inside = above and (interval.high < band.high or math.isinf(band.high))
         outside = interval.high <= band.low or interval.low >= band.high
@@ -132,25 +133,25 @@ def verdict(interval: Interval, band: Band) -> Verdict:
 
 
 def agreement(interval: Interval, band: Band) -> Agreement:
-    """How near two measurements are, by the interval of their difference or ratio and a band.
+    """The agreement of two measurements, from the interval of their difference or ratio and a band.
 
-    *Equivalent*: the whole interval lies in the band, so that a difference that matters is ruled out (two
-    one-sided tests; Schuirmann, Journal of Pharmacokinetics and Biopharmaceutics 15(6), 1987). *Compatible*:
-    it meets the band and reaches beyond, so that none is shown; a number without an interval is no more.
-    *Miss*: it lies outside.
+    *Equivalent*: the whole interval is in the band, which excludes a relevant difference (two one-sided
+    tests; Schuirmann, Journal of Pharmacokinetics and Biopharmaceutics 15(6), 1987). *Compatible*: the
+    interval is partly in the band, or there is no interval, so that neither is shown. *Miss*: the interval is
+    outside the band.
     """
     return AGREEMENTS[verdict(interval, band)]
 
 
 def is_known(interval: Interval, tolerance: float) -> bool:
-    """Whether half the interval is no longer than `tolerance`: more runs would tell nothing of use."""
+    """Whether half the interval's width is at most `tolerance`, so that more runs would not be useful."""
     return interval.decided and interval.half_width <= tolerance
 
 
 def judge(what: str, interval: Interval, band: Band, tolerance: float = 0.0) -> Evidence:
-    """Evidence for one number: `what` it is, its interval, and the band claimed for it.
+    """Evidence for one number from its description `what`, its interval, and the claimed band.
 
-    An undecided number that is known to the `tolerance`, in the unit of the number, is near the limit.
+    An undecided number that is known to the `tolerance`, in the unit of the number, is close to the limit.
     """
     found = verdict(interval, band)
     measured = f"{what} {interval}{' (median over replications)' if interval.median else ''}, claimed {band}"
@@ -176,23 +177,23 @@ def judge(what: str, interval: Interval, band: Band, tolerance: float = 0.0) -> 
 # Several parts
 
 PartsAt = Callable[[float], Sequence[Evidence]]
-"""The evidence for all parts of a claim, by intervals of a level: as many parts, in the same order, whatever
-the level."""
+"""The evidence for all parts of a claim, with intervals of a given level. The number and order of parts do
+not depend on the level."""
 
 
 def level_of_parts(level: float, count: int) -> float:
-    """The level of the interval by which one of `count` parts may decide for all: it makes `all_of` fail, or
-    `any_of` hold. The intervals of all parts hold together with at least the probability `level`."""
+    """The level of the interval by which one of `count` parts may decide the verdict: `all_of` fails or
+    `any_of` holds. The intervals of all parts jointly hold with at least the probability `level`."""
     return simultaneous_level(level, max(count, 1))
 
 
 def all_of(parts_at: PartsAt, level: float = LEVEL) -> Evidence:
     """Evidence for a claim that all parts hold.
 
-    It holds if all do, each by an interval of this level: more parts do not make that likelier by chance. It
-    fails if all parts fail, or if one does by an interval of `level_of_parts`: of many parts one would fail
-    by chance. A part that would fail for all is shown with that wider interval and by no other, so that the
-    verdict follows from the intervals that are shown.
+    The claim holds if all parts hold, each with an interval of this level: more parts do not make this
+    verdict more likely by chance. It fails if all parts fail, or if one fails with an interval of
+    `level_of_parts`, because one of many parts would fail by chance. A part that decides for all is shown
+    with this wider interval only, so that the verdict follows from the intervals shown.
     """
     parts = parts_at(level)
     failing = [part.verdict == "fails" for part in parts]
@@ -208,10 +209,10 @@ def all_of(parts_at: PartsAt, level: float = LEVEL) -> Evidence:
 
 
 def any_of(parts_at: PartsAt, count: int, level: float = LEVEL) -> Evidence:
-    """Evidence for a claim that one of `count` parts holds, or several do: the mirror image of `all_of`.
+    """Evidence for a claim that at least one of `count` parts holds: the mirror image of `all_of`.
 
-    It holds if one part does by an interval of `level_of_parts`, and fails if all parts fail, each by an
-    interval of this level.
+    The claim holds if one part holds with an interval of `level_of_parts`, and fails if all parts fail, each
+    with an interval of this level.
     """
     wider_level = level_of_parts(level, count)
     parts = parts_at(wider_level)
@@ -223,27 +224,27 @@ def any_of(parts_at: PartsAt, count: int, level: float = LEVEL) -> Evidence:
 
 
 def together(*parts: Evidence, level: float = LEVEL) -> Evidence:
-    """Evidence for a claim of parts that are judged already: holds if all do, fails if any does.
+    """Evidence for a claim from parts that are judged already: holds if all hold, fails if any fails.
 
-    The number and interval are those of the part that decides: the first of the worst ones. Without parts the
-    claim is undecided, at this level.
+    The number and interval are those of the part that decides, the first of the worst parts. Without parts
+    the claim is undecided, at this level.
     """
     if not parts:
-        return _nothing(level)
+        return _without_parts(level)
     order: dict[Verdict, int] = {"fails": 0, "undecided": 1, "holds": 2}
     worst = min(parts, key=lambda part: order[part.verdict])
     return replace(worst, measured="; ".join(part.measured for part in parts), parts=parts, one_of=False)
 
 
 def either(*parts: Evidence, level: float = LEVEL) -> Evidence:
-    """Evidence for a claim that something is so somewhere, of parts that are judged already: holds if any
-    part does, fails if all do.
+    """Evidence for a claim that one of several parts holds, from parts that are judged already: holds if any
+    part holds, fails if all fail.
 
-    The number and interval are those of the part that decides: the first of the best ones; `level` is that of
-    the intervals. Without parts the claim is undecided.
+    The number and interval are those of the part that decides, the first of the best parts; `level` is that
+    of the intervals. Without parts the claim is undecided.
     """
     if not parts:
-        return _nothing(level)
+        return _without_parts(level)
     order: dict[Verdict, int] = {"holds": 0, "undecided": 1, "fails": 2}
     best = min(parts, key=lambda part: order[part.verdict])
     said = f"the best of {len(parts)}" + (f", each at {100 * level:.4g} %" if best.wider else "")
@@ -251,20 +252,20 @@ def either(*parts: Evidence, level: float = LEVEL) -> Evidence:
 
 
 def best_first(parts: Sequence[Evidence], band: Band) -> list[Evidence]:
-    """The parts of one claim at several points, the most extreme in the claimed direction first; as they are
-    if the band has two ends."""
+    """The parts of one claim at several points, sorted so that the most extreme one in the claimed direction
+    is first; unchanged if the band has two ends."""
     if math.isfinite(band.low) and math.isfinite(band.high):
         return list(parts)
     sign = -1 if math.isfinite(band.low) else 1
     return sorted(parts, key=lambda part: sign * part.value)
 
 
-def _nothing(level: float) -> Evidence:
+def _without_parts(level: float) -> Evidence:
     return Evidence(verdict="undecided", measured="no point of these runs is compared", level=level)
 
 
 def _at_level(part: Evidence, level: float) -> Evidence:
-    """Evidence whose line says the level of its interval."""
+    """Evidence whose text includes the level of its interval."""
     return replace(_wider(part), measured=f"{part.measured} (at {100 * level:.4g} %)")
 
 

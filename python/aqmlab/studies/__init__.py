@@ -1,4 +1,4 @@
-"""Studies by name; each module is loaded only when its study is asked for."""
+"""Studies by name; the module of a study is imported only when the study is loaded."""
 
 from __future__ import annotations
 
@@ -21,14 +21,15 @@ STUDIES: Mapping[str, str] = {
 }
 
 LIVE: Mapping[str, str] = {"helsinki": "aqmlab.studies.helsinki.live"}
-"""The live forms that studies have."""
+"""Modules of the live forms of studies."""
 
 
 def load(name: str, *, live: bool = False, today: bool = False) -> Study:
-    """The study of this name, or its `live` form, or the study with the queues of `today` beside its own; or
-    that of a file: TOML, or Python that calls it `STUDY`.
+    """Loads a study by name, its `live` form, or the study with the modern queues (`today`) in addition to
+    its own; or the study of a file, in TOML or in Python with the variable `STUDY`.
 
-    Raises `KeyError` with the nearest names if there is none, and `ValueError` if a file has none.
+    Raises `KeyError` with the nearest names if the study does not exist, and `ValueError` if a file does not
+    contain a study.
     """
     if Path(name).suffix in (".py", ".toml"):
         if live:
@@ -38,7 +39,7 @@ def load(name: str, *, live: bool = False, today: bool = False) -> Study:
     if name not in STUDIES:
         raise KeyError(f"no study is named `{name}`: {hint(name, STUDIES)}")
     if live and name not in LIVE:
-        raise KeyError(f"the study `{name}` has no live form: there is one of {', '.join(LIVE)}")
+        raise KeyError(f"the study `{name}` has no live form; available: {', '.join(LIVE)}")
     study = importlib.import_module((LIVE if live else STUDIES)[name]).STUDY
     assert isinstance(study, Study)
     return queues.beside(study, queues.TODAY) if today else study
@@ -46,19 +47,19 @@ def load(name: str, *, live: bool = False, today: bool = False) -> Study:
 
 def _of_file(path: Path) -> Study:
     if not path.is_file():
-        raise ValueError(f"{path}: there is no such file")
+        raise ValueError(f"{path}: no such file")
     if path.suffix == ".toml":
         from aqmlab.study.file import load as load_toml
 
         return load_toml(path)
-    # A module beside the file can be imported, as when Python runs the file.
+    # Modules next to the file can be imported, as when Python runs the file.
     sys.path.insert(0, str(path.parent.resolve()))
     try:
         study = runpy.run_path(str(path), run_name=path.stem).get("STUDY")
     finally:
         sys.path.pop(0)
     if not isinstance(study, Study):
-        raise ValueError(f"{path}: has no STUDY, an aqmlab.study.Study")
+        raise ValueError(f"{path}: must define STUDY, an aqmlab.study.Study")
     return study
 
 

@@ -1,4 +1,4 @@
-"""The drop functions of disciplines as figures of studies."""
+"""Figures of the drop functions of queue disciplines."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from aqmlab.study.charts import Draws
 def drop_functions(
     lines: Mapping[str, tuple[Mapping[str, Any], Sequence[Any]]], longest: int, **options: Any
 ) -> Draws:
-    """Drop probability at each average queue of up to `longest` packets, by the disciplines' own code.
+    """Drop probability at each average queue of up to `longest` packets, computed by the disciplines' code.
 
-    Each line is of a discipline and of what `drop_curve` wants to know of the packet: its window over the
-    average window, and its class. `options` are those of `Chart`.
+    Each line consists of a discipline and the properties of the packet that `drop_curve` needs: its window
+    divided by the average window, and its class. `options` are those of `Chart`.
     """
     from aqmlab._core import drop_curve
 

@@ -1,4 +1,4 @@
-"""What studies share: changes of scenarios, claims of a kind, and small computations."""
+"""Common parts of studies: changes of scenarios, kinds of claims, and small computations."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ from aqmlab.results.variable import Variable, points_of, seeds_of
 from aqmlab.scenario import changed
 from aqmlab.study.experiment import Form
 
-Alters = Callable[[dict[str, Any]], dict[str, Any]]
+TableChange = Callable[[dict[str, Any]], dict[str, Any]]
 """A change of a scenario's table by a function."""
 
 
-def tcp_with(changes: Mapping[str, Any]) -> Alters:
-    """Other parameters for the TCP of all, by their paths within `[tcp]`."""
+def tcp_with(changes: Mapping[str, Any]) -> TableChange:
+    """A change of parameters of the common TCP, by their paths within `[tcp]`."""
     paths = {f"tcp.{path}": value for path, value in changes.items()}
     return lambda table: changed(table, paths)
 
 
-def queue_with(kind: str, **changes: Any) -> Alters:
-    """Other parameters for every queue of this kind, at the bottleneck or at links by name."""
+def queue_with(kind: str, **changes: Any) -> TableChange:
+    """A change of parameters of every queue of this kind, at the bottleneck or at named links."""
 
     def change(table: dict[str, Any]) -> dict[str, Any]:
         links = [table["bottleneck"]] if "bottleneck" in table else table["links"].values()
@@ -42,12 +42,12 @@ def queue_with(kind: str, **changes: Any) -> Alters:
 
 
 def constant(size_bytes: int) -> dict[str, Any]:
-    """The distribution of sizes that are all equal."""
+    """A distribution of sizes with a single value."""
     return {"kind": "constant", "value": f"{size_bytes}B"}
 
 
 def frame(rows: Iterable[Sequence[Any]], *columns: str) -> pl.DataFrame:
-    """A table of some rows."""
+    """A table from rows and names of columns."""
     return pl.DataFrame(list(rows), schema=columns, orient="row")
 
 
@@ -57,7 +57,7 @@ def rows_of(run: Run, table: str, traffic: str) -> pl.DataFrame:
 
 
 def mean(values: metrics.Floats) -> float:
-    """The mean; NaN of nothing."""
+    """The mean; NaN for an empty array."""
     return float(values.mean()) if values.size else math.nan
 
 
@@ -66,15 +66,15 @@ def forms(
     variants: Mapping[str, Sequence[Value]] | None = None,
     seeds: int = 3,
 ) -> dict[str, Any]:
-    """Fields of an experiment: its quick form, of three seeds and these values of axes; and that variants are
-    tried, in the quick form at these values of axes, with so many seeds."""
+    """Fields of an experiment: a quick form with three seeds and the values of axes in `quick`. With
+    `variants`, variants are run, whose quick form has these values of axes and this number of `seeds`."""
     tried = {} if variants is None else {"varied": Form(), "varied_quick": Form(seeds=seeds, axes=variants)}
     return {"quick": Form(seeds=3, axes=quick or {}), **tried}
 
 
 def less(*variables: Variable, than: Sequence[str], queue: str | None = None) -> AnyRule:
-    """That each of some variables is less under a queue than under each of others; without one, under each
-    of those that the axis `queue` leaves open."""
+    """The rule that each variable is smaller under a queue than under each of the others; without `queue`,
+    under each queue that the axis `queue` leaves open."""
     return every(
         *(
             ratio(one if queue is None else one.at(queue=queue), one.at(queue=other)) < 1
@@ -85,22 +85,22 @@ def less(*variables: Variable, than: Sequence[str], queue: str | None = None) ->
 
 
 def quantile(values: metrics.Floats, share: float) -> float:
-    """A quantile; NaN of nothing."""
+    """A quantile; NaN for an empty array."""
     return float(np.quantile(values, share)) if values.size else math.nan
 
 
 def steps(
     values: Iterable[float | None], step_s: float, first: float = 0.0, factor: float = 1.0
 ) -> Iterator[tuple[Labels, float]]:
-    """Values in equal steps of time, the first after so many steps, as `of_runs` takes them."""
+    """Values at equal time steps, for `of_runs`; the first value is at `first` steps."""
     for index, value in enumerate(values):
         if value is not None:
             yield {"time_s": (index + first) * step_s}, value * factor
 
 
 def settled_after(active: Sequence[Sequence[float]], step_s: float) -> float:
-    """When MSER-5 lets a series begin, averaged over runs, in seconds; infinity if it does not settle.
-    `step_s` is the time from value to value."""
+    """The time at which MSER-5 ends the warm-up of a series that is averaged over runs, in seconds; infinite
+    if the series does not settle. `step_s` is the time between values."""
     if not active:
         return 0.0
     cut = metrics.mser5([math.fsum(values) / len(active) for values in zip(*active, strict=True)])
@@ -108,9 +108,9 @@ def settled_after(active: Sequence[Sequence[float]], step_s: float) -> float:
 
 
 def warm_up_warning(
-    series: Sequence[Variable], results: ExperimentResults, step_s: float, asked: str, warm_up_s: float
+    series: Sequence[Variable], results: ExperimentResults, step_s: float, given: str, warm_up_s: float
 ) -> list[str]:
-    """What MSER-5 on the number of open transfers, averaged over seeds, says against a warm-up."""
+    """A warning if MSER-5 on the number of open transfers, averaged over seeds, needs a longer warm-up."""
     cuts = []
     for variable in series:
         seeds = seeds_of([variable], results)
@@ -122,12 +122,12 @@ def warm_up_warning(
         return []
     never = sum(math.isinf(cut) for cut in longer)
     most = max((cut for cut in longer if math.isfinite(cut)), default=math.nan)
-    said = (
-        f"Warm-up: MSER-5 on the mean number of open transfers asks for more than {asked} at "
+    text = (
+        f"Warm-up: MSER-5 on the mean number of open transfers needs more than {given} at "
         f"{len(longer)} of {len(cuts)} points"
     )
     if math.isfinite(most):
-        said += f", at most {most:g} s"
+        text += f", at most {most:g} s"
     if never:
-        said += f"; at {never} of them the number does not settle within the run"
-    return [said + ". With sizes of so heavy a tail the load itself wanders; all queues meet the same load."]
+        text += f"; at {never} of them the number does not settle within the run"
+    return [text + ". With such heavy-tailed sizes the load itself fluctuates; all queues get the same load."]

@@ -1,6 +1,6 @@
-"""Studies: experiments, claims, figures and tables of a question, judged and reported.
+"""Studies: experiments, claims, figures and tables that answer a question, with a verdict on each claim.
 
-Whoever writes a study imports from here; `docs/reference/study.md` describes every name.
+Modules that define a study import from this package; `docs/reference/study.md` describes every name.
 """
 
 from aqmlab.measures import Measure
@@ -32,7 +32,7 @@ from aqmlab.study.publication import (
     our_claim,
     our_reading,
 )
-from aqmlab.study.query import elsewhere, joined, law, of_runs, query, scaled, stacked
+from aqmlab.study.query import formula, joined, of_runs, query, recorded_in, scaled, stacked
 from aqmlab.study.run import run as run_study
 from aqmlab.study.tables import crossed, listed, overview, paired
 
@@ -55,10 +55,9 @@ __all__ = [
     "compared",
     "crossed",
     "difference",
-    "elsewhere",
     "every",
+    "formula",
     "joined",
-    "law",
     "line",
     "listed",
     "mean_of",
@@ -70,6 +69,7 @@ __all__ = [
     "per_seed",
     "query",
     "ratio",
+    "recorded_in",
     "run_study",
     "scaled",
     "single_run",

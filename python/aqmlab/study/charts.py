@@ -1,4 +1,4 @@
-"""Figures of studies as queries: what is drawn, against which axis, a line for each what."""
+"""Figures of studies as queries: the plotted quantity, its axis, and the axes of lines and panels."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from aqmlab.study.query import ENDS, Shown, check_axes, label_of, means, query
 
 Draws = Callable[[ExperimentResults], Chart]
 
-APART = ", "
-"""Between the values of axes that stand together."""
+SEPARATOR = ", "
+"""Separator between the values of axes that are combined to one."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Line:
-    """A query that is drawn from the runs of a study."""
+    """A query that is plotted from the runs of a study."""
 
     shown: Shown
     x: str | None
@@ -39,7 +39,7 @@ class Line:
     options: Mapping[str, Any] = field(default_factory=dict)
 
     def __call__(self, results: ExperimentResults) -> Chart:
-        """The chart of what the runs show."""
+        """The chart of the query's estimates."""
         shown = query(self.shown)
         found = list(shown.find(results))
         x, groups, panels = self._layout([point for point, _ in found])
@@ -48,7 +48,7 @@ class Line:
         options = dict(self.options)
         label, kind = self.x_label or _in_words(x), self.kind or "line"
         if self.x is None:
-            # Whole numbers stay whole.
+            # Whole numbers are kept as whole numbers.
             table, unit = (table, "") if table.schema[x].is_numeric() else with_numbers(table, x)
             label = self.x_label or (f"{x} ({unit})" if unit else x)
             numeric = table.schema[x].is_numeric()
@@ -57,7 +57,9 @@ class Line:
             if kind == "bars" and not groups:
                 groups, options = (x,), {"overlaid": True} | options
         together = {
-            " and ".join(one): pl.concat_str(one, separator=APART) for one in (panels, groups) if len(one) > 1
+            " and ".join(one): pl.concat_str(one, separator=SEPARATOR)
+            for one in (panels, groups)
+            if len(one) > 1
         }
         table = table.with_columns(**together)
         if not groups:
@@ -79,7 +81,7 @@ class Line:
         )
 
     def _layout(self, points: Sequence[Labels]) -> tuple[str, tuple[str, ...], tuple[str, ...]]:
-        """The axis from left to right, those of lines, and those of panels."""
+        """The axis from left to right, the axes of lines, and the axes of panels."""
         if self.x is not None:
             return self.x, tuple(self.by or ()), tuple(self.panel or ())
         values = {label: [point[label] for point in points] for label in self.shown.axes}
@@ -102,13 +104,13 @@ def line(
     intervals: bool = True,
     **options: Any,
 ) -> Line:
-    """A query with its `intervals` against an axis: a line for each value of the axes `by`, or of several
-    together, and a panel for each of the axes `panel`. No end of an interval is drawn beyond `clip`.
+    """Plots a query with its `intervals` along an axis: a line for each value (or combination of values) of
+    the axes `by`, and a panel for each of the axes `panel`. Intervals are cut off at `clip`.
 
-    Without `x` the first axis of numbers, or quantities such as `10Mbps`, goes from left to right, and the
-    other axes become lines and panels in turn; an axis of texts makes bars in the order of its values.
-    `kind` is by default `line`; labels are by default the axis and what the query estimates. `options` are
-    those of `Chart`. Raises `ValueError` if the query has other axes or there is no such kind.
+    Without `x`, the first axis of numbers, or quantities such as `10Mbps`, goes from left to right, and the
+    other axes become lines and panels in turn; an axis of names becomes bars in the order of its values.
+    `kind` is `line` by default. Labels default to the axis and to the estimated quantity. `options` are those
+    of `Chart`. Raises `ValueError` if the query has other axes or the kind does not exist.
     """
     groups, panels = ((one,) if isinstance(one, str) else one for one in (by, panel))
     if kind is not None:
@@ -116,7 +118,7 @@ def line(
     if x is not None:
         check_axes(shown, tuple(dict.fromkeys((*(panels or ()), *(groups or ()), x))))
     elif not shown.axes:
-        raise ValueError(f"{label_of(shown)}: has no axis to be drawn against")
+        raise ValueError(f"{label_of(shown)}: has no axis to plot it against")
     return Line(
         shown=shown,
         x=x,
@@ -132,7 +134,7 @@ def line(
 
 
 def _in_words(label: str) -> str:
-    """The name of an axis with the unit of time that it ends in: `time (s)` for `time_s`."""
+    """The name of an axis with its unit of time in parentheses: `time (s)` for `time_s`."""
     name, _, unit = label.rpartition("_")
     return f"{name} ({unit})" if name and unit in ("s", "ms") else label
 
@@ -145,8 +147,8 @@ def boxes(
     panel: str = "panel",
     **options: Any,
 ) -> Draws:
-    """Boxes of the replications (least, quartiles, most) against an axis of numbers: a panel for each
-    variable, a box for the runs that each of `sources` finds. `panel` is what tells the variables apart,
+    """Plots replications as boxes (minimum, quartiles, maximum) along an axis of numbers: a panel per
+    variable, and a box for the runs of each of `sources`. `panel` is the name of the axis of variables.
     `options` are those of `Chart`."""
     import numpy as np
 

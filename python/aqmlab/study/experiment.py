@@ -1,4 +1,4 @@
-"""Experiments of studies: a sweep with its quick form and the form in which other readings are tried."""
+"""Experiments of studies: a sweep, its quick form, and its reduced form for variants."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ if TYPE_CHECKING:
 FormName = Literal["full", "quick", "varied", "varied-quick"]
 
 Prepare = Callable[[Scenario], "Runnable"]
-"""What makes of a scenario that which is run."""
+"""Converts a scenario to the object that is run."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Form:
-    """What is less than in full: seeds, values of some axes, and values at dotted paths of the scenario, such
-    as its duration."""
+    """A reduction of an experiment: fewer seeds, fewer values of some axes, and new values at dotted paths of
+    the scenario, for example a shorter duration."""
 
     seeds: int | None = None
     axes: Mapping[str, Sequence[Value]] = field(default_factory=dict)
@@ -40,50 +40,50 @@ class Form:
 
 @dataclass(frozen=True, eq=False)
 class Experiment:
-    """A scenario, its axes, what is measured, and how often each point is run.
+    """A scenario with its axes, measures and number of seeds.
 
-    Axes are those of a `Sweep`: dotted paths with their values, or a word with `Changes`; a label is the last
-    word of a path. All points share their seeds, so that differences are paired.
+    Axes are defined as in a `Sweep`: a dotted path with its values, or a word with `Changes`. The label of an
+    axis is the last word of the path. All points use the same seeds, so that differences are paired.
 
-    Raises `ValueError` if there is no such axis, value or measure: a study that misspells one cannot be
-    imported.
+    Raises `ValueError` if an axis, value or measure does not exist, so that a study with a misspelt name
+    cannot be imported.
     """
 
     name: str
     title: str
-    """What it is in a rule: `Web-mixed`."""
+    """Name of the experiment in the text of rules, for example `Web-mixed`."""
     scenario: Mapping[str, Any] | Scenario | str | Path
-    """The table of a scenario, a scenario, or the path of its file."""
+    """Scenario: its table, a `Scenario`, or the path of a scenario file."""
     axes: Mapping[str, Sequence[Value] | Mapping[Any, Any]]
     measures: Sequence[Measure | str]
-    """What is measured: measures, or names of those that the scenario has (`web.mean-time`, `web.*`)."""
+    """Measures, or names of measures of the scenario (`web.mean-time`, `web.*`)."""
     _: KW_ONLY
     seeds: int = 10
     first_seed: int = 1
     most_seeds: int = 40
-    """The most seeds that a point may get where verdicts hang on it (`study_seeds`)."""
+    """Maximum number of seeds of a point at which a verdict is undecided (`study.seeds`)."""
     quick: Form = Form(seeds=3)
     varied: Form | None = None
-    """In what form variants are run; without one they are not. It may leave out values of axes, and no more:
-    variants have the seeds and the durations of the main verdict, with which theirs are compared."""
+    """Form in which variants are run; `None`: no variant is run. It may only select values of axes: variants
+    have the seeds and the durations of the main runs, with which they are compared."""
     varied_quick: Form = Form()
-    """What the quick form of the variants has less than `varied`."""
+    """Further reduction of `varied` in the quick form."""
     zipped: Sequence[Sequence[str]] = ()
     where: str | None = None
     own_seeds: Sequence[str] = ()
     own_measures: Mapping[str, Measure] = field(default_factory=dict)
-    """These four are as in a `Sweep`."""
+    """`zipped`, `where`, `own_seeds` and `own_measures` have the same meaning as in a `Sweep`."""
     live: bool = False
-    """Whether the runs are live ones, on the kernel's TCP, and not simulations."""
+    """Whether the runs are live runs over the kernel's TCP instead of simulations."""
     of_seed: Callable[[dict[str, Any], Labels, int], dict[str, Any]] | None = None
-    """The scenario of one replication, where replications differ in more than chance: told the table, the
-    labels and the seed."""
+    """Function that returns the scenario table of one replication from the table, the labels of the point and
+    the seed; for replications that differ in more than their random numbers."""
 
     def __post_init__(self) -> None:
         if self.varied is not None and (self.varied.seeds is not None or self.varied.changes):
             raise ValueError(
-                f"{self.name}: varied may choose values of axes, but neither seeds nor changes: variants are "
-                "compared with the main verdict"
+                f"{self.name}: varied may select values of axes, but must not set seeds or changes, because "
+                "variants are compared with the main verdict"
             )
         forms: tuple[FormName, ...] = ("full", "quick")
         for form in (*forms, *(("varied", "varied-quick") if self.varied else ())):
@@ -113,39 +113,39 @@ class Experiment:
 
     @property
     def given(self) -> Mapping[str, Any]:
-        """The table of its scenario, as it was written."""
+        """The scenario's table, as written in the study."""
         return self.scenario if isinstance(self.scenario, Mapping) else self._base.scenario.given
 
     @property
     def base_scenario(self) -> Scenario:
-        """Its scenario, before any axis changes it."""
+        """The scenario, before any axis changes it."""
         return self._base.scenario
 
     @property
     def wanted(self) -> tuple[Measure, ...]:
-        """What is measured, each measure by itself."""
+        """The measures, with patterns such as `web.*` expanded."""
         return self._base.wanted
 
     @cached_property
     def labels(self) -> tuple[str, ...]:
-        """The labels of its axes."""
+        """The labels of the axes."""
         return tuple(axis.label for axis in self._base.all_axes)
 
     def values(self, label: str) -> tuple[Value, ...]:
-        """All values of an axis. Raises `ValueError` if there is none of this label."""
+        """All values of an axis. Raises `ValueError` if the experiment has no axis with this label."""
         for axis in self._base.all_axes:
             if axis.label == label:
                 return tuple(axis.values)
-        raise ValueError(f"{self.name}: no axis is called `{label}`: there is {', '.join(self.labels)}")
+        raise ValueError(f"{self.name}: no axis is named `{label}`; available: {', '.join(self.labels)}")
 
     def check(self, labels: Mapping[str, Any]) -> None:
-        """Raises `ValueError` if there is no such axis or value."""
+        """Raises `ValueError` if the experiment has no such axis or value."""
         self._base.check_labels(self.name, labels)
 
     def sweep(self, form: FormName, variant: Change | None = None) -> Sweep:
-        """Its sweep in a form, with a variant's change made to each scenario last."""
+        """The sweep of a form. A variant's change is applied to each scenario after all other changes."""
         if form.startswith("varied") and self.varied is None:
-            raise ValueError(f"{self.name}: has no form for variants")
+            raise ValueError(f"{self.name}: has no form for variants (`varied`)")
         forms = {
             "full": (),
             "quick": (self.quick,),
@@ -153,26 +153,26 @@ class Experiment:
             "varied-quick": (self.varied, self.varied_quick),
         }[form]
         sweep = self._base
-        for less in forms:
-            if less is not None:
-                sweep = _less(self.name, sweep, less)
+        for reduction in forms:
+            if reduction is not None:
+                sweep = _reduced(self.name, sweep, reduction)
         return sweep if variant is None else replace(sweep, last=variant)
 
     def __getitem__(self, measure: Measure | str) -> Measured:
-        """The values of a measure at every point; raises `ValueError` if the measure is not measured."""
+        """The values of a measure at every point. Raises `ValueError` if the experiment lacks the measure."""
         known = {one.name: one for one in self._base.wanted}
         name = measure if isinstance(measure, str) else measure.name
         found = known.get(name)
         if found is None or (isinstance(measure, Measure) and measure.key != found.key):
-            raise ValueError(f"{self.name}: `{name}` is not measured: {hint(name, known)}")
+            raise ValueError(f"{self.name}: has no measure `{name}`: {hint(name, known)}")
         return Measured(experiment=self, measure=found)
 
     def variables(self, *measures: Measure | str, **labels: Value) -> list[Measured]:
-        """The values of some measures where some axes have these values."""
+        """The values of several measures at the given values of some axes."""
         return [self[one].at(**labels) for one in measures]
 
     def plan(self, sweep: Sweep, prepare: Prepare | None = None) -> Planned:
-        """The runs of one of its sweeps. `prepare` makes of a scenario what is run, if not the scenario."""
+        """The runs of a sweep. `prepare` converts each scenario to the object that is run."""
         from aqmlab.campaign import live as live_runs
 
         if self.live:
@@ -181,12 +181,12 @@ class Experiment:
         for point in sweep.points():
             of_point = partial(sweep.scenario_of, point)
             if self.of_seed is None:
-                made = _made(sweep, of_point, prepare)
-                points.append((point.labels, partial(_same, made)))
+                made = _runnable(sweep, of_point, prepare)
+                points.append((point.labels, partial(_any_seed, made)))
             else:
                 of_seed = partial(self._of_seed, of_point, point.labels)
-                # Asked for again and again: to be run, collected and told of.
-                points.append((point.labels, cache(partial(_made_of_seed, sweep, of_seed, prepare))))
+                # Each scenario is needed several times: to run it, to collect its results and to report it.
+                points.append((point.labels, cache(partial(_runnable_of_seed, sweep, of_seed, prepare))))
         return Planned(experiment=self, sweep=sweep, points=tuple(points))
 
     def _of_seed(self, of_point: Callable[[], Scenario], labels: Labels, seed: int) -> Scenario:
@@ -197,19 +197,19 @@ class Experiment:
 
 
 def point_values(sweep: Sweep) -> tuple[tuple[Value, ...], ...] | None:
-    """The points of a sweep by the values of their labels, where not every product of values is one."""
+    """The points of a sweep by the values of their labels; `None` if all products of values are points."""
     if sweep.where is None and not sweep.zipped:
         return None
     return tuple(tuple(point.labels.values()) for point in sweep.points())
 
 
-def _less(name: str, sweep: Sweep, form: Form) -> Sweep:
-    """A sweep with fewer seeds and values, and a changed scenario."""
+def _reduced(name: str, sweep: Sweep, form: Form) -> Sweep:
+    """A sweep with fewer seeds and values, and with a changed scenario."""
     axes: dict[str, Sequence[Value] | Mapping[Any, Any]] = dict(sweep.axes)
     by_label = {axis.label: axis for axis in sweep.all_axes}
     for label, values in form.axes.items():
         if label not in by_label:
-            raise ValueError(f"{name}: no axis is called `{label}`: there is {', '.join(by_label)}")
+            raise ValueError(f"{name}: no axis is named `{label}`; available: {', '.join(by_label)}")
         sweep_values, path = by_label[label].values, by_label[label].path
         for value in values:
             sweep.check_labels(name, {label: value})
@@ -223,7 +223,7 @@ def _less(name: str, sweep: Sweep, form: Form) -> Sweep:
     )
 
 
-def _made(sweep: Sweep, scenario: Callable[[], Scenario], prepare: Prepare | None) -> Runnable:
+def _runnable(sweep: Sweep, scenario: Callable[[], Scenario], prepare: Prepare | None) -> Runnable:
     from aqmlab.campaign import InvalidScenario
 
     try:
@@ -233,30 +233,30 @@ def _made(sweep: Sweep, scenario: Callable[[], Scenario], prepare: Prepare | Non
         return InvalidScenario(problem=problem, digest=f"refused-{json.dumps([sweep.name, str(problem)])}")
 
 
-def _same(made: Runnable, _: int) -> Runnable:
+def _any_seed(made: Runnable, _: int) -> Runnable:
     return made
 
 
-def _made_of_seed(
+def _runnable_of_seed(
     sweep: Sweep, of_seed: Callable[[int], Scenario], prepare: Prepare | None, seed: int
 ) -> Runnable:
-    return _made(sweep, partial(of_seed, seed), prepare)
+    return _runnable(sweep, partial(of_seed, seed), prepare)
 
 
 Counts = Mapping[PointName, int]
-"""How many seeds the points of experiments have that have more than all."""
+"""Number of seeds of each point that has more seeds than its experiment's `seeds`."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Planned:
-    """The points of an experiment in some form, each with what is run of it for a seed."""
+    """The points of an experiment in some form, each with the run of a given seed."""
 
     experiment: Experiment
     sweep: Sweep
     points: tuple[tuple[Labels, Callable[[int], Runnable]], ...]
 
     def among(self, points: Collection[PointName]) -> Planned:
-        """The same, of some points only."""
+        """These runs, restricted to some points."""
         kept = tuple(one for one in self.points if (self.experiment.name, tuple(one[0].values())) in points)
         return replace(self, points=kept)
 
@@ -275,12 +275,12 @@ class Planned:
         return found
 
     def collect(self, store: Store, counts: Counts) -> Results:
-        """Those of its runs that the store holds, with all that is asked of them."""
+        """The runs that are in the store, with all measures of the experiment."""
         runs = []
         for labels, scenario in self.points:
             point, first = tuple(labels.values()), self.experiment.first_seed
             count = counts.get((self.experiment.name, point), self.sweep.replications)
-            # Where every replication has a scenario of its own, each is asked for by itself.
+            # If replications have different scenarios, each of them is a selection of its own.
             parts = (
                 [(first, count)]
                 if self.experiment.of_seed is None

@@ -1,4 +1,4 @@
-"""Studies as TOML files: the words of a sweep file, and figures, tables and a quick form beside them."""
+"""Studies as TOML files: the keys of a sweep file, with figures, tables and a quick form in addition."""
 
 from __future__ import annotations
 
@@ -22,83 +22,83 @@ from aqmlab.sweep import claims as claim_tables
 from aqmlab.sweep import file as sweep_file
 from aqmlab.sweep.claims import Swept
 
-OF_STUDY: Mapping[str, str] = {
-    "title": "The title of the report; by default the name, which is that of the file.",
-    "question": "The question that the study asks.",
-    "paper": "The publication that the study repeats, if there is one.",
-    "quick": "What `--quick` has less: `replications` (by default 3), `set` with values at paths of the "
+STUDY_KEYS: Mapping[str, str] = {
+    "title": "Title of the report; by default the name of the file.",
+    "question": "Question that the study answers.",
+    "paper": "Publication that the study reproduces, if any.",
+    "quick": "Reductions of `--quick`: `replications` (by default 3), `set` with values at paths of the "
     "scenario, and `axes` with fewer values by the label of an axis.",
-    "figures": "Tables `[[figures]]`, one for each figure.",
-    "tables": "Tables `[[tables]]`, one for each table.",
+    "figures": "Tables `[[figures]]`, one per figure.",
+    "tables": "Tables `[[tables]]`, one per table.",
 }
-"""Keys that a study has beside those of a sweep, with what each says; `tables` is another thing there."""
+"""Keys of a study file that a sweep file lacks, with descriptions; `tables` has another meaning in sweeps."""
 
-NOT_OF_STUDY: Mapping[str, str] = {
-    "precision": "a study adds seeds where a verdict hangs on them: write replications, the seeds of the "
-    "first look",
-    "warm_up": 'write the time into the scenario, or set = { warm_up = "10s" }',
+SWEEP_ONLY_KEYS: Mapping[str, str] = {
+    "precision": "a study adds seeds where verdicts are undecided; use replications, the seeds of the first "
+    "look",
+    "warm_up": 'set the time in the scenario, or with set = { warm_up = "10s" }',
 }
-"""Keys of sweeps that a study does without, and what to write instead."""
+"""Keys of sweep files that study files do not have, with the replacement."""
 
-OF_CLAIM: Mapping[str, str] = {
-    "id": "The id of the claim; by default C-1, C-2 and so on.",
-    "source": "Where the publication says so.",
-    "figures": "Ids of the figures and tables that the claim is about.",
+CLAIM_KEYS: Mapping[str, str] = {
+    "id": "Id of the claim; by default C-1, C-2 and so on.",
+    "source": "Place of the statement in the publication.",
+    "figures": "Ids of the figures and tables that show the claim's numbers.",
 }
-"""Keys of a claim beside those of sweep files."""
+"""Keys of a claim in addition to those of sweep files."""
 
 _QUERY: Mapping[str, str] = {
-    "ratio": 'Show the ratio of the measure at two values of an axis, `{ queue = ["red", "drop-tail"] }`, '
+    "ratio": 'Shows the ratio of the measure at two values of an axis, `{ queue = ["red", "drop-tail"] }`, '
     "paired by seed.",
-    "difference": "Show the difference, in the same way.",
+    "difference": "Shows the difference, with the syntax of `ratio`.",
     "at": "Values of axes at which the measure is shown: `{ load = 0.9 }`.",
 }
 
-OF_FIGURE: Mapping[str, str] = {
-    "id": "The id of the figure, and the name of its files; by default the name of the measure.",
-    "title": "The title; by default what is drawn, with its unit.",
-    "caption": "The text below.",
-    "measure": "What is drawn, with its interval.",
+FIGURE_KEYS: Mapping[str, str] = {
+    "id": "Id of the figure and name of its files; by default the name of the measure.",
+    "title": "Title; by default the measure with its unit.",
+    "caption": "Text below the figure.",
+    "measure": "Measure to plot, with its interval.",
     **_QUERY,
-    "x": "The axis from left to right; by default the first axis of numbers, or else the first.",
-    "by": "The axis whose values become lines or bars; by default the next axis.",
-    "panel": "The axis whose values become panels; by default the axis after that.",
+    "x": "Axis from left to right; by default the first axis of numbers, or else the first axis.",
+    "by": "Axis whose values become lines or bars; by default the next axis.",
+    "panel": "Axis whose values become panels; by default the axis after `by`.",
     "kind": "`line`, `bars` or `curve`; by default bars for an axis of names, and lines for one of numbers.",
-    "x_label": "What is written along the axis.",
-    "y_label": "What is written beside the figure.",
-    "log_x": "Whether the axis is logarithmic; by default if its values spread over a factor of ten.",
-    "log_y": "The same of the measure; by default false.",
+    "x_label": "Label of the horizontal axis.",
+    "y_label": "Label of the vertical axis.",
+    "log_x": "Whether the horizontal axis is logarithmic; by default if its values span a factor of ten.",
+    "log_y": "Whether the vertical axis is logarithmic; by default false.",
 }
 """Keys of a figure."""
 
 KINDS = ("line", "bars", "curve")
-"""Kinds of charts that draw means with their intervals."""
+"""Kinds of charts for means with intervals."""
 
 _OPTIONS = ("x_label", "y_label", "log_x", "log_y")
 
-OF_TABLE: Mapping[str, str] = {
-    "id": "The id of the table, and the name of its CSV; by default table-1, table-2 and so on.",
-    "title": "The title; by default what the columns show.",
-    "caption": "The text below.",
-    "measures": "What the columns show. There is a row for each point.",
-    "measure": "The same, of one column.",
+TABLE_KEYS: Mapping[str, str] = {
+    "id": "Id of the table and name of its CSV; by default table-1, table-2 and so on.",
+    "title": "Title; by default the measures of the columns.",
+    "caption": "Text below the table.",
+    "measures": "Measures of the columns. The table has one row per point.",
+    "measure": "Measure of a table with a single column.",
     **_QUERY,
 }
 """Keys of a table."""
 
 
 def is_study(path: Path) -> bool:
-    """Whether a TOML file says a study: it has a title, figures, or tables that are tables."""
+    """Whether a TOML file defines a study: the file has a title, figures or `[[tables]]`."""
     try:
         table = sweep_file.read(path)
     except ScenarioFileError:
         return False
-    return any(key in table for key in OF_STUDY if key != "tables") or _has_tables(table)
+    return any(key in table for key in STUDY_KEYS if key != "tables") or _has_tables(table)
 
 
 def load(path: Path) -> Study:
-    """The study of a TOML file. Raises `ScenarioFileError`, which names the file, the field, what is wrong
-    and what is allowed."""
+    """Reads a study from a TOML file. Raises `ScenarioFileError` with the file, the field, the error and the
+    allowed values."""
     try:
         return _study(sweep_file.read(path), path)
     except ScenarioFileError:
@@ -110,25 +110,25 @@ def load(path: Path) -> Study:
 def _study(table: Mapping[str, Any], path: Path) -> Study:
     mistakes = Mistakes()
     attempt = mistakes.attempt
-    for key, cure in NOT_OF_STUDY.items():
+    for key, cure in SWEEP_ONLY_KEYS.items():
         if key in table:
-            mistakes.add(f"{key}: is of sweeps only: {cure}")
+            mistakes.add(f"{key}: is allowed in sweeps only; {cure}")
     if "tables" in table and not _has_tables(table):
-        mistakes.add("tables: must be [[tables]] with measures each, in a study")
-    known = (*(key for key in sweep_file.KEYS if key not in NOT_OF_STUDY), *OF_STUDY)
+        mistakes.add("tables: must be [[tables]] in a study, each with measures")
+    known = (*(key for key in sweep_file.KEYS if key not in SWEEP_ONLY_KEYS), *STUDY_KEYS)
     attempt(
-        lambda: names.check_keys("", {key: table[key] for key in table if key not in NOT_OF_STUDY}, known)
+        lambda: names.check_keys("", {key: table[key] for key in table if key not in SWEEP_ONLY_KEYS}, known)
     )
     if "scenario" not in table:
-        mistakes.add("scenario: is missing: write the path of a scenario file, or [scenario]")
+        mistakes.add("scenario: is missing: add the path of a scenario file, or a table [scenario]")
     figures = attempt(lambda: _tables_of("figures", table), [])
     tables = attempt(lambda: _tables_of("tables", table), [])
     claims = attempt(lambda: _tables_of("claims", table), [])
     mistakes.finish()
 
-    of_sweep = {key: value for key, value in table.items() if key in sweep_file.KEYS}
-    of_sweep.pop("tables", None)
-    of_sweep["claims"] = []
+    sweep_table = {key: value for key, value in table.items() if key in sweep_file.KEYS}
+    sweep_table.pop("tables", None)
+    sweep_table["claims"] = []
     needed = [
         *claim_tables.measures_of(claims),
         *(
@@ -139,8 +139,8 @@ def _study(table: Mapping[str, Any], path: Path) -> Study:
         ),
     ]
     if "measures" not in table and needed:
-        of_sweep["measures"] = []
-    found = attempt(lambda: sweep_file.of_table(of_sweep, path, needed=needed))
+        sweep_table["measures"] = []
+    found = attempt(lambda: sweep_file.of_table(sweep_table, path, needed=needed))
     mistakes.finish()
     assert found is not None
     sweep = found.sweep
@@ -192,14 +192,14 @@ def _has_tables(table: Mapping[str, Any]) -> bool:
 def _tables_of(key: str, table: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     found = table.get(key, [])
     if not isinstance(found, list) or not all(isinstance(one, Mapping) for one in found):
-        raise ValueError(f"{key}: must be [[{key}]], a table each, is {found!r}")
+        raise ValueError(f"{key}: must be tables [[{key}]] (got {found!r})")
     return found
 
 
 def _text(field: str, table: Mapping[str, Any], key: str, default: str) -> str:
     value = table.get(key, default)
     if not isinstance(value, str):
-        raise ValueError(f"{field}{key}: must be text, is {value!r}")
+        raise ValueError(f"{field}{key}: must be text (got {value!r})")
     return value
 
 
@@ -213,21 +213,21 @@ def _quick(table: Any) -> Form:
     names.check_keys("quick", table, ("replications", "set", "axes"))
     seeds = table.get("replications", 3)
     if not isinstance(seeds, int) or isinstance(seeds, bool) or seeds < 1:
-        raise ValueError(f"quick.replications: must be a whole number of at least 1, is {seeds!r}")
+        raise ValueError(f"quick.replications: must be a whole number of at least 1 (got {seeds!r})")
     for key in ("set", "axes"):
         if not isinstance(table.get(key, {}), Mapping):
-            raise ValueError(f"quick.{key}: must be a table, is {table[key]!r}")
+            raise ValueError(f"quick.{key}: must be a table (got {table[key]!r})")
     return Form(seeds=seeds, axes=table.get("axes", {}), changes=table.get("set", {}))
 
 
 def _claim(field: str, table: Mapping[str, Any], number: int, swept: Swept) -> Claim:
-    names.check_keys(field, table, (*claim_tables.KEYS, *OF_CLAIM))
+    names.check_keys(field, table, (*claim_tables.KEYS, *CLAIM_KEYS))
     rule = claim_tables.read(
-        field, {key: value for key, value in table.items() if key not in OF_CLAIM}, swept
+        field, {key: value for key, value in table.items() if key not in CLAIM_KEYS}, swept
     )
     figures = table.get("figures", [])
     if not isinstance(figures, list) or not all(isinstance(one, str) for one in figures):
-        raise ValueError(f"{field}.figures: must be a list of ids of figures and tables, is {figures!r}")
+        raise ValueError(f"{field}.figures: must be a list of ids of figures and tables (got {figures!r})")
     return Claim(
         _text(f"{field}.", table, "id", f"C-{number + 1}"),
         rule.says,
@@ -239,25 +239,25 @@ def _claim(field: str, table: Mapping[str, Any], number: int, swept: Swept) -> C
 
 
 def _estimate(field: str, table: Mapping[str, Any], measure: str, swept: Swept) -> Variable | Estimate:
-    """A measure, at some values of axes, or the ratio or difference of two values of an axis."""
+    """A measure at some values of axes, or the ratio or difference of its values at two values of an axis."""
     variable = claim_tables.variable(field, {**table, "measure": measure}, swept)
     compared = [key for key in ("ratio", "difference") if key in table]
     if not compared:
         return variable
     if len(compared) > 1:
-        raise ValueError(f"{field}: give ratio or difference, not both")
+        raise ValueError(f"{field}: must have ratio or difference, not both")
     label, pair = claim_tables.one_axis(f"{field}.{compared[0]}", table[compared[0]], swept, 2, 2)
     estimate: Callable[..., Estimate] = ratio if compared[0] == "ratio" else difference
     return estimate(*(variable.at(**{label: value}) for value in pair))
 
 
 def _figure(field: str, table: Mapping[str, Any], number: int, swept: Swept) -> Figure:
-    names.check_keys(field, table, OF_FIGURE)
+    names.check_keys(field, table, FIGURE_KEYS)
     shown = _estimate(field, table, _the_measure(field, table), swept)
     for key in ("x", "by", "panel"):
         if key in table and table[key] not in shown.axes:
             raise ValueError(
-                f"{field}.{key}: no axis is called `{table[key]}`: {names.hint(str(table[key]), shown.axes)}"
+                f"{field}.{key}: no axis is named `{table[key]}`: {names.hint(str(table[key]), shown.axes)}"
             )
     options = {key: table[key] for key in _OPTIONS if key in table}
     if "kind" in table and table["kind"] not in KINDS:
@@ -286,10 +286,10 @@ def _placed(table: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def _table(field: str, table: Mapping[str, Any], number: int, swept: Swept) -> Table:
-    names.check_keys(field, table, OF_TABLE)
+    names.check_keys(field, table, TABLE_KEYS)
     wanted = _measures(table)
     if not wanted:
-        raise ValueError(f"{field}.measures: is missing: name what the columns show")
+        raise ValueError(f"{field}.measures: is missing: name the measures of the columns")
     columns = [_estimate(field, table, one, swept) for one in wanted]
     title = _text(f"{field}.", table, "title", _heading(columns))
     fields = {"caption": table["caption"]} if "caption" in table else {}
@@ -297,14 +297,14 @@ def _table(field: str, table: Mapping[str, Any], number: int, swept: Swept) -> T
 
 
 def _heading(shown: Sequence[Variable | Estimate]) -> str:
-    """What is shown, with units, as a title."""
+    """The quantities of a figure or table, with units, as a title."""
     text = "; ".join(map(label_of, shown))
     return text[:1].upper() + text[1:]
 
 
 def _the_measure(field: str, table: Mapping[str, Any]) -> str:
     if not isinstance(table.get("measure"), str):
-        raise ValueError(f"{field}.measure: is missing, or no text")
+        raise ValueError(f"{field}.measure: must be the name of a measure (got {table.get('measure')!r})")
     return str(table["measure"])
 
 

@@ -1,4 +1,4 @@
-"""The beginning of a study: a TOML file that runs, to be changed."""
+"""Writes a template for a new study: a complete TOML file to edit."""
 
 from __future__ import annotations
 
@@ -12,26 +12,26 @@ from aqmlab._support.toml_writer import inline
 from aqmlab.measures import Measure
 from aqmlab.scenario import Scenario
 
-LIKELY = ("mean-time", "mean-queue-delay", "mean-delay", "goodput", "utilisation")
-"""Endings of measures that a first study is about, the likeliest first."""
+LIKELY_ENDINGS = ("mean-time", "mean-queue-delay", "mean-delay", "goodput", "utilisation")
+"""Endings of measures that are useful in a first study, the most likely first."""
 
 INLINE = ("web.mean-time", "bulk.goodput")
-"""The measures of the scenario that a study without a scenario of its own gets."""
+"""Measures of the template's own scenario, which is used without a scenario file."""
 
 
 def write(name: str, folder: Path, scenario: Path | None = None) -> Path:
-    """Writes `name.toml` into a folder: a study of the scenario, or of a small one that stands in the file.
+    """Writes `name.toml` into a folder: a study of the scenario, or of a small scenario inside the file.
 
-    Raises `ValueError` if the name is malformed, the file is there already, or the scenario has no measure
-    that a study could be about.
+    Raises `ValueError` if the name is malformed, the file exists already, or the scenario has none of the
+    measures with which a study can start.
     """
     from jinja2 import Environment, PackageLoader, StrictUndefined
 
     if not name or not all(letter.isalnum() or letter in "-_" for letter in name):
-        raise ValueError(f"NAME: may hold letters, digits, `-` and `_`, is {name!r}")
+        raise ValueError(f"NAME: must consist of letters, digits, `-` and `_` (got {name!r})")
     path = folder / f"{name}.toml"
     if path.exists():
-        raise ValueError(f"{path}: is there already: choose another name")
+        raise ValueError(f"{path}: exists already: choose another name")
     if scenario is None:
         wanted, place, own = list(INLINE), "bottleneck", '{ kind = "drop-tail", limit = "100p" }'
     else:
@@ -60,20 +60,20 @@ def write(name: str, folder: Path, scenario: Path | None = None) -> Path:
 
 
 def _likely(scenario: Scenario) -> list[Measure]:
-    """A measure of each likely kind, two at most."""
+    """At most two measures, each with another of the likely endings."""
     known = measures.of_scenario(scenario)
     found = [
         next(one for one in known.values() if one.name.endswith(f".{ending}"))
-        for ending in LIKELY
+        for ending in LIKELY_ENDINGS
         if any(name.endswith(f".{ending}") for name in known)
     ]
     if not found:
-        raise ValueError(f"{scenario.name}: has none of the measures that a study begins with")
+        raise ValueError(f"{scenario.name}: has none of the measures with which a study can start")
     return found[:2]
 
 
 def _own_queue(scenario: Scenario) -> tuple[str, str]:
-    """Where the first managed link of a scenario stands, and its queue as an inline table."""
+    """The path of the first managed link of a scenario, and its queue as an inline table."""
     if not scenario.managed_links:
         raise ValueError(f"{scenario.name}: has no link with a queue to change")
     place, _ = scenario.links[scenario.managed_links[0]]

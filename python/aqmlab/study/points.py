@@ -1,4 +1,4 @@
-"""Which points of experiments claims need: for variants, for a single claim, for the registry of rules."""
+"""The points of experiments that claims need, for variants, single claims and the registry of rules."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Points = frozenset[PointName]
 
 
 def without_runs(experiments: Iterable[Experiment], form: FormName) -> ExperimentResults:
-    """Experiments in a form, with the values of their axes and no runs."""
+    """Experiments in a form, with the values of their axes but without runs."""
     sweeps = {one.name: one.sweep(form) for one in experiments}
     return {
         name: replace(
@@ -33,7 +33,7 @@ def without_runs(experiments: Iterable[Experiment], form: FormName) -> Experimen
 
 
 def needed(rule: AnyRule, results: ExperimentResults) -> Points:
-    """The points of which a rule is judged, in the form of these results."""
+    """The points from which a rule is judged, in the form of these results."""
     if isinstance(rule, Combined):
         return frozenset[PointName]().union(*(needed(one, results) for one in rule.rules))
     estimate = rule.estimate
@@ -46,7 +46,7 @@ def needed(rule: AnyRule, results: ExperimentResults) -> Points:
 
 
 def needed_by(study: Study, claims: Iterable[Claim], form: FormName) -> Points:
-    """The points that some claims need of the study's own runs, for all readings."""
+    """The points of the study's own runs that some claims need, for all readings."""
     results = without_runs(study.experiments, form)
     return frozenset[PointName]().union(
         *(
@@ -59,9 +59,9 @@ def needed_by(study: Study, claims: Iterable[Claim], form: FormName) -> Points:
 
 
 def varied(study: Study, *, quick: bool) -> list[tuple[Claim, Reading, Points]]:
-    """The claims that are judged under variants, with the readings for which they are and the points that
-    they need: those of which every point is run under variants. In the quick form, whose variants run fewer
-    points than its main grid, those that are left of them."""
+    """The claims that are judged under variants, each with a reading and the points that it needs. A claim is
+    included if variants run all of its points. In the quick form, variants run fewer points than the main
+    grid; a claim is then judged from the remaining points."""
     some = [one for one in study.experiments if one.varied is not None]
     runs = without_runs(some, "varied-quick" if quick else "varied")
     whole = runs if quick else without_runs(some, "full")
@@ -70,7 +70,7 @@ def varied(study: Study, *, quick: bool) -> list[tuple[Claim, Reading, Points]]:
         for reading in study.readings_of(claim):
             if reading.runs is not None:
                 continue
-            # A claim about an experiment or a value that no variant runs.
+            # KeyError: the claim uses an experiment or a value that no variant runs.
             with suppress(KeyError):
                 points = needed(claim.rule.at(reading.labels), whole)
                 if points and all(_has(runs, point) for point in points):
@@ -84,10 +84,11 @@ def _has(runs: ExperimentResults, point: PointName) -> bool:
 
 
 def chosen(study: Study, claims: Sequence[str] = (), figures: Sequence[str] = ()) -> Study:
-    """A study of some of its claims, figures and tables: with the experiments that they need, and without
-    variants. A claim is named by its id or the stem of it (`SH-4` is SH-4.2), a figure or table by its id.
+    """A study reduced to some of its claims, figures and tables and to the experiments that these need,
+    without variants. Claims are selected by their id, or by the id without its version (`SH-4` selects
+    SH-4.2), figures and tables by their id.
 
-    Raises `KeyError` with the nearest ids if there is no such claim, figure or table.
+    Raises `KeyError` with the nearest ids if a claim, figure or table does not exist.
     """
     wanted = [one for id in claims for one in _claims_of(study, id)]
     drawn = [one for one in study.figures if one.id in figures]
@@ -120,7 +121,7 @@ def chosen(study: Study, claims: Sequence[str] = (), figures: Sequence[str] = ()
 
 
 def _claims_of(study: Study, id: str) -> list[Claim]:
-    """The claim of an id, or those whose id is this stem with a version behind it."""
+    """The claim with an id, or the claims whose id without version equals it."""
     found = [one for one in study.claims if one.id == id or one.id.rpartition(".")[0] == id]
     if not found:
         known = [one.id for one in study.claims]
@@ -129,7 +130,7 @@ def _claims_of(study: Study, id: str) -> list[Claim]:
 
 
 def _drawn_from(study: Study, shown: Figure | Table) -> set[str]:
-    """The experiments of whose runs a figure or table is made."""
+    """The experiments whose runs a figure or table shows."""
     draws: object = shown.draws if isinstance(shown, Figure) else shown.tabulates
     if not isinstance(draws, Line | Crossed):
         return {one.name for one in shown.shows or study.experiments}
@@ -143,6 +144,6 @@ def _drawn_from(study: Study, shown: Figure | Table) -> set[str]:
 
 
 def needed_by_chosen(study: Study, form: FormName) -> Points | None:
-    """The points that the claims of a chosen study need; `None` where figures or tables need all points of
-    their experiments."""
+    """The points that the claims of a chosen study need; `None` if the study shows figures or tables, which
+    need all points of their experiments."""
     return None if study.figures or study.tables else needed_by(study, study.claims, form)

@@ -1,4 +1,4 @@
-"""What a study is made of: a publication as experiments, figures, tables and claims; and what it found."""
+"""Parts of a study: experiments, figures, tables and claims of a publication; and the results of a study."""
 
 from __future__ import annotations
 
@@ -34,42 +34,42 @@ class Figure:
     id: str
     title: str
     chart: Callable[[ExperimentResults], Chart] | Shown
-    """What draws it (`line`), or a variable, an estimate or a query, which is drawn against its axes."""
+    """Function that draws the chart (`line`), or a variable, estimate or query that is plotted."""
     caption: str = ""
     shows: tuple[Experiment, ...] = ()
-    """The experiments whose runs a function draws; by default all of the study."""
+    """Experiments whose runs a function plots; by default all experiments of the study."""
 
     @cached_property
     def draws(self) -> Callable[[ExperimentResults], Chart]:
-        """What draws it."""
+        """The function that draws the chart."""
         return self.chart if callable(self.chart) else line(self.chart)
 
     def __post_init__(self) -> None:
         if not callable(self.draws):
-            raise ValueError(f"figure {self.id}: chart must be a query or a function, is {self.chart!r}")
+            raise ValueError(f"figure {self.id}: chart must be a query or a function (got {self.chart!r})")
 
     @property
     def file(self) -> str:
-        """The name of its files, without ending."""
+        """The name of the figure's files, without extension."""
         return f"figure-{self.id}" if self.id[0].isdigit() else self.id
 
 
 @dataclass(frozen=True)
 class Table:
-    """A table of a study, as text to be read."""
+    """A table of a study."""
 
     id: str
     title: str
     table: Callable[[ExperimentResults], pl.DataFrame] | Shown | Sequence[Shown]
-    """What makes it (`crossed`, `listed`, `overview`), or variables, estimates or queries of the same axes,
-    which become columns."""
+    """Function that computes the table (`crossed`, `listed`, `overview`), or variables, estimates or queries
+    with the same axes, which become columns."""
     caption: str = "Means over the seeds ± half of their 95 % interval."
     shows: tuple[Experiment, ...] = ()
-    """The experiments whose runs a function tabulates; by default all of the study."""
+    """Experiments whose runs a function tabulates; by default all experiments of the study."""
 
     @cached_property
     def tabulates(self) -> Callable[[ExperimentResults], pl.DataFrame]:
-        """What makes it."""
+        """The function that computes the table."""
         if callable(self.table):
             return self.table
         columns = self.table if isinstance(self.table, Sequence) else (self.table,)
@@ -77,7 +77,7 @@ class Table:
 
     def __post_init__(self) -> None:
         if not callable(self.tabulates):
-            raise ValueError(f"table {self.id}: table must be queries or a function, is {self.table!r}")
+            raise ValueError(f"table {self.id}: table must be queries or a function (got {self.table!r})")
 
 
 def _measured(variables: Iterable[Variable]) -> Iterator[Measured]:
@@ -85,57 +85,57 @@ def _measured(variables: Iterable[Variable]) -> Iterator[Measured]:
 
 
 Origin = Literal["paper", "sheet", "ours"]
-"""Whose a claim is: the publication's own words, our reading of it, or ours beyond it."""
+"""Origin of a claim: the publication's words, aqmlab's reading of them, or an addition of aqmlab."""
 
 
 @dataclass(frozen=True)
 class Claim:
-    """A published conclusion, and the rule by which it is judged here."""
+    """A published conclusion with the rule by which it is judged."""
 
     id: str
     statement: str
-    """The sentence that is judged: the source's own, or as near to it as one sentence can be."""
+    """Sentence that is judged: the source's own words, or one sentence as close to them as possible."""
     rule: AnyRule
     source: str = ""
-    """Where the source says so: `slide 24`."""
+    """Place of the statement in the source: `slide 24`."""
     figures: tuple[str, ...] = ()
-    """The figures and tables that it is about, the first of which its verdict opens; without any, those that
-    its source names, or that show what it is about (`Study.figures_of`)."""
+    """Figures and tables about the claim; the verdict links to the first of them. By default those that the
+    source names, or those that show the measures of the rule (`Study.figures_of`)."""
     origin: Origin = "paper"
 
 
 def our_reading(
     id: str, statement: str, rule: AnyRule, source: str = "", figures: tuple[str, ...] = ()
 ) -> Claim:
-    """A claim that is our reading of the publication, and not its own words."""
+    """A claim that is aqmlab's reading of the publication instead of its own words."""
     return Claim(id, statement, rule, source, figures, "sheet")
 
 
 def our_claim(
     id: str, statement: str, rule: AnyRule, source: str = "", figures: tuple[str, ...] = ()
 ) -> Claim:
-    """A claim that the publication does not make."""
+    """A claim of aqmlab that the publication does not make."""
     return Claim(id, statement, rule, source, figures, "ours")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Reading:
-    """One of several systems that every claim is judged for where it makes a difference: values of axes which
-    the rules leave open, or other runs."""
+    """One of several systems for each of which a claim is judged, if they differ in what the claim uses. A
+    reading selects values of axes that the rules leave open, or other runs."""
 
     name: str
     labels: Mapping[str, Value] = field(default_factory=dict)
     suffix: str = ""
-    """What follows the id of a claim that is judged for it."""
+    """Suffix of the id of a claim that is judged for this reading."""
     runs: Callable[[ExperimentResults], ExperimentResults] | None = None
-    """In place of the runs of the study those that this finds, such as recorded ones."""
+    """Function that returns the runs of this reading, for example recorded runs; `None`: the study's runs."""
     leaves_out: Mapping[str, str] = field(default_factory=dict)
-    """Claims that are not judged for it, by id, and why."""
+    """Claims that are not judged for this reading, by id, with the reason."""
 
 
 @dataclass(frozen=True)
 class Variant:
-    """Another answer to a question the source leaves open, under which claims are judged again."""
+    """An alternative answer to a question that the source leaves open; claims are judged again under it."""
 
     name: str
     what: str
@@ -144,7 +144,7 @@ class Variant:
 
 @dataclass(frozen=True)
 class Decision:
-    """What we decided where the source is silent, and the other answers that are tried."""
+    """The answer chosen where the source is silent, with the alternatives that are tried."""
 
     question: str
     decision: str
@@ -153,37 +153,37 @@ class Decision:
 
 
 Queues = Mapping[str, Mapping[str, Any]]
-"""Tables of queues by the names that figures show."""
+"""Tables of queues, by the names that figures show."""
 
 Part = Experiment | Claim | Figure | Table | Decision | Variant
-"""What a study is made of."""
+"""Parts of a study."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Floor:
-    """What equal systems show of a number that a claim is about: chance alone takes them so far apart."""
+    """The value that a claim's number takes between equal systems, that is, by chance alone."""
 
     claim: str
     band: Band
-    """What is claimed of the number."""
+    """Claimed range of the number."""
     where: Labels
     measured: Interval
     equal: Interval
-    """The same estimate of systems that differ in their draws only."""
+    """The same estimate between systems that differ only in their random numbers."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Study:
-    """A question as experiments, claims, figures and tables, often those of a publication.
+    """A question with experiments, claims, figures and tables, often those of a publication.
 
-    `Study.of` takes the parts in any order. Raises `ValueError` if a claim points to a figure or table that
-    is not there, a reading leaves out a claim that is not, or two share an id.
+    `Study.of` takes the parts in any order. Raises `ValueError` if a claim refers to a figure or table that
+    does not exist, a reading leaves out a claim that does not exist, or two parts of one kind share an id.
     """
 
     name: str
     title: str
     paper: str = ""
-    """The publication; empty for a study of one's own."""
+    """Publication; empty for an original study."""
     question: str = ""
     experiments: tuple[Experiment, ...] = ()
     figures: tuple[Figure, ...] = ()
@@ -191,24 +191,25 @@ class Study:
     claims: tuple[Claim, ...] = ()
     decisions: tuple[Decision, ...] = ()
     answer: Callable[[Verdicts], list[str]] = lambda _: []
-    """The short answer in words, from the evidence."""
+    """Function that returns the short answer, in sentences, from the evidence."""
     readings: tuple[Reading, ...] = ()
-    """The first is the main one."""
+    """Readings; the first one is the main reading."""
     checks: Callable[[ExperimentResults], list[str]] = lambda _: []
-    """Warnings worth printing, such as a warm-up that was too short."""
+    """Function that returns warnings to print, for example about a short warm-up."""
     variants: tuple[Variant, ...] = ()
-    """Other answers that belong to no single decision, beside those of the decisions."""
+    """Variants that belong to no single decision, in addition to those of the decisions."""
     floors: Callable[[ExperimentResults, float], Iterable[Floor]] = lambda *_: ()
-    """What equal systems show, by intervals of a level, for claims about distances."""
+    """Function that returns, for claims about distances, the values between equal systems, with intervals of
+    a level."""
     with_queues: Callable[[Queues], Study] | None = None
-    """The study in which other queues stand beside the publication's (`aqmlab study run NAME --queues LIST`);
-    its claims are judged for each of these queues."""
+    """Function that adds other queues to those of the publication (`aqmlab study run NAME --queues LIST`);
+    the claims of the returned study are judged for each of these queues."""
 
     @classmethod
     def of(cls, name: str, title: str, *parts: Part, **fields: Any) -> Study:
-        """A study of experiments, claims, figures, tables, decisions and variants in any order, so that an
-        experiment, what is claimed of it and what shows it stand together. `fields` are those of the class.
-        Raises `ValueError` as the class does, and `TypeError` for anything else among the parts."""
+        """Creates a study from experiments, claims, figures, tables, decisions and variants in any order, so
+        that the parts about one experiment can be written together. `fields` are those of the class. Raises
+        `ValueError` as the class does, and `TypeError` for a part of any other type."""
         kinds: Mapping[type, str] = {
             Experiment: "experiments",
             Claim: "claims",
@@ -221,7 +222,7 @@ class Study:
         for part in parts:
             if type(part) not in kinds:
                 known = ", ".join(kind.__name__ for kind in kinds)
-                raise TypeError(f"{name}: {part!r} is no part of a study: parts are {known}")
+                raise TypeError(f"{name}: {part!r} is not a part of a study; allowed parts: {known}")
             sorted_parts[kinds[type(part)]] += (part,)
         return cls(
             name=name,
@@ -239,29 +240,29 @@ class Study:
         ):
             twice = {one for one in ids if ids.count(one) > 1}
             if twice:
-                raise ValueError(f"{self.name}: two {what} are called {', '.join(sorted(twice))}")
+                raise ValueError(f"{self.name}: two {what} are named {', '.join(sorted(twice))}")
         claims = {one.id for one in self.claims}
         for reading in self.readings:
             for id in reading.leaves_out.keys() - claims:
-                raise ValueError(f"{self.name}, {reading.name}: leaves out `{id}`, which is no claim of it")
+                raise ValueError(f"{self.name}, {reading.name}: leaves out `{id}`, which is not a claim")
         drawn = self._drawn
         known = {one.name for one in self.experiments}
         for claim in self.claims:
             for figure in claim.figures:
                 if figure not in drawn:
-                    raise ValueError(f"{self.name}, {claim.id}: there is no figure or table `{figure}`")
+                    raise ValueError(f"{self.name}, {claim.id}: the study has no figure or table `{figure}`")
             for variable in claim.rule.variables:
                 for one in variable.experiments:
                     if one.name not in known:
-                        raise ValueError(f"{self.name}, {claim.id}: `{one.name}` is no experiment of it")
+                        raise ValueError(f"{self.name}, {claim.id}: the study has no experiment `{one.name}`")
 
     @property
     def _drawn(self) -> list[str]:
         return [*(one.id for one in self.figures), *(one.id for one in self.tables)]
 
     def figures_of(self, claim: Claim) -> tuple[str, ...]:
-        """The figures and tables that a claim names, or else those whose ids its source names (`figures 8a
-        and 8b`), or else those of queries that show the measures of its rule, and the least beside them."""
+        """The figures and tables that a claim names. Without any, those whose ids its source names (`figures
+        8a and 8b`), or else the queries that share most measures with its rule and show the fewest others."""
         if chosen := claim.figures or self._named(claim.source):
             return chosen
         about = {(one.experiment.name, one.measure.key) for one in _measured(claim.rule.variables)}
@@ -270,13 +271,13 @@ class Study:
         return tuple(id for id, share in shares.items() if share == most > 0)
 
     def _named(self, source: str) -> tuple[str, ...]:
-        """The figures and tables whose ids follow the word figure or figures."""
+        """The figures and tables whose ids follow the word `figure` or `figures` in a source."""
         ids = re.findall(r"\w+", " ".join(re.findall(r"\bfigures? (\w+(?:(?:, | and )\w+)*)", source)))
         return tuple(dict.fromkeys(id for id in ids if id in self._drawn))
 
     @cached_property
     def _shown(self) -> dict[str, set[tuple[str, str]]]:
-        """The measures, each with its experiment, that figures and tables of queries show."""
+        """The measures, each with its experiment, that figures and tables made of queries show."""
         drawn = {one.id: one.draws for one in self.figures} | {one.id: one.tabulates for one in self.tables}
         estimates = {
             id: [one for one in query(of.shown).of if isinstance(one, Estimate)]
@@ -290,34 +291,36 @@ class Study:
 
     @property
     def all_variants(self) -> tuple[Variant, ...]:
-        """The variants of all decisions, and the others."""
+        """The variants of the study and of all its decisions."""
         return (*self.variants, *(variant for one in self.decisions for variant in one.variants))
 
     def rule_of(self, claim: Claim) -> AnyRule:
-        """The rule of a claim as a reader is told it: without the axes whose values readings choose."""
+        """The rule of a claim in the form that is printed: without the axes whose values readings select."""
         return claim.rule.without(*(label for reading in self.readings for label in reading.labels))
 
     def readings_of(self, claim: Claim) -> tuple[Reading, ...]:
-        """For which systems a claim is judged; a single one, without name, where they make no difference."""
-        told = (self.reading_of(claim, reading) for reading in self.readings)
-        apart = {reading.name: reading for reading in told if reading is not None}
-        return tuple(apart.values()) or (Reading(name=""),)
+        """The readings for which a claim is judged; a single reading without name if they make no
+        difference to the claim."""
+        used = (self.reading_of(claim, reading) for reading in self.readings)
+        distinct = {reading.name: reading for reading in used if reading is not None}
+        return tuple(distinct.values()) or (Reading(name=""),)
 
     def reading_of(self, claim: Claim, reading: Reading) -> Reading | None:
-        """For which reading a claim is judged in place of one: the first that differs from it in nothing that
-        the claim looks at, or one without name if none does; `None` if the reading leaves the claim out."""
+        """The reading whose verdict on a claim applies to `reading`: the first one that does not differ in
+        anything that the claim uses, or a reading without name if the claim uses nothing that readings
+        select. `None` if `reading` leaves the claim out."""
         if claim.id in reading.leaves_out:
             return None
         open_axes = {label for variable in claim.rule.variables for label in variable.axes}
 
-        def looked_at(one: Reading) -> tuple[Any, dict[str, Value]]:
+        def used_by_claim(one: Reading) -> tuple[Any, dict[str, Value]]:
             return one.runs, {label: value for label, value in one.labels.items() if label in open_axes}
 
-        wanted = looked_at(reading)
+        wanted = used_by_claim(reading)
         if wanted == (None, {}):
             return Reading(name="")
         return next(
-            one for one in self.readings if claim.id not in one.leaves_out and looked_at(one) == wanted
+            one for one in self.readings if claim.id not in one.leaves_out and used_by_claim(one) == wanted
         )
 
     def _repr_html_(self) -> str:
@@ -328,7 +331,7 @@ class Study:
 
 @dataclass(frozen=True, kw_only=True)
 class Drawn:
-    """A figure with its chart and files, or the reason why it could not be drawn."""
+    """A figure with its chart and files, or the reason why it could not be plotted."""
 
     figure: Figure
     chart: Chart | None

@@ -1,7 +1,7 @@
-"""What figures and tables of studies show: estimates, each at a point of some axes.
+"""Queries of figures and tables: estimates, each at a point of some axes.
 
-A variable or an estimate of a rule is a query by itself. Queries are joined, given other names for the values
-of their axes, or asked of other runs; laws, printed numbers and what single runs tell are queries, too.
+A variable or an estimate of a rule is a query. Queries can be joined, relabelled, or evaluated on other runs.
+Formulas, printed numbers and values from single runs are queries, too.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ class Query:
     """Estimates at points of some axes."""
 
     name: str
-    """What is estimated, with its unit."""
+    """Estimated quantity, with its unit."""
     axes: tuple[str, ...]
     find: Callable[[ExperimentResults], Found]
     of: tuple[Estimate | Experiment, ...] = ()
-    """The estimates, or the experiments, of whose runs the query is made; a law is made of none."""
+    """Estimates or experiments whose runs the query evaluates; empty for a formula."""
 
     def tagged(self, **labels: Value) -> Query:
-        """The same with axes more, each of one value."""
+        """This query with additional axes, each of one value."""
         return replace(
             self,
             axes=(*labels, *self.axes),
@@ -46,8 +46,8 @@ class Query:
         )
 
     def relabelled(self, **how: Callable[[Any], Value] | Mapping[Any, Value]) -> Query:
-        """The same with other names or numbers for the values of some axes: what a function makes of them, or
-        those of a mapping, without the points whose value it does not name."""
+        """This query with new values on some axes: the results of a function of the old values, or those of a
+        mapping from old to new values. Points whose value the mapping lacks are left out."""
         self._check(how)
 
         def find(results: ExperimentResults) -> Found:
@@ -62,7 +62,7 @@ class Query:
         return replace(self, find=find)
 
     def renamed(self, **names: str) -> Query:
-        """The same with other names for some axes: `renamed(load="reading")`."""
+        """This query with new names for some axes: `renamed(load="reading")`."""
         self._check(names)
         return replace(
             self,
@@ -74,7 +74,7 @@ class Query:
         )
 
     def where(self, chosen: Callable[..., bool], *labels: str) -> Query:
-        """The points at which a function of the values of some axes says so."""
+        """The points at which a function of the values of some axes returns true."""
         self._check(labels)
         return replace(
             self,
@@ -84,13 +84,13 @@ class Query:
         )
 
     def at(self, **labels: Value) -> Query:
-        """The points with these values of some axes, without these axes."""
+        """The points with the given values of some axes. The result does not have these axes."""
         chosen = self.where(lambda *values: values == tuple(labels.values()), *labels)
         return replace(chosen, axes=tuple(label for label in self.axes if label not in labels))
 
-    def law(self, compute: Callable[..., float | None], *labels: str) -> Query:
-        """What a formula gives of the values of some axes at the same points, so that a form which runs fewer
-        of them has fewer; nothing where it is `None`."""
+    def formula(self, compute: Callable[..., float | None], *labels: str) -> Query:
+        """The value of a formula of some axes at each point of this query, so that a form with fewer points
+        yields fewer values. A point at which the formula returns `None` is left out."""
         self._check(labels)
 
         def find(results: ExperimentResults) -> Found:
@@ -105,15 +105,15 @@ class Query:
         for label in labels:
             if label not in self.axes:
                 known = ", ".join(self.axes) or "none"
-                raise ValueError(f"{self.name}: no axis is called `{label}`: there is {known}")
+                raise ValueError(f"{self.name}: no axis is named `{label}`; available: {known}")
 
 
 Shown = Variable | Estimate | Query
-"""What can be shown: of a variable the mean over the seeds."""
+"""Quantities that figures and tables show; a variable is shown as its mean over the seeds."""
 
 
 def query(shown: Shown) -> Query:
-    """A variable or an estimate at each of its points at which there is anything."""
+    """A variable or an estimate at each point that has runs."""
     if isinstance(shown, Query):
         return shown
     estimate = shown if isinstance(shown, Estimate) else mean_of(shown)
@@ -128,13 +128,13 @@ def query(shown: Shown) -> Query:
 
 
 def joined(*several: Shown) -> Query:
-    """The points of all of them, one after the other. Raises `ValueError` unless their axes are the same."""
+    """The points of all queries, in the order of the queries. Raises `ValueError` if their axes differ."""
     first, *others = made = [query(one) for one in several]
     for other in others:
         if set(other.axes) != set(first.axes):
             raise ValueError(
                 f"{other.name} has the axes {', '.join(other.axes) or 'none'}, and {first.name} has "
-                f"{', '.join(first.axes) or 'none'}: joined are queries of the same axes"
+                f"{', '.join(first.axes) or 'none'}: queries must have the same axes to be joined"
             )
     return replace(
         first,
@@ -144,18 +144,19 @@ def joined(*several: Shown) -> Query:
 
 
 def stacked(axis: str, several: Mapping[str, Shown] | Sequence[Shown]) -> Query:
-    """Several told apart on an axis more by their names, which are those of a mapping, or what they estimate
-    with its unit. Raises `ValueError` if two are called the same."""
+    """Several queries as one, with an additional axis of their names: the keys of a mapping, or else the
+    estimated quantities with their units. Raises `ValueError` if two names are equal."""
     if not isinstance(several, Mapping):
         labels = [label_of(one) for one in several]
         if len(set(labels)) < len(labels):
-            raise ValueError(f"two of {', '.join(labels)} are called the same: name them")
+            raise ValueError(f"two of {', '.join(labels)} have the same name: use a mapping of names")
         several = dict(zip(labels, several, strict=True))
     return joined(*(query(one).tagged(**{axis: name}) for name, one in several.items()))
 
 
-def elsewhere(shown: Variable, runs: Callable[[ExperimentResults], ExperimentResults]) -> Query:
-    """A variable in other runs, such as recorded ones, as far as they have its experiments."""
+def recorded_in(shown: Variable, runs: Callable[[ExperimentResults], ExperimentResults]) -> Query:
+    """A variable in other runs, for example recorded runs. The query has no points if these runs lack one of
+    the variable's experiments."""
     here = query(shown)
 
     def find(results: ExperimentResults) -> Found:
@@ -165,8 +166,9 @@ def elsewhere(shown: Variable, runs: Callable[[ExperimentResults], ExperimentRes
     return replace(here, find=find)
 
 
-def law(compute: Callable[..., float | None], name: str = "", **axes: Sequence[Value]) -> Query:
-    """What a formula gives, or a publication prints, at values of some axes; nothing where it is `None`."""
+def formula(compute: Callable[..., float | None], name: str = "", **axes: Sequence[Value]) -> Query:
+    """The values of a formula, or numbers that a publication prints, at values of some axes. A point at which
+    `compute` returns `None` is left out."""
 
     def find(_: ExperimentResults) -> Found:
         for point in product(axes):
@@ -184,8 +186,9 @@ def of_runs(
     seeds: int = 1,
     **labels: Value,
 ) -> Query:
-    """What a function finds in single runs, at values of the axes that it `adds` to those of the experiment:
-    in the runs of the first seed, or of so many, which then are an axis, `seed`."""
+    """Values that a function extracts from single runs. The function `adds` axes to those of the experiment.
+    Only the runs of the first seed are used, or of the first `seeds` seeds; with more than one seed, `seed`
+    is an axis, too."""
     experiment.check(labels)
 
     def find(results: ExperimentResults) -> Found:
@@ -202,12 +205,12 @@ def of_runs(
 
 
 def exactly(value: float) -> Interval:
-    """A number without an interval."""
+    """A number as an interval without ends."""
     return Interval(value=float(value), low=math.nan, high=math.nan, count=0)
 
 
 def scaled(variable: Variable, factor: float, unit: str, name: str = "") -> Derived:
-    """The same in another unit."""
+    """The variable in another unit, multiplied by a factor."""
     return Derived(
         name=name or variable.name,
         compute=lambda value: value * factor,
@@ -217,12 +220,12 @@ def scaled(variable: Variable, factor: float, unit: str, name: str = "") -> Deri
 
 
 def cell(interval: Interval) -> str:
-    """Mean and half of the interval."""
+    """The mean and half the width of the interval, as text."""
     return plus_minus(interval.value, interval.half_width)
 
 
 def label_of(shown: Shown) -> str:
-    """Name and unit, for axes and heads of tables."""
+    """The name and unit, for axes of charts and heads of tables."""
     if isinstance(shown, Estimate):
         return shown.words
     return shown.name if isinstance(shown, Query) else with_unit(shown.name, shown.unit)
@@ -232,20 +235,20 @@ def by_point(
     shown: Shown, results: ExperimentResults, labels: Sequence[str]
 ) -> dict[tuple[Value, ...], Interval]:
     """The estimates of a query by the values of these axes. Raises `ValueError` if the query has other axes,
-    or two estimates at a point."""
+    or two estimates at one point."""
     check_axes(shown, labels)
     found: dict[tuple[Value, ...], Interval] = {}
     for labelled, one in query(shown).find(results):
         point = tuple(labelled[label] for label in labels)
         if point in found:
-            raise ValueError(f"{label_of(shown)}: has two estimates at one point: tag them apart")
+            raise ValueError(f"{label_of(shown)}: has two estimates at one point: use tagged()")
         found[point] = one
     return found
 
 
 def in_order(points: Iterable[tuple[Value, ...]]) -> list[tuple[Value, ...]]:
-    """The different ones of some points, sorted along one axis after the other, each in the order in which
-    its values first come."""
+    """The distinct points, sorted along one axis after the other. Values of an axis are sorted by their first
+    occurrence."""
     different = list(dict.fromkeys(points))
     ranks = [
         {value: rank for rank, value in enumerate(dict.fromkeys(values))}
@@ -255,10 +258,11 @@ def in_order(points: Iterable[tuple[Value, ...]]) -> list[tuple[Value, ...]]:
 
 
 def means(shown: Shown, results: ExperimentResults, *labels: str) -> pl.DataFrame:
-    """The estimates of a query, sorted by its axes: the labels, `value`, `low`, `high`, `seeds`."""
+    """The estimates of a query, sorted by its axes, in the columns of the labels, `value`, `low`, `high` and
+    `seeds`."""
     found = by_point(shown, results, labels)
-    told = {point: (one.value, one.low, one.high, one.count) for point, one in found.items()}
-    rows = [(*point, *told[point]) for point in in_order(found)]
+    numbers = {point: (one.value, one.low, one.high, one.count) for point, one in found.items()}
+    rows = [(*point, *numbers[point]) for point in in_order(found)]
     return pl.DataFrame(
         rows,
         schema=[*labels, *ENDS, "seeds"],
@@ -269,9 +273,9 @@ def means(shown: Shown, results: ExperimentResults, *labels: str) -> pl.DataFram
 
 
 def check_axes(shown: Shown, labels: Sequence[str]) -> None:
-    """Raises `ValueError` unless a query has these axes."""
+    """Raises `ValueError` unless a query has exactly these axes."""
     if set(shown.axes) != set(labels):
         raise ValueError(
-            f"{label_of(shown)}: has the axes {', '.join(shown.axes) or 'none'}, drawn are "
-            f"{', '.join(labels) or 'none'}: choose values of the others with at(), or take averaged()"
+            f"{label_of(shown)}: has the axes {', '.join(shown.axes) or 'none'}, but the axes shown are "
+            f"{', '.join(labels) or 'none'}: select values of the other axes with at(), or use averaged()"
         )

@@ -1,4 +1,4 @@
-"""Other queues and other senders in a study: by name, as changes at links, with a reading for each."""
+"""Other queues and senders in a study: named queues as changes of links, with a reading for each queue."""
 
 from __future__ import annotations
 
@@ -23,29 +23,30 @@ TODAY: Mapping[str, dict[str, Any]] = {
     "CAKE by flows": {"kind": "cake", "flows": "flows"},
     "DualPI2": {"kind": "dualpi2"},
 }
-"""As Linux has them when nobody sets anything, by the names of figures. CAKE is fair to hosts first, and so
-not to flows where many of them share a host, as the Web's do in some studies: it is asked a second time."""
+"""Queue disciplines with Linux's defaults, by the names that figures show. CAKE is fair among hosts first and
+among flows second. Some studies have many flows per host, so CAKE is included a second time with `flows`."""
 
 
 def at(queues: Queues, *links: str, **more: Any) -> Changes:
-    """Each of some queues at these links, with other changes that all share."""
+    """A change for each queue that sets the queue at these links, and `more` changes common to all."""
     return Changes(
         {name: {**{f"{link}.queue": table for link in links}, **more} for name, table in queues.items()}
     )
 
 
 def readings(queues: Iterable[str]) -> tuple[Reading, ...]:
-    """A reading for each of some queues: claims that leave the axis `queue` open are judged for each."""
+    """A reading for each queue: a claim that leaves the axis `queue` open is judged for each of them."""
     return tuple(Reading(name=name, labels={"queue": name}, suffix=f", {name}") for name in queues)
 
 
-def counted(found: Verdicts, what: str) -> list[str]:
-    """How many of the claims hold for each queue, in words."""
+def counted(found: Verdicts, achievements: str) -> list[str]:
+    """Sentences with the number of claims that hold, fail and stay undecided for each queue."""
     by_queue: dict[str, list[str]] = {}
     for one in found:
         by_queue.setdefault(one.reading.name, []).append(one.evidence.verdict)
     return [
-        f"{queue} does {verdicts.count('holds')} of {len(verdicts)} {what}; {verdicts.count('fails')} it "
+        f"{queue} does {verdicts.count('holds')} of {len(verdicts)} {achievements}; "
+        f"{verdicts.count('fails')} it "
         "does not, "
         f"and {verdicts.count('undecided')} stay undecided."
         for queue, verdicts in by_queue.items()
@@ -53,8 +54,8 @@ def counted(found: Verdicts, what: str) -> list[str]:
 
 
 def named(words: Iterable[str]) -> Queues:
-    """Queues by the words of a command line: `today` for all of today's, the name of one of them, or a kind
-    of queue with its defaults. Raises `ValueError` with the nearest names."""
+    """Queues by the words of a command line: `today` for all modern queues, the name of one of them, or a
+    kind of queue with its defaults. Raises `ValueError` with the nearest names."""
     by_word = {name.lower(): name for name in TODAY}
     kinds = [one.name.removeprefix("queues.") for one in members("queues")]
     found: dict[str, Mapping[str, Any]] = {}
@@ -71,10 +72,10 @@ def named(words: Iterable[str]) -> Queues:
 
 
 def beside(study: Study, queues: Queues) -> Study:
-    """The study with other queues beside its own: as the study has it, or else as more values of the axis
-    `queue` of its experiments, so that figures and tables show them and claims about each queue judge them.
+    """Adds queues to a study: by the study's own `with_queues`, or else as additional values of the axis
+    `queue` of its experiments, so that figures and tables show the queues and claims are judged for them.
 
-    Raises `ValueError` if no experiment has such an axis.
+    Raises `ValueError` if no experiment has an axis `queue`.
     """
     if study.with_queues is not None:
         form = study.with_queues(queues)
@@ -92,33 +93,31 @@ def _wider(experiment: Experiment, queues: Queues) -> Experiment:
     if not queues:
         return experiment
     if isinstance(values, Changes):
-        places = {
-            place
+        paths = {
+            path_of_queue
             for change in values.values()
             if isinstance(change, Mapping)
-            for place in change
-            if place.endswith(".queue")
+            for path_of_queue in change
+            if path_of_queue.endswith(".queue")
         }
-        if not places:
-            raise ValueError(
-                f"{experiment.name}: the axis `queue` does not say at which links its queues are"
-            )
-        more: dict[Value, Change] = {name: dict.fromkeys(places, table) for name, table in queues.items()}
+        if not paths:
+            raise ValueError(f"{experiment.name}: the axis `queue` does not set the queue of any link")
+        more: dict[Value, Change] = {name: dict.fromkeys(paths, table) for name, table in queues.items()}
         wider = Changes(values)
         wider.update(more)
         return replace(experiment, axes={**experiment.axes, path: wider})
-    named_values = dict(values) if isinstance(values, Mapping) else {one: one for one in values}
+    values_by_name = dict(values) if isinstance(values, Mapping) else {one: one for one in values}
     if path == "queue":
         own = {name: name for name, table in queues.items() if table == {"kind": name}}
         if len(own) < len(queues):
-            raise ValueError(f"{experiment.name}: the axis `queue` takes kinds only: {', '.join(own)}")
-        return replace(experiment, axes={**experiment.axes, path: [*named_values, *own]})
-    return replace(experiment, axes={**experiment.axes, path: {**named_values, **queues}})
+            raise ValueError(f"{experiment.name}: the axis `queue` only accepts kinds: {', '.join(own)}")
+        return replace(experiment, axes={**experiment.axes, path: [*values_by_name, *own]})
+    return replace(experiment, axes={**experiment.axes, path: {**values_by_name, **queues}})
 
 
 def with_senders(study: Study, tcp: str) -> Study:
-    """The study whose senders are those of a TCP (`aqmlab list tcp`), laid over their own. Raises
-    `ValueError` if there is none of this name, or if no experiment has senders that use TCP."""
+    """The study with the parameters of a named TCP (`aqmlab list tcp`) applied to all senders. Raises
+    `ValueError` if the name does not exist, or if no experiment has senders that use TCP."""
     changed = []
     problem: ValueError | None = None
     for one in study.experiments:

@@ -1,4 +1,4 @@
-"""What is written of a study's verdicts, and read again: `claims.json`, of which pages have their results."""
+"""The record of a study's verdicts, `claims.json`, from which pages of the documentation take results."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Record = Mapping[str, Any]
 
 
 def records(result: StudyResult) -> dict[str, Any]:
-    """What is written of a study's verdicts."""
+    """The content of `claims.json` for the results of a study."""
     return {
         "study": result.study.name,
         "quick": result.quick,
@@ -28,7 +28,7 @@ def records(result: StudyResult) -> dict[str, Any]:
         "level": _rounded(result.level),
         "claims": [_record(result.study, one) for one in result.judged],
         "variants": {
-            variant.name: {one.id: _found(one.evidence) for one in verdicts}
+            variant.name: {one.id: _verdict(one.evidence) for one in verdicts}
             for variant, verdicts in result.sensitivity
         },
         "floors": [
@@ -36,8 +36,8 @@ def records(result: StudyResult) -> dict[str, Any]:
                 "claim": one.claim,
                 "where": dict(one.where),
                 "claimed": str(one.band),
-                "measured": _told(one.measured),
-                "equal": _told(one.equal),
+                "measured": _numbers(one.measured),
+                "equal": _numbers(one.equal),
             }
             for one in result.floors
         ],
@@ -55,7 +55,7 @@ def _record(study: Study, one: Judged) -> dict[str, Any]:
         "origin": one.claim.origin,
         "rule": study.rule_of(one.claim).text,
         "digest": digest(one.claim.rule.definition),
-        **_found(one.evidence),
+        **_verdict(one.evidence),
         "one_is_enough": one.evidence.one_of,
         "parts": [_part(part) for part in parts],
     }
@@ -68,7 +68,7 @@ def _part(part: Evidence) -> dict[str, Any]:
         "context": part.context,
         "where": dict(part.where),
         "claimed": "" if part.band is None else str(part.band),
-        **_found(part),
+        **_verdict(part),
         "seeds": part.count,
         "known_to": known_to,
         "measured": part.measured,
@@ -76,31 +76,31 @@ def _part(part: Evidence) -> dict[str, Any]:
     }
 
 
-def _found(evidence: Evidence) -> dict[str, Any]:
-    """A verdict with the number and the interval that decide: an end that is `None` is infinite, and so is
-    the value if there is an interval. The level is told where it is another than that of the whole file, and
-    `median` where the number is one."""
+def _verdict(evidence: Evidence) -> dict[str, Any]:
+    """A verdict with the number and the interval that decide it. An end that is `None` is infinite; a value
+    that is `None` is infinite if there is an interval. `level` is included if it differs from that of the
+    whole file, and `median` if the number is a median."""
     return {
         "verdict": evidence.verdict,
-        **_told(evidence),
+        **_numbers(evidence),
         **({"level": _rounded(evidence.level)} if evidence.wider else {}),
         **({"median": True} if evidence.median else {}),
     }
 
 
-def _told(found: Evidence | Interval) -> dict[str, Any]:
+def _numbers(found: Evidence | Interval) -> dict[str, Any]:
     value, *ends = finite([_rounded(one) for one in (found.value, found.low, found.high)])
     known = not (math.isnan(found.low) or math.isnan(found.high))
     return {"value": value, "interval": ends if known else None}
 
 
 def _rounded(value: float) -> float:
-    """Six significant digits, which no reader misses, and which are the same on every machine."""
+    """Rounds to six significant digits, which are the same on every machine."""
     return float(f"{value:.6g}")
 
 
 def interval_of(found: Record) -> Interval | None:
-    """The interval of a record, in which `None` is an infinite end or value; `None` if there is none."""
+    """The interval of a record, in which `None` is an infinite end or value; `None` if it has no interval."""
     if found["interval"] is None:
         return None
     low, high = found["interval"]

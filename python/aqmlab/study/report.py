@@ -1,4 +1,4 @@
-"""A study as one web page that works offline: figures, their numbers, claims, provenance."""
+"""Renders a study as one web page that works offline: figures, their numbers, claims and provenance."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ from aqmlab.study.rules import listed, retired
 TEMPLATE = "report.html.jinja"
 _MOST_ROWS = 400
 _LONG = 40
-"""Characters of a cell that is broken into lines."""
+"""Length, in characters, from which the text of a table cell is wrapped."""
 
 
 def render(result: StudyResult) -> str:
-    """The page as text. It refers to no other file and to no network."""
+    """Returns the page as HTML. The page refers to no other file and to no network address."""
     from jinja2 import Environment, PackageLoader, StrictUndefined
 
     environment = Environment(
@@ -55,7 +55,7 @@ def render(result: StudyResult) -> str:
         result=result,
         study=study,
         answer=study.answer(result.judged),
-        board=report_claims.Board(result),
+        matrix=report_claims.VerdictMatrix(result),
         drawn=drawn(result),
         retired=retired(study.name),
         listed=study.name in listed(),
@@ -66,9 +66,9 @@ def render(result: StudyResult) -> str:
 
 
 def shared_parameters(scenarios: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
-    """Splits effective scenarios into what all share and what each has of its own.
+    """Splits effective scenarios into shared parameters and the parameters specific to each scenario.
 
-    Parameters are told by dotted path, so that a page prints each of them once.
+    Parameters are named by dotted path, so that the page prints each of them once.
     """
     flattened = {name: flat(entry["scenario"]) for name, entry in scenarios.items()}
     if not flattened:
@@ -88,22 +88,22 @@ def shared_parameters(scenarios: Mapping[str, Mapping[str, Any]]) -> dict[str, A
 
 
 @dataclass(frozen=True, kw_only=True)
-class Place:
+class PageItem:
     """A figure or table on the page."""
 
     anchor: str
     name: str
     claims: Sequence[Claim]
-    """Those that are about it."""
+    """Claims about the figure or table."""
 
 
-def drawn(result: StudyResult) -> dict[str, Place]:
-    """Where the figures and tables of a study stand, by id."""
+def drawn(result: StudyResult) -> dict[str, PageItem]:
+    """The figures and tables of a study on the page, by id."""
     study = result.study
     named = {one.id: (f"figure-{one.id}", _name("Figure", one.id, one.title)) for one in study.figures}
     named |= {one.id: (one.id, one.title) for one in study.tables}
     return {
-        id: Place(
+        id: PageItem(
             anchor=anchor, name=name, claims=[one for one in study.claims if id in study.figures_of(one)]
         )
         for id, (anchor, name) in named.items()
@@ -115,7 +115,7 @@ def _name(kind: str, id: str, title: str) -> str:
 
 
 def number(value: Any, digits: int = 4) -> str:
-    """A number as people read it; a dash where there is none."""
+    """A number as readable text, with a dash for a missing value."""
     if value is None or (isinstance(value, float) and math.isnan(value)):
         return "–"
     if isinstance(value, bool) or not isinstance(value, int | float):
@@ -124,18 +124,18 @@ def number(value: Any, digits: int = 4) -> str:
 
 
 def data_uri(path: Path) -> str:
-    """An SVG file as an address that holds the file itself."""
+    """An SVG file as a `data:` URI that contains the file."""
     return "data:image/svg+xml;base64," + base64.b64encode(path.read_bytes()).decode("ascii")
 
 
 def rows(table: pl.DataFrame) -> list[tuple[Any, ...]]:
-    """The first rows of a table, as many as a page can bear."""
+    """The first rows of a table, up to the page's limit of 400 rows."""
     return table.head(_MOST_ROWS).rows()
 
 
 def looks(table: pl.DataFrame) -> list[str]:
-    """How each column of a table is set: `number`, also if it is written out with a unit or its interval,
-    `words`, or `prose` if they take some lines."""
+    """The layout of each column of a table: `number` (numbers, also with a unit or an interval), `words`, or
+    `prose` for texts of several lines."""
     return [_look(column) for column in table.head(_MOST_ROWS)]
 
 
@@ -149,10 +149,10 @@ def _look(column: pl.Series) -> str:
 
 
 def is_wide(chart: Chart) -> bool:
-    """Whether a chart needs the whole width of a page, because it has many panels."""
+    """Whether a chart needs the full width of the page because it has more than two panels."""
     return chart.panel is not None and chart.table[chart.panel].n_unique() > 2
 
 
 def pretty(value: Any) -> str:
-    """A parameter as a scenario file writes it."""
+    """A parameter in the notation of scenario files."""
     return json.dumps(value, ensure_ascii=False)

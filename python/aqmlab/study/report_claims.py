@@ -1,4 +1,4 @@
-"""What a report tells of claims: their matrix, what verdicts depend on, evidence line by line."""
+"""Claims in a report: their matrix of verdicts, the dependences of verdicts, and the evidence in detail."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from aqmlab.results.rule import AnyRule, Combined
 from aqmlab.stats import PLURALS, Band, Evidence, Interval, Verdict
 from aqmlab.study.publication import Claim, Judged, Origin, Reading, StudyResult, Variant
 
-WHOSE: Mapping[Origin, str] = {
+ORIGIN_TITLES: Mapping[Origin, str] = {
     "paper": "Claims of the paper",
-    "sheet": "Claims by our reading of it",
-    "ours": "Claims of our own",
+    "sheet": "aqmlab's readings of the paper",
+    "ours": "Claims of aqmlab",
 }
 
 
@@ -25,27 +25,27 @@ WHOSE: Mapping[Origin, str] = {
 
 @dataclass(frozen=True, kw_only=True)
 class Cell:
-    """A verdict on a claim, for one reading or for neighbours between which it makes no difference."""
+    """A verdict on a claim, for one reading or for adjacent readings with the same verdict."""
 
     readings: tuple[Reading, ...]
     judged: Judged | None
     why: str = ""
-    """Why there is no verdict."""
+    """Reason for a missing verdict."""
 
 
 Counts = dict[Verdict, int]
 Effect = Literal["same", "other", "turned"]
 
 
-class Board:
-    """The verdicts of a study, by claim and reading and under its variants."""
+class VerdictMatrix:
+    """The verdicts of a study by claim and reading, and under its variants."""
 
     def __init__(self, result: StudyResult) -> None:
         self.result = result
         self.claims = result.study.claims
         several = any(one.reading.name for one in result.judged)
         self.columns: tuple[Reading, ...] = result.study.readings if several else (Reading(name=""),)
-        """The readings that verdicts differ by; a single one without name if there are none."""
+        """Readings that change verdicts; a single reading without name if there are none."""
         self.variants = tuple(variant for variant, _ in result.sensitivity)
         self._main: dict[str, Verdict] = {one.id: one.evidence.verdict for one in result.judged}
         self._under: dict[str, list[tuple[Variant, Judged]]] = {}
@@ -54,15 +54,15 @@ class Board:
                 self._under.setdefault(one.id, []).append((variant, one))
 
     def judged(self, claim: Claim) -> list[Judged]:
-        """The verdicts on a claim, that in the main reading first."""
+        """The verdicts on a claim, beginning with the main reading."""
         return [one for one in self.result.judged if one.claim.id == claim.id]
 
     def under(self, id: str) -> list[tuple[Variant, Judged]]:
-        """A verdict under each variant that tells of it."""
+        """A verdict under each variant in which the claim is judged."""
         return self._under.get(id, [])
 
     def cells(self, claim: Claim) -> list[Cell]:
-        """The verdicts on a claim for each of the columns."""
+        """The verdicts on a claim for each column."""
         found: list[Cell] = []
         for reading in self.columns:
             judged = self._for(claim, reading, self.judged(claim))
@@ -74,16 +74,16 @@ class Board:
         return found
 
     def _for(self, claim: Claim, reading: Reading, several: Sequence[Judged]) -> Judged | None:
-        told = self.result.study.reading_of(claim, reading)
-        return next((one for one in several if told and one.reading.name == told.name), None)
+        used = self.result.study.reading_of(claim, reading)
+        return next((one for one in several if used and one.reading.name == used.name), None)
 
     @property
     def by_origin(self) -> dict[str, Counts]:
-        """How many claims of each origin hold, fail and stay undecided in the main reading."""
+        """Numbers of claims of each origin that hold, fail and stay undecided in the main reading."""
         if not self.result.study.paper and self.claims:
             return {"Claims": _count([self.judged(one)[0].evidence.verdict for one in self.claims])}
         found = {}
-        for origin, whose in WHOSE.items():
+        for origin, whose in ORIGIN_TITLES.items():
             verdicts = [self.judged(one)[0].evidence.verdict for one in self.claims if one.origin == origin]
             if verdicts:
                 found[whose] = _count(verdicts)
@@ -91,23 +91,23 @@ class Board:
 
     @property
     def by_reading(self) -> list[Counts]:
-        """The same of all claims, for each of the columns."""
+        """Numbers of claims that hold, fail and stay undecided, for each column."""
         rows = [[(cell.judged, len(cell.readings)) for cell in self.cells(claim)] for claim in self.claims]
         wide = [[judged for judged, span in row for _ in range(span)] for row in rows]
         return [_count([one.evidence.verdict for one in each if one]) for each in zip(*wide, strict=True)]
 
     @property
     def varied(self) -> list[Claim]:
-        """The claims that variants tell something of."""
+        """The claims that are judged under variants."""
         return [claim for claim in self.claims if any(self.under(one.id) for one in self.judged(claim))]
 
     @property
     def varied_readings(self) -> list[Reading]:
-        """The columns that variants tell something of."""
+        """The columns that are judged under variants."""
         return [reading for reading in self.columns if any(any(row) for _, row in self.varied_in(reading))]
 
     def varied_in(self, reading: Reading) -> list[tuple[Variant, list[Judged | None]]]:
-        """The verdicts on these claims under each variant, for a reading."""
+        """The verdicts on the varied claims under each variant, for a reading."""
         judged = [self._for(claim, reading, self.judged(claim)) for claim in self.varied]
         rows = [dict(self._named(one.id)) if one else {} for one in judged]
         return [(variant, [row.get(variant.name) for row in rows]) for variant in self.variants]
@@ -116,12 +116,12 @@ class Board:
         return [(variant.name, one) for variant, one in self.under(id)]
 
     def effect(self, one: Judged) -> Effect:
-        """What a variant does to the main verdict."""
+        """The effect of a variant on the main verdict."""
         before, now = self._main[one.id], one.evidence.verdict
         return "same" if before == now else "turned" if {before, now} == {"holds", "fails"} else "other"
 
     def changes(self, claim: Claim) -> str:
-        """Under how many variants a verdict on the claim is another one; empty if none tells of it."""
+        """The number of variants that change a verdict on the claim, as text; empty without variants."""
         pairs = [pair for one in self.judged(claim) for pair in self.under(one.id)]
         names = {variant.name for variant, _ in pairs}
         other = {variant.name for variant, one in pairs if self.effect(one) != "same"}
@@ -130,7 +130,7 @@ class Board:
         )
 
     def dependences(self) -> list[Dependence]:
-        """The claims whose verdict turns between `holds` and `fails`, and with what."""
+        """The claims whose verdict changes between `holds` and `fails`, with the choice that changes it."""
         return [
             one for claim in self.claims for one in (*self._by_readings(claim), *self._by_variants(claim))
         ]
@@ -155,7 +155,7 @@ class Board:
 
 @dataclass(frozen=True, kw_only=True)
 class Dependence:
-    """That a verdict turns with a choice that the source leaves open."""
+    """A verdict that depends on a choice that the source leaves open."""
 
     claim: Claim
     id: str
@@ -167,18 +167,18 @@ def _count(verdicts: Sequence[Verdict]) -> Counts:
 
 
 def listed(words: Sequence[str]) -> str:
-    """Words in a sentence: `a, b and c`; those with a comma of their own are quoted."""
+    """Joins words to `a, b and c`. A word that contains a comma is quoted."""
     *others, last = [f"“{word}”" if "," in word else word for word in words]
     return f"{', '.join(others)} and {last}" if others else last
 
 
 def tally(counts: Counts) -> list[tuple[int, str]]:
-    """How many claims hold, fail and stay undecided, each number with its word."""
+    """The numbers of claims that hold, fail and stay undecided, each with the matching word."""
     return [(number, verdict if number == 1 else PLURALS[verdict]) for verdict, number in counts.items()]
 
 
 def deciding(found: Evidence) -> str:
-    """How many parts have the verdict of the whole; empty if there is one part."""
+    """The number of parts with the verdict of the whole, as text; empty if there is one part."""
     alike = sum(part.verdict == found.verdict for part in found.parts)
     several = {"holds": "hold", "fails": "fail", "undecided": "are undecided"}
     one = several | {"undecided": "is undecided", "holds": "holds", "fails": "fails"}
@@ -187,8 +187,8 @@ def deciding(found: Evidence) -> str:
 
 
 def interval(found: Evidence) -> str:
-    """The number of some evidence with its interval, and what is special about the interval; or why there is
-    none."""
+    """The number with its interval and the properties of the interval, as text, or the reason why there is no
+    interval."""
     if found.lacks:
         return found.lacks
     text = str(Interval(value=found.value, low=found.low, high=found.high, count=found.count))
@@ -200,7 +200,7 @@ def interval(found: Evidence) -> str:
 
 
 def one_is_enough(rule: AnyRule) -> bool:
-    """Whether of several rules one is to hold."""
+    """Whether one of several rules is sufficient."""
     return isinstance(rule, Combined) and not rule.every
 
 
@@ -209,7 +209,7 @@ def one_is_enough(rule: AnyRule) -> bool:
 
 @dataclass(frozen=True, kw_only=True)
 class Strip:
-    """An interval beside the band claimed for it: places from 0 at the left to 100 at the right."""
+    """An interval in relation to the claimed band, in positions from 0 (left) to 100 (right)."""
 
     value: float
     low: float | None
@@ -224,31 +224,31 @@ class Line:
     evidence: Evidence
     strip: Strip | None
     judged: bool = True
-    """Whether it counts, and is not only part of an average."""
+    """Whether the number is judged by itself, and is not only part of an average."""
 
     @property
     def text(self) -> str:
-        """The number with its interval."""
+        """The number with its interval, as text."""
         return interval(self.evidence)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Lines:
-    """Numbers of one kind, for which the same is claimed, drawn on one scale."""
+    """Numbers of one kind with the same claimed band, plotted on one scale."""
 
     what: str
     claimed: str
     average: bool
     band: tuple[float, float]
-    """Where the band is, from 0 to 100."""
+    """Position of the band, from 0 to 100."""
     ends: Sequence[tuple[float, str]]
-    """Its ends, and what they are."""
+    """Positions of the band's ends, with their labels."""
     lines: Sequence[Line]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Group:
-    """Evidence from one place: lines, or further groups of which all count, or one does."""
+    """Evidence with one context: lines, or further groups, of which all or only one must hold."""
 
     context: str
     lines: Sequence[Lines] = ()
@@ -257,7 +257,7 @@ class Group:
 
 
 def groups(evidence: Evidence) -> list[Group]:
-    """All parts of some evidence, in their order, by where and what they are of."""
+    """All parts of the evidence in their order, grouped by context and quantity."""
     found = []
     parts = evidence.parts or (evidence,)
     for (context, nested), several in itertools.groupby(parts, lambda one: (one.context, bool(one.parts))):
@@ -284,14 +284,14 @@ def _lines(parts: Sequence[Evidence]) -> Iterator[Lines]:
             what=what,
             claimed=str(band),
             average=any(one.along for one in kept),
-            band=(scale.place(band.low), scale.place(band.high)),
-            ends=[(scale.place(end), f"{end:.4g}") for end in (band.low, band.high) if math.isfinite(end)],
+            band=(scale.position(band.low), scale.position(band.high)),
+            ends=[(scale.position(end), f"{end:.4g}") for end in (band.low, band.high) if math.isfinite(end)],
             lines=lines,
         )
 
 
 def _in_order(parts: list[Evidence]) -> list[Evidence]:
-    """Along their axes where these are of numbers; of rules one of which is to hold the best stand first."""
+    """Sorts parts along their axes if all values are numbers; otherwise keeps the order."""
     if all(isinstance(value, int | float) for one in parts for value in one.where.values()):
         return sorted(parts, key=lambda one: tuple(one.where.values()))
     return parts
@@ -312,14 +312,14 @@ class _Scale:
 
     @classmethod
     def of(cls, parts: Sequence[Evidence], band: Band) -> _Scale:
-        """That on which all intervals and the ends of the band are seen, with some room beside."""
+        """A scale with all intervals and both ends of the band, with a margin of 8 % on each side."""
         numbers = [number for part in parts for number in (part.value, part.low, part.high)]
         known = [number for number in (*numbers, band.low, band.high) if math.isfinite(number)]
         low, high = min(known, default=0.0), max(known, default=1.0)
         room = 0.08 * (high - low) or 1.0
         return cls(low=low - room, high=high + room)
 
-    def place(self, number: float) -> float:
+    def position(self, number: float) -> float:
         share = (number - self.low) / (self.high - self.low)
         return round(100 * min(max(share, 0.0), 1.0), 1)
 
@@ -327,5 +327,5 @@ class _Scale:
         if math.isnan(part.value):
             return None
         certain = not (math.isnan(part.low) or math.isnan(part.high))
-        ends = (self.place(part.low), self.place(part.high)) if certain else (None, None)
-        return Strip(value=self.place(part.value), low=ends[0], high=ends[1])
+        ends = (self.position(part.low), self.position(part.high)) if certain else (None, None)
+        return Strip(value=self.position(part.value), low=ends[0], high=ends[1])

@@ -1,12 +1,12 @@
-"""The registry of rules: every rule that claims were ever judged by, and the plan by which each is judged.
+"""The registry of rules: every rule by which claims were ever judged, with the plan of each verdict.
 
-`data/rules.json` has a rule by its study and the id of its claim, with a short digest of all that it says. A
-rule that is changed gets a new id (`SH-8` becomes `SH-8.2`), and the old one a reason, under `retired`.
+`data/rules.json` lists rules by study and id of the claim, with a short digest of the rule's definition. A
+rule that is changed gets a new id (`SH-8` becomes `SH-8.2`), and the old id gets a reason under `retired`.
 
-What decides a verdict beside the rule is listed, too, as its `plan`: whose the claim is, the precision from
-which no more seeds are asked for, the level of intervals, the seeds at the first look and at most, and a
-digest of the scenarios. A plan may change under its id if `data/changes.json` says so, with the commit and
-the reason; the page of the study prints that.
+The registry also lists everything else that decides a verdict as its `plan`: the origin of the claim, the
+precision from which no more seeds are added, the level of intervals, the seeds at the first look and at most,
+and a digest of the scenarios. The plan of an id may change if `data/changes.json` lists the change with the
+commit and the reason, which the page of the study prints.
 """
 
 from __future__ import annotations
@@ -25,32 +25,32 @@ FILE = "data/rules.json"
 CHANGES = "data/changes.json"
 
 Listed = dict[str, dict[str, dict[str, Any]]]
-"""By study and id: `digest`, `rule` and `plan`, and `retired` with the reason if it is judged no more."""
+"""By study and id: `digest`, `rule` and `plan`, and for a rule no longer in use `retired` with the reason."""
 
 Change = dict[str, Any]
-"""A change of plans under their ids: `study` or `all`, `claims` (none: all of the study), `field` of the plan
-(or what else was changed), `was`, `is`, `date`, `commit` and `why`."""
+"""A change of plans whose ids stay: `study` (or `all`), `claims` (empty: all claims of the study), `field` of
+the plan (or another description of the change), `was`, `is`, `date`, `commit` and `why`."""
 
 
 def listed() -> Listed:
-    """All rules, those no longer in use too."""
+    """All rules, including those no longer in use."""
     found: Listed = _read(FILE)
     return found
 
 
 def changes(study: str = "") -> list[Change]:
-    """The changes of plans that were made under an id that stayed, of a study or of all."""
+    """The changes of plans whose ids stayed, for one study or for all studies."""
     found: list[Change] = _read(CHANGES)
     return [one for one in found if not study or one["study"] in (study, "all")]
 
 
 def entry(study: Study, claim: Claim) -> dict[str, Any]:
-    """What the registry has of a claim's rule."""
+    """The registry's entry for a claim's rule."""
     return {"digest": digest(claim.rule.definition), "rule": claim.rule.text, "plan": plan(study, claim)}
 
 
 def plan(study: Study, claim: Claim) -> dict[str, Any]:
-    """What decides the verdict beside the rule."""
+    """Everything that decides the verdict in addition to the rule."""
     points = needed_by(study, [claim], "full")
     used = [one for one in study.experiments if one in _experiments(claim)]
     looks = study_seeds.looks(study)
@@ -86,12 +86,12 @@ def _tolerances(rule: AnyRule) -> Iterator[float]:
 
 
 def retired(study: str) -> dict[str, dict[str, Any]]:
-    """The rules of a study that were replaced, with the reason, by id."""
+    """The replaced rules of a study with the reasons, by id."""
     return {id: one for id, one in listed().get(study, {}).items() if "retired" in one}
 
 
 def written(found: Listed) -> str:
-    """The registry as JSON, with a line for each of its fields, so that a change can be seen."""
+    """The registry as JSON with one line per field, so that changes are visible in a diff."""
     studies = []
     for study, of_study in found.items():
         rules = []

@@ -1,8 +1,8 @@
-"""Runs studies: makes the runs of their experiments, draws their figures, judges their claims.
+"""Runs studies: executes the runs of their experiments, plots their figures and judges their claims.
 
-A `Study` is a declaration; `run` does the work. Each run is reduced at once to its measures, which go into
-the store in the output folder as soon as they are known: whatever stops a study loses nothing, and the
-same command goes on where it stopped. A run that fails is reported and does not stop the others.
+A `Study` is a declaration; `run` executes it. Each run is reduced immediately to its measures, which are
+written to the store in the output folder as soon as they are known. An interruption therefore loses no
+finished run, and the same command resumes the study. A failed run is reported and does not stop the others.
 """
 
 from __future__ import annotations
@@ -73,16 +73,17 @@ def run(
     store_at: Path | None = None,
 ) -> StudyResult:
     """Runs a study and writes `report.html`, `claims.json`, `values.parquet`, `figures/` and the folder
-    `store` into `out`. With `claims` or `figures` (ids of figures or tables) only these are judged and drawn,
-    by the runs that they need, without variants, and `part.html` shows them; raises `KeyError` if there is
-    none of this name. `source` is the command, without options, by which a reader runs the study, by default
-    `study run` with its name. `store_at` is the folder of the store, if several studies share one.
+    `store` into `out`. With `claims` or `figures` (ids of figures or tables), only these are judged and
+    plotted, from the runs that they need and without variants, and `part.html` shows them. Raises `KeyError`
+    if an id does not exist. `source` is the command, without options, with which a reader runs the study; by
+    default `study run` with the study's name. `store_at` is the folder of the store, for several studies that
+    share a store.
 
-    Makes `jobs` runs at once; if `None`, as many as there are cores, or, of live runs, as many as
-    `live_runs.at_once` says. Simulated runs are made by `executor` if there is one. Runs that `out` already
-    holds are not made again. Live runs have the machine to themselves. Raises `NotLive` before any run if
-    they are impossible here, and `ValueError` if a scenario cannot be run live.
-    `KeyboardInterrupt` passes through; what is finished by then is kept.
+    `jobs` is the number of concurrent runs; by default the number of cores, or for live runs the result of
+    `live_runs.at_once`. An `executor` executes the simulated runs if it is given. Runs already stored in
+    `out` are not repeated. Live runs are executed while no simulation runs. Raises `NotLive` before any run
+    if this machine cannot make live runs, and `ValueError` if a scenario cannot be run live.
+    `KeyboardInterrupt` is propagated after finished runs are stored.
     """
     out.mkdir(parents=True, exist_ok=True)
     began = time.monotonic()
@@ -114,9 +115,9 @@ def run(
 
     def make(label: str, tasks: Sequence[Task], executor: Executor) -> None:
         at, before, wanted = time.monotonic(), account.made, merged(tasks)
-        said = f"{study.name}: {label}"
+        full_label = f"{study.name}: {label}"
         total = len(wanted)
-        execute(wanted, store, executor=executor, label=said, total=total, account=account, retry=True)
+        execute(wanted, store, executor=executor, label=full_label, total=total, account=account, retry=True)
         made = account.made - before
         timing[label] = {"runs": total, "made now": made, "seconds": time.monotonic() - at}
 
@@ -125,19 +126,19 @@ def run(
     with store:
         make("main runs", _tasks(simulated, counts), here)
         for look in range(1, looks):
-            open_points = study_seeds.wanting(pairs, _collect(main, store, counts), looks)
-            grown = study_seeds.more(study, counts, open_points)
+            open_points = study_seeds.undecided_points(pairs, _collect(main, store, counts), looks)
+            grown = study_seeds.next_counts(study, counts, open_points)
             if grown == counts:
                 break
             counts = grown
             make(f"more seeds, look {look + 1}", _tasks(simulated, counts), here)
         level = study_seeds.level(looks)
-        by_now = judged(study, study.claims, _collect(main, store, counts), level)
-        decided = {one.id for one in by_now if one.evidence.verdict != "undecided"}
+        main_verdicts = judged(study, study.claims, _collect(main, store, counts), level)
+        decided = {one.id for one in main_verdicts if one.evidence.verdict != "undecided"}
         make("sensitivity", [task for one in variants for task in _tasks(one.plans, one.counts)], here)
         for look in range(1, looks):
-            grown_now = [one.grow(decided, counts, store, looks) for one in variants]
-            if not any(grown_now):
+            has_grown = [one.grow(decided, counts, store, looks) for one in variants]
+            if not any(has_grown):
                 break
             more = [task for one in variants for task in _tasks(one.plans, one.counts)]
             make(f"sensitivity, look {look + 1}", more, here)
@@ -176,34 +177,34 @@ def run(
     ]
     if not (claims or figures):
         study_values.write(out / study_values.FILE, study, parts, store, level, quick=quick)
-        said = json.dumps(study_records.records(result), indent=2, ensure_ascii=False)
-        write_text(out / "claims.json", said + "\n")
+        text = json.dumps(study_records.records(result), indent=2, ensure_ascii=False)
+        write_text(out / "claims.json", text + "\n")
     write_text(result.report, report.render(result))
     return result
 
 
 def _first_scenarios(plans: Sequence[Planned]) -> Iterator[Runnable]:
-    """What is run at each point for its first seed."""
+    """The run of each point with its first seed."""
     for planned in plans:
         for _, scenario in planned.points:
             yield scenario(planned.experiment.first_seed)
 
 
 def _check_scenarios(plans: Sequence[Planned]) -> None:
-    """Raises `ValueError`, with a line for each mistake, if the core refuses the scenario of a point."""
+    """Raises `ValueError` with one line per error if the core rejects the scenario of a point."""
     problems = {str(made.problem) for made in _first_scenarios(plans) if isinstance(made, InvalidScenario)}
     if problems:
         raise ValueError("\n".join(sorted(problems)))
 
 
 MEASURES = "measures.json"
-"""The file with a digest of the code of each measure that the study's own file declares."""
+"""File with a digest of the code of each measure that the study's own file declares."""
 
 
 def _check_measures(study: Study, path: Path) -> dict[str, list[str]]:
-    """Digests of the measures that the study's own file declares, by key, and those that the folder has
-    already. Raises `ValueError` if a measure has other code, or another unit, than when the folder got its
-    values under the same version."""
+    """Digests of the measures that the study's own file declares, by key, merged with those in the folder.
+    Raises `ValueError` if the code or the unit of a measure has changed since the folder got its values under
+    the same version."""
     python = f"{sys.version_info.major}.{sys.version_info.minor}"
     own = {
         one.key: [one.fingerprint, one.unit, python]
@@ -214,19 +215,21 @@ def _check_measures(study: Study, path: Path) -> dict[str, list[str]]:
     before = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
     for key, (code, unit, by) in own.items():
         old_code, old_unit, old_by = before.get(key, (code, unit, by))
-        change = f"its unit was `{old_unit}`, is `{unit}`" if unit != old_unit else "its code has changed"
+        change = "its code has changed"
+        if unit != old_unit:
+            change = f"its unit changed from `{old_unit}` to `{unit}`"
         if unit != old_unit or (code != old_code and by == old_by):
             name, _, version = key.rpartition("@")
             raise ValueError(
-                f"measure {name}: {change} since {path.parent} got values of version {version}: write "
-                f"version={int(version) + 1} in the measure, or use another folder with --out"
+                f"measure {name}: {change} since {path.parent} got values of version {version}: set "
+                f"version={int(version) + 1} in the measure, or select another folder with --out"
             )
     return {**before, **own}
 
 
 @dataclass(kw_only=True)
 class _Varied:
-    """The runs of a variant, and the claims that are judged by them."""
+    """The runs of a variant, with the claims that are judged by them."""
 
     study: Study
     variant: Variant
@@ -235,12 +238,12 @@ class _Varied:
     counts: Counts = field(default_factory=dict)
 
     def grow(self, decided: Collection[str], limits: Counts, store: Store, looks: int) -> bool:
-        """Asks for more seeds where a claim is open whose main verdict is decided, which this variant might
-        reverse, up to the seeds of the main runs; says whether there are more."""
+        """Adds seeds for undecided claims whose main verdict is decided, because this variant might reverse
+        the verdict, up to the seeds of the main runs. Returns whether seeds were added."""
         claims = [one for one in self.claims if one[0].id + one[1].suffix in decided]
-        wanting = study_seeds.wanting(claims, _collect(self.plans, store, self.counts), looks)
+        undecided = study_seeds.undecided_points(claims, _collect(self.plans, store, self.counts), looks)
         before = [len(one.tasks(self.counts)) for one in self.plans]
-        self.counts = study_seeds.more(self.study, self.counts, wanting, limits)
+        self.counts = study_seeds.next_counts(self.study, self.counts, undecided, limits)
         return before != [len(one.tasks(self.counts)) for one in self.plans]
 
 
@@ -262,15 +265,15 @@ def _varied(study: Study, quick: bool, prepare: Prepare | None) -> list[_Varied]
 
 
 def judge(study: Study, path: Path) -> StudyResult:
-    """Judges the claims of a study from the published values of its runs (`study_values`), without a run: the
-    same verdicts, with no figures and tables. Raises `ValueError` if the file is of another study, or if a
-    measure of the study's own file has changed since (`measures.json` beside the values)."""
+    """Judges the claims of a study from the published values of its runs (`study.values`), without a run. The
+    verdicts are the same; figures and tables are left out. Raises `ValueError` if the file belongs to another
+    study, or if a measure of the study's own file has changed since (`measures.json` next to the values)."""
     _check_measures(study, path.with_name(MEASURES))
     found = study_values.read(path, study)
     varied = [(claim, reading) for claim, reading, _ in study_points.varied(study, quick=found.quick)]
     by_name = {one.name: one for one in study.all_variants}
     other = (
-        [f"{found.other_scenarios} points were run of other scenarios than the study has today"]
+        [f"{found.other_scenarios} points were run with other scenarios than the study has now"]
         if found.other_scenarios
         else []
     )
@@ -314,7 +317,7 @@ def _collect(plans: Sequence[Planned], store: Store, counts: Counts) -> Experime
 def judged(
     study: Study, claims: Sequence[Claim], results: ExperimentResults, level: float = stats.LEVEL
 ) -> Verdicts:
-    """The evidence for claims, for each reading of the study, by intervals of this level."""
+    """The evidence for claims, for each reading of the study, with intervals of this level."""
     return judged_under(
         [(claim, reading) for claim in claims for reading in study.readings_of(claim)], results, level
     )
@@ -323,7 +326,7 @@ def judged(
 def judged_under(
     several: Sequence[tuple[Claim, Reading]], results: ExperimentResults, level: float = stats.LEVEL
 ) -> Verdicts:
-    """The evidence for claims, each for a reading."""
+    """The evidence for pairs of a claim and a reading."""
     return Verdicts(
         Judged(claim=claim, reading=reading, evidence=_judge(claim, reading, results, level))
         for claim, reading in several
@@ -335,7 +338,7 @@ def _judge(claim: Claim, reading: Reading, results: ExperimentResults, level: fl
         found = reading.runs(results) if reading.runs else results
         return claim.rule.at(reading.labels).judge(found, level)
     except Exception as problem:  # A claim that cannot be judged must not hide the others.
-        return Evidence(verdict="undecided", measured=f"could not be judged: {_named(problem)}")
+        return Evidence(verdict="undecided", measured=f"could not be judged: {_error_text(problem)}")
 
 
 def _draw(
@@ -346,8 +349,8 @@ def _draw(
     for figure in figures:
         try:
             charts[figure.id] = figure.draws(results)
-        except Exception as problem:  # Nor must a figure.
-            problems[figure.id] = _named(problem)
+        except Exception as problem:  # A figure that cannot be plotted must not hide the others, either.
+            problems[figure.id] = _error_text(problem)
     wanted = [figure for figure in figures if figure.id in charts]
     orders = [drawing.Order(charts[figure.id], folder, figure.file) for figure in wanted]
     paths: dict[str, Mapping[str, Path]] = {}
@@ -370,32 +373,32 @@ def _tabulate(table: Table, results: ExperimentResults, folder: Path) -> pl.Data
         folder.mkdir(parents=True, exist_ok=True)
         write_csv(folder / f"{table.id}.csv", frame)
         return frame
-    except Exception as problem:  # Nor a table.
-        return f"could not be made: {_named(problem)}"
+    except Exception as problem:  # A failing table must not hide the others, either.
+        return f"could not be computed: {_error_text(problem)}"
 
 
 def _warn(study: Study, results: ExperimentResults) -> list[str]:
     try:
         return study.checks(results)
-    except Exception as problem:  # Nor a check.
-        return [f"checks could not be made: {_named(problem)}"]
+    except Exception as problem:  # A failing check must not hide the results, either.
+        return [f"checks failed: {_error_text(problem)}"]
 
 
 def _floors(study: Study, results: ExperimentResults, level: float) -> tuple[Floor, ...]:
     try:
         return tuple(study.floors(results, level))
-    except Exception:  # Nor what equal systems show; the table of it, if there is one, tells why.
+    except Exception:  # Failing floors must not hide the results; a table of them, if any, shows the error.
         return ()
 
 
-def _named(problem: Exception) -> str:
+def _error_text(problem: Exception) -> str:
     return f"{type(problem).__name__}: {problem}"
 
 
 def _provenance(
     main: Sequence[Planned], store: Store, counts: Counts, timing: Mapping[str, Any], seconds: float
 ) -> dict[str, Any]:
-    """What the report prints so that a reader can repeat and check every number."""
+    """The facts with which a reader can reproduce and check every number; the report prints them."""
     tasks = {one.experiment.name: [task for _, task in one.tasks(counts)] for one in main}
     all_tasks = [task for some in tasks.values() for task in some]
     kept = store.runs_of(list({task.scenario.digest for task in all_tasks}))
@@ -405,8 +408,8 @@ def _provenance(
         for task in tasks[one.experiment.name]:
             if task.run in records and task.seed == one.experiment.first_seed:
                 live = records[task.run].live or {}
-                said = live.get("scenario", task.scenario.effective)
-                first.setdefault(task.name, {"digest": task.scenario.digest, "scenario": said})
+                effective = live.get("scenario", task.scenario.effective)
+                first.setdefault(task.name, {"digest": task.scenario.digest, "scenario": effective})
     cpu = [one.cpu_s for one in records.values() if one.cpu_s is not None and one.live is None]
     return {
         "version": version(),

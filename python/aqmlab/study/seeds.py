@@ -1,11 +1,11 @@
-"""How many seeds a study takes: more of them at the points where a verdict hangs on too few.
+"""The number of seeds of a study: points with undecided verdicts get more seeds.
 
-There are looks at fixed numbers of seeds, each twice the last one. At each look all claims are judged by
-intervals of so high a level that those of all looks hold together with 95 % (`aqmlab.stats.looks`).
-Points of which an undecided part of a claim is computed get more seeds at the next look, unless its interval
-is as narrow as the rule asks. Variants have the same looks, with at most as many seeds at a point as the main
-verdict has there in the end, and get more only for claims whose main verdict is decided: there alone they
-could reverse one.
+A study looks at its results at fixed numbers of seeds, each twice the previous one. At each look, all claims
+are judged with intervals of a level so high that the intervals of all looks hold jointly with 95 %
+(`aqmlab.stats.looks`). Points from which an undecided part of a claim is computed get more seeds at the next
+look, unless the interval is already as narrow as the rule requires. Variants have the same looks. A point of
+a variant gets at most as many seeds as the main verdict finally uses at this point, and only for claims whose
+main verdict is decided, because only these verdicts can be reversed.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from aqmlab.study.experiment import Counts, Experiment
 from aqmlab.study.publication import Claim, Reading, Study
 
 LOOKS = 4
-"""The most looks: a point has at most eight times as many seeds as at the first."""
+"""Maximum number of looks: a point has at most eight times as many seeds as at the first look."""
 
 GROWTH = 2
 
@@ -30,40 +30,42 @@ Points = set[PointName]
 
 
 def looks(study: Study) -> int:
-    """How often a full study looks at its runs: once if some are live, or if no point may get more seeds."""
+    """The number of looks of a full study; 1 if some runs are live or no point may get more seeds."""
     can_grow = any(most(one) > one.seeds for one in study.experiments)
     return LOOKS if can_grow and not any(one.live for one in study.experiments) else 1
 
 
 def level(looks: int) -> float:
-    """The level of each interval where there are so many looks at the runs."""
+    """The level of each interval of a study with this number of looks."""
     return stats.look_level(looks)
 
 
-def wanting(claims: Iterable[tuple[Claim, Reading]], results: ExperimentResults, looks: int) -> Points:
-    """The points of which more seeds would help to decide claims, each for a reading."""
+def undecided_points(
+    claims: Iterable[tuple[Claim, Reading]], results: ExperimentResults, looks: int
+) -> Points:
+    """The points at which more seeds would help to decide claims, each judged for a reading."""
     found: Points = set()
     for claim, reading in claims:
         if reading.runs is None:
-            # A claim that cannot be judged gets no seeds: its verdict tells why.
+            # A claim that cannot be judged gets no seeds; its verdict states the reason.
             with suppress(Exception):
-                found |= _wanting(claim.rule.at(reading.labels), results, level(looks))
+                found |= _undecided_points(claim.rule.at(reading.labels), results, level(looks))
     return found
 
 
-def _wanting(rule: AnyRule, results: ExperimentResults, level: float) -> Points:
+def _undecided_points(rule: AnyRule, results: ExperimentResults, level: float) -> Points:
     found = rule.judge(results, level)
     if found.verdict != "undecided":
         return set()
     if isinstance(rule, Combined) and not rule.every:
         of_parts = rule.level_of_parts(results, level)
-        return set().union(*(_wanting(one, results, of_parts) for one in rule.rules))
+        return set().union(*(_undecided_points(one, results, of_parts) for one in rule.rules))
     failing = stats.level_of_parts(level, len(found.parts))
     return set().union(*(_of_parts(one, results, level, failing) for one in _parts(rule)))
 
 
 def _parts(rule: AnyRule) -> Iterator[AnyRule]:
-    """The rules that a rule is made of, all of which shall hold."""
+    """The rules that must all hold for a rule to hold."""
     if isinstance(rule, Combined) and rule.every:
         for one in rule.rules:
             yield from _parts(one)
@@ -72,9 +74,9 @@ def _parts(rule: AnyRule) -> Iterator[AnyRule]:
 
 
 def _of_parts(rule: AnyRule, results: ExperimentResults, level: float, failing: float) -> Points:
-    """The points of a part that is undecided, or that fails, but not by so high a level that all do."""
+    """The points of a part that is undecided, or that fails but not at the level of all parts together."""
     if isinstance(rule, Combined):
-        return _wanting(rule, results, level)
+        return _undecided_points(rule, results, level)
     found: Points = set()
     for labels in rule.estimate.points(results):
         interval, stricter = (rule.estimate.interval(results, labels, one) for one in (level, failing))
@@ -85,11 +87,11 @@ def _of_parts(rule: AnyRule, results: ExperimentResults, level: float, failing: 
     return found
 
 
-def more(
+def next_counts(
     study: Study, counts: Counts, points: Iterable[PointName], limits: Counts | None = None
 ) -> dict[PointName, int]:
-    """Twice as many seeds for some points, as far as their experiment allows, or up to `limits`: a point
-    without one gets none."""
+    """Doubles the seeds of some points, up to the maximum of their experiment or up to `limits`. With
+    `limits`, a point without a limit gets no more seeds."""
     by_name = {one.name: one for one in study.experiments}
     grown = dict(counts)
     for point in points:
@@ -100,6 +102,6 @@ def more(
 
 
 def most(experiment: Experiment) -> int:
-    """The most seeds that a point of an experiment may get."""
+    """The maximum number of seeds of a point of an experiment."""
     largest = int(experiment.seeds * GROWTH ** (LOOKS - 1))
     return min(largest, max(experiment.most_seeds, experiment.seeds))

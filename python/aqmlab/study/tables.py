@@ -1,4 +1,4 @@
-"""Tables of studies as queries: a line for each point of some axes, a column for each of others."""
+"""Tables of studies as queries: a row for each point of some axes, a column for each point of others."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ class Crossed:
     rows: Sequence[str]
     columns: Sequence[str]
     heads: Mapping[str, str]
-    tell: Callable[[Interval], Any]
+    format: Callable[[Interval], Any]
 
     def __call__(self, results: ExperimentResults) -> pl.DataFrame:
-        """The table of what the runs show."""
+        """The table of the query's estimates."""
         found = by_point(self.shown, results, (*self.rows, *self.columns))
-        cells = {point: self.tell(interval) for point, interval in found.items()}
+        cells = {point: self.format(interval) for point, interval in found.items()}
         lines = in_order(point[: len(self.rows)] for point in cells)
-        places = in_order(point[len(self.rows) :] for point in cells)
-        titles = [" ".join(str(value) for value in place if value != "") for place in places]
+        column_points = in_order(point[len(self.rows) :] for point in cells)
+        titles = [" ".join(str(value) for value in point if value != "") for point in column_points]
         return pl.DataFrame(
-            [(*line, *(cells.get((*line, *place)) for place in places)) for line in lines],
+            [(*line, *(cells.get((*line, *point)) for point in column_points)) for line in lines],
             schema=[*(self.heads.get(label, label) for label in self.rows), *titles],
             orient="row",
             infer_schema_length=None,
@@ -41,7 +41,7 @@ class Crossed:
 
 
 def whole(found: Interval) -> int:
-    """A cell of a whole number, without its interval."""
+    """The content of a cell as a whole number, without its interval."""
     return round(found.value)
 
 
@@ -51,39 +51,40 @@ def crossed(
     rows: str | tuple[str, ...],
     columns: str | tuple[str, ...],
     heads: Mapping[str, str] | None = None,
-    tell: Callable[[Interval], Any] = cell,
+    format: Callable[[Interval], Any] = cell,
 ) -> Crossed:
-    """A query with a line for each point of the axes `rows`, as far as there is one, and a column for each of
-    the axes `columns`. `heads` names columns otherwise than by their axes; `tell` says what a cell shows of
-    an interval, by default mean ± half of it. Raises `ValueError` if the query has other axes."""
+    """Tabulates a query with a row for each existing point of the axes `rows` and a column for each point of
+    the axes `columns`. `heads` renames axes in the head of the table. `format` formats the interval of a
+    cell, by default as mean ± half the interval's width. Raises `ValueError` if the query has other axes."""
     down, across = ((one,) if isinstance(one, str) else one for one in (rows, columns))
     check_axes(shown, (*down, *across))
 
-    return Crossed(shown=shown, rows=tuple(down), columns=tuple(across), heads=heads or {}, tell=tell)
+    return Crossed(shown=shown, rows=tuple(down), columns=tuple(across), heads=heads or {}, format=format)
 
 
 def listed(
     columns: Mapping[str, Shown] | Sequence[Shown],
     *rows: str,
     heads: Mapping[str, str] | None = None,
-    tell: Callable[[Interval], Any] = cell,
+    format: Callable[[Interval], Any] = cell,
 ) -> Crossed:
-    """A line for each point of some axes, and a column for each of some queries by its head, or what it
-    estimates."""
-    return crossed(stacked("column", columns), rows=rows, columns="column", heads=heads, tell=tell)
+    """Tabulates several queries: a row for each point of some axes, and a column for each query, headed by
+    its key or by its estimated quantity."""
+    return crossed(stacked("column", columns), rows=rows, columns="column", heads=heads, format=format)
 
 
 def overview(several: Sequence[Shown], *, by: str) -> Crossed:
-    """A line for each query, and a column for each value of an axis: mean ± half of the interval."""
+    """Tabulates queries: a row for each query, and a column for each value of an axis. A cell shows the mean
+    ± half the interval's width."""
     return crossed(stacked("measure", several), rows="measure", columns=by)
 
 
 AGREE = 0.1
-"""How far apart two means may be that agree, as a share of the second."""
+"""Maximum difference of two means that agree, as a fraction of the second mean."""
 
 
 def agree(first: Interval, second: Interval) -> bool:
-    """Whether two means are within 10 % of the second, or their intervals overlap."""
+    """Whether two means differ by at most 10 % of the second mean, or their intervals overlap."""
     near = abs(first.value - second.value) <= AGREE * abs(second.value)
     return near or (first.low <= second.high and second.low <= first.high)
 
@@ -91,9 +92,9 @@ def agree(first: Interval, second: Interval) -> bool:
 def paired(
     columns: Sequence[tuple[Shown, Shown]], *rows: str, heads: Mapping[str, str] | None = None
 ) -> Tabulates:
-    """A line for each point of some axes that both queries of a column have, with both estimates: mean ± half
-    of the interval, and `=` where the means agree (`agree`) or else `≠`. The first query heads its column.
-    Raises `ValueError` if a query has other axes."""
+    """Tabulates pairs of queries: a row for each point that both queries of a column have. A cell shows both
+    estimates (mean ± half the interval's width) and `=` if the means agree (`agree`) or else `≠`. The first
+    query names the column. Raises `ValueError` if a query has other axes."""
 
     def cells(first: Shown, second: Shown, results: ExperimentResults) -> dict[tuple[Any, ...], str]:
         ours, theirs = (by_point(one, results, rows) for one in (first, second))

@@ -1,10 +1,11 @@
-"""The values of every run of a study as a Parquet file, from which its claims are judged again without a run.
+"""The values of all runs of a study as a Parquet file, from which its claims can be judged without a run.
 
-A row is a measure of a run: the experiment, the variant (empty for the main runs), the labels of the point
-and the digest of its scenario, the seed, the measure with its version, and the value: a number, a list of
-numbers, or anything else as JSON. The file has all numbers of the main runs, lists only of measures that
-claims are about, and of variants the measures of claims only. Its metadata say what was run: study, form,
-results version, package, level of the intervals, and the commit once the file is published.
+A row contains one measure of one run: the experiment, the variant (empty for the main runs), the labels of
+the point, the digest of its scenario, the seed, the measure with its version, and the value (a number, a list
+of numbers, or any other value as JSON). The file contains all numbers of the main runs. Lists are included
+only for measures that claims use, and variants only have the measures of claims. The metadata of the file
+record the study, the form, the results version, the package, the level of the intervals and, in a published
+file, the commit.
 """
 
 from __future__ import annotations
@@ -48,7 +49,7 @@ SCHEMA = pl.Schema(
 
 @dataclass(frozen=True, kw_only=True)
 class Part:
-    """The runs of a study, or of one of its variants, which has a name."""
+    """The main runs of a study, or those of the named variant."""
 
     plans: Sequence[Planned]
     counts: Counts
@@ -58,7 +59,7 @@ class Part:
 def write(
     path: Path, study: Study, parts: Sequence[Part], store: Store, level: float, *, quick: bool
 ) -> None:
-    """Writes the values of all runs that the store has of these parts."""
+    """Writes the values of all runs of these parts that are in the store."""
     judged = {
         (leaf.experiment.name, leaf.measure.key)
         for claim in study.claims
@@ -77,41 +78,41 @@ def write(
     _save(path, pl.DataFrame(rows, schema=SCHEMA, orient="row"), metadata)
 
 
-def publish(made: Path, published: Path, *, digits: int | None = None, **about: str) -> None:
-    """Copies a file of values and adds what is said `about` its runs, such as their `commit`. With `digits`
-    numbers keep so many significant ones."""
-    frame = pl.read_parquet(made)
+def publish(source: Path, target: Path, *, digits: int | None = None, **about: str) -> None:
+    """Copies a file of values and adds metadata `about` the runs, for example their `commit`. `digits` rounds
+    numbers to this many significant digits."""
+    frame = pl.read_parquet(source)
     if digits is not None:
         frame = frame.with_columns(pl.col("value").round_sig_figs(digits))
-    _save(published, frame, {**metadata_of(made), **about})
+    _save(target, frame, {**metadata_of(source), **about})
 
 
 def metadata_of(path: Path) -> dict[str, str]:
-    """What the file says of its runs."""
+    """The metadata of a file of values."""
     found = pl.read_parquet_metadata(path)
     return {key: value for key, value in found.items() if not key.startswith("ARROW")}
 
 
 @dataclass(frozen=True, kw_only=True)
 class Values:
-    """The values of a file as results: of the main runs, and of each variant."""
+    """The values of a file as results: of the main runs and of each variant."""
 
     main: ExperimentResults
     variants: Mapping[str, ExperimentResults]
     level: float
     quick: bool
     other_scenarios: int
-    """How many points were run of other scenarios than the study has today."""
+    """Number of points whose recorded scenario differs from the study's present scenario."""
 
 
 def read(path: Path, study: Study) -> Values:
-    """The values of a file, for a study to judge.
+    """Reads the values of a file for a study.
 
-    Raises `ValueError` if the file is of another study, or lacks a measure that claims are about.
+    Raises `ValueError` if the file belongs to another study, or lacks a measure of a claim.
     """
     about = metadata_of(path)
     if about.get("study") != study.name:
-        raise ValueError(f"{path}: has values of the study {about.get('study')}, not of {study.name}")
+        raise ValueError(f"{path}: contains values of the study {about.get('study')}, not of {study.name}")
     frame = pl.read_parquet(path)
     quick = bool(json.loads(about["quick"]))
     _check_measures(path, study, frame)
@@ -144,16 +145,16 @@ def _rows(part: Part, store: Store, judged: set[tuple[str, str]]) -> Iterator[tu
             if record is None or not complete(record, task.keys):
                 continue
             for key in task.keys:
-                about_it = (name, key) in judged
+                of_claim = (name, key) in judged
                 value = record.values.get(key)
                 number = isinstance(value, int | float) and not isinstance(value, bool)
-                if value is None or not (about_it or (number and not part.variant)):
+                if value is None or not (of_claim or (number and not part.variant)):
                     continue
                 run = (name, part.variant, _point(labels), task.scenario.digest, task.seed, key)
-                yield (*run, *_told(value, number=number))
+                yield (*run, *_columns(value, number=number))
 
 
-def _told(value: Any, *, number: bool) -> tuple[float | None, list[float] | None, str | None]:
+def _columns(value: Any, *, number: bool) -> tuple[float | None, list[float] | None, str | None]:
     if number:
         return float(value), None, None
     if isinstance(value, list) and all(
@@ -197,32 +198,32 @@ def _runs(experiment: Experiment, form: FormName, frame: pl.DataFrame | None) ->
 
 
 def _check_measures(path: Path, study: Study, frame: pl.DataFrame) -> None:
-    there = set(frame.select("experiment", "measure").unique().iter_rows())
+    available = set(frame.select("experiment", "measure").unique().iter_rows())
     lacking = sorted(
         {
             f"{leaf.experiment.name}: {leaf.measure.key}"
             for claim in study.claims
             for variable in claim.rule.variables
             for leaf in measured(variable)
-            if (leaf.experiment.name, leaf.measure.key) not in there
+            if (leaf.experiment.name, leaf.measure.key) not in available
         }
     )
     if lacking:
         raise ValueError(
-            f"{path}: lacks measures that claims of {study.name} are about: {', '.join(lacking)}; run the "
+            f"{path}: lacks measures that claims of {study.name} use: {', '.join(lacking)}; run the "
             "study again with `aqmlab study run`"
         )
 
 
 def _other_scenarios(study: Study, form: FormName, frame: pl.DataFrame) -> int:
-    ran = frame.select("experiment", "point", "scenario").unique()
-    today = set()
+    recorded = frame.select("experiment", "point", "scenario").unique()
+    current = set()
     for one in study.experiments:
         for labels, scenario in one.plan(one.sweep(form)).points:
             if one.of_seed is None:
-                today.add((one.name, _point(labels), scenario(one.first_seed).digest))
+                current.add((one.name, _point(labels), scenario(one.first_seed).digest))
     fixed = {one.name for one in study.experiments if one.of_seed is None}
-    return sum(row[0] in fixed and row not in today for row in ran.iter_rows())
+    return sum(row[0] in fixed and row not in current for row in recorded.iter_rows())
 
 
 def _save(path: Path, frame: pl.DataFrame, metadata: Mapping[str, str]) -> None:

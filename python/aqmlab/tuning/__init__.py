@@ -1,1 +1,1 @@
-"""Which parameters matter (sensitivity analysis), and which values are best (tuning)."""
+"""Sensitivity analysis, which finds the parameters that matter, and tuning, which finds the best values."""

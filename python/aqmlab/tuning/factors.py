@@ -1,4 +1,4 @@
-"""Numbers of a scenario that are varied between two ends: what sensitivity analysis and tuning move."""
+"""Factors: numbers of a scenario that sensitivity analysis and tuning vary within a range."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from aqmlab.scenario import parse_setting
 Scale = Literal["linear", "log"]
 
 STEPS = 10_000
-"""A range has at least so many values: rounded ones have few digits, and the same digest each time."""
+"""Minimum number of values in a range. Values are rounded to few digits, so that digests are reproducible."""
 
 WHOLE_UNITS = frozenset({"p", "B"})
-"""Units that are counted: there is no half packet and no half byte."""
+"""Units of which only whole numbers exist (packets and bytes)."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Factor:
     """A number at `path` of a scenario, from `low` to `high` in `unit` (such as `ms`; empty for none).
 
-    With the scale `log` equal ratios count the same; both ends must then be above zero. An `integer` takes
-    whole numbers only.
+    With the scale `log`, equal ratios have equal weight; both ends must then be above zero. An `integer`
+    factor has whole values only.
     """
 
     path: str
@@ -37,56 +37,54 @@ class Factor:
 
     def __post_init__(self) -> None:
         if not (math.isfinite(self.low) and math.isfinite(self.high) and self.low < self.high):
-            raise ValueError(
-                f"{self.path}: from {self.low:g} to {self.high:g} is no range: low < high is needed"
-            )
+            raise ValueError(f"{self.path}: must have low < high (got {self.low:g} to {self.high:g})")
         if self.scale not in ("linear", "log"):
-            raise ValueError(f"{self.path}: scale = {self.scale!r} must be linear or log")
+            raise ValueError(f"{self.path}: scale must be linear or log (got {self.scale!r})")
         if self.scale == "log" and self.low <= 0:
-            raise ValueError(f"{self.path}: a log scale begins above 0, not at {self.low:g}")
+            raise ValueError(f"{self.path}: a log scale must begin above 0 (got {self.low:g})")
         if self.integer and not (self.low == int(self.low) and self.high == int(self.high)):
             raise ValueError(
-                f"{self.path}: whole numbers need whole ends, not {self.low:g} and {self.high:g}"
+                f"{self.path}: an integer factor needs whole ends (got {self.low:g} and {self.high:g})"
             )
 
     @staticmethod
     def between(path: str, low: float | str, high: float | str, scale: Scale = "linear") -> Factor:
-        """A factor whose ends are written as in a scenario: `"30p"`, `"1.5ms"`, `0.02`.
+        """Creates a factor from ends in the notation of scenarios: `"30p"`, `"1.5ms"`, `0.02`.
 
-        It takes whole numbers if both ends are whole numbers (`1`, not `1.0`), or count packets or bytes, as
-        `5kB` does, too.
+        The factor has whole values if both ends are whole numbers (`1`, not `1.0`), or if they are in packets
+        or bytes (including `5kB`).
         """
         (first, unit), (last, other) = _bytes(*_number_of(path, low)), _bytes(*_number_of(path, high))
         if unit != other:
-            raise ValueError(f"{path}: {low} and {high} need the same unit")
+            raise ValueError(f"{path}: both ends must have the same unit (got {low} and {high})")
         integer = unit in WHOLE_UNITS or (isinstance(low, int) and isinstance(high, int))
         return Factor(path=path, low=first, high=last, scale=scale, unit=unit, integer=integer)
 
     @staticmethod
     def parsed(text: str) -> Factor:
-        """The factor that `PATH=LOW..HIGH` asks for, as typed on a command line; `:log` may follow."""
+        """Creates a factor from the text `PATH=LOW..HIGH` of a command line, with an optional `:log`."""
         path, equals, range_ = text.partition("=")
         range_, colon, scale = range_.partition(":")
         low, dots, high = range_.partition("..")
         if not (equals and dots and path.strip() and low.strip() and high.strip()):
             raise ValueError(
-                f"`{text}` is not of the form PATH=LOW..HIGH, such as bottleneck.queue.max_p=0.01..0.5:log"
+                f"`{text}` must have the form PATH=LOW..HIGH, such as bottleneck.queue.max_p=0.01..0.5:log"
             )
         if colon and scale not in ("linear", "log"):
-            raise ValueError(f"`{text}`: the scale {scale!r} must be linear or log")
+            raise ValueError(f"`{text}`: the scale must be linear or log (got {scale!r})")
         first, last = (parse_setting(f"end={end}")[1] for end in (low, high))
         return Factor.between(path.strip(), first, last, "log" if scale == "log" else "linear")
 
     def at(self, share: float) -> float | int | str:
-        """The value at a `share` of the way from low (0) to high (1), as in a scenario."""
+        """The value at a `share` of the range, from 0 (low) to 1 (high), in the notation of scenarios."""
         if self.scale == "log":
             return self.written(self.low * (self.high / self.low) ** share)
-        # Whole numbers are equally likely, the ends too.
+        # All whole numbers are equally likely, including both ends.
         room = 0.5 if self.integer else 0.0
         return self.written(self.low - room + share * (self.high - self.low + 2 * room))
 
     def written(self, number: float) -> float | int | str:
-        """A number as it is written in a scenario: within the range, rounded, with its unit."""
+        """A number in the notation of scenarios: limited to the range, rounded, with its unit."""
         within = min(max(number, self.low), self.high)
         value: float | int
         if self.integer:
@@ -101,25 +99,25 @@ class Factor:
 
 
 def check(factors: Sequence[Factor]) -> tuple[Factor, ...]:
-    """The factors, of which there must be one or more, at paths of their own."""
+    """Returns the factors. Raises `ValueError` if there is none, or if two have the same path."""
     paths = [factor.path for factor in factors]
     if not paths:
-        raise ValueError("factors: at least one is needed")
+        raise ValueError("factors: must contain at least one factor")
     twice = sorted({path for path in paths if paths.count(path) > 1})
     if twice:
-        raise ValueError(f"factors: {twice[0]} stands there more than once")
+        raise ValueError(f"factors: {twice[0]} occurs more than once")
     return tuple(factors)
 
 
 def _plain(value: float) -> str:
-    """Digits without an exponent, which units do not go with."""
+    """The digits of a value without exponent, because units do not allow an exponent."""
     if value == int(value):
         return str(int(value))
     return f"{value:.15f}".rstrip("0") if abs(value) < 1e-4 else repr(value)
 
 
 def _bytes(number: float, unit: str) -> tuple[float, str]:
-    """A size in bytes, of which there is no part; anything else as it is."""
+    """Converts a size to whole bytes; leaves other quantities unchanged."""
     try:
         size, base = _core.quantity(f"1{unit}")
     except ValueError:
@@ -135,5 +133,5 @@ def _number_of(path: str, written: Any) -> tuple[float, str]:
         return float(found[1]), found[2]
     except ValueError:
         raise ValueError(
-            f"{path}: {written!r} is no number, alone or with a unit such as 30p or 1.5ms"
+            f"{path}: {written!r} is not a number or a number with a unit, such as 30p or 1.5ms"
         ) from None

@@ -1,16 +1,17 @@
-"""Which parameters matter: global sensitivity analysis by Sobol's indices or Morris's elementary effects.
+"""Global sensitivity analysis by Sobol's indices or Morris's elementary effects.
 
-A [`Design`] asks for the values at which to run, and turns the outputs into indices; the runs are others'
-business. Sampling and estimators are SALib's (Iwanaga, Usher and Herman, "Toward SALib 2.0",
+A [`Design`] determines the values at which to run, and computes indices from the outputs; other modules
+execute the runs. SALib provides sampling and estimators (Iwanaga, Usher and Herman, "Toward SALib 2.0",
 Socio-Environmental Systems Modelling 4, 2022).
 
 - `sobol`: the share of the output's variance that a factor explains alone (`S1`) and with all interactions
   (`ST`), by the estimators of Saltelli and others, "Variance based sensitivity analysis of model output",
   Computer Physics Communications 181(2), 2010. The noise of replications counts as an interaction of all
   factors.
-- `morris`: the mean effect of moving a factor through its whole range (`mu`), that of its size (`mu_star`),
-  and how much it depends on the other factors and the place (`sigma`), in the unit of the output (Morris
-  1991; Campolongo, Cariboni and Saltelli 2007). It takes far fewer runs, and ranks factors.
+- `morris`: the mean effect of moving a factor through its whole range (`mu`), the mean absolute effect
+  (`mu_star`), and the dependence of the effect on the other factors and on the position (`sigma`), in the
+  unit of the output (Morris 1991; Campolongo, Cariboni and Saltelli 2007). This method ranks factors and
+  needs far fewer runs.
 """
 
 from __future__ import annotations
@@ -32,16 +33,16 @@ if TYPE_CHECKING:
 Method = Literal["sobol", "morris"]
 
 LEVELS = 4
-"""Values of each factor in Morris's trajectories, as in his article."""
+"""Number of values of each factor in Morris's trajectories, as in his article."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Design:
-    """Where to run for the sensitivities to `factors`. Equal designs ask for the same.
+    """The samples of a sensitivity analysis of `factors`. Equal designs have equal samples.
 
-    `count` is the number of base samples of `sobol`, a power of 2 (for which its sequence is balanced), each
-    of which takes as many runs as there are factors and two more; or the number of trajectories of `morris`,
-    each of which takes as many runs as there are factors and one more.
+    For `sobol`, `count` is the number of base samples, a power of 2 (for which the sequence is balanced);
+    each base sample needs two runs more than there are factors. For `morris`, `count` is the number of
+    trajectories; each trajectory needs one run more than there are factors.
     """
 
     method: Method
@@ -52,14 +53,16 @@ class Design:
     def __post_init__(self) -> None:
         check(self.factors)
         if self.method not in ("sobol", "morris"):
-            raise ValueError(f"method = {self.method!r} must be sobol or morris")
+            raise ValueError(f"method: must be sobol or morris (got {self.method!r})")
         if self.seed < 0:
-            raise ValueError(f"seed = {self.seed} must be 0 or more")
+            raise ValueError(f"seed: must be 0 or more (got {self.seed})")
         if self.count < 2:
-            raise ValueError(f"count = {self.count} must be 2 or more")
+            raise ValueError(f"count: must be 2 or more (got {self.count})")
         if self.method == "sobol" and self.count.bit_count() > 1:
             above = 1 << self.count.bit_length()
-            raise ValueError(f"count = {self.count} must be a power of 2 for sobol: {above // 2} or {above}")
+            raise ValueError(
+                f"count: must be a power of 2 for sobol, such as {above // 2} or {above} (got {self.count})"
+            )
 
     @property
     def size(self) -> int:
@@ -67,18 +70,18 @@ class Design:
         return self.count * (len(self.factors) + (2 if self.method == "sobol" else 1))
 
     def samples(self) -> list[dict[str, Any]]:
-        """The values to run with, by path, as they are written in a scenario."""
+        """The values of each sample by path, in the notation of scenarios."""
         return [
             {factor.path: factor.at(float(share)) for factor, share in zip(self.factors, row, strict=True)}
             for row in self._shares()
         ]
 
     def indices(self, outputs: Sequence[float], level: float = LEVEL) -> pl.DataFrame:
-        """The indices of each factor (`factor`), from one output for each of the samples, in their order.
+        """The indices of each factor (`factor`), computed from one output per sample in the samples' order.
 
-        `sobol` gives the columns `S1`, `S1_conf`, `ST` and `ST_conf`; `morris` gives `mu`, `mu_star`,
-        `mu_star_conf` and `sigma`. `conf` is half the width of a bootstrap interval. An output that does not
-        exist leaves no estimate: a `ValueError` says how many do not.
+        The columns are `S1`, `S1_conf`, `ST` and `ST_conf` for `sobol`, and `mu`, `mu_star`, `mu_star_conf`
+        and `sigma` for `morris`. `conf` is half the width of a bootstrap interval. If outputs are missing, no
+        estimate is possible: raises `ValueError` with the number of missing outputs.
         """
         import polars as pl
 
@@ -104,7 +107,7 @@ class Design:
         )
 
     def _problem(self) -> dict[str, Any]:
-        """The factors for SALib: shares of the way from low to high, as scales and whole numbers are ours."""
+        """The factors for SALib, all from 0 to 1, because aqmlab applies scales and rounding itself."""
         paths = [factor.path for factor in self.factors]
         return {"num_vars": len(paths), "names": paths, "bounds": [[0.0, 1.0]] * len(paths)}
 
@@ -120,13 +123,13 @@ class Design:
     def _checked(self, outputs: Sequence[float]) -> npt.NDArray[np.float64]:
         values = np.asarray(outputs, dtype=np.float64)
         if values.size != self.size:
-            raise ValueError(f"outputs: {values.size} for {self.size} samples; each sample needs one")
+            raise ValueError(f"outputs: must be one for each of {self.size} samples (got {values.size})")
         missing = int((~np.isfinite(values)).sum())
         if missing:
             raise ValueError(
-                f"outputs: {missing} of {self.size} do not exist; sensitivities need one for every sample: "
-                "narrow the factors' ranges, or choose a measure that every run has"
+                f"outputs: {missing} of {self.size} are missing; sensitivity analysis needs one for every "
+                "sample: narrow the factors' ranges, or select a measure that every run has"
             )
         if self.method == "sobol" and np.ptp(values) == 0:
-            raise ValueError("outputs: all are equal, so that there is no variance to explain")
+            raise ValueError("outputs: all are equal, so there is no variance to explain")
         return values

@@ -1,4 +1,4 @@
-"""Sensitivity analysis of a scenario: samples run through the campaign, and the indices of each measure."""
+"""Sensitivity analysis of a scenario: runs the samples and computes the indices of each measure."""
 
 from __future__ import annotations
 
@@ -26,15 +26,15 @@ if TYPE_CHECKING:
     from aqmlab.tuning.sensitivity import Method
 
 SAMPLES: Mapping[str, int] = {"sobol": 64, "morris": 10}
-"""Base samples, or trajectories, where none are asked for."""
+"""Default number of base samples (`sobol`) or trajectories (`morris`)."""
 
 REPLICATIONS = 3
-"""Runs of each sample where none are asked for."""
+"""Default number of runs per sample."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Plan:
-    """What is to be run: each sample of a design with the same seeds. Made by `plan`."""
+    """The runs of a sensitivity analysis: each sample of a design with the same seeds. Created by `plan`."""
 
     scenario: Scenario
     design: Design
@@ -44,17 +44,17 @@ class Plan:
 
     @property
     def runs(self) -> int:
-        """How many runs there are."""
+        """The number of runs."""
         return len(self.samples) * len(self.trials.seeds)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Sensitivity:
-    """What the samples gave, and what follows for each factor."""
+    """The results of all samples, and the indices of each factor."""
 
     plan: Plan
     results: Results
-    """The runs of all samples, which are named by their numbers."""
+    """The runs of all samples; a sample is named by its number."""
 
     @property
     def measured(self) -> tuple[Measure, ...]:
@@ -73,7 +73,7 @@ class Sensitivity:
 
     @cached_property
     def _found(self) -> Mapping[str, pl.DataFrame | str]:
-        """By measure the indices, or why there are none."""
+        """By measure, the indices or the reason why there are none."""
         found: dict[str, pl.DataFrame | str] = {}
         for one in self.measured:
             try:
@@ -84,20 +84,20 @@ class Sensitivity:
 
     @property
     def indices(self) -> Mapping[str, pl.DataFrame]:
-        """By measure the indices of each factor, as `Design.indices` gives them."""
+        """By measure, the indices of each factor, as returned by `Design.indices`."""
         return {name: found for name, found in self._found.items() if not isinstance(found, str)}
 
     @property
     def problems(self) -> Mapping[str, str]:
-        """By measure why there are no indices: it has no value for some sample, or always the same."""
+        """By measure, the reason for missing indices: a sample without value, or a constant output."""
         return {name: found for name, found in self._found.items() if isinstance(found, str)}
 
     def noise(self, measure: str) -> float:
-        """The share of the output's variance that other seeds would change: NaN with one seed.
+        """The share of the output's variance that is due to the seeds; NaN with one seed.
 
-        It is the mean square of what neither the sample nor the seed explains (a two-way analysis of variance
-        without replication), divided by the seeds that are averaged. Sobol's indices count it as an
-        interaction of all factors.
+        The share is the mean square of the residuals that neither the sample nor the seed explains (two-way
+        analysis of variance without replication), divided by the number of averaged seeds. Sobol's indices
+        count this noise as an interaction of all factors.
         """
         import numpy as np
 
@@ -179,7 +179,7 @@ def _bars(indices: pl.DataFrame, bars: Mapping[str, str]) -> pl.DataFrame:
 
 
 def _limits(table: pl.DataFrame) -> tuple[float, float]:
-    """Shares from 0 to 1, and the ends of intervals beyond, which estimates may have."""
+    """The limits of the axis: 0 to 1, extended to the ends of all intervals, which may be outside."""
     low, high = float(table["low"].to_numpy().min()), float(table["high"].to_numpy().max())
     room = 0.05 * max(high - low, 1.0)
     return min(0.0, low - room), max(1.0, high + room)
@@ -195,10 +195,10 @@ def plan(
     replications: int = REPLICATIONS,
     seed: int | None = None,
 ) -> Plan:
-    """What `run_sensitivity` runs. Raises `ValueError` as it does."""
+    """The runs of `run_sensitivity`. Raises `ValueError` in the same cases."""
     factors = checked(scenario, factors)
     if not measures:
-        raise ValueError("measures: name at least one")
+        raise ValueError("measures: must name at least one measure")
     own = {one.name: one for one in measures if isinstance(one, Measure)}
     names = [one.name if isinstance(one, Measure) else one for one in measures]
     wanted = known_measures.named(scenario, names, own)
@@ -214,7 +214,7 @@ def plan(
         design=design,
         trials=Trials(name="sample", measures=wanted, seeds=seeds),
         samples=values,
-        scenarios=[_made(scenario, number, one) for number, one in enumerate(values)],
+        scenarios=[_scenario_of(scenario, number, one) for number, one in enumerate(values)],
     )
 
 
@@ -231,14 +231,15 @@ def run_sensitivity(
     executor: Executor | None = None,
     label: str | None = None,
 ) -> Sensitivity:
-    """How much each factor matters for each measure.
+    """Estimates the influence of each factor on each measure.
 
-    Every sample (`samples`: base samples of `sobol`, 64 by default, or trajectories of `morris`, 10) is run
-    with the same `replications` seeds, from `seed` on (by default the scenario's), and their mean is the
-    output. `seed` chooses the samples, too. Runs that the `store` holds are not made again; without one
-    nothing is kept. Ctrl-C keeps what is finished, and is raised.
+    Every sample (`samples`: base samples of `sobol`, 64 by default, or trajectories of `morris`, 10 by
+    default) is run with the same `replications` seeds, beginning with `seed` (default: the scenario's seed).
+    The output of a sample is the mean over its seeds. `seed` also determines the samples. Runs in the `store`
+    are not repeated; without a store no run is kept. Ctrl-C keeps finished runs and raises
+    `KeyboardInterrupt`.
 
-    Raises `ValueError`, before anything runs, if a factor, a measure or a sample is refused.
+    Raises `ValueError`, before any run, if a factor, a measure or a sample is invalid.
     """
     planned = plan(
         scenario,
@@ -259,7 +260,7 @@ def run(
     executor: Executor | None = None,
     label: str | None = None,
 ) -> Sensitivity:
-    """Makes the runs of a plan that the store lacks; see `run_sensitivity`."""
+    """Executes the runs of a plan that are missing from the store; see `run_sensitivity`."""
     from aqmlab.store import Store
 
     account = Account()
@@ -273,10 +274,11 @@ def run(
     return Sensitivity(plan=planned, results=replace(results, failures=tuple(account.failures)))
 
 
-def _made(scenario: Scenario, number: int, values: Values) -> Scenario:
+def _scenario_of(scenario: Scenario, number: int, values: Values) -> Scenario:
     try:
         return changed(scenario, values)
     except ValueError as error:
         raise ValueError(
-            f"sample {number} ({format_labels(values)}): {error}: choose ranges whose values all go together"
+            f"sample {number} ({format_labels(values)}): {error}: select ranges in which all values are "
+            "compatible"
         ) from None

@@ -1,4 +1,4 @@
-"""Settings of a scenario, each run with the same seeds: what sensitivity analysis and tuning stand on."""
+"""Trials: variants of a scenario, all run with the same seeds, for sensitivity analysis and tuning."""
 
 from __future__ import annotations
 
@@ -19,23 +19,23 @@ if TYPE_CHECKING:
     from aqmlab.store import Store
 
 Values = Mapping[str, Any]
-"""What is set, by dotted path."""
+"""Changed values by dotted path."""
 
 AXIS = "trial"
-"""The axis along which the scenarios of trials lie in a table of their runs."""
+"""Name of the axis of trials in a table of their runs."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Trials:
-    """What is measured of scenarios that are compared, and the seeds with which each is run."""
+    """The measures of scenarios that are compared, and the seeds of their runs."""
 
     name: str
     measures: tuple[Measure, ...]
     seeds: Sequence[int]
-    """Seeds that follow one another."""
+    """Consecutive seeds."""
 
     def tasks(self, scenarios: Iterable[Scenario]) -> list[Task]:
-        """The runs, seed by seed, so that a part of them says something of each scenario."""
+        """The runs, sorted by seed, so that a part of the runs covers every scenario."""
         numbered = list(enumerate(scenarios))
         return [
             Task(scenario=one, seed=seed, measures=self.measures, name=f"{self.name} {number}")
@@ -43,8 +43,8 @@ class Trials:
             for number, one in numbered
         ]
 
-    def held(self, scenarios: Sequence[Scenario], store: Store) -> int:
-        """How many of the runs the store holds."""
+    def stored(self, scenarios: Sequence[Scenario], store: Store) -> int:
+        """The number of runs that are in the store."""
         kept = store.runs_of([one.digest for one in scenarios])
         return sum(settled(kept.get(task.run), task.keys) for task in self.tasks(scenarios))
 
@@ -57,8 +57,8 @@ class Trials:
         label: str | None = None,
         account: Account | None = None,
     ) -> Results:
-        """Makes the runs that the store lacks, failed ones again, and returns the table of all of them: on
-        its axis each scenario has its name."""
+        """Executes the runs that are missing from the store, and repeats failed runs. Returns the table of
+        all runs, whose axis has the names of the scenarios."""
         tasks = self.tasks(scenarios.values())
         execute(tasks, store, executor=executor, label=label, total=len(tasks), account=account, retry=True)
         return store.results(
@@ -76,34 +76,35 @@ class Trials:
         )
 
     def means(self, results: Results, name: Value) -> dict[str, float]:
-        """The mean of each measure of a scenario over the seeds; NaN if there is none for one of them."""
+        """The mean of each measure of a scenario over the seeds; NaN if a seed has no value."""
         return {one.name: mean(results.numbers(one.name, (name,), self.seeds)) for one in self.measures}
 
 
 def mean(values: Sequence[float]) -> float:
-    """The mean over seeds; NaN if any of them has no value, as others would then be compared unfairly."""
+    """The mean over seeds; NaN if a seed has no value, because the comparison would then be unfair."""
     return math.fsum(values) / len(values)
 
 
 def changed(scenario: Scenario, values: Values) -> Scenario:
-    """The scenario with these values, and seed 1: seeds are those of its runs. Raises `ScenarioError`."""
+    """The scenario with these values and with seed 1, because runs have their own seeds. Raises
+    `ScenarioError`."""
     return scenario.with_({"seed": 1, **values})
 
 
 def checked(scenario: Scenario, factors: Sequence[Factor]) -> tuple[Factor, ...]:
-    """The factors, each of which the scenario has.
+    """Returns the factors after checking that the scenario has each of them.
 
-    Raises `ValueError`, which names the path and what is wrong with it, also if the scenario is refused with
-    all factors at their low ends, in the middle, or at their high ends.
+    Raises `ValueError` with the path and the error, also if the scenario is invalid with all factors at their
+    low ends, in the middle, or at their high ends.
     """
     found = check(factors)
     for factor in found:
         if factor.path == "seed":
-            raise ValueError("seed: is chance, and no factor: say --seed and --replications")
+            raise ValueError("seed: is not a factor; use --seed and --replications")
         if factor.path.partition(".")[0] == "queues":
             raise ValueError(
-                f"{factor.path}: no line has it: [queues] holds alternatives; vary that of a link, such as "
-                "bottleneck.queue.max_p"
+                f"{factor.path}: belongs to no link: [queues] only lists alternatives; vary the parameter of "
+                "a link's queue, such as bottleneck.queue.max_p"
             )
     for share in (0.0, 0.5, 1.0):
         values = {factor.path: factor.at(share) for factor in found}
@@ -115,15 +116,15 @@ def checked(scenario: Scenario, factors: Sequence[Factor]) -> tuple[Factor, ...]
 
 
 def seeds_from(first: int, count: int) -> tuple[int, ...]:
-    """So many seeds."""
+    """Consecutive seeds, beginning with `first`."""
     if first < 0:
-        raise ValueError(f"seed: must be 0 or more, is {first}")
+        raise ValueError(f"seed: must be 0 or more (got {first})")
     if count < 1:
-        raise ValueError(f"replications: must be 1 or more, is {count}")
+        raise ValueError(f"replications: must be 1 or more (got {count})")
     return tuple(range(first, first + count))
 
 
 def short_names(paths: Sequence[str]) -> dict[str, str]:
-    """The last word of each path, or all of it where that is not enough."""
+    """The last word of each path, or the whole path if the last word is ambiguous."""
     last = [path.rsplit(".", 1)[-1] for path in paths]
     return {path: one if last.count(one) == 1 else path for path, one in zip(paths, last, strict=True)}

@@ -1,10 +1,10 @@
-"""The best parameters within limits, by asking and telling: Optuna's tree-structured Parzen estimator.
+"""The best parameters within limits, found by Optuna's tree-structured Parzen estimator.
 
-A [`Tuner`] asks a question, the values to try, and is told the answer, a measure's mean over the same seeds
-each time. The same answers give the same questions, so that a tuning that was interrupted is taken up again
-by telling what is known. The estimator is that of Bergstra and others,
-"Algorithms for hyper-parameter optimization", NIPS 2011. Answers beyond a limit rank behind all others, by
-how far they are beyond.
+A [`Tuner`] proposes values to try (a question) and receives the result (an answer), which is a measure's mean
+over the same seeds each time. Equal answers lead to equal questions, so that an interrupted tuning resumes by
+receiving the known answers again. The estimator is described in Bergstra and others,
+"Algorithms for hyper-parameter optimization", NIPS 2011. Answers that exceed a limit rank after all others,
+by their distance from the limit.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ Goal = Literal["minimise", "maximise"]
 
 @dataclass(frozen=True, kw_only=True)
 class Question:
-    """Values to try, by path, as they are written in a scenario."""
+    """Values to try, by path, in the notation of scenarios."""
 
     number: int
     values: Mapping[str, Any]
@@ -31,7 +31,7 @@ class Question:
 
 @dataclass(frozen=True, kw_only=True)
 class Answer:
-    """What came of a question: the measure (NaN if there is none), and whether all limits were kept."""
+    """The result of a question: the measure (NaN if missing), and whether all limits were kept."""
 
     question: Question
     value: float
@@ -40,10 +40,10 @@ class Answer:
 
 
 class Tuner:
-    """Looks for the values of `factors` that minimise or maximise a measure while others keep their `limits`.
+    """Searches for the values of `factors` that minimise or maximise a measure within `limits` of others.
 
-    `limits` are bands by name of measure. Several questions may be asked at once; for the same questions to
-    come again, tell their answers in the same order between the same questions.
+    `limits` are bands by name of measure. Several questions can be open at once. To reproduce the questions,
+    report their answers in the same order and between the same questions.
     """
 
     def __init__(
@@ -55,7 +55,7 @@ class Tuner:
         seed: int = 1,
     ) -> None:
         if goal not in ("minimise", "maximise"):
-            raise ValueError(f"goal = {goal!r} must be minimise or maximise")
+            raise ValueError(f"goal: must be minimise or maximise (got {goal!r})")
         self._factors = check(factors)
         self._goal = goal
         self._limits = dict(limits or {})
@@ -65,18 +65,18 @@ class Tuner:
 
     @property
     def answers(self) -> tuple[Answer, ...]:
-        """All answers told, in their order."""
+        """All answers, in the order in which they were reported."""
         return tuple(self._answers)
 
     @property
     def best(self) -> Answer | None:
-        """The best answer that keeps all limits, the first among equals; `None` before there is one."""
+        """The best answer within all limits, the first of equal ones; `None` if there is none yet."""
         feasible = [answer for answer in self._answers if answer.feasible]
         sign = 1 if self._goal == "minimise" else -1
         return min(feasible, key=lambda answer: sign * answer.value, default=None)
 
     def ask(self) -> Question:
-        """The next values to try."""
+        """Returns the next values to try."""
         trial = self._study.ask()
         values = {factor.path: _suggested(trial, factor) for factor in self._factors}
         question = Question(number=trial.number, values=values)
@@ -84,16 +84,16 @@ class Tuner:
         return question
 
     def tell(self, question: Question, value: float, measured: Mapping[str, float] | None = None) -> Answer:
-        """Takes in the answer to a question: the value of the goal's measure, and those of the limited ones.
+        """Reports the answer to a question: the value of the goal's measure, and those of limited measures.
 
-        Where any of them is not finite, because the runs failed, nothing is learned but that it was tried.
+        If a value is not finite because runs failed, the tuner only records that the values were tried.
         """
         known = dict(measured or {})
         lacking = sorted(self._limits.keys() - known.keys())
         if lacking:
-            raise ValueError(f"question {question.number}: {lacking[0]} has a limit and no value")
+            raise ValueError(f"question {question.number}: {lacking[0]} has a limit but no value")
         if question.number not in self._open:
-            raise ValueError(f"question {question.number} was not asked, or is answered already")
+            raise ValueError(f"question {question.number} is not open: not asked, or answered already")
         _, trial = self._open.pop(question.number)
         excesses = {name: beyond(known[name], band) for name, band in self._limits.items()}
         exists = all(map(math.isfinite, [value, *(known[name] for name in self._limits)]))
@@ -125,11 +125,11 @@ def _suggested(trial: Any, factor: Factor) -> float | int | str:
 
 
 def beyond(value: float, band: Band) -> float:
-    """How far a value lies outside its band, in shares of the limit: above zero if it does.
+    """The distance of a value from its band, as a share of the limit; positive outside the band.
 
-    Shares, as Optuna adds up how far several measures are beyond their limits.
+    Shares are used because Optuna adds the distances of several measures from their limits.
     """
     size = max((abs(end) for end in (band.low, band.high) if math.isfinite(end)), default=1.0) or 1.0
     excess = max(band.low - value, value - band.high) / size
-    # A strict limit is not kept by the limit itself, and Optuna allows what is zero.
+    # A value equal to a strict limit violates the limit, but Optuna accepts a distance of zero.
     return math.ulp(0.0) if band.strict and excess == 0 else excess

@@ -1,7 +1,7 @@
-"""Tuning a scenario: questions of the tuner run through the campaign, and a verdict on fresh seeds.
+"""Tuning of a scenario: runs the tuner's questions, and judges the best values on fresh seeds.
 
-The best of many trials is best by luck, too: on the seeds that it was chosen by it looks better than it is.
-What is told of it is therefore measured with seeds that no trial has seen.
+The best of many trials owes part of its value to chance: on the seeds by which it was selected it looks
+better than it is. The reported values are therefore measured with seeds that no trial has used.
 """
 
 from __future__ import annotations
@@ -35,13 +35,13 @@ if TYPE_CHECKING:
     from aqmlab.store import Store
 
 TRIALS, REPLICATIONS, FRESH, AT_ONCE = 40, 5, 10, 4
-"""How many there are unless others are asked for."""
+"""Default numbers of trials, replications, fresh seeds and concurrent questions."""
 
 AS_IT_WAS = "as it was"
-"""The name of the scenario before it was tuned."""
+"""The name of the scenario before tuning."""
 
 TUNED = "tuned"
-"""The name of the scenario with the best values found."""
+"""The name of the scenario with the best values."""
 
 Outcome = Literal["better", "worse", "not distinguishable"]
 
@@ -57,21 +57,22 @@ def limit(text: str) -> tuple[str, Band]:
         return found[1], _LIMITS[found[2]](float(found[3]))
     except ValueError:
         raise ValueError(
-            f"`{text}` is no limit: write MEASURE and <, <=, > or >= and a number, such as bottleneck.drops<1"
+            f"`{text}` is not a valid limit: write MEASURE, then <, <=, > or >=, then a number, such as "
+            "bottleneck.drops<1"
         ) from None
 
 
 @dataclass(frozen=True, kw_only=True)
 class Tuning:
-    """What is looked for, and how. Raises `ValueError`, which names the field, if anything is wrong.
+    """The parameters of a tuning. Raises `ValueError` with the field if a parameter is invalid.
 
-    Each of `trials` runs `scenario` with other values of the `factors`, each time with the same
-    `replications` seeds, so that trials are compared pair by pair; the means of `objective` and of the
-    measures that `limits` names are the answer. `at_once` questions are asked before the first of them is
-    answered: more keep more cores busy, and each is asked with less known. `fresh` other seeds judge what was
-    found, beside the scenario as it was and with the queues of `against`, in the `objective`, the limits and
-    the `also` measured. `seed` is the first one, by default the scenario's, and chooses the questions, too.
-    The same tuning asks the same questions.
+    Each of `trials` runs `scenario` with other values of the `factors`, always with the same `replications`
+    seeds, so that trials are compared in pairs. The answer contains the means of `objective` and of the
+    measures in `limits`. `at_once` questions are open at the same time: a larger number keeps more cores
+    busy, but each question is based on fewer answers. The best values are judged on `fresh` other seeds,
+    against the unchanged scenario and the queues of `against`, in the `objective`, the limited measures and
+    the measures of `also`. `seed` is the first seed, by default the scenario's, and also determines the
+    questions. Equal tunings have equal questions.
     """
 
     scenario: Scenario
@@ -87,9 +88,9 @@ class Tuning:
     also: Sequence[str] = ()
     against: Sequence[str] = ()
     at: Sequence[str] = ()
-    """The links at which the queues of `against` stand; every managed link if it is empty."""
+    """Links at which the queues of `against` are set; if empty, every managed link."""
     own_measures: Mapping[str, Measure] = field(default_factory=dict)
-    """Measures that may be named beside those that the scenario has."""
+    """Measures that can be named in addition to those of the scenario."""
 
     def __post_init__(self) -> None:
         arguments.instance("scenario", self.scenario, Scenario, "aqmlab.Scenario.load reads a file")
@@ -107,22 +108,22 @@ class Tuning:
 
     @property
     def seeds(self) -> tuple[int, ...]:
-        """Those of trials."""
+        """The seeds of trials."""
         return seeds_from(self.first, self.replications)
 
     @property
     def fresh_seeds(self) -> tuple[int, ...]:
-        """Those of the verdict: the next ones."""
+        """The seeds of the verdict, which follow those of trials."""
         return seeds_from(self.first + self.replications, self.fresh)
 
     @cached_property
     def measures(self) -> tuple[Measure, ...]:
-        """What is measured of trials: the objective first."""
+        """The measures of trials, beginning with the objective."""
         return self._named(self.objective, *self.limits)
 
     @cached_property
     def judged(self) -> tuple[Measure, ...]:
-        """What is measured on fresh seeds."""
+        """The measures on fresh seeds."""
         return self._named(self.objective, *self.limits, *self.also)
 
     def _named(self, *names: str) -> tuple[Measure, ...]:
@@ -130,50 +131,50 @@ class Tuning:
 
     @cached_property
     def rivals(self) -> Mapping[str, Scenario]:
-        """The scenario as it was, and with the queues that it is compared with, by name."""
+        """The unchanged scenario, and the scenario with each queue of `against`, by name."""
         base = changed(self.scenario, {})
         return {AS_IT_WAS: base} | {name: with_queue(base, name, self.at) for name in self.against}
 
     def tuner(self) -> Tuner:
-        """A tuner that was told nothing yet."""
+        """A tuner without answers."""
         return Tuner(self.factors, goal=self.goal, limits=self.limits, seed=self.first)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Comparison:
-    """The tuned scenario beside another one in one measure, on fresh seeds, seed by seed."""
+    """The tuned scenario compared with another in one measure, on fresh seeds, seed by seed."""
 
     measure: Measure
     rival: str
     tuned: Interval
     other: Interval
     difference: Interval
-    """Tuned less the other."""
+    """Tuned minus other."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class TuningResult:
-    """The trials in order, the best of them, and what fresh seeds say of it."""
+    """The trials in order, the best of them, and its comparisons on fresh seeds."""
 
     tuning: Tuning
     answers: Sequence[Answer]
     problems: Mapping[int, str]
-    """By number of a trial why it has no value: it was refused, its runs failed, or a measure has none."""
+    """By number of a trial, the reason for a missing value: invalid values, failed runs or no measure."""
     before: Mapping[str, float]
-    """The mean of each measure of the scenario as it was, with the seeds of trials."""
+    """The mean of each measure of the unchanged scenario, with the seeds of trials."""
     best: Answer | None
     comparisons: Sequence[Comparison] = ()
     failures: Sequence[Failure] = ()
 
     @property
     def feasible(self) -> int:
-        """How many trials kept all limits."""
+        """The number of trials that kept all limits."""
         return sum(answer.feasible for answer in self.answers)
 
     @property
     def nearest(self) -> Answer | None:
-        """If no trial kept all limits, the one that exceeds them by the least sum of shares, as the tuner
-        ranks them; `None` if a trial kept them, or if none has values."""
+        """If no trial kept all limits, the one with the smallest sum of excesses, each as a share of its
+        limit, by which the tuner ranks trials; `None` if a trial kept all limits or if none has values."""
         limits = self.tuning.limits
         known = [one for one in self.answers if all(math.isfinite(one.measured[name]) for name in limits)]
         if self.best is not None or not limits:
@@ -186,16 +187,16 @@ class TuningResult:
 
     @property
     def settings(self) -> Values:
-        """The best values by path; none if no trial kept all limits."""
+        """The best values by path; empty if no trial kept all limits."""
         return self.best.question.values if self.best else {}
 
     @property
     def verdict(self) -> Comparison | None:
-        """The objective beside that of the scenario as it was."""
+        """The comparison of the objective with the unchanged scenario."""
         return next(iter(self.comparisons), None)
 
     def outcome(self, compared: Comparison) -> Outcome:
-        """What a comparison of the objective says: decided if the interval of the difference lies on one
+        """The outcome of a comparison of the objective; decided if the interval of the difference is on one
         side of zero."""
         band = stats.below(0) if self.tuning.goal == "minimise" else stats.above(0)
         found = stats.verdict(compared.difference, band)
@@ -210,7 +211,7 @@ class TuningResult:
         return stats.verdict(compared.other if rival else compared.tuned, self.tuning.limits[measure])
 
     def trials(self) -> pl.DataFrame:
-        """A row for each trial: `trial`, its values by path, the mean of each measure, `feasible`,
+        """A row for each trial: `trial`, its values by path, the mean of each measure, `feasible` and
         `problem`."""
         import polars as pl
 
@@ -227,7 +228,7 @@ class TuningResult:
         return pl.DataFrame(rows, schema_overrides={"problem": pl.String}, infer_schema_length=None)
 
     def chart(self) -> Chart:
-        """The objective by trial: those within limits, those beyond, and the best so far."""
+        """The objective by trial: trials within limits, trials beyond limits, and the best so far."""
         import polars as pl
 
         from aqmlab.charts.chart import Chart, Mark
@@ -271,11 +272,11 @@ def run_tuning(
     executor: Executor | None = None,
     label: str | None = None,
 ) -> TuningResult:
-    """Looks for the best values, and judges them on fresh seeds.
+    """Searches for the best values, and judges them on fresh seeds.
 
-    Runs that the `store` holds are not made again, so that the same call goes on where one was stopped;
-    without a store nothing is kept. With a `label` a bar shows how far it is. Ctrl-C keeps what is finished,
-    and is raised.
+    Runs in the `store` are not repeated, so that the same call resumes an interrupted tuning; without a store
+    no run is kept. A `label` enables a progress bar. Ctrl-C keeps finished runs and raises
+    `KeyboardInterrupt`.
     """
     from aqmlab.store import Store
 
@@ -284,7 +285,7 @@ def run_tuning(
 
 
 class _Search:
-    """One tuning under way."""
+    """A tuning in progress."""
 
     def __init__(self, tuning: Tuning, store: Store, executor: Executor, label: str | None) -> None:
         self._tuning, self._store, self._executor, self._label = tuning, store, executor, label
@@ -311,23 +312,23 @@ class _Search:
         )
 
     def _ask(self, count: int) -> None:
-        """Asks questions, makes their runs together, and tells the answers in their order."""
+        """Gets questions, executes their runs together, and reports the answers in order."""
         tuning = self._tuning
         questions = [self._tuner.ask() for _ in range(count)]
-        made: dict[Any, Scenario] = {}
+        scenarios: dict[Any, Scenario] = {}
         for question in questions:
             try:
-                made[question.number] = changed(tuning.scenario, question.values)
+                scenarios[question.number] = changed(tuning.scenario, question.values)
             except ValueError as error:
                 self._problems[question.number] = f"{format_labels(question.values)}: {error}"
-        trials, results = self._run(self._progress(count), tuning.measures, tuning.seeds, made)
+        trials, results = self._run(self._progress(count), tuning.measures, tuning.seeds, scenarios)
         for question in questions:
             measured = {one.name: math.nan for one in tuning.measures}
-            if question.number in made:
+            if question.number in scenarios:
                 measured = trials.means(results, question.number)
                 lacking = [name for name, value in measured.items() if not math.isfinite(value)]
                 if lacking:
-                    self._problems[question.number] = f"{lacking[0]} has no value with every seed"
+                    self._problems[question.number] = f"{lacking[0]} lacks a value for some seeds"
             self._tuner.tell(question, measured[tuning.objective], measured)
 
     def _progress(self, count: int) -> str:

@@ -1,1 +1,1 @@
-"""Writes the pages of the documentation about studies: verdicts, pictures, costs, citations."""
+"""Generates parts of the documentation of studies: verdicts, pictures, costs, citations."""

@@ -1,8 +1,8 @@
-"""Numbers in prose: citations of intervals, written anew from full runs, and figures without a source.
+"""Numbers in prose: renews cited intervals from full runs, and finds figures without a source.
 
-A citation is a Markdown link to a page of results, whose title says which number is meant: the claim with its
-reading, and behind a colon words that are in one of the claim's parts only, apart by semicolons. Without a
-colon it is the number that decides.
+A citation is a Markdown link to a page of results. Its title identifies the number: the claim with its
+reading and, after a colon, words that occur in only one of the claim's parts, separated by semicolons.
+Without a colon, the citation is the number that decides the verdict.
 
     [0.51 [0.40, 0.61]](shred-today.md "T-SH-1, FQ-CoDel: median; /Drop Tail")
 """
@@ -21,8 +21,8 @@ CITATION = re.compile(r"\[([^\[\]]*\[[^\[\]]*\])\]\(([\w-]+)\.md\s+\"([^\"]+)\"\
 
 
 def renewed(text: str, results: Path) -> str:
-    """The page with each citation as `results/PAGE.json` has it. Raises `ValueError` if a citation means no
-    number, or more than one."""
+    """The page with each citation renewed from `results/PAGE.json`. Raises `ValueError` if a citation does
+    not identify exactly one number."""
     read: dict[str, Mapping[str, Any]] = {}
 
     def one(found: re.Match[str]) -> str:
@@ -30,7 +30,7 @@ def renewed(text: str, results: Path) -> str:
         if page not in read:
             path = results / f"{page}.json"
             if not path.exists():
-                raise ValueError(f'the citation "{title}" is of {page}, and {path} is not there')
+                raise ValueError(f'the citation "{title}" refers to {page}, but {path} does not exist')
             read[page] = json.loads(path.read_text(encoding="utf-8"))
         return f'[{number(read[page], " ".join(title.split()))}]({page}.md "{title}")'
 
@@ -38,31 +38,31 @@ def renewed(text: str, results: Path) -> str:
 
 
 def number(results: Mapping[str, Any], title: str) -> str:
-    """The number that a citation of this title means, with its interval."""
+    """The cited number with its interval."""
     id, _, words = title.partition(": ")
     claims = [claim for claim in results["claims"] if claim["id"] == id]
     if not claims:
         known = ", ".join(dict.fromkeys(claim["claim"] for claim in results["claims"]))
-        raise ValueError(f'the citation "{title}" is of the claim "{id}", and {results["study"]} has {known}')
+        raise ValueError(f'the citation "{title}" refers to the claim "{id}"; {results["study"]} has {known}')
     found = claims if not words else [part for part in _parts(claims[0]["parts"]) if _has(part, words)]
     if len(found) != 1:
-        has = "; ".join(f'"{said(part)}"' for part in _parts(claims[0]["parts"]))
-        raise ValueError(f'the citation "{title}" means {len(found)} numbers, of: {has}')
+        has = "; ".join(f'"{description(part)}"' for part in _parts(claims[0]["parts"]))
+        raise ValueError(f'the citation "{title}" must identify one number, not {len(found)}; parts: {has}')
     (part,) = found
     interval = interval_of(part)
     if interval is None:
-        raise ValueError(f'the citation "{title}" is of a number without an interval')
+        raise ValueError(f'the citation "{title}" refers to a number without an interval')
     return str(interval)
 
 
-def said(part: Mapping[str, Any]) -> str:
-    """What a part of a claim is, in the words that citations choose it by."""
+def description(part: Mapping[str, Any]) -> str:
+    """The description of a part of a claim, from which citations select words."""
     where = " ".join(f"{label} {value}" for label, value in part["where"].items())
     return " ".join(word for word in (part["context"], part["what"], where) if word)
 
 
 def _has(part: Mapping[str, Any], words: str) -> bool:
-    return all(word in said(part) for word in words.split("; "))
+    return all(word in description(part) for word in words.split("; "))
 
 
 def _parts(parts: list[Mapping[str, Any]]) -> Iterator[Mapping[str, Any]]:
@@ -75,8 +75,8 @@ def _parts(parts: list[Mapping[str, Any]]) -> Iterator[Mapping[str, Any]]:
 
 
 def unfounded(prose: str, results: Record) -> list[str]:
-    """The figures in the prose of a page which are in none of its results: with two decimal places or more,
-    or percentages with one."""
+    """The figures in the prose of a page that do not occur in its results. Only figures with at least two
+    decimal places, and percentages with one, are checked."""
     known = [
         number
         for one in [
@@ -87,7 +87,7 @@ def unfounded(prose: str, results: Record) -> list[str]:
         for number in (part["value"], *(part["interval"] or ()))
         if number is not None
     ]
-    told = json.dumps(results, ensure_ascii=False)
+    text_of_results = json.dumps(results, ensure_ascii=False)
     found = []
     for figure, percent in re.findall(r"(?<![\w.])(\d+\.\d+)(\s?%)?", prose):
         places = len(figure.partition(".")[2])
@@ -96,6 +96,6 @@ def unfounded(prose: str, results: Record) -> list[str]:
         several = known + (
             [100 * one for one in known] + [100 * abs(1 - one) for one in known] if percent else []
         )
-        if not any(f"{abs(one):.{places}f}" == figure for one in several) and figure not in told:
+        if not any(f"{abs(one):.{places}f}" == figure for one in several) and figure not in text_of_results:
             found.append(figure + percent)
     return found

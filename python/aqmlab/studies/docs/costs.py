@@ -1,8 +1,8 @@
-"""What it takes to repeat the studies: CPU time is counted while they run, and told in the table of a page.
+"""Cost of reproducing the studies: counts CPU time of runs, and writes it to the table of a page.
 
     python -m aqmlab.studies.docs.costs docs/studies/repeating.md --take out
 
-writes the rows of those studies anew whose full runs `out` has.
+updates the rows of the studies whose full runs are in `out`.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from aqmlab.store import Store
 from aqmlab.studies.docs.pages import study_of
 
 COST = "cost.json"
-"""In the folder of a study: the CPU time that was spent on it."""
+"""File in the folder of a study with the CPU time spent on the study."""
 
 BEGIN, END = "<!-- costs of full runs, generated -->", "<!-- end of the costs -->"
 HEADS = ("Page", "Command", "Runs", "CPU minutes", "Processor")
@@ -31,8 +31,8 @@ OPTIONS = {"live": " --live", "today": " --queues today"}
 
 @contextmanager
 def counted(folder: Path) -> Iterator[None]:
-    """Adds the CPU time of what is done meanwhile, in seconds, to that of `cost.json` in the folder: of this
-    process and of those that it began, not of other machines."""
+    """Adds the CPU time of the enclosed code, in seconds, to `cost.json` in the folder. The time includes
+    child processes, but not other machines."""
     before = _cpu_s()
     try:
         yield
@@ -54,10 +54,10 @@ def _cost(folder: Path) -> float | None:
 
 
 def row(page: str, folder: Path, processor: str) -> str | None:
-    """What the full run in a folder took, variants and runs for more seeds included; `None` if there is no
-    full run, or its CPU time was not counted."""
-    made, cpu_s = folder / "claims.json", _cost(folder)
-    if cpu_s is None or not made.exists() or json.loads(made.read_text(encoding="utf-8"))["quick"]:
+    """The table row of the full run in a folder, including variants and additional seeds; `None` if there is
+    no full run or its CPU time is unknown."""
+    claims, cpu_s = folder / "claims.json", _cost(folder)
+    if cpu_s is None or not claims.exists() or json.loads(claims.read_text(encoding="utf-8"))["quick"]:
         return None
     with Store(folder / "store") as store:
         count = f"{store.runs().height:,}".replace(",", " ")
@@ -67,7 +67,7 @@ def row(page: str, folder: Path, processor: str) -> str | None:
 
 
 def processor() -> str:
-    """The processor of this machine, and how many cores it offers."""
+    """The processor of this machine, with its number of cores."""
     try:
         found = re.search(r"^model name\s*:\s*(.+)$", Path("/proc/cpuinfo").read_text(encoding="utf-8"), re.M)
     except OSError:
@@ -77,7 +77,7 @@ def processor() -> str:
 
 
 def renewed(text: str, rows: Mapping[str, str]) -> str:
-    """The page with these rows in place of those of the same pages. Raises `ValueError` without marks."""
+    """The page with its rows replaced by these. Raises `ValueError` if the marks are missing."""
     before, begin, rest = text.partition(BEGIN)
     old, end, after = rest.partition(END)
     if not begin or not end:
@@ -90,12 +90,12 @@ def renewed(text: str, rows: Mapping[str, str]) -> str:
 
 
 def main() -> None:
-    """Writes the table anew."""
+    """Updates the table."""
     parser = argparse.ArgumentParser(
         prog="aqmlab.studies.docs.costs", description=(__doc__ or "").splitlines()[0]
     )
-    parser.add_argument("page", type=Path, help="the page with the table")
-    parser.add_argument("--take", type=Path, metavar="RUNS", required=True, help="where the runs are")
+    parser.add_argument("page", type=Path, help="page with the table")
+    parser.add_argument("--take", type=Path, metavar="RUNS", required=True, help="folder of the runs")
     options = parser.parse_args()
     here = processor()
     pages = sorted(path.stem for path in (options.page.parent / "results").glob("*.json"))

@@ -1,9 +1,9 @@
-"""The figures on the pages of studies: taken from what runs drew, and never by hand.
+"""Figures on the pages of studies, copied from the figures of runs.
 
     python -m aqmlab.studies.docs.images docs/studies --take out --commit HASH
 
 A page shows a figure as `../images/PAGE-FIGURE.png`: `PAGE` is the page whose study drew the figure, and
-`FIGURE` is the name of the figure's file. Each picture says in its text `Source` which run drew it.
+`FIGURE` is the name of the figure's file. The text `Source` in each picture identifies the run that drew it.
 """
 
 from __future__ import annotations
@@ -22,48 +22,48 @@ from PIL.PngImagePlugin import PngInfo
 from aqmlab._support.files import write_bytes
 
 SHOWN = re.compile(r"!\[([^\]]*)\]\(\.\./images/([\w.-]+)\.png\)")
-"""A picture on a page: what its text says, and the name of its file."""
+"""A picture on a page: its alternative text, and the name of its file."""
 
 COLOURS = 64
-"""Charts have few colours: a palette makes their files three times smaller, and nobody sees a difference."""
+"""Number of colours of a picture. Charts have few colours, so a palette makes files three times smaller."""
 
 SOURCE = "Source"
-"""The text in a picture that says which run drew it."""
+"""Name of the text in a picture that identifies the run."""
 
 
 class Shown(NamedTuple):
     """A figure that a page shows."""
 
     on: str
-    """The page."""
+    """Page that shows the figure."""
     words: str
-    """What the page says of it."""
+    """Alternative text of the picture."""
     page: str
-    """The page whose study drew it."""
+    """Page whose study drew the figure."""
     figure: str
-    """The name of the figure's file."""
+    """Name of the figure's file."""
 
     @property
     def file(self) -> str:
-        """The name of the picture."""
+        """The name of the picture's file."""
         return f"{self.page}-{self.figure}.png"
 
 
 def shown(folder: Path) -> Iterator[Shown]:
-    """The figures that the pages of a folder show. Raises `ValueError` if the name of a picture begins with
-    no page that has results."""
+    """The figures that the pages of a folder show. Raises `ValueError` if the name of a picture does not
+    begin with a page that has results."""
     pages = sorted((path.stem for path in (folder / "results").glob("*.json")), key=len, reverse=True)
     for path in sorted(folder.glob("*.md")):
         for words, name in SHOWN.findall(path.read_text(encoding="utf-8")):
             page = next((one for one in pages if name.startswith(f"{one}-")), None)
             if page is None:
-                raise ValueError(f"{path}: `{name}.png` begins with no page of {', '.join(sorted(pages))}")
+                raise ValueError(f"{path}: `{name}.png` must begin with one of: {', '.join(sorted(pages))}")
             yield Shown(path.stem, " ".join(words.split()), page, name.removeprefix(f"{page}-"))
 
 
 def take(runs: Path, folder: Path, commit: str) -> list[Path]:
-    """Takes each figure that a page shows and that `RUNS/PAGE/figures` has; returns the pictures."""
-    taken: dict[Path, None] = {}
+    """Copies each figure that a page shows from `RUNS/PAGE/figures`, if it exists; returns the pictures."""
+    copied: dict[Path, None] = {}
     for one in shown(folder):
         drawn = runs / one.page / "figures" / f"{one.figure}.png"
         if not drawn.exists():
@@ -73,41 +73,41 @@ def take(runs: Path, folder: Path, commit: str) -> list[Path]:
         write_bytes(
             written, small(drawn.read_bytes(), source(results["results_version"], commit, results["quick"]))
         )
-        taken[written] = None
-    return list(taken)
+        copied[written] = None
+    return list(copied)
 
 
 def source(version: int, commit: str, quick: bool) -> str:
-    """Which run drew a picture."""
+    """The description of the run that drew a picture."""
     return f"{'quick form' if quick else 'full run'}, results version {version}, commit {commit}"
 
 
 def small(picture: bytes, source: str) -> bytes:
-    """A PNG with a palette, and with the text that says which run drew it."""
+    """A PNG with a palette, and with the text that identifies the run."""
     text = PngInfo()
     text.add_text(SOURCE, source)
-    made = io.BytesIO()
+    file = io.BytesIO()
     with Image.open(io.BytesIO(picture)) as one:
         few = one.convert("RGB").quantize(COLOURS, dither=Image.Dither.NONE)
-        few.save(made, "PNG", optimize=True, pnginfo=text)
-    return made.getvalue()
+        few.save(file, "PNG", optimize=True, pnginfo=text)
+    return file.getvalue()
 
 
 def source_of(path: Path) -> str | None:
-    """Which run drew a picture; `None` if the picture does not say so."""
+    """The description of the run that drew a picture; `None` if the picture has none."""
     with Image.open(path) as one:
         found = one.info.get(SOURCE)
     return found if isinstance(found, str) else None
 
 
 def main() -> None:
-    """Takes the figures of new runs."""
+    """Copies the figures of new runs."""
     parser = argparse.ArgumentParser(
         prog="aqmlab.studies.docs.images", description=(__doc__ or "").splitlines()[0]
     )
-    parser.add_argument("folder", type=Path, help="where the pages are")
-    parser.add_argument("--take", type=Path, metavar="RUNS", required=True, help="where the runs are")
-    parser.add_argument("--commit", default="unknown", help="what these runs were made of")
+    parser.add_argument("folder", type=Path, help="folder of the pages")
+    parser.add_argument("--take", type=Path, metavar="RUNS", required=True, help="folder of the runs")
+    parser.add_argument("--commit", default="unknown", help="commit of the runs")
     options = parser.parse_args()
     for path in take(options.take, options.folder, options.commit):
         print(path)

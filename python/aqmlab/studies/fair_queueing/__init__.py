@@ -1,8 +1,7 @@
 """Fair queueing and congestion control (J. Roberts with J. Augé: a talk of September 2005).
 
-The study's page tells what the talk says, and what we decided where it is silent; `network.py` has the
-decisions of which other answers are tried. The talk's results are known as sentences and plots, and as one
-number, 40 %.
+The study's page describes the talk and the decisions where the talk is silent; `network.py` has the decisions
+with alternatives that are tried. The talk's results are available as sentences, plots, and one number, 40 %.
 """
 
 from __future__ import annotations
@@ -21,8 +20,8 @@ from aqmlab.study.queues import counted, readings
 
 
 def with_queues(others: Queues) -> Study:
-    """Do other queues make the transport protocol harmless, as fair queueing does, and does their AQM take
-    anything away again? FIFO and FQ have 625 packets, the others their own room."""
+    """Tests whether other queues make the transport protocol harmless, as fair queueing does, and whether
+    their AQM has disadvantages. FIFO and FQ have 625 packets, the others their own limits."""
     queue = {"bottleneck.queue": {**queues(625), **others}}
     form: dict[str, Any] = {
         "seeds": 10,
@@ -97,11 +96,11 @@ def with_queues(others: Queues) -> Study:
 
 
 def _checks(results: ExperimentResults) -> list[str]:
-    """Whether the background offered what it was meant to."""
+    """Warnings if the background did not offer the intended load."""
     rate = mean_of(bottlenecked.baseline[m.BACKGROUND_RATE].at(queue="FIFO", buffer=625))
     found = {labels["background"]: rate.interval(results, labels) for labels in rate.points(results)}
     return [
-        f"Background of {kind}: {one} Mb/s instead of {m.AVAILABLE_MBPS:g}."
+        f"Background of {kind}: {one} Mb/s instead of {m.AVAILABLE_MBPS:g} Mb/s."
         for kind, one in found.items()
         if one.decided and not one.low <= m.AVAILABLE_MBPS <= one.high
     ]

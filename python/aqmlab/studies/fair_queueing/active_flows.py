@@ -1,4 +1,4 @@
-"""How many flows a fair queue has to know: rate-limited flows, growing links, a trace, and the flow level."""
+"""Number of flows that a fair queue must handle: rate-limited flows, larger links, a trace, fluid flows."""
 
 from __future__ import annotations
 
@@ -22,15 +22,16 @@ from aqmlab.studies.fair_queueing.bottlenecked import SHORT
 from aqmlab.study import Claim, Experiment, Figure, Form, Table
 from aqmlab.study.charts import line
 from aqmlab.study.publication import Part, our_claim, our_reading
-from aqmlab.study.query import Shown, joined, law, means, query, scaled, stacked
+from aqmlab.study.query import Shown, formula, joined, means, query, scaled, stacked
 from aqmlab.study.tables import crossed, listed
 from aqmlab.sweep import Changes
 
 
 def _half_streaming(table: dict[str, Any]) -> dict[str, Any]:
-    """Half of the load in streaming flows at the rate of a codec: packets of 25 ms, half a minute of it.
+    """Replaces half of the load by streaming flows with the rate of a codec: packets of 25 ms, for 30 s on
+    average.
 
-    These last: the warm-up must see as many end as begin."""
+    These flows last long, so the warm-up must be long enough for as many flows to end as begin."""
     table["warm_up"] = f"{min(120, metrics.seconds(table['duration']) / 2):g}s"
     traffic = table["traffic"]
     traffic["background"]["load"] /= 2
@@ -56,7 +57,7 @@ alone = Experiment(
 
 
 def _with_tcp(table: dict[str, Any]) -> dict[str, Any]:
-    """All load above a half in transfers of 1 MB on average that only the network limits."""
+    """Replaces all load above 0.5 by transfers of 1 MB on average that only the network limits."""
     traffic = table["traffic"]
     traffic["elastic"] = {
         "kind": "web",
@@ -90,7 +91,7 @@ scale = Experiment(
 )
 
 TRACE_LOADS = (0.16, 0.5, 0.8, 0.85, 0.9)
-"""The trace at the rates of slower and slower lines; the first load is that of the published trace."""
+"""Loads of the trace on links of different rates; the first load is that of the published trace."""
 
 trace = Experiment(
     "trace",
@@ -104,7 +105,7 @@ trace = Experiment(
 
 
 def fluid(duration_s: int, load: float = 0.5, **record: Any) -> dict[str, Any]:
-    """Flows without packets on the link of the talk."""
+    """Flows without packets on the talk's link."""
     return {
         "level": "flow",
         "duration": f"{duration_s}s",
@@ -116,7 +117,7 @@ def fluid(duration_s: int, load: float = 0.5, **record: Any) -> dict[str, Any]:
 
 
 NUMBER_LOADS = (0.5, 0.6, 0.7, 0.8, 0.9)
-"""Claims that speak of loads below 90 % leave out the last of these, and of `TRACE_LOADS`."""
+"""Claims about loads below 90 % leave out the last of these loads, and of `TRACE_LOADS`."""
 
 number = Experiment(
     "number",
@@ -160,7 +161,7 @@ regimes = Experiment(
 )
 
 PATH_S, PATH_STEP_S = 30, 0.05
-"""How much of a sample path is drawn: at a load of 0.9 the number of flows forgets within a second."""
+"""Duration and time step of plotted sample paths; at load 0.9, flow numbers decorrelate within 1 s."""
 
 _shown = fluid(net.WARM_UP_S + PATH_S, every=f"{PATH_STEP_S:g}s")
 _transparent = {**_PEAK["at most 1 Mb/s"], "traffic.flows.load": 0.5}
@@ -176,22 +177,23 @@ EXPERIMENTS = (alone, scale, trace, number, example, regimes, flow_paths, regime
 
 
 def limited(measure: Measure) -> Variable:
-    """Of rate-limited flows that hardly ever could fill the link."""
+    """A measure of rate-limited flows at loads at which they could hardly ever fill the link."""
     loads = [load for load in alone.values("load") if laws.full_share(float(load)) < laws.TRANSPARENT]
     return alone[measure].among(load=loads)
 
 
 def grown(mix: str) -> Estimate:
-    """Active flows over those of the link as it is; no arrival is the same."""
+    """Active flows divided by those of the unscaled link; arrivals differ, so the ratio is unpaired."""
     active = scale[m.ACTIVE].at(mix=mix, load=0.85)
     return unpaired_ratio(active.among(scale=(4, 16)), active.at(scale=1))
 
 
 def most(what: str, tail: Variable) -> Estimate:
-    """How many there are at most in 99.9 % of the time of all runs together.
+    """The maximum number in 99.9 % of the time of all runs together.
 
-    The quantile of single runs is of so heavy a tail that a t interval of its mean reaches below zero, and
-    its mean is not what is claimed. That of all runs is; the bootstrap over runs stays among the counts.
+    The quantile of a single run has such a heavy tail that a t interval of its mean extends below zero, and
+    its mean is not the claimed number. The quantile of all runs together is; the bootstrap over runs yields
+    counts as ends.
     """
     return statistic(
         f"most {what} in 99.9 % of the time",
@@ -201,7 +203,7 @@ def most(what: str, tail: Variable) -> Estimate:
 
 
 def _likely(of: Variable, chance: float) -> Rule:
-    """Whether something is as likely as that, within a fifth."""
+    """The rule that a variable equals a probability, within 20 %."""
     return mean_of(of).within(0.8 * chance, 1.2 * chance)
 
 
@@ -290,14 +292,14 @@ CLAIMS = (
     ),
 )
 
-# Where 1 Mb/s flows leave so much room that laws of their wait are of use.
+# Loads at which 1 Mb/s flows leave enough room for formulas of their wait.
 _with_room = query(alone[m.ALONE_WAIT].at(mix="1 Mb/s flows", queue="FIFO")).where(
     lambda load: laws.full_share(load) < 0.1, "load"
 )
 _wait_laws = stacked(
     "queue",
     {
-        name: _with_room.law(partial(laws.modulated_wait_ms, periodic=periodic), "load")
+        name: _with_room.formula(partial(laws.modulated_wait_ms, periodic=periodic), "load")
         for name, periodic in (("modulated M/G/1", False), ("modulated periodic sources", True))
     },
 ).tagged(mix="1 Mb/s flows")
@@ -306,10 +308,10 @@ _lost_and_waits = stacked("measure", {"wait (ms)": alone[m.ALONE_WAIT], "lost (%
 
 NAMED_LOAD = "load {:g}".format
 
-_geometric = law(laws.bottlenecked_law, flows=range(31), load=NUMBER_LOADS).tagged(sizes="law")
+_geometric = formula(laws.bottlenecked_law, flows=range(31), load=NUMBER_LOADS).tagged(sizes="law")
 _number = joined(number[m.TAIL].unrolled("flows", range(31)), _geometric).relabelled(load=NAMED_LOAD)
-_formula = law(lambda flows: laws.bottlenecked_law(flows, 0.6, 0.5), flows=range(8)).tagged(background="law")
-_example = joined(example[m.TAIL].unrolled("flows", range(8)), _formula)
+_example_law = formula(lambda flows: laws.bottlenecked_law(flows, 0.6, 0.5), flows=range(8))
+_example = joined(example[m.TAIL].unrolled("flows", range(8)), _example_law.tagged(background="law"))
 _one_to_six = _example.where(lambda flows: 1 <= flows <= 6, "flows").relabelled(
     flows="i = {}".format, background=lambda name: "formula" if name == "law" else name
 )
@@ -317,7 +319,7 @@ _most_active = most("active flows", scale[m.ACTIVE_TAIL])
 _active = stacked("measure", {"mean": scale[m.ACTIVE], "99.9 %": _most_active}).relabelled(load=NAMED_LOAD)
 
 TRACE_SHOWN = 500
-"""Active flows that are drawn at most."""
+"""Maximum number of active flows in the figure."""
 
 _more = per_seed(
     "share of the time with more",
@@ -339,7 +341,7 @@ def _table_of_regimes(results: ExperimentResults) -> pl.DataFrame:
         return throughput_law(load, PEAKS_MBPS[peak] / laws.RATE_MBPS) * laws.RATE_MBPS
 
     full, throughput = regimes["link.saturated"], regimes[m.THROUGHPUT]
-    of_law = query(throughput).law(throughput_mbps, "peak", "load")
+    of_law = query(throughput).formula(throughput_mbps, "peak", "load")
     columns: dict[str, Shown] = {"time full (%)": full, "throughput (Mb/s)": throughput, "law (Mb/s)": of_law}
     table = listed(columns, "peak", "load", heads={"peak": "peak rate"})(results)
     shares = means(full, results, "peak", "load").select("load", pl.col("value") / 100)
@@ -356,61 +358,61 @@ _by_mix: dict[str, Any] = {"by": ("measure", "load"), "panel": "mix", "y_limits"
 FIGURES = (
     Figure(
         "flows-in-progress",
-        "Flows in progress on a link that they share fairly",
+        "Flows in progress on a link with fair sharing",
         _path(_in_progress, **_by_load),
         "Sample paths at flow level: Poisson arrivals, exponential sizes, mean 100 kB, 50 Mb/s.",
     ),
     Figure(
         "number-of-flows",
-        "How often at least so many flows are in progress",
+        "Share of the time with at least the given number of flows in progress",
         _curve(_number, x="flows", by="sizes", panel="load", log_y=True, y_limits=(1e-5, 1.0)),
-        "Simulated with three laws of sizes, beside the geometric law; bands are 95 % intervals.",
+        "Simulated with three distributions of sizes, and the geometric law; bands are 95 % intervals.",
     ),
     Figure(
         "example",
-        "Background 0.5, total load 0.6: how often at least so many bottlenecked flows?",
+        "Background 0.5, total load 0.6: share of the time with at least i bottlenecked flows",
         line(_example, log_y=True, y_limits=(1e-6, 2.0), levels={"printed for i = 5": laws.PRINTED}),
-        "Three readings of the background, beside ((0.6 - 0.5) / (1 - 0.5))^i.",
+        "Three readings of the background, and ((0.6 - 0.5) / (1 - 0.5))^i.",
     ),
     Figure(
         "regimes",
         "Throughput of a flow against the load",
         line(regimes[m.THROUGHPUT_SHARE], y_limits=(0.0, 1.05), guides={"overload": 1.0}),
-        "Over its peak rate, or the rate of the link where it has none.",
+        "Relative to its peak rate, or to the rate of the link if it has none.",
     ),
     Figure(
         "regime-paths",
         "Three regimes",
         _path(_over_time(regime_paths[m.DEMAND]), levels={"capacity": 1.0}, **_by_regime),
-        "What the flows in progress could take of the link: transparent (1 Mb/s flows, load 0.5), elastic "
+        "Demand of the flows in progress: transparent (1 Mb/s flows, load 0.5), elastic "
         "(no peak rate, 0.8), overload (no peak rate, 1.1).",
     ),
     Figure(
         "alone",
         "Rate-limited flows alone, a buffer of 100 packets",
         line(joined(alone[m.ALONE_WAIT], _wait_laws), log_y=True),
-        "Streaming flows send packets of 200 B at 64 kb/s. The laws hold while peak rates leave room.",
+        "Streaming flows send packets of 200 B at 64 kb/s. The formulas hold while peak rates leave room.",
     ),
     Figure(
         "active-flows",
-        "Flows with a packet waiting, as link and traffic grow together",
+        "Flows with queued packets as link and traffic grow together",
         line(_active, log_y=True, levels={"500": 500.0}, **_by_mix),
-        "Fair queueing, a buffer of 625 packets times the scale; the mean, and the most in 99.9 % of the "
-        "time of all runs.",
+        "Fair queueing with a buffer of 625 packets times the scale; the mean, and the maximum in 99.9 % of "
+        "the time of all runs.",
     ),
     Figure(
         "trace",
-        "Active flows of a made-up trace like that of an OC-48 link, at slower and slower lines",
+        "Active flows of a synthetic trace like that of an OC-48 link, on links of different rates",
         _curve(query(_more).relabelled(load=NAMED_LOAD), log_y=True, y_limits=(1e-6, 1.0)),
-        "Made up with the published properties: 16 % of 2.5 Gb/s, flows from 10 kb/s to 10 Mb/s, about 7000 "
-        "in progress; replayed through deficit round robin.",
+        "Synthetic trace with the published properties: 16 % of 2.5 Gb/s, flows from 10 kb/s to 10 Mb/s, "
+        "about 7000 in progress; replayed through deficit round robin.",
     ),
 )
 
 TABLES = (
     Table(
         "number",
-        "Flows in progress on a fluid link, also over the geometric law, which knows no sizes",
+        "Flows in progress on a fluid link, also relative to the geometric distribution",
         [
             *(number[m.MEAN], number[m.MEAN_OVER_LAW]),
             per_seed("P(N = 0)", lambda tail: 1 - tail[1], number[m.TAIL]),
@@ -422,7 +424,7 @@ TABLES = (
         "five-flows",
         "P(N >= i) with background 0.5 and total load 0.6",
         crossed(_one_to_six, rows="background", columns="flows"),
-        "The formula is ((0.6 - 0.5) / (1 - 0.5))^i; for i = 5 the deck prints 0.003.",
+        "The formula is ((0.6 - 0.5) / (1 - 0.5))^i; for i = 5 the talk prints 0.003.",
     ),
     Table(
         "regime",
@@ -431,7 +433,7 @@ TABLES = (
     ),
     Table(
         "rate-limited",
-        "Rate-limited flows alone, 100 packets of buffer: wait of all packets, and the laws of 1 Mb/s flows",
+        "Rate-limited flows alone, buffer of 100 packets: mean wait, and formulas for 1 Mb/s flows",
         crossed(
             joined(_lost_and_waits, _wait_laws.tagged(measure="(ms)")),
             rows=("mix", "load"),
@@ -443,13 +445,13 @@ TABLES = (
         "Active flows, as link and traffic grow together",
         listed([scale[one] for one in m.SCALE[:-2]], "mix", "load", "scale"),
         "Sampled every 10 ms under fair queueing; a buffer of 625 packets times the scale. The 99.9 % and "
-        "the most are means over seeds of those of single runs.",
+        "the maximum are means over seeds of those of single runs.",
     ),
     Table(
         "trace-loads",
-        "Active flows of a made-up trace like that of an OC-48 link, at lines of these loads",
+        "Active flows of a synthetic trace like that of an OC-48 link, on links with these loads",
         [trace[one] for one in m.TRACE_SUMMARY],
-        "60 s through deficit round robin. The most and the 99.9 % (p999) are means over seeds.",
+        "60 s through deficit round robin. The maximum and the 99.9 % (p999) are means over seeds.",
     ),
 )
 

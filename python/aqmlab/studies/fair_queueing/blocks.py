@@ -1,4 +1,4 @@
-"""The talk's blocks of slides, A to K: the plots that each sets side by side."""
+"""The talk's blocks of slides, A to K, with the plots that each block compares."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ class Plot(NamedTuple):
 
     @property
     def short(self) -> str:
-        """What it is called where its block says the background."""
+        """The name of the plot within its block, which defines the background."""
         return f"{self.flows}, {self.queue} {self.buffer}"
 
     @property
     def name(self) -> str:
-        """What it is called among those of all blocks."""
+        """The name of the plot among those of all blocks."""
         return f"{self.short}, {self.background}"
 
 
@@ -38,7 +38,7 @@ class Block(NamedTuple):
 
     @property
     def plots(self) -> list[Plot]:
-        """In the order of the slides."""
+        """The plots in the order of the slides."""
         return [
             Plot(self.background, flows, queue, buffer)
             for buffer in self.buffers
@@ -67,7 +67,7 @@ BLOCKS = {
 }
 
 PLOTS = {plot.name: plot for block in BLOCKS.values() for plot in block.plots}
-"""All of them, of which several blocks may show one."""
+"""All plots by name; several blocks may show the same plot."""
 
 CASES = {
     name if len(block.buffers) == 1 else f"{name}, {plot.buffer} packets": plot

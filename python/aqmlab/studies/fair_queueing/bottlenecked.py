@@ -1,4 +1,4 @@
-"""Bottlenecked flows beside a background, as the talk's blocks A to K have them: FIFO and fair queueing."""
+"""Bottlenecked flows with a background, as in the talk's blocks A to K: FIFO and fair queueing."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _ONCE = Form(seeds=1, changes=SHORT)
 
 
 def _long(name: str, title: str, scenario: dict[str, Any], axes: net.Axes, **fields: Any) -> Experiment:
-    """Runs of 500 s, unless `fields` say otherwise."""
+    """Runs of 500 s, unless `fields` set another duration."""
     quick = Form(seeds=3, axes=NEWRENO, changes=SHORT)
     common = {"measures": m.LINK, "seeds": 4, "most_seeds": 20, "quick": quick}
     return Experiment(name, title, scenario, axes, **{**common, **fields})
@@ -71,7 +71,7 @@ windows = _long(
 
 
 def _of_plot(plot: Plot) -> dict[str, Any]:
-    """One of the talk's plots, but for its queue, which is chosen before."""
+    """The changes of one of the talk's plots, except for its queue, which is set before."""
     background = {"traffic.background": net.BACKGROUNDS[plot.background]}
     return {**background, "bottleneck.queue.limit": f"{plot.buffer}p", **net.BOTTLENECKED[plot.flows]}
 
@@ -109,7 +109,7 @@ PAIRS = tuple(itertools.combinations(RIVALS, 2))
 
 
 def pair_name(pair: tuple[str, str]) -> str:
-    """Two flows by the names of their laws."""
+    """The name of a pair of flows, from the titles of their congestion controls."""
     return " / ".join(m.LAW_NAMES[law] for law in pair)
 
 
@@ -122,7 +122,7 @@ pairs_fifo = _long(
     "pairs-fifo", "Two flows, FIFO, 625 packets", _PACKETS, {"pair": _two, "recovery": _newreno}, quick=_ONCE
 )
 
-# Without a bottlenecked flow nobody recovers: one run for all recoveries.
+# Without a bottlenecked flow, loss recovery has no effect: one run serves for all recoveries.
 _flow_or_none = {"flows": Changes({"none": net.RECOVERY["NewReno"], **net.flows("1 Reno")["flows"]})}
 delay = _long(
     "delay",
@@ -137,7 +137,7 @@ EXPERIMENTS = (one, several, baseline, windows, paths, steady, orders, pairs, pa
 
 
 def over_reno(runs: Experiment) -> Estimate:
-    """The rate of a HighSpeed flow over that of the Reno flow beside it."""
+    """The rate of a HighSpeed flow divided by that of the competing Reno flow."""
     highspeed, reno = (runs[rate].at(flows="HighSpeed + Reno") for rate in (m.HIGHSPEED, m.RENO))
     return ratio(highspeed, reno)
 
@@ -315,7 +315,7 @@ CLAIMS = (
 
 
 def _windows(row: Row) -> Iterator[tuple[Labels, float]]:
-    """The windows of bottlenecked flows, which are told apart by their law where these differ."""
+    """The windows of bottlenecked flows, named by their congestion controls if these differ."""
     found = row[m.WINDOWS]
     alike = len({name for name, _ in found}) == 1
     for number, (name, window) in enumerate(found, 1):
@@ -336,11 +336,11 @@ _PLOTTED: Mapping[str, tuple[Callable[[str], Shown], Mapping[str, Any]]] = {
         {"by": "plot", "y_label": "utilisation", "y_limits": (0.0, 1.02)},
     ),
 }
-"""What is plotted of each run of a block, side by side."""
+"""Quantities plotted for each run of a block, in adjacent panels."""
 
 
 def _waits(measure: Measure) -> Query:
-    """Of the background's packets, beside one Reno flow or none."""
+    """Waits of the background's packets, with one Reno flow or none."""
     wait = delay[measure].at(recovery="NewReno", background=FLOWS)
     undisturbed = query(wait.at(flows="none", queue="FIFO"))
     return joined(wait.at(flows="1 Reno"), undisturbed.tagged(queue="no bottlenecked flow"))
@@ -363,41 +363,41 @@ FIGURES = (
             f"{name.lower()}-{what}",
             f"{name}. {block.title}: {what}",
             _over_time(stacked("plot", {plot.short: of(plot.name) for plot in block.plots}), **options),
-            f"{block.background} of 25 Mb/s behind; NewReno, one run, from its start.",
+            f"Background: {block.background} with 25 Mb/s; NewReno, one run, from its start.",
         )
         for name, block in BLOCKS.items()
         for what, (of, options) in _PLOTTED.items()
     ),
     Figure(
         "available",
-        "What one flow gets of the available capacity, by buffer (packets)",
+        "Share of the available capacity that one flow gets, by buffer (packets)",
         _of_one_flow(one[m.AVAILABLE].at(recovery="NewReno"), y_limits=(0.0, 1.05)),
         "Rate on the wire over 25 Mb/s, NewReno.",
     ),
     Figure(
-        "background-loss",
+        "Loss of the background with one flow, by buffer (packets)",
         "What the background loses to one flow, by buffer (packets)",
         _of_one_flow(one[m.BACKGROUND_LOSS].at(recovery="NewReno"), log_y=True),
-        "NewReno. Under fair queueing none is dropped where no line is drawn.",
+        "NewReno. Where fair queueing has no line, no packet of the background was dropped.",
     ),
     Figure(
-        "background-wait",
+        "Waits of the background's packets, by buffer (packets)",
         "How long packets of the background wait, by buffer (packets)",
         line(stacked("measure", _each_wait), by="queue", panel="measure", log_y=True),
         "One Reno flow with NewReno recovery, or none; Poisson flows.",
     ),
     Figure(
         "highspeed-over-reno",
-        "HighSpeed beside Reno, by buffer (packets)",
+        "HighSpeed competing with Reno, by buffer (packets)",
         _bars(highspeed_over_reno, x="buffer", panel="recovery"),
         "Ratio of the rates over long runs, both flows with the same recovery.",
     ),
     Figure(
         "pairs",
-        "Any two flows: rate of the second over the first's",
+        "Any two flows: rate of the second divided by that of the first",
         _bars(stacked("queue", _pairs_by_queue), x="pair", log_y=True, y_limits=(0.3, 1000.0)),
-        "NewReno, 625 packets. R Reno, H HighSpeed, C CUBIC, S Scalable, U unresponsive at 40 Mb/s, which in "
-        "FIFO leaves the others next to nothing: those bars end at the edge, or have no end.",
+        "NewReno, 625 packets. R Reno, H HighSpeed, C CUBIC, S Scalable, U unresponsive at 40 Mb/s. In FIFO, "
+        "U leaves the others almost nothing: those bars end at the edge of the figure or have no end.",
     ),
     Figure(
         "fairness",
@@ -408,7 +408,7 @@ FIGURES = (
 
 
 def _everywhere(measure: Measure | str, factor: float = 1.0) -> Crossed:
-    """A measure of every case, a column for each queue and buffer."""
+    """A measure of every case, with a column for each queue and buffer."""
     alone, with_one, with_several = (
         query(scaled(runs[measure], factor, "")) for runs in (baseline, one, several)
     )
@@ -428,7 +428,7 @@ _together: dict[str, Shown] = {
     "Reno (Mb/s)": several[m.RENO].at(flows="HighSpeed + Reno"),
     "ratio": highspeed_over_reno,
 }
-# Without a bottlenecked flow nobody recovers.
+# Without a bottlenecked flow, loss recovery has no effect.
 _delays = stacked("measure", {"mean (ms)": delay[m.MEAN_DELAY], "99 % (ms)": delay[m.P99_DELAY]}).where(
     lambda flows, recovery: flows != "none" or recovery == "NewReno", "flows", "recovery"
 )
@@ -442,13 +442,13 @@ TABLES = (
             ("available-capacity", "Rate of bottlenecked flows over the available 25 Mb/s", m.AVAILABLE, 1),
             ("jain", "Jain's index of the bottlenecked flows", m.JAIN, 1),
             ("lost", "Packets of the background lost (%)", m.BACKGROUND_LOSS, 100),
-            ("utilisation", "Utilisation of the line (%)", "bottleneck.utilisation", 1),
-            ("timeouts", "Time-outs of the bottlenecked flows in 500 s (quick: 80 s)", m.TIMEOUTS, 1),
+            ("utilisation", "Utilisation of the link (%)", "bottleneck.utilisation", 1),
+            ("timeouts", "Timeouts of the bottlenecked flows in 500 s (quick: 80 s)", m.TIMEOUTS, 1),
         )
     ),
     Table(
         "highspeed-and-reno",
-        "HighSpeed beside Reno: rates on the wire, and their ratio",
+        "HighSpeed competing with Reno: rates on the wire, and their ratio",
         listed(_together, "recovery", "buffer", "queue"),
     ),
     Table(
@@ -458,17 +458,17 @@ TABLES = (
     ),
     Table(
         "background-delay",
-        "How long packets of the background wait in the queue; `none` is the baseline",
+        "Waits of the background's packets in the queue; `none` is the baseline",
         crossed(_delays, rows=_by_case, columns=("queue", "measure")),
     ),
     Table(
         "schedulers",
-        "Four orders of service in the blocks with fair queueing, NewReno",
+        "Four schedulers in the blocks with fair queueing, NewReno",
         listed([orders[measure].at(recovery="NewReno") for measure in (*_gained, m.WAIT)], "case", "queue"),
     ),
     Table(
         "any-two",
-        "Any two flows, 625 packets: rates on the wire (Mb/s), of which 12.5 is an even share",
+        "Any two flows, 625 packets: rates on the wire (Mb/s); an equal share is 12.5",
         crossed(_any_two, rows="pair", columns=("queue", "recovery", "flow")),
     ),
 )

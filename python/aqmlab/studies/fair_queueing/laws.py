@@ -1,4 +1,4 @@
-"""The theory that stands beside the runs of the study `fair-queueing`."""
+"""Theoretical formulas that are compared with the runs of the study `fair-queueing`."""
 
 from __future__ import annotations
 
@@ -11,40 +11,41 @@ from aqmlab.flow_level import relative_load
 
 RATE_MBPS = 50.0
 PACKET = 1000
-"""Bytes on the wire: 625 packets are said to be the product of bandwidth and round trip."""
+"""Packet size on the wire in bytes; the talk equates 625 packets with the bandwidth-delay product."""
 
 PACKET_S = PACKET * 8 / (RATE_MBPS * 1e6)
 
 PRINTED = 0.003
-"""P(N >= 5) in the deck's example."""
+"""P(N >= 5) in the talk's example."""
 
 FORMULA = 0.2**5
-"""The same by the deck's own formula."""
+"""P(N >= 5) by the talk's own formula."""
 
 MOST_SOURCES = round(RATE_MBPS)
-"""Flows of 1 Mb/s that fill the link."""
+"""Number of 1 Mb/s flows that fill the link."""
 
 TRANSPARENT = 0.01
-"""The share of the time that peak rates may fill a transparent link."""
+"""Maximum share of the time in which peak rates fill a transparent link."""
 
 
 def bottlenecked_law(flows: int, load: float, background: float = 0.0) -> float:
-    """P(N >= flows) beside a background: the geometric law of what the background leaves."""
+    """P(N >= flows) with a background: the geometric distribution for the capacity left by the background."""
     return relative_load(load, background) ** flows
 
 
 def full_share(load: float) -> float:
-    """How often flows of 1 Mb/s, Poisson in number, could fill the link."""
+    """The share of the time in which a Poisson number of 1 Mb/s flows could fill the link."""
     mean = load * RATE_MBPS
     return 1 - math.fsum(_poisson(mean, number) for number in range(MOST_SOURCES))
 
 
 def modulated_wait_ms(load: float, *, periodic: bool) -> float:
-    """The mean wait of a packet where flows of 1 Mb/s come and go and their number moves slowly.
+    """The mean wait of a packet of 1 Mb/s flows that arrive and depart, with a slowly changing number.
 
-    Of each number of flows below that which fills the link, the wait of a packet: of M/G/1 with equal
-    packets (Pollaczek and Khinchine), or of as many periodic sources (J. Roberts and J. Virtamo, "The
-    Superposition of Periodic Cell Arrival Streams in an ATM Multiplexer", 1991); averaged over packets.
+    For each number of flows that does not fill the link, the wait is that of M/G/1 with equal packets
+    (Pollaczek and Khinchine), or that of the same number of periodic sources (J. Roberts and J. Virtamo, "The
+    Superposition of Periodic Cell Arrival Streams in an ATM Multiplexer", 1991). The result is the average
+    over packets.
     """
     mean = load * RATE_MBPS
     numbers = range(1, MOST_SOURCES)
@@ -66,8 +67,8 @@ def _md1_wait(sources: int, period: int) -> float:
 
 @lru_cache(maxsize=256)
 def periodic_wait(sources: int, period: int) -> float:
-    """The mean wait, in services, of a packet of one of so many periodic sources with random phases that
-    send once in so many services (fewer sources than services)."""
+    """The mean wait, in service times, of a packet from `sources` periodic sources with random phases, each
+    of which sends one packet per `period` service times (with fewer sources than `period`)."""
     others = sources - 1
     step = 0.05
     levels = np.arange(0.0, others + step, step)

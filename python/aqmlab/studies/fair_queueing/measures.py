@@ -1,4 +1,4 @@
-"""What the runs of the study `fair-queueing` are reduced to."""
+"""Measures of the study `fair-queueing`."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from aqmlab.run_charts import gauges
 from aqmlab.studies.fair_queueing.laws import PACKET, PACKET_S, RATE_MBPS, modulated_wait_ms
 
 AVAILABLE_MBPS = 25.0
-"""What the background leaves."""
+"""Capacity left by the background, in Mb/s."""
 
 PAYLOAD = 960
 WIRE = PACKET / PAYLOAD
@@ -25,13 +25,13 @@ UNRESPONSIVE = "unresponsive"
 LAW_NAMES = {"reno": "Reno", "highspeed": "HighSpeed", "cubic": "CUBIC", "scalable": "Scalable"} | {
     UNRESPONSIVE: UNRESPONSIVE
 }
-"""How bottlenecked flows send: the names of their traffic, in the order of pairs, and their names."""
+"""Bottlenecked senders: the names of their traffic, in the order of pairs, with their titles."""
 
 _BACKGROUND = pl.col("traffic") == "background"
 
 
 def _link(run: Run) -> Mapping[str, Any]:
-    """Rates on the wire in Mb/s, fairness, what the background lost, and how long packets waited."""
+    """Rates on the wire in Mb/s, fairness, loss of the background, and waits of packets."""
     flows = run.tables["flows"].with_columns(pl.col("traffic").cast(pl.String))
     behind, ours = flows.filter(_BACKGROUND), flows.filter(~_BACKGROUND)
     wire = pl.when(pl.col("traffic") == UNRESPONSIVE).then(1.0).otherwise(WIRE)
@@ -71,11 +71,11 @@ LINK: tuple[Measure | str, ...] = (
 )
 
 SHOWN_S, WINDOW_STEP_S, USE_STEP_S = 100, 0.2, 1.0
-"""How long the talk's plots are, and their steps."""
+"""Duration of the talk's plots, and their time steps, in seconds."""
 
 
 def _path(run: Run) -> Mapping[str, Any]:
-    """The windows of the bottlenecked flows and the use of the line, from the start of the run on."""
+    """The windows of the bottlenecked flows and the utilisation of the link, from the start of the run."""
     senders = run.tables["senders"].with_columns(pl.col("traffic").cast(pl.String)).sort("time_s")
     steps_s = np.arange(WINDOW_STEP_S, SHOWN_S, WINDOW_STEP_S)
     windows = []
@@ -100,7 +100,7 @@ PATH = (
 
 
 def _delay(run: Run) -> Mapping[str, Any]:
-    """How long packets of the background waited for the line; those dropped are left out."""
+    """Waits of the background's packets for the link; dropped packets are left out."""
     warm_up_s, _ = metrics.window(run.manifest)
     flows = run.tables["flows"].filter(_BACKGROUND)
     events = run.tables["packets"].filter(
@@ -111,7 +111,7 @@ def _delay(run: Run) -> Mapping[str, Any]:
     joined = events.filter(event == "enqueue").select(*key, since="time_s")
     begun = events.filter(event == "start").select(*key, at="time_s")
     waited = begun.join(joined, on=key).select(pl.col("at") - pl.col("since")).to_series().to_numpy()
-    # What finds the line free starts without joining the queue.
+    # A packet that finds the link idle starts without joining the queue.
     waits = np.r_[waited, np.zeros(begun.join(joined, on=key, how="anti").height)]
     return {
         "mean_ms": 1000 * float(waits.mean()),
@@ -130,8 +130,8 @@ DELAY = (
 
 
 def _alone(run: Run) -> Mapping[str, Any]:
-    """What a link without bottlenecked flows loses, and how long packets wait; the law is that of 1 Mb/s
-    flows."""
+    """Loss of a link without bottlenecked flows, and waits of packets, also relative to the theoretical wait
+    with 1 Mb/s flows."""
     line = metrics.link(run.tables["links"], "bottleneck")
     wait_ms = 1000 * float(line["mean_queue_delay_s"])
     traffic = run.manifest["scenario"]["traffic"]
@@ -155,11 +155,11 @@ ALONE = (
 )
 
 MOST_COUNTED_ACTIVE = 1001
-"""Numbers of active flows, and of packets waiting, whose share of the time is kept: 0 to 1000 and beyond."""
+"""Numbers of active flows and of queued packets whose share of the time is kept: 0 to 1000."""
 
 
 def _active(run: Run) -> Mapping[str, Any]:
-    """How many flows have a packet waiting, and how many packets wait, over samples after the warm-up."""
+    """Numbers of flows with queued packets, and of queued packets, from samples after the warm-up."""
     warm_up_s, _ = metrics.window(run.manifest)
     samples = run.tables["queue"].filter((pl.col("link") == "bottleneck") & (pl.col("time_s") >= warm_up_s))
     shown = gauges.at(run.tables["gauges"], link="bottleneck").filter(pl.col("time_s") >= warm_up_s)
@@ -190,12 +190,12 @@ SCALE = (
 
 
 def _at_least(shares: metrics.Floats, count: int) -> list[float]:
-    """P(N >= i) for the first so many i, as far as any is, from P(N = i) for each i."""
+    """P(N >= i) for the first `count` values of i, from P(N = i) for each i."""
     return [float(share) for share in shares[::-1].cumsum()[::-1][:count]]
 
 
 def _shares(distribution: pl.DataFrame, share: str) -> metrics.Floats:
-    """P(N = i) for each i, from columns `flows` and that of the shares."""
+    """P(N = i) for each i, from the columns `flows` and `share`."""
     flows = distribution["flows"].to_numpy().astype(np.int64)
     found = np.zeros(int(flows.max(initial=0)) + 1)
     found[flows] = distribution[share].to_numpy()
@@ -203,7 +203,7 @@ def _shares(distribution: pl.DataFrame, share: str) -> metrics.Floats:
 
 
 def _trace(run: Run) -> Mapping[str, Any]:
-    """How often at least so many flows of a trace have a packet waiting."""
+    """The share of the time with at least i flows of a trace active, for each i."""
     shares = _shares(run.tables["distribution"], "active_share")
     return {"active_tail": _at_least(shares, MOST_COUNTED_ACTIVE)}
 
@@ -214,12 +214,12 @@ TRACE_TAIL = _of_trace("active_tail", "share of the time with at least so many a
 TRACE_SUMMARY = ("trace.mean-active", "trace.p999-active", "trace.most-active", "trace.mean-in-progress")
 
 MOST_COUNTED = 101
-"""Numbers of flows whose share of the time is kept: 0 to 100 and beyond."""
+"""Numbers of flows whose share of the time is kept: 0 to 100."""
 
 
 def _number(run: Run) -> Mapping[str, Any]:
-    """The number of bottlenecked flows in progress: mean, and how often at least so many; over the geometric
-    law of their load, too."""
+    """The number of bottlenecked flows in progress: mean, and share of the time with at least i flows; both
+    also relative to the geometric distribution for their load."""
     classes = run.tables["classes"].filter(pl.col("traffic") == "flows")
     rows = run.tables["distribution"].filter(pl.col("traffic") == "flows")
     mean = float(classes["mean_in_progress"].item())
@@ -246,11 +246,11 @@ NUMBER = (
 )
 
 TAILS = (TAIL, ACTIVE_TAIL, WAITING_TAIL, TRACE_TAIL)
-"""Of a count, P(N >= i) for i from 0 on."""
+"""Measures of counts that contain P(N >= i) for i from 0 on."""
 
 
 def _regime(run: Run) -> Mapping[str, Any]:
-    """The throughput of a flow, also over its peak rate, or over the rate of the link."""
+    """The throughput of a flow, also relative to its peak rate or to the rate of the link."""
     throughput = throughput_bps(run) / 1e6
     peak = run.manifest["scenario"]["traffic"]["flows"]["peak_rate"]
     return {
@@ -269,7 +269,7 @@ REGIME: tuple[Measure | str, ...] = (
 
 
 def _flow_path(run: Run) -> Mapping[str, Any]:
-    """The number of flows in progress, and what their peak rates add up to, after the warm-up."""
+    """The number of flows in progress, and the sum of their peak rates, after the warm-up."""
     warm_up_s, _ = metrics.window(run.manifest)
     counted = run.tables["in_progress"].filter(pl.col("time_s") >= warm_up_s)
     wanted = demand(run).filter(pl.col("time_s") >= warm_up_s)

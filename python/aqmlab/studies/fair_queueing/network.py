@@ -1,4 +1,4 @@
-"""The talk's link: backgrounds, queues and senders; and other readings of what the talk leaves open."""
+"""The talk's link: backgrounds, queues, senders, and alternatives for details that the talk leaves open."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ RATE = f"{RATE_MBPS:g}Mbps"
 
 CONTROLS: Mapping[str, dict[str, Any]] = {
     "reno": {"kind": "reno"},
-    # ns-2 evaluates the response function where RFC 3649 suggests a table.
+    # ns-2 evaluates the response function; RFC 3649 suggests a table.
     "highspeed": {"kind": "highspeed", "loss_rate": "continuous"},
     "cubic": {"kind": "cubic"},
     "scalable": {"kind": "scalable"},
@@ -27,10 +27,10 @@ CONTROLS: Mapping[str, dict[str, Any]] = {
 DRR = {"kind": "drr", "quantum": f"{PACKET}B"}
 QUEUES = {"FIFO": {"kind": "drop-tail"}, "FQ": DRR}
 ORDERS = {"DRR": DRR, "SCFQ": {"kind": "scfq"}, "STFQ": {"kind": "stfq"}, "RR": {"kind": "rr"}}
-"""Queues by the names they have in figures, without their buffers."""
+"""Queues by the names that figures show, without their buffers."""
 
 BEHIND_A_FAST_LINE = {"rate": "100Gbps", "delay": "1ms"}
-"""Access of what shares a host: it must not queue before the bottleneck."""
+"""Access link of workloads that share a host: it must not queue before the bottleneck."""
 
 SIZES: Mapping[str, dict[str, Any]] = {
     "exponential": {"kind": "exponential", "mean": "100kB"},
@@ -54,7 +54,7 @@ POISSON_PACKETS: dict[str, Any] = {
     "hosts": "shared",
     "access": BEHIND_A_FAST_LINE,
 }
-"""Packets of flows that hardly ever have two waiting."""
+"""Packets of flows that hardly ever have two packets queued."""
 
 Axes = dict[str, Any]
 
@@ -67,13 +67,13 @@ TCP: dict[str, Any] = {
     "rto": {"min": "200ms"},
     "receiver": {"window": 100_000},
 }
-"""That of ns-2 as it was in September 2005, without a limit by the receiver."""
+"""ns-2's TCP as of September 2005, without a limit by the receiver."""
 
 
 def link(
     background: Mapping[str, Any], *, duration: str = "520s", queue: str = "FIFO", **record: Any
 ) -> dict[str, Any]:
-    """The link of the talk with nothing but the background on it."""
+    """The talk's link with only the background."""
     return {
         "duration": duration,
         "warm_up": f"{WARM_UP_S}s",
@@ -86,8 +86,8 @@ def link(
 
 
 def beside(**counts: int) -> dict[str, Any]:
-    """So many permanent flows of each congestion control beside the background, begun at random within the
-    first second."""
+    """These numbers of permanent flows of each congestion control in addition to the background, started at
+    random within the first second."""
 
     def senders(law: str) -> dict[str, Any]:
         if law == UNRESPONSIVE:
@@ -105,23 +105,23 @@ BOTTLENECKED = {
 
 
 def flows(*names: str) -> Axes:
-    """The axis of some bottlenecked flows beside the background."""
+    """The axis of bottlenecked flows."""
     return {"flows": Changes({name: BOTTLENECKED[name] for name in names})}
 
 
 def queues(packets: int) -> dict[str, dict[str, Any]]:
-    """The queues with so much room."""
+    """The queues with this limit."""
     return {name: {**queue, "limit": f"{packets}p"} for name, queue in QUEUES.items()}
 
 
 def buffers(*packets: int) -> Axes:
-    """The axes of queues and of their room."""
+    """The axes of queues and of their limits."""
     room = Changes({count: {"bottleneck.queue.limit": f"{count}p"} for count in packets})
     return {"bottleneck.queue": QUEUES, "buffer": room}
 
 
 RECOVERY = Changes({name: {"tcp.recovery.kind": name.lower()} for name in ("NewReno", "Reno", "SACK")})
-"""How the bottlenecked flows repair losses; the first is ours, the talk does not say."""
+"""Loss recovery of the bottlenecked flows, which the talk does not state; the first is aqmlab's choice."""
 
 
 def _sized(table: dict[str, Any], name: str) -> dict[str, Any]:
@@ -148,9 +148,9 @@ _AT_ONCE = {"host.jitter": "0s"}
 DECISIONS = (
     Decision(
         "Poisson flows",
-        "They come as a Poisson process and send at 1 Mb/s, whatever becomes of their packets; sizes are "
+        "They arrive as a Poisson process and send at 1 Mb/s without responding to losses; sizes are "
         "exponential with a mean of 100 kB.",
-        "The talk tells the peak rate, but neither sizes nor transport.",
+        "The talk states the peak rate, but neither sizes nor the transport protocol.",
         (
             Variant(
                 "Pareto", "Background flows have Pareto sizes, shape 1.5.", partial(_sized, name="Pareto")
@@ -160,25 +160,25 @@ DECISIONS = (
     ),
     Decision(
         "TCP",
-        "ns-2 as it was in September 2005: an acknowledgement per packet, least time-out 0.2 s, initial "
-        "window 2, windows cut to whole packets, first threshold unlimited.",
-        "The talk says Reno and HSTCP. Its windows of up to 1000 packets exclude ns-2's default of 20.",
+        "ns-2 as of September 2005: one acknowledgement per packet, minimum RTO 0.2 s, initial window 2, "
+        "windows rounded down to whole packets, initial slow-start threshold unlimited.",
+        "The talk states Reno and HSTCP. Its windows of up to 1000 packets exclude ns-2's default of 20.",
         (
             Variant(
                 "as ns-2 came in September 2005",
-                "Hosts that answer at once, senders without overhead, and the receiver's window of 20: what "
-                "the main reading changes of ns-2's defaults, all together.",
+                "Hosts without jitter, senders without overhead, and a receiver window of 20: all changes of "
+                "the main reading from ns-2's defaults are undone.",
                 {**_AT_ONCE, "tcp.receiver.window": 20},
             ),
-            Variant("TCP of today", "Delayed ACKs, initial window 10, least RTO 1 s (RFCs).", _of_today),
+            Variant("TCP of today", "Delayed ACKs, initial window 10, minimum RTO 1 s (RFCs).", _of_today),
             Variant("limited slow start", "Slow start limited above 100 segments (RFC 3742).", _slow_start),
-            Variant("least RTO 1 s", "The least time-out is 1 s.", {"tcp.rto.min": "1s"}),
+            Variant("least RTO 1 s", "The minimum RTO is 1 s.", {"tcp.rto.min": "1s"}),
         ),
     ),
     Decision(
         "Hosts",
-        "Take up to a packet's time over each packet.",
-        "With equal round trips packets arrive as one departs; who is let in first then is let in always.",
-        (Variant("hosts at once", "Hosts answer at once; ties are possible.", _AT_ONCE),),
+        "Each host spends up to one packet's transmission time on each packet.",
+        "With equal round trips, packets arrive as others depart, and one flow always gets the free place.",
+        (Variant("hosts at once", "Hosts without jitter; ties are possible.", _AT_ONCE),),
     ),
 )

@@ -1,9 +1,9 @@
 """Internet transport performance with AQM in a QoS-enabled network (O. Riva 2003: a talk).
 
-The talk: with Tail Drop two early flows lock the third out, and what it or a UDP flow gets depends on the
-moment; RED is stable, and with one class nearly as good as two classes. Its results are known as sentences,
-axes of plots, and three pairs of numbers. `testbed.py` has what it leaves open, `recorded.py` the same cases
-on the Linux 6.1 kernel, `live.py` the live form.
+The talk's results: with Tail Drop two early flows lock the third flow out, and the results of this flow or of
+a UDP flow depend on its start; RED is stable, and with one class nearly as good as two classes. The results
+are available as sentences, axes of plots, and three pairs of numbers. `testbed.py` has the details that the
+talk leaves open, `recorded.py` the same cases on the Linux 6.1 kernel, `live.py` the live form.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from aqmlab.study.tables import AGREE
 from aqmlab.sweep import Change, Changes
 
 _experiment = partial(Experiment, seeds=20, first_seed=1001)
-"""The buffer of Linux 2.4 was first tried with the seeds from 1 on; these runs are others."""
+"""The buffer of Linux 2.4 was explored with the seeds from 1 on, so these runs use others."""
 
 _QUEUES = {"unit": bed.UNIT, "queue": bed.QUEUE}
 _TAIL_DROP_TO_RED, _RED_TO_TAIL_DROP = (TAIL_DROP, RED), (RED, TAIL_DROP)
@@ -181,7 +181,7 @@ def _share_over_data(third: float, slowest: float, fastest: float) -> float | No
     return third / both / data if both else None
 
 
-# The second test case: a transfer beside datagrams, for five seconds or until the transfer is done
+# The second test case: a transfer with datagrams, for five seconds or until the transfer is complete
 
 _FILE = {"kind": "ftp", "sizes": constant(350_400)}
 _WITH_BURST = bed.path("300s", file=_FILE, voice={**bed.datagrams(bed.DATAGRAM), "lasts": "5s"})
@@ -247,7 +247,7 @@ def claims_of_burst(burst: Experiment) -> tuple[Claim, ...]:
     )
 
 
-# The numbers that the talk prints, and the axes that it draws
+# The numbers that the talk prints, and the axes of its plots
 
 PRINTED = {"RI-11": (24.5, 127), "RI-12": (23.7, 224), "RI-13": (25.5, 181)}
 """The pairs of numbers on slide 16, by claim: TCP's elapsed time in seconds, and datagrams received."""
@@ -319,7 +319,7 @@ NUMBERS = (
         "slide 15, both axes",
     ),
 )
-"""They are of the talk's own system, so the live form, which cannot have that system, does not judge them."""
+"""These claims are about the talk's own system. The live form lacks this system and does not judge them."""
 
 CLAIMS = (*claims_of_third(third), *claims_of_burst(burst), *NUMBERS)
 
@@ -329,7 +329,7 @@ NOT_OF_THE_KERNEL = {
         ("RI-2d.2", "RI-3d", "RI-5d.2"), "written when it was known at which starts the kernel shows it"
     ),
 }
-"""Claims that are not judged of recorded runs."""
+"""Claims that are not judged from recorded runs, with the reason."""
 
 _OF_RECORDED = {"runs": recorded.in_place, "leaves_out": NOT_OF_THE_KERNEL}
 OURS = (
@@ -343,16 +343,16 @@ THEIRS = (
 
 
 def unfinished(*experiments: Experiment) -> Callable[[ExperimentResults], list[str]]:
-    """A warning for each experiment with runs that end before a transfer is done."""
+    """A function that warns about experiments with runs that end before a transfer is complete."""
 
     def warning(one: Experiment, results: ExperimentResults) -> str:
         time = m.ELAPSED if m.ELAPSED in one.measures else m.TCP_TIME
         rows = [row for at in QUEUES.values() for row in results[one.name].rows_at(**at)]
         open_, name = sum(row[time] is None for row in rows), f"{one.title}{', live' if one.live else ''}"
-        said = f"{name}: {open_} of {len(rows)} runs end before a transfer is done; means leave them out."
-        return said if open_ else ""
+        text = f"{name}: {open_} of {len(rows)} runs end before a transfer is complete; means exclude them."
+        return text if open_ else ""
 
-    return lambda results: [said for one in experiments if (said := warning(one, results))]
+    return lambda results: [text for one in experiments if (text := warning(one, results))]
 
 
 COMPARED = beside.Comparison(
@@ -363,8 +363,8 @@ COMPARED = beside.Comparison(
         for kernel, system in recorded.BESIDE.items()
     },
     marks={" (Linux 6.1)": recorded.in_place},
-    caption="Means and 95 % intervals; diamonds are the Linux 6.1 kernel's, beside linux-2.4 with SACK "
-    "recovery by counting, beside linux-6 with Reno.",
+    caption="Means and 95 % intervals; diamonds are those of the Linux 6.1 kernel: for linux-2.4 with SACK "
+    "recovery by counting, for linux-6 with Reno.",
 )
 
 
@@ -379,7 +379,8 @@ def _examples(results: ExperimentResults) -> pl.DataFrame:
 
 
 def _claims_beside(results: ExperimentResults) -> pl.DataFrame:
-    """The verdict of each claim that the recorded runs are judged by, on ours at their starts and on them."""
+    """The verdict on each claim for which recorded runs exist, on simulated runs at the same starts and on
+    the recorded runs."""
 
     kernels = recorded.results()
     common = {name: {*results[name].axes["start"]} & {*runs.axes["start"]} for name, runs in kernels.items()}
@@ -405,7 +406,9 @@ _BESIDE_UDP = beside.sequences(
 _TRACED = (("Tail Drop, bytes", 2), ("Tail Drop, bytes", 5), ("Tail Drop, packets", 4), ("RED", 4))
 _MORE: tuple[Figure | Table, ...] = (
     COMPARED.beside_udp("throughout-tcp", "TCP, with UDP until it is done", throughout[m.TCP_TIME]),
-    COMPARED.beside_udp("throughout-udp", "Datagrams that arrive", throughout[m.UDP_ARRIVED], 0.0, 1.05),
+    COMPARED.beside_udp(
+        "throughout-udp", "Share of datagrams that arrive", throughout[m.UDP_ARRIVED], 0.0, 1.05
+    ),
     *(
         Figure(
             f"boxes-{system}",
@@ -415,13 +418,13 @@ _MORE: tuple[Figure | Table, ...] = (
                 {"aqmlab": beside.ours, "Linux 6.1 kernel": recorded.in_place},
                 {"Linux 6.1 kernel": "aqmlab"},
             ),
-            "Least, lower quartile, median, upper quartile and most; the kernel's, where it was run, hollow.",
+            "Minimum, lower quartile, median, upper quartile and maximum; the kernel's, if recorded, hollow.",
         )
         for system in bed.SYSTEM
     ),
     Figure(
         "lock-out",
-        "The third flow: what it sends, loses and hears",
+        "The third flow: packets sent, packets lost and acknowledgements",
         beside.sequences(
             {f"{queue}, {start} s": (traces, {**QUEUES[queue], "start": start}) for queue, start in _TRACED}
         ),
@@ -429,7 +432,7 @@ _MORE: tuple[Figure | Table, ...] = (
     ),
     Figure(
         "burst-examples",
-        "A TCP flow beside UDP that starts at different moments",
+        "A TCP flow with UDP that starts at different times",
         _BESIDE_UDP,
         "linux-2.4, one class, Tail Drop with a limit in bytes, first replication.",
     ),
@@ -437,41 +440,41 @@ _MORE: tuple[Figure | Table, ...] = (
         "claims-beside-kernel",
         "Claims at the recorded starts",
         _claims_beside,
-        "Ours | the kernel's, both at 0, 2, 5 and 5.5 s, and at 0, 2, 7 and 18 s of UDP: the verdict, and "
-        "the number that decides. Elsewhere our claims are judged at all starts of the talk.",
+        "Simulated | recorded, both at 0, 2, 5 and 5.5 s, and at 0, 2, 7 and 18 s of UDP: the verdict, and "
+        "the number that decides. Elsewhere the simulated runs are judged at all starts of the talk.",
     ),
     Table(
         "while-active-kernel",
-        "What happens to the third flow on the kernel beside linux-2.4",
+        "The third flow while active, on the kernel that is compared with linux-2.4",
         lambda _: recorded.table("lock_out", infer_schema=False),
         "Means of 20 replications.",
     ),
     Table(
         "burst-fairness",
-        "How TCP and UDP share the bottleneck, UDP for five seconds",
+        "Shares of TCP and UDP at the bottleneck, UDP for five seconds",
         COMPARED.sharing(burst, *m.RECORDED_WITH_UDP, m.TCP_AGAIN),
-        "Bytes taken while both are active; SYNs apart, packets that TCP sent again.",
+        "Bytes accepted while both are active; packets that TCP retransmitted, without SYNs.",
     ),
-    Table("throughout", "UDP until TCP is done", COMPARED.sharing(throughout, m.TCP_TIME, m.UDP_ARRIVED)),
+    Table("throughout", "UDP until TCP is complete", COMPARED.sharing(throughout, m.TCP_TIME, m.UDP_ARRIVED)),
     Table("examples", "Example runs of one class, linux-2.4", _examples, "RI-11 to RI-13 judge means of 20."),
 )
 
-# Other queues beside the testbed's
+# Other queues in addition to the testbed's
 
-_FOR_THE_LINE: Mapping[str, Mapping[str, str]] = {
+_LINK_PARAMETERS: Mapping[str, Mapping[str, str]] = {
     **{codel: {"target": "90ms", "interval": "500ms"} for codel in ("CoDel", "FQ-CoDel")},
     **{pie: {"target": "90ms"} for pie in ("PIE", "DualPI2")},
     **{cake: {"rtt": "500ms"} for cake in ("CAKE", "CAKE by flows")},
 }
-"""What an engineer would tell today's queues of a slow line: at 100 ms of propagation delay a target below
-the time of a full packet, which is 87 ms, empties it."""
+"""Parameters of modern queues that a network engineer would set for a slow link: with a propagation delay of
+100 ms, a target below the transmission time of a full packet, 87 ms, empties the queue."""
 
 
 def with_queues(queues: Queues) -> Study:
-    """What other queues do on a last hop of 140 kbit/s, where a packet takes longer than their targets:
-    today's with parameters for the line, and as they come."""
-    tuned = {name: {**_FOR_THE_LINE.get(name, {}), **table} for name, table in queues.items()}
-    untuned = {f"{name} as it comes": table for name, table in queues.items() if name in _FOR_THE_LINE}
+    """Tests other queues on a last hop of 140 kbit/s, where the transmission time of a packet exceeds their
+    default targets: modern queues with parameters for the link, and with their defaults."""
+    tuned = {name: {**_LINK_PARAMETERS.get(name, {}), **table} for name, table in queues.items()}
+    untuned = {f"{name} as it comes": table for name, table in queues.items() if name in _LINK_PARAMETERS}
     added: dict[Value, Change] = {name: bed.with_queue(table) for name, table in {**tuned, **untuned}.items()}
     queue = Changes({**bed.QUEUE, **added})
 
@@ -482,7 +485,7 @@ def with_queues(queues: Queues) -> Study:
 
     of_third = again(third, "third", (0, 2, 4, 5.5), (2, 5.5))
     of_burst = again(burst, "voice", (0, 2, 7), (7,))
-    # A mean over the starts would hide at which a queue does badly.
+    # A mean over the starts would hide the starts at which a queue performs badly.
     tables = (
         Table(
             f"{id}-{beside.in_words(start)}",

@@ -1,4 +1,4 @@
-"""The two test cases of the study `helsinki` in the runs of several sources, side by side."""
+"""Figures and tables that compare the two test cases of the study `helsinki` between several sources."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from aqmlab.results.variable import Variable
 from aqmlab.run_charts.time_sequence import time_sequence
 from aqmlab.studies.helsinki import measures as m
 from aqmlab.studies.helsinki.testbed import ONE_CLASS, QUEUES, RED, TAIL_DROP, TWO_CLASSES
-from aqmlab.study import Experiment, Figure, Table, boxes, elsewhere, line, listed, paired, scaled, stacked
+from aqmlab.study import Experiment, Figure, Table, boxes, line, listed, paired, recorded_in, scaled, stacked
 from aqmlab.study.charts import Draws
 from aqmlab.study.query import Query, label_of, query
 from aqmlab.study.tables import Tabulates
 
 Source = Callable[[ExperimentResults], ExperimentResults]
-"""What finds the runs of a source in all runs."""
+"""Function that selects the runs of a source from all runs."""
 
 THIRD, UDP = "Start of the third flow (s)", "Start of the UDP flow (s)"
 HEADS = {"start": "start (s)"}
@@ -41,23 +41,23 @@ def ours(results: ExperimentResults) -> ExperimentResults:
 
 
 in_words = "{:g}".format
-"""A start without needless decimals."""
+"""Formats a start without unnecessary decimals."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Comparison:
-    """What is compared in figures and tables: the two cases, in several systems."""
+    """Figures and tables of the two test cases in several systems."""
 
     third: Experiment
     burst: Experiment
     pairs: Mapping[str, tuple[Labels, Source, Source]]
-    """By name: where means are compared, and in the runs of which two sources."""
+    """Pairs of sources by name, with the labels at which their means are compared."""
     caption: str
-    """What the lines of figures are."""
+    """Caption of the figures with lines."""
     sources: Mapping[str, Source] = field(default_factory=lambda: {"": ours})
-    """Where the runs of each system are from; one source where systems are an axis of the experiments."""
+    """Sources of the runs of each system; a single source if systems are an axis of the experiments."""
     marks: Mapping[str, Source] = field(default_factory=dict)
-    """Sources that are drawn as marks beside the lines, by what follows the names of the lines."""
+    """Sources that are plotted as marks in addition to the lines, by the suffix of the lines' names."""
 
     @property
     def systems(self) -> Sequence[Any]:
@@ -68,27 +68,27 @@ class Comparison:
         """A variable in each system."""
         if "system" in variable.axes:
             return query(variable)
-        return stacked("system", {name: elsewhere(variable, find) for name, find in self.sources.items()})
+        return stacked("system", {name: recorded_in(variable, find) for name, find in self.sources.items()})
 
     # Figures
 
     def figure(self, id: str, title: str, lines: Query, *panels: str, **options: Any) -> Figure:
-        """Lines against the start, and marks in the colours of the lines they belong to."""
+        """Lines against the start, and marks in the colours of their lines."""
         beside = {f"{name}{after}": name for after in self.marks for name in (*QUEUES, *m.TIMES, *CLASSES)}
         chart = line(lines, x="start", by="line", panel=panels, beside=beside, **options)
         return Figure(id, title, chart, self.caption)
 
     def lines(self, lines: Mapping[str, Variable]) -> Query:
-        """A line for each variable, and marks beside each."""
+        """A line for each variable, and its marks."""
         marks = {
-            f"{name}{after}": elsewhere(one, find)
+            f"{name}{after}": recorded_in(one, find)
             for after, find in self.marks.items()
             for name, one in lines.items()
         }
         return stacked("line", {**{name: self.of(one) for name, one in lines.items()}, **marks})
 
     def beside_udp(self, id: str, title: str, variable: Variable, *y_limits: float) -> Figure:
-        """A figure of the second case, a line for each queue and number of classes."""
+        """A figure of the second case, with a line for each queue and number of classes."""
         lines = self.lines({name: variable.at(**at) for name, at in CLASSES.items()})
         lines = lines.relabelled(unit=lambda unit: f"limit in {unit}")
         figure = self.figure(id, title, lines, "system", "unit", x_label=UDP, y_limits=y_limits or None)
@@ -96,7 +96,7 @@ class Comparison:
 
     @property
     def figures(self) -> Iterator[Figure]:
-        """Those of both cases."""
+        """The figures of both cases."""
         for id, title, one, most in (
             ("elapsed", "Elapsed time of the third flow", m.ELAPSED, 35.0),
             ("handshake", "Handshake of the third flow", m.HANDSHAKE, 5.0),
@@ -125,22 +125,22 @@ class Comparison:
     # Tables
 
     def by_condition(self, *variables: Variable) -> Tabulates:
-        """Means of variables, a row for each condition."""
+        """Means of variables, with a row for each condition."""
         columns = {label_of(one): _conditions(one, self.of) for one in variables}
         first, *_ = columns.values()
         return listed(columns, *_axes(first), heads=HEADS)
 
     def sharing(self, experiment: Experiment, *several: Measure) -> Tabulates:
-        """Means of the second case, and how TCP and UDP share the bottleneck."""
+        """Means of the second case, with the shares of TCP and UDP at the bottleneck."""
         share = scaled(experiment[m.UDP_SHARE], 100, "%")
         return self.by_condition(*(experiment[one] for one in several), share, experiment[m.FAIRNESS])
 
     def means_beside(self, variables: Sequence[Variable]) -> Tabulates:
-        """Means of the two sources of each pair, a row for each condition."""
+        """Means of the two sources of each pair, with a row for each condition."""
 
         def side(variable: Variable, number: int) -> Query:
             several = {
-                name: _conditions(variable.at(**at), partial(elsewhere, runs=sources[number]))
+                name: _conditions(variable.at(**at), partial(recorded_in, runs=sources[number]))
                 for name, (at, *sources) in self.pairs.items()
             }
             return stacked("system", several)
@@ -149,7 +149,7 @@ class Comparison:
         return paired(columns, *_axes(columns[0][0]), heads=HEADS)
 
     def agreement(self, *cases: Sequence[Variable]) -> Tabulates:
-        """How many means of each pair agree, by variable."""
+        """The number of means of each pair that agree, by variable."""
 
         def tabulate(results: ExperimentResults) -> pl.DataFrame:
             rows = []
@@ -165,20 +165,20 @@ class Comparison:
 
     @property
     def tables(self) -> Iterator[Table]:
-        """Those of both cases."""
+        """The tables of both cases."""
         third = tuple(self.third[one] for one in m.RECORDED_OF_THREE)
         burst = tuple(self.burst[one] for one in m.RECORDED_WITH_UDP)
-        how = "= within 10 % of the second, or with intervals that overlap."
-        yield Table("agreement", "How many means agree", self.agreement(third, burst), how)
+        how = "=: within 10 % of the second mean, or with overlapping intervals."
+        yield Table("agreement", "Number of means that agree", self.agreement(third, burst), how)
         yield Table("third-beside-kernel", "First test case", self.means_beside(third), how)
         yield Table("burst-beside-kernel", "Second test case", self.means_beside(burst), how)
         shares = (scaled(self.third[one], 100, "%") for one in m.SHARES)
         yield Table(
             "while-active",
-            "What happens to the third flow while it is active",
+            "The third flow while it is active",
             self.by_condition(*shares, *(self.third[one] for one in m.LOCK_OUT)),
-            "Shares of the data that came to the bottleneck; retransmissions lost again, SYNs lost and "
-            "time-outs are numbers per run. Jain's index is of size over time.",
+            "Shares of the data that arrived at the bottleneck; lost retransmissions, lost SYNs and timeouts "
+            "are numbers per run. Jain's index is that of size divided by time.",
         )
 
 
@@ -190,19 +190,19 @@ def _conditions(variable: Variable, of: Callable[[Variable], Query]) -> Query:
 
 
 def _axes(shown: Query) -> list[str]:
-    """What tells conditions apart."""
+    """The axes that distinguish conditions."""
     return [one for one in ("system", "service", "queue", "start") if one in shown.axes]
 
 
 def elapsed_boxes(elapsed: Variable, sources: Mapping[str, Source], beside: Mapping[str, str]) -> Draws:
-    """Elapsed times of the third flow over replications, a panel for each queue."""
+    """Elapsed times of the third flow over replications, with a panel for each queue."""
     panels = {queue: elapsed.at(**at) for queue, at in QUEUES.items()}
     options = {"x_label": THIRD, "y_limits": (0.0, 45.0), "beside": beside}
     return boxes(panels, sources, x="start", panel="queue", **options)
 
 
 def sequences(panels: Mapping[str, tuple[Experiment, Labels]], **options: Any) -> Draws:
-    """Time-sequence graphs of the flows of single runs, a panel each."""
+    """Time-sequence graphs of the flows of single runs, with a panel for each."""
 
     def draw(results: ExperimentResults) -> Chart:
         charts = []

@@ -1,10 +1,10 @@
-"""The study `helsinki`, live: the kernel's TCP of this machine through our queues, in real time.
+"""The study `helsinki`, live: the kernel's TCP of this machine through aqmlab's queues, in real time.
 
-Question: does what the study finds hold for the real thing? Each replication stands beside two others whose
-flows start at the same moments: a simulated one, and one that was recorded on the Linux 6.1 kernel, with the
-kernel's own HTB, FIFO and RED, in virtual time.
+Question: do the results of the study hold in reality? Each live replication is compared with two others whose
+flows start at the same times: a simulated replication, and one that was recorded on the Linux 6.1 kernel,
+with the kernel's own HTB, FIFO and RED, in virtual time.
 
-Claims, rules, measures and bands are those of the study; only the system `linux-6` can be had live.
+Claims, rules, measures and bands are those of the study. Only the system `linux-6` is available live.
 """
 
 from __future__ import annotations
@@ -20,26 +20,26 @@ from aqmlab.studies.helsinki.testbed import KERNEL, ONLY_TAIL_DROP, QUEUE, SERVI
 from aqmlab.study import Experiment, Figure, Form, Study
 
 LIVE, SIMULATED, RECORDED = "live", "simulated", "recorded"
-"""Where replications are from."""
+"""Sources of replications."""
 
 
-def _begun(table: dict[str, Any], labels: Labels, seed: int) -> dict[str, Any]:
-    """Starts the flows of a replication when those of the recorded one did; each flow is a workload."""
+def _with_recorded_starts(table: dict[str, Any], labels: Labels, seed: int) -> dict[str, Any]:
+    """Starts the flows of a replication at the times of the recorded one; each flow is a workload."""
     workloads, case = table["traffic"], "burst"
     if "initial" in workloads:
         initial = workloads["initial"] | {"flows": 1}
         workloads, case = {"first": initial, "second": initial, "third": workloads["third"]}, "third"
-    begun = recorded.starts(case, {"system": "linux-6", **labels}, seed)
+    start_times = recorded.starts(case, {"system": "linux-6", **labels}, seed)
     traffic = {
-        name: {**workload, "start": f"{begun[name]:.6f}s", "stagger": "0s"}
+        name: {**workload, "start": f"{start_times[name]:.6f}s", "stagger": "0s"}
         for name, workload in workloads.items()
     }
     return table | {"traffic": traffic}
 
 
 def _twice(model: Experiment, axes: Mapping[str, Any], *, seeds: int, quick: int) -> list[Experiment]:
-    """An experiment of the study along other axes, live and simulated. A replication may take 60 s: the
-    longest that was recorded took 38 s. The kernel's queues count the 14 bytes of the line's header."""
+    """An experiment of the study with other axes, live and simulated. A replication may take 60 s; the
+    longest recorded one took 38 s. The kernel's queues include the 14 bytes of the link-layer header."""
     host = {**model.given["host"], "link_header": "14B"}
     return [
         Experiment(
@@ -51,7 +51,7 @@ def _twice(model: Experiment, axes: Mapping[str, Any], *, seeds: int, quick: int
             seeds=seeds,
             quick=Form(seeds=quick),
             live=source == LIVE,
-            of_seed=_begun,
+            of_seed=_with_recorded_starts,
         )
         for source in (LIVE, SIMULATED)
     ]
@@ -72,7 +72,7 @@ traces_live, traces = _twice(
     helsinki.traces, {**ONLY_TAIL_DROP, "traffic.third.start": starts(2, 5)}, seeds=1, quick=1
 )
 
-# Sources: in the place of the simulated runs, which the rules are written for
+# Sources, which replace the simulated runs for which the rules are written
 
 
 def _live(results: ExperimentResults) -> ExperimentResults:
@@ -80,18 +80,18 @@ def _live(results: ExperimentResults) -> ExperimentResults:
 
 
 def _recorded(results: ExperimentResults) -> ExperimentResults:
-    """The recorded replications that were made live, too."""
+    """The recorded replications that were also run live."""
     found = {}
-    for name, made in _live(results).items():
-        there = {(*row.labels.values(), row.seed) for row in made.rows}
+    for name, runs_of_source in _live(results).items():
+        available = {(*row.labels.values(), row.seed) for row in runs_of_source.rows}
         known = recorded.results()[name.split("-")[0]].at(system="linux-6")
-        rows = (row for row in known.rows if (*row.labels.values(), row.seed) in there)
-        found[name] = Results.of_rows(rows, made.axes)
+        rows = (row for row in known.rows if (*row.labels.values(), row.seed) in available)
+        found[name] = Results.of_rows(rows, runs_of_source.axes)
     return found
 
 
 SOURCES: Mapping[str, beside.Source] = {LIVE: _live, SIMULATED: beside.ours, RECORDED: _recorded}
-"""What finds the runs of each source in all of them, in the form that rules and figures take."""
+"""Functions that select the runs of each source, in the form that rules and figures need."""
 
 COMPARED = beside.Comparison(
     third=third,
@@ -102,7 +102,7 @@ COMPARED = beside.Comparison(
     },
     sources=SOURCES,
     caption="Means and 95 % intervals, at the same starts. Live: the kernel's TCP of this machine through "
-    "our queues; simulated: our TCP through the same; recorded: TCP, HTB and queues of Linux 6.1.",
+    "aqmlab's queues; simulated: aqmlab's TCP through the same; recorded: TCP, HTB and queues of Linux 6.1.",
 )
 
 STUDY = Study.of(
@@ -116,11 +116,11 @@ STUDY = Study.of(
         "boxes-linux-6",
         "Elapsed time of the third flow over replications",
         beside.elapsed_boxes(third[measures.ELAPSED], SOURCES, {RECORDED: RECORDED}),
-        "Least, lower quartile, median, upper quartile and most of the replications.",
+        "Minimum, lower quartile, median, upper quartile and maximum of the replications.",
     ),
     Figure(
         "lock-out",
-        "The third flow, live and simulated: what it sends, loses and hears",
+        "The third flow, live and simulated: packets sent, packets lost and acknowledgements",
         beside.sequences(
             {
                 f"{source}: Tail Drop, bytes, {start} s": (experiment, {"start": start})
@@ -128,12 +128,12 @@ STUDY = Study.of(
                 for start in (2, 5)
             }
         ),
-        "Time-sequence graphs of the first replication. Live it is the kernel's TCP, as the router sees it.",
+        "Time-sequence graphs of the first replication. Live shows the kernel's TCP as seen by the router.",
     ),
     *COMPARED.tables,
     paper=helsinki.STUDY.paper,
-    question="Does what is simulated of a slow last hop hold with the kernel's own TCP in real time, and on "
-    "the recorded kernel, at the same starts?",
+    question="Do the simulated results for a slow last hop hold with the kernel's own TCP in real time, and "
+    "on the recorded kernel, at the same starts?",
     readings=(
         *readings(LIVE, "-live", {}, runs=_live),
         *readings(SIMULATED, "-sim", {}, runs=beside.ours),

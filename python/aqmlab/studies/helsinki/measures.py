@@ -1,4 +1,4 @@
-"""What the runs of the study `helsinki` are reduced to: each by itself, and all of a queue together."""
+"""Measures of the study `helsinki`: of single runs, and of all runs of a queue together."""
 
 from __future__ import annotations
 
@@ -18,21 +18,22 @@ from aqmlab.results.variable import Variable, number
 
 
 def _elapsed(row: Mapping[str, Any], otherwise: float = math.nan) -> float:
-    """From the SYN to the last byte acknowledged."""
+    """The time from the SYN to the last byte acknowledged."""
     value = row["acknowledged_s"]
     return otherwise if value is None else float(value)
 
 
 def arrivals(run: Run, flow: int) -> pl.DataFrame:
-    """The packets that came to the bottleneck, with what is `data`, was `dropped`, and is `its`, a flow's."""
-    came = run.tables["packets"].filter(pl.col("event").is_in(["enqueue", "drop"]))
+    """The packets that arrived at the bottleneck, with columns `data`, `dropped`, and `its` (of the flow)."""
+    arrived = run.tables["packets"].filter(pl.col("event").is_in(["enqueue", "drop"]))
     marks = {"data": pl.col("payload_bytes") > 0, "dropped": pl.col("event") == "drop"}
-    return came.with_columns(**marks, its=pl.col("flow") == flow)
+    return arrived.with_columns(**marks, its=pl.col("flow") == flow)
 
 
-def _shares(came: pl.DataFrame, since_s: float, until_s: float) -> tuple[list[float], list[float]]:
-    """Of the flow and of all others in a period: the share of the data that is dropped, the bytes taken."""
-    data = came.filter("data", pl.col("time_s").is_between(since_s, until_s))
+def _shares(arrived: pl.DataFrame, since_s: float, until_s: float) -> tuple[list[float], list[float]]:
+    """For the flow and for all others in a period: the share of data packets dropped, and the bytes
+    accepted."""
+    data = arrived.filter("data", pl.col("time_s").is_between(since_s, until_s))
     of_both = [data.filter(pl.col("its") == its) for its in (True, False)]
     taken = [float(one.filter(~pl.col("dropped"))["size_bytes"].sum()) for one in of_both]
     return [number(one["dropped"].mean()) for one in of_both], taken
@@ -48,14 +49,14 @@ def _jain(rates: Sequence[float]) -> float:
 
 
 def _three_flows(run: Run) -> Mapping[str, Any]:
-    """Times and retransmissions of the fastest and slowest initial flow and of the third, and what the
-    bottleneck did to each while the third was active."""
+    """Times and retransmissions of the fastest and slowest initial flow and of the third, and the drops and
+    bytes of each at the bottleneck while the third was active."""
     *initial, third = sorted(run.tables["transfers"].to_dicts(), key=lambda row: row["traffic"] == "third")
     fastest, slowest = sorted(initial, key=lambda row: _elapsed(row, math.inf))
     flows = {"fastest": fastest, "slowest": slowest, "third": third}
-    came = arrivals(run, third["flow"])
-    dropped, taken = _shares(came, third["start_s"], third["start_s"] + _elapsed(third, math.inf))
-    its = came.filter("its", "data")
+    arrived = arrivals(run, third["flow"])
+    dropped, taken = _shares(arrived, third["start_s"], third["start_s"] + _elapsed(third, math.inf))
+    its = arrived.filter("its", "data")
     again = ~its["sequence_bytes"].is_first_distinct()
     return {
         "fastest_s": _elapsed(fastest),
@@ -69,7 +70,7 @@ def _three_flows(run: Run) -> Mapping[str, Any]:
         "others_dropped": dropped[1],
         "third_bytes": _share(*taken),
         "lost_again": float((its["dropped"] & again).sum()),
-        "syns_lost": float(came.filter("its", "dropped", ~pl.col("data")).height),
+        "syns_lost": float(arrived.filter("its", "dropped", ~pl.col("data")).height),
     }
 
 
@@ -91,7 +92,7 @@ TIMES = dict(zip(_FLOWS, (FASTEST, SLOWEST, ELAPSED), strict=True))
 SENT_AGAIN = dict(zip(_FLOWS, (FASTEST_AGAIN, SLOWEST_AGAIN, THIRD_AGAIN), strict=True))
 
 RECORDED_OF_THREE = (ELAPSED, HANDSHAKE, FASTEST, SLOWEST, *SENT_AGAIN.values())
-"""What the kernel's replications have, too."""
+"""Measures that the kernel's replications have, too."""
 
 SHARES = (THIRD_DROPPED, OTHERS_DROPPED, THIRD_BYTES)
 LOCK_OUT = (
@@ -104,13 +105,13 @@ OF_THREE = (*RECORDED_OF_THREE, *SHARES, *LOCK_OUT)
 
 
 def _with_udp(run: Run) -> Mapping[str, Any]:
-    """What became of both flows, and how they shared the bottleneck while both were active."""
+    """Results of both flows, and their shares of the bottleneck while both were active."""
     (tcp,) = run.tables["transfers"].to_dicts()
     (udp,) = run.tables["flows"].filter(pl.col("traffic") == "voice").to_dicts()
-    came = arrivals(run, udp["flow"])
-    times = came.filter("its")["time_s"]
+    arrived = arrivals(run, udp["flow"])
+    times = arrived.filter("its")["time_s"]
     last_s = min(tcp["start_s"] + _elapsed(tcp, math.inf), number(times.max()))
-    dropped, taken = _shares(came, number(times.min()), last_s)
+    dropped, taken = _shares(arrived, number(times.min()), last_s)
     return {
         "tcp_s": _elapsed(tcp),
         "retransmitted": float(tcp["retransmitted"]),
@@ -137,7 +138,7 @@ _OF_PACKET = ("time_s", "event", "link", "flow", "backward", "sequence_bytes", "
 
 
 def _history(run: Run) -> Mapping[str, Any]:
-    """What happened to the segments of the only flow that was remembered."""
+    """The packets of the only flow whose history was recorded."""
     packets = run.tables["packets"].select(_OF_PACKET).with_columns(pl.col("event", "link").cast(pl.String))
     (flow,) = packets["flow"].unique().to_list()
     (row,) = run.tables["transfers"].filter(pl.col("flow") == flow).to_dicts()
@@ -153,7 +154,7 @@ HISTORY = (
     TRACED_DATAGRAMS := _of_history("datagrams", "datagrams received"),
 )
 
-# Replications are drawn again and again, for all starts together
+# Replications are resampled for all starts together
 
 Values = npt.NDArray[np.float64]
 
@@ -161,8 +162,8 @@ Values = npt.NDArray[np.float64]
 def _ratio_of(
     how: str, variable: Variable, queues: tuple[str, str], of: Callable[[Values, int], Values]
 ) -> Estimate:
-    """The ratio of a statistic at two queues. The statistic is told the values by start, resample and
-    replication, and how often they hold the noise of the replications; it gives one for each resample."""
+    """The ratio of a statistic at two queues. `of` gets the values by start, resample and replication, and
+    the multiple of the replications' noise that they contain; it returns a value for each resample."""
 
     def finds(values: Sequence[Sequence[Any]], level: float) -> stats.Interval:
         both = np.array(values, dtype=float).swapaxes(1, 2)
@@ -170,7 +171,7 @@ def _ratio_of(
         count = both.shape[-1]
 
         def ratios(picked: npt.NDArray[np.int64], noises: int = 2) -> Values:
-            """A resample holds the noise twice: that of the sample, and that of drawing from it."""
+            """A resample contains the noise twice: that of the sample, and that of resampling."""
             above, below = (of(one[:, picked], noises) for one in both)
             return np.asarray(np.divide(above, below, out=np.full(above.shape, np.inf), where=below > 0))
 
@@ -188,10 +189,10 @@ def spread_ratio(variable: Variable, queues: tuple[str, str]) -> Estimate:
 
 
 def _spread(values: Values, noises: int) -> Values:
-    """The standard deviation over the starts of what is expected there: of the variance of the means, which
-    holds the noise of the replications too, that noise is taken off; zero if nothing is left.
+    """The standard deviation over the starts of the expected value. The variance of the means also contains
+    the noise of the replications, which is subtracted; the result is zero if nothing remains.
 
-    What replications share at all starts is no noise of a spread, and is taken off first.
+    Variation that replications share at all starts is not part of the spread, and is subtracted first.
     """
     apart = values - values.mean(axis=0)
     noise = apart.var(axis=-1) / max(values.shape[-1] - 1, 1)
@@ -201,7 +202,7 @@ def _spread(values: Values, noises: int) -> Values:
 def range_ratio(
     how: str, variable: Variable, queues: tuple[str, str], ends: tuple[float, float], *, pooled: bool
 ) -> Estimate:
-    """The ratio of the distances of two quantiles of the replications: of the mean of the starts, or, if
+    """The ratio of the distances of two quantiles of the replications: averaged over the starts, or, if
     `pooled`, of the runs of all starts together."""
 
     def distance(values: Values, _: int) -> Values:

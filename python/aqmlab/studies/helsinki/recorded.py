@@ -1,4 +1,4 @@
-"""What the Linux 6.1 kernel does in the cases of the study `helsinki`: recorded, one row a replication."""
+"""Recorded runs of the Linux 6.1 kernel in the cases of the study `helsinki`, one row per replication."""
 
 from __future__ import annotations
 
@@ -16,24 +16,24 @@ from aqmlab.studies.helsinki import measures
 from aqmlab.studies.helsinki.testbed import BYTES, ONE_CLASS, PACKETS, RED, TAIL_DROP, TWO_CLASSES
 
 BESIDE = {"linux-6.1 by counting": "linux-2.4", "linux-6.1": "linux-6"}
-"""The systems that were recorded, and ours that each stands beside."""
+"""Recorded systems, with the simulated system with which each is compared."""
 
 _QUEUES = {"tail": (TAIL_DROP, (BYTES,)), "ptail": (TAIL_DROP, (PACKETS,)), "red": (RED, (BYTES, PACKETS))}
-"""The queues of the recorded replications, and the units of ours that each stands beside."""
+"""Queues of the recorded replications, and the units of the simulated queues with which each is compared."""
 
 _START = "_start_s"
-"""What columns end in that say when a workload started, in the seconds of the replication."""
+"""Suffix of columns with the start of a workload, in seconds of the replication."""
 
 
 def table(name: str, **options: Any) -> pl.DataFrame:
-    """A file of what was recorded."""
+    """A file of recorded results."""
     file = resources.files("aqmlab.studies") / "data" / f"helsinki_kernel_{name}.csv"
     return pl.read_csv(file.read_bytes(), **options)
 
 
 @lru_cache(maxsize=1)
 def results() -> ExperimentResults:
-    """The kernel's replications in the form of ours, each labelled with the system of ours beside it."""
+    """The kernel's replications as results, each labelled with the corresponding simulated system."""
     return {
         "third": _runs("third", "third_s", measures.OF_THREE),
         "burst": _runs("burst", "udp_s", measures.WITH_UDP),
@@ -41,7 +41,7 @@ def results() -> ExperimentResults:
 
 
 def in_place(_: ExperimentResults) -> ExperimentResults:
-    """The same, in the place of our runs."""
+    """The recorded runs, as the function of a reading."""
     return results()
 
 
@@ -49,20 +49,20 @@ def _runs(case: str, start: str, wanted: Iterable[Measure]) -> Results:
     rows = []
     for record in table(case).iter_rows(named=True):
         values = {one.name: record.get(one.name.rsplit(".", 1)[1]) for one in wanted}
-        begun = {name: time_s for name, time_s in record.items() if name.endswith(_START)}
+        start_times = {name: time_s for name, time_s in record.items() if name.endswith(_START)}
         queue, units = _QUEUES[record["queue"]]
         for unit in units:
             labels: dict[str, Value] = {"system": BESIDE[record["system"]]}
             if "classes" in record:
                 labels["service"] = {1: ONE_CLASS, 2: TWO_CLASSES}[record["classes"]]
             labels |= {"unit": unit, "queue": queue, "start": record[start]}
-            rows.append(Row(labels=labels, seed=record["seed"], values=values | begun))
+            rows.append(Row(labels=labels, seed=record["seed"], values=values | start_times))
     axes = {label: tuple(dict.fromkeys(row.labels[label] for row in rows)) for label in rows[0].labels}
     return Results.of_rows(rows, axes)
 
 
 def starts(case: str, labels: Labels, seed: int) -> Mapping[str, float]:
-    """When each workload of a replication started, in its seconds."""
+    """The start of each workload of a replication, in seconds of the replication."""
     runs = results()[case]
     values = runs.by_point[tuple(labels[label] for label in runs.axes)][seed].values
     return {name.removesuffix(_START): value for name, value in values.items() if name.endswith(_START)}

@@ -7,7 +7,7 @@ from typing import Any
 
 from aqmlab.results.labels import Labels
 from aqmlab.scenario import changed
-from aqmlab.studies.shared import Alters, constant
+from aqmlab.studies.shared import TableChange, constant
 from aqmlab.study import Decision, Reading, Variant
 from aqmlab.sweep import Changes
 
@@ -15,7 +15,7 @@ LINK = "last"
 """The link with the queue, from the last-hop router to the destination."""
 
 _LENGTHS = {"mss": "1460B", "header": "54B", "syn_size": "66B", "ack_size": "54B"}
-"""As the kernel counts them: with 14 bytes of Ethernet."""
+"""Lengths as the kernel counts them, with 14 bytes of Ethernet."""
 
 OLD: dict[str, Any] = {"profile": "linux-2.4", "connection": {**_LENGTHS, "close": "none"}}
 """The talk's own system."""
@@ -29,7 +29,7 @@ KERNEL: dict[str, Any] = {
     "rto": {"tick": "10ms"},
     "receiver": {"first_window": 44},
 }
-"""How the kernel of the runs beside ours was set: Reno, no timestamps (so its window first grows after
+"""The configuration of the recorded kernel: Reno, no timestamps (so the receive window does not grow before
 64 kB), a clock of 100 Hz; its programs left connections open."""
 
 SYSTEM = Changes({"linux-2.4": {"tcp": OLD}, "linux-6": {"tcp": KERNEL}})
@@ -43,15 +43,15 @@ QUEUES: Mapping[str, Labels] = {
     "Tail Drop, packets": {"queue": TAIL_DROP, "unit": PACKETS},
     "RED": {"queue": RED, "unit": BYTES},
 }
-"""Tail Drop with either unit; RED has none, and is the same run with either."""
+"""Tail Drop with either unit. RED does not depend on the unit; its runs are the same."""
 
 
 def is_old(table: dict[str, Any]) -> bool:
-    """Whether a scenario is of the talk's own system."""
+    """Whether a scenario has the talk's own system."""
     return bool(table["tcp"]["profile"] == "linux-2.4")
 
 
-def each_class(change: Callable[[dict[str, Any]], Any]) -> Alters:
+def each_class(change: Callable[[dict[str, Any]], Any]) -> TableChange:
     """A change of each class of the bottleneck that has a queue."""
 
     def changes(table: dict[str, Any]) -> dict[str, Any]:
@@ -64,29 +64,29 @@ def each_class(change: Callable[[dict[str, Any]], Any]) -> Alters:
 
 
 def _tail_drop(table: dict[str, Any]) -> dict[str, Any]:
-    """Kernels since 2.6 refuse a packet that does not fit; Linux 2.4 went on until more than the limit
-    waited, and then took none."""
+    """Kernels since 2.6 reject a packet that does not fit. Linux 2.4 accepted packets until more than the
+    limit was queued, and then none."""
     admits = each_class(lambda one: one["queue"].update(admits="until-beyond"))
     return admits(table) if is_old(table) else table
 
 
 def _red(table: dict[str, Any]) -> dict[str, Any]:
-    """Linux's own RED, of the kernel of the system."""
+    """Linux's own RED, in the version of the system's kernel."""
     red = {"kind": "linux-red", "kernel": "2.4" if is_old(table) else "6.1", "probability": 0.1}
     bounds = {"min": "5000B", "max": "18000B", "limit": "20000B", "avpkt": "1500B", "burst": 6}
     return with_queue({**red, **bounds})(table)
 
 
-def with_queue(table: Mapping[str, Any]) -> Alters:
+def with_queue(table: Mapping[str, Any]) -> TableChange:
     """A queue in each class."""
     return each_class(lambda one: one.update(queue=dict(table)))
 
 
 UNIT = Changes({BYTES: {}, PACKETS: each_class(lambda one: one["queue"].update(limit="13p"))})
-"""Of Tail Drop's limit: 13 packets of 1514 bytes fit into 20 kB."""
+"""Units of Tail Drop's limit: 13 packets of 1514 bytes fit into 20 kB."""
 
 QUEUE = Changes({TAIL_DROP: _tail_drop, RED: _red})
-"""Each as the kernel of the system has it."""
+"""Queues as in the kernel of the system."""
 
 ONLY_TAIL_DROP = {"unit": Changes({BYTES: {}}), "queue": Changes({TAIL_DROP: _tail_drop})}
 """Axes of one value each: Tail Drop with a limit in bytes."""
@@ -116,7 +116,7 @@ def _link(start: str, end: str, rate: str, delay_ms: int, **more: Any) -> dict[s
 
 
 def path(duration: str, **traffic: dict[str, Any]) -> dict[str, Any]:
-    """Source, intermediate router, last-hop router, destination, and an idle way back."""
+    """Source, intermediate router, last-hop router, destination, and an idle reverse path."""
     ends = {"from": "source", "to": "destination", "stagger": "100ms"}
     one_class = {"kind": "htb", "classes": {"all": _class(140, 140)}}
     return {
@@ -137,13 +137,13 @@ def path(duration: str, **traffic: dict[str, Any]) -> dict[str, Any]:
 
 
 def remembering(scenario: dict[str, Any], traffic: str) -> dict[str, Any]:
-    """The talk's system, with the history of a workload's flow in place of the bottleneck's packets."""
+    """The talk's system, recording the history of a workload's flow instead of the bottleneck's packets."""
     record = {**scenario["record"], "packets": [], "histories": [traffic]}
     return scenario | {"record": record, "tcp": OLD}
 
 
 def starts(*times_s: float) -> dict[float, str]:
-    """Times at which a flow starts, in seconds."""
+    """Start times of a flow, in seconds."""
     return {time_s: f"{time_s:g}s" for time_s in times_s}
 
 
@@ -159,16 +159,16 @@ GAP_S, DATAGRAM = 0.02, 264
 
 
 def datagrams(size: int = DATAGRAM, gap_s: float = GAP_S) -> dict[str, Any]:
-    """A UDP flow that sends a datagram of so many bytes so often."""
+    """A UDP flow that sends a datagram of `size` bytes every `gap_s` seconds."""
     rate = f"{8 * size / gap_s / 1000:g}kbps"
     return {"kind": "udp", "rate": rate, "sizes": constant(size), "phase": "zero"}
 
 
-# What the talk leaves open, and the other answers that are tried
+# Details that the talk leaves open, and the alternatives that are tried
 
 
-def _red_with(**changes: Any) -> Alters:
-    """Other parameters of RED."""
+def _red_with(**changes: Any) -> TableChange:
+    """Changes parameters of RED."""
     return each_class(lambda one: one["queue"].update(changes if one["queue"]["kind"] == "linux-red" else {}))
 
 
@@ -179,7 +179,7 @@ def _larger_kilobytes(one: dict[str, Any]) -> None:
             one["queue"][field] = value
 
 
-def _voice(size: int, gap_s: float = GAP_S) -> Alters:
+def _voice(size: int, gap_s: float = GAP_S) -> TableChange:
     paths = {f"traffic.voice.{key}": value for key, value in datagrams(size, gap_s).items()}
     return lambda table: changed(table, paths) if "voice" in table["traffic"] else table
 
@@ -217,86 +217,92 @@ _delays = {
 DECISIONS = (
     Decision(
         "Propagation delay",
-        "100 ms one way on the last hop, 1 ms on each link before it, the same on the way back.",
-        "Not said. The queue of 1.14 s counts for more.",
+        "100 ms one way on the last hop, 1 ms on each link before it, the same on the reverse path.",
+        "Not stated. The queue of 1.14 s has a larger effect.",
         tuple(Variant(name, "One-way propagation delay.", delay) for name, delay in _delays.items()),
     ),
     Decision(
         "20, 5 and 18 kB",
         "Thousands of bytes.",
-        "A kB of 1024 bytes also halves max_p with RED of Linux 2.4, which keeps powers of two.",
+        "With a kB of 1024 bytes, RED of Linux 2.4, which uses powers of two, also halves max_p.",
         (Variant("kB of 1024 bytes", "5120, 18432 and 20480 B.", _larger_kilobytes),),
     ),
     Decision(
         "Tail Drop's limit",
-        "Every claim is judged with 20,000 bytes and with 13 packets. With linux-2.4 the queue admits every "
-        "packet until more than its limit waits, and then none; with linux-6 those that fit in.",
-        "The unit is not said, and it decides: of 20,000 bytes 318 are left where no full packet fits in, "
-        "enough for a SYN or a datagram; of 13 packets none. What it admits is our reading of the source.",
-        (Variant("Tail Drop of Linux 2.6", "A queue that admits what fits in, with either.", _of_2_6),),
+        "Every claim is judged with 20,000 bytes and with 13 packets. With linux-2.4 the queue accepts every "
+        "packet until more than its limit is queued, and then none; with linux-6 it accepts packets that "
+        "fit.",
+        "The unit is not stated, but it matters: of 20,000 bytes, 318 remain when no more full packet fits, "
+        "enough for a SYN or a datagram; of 13 packets, none remain. The acceptance rule is aqmlab's reading "
+        "of the source code.",
+        (
+            Variant(
+                "Tail Drop of Linux 2.6", "The queue accepts packets that fit, with both systems.", _of_2_6
+            ),
+        ),
     ),
     Decision(
         "Weight of RED's average",
-        "1/8: what tc of Linux derives from a burst of 6 packets of 1500 B.",
-        "Not said. 0.002 would remember 43 s at this rate.",
+        "1/8, which Linux's tc derives from a burst of 6 packets of 1500 B.",
+        "Not stated. A weight of 0.002 would average over 43 s at this rate.",
         (
-            Variant("weight 1/16", "RED's average moves half as fast: burst 8.", _red_with(burst=8)),
-            Variant("weight 1/4", "RED's average moves twice as fast: burst 5.", _red_with(burst=5)),
+            Variant("weight 1/16", "RED's average changes half as fast: burst 8.", _red_with(burst=8)),
+            Variant("weight 1/4", "RED's average changes twice as fast: burst 5.", _red_with(burst=5)),
         ),
     ),
     Decision(
         "RED",
-        "Linux's own: of 2.4 with linux-2.4, of 6.1 with linux-6.",
-        "Thresholds in bytes are those of Linux.",
+        "Linux's RED: of kernel 2.4 with linux-2.4, of kernel 6.1 with linux-6.",
+        "Thresholds in bytes are a property of Linux's RED.",
         (Variant("max_p 0.05", "RED drops half as often.", _red_with(probability=0.05)),),
     ),
     Decision(
         "TCP",
-        "Linux 2.4.17 with SACK, without timestamps, initial time-out 3 s; and Linux 6.1 with Reno, initial "
+        "Linux 2.4.17 with SACK, without timestamps, initial RTO 3 s; and Linux 6.1 with Reno, initial "
         "window 2 and without timestamps.",
-        "The first is the talk's; the second is what the kernel's runs were made with.",
+        "The first is the talk's system; the second is that of the recorded kernel runs.",
         (
             Variant("initial RTO swapped", "1 s with linux-2.4, 3 s with linux-6.", _swapped),
             Variant(
                 "the kernel's `old`",
-                "In place of linux-2.4 what the kernel's runs beside it were: 6.1 without RACK, probes, "
+                "Replaces linux-2.4 by the system of the recorded kernel runs: 6.1 without RACK, probes and "
                 "F-RTO, and with its queues.",
                 _kernels_old,
             ),
             Variant(
-                "linux-6 as it is", "CUBIC, initial window 10, timestamps; linux-2.4 as decided.", _as_it_is
+                "linux-6 as it is", "CUBIC, initial window 10, timestamps; linux-2.4 unchanged.", _as_it_is
             ),
         ),
     ),
     Decision(
-        "Bytes of a packet",
-        "1514, 66 and 54 for full segments, SYNs and acknowledgements; 264 for datagrams.",
-        "As the kernel counts on an Ethernet line.",
+        "Packet lengths",
+        "1514, 66 and 54 bytes for full segments, SYNs and acknowledgements; 264 bytes for datagrams.",
+        "As counted by the kernel on an Ethernet link.",
         (Variant("IP lengths", "Packets without 14 bytes of Ethernet.", _without_ethernet),),
     ),
     Decision(
         "Replications",
-        "20, and up to 40 where a verdict hangs on them; flows start within 100 ms at random, hosts take up "
-        "to 1 ms over each packet.",
-        "The talk has 20 replications; Tail Drop itself knows no chance.",
+        "20, and up to 40 if a verdict is undecided; flows start at random within 100 ms, and hosts need up "
+        "to 1 ms for each packet.",
+        "The talk has 20 replications; Tail Drop itself is not random.",
         (
             Variant("starts in 0.5 s", "Starts at random within 0.5 s.", _half_a_second),
-            Variant("hosts at once", "Hosts answer at once.", {"host.jitter": "0s"}),
+            Variant("hosts at once", "Hosts without jitter.", {"host.jitter": "0s"}),
         ),
     ),
     Decision(
         "UDP",
         "250 datagrams of 250 B, one every 20 ms: 100 kb/s.",
-        "Only what arrived is told: 127 to 224 in 5 s. 100 kb/s is the limit of the class.",
+        "Only the numbers of arrived datagrams are stated: 127 to 224 in 5 s. 100 kb/s is the class's limit.",
         (
             Variant("UDP 70 kb/s", "Datagrams of 175 B without Ethernet.", _voice(189)),
-            Variant("UDP of 500 B", "25 datagrams a second of 500 B, 100 kb/s.", _voice(514, 2 * GAP_S)),
+            Variant("UDP of 500 B", "25 datagrams per second of 500 B, 100 kb/s.", _voice(514, 2 * GAP_S)),
         ),
     ),
     Decision(
         "70/140 and 70/100 kbit/s",
-        "HTB: rate 70, ceil 140 for TCP and 100 for UDP, which goes first; each class has its queue.",
-        "What the pairs of numbers mean is not said.",
-        (Variant("HTB reading B", "Two classes of 70 kb/s that lend each other nothing.", _lending_nothing),),
+        "HTB: rate 70, ceil 140 for TCP and 100 for UDP, which has priority; each class has its own queue.",
+        "The meaning of the pairs of numbers is not stated.",
+        (Variant("HTB reading B", "Two classes of 70 kb/s that do not borrow.", _lending_nothing),),
     ),
 )

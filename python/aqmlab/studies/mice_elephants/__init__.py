@@ -1,7 +1,7 @@
 """The War Between Mice and Elephants (Guo and Matta, ICNP 2001, and its talk).
 
-Ours: what the talk leaves open, listed on the study's page and, where another answer is tried, in
-`network.py`. Of the results only Table I is known as numbers.
+Details that the talk leaves open are aqmlab's choice. They are listed on the study's page and, if
+alternatives are tried, in `network.py`. Of the results only Table I is available as numbers.
 """
 
 from __future__ import annotations
@@ -27,8 +27,9 @@ PAPER = "L. Guo, I. Matta: The War Between Mice and Elephants. ICNP 2001, and th
 
 
 def with_queues(queues: Queues) -> Study:
-    """Do other queues do for short files what RIO-PS does, without an edge that tells them from long ones?"""
-    # Senders use ECN, so that a queue which marks as it comes may do so.
+    """Tests whether other queues serve short files as well as RIO-PS does, without an edge that marks
+    them."""
+    # Senders use ECN, so that queues which mark by default can mark.
     others = at(queues, "bottleneck", **{"tcp.ecn.mode": "on"})
     by_bdp = {bdp: Changes({**queues_of(bdp), **others}) for bdp in (web.BDP_1, web.BDP_2)}
     exp_1 = replace(web.exp_1, name="today-exp-1", axes={"queue": by_bdp[web.BDP_1]}, varied=None)
@@ -102,7 +103,7 @@ def with_queues(queues: Queues) -> Study:
             for mix, variables in of_exp_2.items()
         ),
         paper=PAPER,
-        question="Do these queues do for short flows what RIO-PS and its edge were made for?",
+        question="Do these queues do for short flows what RIO-PS and its edge were designed for?",
         answer=lambda found: counted(found, "of what RIO-PS was claimed to do"),
         readings=readings(queues),
     )
@@ -122,8 +123,8 @@ STUDY = Study.of(
     *web.PARTS,
     *DECISIONS,
     paper=PAPER,
-    question="If edge routers tell short flows from long ones and core routers prefer the short, do short "
-    "flows gain, and what do long ones pay?",
+    question="If edge routers distinguish short flows from long ones and core routers prefer short flows, "
+    "how much do short flows gain, and how much do long ones lose?",
     checks=_checks,
     with_queues=with_queues,
 )

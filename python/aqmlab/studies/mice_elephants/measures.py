@@ -1,4 +1,4 @@
-"""What the runs of the study `mice-elephants` are reduced to."""
+"""Measures of the study `mice-elephants`."""
 
 from __future__ import annotations
 
@@ -15,28 +15,28 @@ from aqmlab.run_charts import gauges
 from aqmlab.studies.shared import mean, rows_of
 
 PACKET = 500
-"""Bytes of a packet (Table III); ns-2's headers of that time had no length of their own."""
+"""Packet size in bytes (Table III); headers of ns-2 at that time had no length of their own."""
 
 SHORT_FILE, LONG_FILE = 10, 100
-"""Packets: short files have at most as many as a short foreground flow; long ones have more than 100, as
-2.1 % of the files have, which carry 46 % of the bytes."""
+"""Sizes in packets. Short files are at most as large as a short foreground flow. Long files have more than
+100 packets; 2.1 % of the files are long, with 46 % of the bytes."""
 
 SIZE_BINS = tuple(int(edge) for edge in np.unique(np.geomspace(4, 20_000, 16).round()))
-"""Lower ends of the bins of file sizes, in packets; the last one is open."""
+"""Lower ends of the bins of file sizes, in packets; the last bin is open."""
 
 BIN_COLUMNS = ("files", "time_s", "packets", "long")
-"""What is counted in each bin: files completed, their times' sum, packets sent, and sent as long."""
+"""Counts of each bin: files completed, the sum of their times, packets sent, and packets sent as long."""
 
 LARGEST_SHARES = (0.001, 0.01, 0.05, 0.1, 0.2, 0.5)
-"""Shares of the files, the largest ones, whose share of the bytes is measured."""
+"""Shares of the number of files, largest first, whose share of the bytes is measured."""
 
 QUEUE_STEP_S, RATE_STEP_S, SERIES_STEP_S, SETTLING_STEP_S = 0.5, 1.0, 10.0, 50.0
 
 SHOWN_S = 200.0
-"""How much of the queue's life after the warm-up is kept for the figures."""
+"""Time after the warm-up for which the queue is kept for figures, in seconds."""
 
 EVERY_S = {"short": 25.0, "long": 125.0}
-"""How often a batch of foreground flows of each size begins."""
+"""Period of batches of foreground flows of each size, in seconds."""
 
 
 def _web(run: Run) -> Mapping[str, Any]:
@@ -81,7 +81,7 @@ def _beyond_3_s(times: metrics.Floats) -> float:
 
 
 def _by_size(ours: pl.DataFrame) -> list[list[float]]:
-    """For each bin of sizes what `BIN_COLUMNS` name."""
+    """The counts of `BIN_COLUMNS` for each bin of sizes."""
     bins = np.searchsorted(SIZE_BINS, ours["segments"].to_numpy(), "right").clip(1) - 1
     time_s = pl.when("complete").then(pl.col("duration_s").fill_null(0.0)).otherwise(0.0)
     columns = ours.select("complete", time_s, "packets_sent", pl.col("packets_long").fill_null(0))
@@ -90,7 +90,7 @@ def _by_size(ours: pl.DataFrame) -> list[list[float]]:
 
 
 def _foreground(view: View, size: str) -> dict[str, Any]:
-    """The foreground flows of a size: their times, and each batch; Exp 2 has those of one size only."""
+    """The foreground flows of a size: their times, and each batch. Exp 2 has only one size."""
     times, batches = view.times(size), _batches(view.transfers(size), EVERY_S[size], *view.window)
     return {
         f"{size}_probe_s": mean(times),
@@ -102,10 +102,10 @@ def _foreground(view: View, size: str) -> dict[str, Any]:
 
 
 def _batches(transfers: pl.DataFrame, every_s: float, warm_up_s: float, end_s: float) -> list[list[float]]:
-    """For each batch begun after warm-up: its start, mean time, and Jain's index of its rates.
+    """The start, mean time, and Jain's index of rates of each batch that began after warm-up.
 
-    A flow still open at the end counts with the time it has taken so far. A batch that began less than
-    half a period before the end is left out.
+    A flow still open at the end counts with its time so far. A batch that began less than half a period
+    before the end is left out.
     """
     start_s, time_s = pl.col("start_s"), pl.col("duration_s").fill_null(end_s - pl.col("start_s"))
     jain = metrics.jain(pl.col("size_bytes") / time_s)
@@ -115,7 +115,7 @@ def _batches(transfers: pl.DataFrame, every_s: float, warm_up_s: float, end_s: f
 
 
 def _settling(everything: pl.DataFrame) -> list[list[float]]:
-    """Short files completed and the sum of their times, by when they began, from the run's first second."""
+    """Numbers of completed short files and sums of their times, by start, from the beginning of the run."""
     short = everything.filter((pl.col("segments") <= SHORT_FILE) & pl.col("complete"))
     step = (short["start_s"].to_numpy() / SETTLING_STEP_S).astype(np.int64)
     sums = np.bincount(step, short["duration_s"].to_numpy())
@@ -123,8 +123,8 @@ def _settling(everything: pl.DataFrame) -> list[list[float]]:
 
 
 def _queue(run: Run, warm_up_s: float) -> dict[str, Any]:
-    """Spread of the queue after warm-up, and its first minutes with the packets dropped or marked per packet
-    that arrived in each step."""
+    """The standard deviation of the queue after warm-up, and for the first minutes the queue and the fraction
+    of arrivals that were dropped or marked in each step."""
     samples = run.tables["queue"].filter((pl.col("link") == "bottleneck") & (pl.col("time_s") >= warm_up_s))
     lengths = samples["length_packets"].to_numpy().astype(np.float64)
     shown = samples.filter(pl.col("time_s") <= warm_up_s + SHOWN_S)
@@ -139,7 +139,7 @@ def _queue(run: Run, warm_up_s: float) -> dict[str, Any]:
 
 
 def _threshold(run: Run, warm_up_s: float) -> dict[str, Any]:
-    """The edge's threshold over time and its mean after the warm-up; nothing without an edge."""
+    """The edge's threshold over time and its mean after the warm-up; empty without an edge."""
     edge = gauges.at(run.tables["gauges"], node="left")
     if not edge.height:
         return {"threshold": [], "mean_threshold": math.nan}
@@ -219,7 +219,7 @@ TRANSFER_TIME, VARIATION = (
 # Preferential treatment (Table I, Fig 2)
 
 DEMAND = 50_000
-"""Packets that the short flows offer in a run."""
+"""Number of packets that the short flows offer in a run."""
 
 SHARE_STEP_S, SHARES_FROM_S = 10.0, 20.0
 
@@ -232,7 +232,7 @@ def _classes(run: Run) -> Mapping[str, float]:
 
 
 def _packets(run: Run) -> Mapping[str, Any]:
-    """The short class's share of the line over time."""
+    """The short class's share of the link over time."""
     started = run.tables["packets"].filter(pl.col("event") == "start")
     short = started["flow"].is_in(rows_of(run, "flows", "short")["flow"].implode()).to_numpy()
     step = (started["time_s"].to_numpy() / SHARE_STEP_S).astype(np.int64)

@@ -1,4 +1,4 @@
-"""Queues, edges and TCP of the study `mice-elephants`, and the other readings of them that it tries."""
+"""Queues, edges and TCP of the study `mice-elephants`, with the alternative readings that it tries."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from aqmlab.studies.mice_elephants.measures import PACKET
-from aqmlab.studies.shared import Alters, queue_with, tcp_with
+from aqmlab.studies.shared import TableChange, queue_with, tcp_with
 from aqmlab.study import Decision, Variant
 from aqmlab.sweep import Changes
 
@@ -54,11 +54,12 @@ TCP: dict[str, Any] = {
     "receiver": {"window": 128},
     "ecn": {"mode": "off"},
 }
-"""NewReno of the ns-2 of 2001 with the windows and timers of Table III."""
+"""NewReno of ns-2 in 2001 with the windows and timers of Table III."""
 
 
 def queues(bdp: int, links: Sequence[str] = ("bottleneck",), nodes: Sequence[str] = ("left",)) -> Changes:
-    """The queue at these links, with what belongs to it: senders that use ECN, nodes whose edges mark."""
+    """The queue at these links, with its requirements: senders that use ECN, nodes whose edges mark
+    packets."""
     return Changes(
         {
             name: {
@@ -71,7 +72,7 @@ def queues(bdp: int, links: Sequence[str] = ("bottleneck",), nodes: Sequence[str
     )
 
 
-def _edge(**changes: Any) -> Alters:
+def _edge(**changes: Any) -> TableChange:
     def change(table: dict[str, Any]) -> dict[str, Any]:
         for edge in table.get("edges", {}).values():
             edge.update(changes)
@@ -80,16 +81,16 @@ def _edge(**changes: Any) -> Alters:
     return change
 
 
-LAWS: Mapping[str, Alters] = {
+LAWS: Mapping[str, TableChange] = {
     "steered": _edge(),
     "static, 20 packets": _edge(threshold_rule="static"),
     "quantile": _edge(threshold_rule="quantile"),
     "steered, flows forgotten at age": _edge(purge="at-age"),
 }
-"""Readings of the edge that decide how long a flow counts as short; the first is ours."""
+"""Readings of the edge's rule for short flows; the first is aqmlab's choice."""
 
 
-def _drop_tail(resized: Callable[[int], int]) -> Alters:
+def _drop_tail(resized: Callable[[int], int]) -> TableChange:
     """Drop Tail with another buffer (packets)."""
 
     def change(table: dict[str, Any]) -> dict[str, Any]:
@@ -113,63 +114,63 @@ _in_arrivals = queue_with("rio-ps", total_average="in-arrivals")
 _one_packet_less = _drop_tail(lambda packets: packets - 1)
 _as_the_others = _drop_tail(lambda packets: packets * 5 // 3)
 _closed = {"traffic.web.think_from": "page-end"}
-_RTTS = Variant("round trips differ", "Those of Web flows from 40 to 120 ms, of others 80 ms.", _rtts)
-_THINKING = Variant("thinking after the page", "Congestion slows requests (closed loop).", _closed)
-_FOR_GOOD = Variant("L_t = 20 for good", "The threshold is not steered.", LAWS["static, 20 packets"])
-_QUANTILE = Variant("L_t by quantile", "The quantile that gives the wanted ratio.", LAWS["quantile"])
+_RTTS = Variant("round trips differ", "Web flows have 40 to 120 ms, others 80 ms.", _rtts)
+_THINKING = Variant("thinking after the page", "Congestion delays requests (closed loop).", _closed)
+_FOR_GOOD = Variant("L_t = 20 for good", "The threshold is constant.", LAWS["static, 20 packets"])
+_QUANTILE = Variant("L_t by quantile", "The quantile that yields the intended ratio.", LAWS["quantile"])
 _AT_AGE = Variant(
-    "flows forgotten at age", "Those that were silent for 1 s.", LAWS["steered, flows forgotten at age"]
+    "flows forgotten at age", "Flows that were silent for 1 s.", LAWS["steered, flows forgotten at age"]
 )
-_AVERAGE = Variant("ns-2's average", "It moves only when a short packet arrives.", _in_arrivals)
-_ITO = Variant("ITO 1 s", "An initial time-out of 1 s.", tcp_with({"rto.initial": "1s"}))
-_HESITATE = Variant("hosts hesitate", "Up to 0.4 ms at random, a packet on the line.", {"host": None})
+_AVERAGE = Variant("ns-2's average", "It changes only when a short packet arrives.", _in_arrivals)
+_ITO = Variant("ITO 1 s", "Initial RTO of 1 s.", tcp_with({"rto.initial": "1s"}))
+_HESITATE = Variant("hosts hesitate", "Random delay of up to 0.4 ms, one packet on the link.", {"host": None})
 _OF_2001 = Variant(
     "as ns-2 came in June 2001",
-    "RIO's average of all packets is ns-2's, and Drop Tail holds one packet less than its limit.",
+    "RIO's average of all packets is ns-2's, and Drop Tail has room for one packet less than its limit.",
     lambda table: _in_arrivals(_one_packet_less(table)),
 )
-_SAME = Variant("same buffer", "Drop Tail, too, has 2.5 bandwidth-delay products.", _as_the_others)
+_SAME = Variant("same buffer", "Drop Tail also has 2.5 bandwidth-delay products.", _as_the_others)
 
 DECISIONS = (
-    Decision("Round-trip times", "80 ms for everybody.", "Link delays are not published.", (_RTTS,)),
+    Decision("Round-trip times", "80 ms for all flows.", "Link delays are not published.", (_RTTS,)),
     Decision(
         "Think time and object gap",
-        "Exponential, 9.5 s from the start of a page to the next and 50 ms between objects.",
-        "Both means are from memory of the paper. ns-2 of 2001 counted from start to start.",
+        "Exponential, 9.5 s from the start of a page to the start of the next, and 50 ms between objects.",
+        "Both means are quoted from memory of the paper. ns-2 of 2001 counted from start to start.",
         (_THINKING,),
     ),
     Decision(
-        "Law of the threshold L_t",
-        "20 packets at first; every 10 s half of it if more than three flows are short for each long one, or "
-        "none is long, else five more; never below 1 or above 1000.",
-        "Ratio and periods are published, steps and bounds are not.",
+        "Threshold L_t",
+        "Initially 20 packets; every 10 s halved if more than three flows are short for each long flow or no "
+        "flow is long, otherwise increased by five; never below 1 or above 1000.",
+        "Ratio and periods are published; steps and bounds are not.",
         (_FOR_GOOD, _QUANTILE),
     ),
     Decision(
-        "When the edge forgets a flow",
-        "At scans every second (T_u): a flow unseen since the last scan is forgotten.",
-        "The period is published, not how it is used.",
+        "Expiry of flows at the edge",
+        "At scans every second (T_u), a flow not seen since the last scan is removed.",
+        "The period is published, but not its use.",
         (_AT_AGE,),
     ),
-    Decision("RIO's average of all packets", "Moves with every arrival.", "The paper's law.", (_AVERAGE,)),
+    Decision("RIO's average of all packets", "Updated by every arrival.", "As in the paper.", (_AVERAGE,)),
     Decision(
         "TCP",
         "NewReno as in ns-2 of June 2001, initial window 2, no delayed acknowledgements, window 128, ticks "
-        "of 100 ms, least time-out 1 s.",
-        "Table III where it speaks; the rest is what ns-2 had.",
+        "of 100 ms, minimum RTO 1 s.",
+        "Table III where it states a value; otherwise the values of ns-2.",
         (_ITO,),
     ),
     Decision(
         "Hosts",
-        "Answer at once.",
-        "ns-2's hosts did unless overhead_ was set. Users come at random, without room for phase effects.",
+        "Process packets without delay.",
+        "The default of ns-2's hosts without overhead_. Users arrive at random, which avoids phase effects.",
         (_HESITATE,),
     ),
     Decision(
         "Simulator",
-        "The paper's laws, not what ns-2 made of them.",
-        "The paper used ns-2, and was published in 2001; its own code is not to be had. The phase of the "
-        "clocks and its order of simultaneous events are not known.",
+        "The paper's formulas instead of ns-2's implementation of them.",
+        "The paper used ns-2 and was published in 2001; its own code is not available. The phase of the "
+        "clocks and the order of simultaneous events are not known.",
         (_OF_2001,),
     ),
     Decision("Buffers", "Drop Tail 1.5 bandwidth-delay products, others 2.5.", "Published.", (_SAME,)),

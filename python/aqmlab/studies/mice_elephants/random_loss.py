@@ -1,7 +1,7 @@
-"""Loss and transmission time (Fig 1): transfers that lose packets at random, beside a model of rounds.
+"""Loss and transmission time (Fig 1): transfers with random losses, compared with a model of rounds.
 
-The model plays the parts of N. Cardwell, S. Savage, T. Anderson, "Modeling TCP Latency", 2000, round by round
-with random numbers of a fixed seed. The study's page has its assumptions.
+The model simulates the parts of N. Cardwell, S. Savage, T. Anderson, "Modeling TCP Latency", 2000, round by
+round with random numbers of a fixed seed. The study's page lists its assumptions.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from aqmlab.studies.shared import constant
 from aqmlab.study import Experiment, Figure
 from aqmlab.study.charts import Line, line
 from aqmlab.study.publication import Part, our_reading
-from aqmlab.study.query import joined, law, stacked
+from aqmlab.study.query import formula, joined, stacked
 from aqmlab.sweep import Changes
 
 RTT_S, INITIAL_RTO_S, INITIAL_WINDOW, LARGEST_WINDOW = 0.1, 3.0, 2, 128
 LEAST_TIME_OUT_S = 1.0
-"""Applied after the back-off, as ns-2 did: the first time-outs in a row all last as long."""
+"""Minimum RTO, applied after the back-off as in ns-2: the first consecutive timeouts have equal length."""
 
 
 class Latency(NamedTuple):
@@ -41,8 +41,8 @@ class Latency(NamedTuple):
 def latency(
     packets: int, loss: float, *, time_out_s: float = 0.3, transfers: int = 4000, seed: int = 1
 ) -> Latency:
-    """The latency of transfers of so many packets at this loss rate, by playing `transfers` of them, each
-    from the first SYN to the arrival of the last packet. `time_out_s` is what round-trip samples give, in
+    """The latency of transfers of `packets` packets at this loss rate, from the first SYN to the arrival of
+    the last packet, by simulating `transfers` transfers. `time_out_s` is the RTO from round-trip samples, in
     ticks of 100 ms."""
     rng = np.random.default_rng([seed, packets, round(loss * 1e6)])
 
@@ -54,31 +54,31 @@ def latency(
     time = RTT_S + INITIAL_RTO_S * (back_off - 1.0)
     left, window = np.full(transfers, float(packets)), np.full(transfers, float(INITIAL_WINDOW))
     threshold = np.where(syn_losses > 0, 2.0, float(LARGEST_WINDOW))
-    # A SYN that was sent again gives no sample: its back-off stays until data gives one.
+    # A retransmitted SYN yields no sample, so its back-off stays in effect until data yields one.
     time_out = np.where(syn_losses > 0, INITIAL_RTO_S * back_off, time_out_s)
     while (left > 0).any():
         busy, sent = left > 0, np.minimum(np.floor(window), left)
         lost = rng.binomial(sent.astype(np.int64), loss).astype(np.float64)
-        # The first of `lost` packets drawn from `sent`.
+        # Position of the first of `lost` packets among `sent`.
         share = 1.0 - rng.random(sent.size) ** (1.0 / np.maximum(lost, 1.0))
         before = np.floor(share * (sent - lost + 1))
         behind = sent - lost - before + np.minimum(before, left - sent)
         left -= sent - lost
         clean, fast = busy & (lost == 0), busy & (lost > 0) & (behind >= 3)
-        # All of a window arrived: slow start, or congestion avoidance.
+        # All packets of a window arrived: slow start, or congestion avoidance.
         larger = np.where(window < threshold, np.minimum(window + sent, threshold), window + 1.0)
         window[clean] = np.minimum(larger, LARGEST_WINDOW)[clean]
         time[clean] += RTT_S
         time_out[clean] = time_out_s
-        # Fast recovery: a round for the losses to show, then one for each hole.
+        # Fast recovery: one round to detect the losses, then one for each hole.
         again = rng.binomial(lost.astype(np.int64), loss)
         half = np.maximum(np.floor(window / 2), 2.0)
-        beside = np.maximum(half - lost, 0.0) * (1.0 - loss)
+        other_packets = np.maximum(half - lost, 0.0) * (1.0 - loss)
         time[fast] += RTT_S * (1.0 + np.where(again == 0, lost, 1.0))[fast]
-        left[fast] -= np.minimum(lost - again + beside, left - again)[fast]
+        left[fast] -= np.minimum(lost - again + other_packets, left - again)[fast]
         left[fast] = np.ceil(left[fast])
         threshold[fast] = window[fast] = half[fast]
-        # Time-outs in a row until the packet that is sent again arrives, and then slow start.
+        # Consecutive timeouts until the retransmitted packet arrives, then slow start.
         waits = (fast & (again > 0)) | (busy & (lost > 0) & ~fast)
         runs, waited = losses_in_a_row(), np.zeros(transfers)
         for attempt in range(int(runs[waits].max(initial=-1.0)) + 1):
@@ -113,20 +113,20 @@ random_loss = Experiment(
     {"loss": Changes({loss: {"bottleneck.queue.probability": loss} for loss in LOSSES})},
     (*TRANSFER_TIME.values(), *VARIATION.values()),
 )
-"""Transfers of three sizes that never meet."""
+"""Transfers of three sizes that never compete."""
 
 
 def _growth(size: int, losses: Sequence[float]) -> Variable:
-    """How much the mean time of flows of a size grows per percent of loss, within these losses."""
+    """The growth of the mean time of flows of a size per percent of loss, within these losses."""
     measure = TRANSFER_TIME[size]
     slope = random_loss[measure].among(loss=losses).slope("loss", 0.01)
     span = f"from {100 * losses[0]:g} to {100 * losses[-1]:g} % of loss"
     return per_seed(f"{measure.title}, growth per percent {span}", float, slope, unit=measure.unit)
 
 
-def _beside_the_model(found: Mapping[int, Measure], column: int, **options: Any) -> Line:
+def _with_model(found: Mapping[int, Measure], column: int, **options: Any) -> Line:
     ours = stacked("size", {f"{size} packets": random_loss[measure] for size, measure in found.items()})
-    model = law(lambda size, loss: latency(size, loss)[column], size=list(found), loss=LOSSES)
+    model = formula(lambda size, loss: latency(size, loss)[column], size=list(found), loss=LOSSES)
     in_percent = joined(ours, model.relabelled(size="{}, model".format)).relabelled(
         loss=lambda loss: 100 * loss
     )
@@ -150,13 +150,13 @@ PARTS: tuple[Part, ...] = (
     Figure(
         "1a",
         "Transmission time against loss",
-        _beside_the_model(TRANSFER_TIME, 0, y_label="mean transmission time (s)", log_y=True),
-        "NewReno on a line that loses packets at random: round trip 100 ms, initial time-out 3 s, 2000 "
-        "transfers of each size; beside a round model in the manner of Cardwell, Savage and Anderson.",
+        _with_model(TRANSFER_TIME, 0, y_label="mean transmission time (s)", log_y=True),
+        "NewReno on a link with random losses: round trip 100 ms, initial RTO 3 s, 2000 transfers of each "
+        "size; compared with a round model in the manner of Cardwell, Savage and Anderson.",
     ),
     Figure(
         "1b",
         "Coefficient of variation of the transmission time",
-        _beside_the_model(VARIATION, 1, y_label="coefficient of variation"),
+        _with_model(VARIATION, 1, y_label="coefficient of variation"),
     ),
 )

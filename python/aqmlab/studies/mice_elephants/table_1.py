@@ -1,4 +1,4 @@
-"""Preferential treatment (Table I, Fig 2), and the search for the set-up of which the paper is silent."""
+"""Preferential treatment (Table I, Fig 2), and the search for the unpublished set-up."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from aqmlab.results.variable import Variable, per_seed
 from aqmlab.scenario import changed
 from aqmlab.studies.mice_elephants import measures as m
 from aqmlab.studies.mice_elephants.network import QUEUES, RIO_PS, TCP, disciplines, queues
-from aqmlab.studies.shared import Alters, steps
+from aqmlab.studies.shared import TableChange, steps
 from aqmlab.study import Experiment, Figure, Form, Table
 from aqmlab.study.charts import line
 from aqmlab.study.publication import Part, our_reading
-from aqmlab.study.query import joined, label_of, law, of_runs, query, scaled, stacked
+from aqmlab.study.query import formula, joined, label_of, of_runs, query, scaled, stacked
 from aqmlab.study.tables import crossed, listed, whole
 from aqmlab.sweep import Changes
 
@@ -55,31 +55,31 @@ PATTERNS: Mapping[str, dict[str, Any]] = {
         "sizes": {"kind": "constant", "value": "100p"},
     },
 }
-"""How short flows may have been repeated; the second has the published limit of 50 000 packets, and
-falls short of it where flows are slow."""
+"""Possible repetition patterns of short flows. The second has the published limit of 50 000 packets, and
+offers less if flows are slow."""
 
 SPEEDS = {"1.25 Mb/s": "1250kbps", "1.5 Mb/s": "1500kbps"}
 
 CHOSEN_PATTERN, CHOSEN_RTT_MS, CHOSEN_BUFFER = "10 every 10 s, those still at it sit out", 160, 0.5
-"""The set-up of the search nearest to the published Drop Tail rows, among patterns that cannot offer more
-than the published 50 000 packets."""
+"""The set-up of the search that is closest to the published Drop Tail rows, among patterns that cannot offer
+more than the published 50 000 packets."""
 
 
 def _delay(rtt_ms: int) -> str:
-    """Of the bottleneck; the lines of the hosts have 1 ms at each end."""
+    """Delay of the bottleneck; the access links of the hosts have 1 ms at each end."""
     return f"{rtt_ms / 2 - 2:g}ms"
 
 
-def _sized(buffer: float, rate: str | None = None) -> Alters:
-    """The queue that stands at the bottleneck, for a buffer of Drop Tail of so many bandwidth-delay products
-    of the path that stands there, or of that path at another rate."""
+def _sized(buffer: float, rate: str | None = None) -> TableChange:
+    """Sizes the queue at the bottleneck for a Drop Tail buffer of `buffer` bandwidth-delay products, of the
+    scenario's path or of this path at another rate."""
 
     def change(table: dict[str, Any]) -> dict[str, Any]:
         bottleneck = table["bottleneck"]
         bottleneck["rate"] = rate or bottleneck["rate"]
         rate_bps, delay_s = (_core.quantity(bottleneck[name])[0] for name in ("rate", "delay"))
         bdp = rate_bps * 2 * (delay_s + 0.002) / (8 * m.PACKET)
-        # Thresholds of Table III are shares of RED's buffer, which is 2.5 products for Drop Tail's 1.5.
+        # Thresholds of Table III are fractions of RED's buffer, which is 2.5 products for Drop Tail's 1.5.
         sized = disciplines(max(6, round(bdp * buffer / 1.5))).values()
         bottleneck["queue"] = next(one for one in sized if one["kind"] == bottleneck["queue"]["kind"])
         return table
@@ -113,7 +113,7 @@ table_1_search = Experiment(
     _PERSISTENT,
     {
         "queue": queues(6),
-        "speed": Changes({said: {"bottleneck.rate": rate} for said, rate in SPEEDS.items()}),
+        "speed": Changes({name: {"bottleneck.rate": rate} for name, rate in SPEEDS.items()}),
         "pattern": Changes({name: {"traffic.short": pattern} for name, pattern in PATTERNS.items()}),
         "rtt_ms": Changes({rtt: {"bottleneck.delay": _delay(rtt)} for rtt in (20, 40, 80, 160, 320)}),
         "buffer": Changes({buffer: _sized(buffer) for buffer in (0.25, 0.5, 1.0, 1.5, 2.5, 5.0, 10.0)}),
@@ -138,43 +138,45 @@ _off_each = (
     for point, name in itertools.product(PUBLISHED, m.CLASSES)
 )
 _beside_theirs = {
-    "published": _ours.law(_goodput, "queue", "flows", "speed"),
+    "published": _ours.formula(_goodput, "queue", "flows", "speed"),
     "ours": _ours,
     "off (%)": joined(*_off_each),
-    "of the demand (%)": _met.law(
+    "of the demand (%)": _met.formula(
         lambda *point: 100 * PUBLISHED[point]["short"] / m.DEMAND, "speed", "queue"
     ),
     "ours of it (%)": _met,
 }
 
 SETUP = {"pattern": "short flows", "rtt_ms": "RTT (ms)", "buffer": "Drop Tail's buffer (BDP)"}
-"""What the search varies, and how its tables name it."""
+"""Axes of the search, with their names in tables."""
 
 
 def distance(queue: str) -> Variable:
     """Root mean square of the relative differences from the published goodput of short and long flows, at
-    both speeds."""
+    both link rates."""
     offs = [_off(table_1_search, speed, queue, name) for speed in SPEEDS for name in ("short", "long")]
     return per_seed(f"off, {queue}", lambda *of: math.hypot(*of) / math.sqrt(len(of)), *offs, unit="%")
 
 
 def search(results: ExperimentResults) -> pl.DataFrame:
     """Set-ups of Table I by their distance from the published Drop Tail rows."""
-    table = listed([distance(queue) for queue in QUEUES], *SETUP, heads=SETUP, tell=lambda found: found.value)
+    table = listed(
+        [distance(queue) for queue in QUEUES], *SETUP, heads=SETUP, format=lambda found: found.value
+    )
     return table(results).sort(label_of(distance("Drop Tail")))
 
 
 def search_goodput(results: ExperimentResults) -> pl.DataFrame:
-    """Goodput of each set-up of the search below the published one, in the order of their distance."""
+    """Goodput of each set-up of the search below the published goodput, sorted by distance."""
     heads, setup = {"speed": "link", **SETUP}, list(SETUP.values())
     ours, theirs = {}, {}
     for queue, name in itertools.product(QUEUES, ("short", "long")):
-        published = law(partial(_goodput, queue, name), speed=list(SPEEDS))
+        published = formula(partial(_goodput, queue, name), speed=list(SPEEDS))
         theirs[f"{queue}, {name}"] = published.tagged(pattern="published")
         ours[f"{queue}, {name}"] = table_1_search[m.CLASSES[name]].at(queue=queue)
-    printed = listed(theirs, "speed", "pattern", heads=heads, tell=whole)(results)
+    printed = listed(theirs, "speed", "pattern", heads=heads, format=whole)(results)
     ranks = search(results).select(setup).with_row_index("rank")
-    found = listed(ours, *heads, heads=heads, tell=whole)(results).join(ranks, on=setup, how="left")
+    found = listed(ours, *heads, heads=heads, format=whole)(results).join(ranks, on=setup, how="left")
     return pl.concat([found, printed], how="diagonal").sort("link", "rank").drop("rank")
 
 
@@ -225,12 +227,12 @@ PARTS: tuple[Part, ...] = (
         ratio(table_1[m.SHARE_VARIATION], queue=("RED", "Drop Tail")) < 1,
         "figure 2, the panel in the middle",
     ),
-    Figure("2", "Short flows' share of the line, in steps of 10 s, three runs each", _of_three_runs),
+    Figure("2", "Short flows' share of the link, in steps of 10 s, three runs each", _of_three_runs),
     Table(
         "table-1",
-        "Table I. Goodput of short and long flows (packets), theirs and ours",
+        "Table I. Goodput of short and long flows (packets), published and simulated",
         listed(_beside_theirs, "speed", "queue", "flows", heads={"speed": "link", "flows": "class"}),
-        "Link speeds, classes and goodput are published, the rest is not. Ours: short flows "
+        "Link rates, classes and goodput are published, the rest is not. aqmlab's choice: short flows "
         f"{CHOSEN_PATTERN}, RTT {CHOSEN_RTT_MS} ms, Drop Tail's buffer {CHOSEN_BUFFER} bandwidth-delay "
         "products, RED's and RIO-PS's 5/3 of it with the thresholds of Table III, 500 s from the start.",
     ),
@@ -239,17 +241,17 @@ PARTS: tuple[Part, ...] = (
         "The search for Table I's set-up",
         search,
         "Root mean square of the relative differences from the published goodput of short and long flows at "
-        "both speeds, by queue; nearest to Drop Tail's first. Only Drop Tail, and only the two patterns that "
-        f"offer at most {m.DEMAND} packets, decide the choice.",
+        "both link rates, by queue, sorted by Drop Tail's. Only Drop Tail, and only the two patterns that "
+        f"offer at most {m.DEMAND} packets, determine the choice.",
     ),
     Table(
         "table-1-neighbours",
-        "The set-up of Table I among its neighbours: distance from the published Drop Tail rows (%)",
+        "The set-up of Table I and its neighbours: distance from the published Drop Tail rows (%)",
         crossed(_neighbours, rows="rtt_ms", columns="buffer", heads=SETUP),
     ),
     Table(
         "table-1-search-goodput",
-        "Goodput in the search for Table I's set-up (packets), theirs and ours, nearest first",
+        "Goodput in the search for Table I's set-up (packets), published and simulated, sorted by distance",
         search_goodput,
         caption="",
     ),

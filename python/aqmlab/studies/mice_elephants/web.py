@@ -1,4 +1,4 @@
-"""Web sessions at 90 % of the line, and batches of foreground flows (Figs 6 to 9, Table IV): Exp 1, Exp 2."""
+"""Web sessions at 90 % of the link, and batches of foreground flows (Figs 6 to 9, Table IV): Exp 1, Exp 2."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ BDP_1, BDP_2 = 200, 120
 
 
 def lasting(seconds: int) -> dict[str, str]:
-    """A run of this length, the first half of which is not measured."""
+    """A run of this length, whose first half is the warm-up."""
     return {"duration": f"{seconds}s", "warm_up": f"{seconds // 2}s"}
 
 
@@ -56,7 +56,7 @@ _OF_LONG_FILES = {"traffic.web.sizes": _sizes(100, 200_000), "traffic.web.hosts"
 ONE_CLASS = Changes(
     {
         "short files": {"traffic.web.sizes": _sizes(4, 20), "traffic.long": None},
-        # Few users load the line with long files, so fewer hosts serve them.
+        # Few users with long files load the link, so fewer hosts serve them.
         "long files": _OF_LONG_FILES,
     }
 )
@@ -80,7 +80,7 @@ def _dumbbell(bdp: int) -> dict[str, Any]:
 
 
 def _both_ways(table: dict[str, Any]) -> dict[str, Any]:
-    """As much Web traffic the other way, so that acknowledgements queue behind data."""
+    """Adds equal Web traffic in the reverse direction, so that acknowledgements queue behind data."""
     bottleneck = table.pop("bottleneck")
     ways = {"bottleneck": {"from": "left", "to": "right"}, "back": {"from": "right", "to": "left"}}
     traffic = {name: workload | ways["bottleneck"] for name, workload in table["traffic"].items()}
@@ -125,7 +125,7 @@ exp_2_laws = replace(
     quick=Form(seeds=2, changes=lasting(QUICK_S)),
     varied=None,
 )
-"""These are runs of the variants, too, so they are made once for both."""
+"""Variants need these runs, too, so they are executed once for both purposes."""
 
 two_way = replace(
     exp_1,
@@ -140,7 +140,7 @@ two_way = replace(
 
 
 def in_exp_1(measure: Measure | str, ito: str = "3 s") -> Measured:
-    """A measure of Exp 1 with an initial time-out."""
+    """A measure of Exp 1 with an initial RTO."""
     return exp_1[measure].at(ITO=ito)
 
 
@@ -158,13 +158,13 @@ def _gain(time: Variable, other: str) -> Variable:
 
 
 def _beside_buffers(measure: Measure) -> Variable:
-    """A measure of Exp 1 that tells by its name that buffers differ."""
+    """A measure of Exp 1 whose name states that buffers differ."""
     name = f"{measure.title} (buffers: Drop Tail 1.5 BDP, others 2.5)"
     return per_seed(name, float, exp_1[measure], unit=measure.unit).at(ITO="3 s")
 
 
 def as_good_as_red(experiment: Experiment, queue: str | None = RIO_PS) -> AnyRule:
-    """That a queue is not worse than RED where all files are of one class."""
+    """The rule that a queue is not worse than RED if all files are of one class."""
     time, goodput = compared(*experiment.variables(m.RESPONSE, m.GOODPUT), queue=(queue, ["RED"]))
     return every(time <= 1.05, goodput >= 0.98)
 
@@ -280,7 +280,7 @@ CLAIMS = (
 
 
 def _by_size(bins: Variable, column: str, over: str) -> Variable:
-    """One column of the bins of file sizes over another; NaN of nothing."""
+    """One column of the bins of file sizes divided by another; NaN for empty bins."""
     part, whole = (m.BIN_COLUMNS.index(name) for name in (column, over))
 
     def shares(rows: Sequence[Sequence[float]]) -> list[float]:
@@ -290,7 +290,7 @@ def _by_size(bins: Variable, column: str, over: str) -> Variable:
 
 
 def relative_times(bins: Variable, reference: str) -> Estimate:
-    """Mean response times by file size over those under the reference, paired by seed."""
+    """Mean response times by file size divided by those under the reference, paired by seed."""
     times = _by_size(bins, "time_s", over="files")
     return ratio(times, times.at(queue=reference))
 
@@ -299,12 +299,12 @@ _in_single_runs = partial(of_runs, exp_1, ITO="3 s")
 
 
 def _over_time(measure: Measure, step_s: float, factor: float = 1.0) -> Query:
-    """The values of a measure of Exp 1 at each step from the warm-up on."""
+    """The values of a measure of Exp 1 at each step after the warm-up."""
     return _in_single_runs(lambda row: steps(row[measure], step_s, row[m.WARM_UP] / step_s, factor), "time_s")
 
 
 def _column(measure: Measure, column: int, **options: Any) -> Query:
-    """A column of a table that a measure of Exp 1 is, whose first column is the time."""
+    """A column of a measure of Exp 1 that is a table with the time in its first column."""
     return _in_single_runs(
         lambda row: (({"time_s": one[0]}, one[column]) for one in row[measure]), "time_s", **options
     )
@@ -346,9 +346,9 @@ FIGURES = (
     *(
         Figure(
             id,
-            f"Mean response time by file size over that of {reference}, ITO {ito}",
+            f"Mean response time by file size divided by that of {reference}, ITO {ito}",
             relative_times(in_exp_1(m.BINS, ito), reference),
-            "Paired by seed. Whether the published figure divides by RIO-PS or by Drop Tail is not known.",
+            "Paired by seed. It is not known whether the published figure divides by RIO-PS or by Drop Tail.",
         )
         for id, ito, reference in (
             *(("6a", "3 s", RIO_PS), ("6b", "1 s", RIO_PS)),
@@ -379,16 +379,16 @@ FIGURES = (
     ),
     Figure(
         "drop-functions",
-        "Drop functions of both classes (the talk's Fig 4), from the discipline's own code",
+        "Drop functions of both classes (the talk's Fig 4), computed by the discipline's code",
         drop_functions(_classes, 549, y_limits=(0.0, 1.02), **_of_curves),
-        "Exp 1. The average is that of the class: of short packets, or of all.",
+        "Exp 1. The average is that of the class: of short packets, or of all packets.",
     ),
     Figure(
         "settling",
-        "Why 2000 s? The mean from the first second on",
+        "Justification of the warm-up of 2000 s: mean time from the beginning of the run",
         _curve(_time_by_begin, by="queue", x_label="files begun at (s)"),
-        "Where the curve is level, the warm-up is over; how the bands go on wandering is the heavy tail. The "
-        "second half of a run is measured.",
+        "The warm-up ends where the curve becomes level; the bands still fluctuate because of the heavy "
+        "tail. The second half of a run is measured.",
     ),
     Figure(
         "threshold",
@@ -397,17 +397,19 @@ FIGURES = (
     ),
     Figure(
         "classified",
-        "What the edge takes for long, by file size",
+        "Packets that the edge classifies as long, by file size",
         stacked("runs", _long),
-        "Share of the packets that arrived in the long class. Files of up to L_t packets never should, and "
-        "the first L_t packets of any file cannot.",
+        "Share of the packets that arrived in the long class. For files of up to L_t packets the share "
+        "should be zero, and the first L_t packets of any file are never classified as long.",
     ),
     Figure(
         "largest",
-        "How much the largest files carry, by their share of all files (%), Exp 1",
+        "Bytes carried by the largest files, by their share of all files (%), Exp 1",
         line(query(_carried).tagged(runs="ours"), levels={"the talk: 80 %": 80.0}),
     ),
-    Figure("two-way", "Short files with Web traffic one way and both ways", stacked("traffic", _traffic)),
+    Figure(
+        "two-way", "Short files with Web traffic in one and in both directions", stacked("traffic", _traffic)
+    ),
 )
 
 
@@ -415,28 +417,28 @@ RECALLED: Mapping[str, Mapping[str, int]] = {
     "Exp 1, ITO 3 s": {"Drop Tail": 4_207_841, "RED": 4_264_890, "RIO-PS": 4_255_711},
     "Exp 1, ITO 1 s": {"Drop Tail": 4_234_309, "RED": 4_254_291, "RIO-PS": 4_244_158},
 }
-"""Table IV as remembered, not confirmed by any document we found: a hint at the line's rate, no more."""
+"""Table IV as remembered, not confirmed by any available document; it only indicates the link rate."""
 
 _by_ito = {f"Exp 1, ITO {ito}": in_exp_1(m.GOODPUT, ito) for ito in _itos}
 _goodput = stacked("runs", {**_by_ito, **_in_exp_2(m.GOODPUT)})
-_recalled = _goodput.law(lambda runs, queue: RECALLED.get(runs, {}).get(queue), "runs", "queue")
+_recalled = _goodput.formula(lambda runs, queue: RECALLED.get(runs, {}).get(queue), "runs", "queue")
 
 
 def _laws(results: ExperimentResults) -> pl.DataFrame:
-    """MI-12.3 under each law of the threshold, with where the threshold went."""
+    """The verdict on MI-12.3 for each rule of the threshold, with the resulting thresholds."""
     axes = {"mix": "files", "law": "law of L_t"}
     of_both = exp_2_laws.variables(m.RESPONSE, m.GOODPUT, m.MEAN_QUEUE)
     edge = exp_2_laws.variables(m.MEAN_THRESHOLD, m.PACKETS_LONG, queue=RIO_PS)
-    table = listed(compared(*of_both, queue=(RIO_PS, ["RED"])), *axes, heads=axes, tell=str)(results)
+    table = listed(compared(*of_both, queue=(RIO_PS, ["RED"])), *axes, heads=axes, format=str)(results)
     points = table.select(*axes.values()).rows()
     judged = (as_good_as_red(exp_2_laws).at(dict(zip(axes, point, strict=True))) for point in points)
     verdicts = pl.Series("MI-12.3", [one.judge(results).verdict for one in judged])
-    went = listed(edge, *axes, heads=axes, tell=whole)(results)
+    went = listed(edge, *axes, heads=axes, format=whole)(results)
     return table.with_columns(verdicts).join(went, on=list(axes.values()))
 
 
 def _of_cuts(name: str, choose: Callable[[Sequence[float]], float]) -> Estimate:
-    """Of the times at which MSER-5 lets the number of open transfers begin."""
+    """A statistic of the times at which MSER-5 ends the warm-up of the number of open transfers."""
 
     def finds(values: Sequence[Sequence[float | None]], level: float) -> Interval:
         cuts = sorted(one for one in values[0] if one is not None)
@@ -448,7 +450,7 @@ def _of_cuts(name: str, choose: Callable[[Sequence[float]], float]) -> Estimate:
 
 
 def mean_of_part(begin: float, end: float) -> Derived:
-    """The mean time of short files begun in a part of a run."""
+    """The mean time of short files that began in a part of a run."""
 
     def mean(settling: Sequence[Sequence[float]], warm_up_s: float) -> float:
         first, last = (round(at * 2 * warm_up_s / m.SETTLING_STEP_S) for at in (begin, end))
@@ -497,7 +499,7 @@ TABLES = (
         "table-4",
         "Table IV. Goodput after the warm-up: unique packets",
         listed({"goodput (packets)": _goodput, "theirs, from memory": _recalled}, "runs", "queue"),
-        "The last column is remembered, not confirmed: a hint at the scale, never judged.",
+        "The last column is quoted from memory and not confirmed; it indicates the scale and is not judged.",
     ),
     Table(
         "exp-1-ito-3",
@@ -509,28 +511,31 @@ TABLES = (
     Table("exp-2-long", "Exp 2, files of at least 100 packets only", _by_queue(_of_long_files)),
     Table(
         "exp-2-laws",
-        "Exp 2 by the law of L_t: is RIO-PS as good as RED?",
+        "Exp 2 by rule of L_t: is RIO-PS as good as RED?",
         _laws,
-        "MI-12.3 judged again on the runs of the sensitivity analysis. Where all files are long, a law that "
-        "wants three short flows for each long one raises L_t until about half of all packets pass for short "
-        "and meet the milder line. With L_t fixed at 20 packets nearly all packets are long and meet RED.",
+        "MI-12.3 judged again on the runs of the sensitivity analysis. If all files are long, a rule that "
+        "aims at three short flows for each long one raises L_t until about half of all packets count as "
+        "short and get the milder drop curve. With L_t fixed at 20 packets nearly all packets are long and "
+        "get RED.",
     ),
     Table(
         "two-way-table",
-        "Exp 1, ITO 3 s, Web traffic both ways: the first way",
+        "Exp 1, ITO 3 s, Web traffic in both directions: forward direction",
         _by_queue(two_way.variables(*m.OF_BOTH)),
     ),
     Table(
         "warm-up",
-        "Why 2000 s? MSER-5 on open transfers, and the mean time of short files (s) by the part measured",
+        "Justification of the warm-up of 2000 s: MSER-5 on open transfers; mean time of short files by part",
         [*_settled, *(mean_of_part(*part) for part in _PARTS_OF_A_RUN)],
     ),
     Table(
         "largest-table",
         "Share of the bytes in the largest files, Exp 1",
-        listed([_in_percent], "files", heads={"files": "the largest files"}, tell=str),
+        listed([_in_percent], "files", heads={"files": "the largest files"}, format=str),
     ),
-    Table("parameters", "Parameters (Table III; line and RTT are ours)", _parameters, caption=""),
+    Table(
+        "parameters", "Parameters (Table III; link rate and RTT are aqmlab's choice)", _parameters, caption=""
+    ),
 )
 
 PARTS: tuple[Part, ...] = (exp_1, exp_2, exp_2_laws, two_way, *CLAIMS, *FIGURES, *TABLES)

@@ -1,8 +1,8 @@
 """Active Queue Management for Web Traffic (Claypool, Kinicki and Hartling, IPCCC 2004, and its talk).
 
-The talk: SHRED shortens transmission times against RED and Drop Tail, and does not hurt FTP. Its sentences
-stand here in its order; its curves are not available as numbers. `network.py` has the readings that are tried
-of what the talk leaves open, and the study's page the other decisions.
+The talk reports that SHRED shortens transmission times compared with RED and Drop Tail, and does not harm
+FTP. The talk's sentences are listed in their order; its curves are not available as numbers. `network.py` has
+the alternative readings of details that the talk leaves open; the study's page has the other decisions.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ OVERVIEW: tuple[Measure | str, ...] = (
 )
 
 SHRED: Any = {"queue": "SHRED", "than": ("RED", "Drop Tail")}
-"""What `less` compares for most claims."""
+"""Arguments of `less` for most claims."""
 
 ours = partial(Claim, origin="ours")
 _bars = partial(line, kind="bars")
@@ -68,14 +68,14 @@ _bars = partial(line, kind="bars")
 def web_traffic(
     name: str, title: str, traffic: dict[str, Any], axes: Mapping[str, Any], **values: Any
 ) -> Experiment:
-    """Web traffic under each queue and on the uncongested line; `values` are those of `forms`."""
+    """Web traffic under each queue and on the uncongested link; `values` are those of `forms`."""
     measures = [*m.WEB, "ftp.goodput"] if "ftp" in traffic else m.WEB
     axes = {**axes, "queue": net.QUEUE_OR_NONE}
     return Experiment(name, title, dumbbell(**traffic), axes, measures, **forms(**values))
 
 
 def normalised(time: Variable) -> Variable:
-    """A time over that of the same arrivals without congestion."""
+    """A time divided by that of the same arrivals without congestion."""
     name = f"{time.name} over uncongested"
     return per_seed(name, metrics.normalised_time, time, time.at(queue=UNCONGESTED))
 
@@ -100,7 +100,7 @@ def cdf(experiment: Experiment, **labels: float) -> Draws:
 
 
 def tail(experiment: Experiment, **labels: float) -> Draws:
-    """The same from the other end: the share of objects that take longer."""
+    """The complementary distribution: the share of objects that take longer."""
     y = {"log_y": True, "y_limits": (1e-4, 1.0), "y_label": "fraction of objects that take longer"}
     beyond, guides = share_beyond(experiment).at(**labels), {"initial RTO": 3.0}
     return _over_time(beyond, 0.5, 60.0, kind="tail", clip=(1e-5, 1.0), guides=guides, **y)
@@ -117,13 +117,14 @@ def _overview(experiment: Experiment, *more: Measure | str, **labels: float) -> 
 
 
 def compared(only: Experiment, mixed: Experiment) -> tuple[Sequence[Variable], ...]:
-    """What shall be less with Web traffic only, and mixed: times, tails, and time-outs of short flows."""
+    """Variables that shall be smaller: times of Web traffic only, tails of mixed traffic, and timeouts of
+    short flows in both."""
     times = [only[one] for one in (m.MEDIAN, m.P90, m.MEAN_TIME)]
     tails = [mixed[share].at(load=0.7) for share in m.BEYOND]
     return times, tails, [only[m.SHORT_TIMEOUTS], mixed[m.SHORT_TIMEOUTS].at(load=0.7)]
 
 
-# Web traffic alone, and beside FTP flows
+# Web traffic alone, and with FTP flows
 
 LOADS = {"traffic.web.load": (0.4, 0.5, 0.6, 0.7, 0.8)}
 web_only = web_traffic("web-only", "Web only, 100 %", {"web": web(1.0)}, {}, variants={"queue": QUEUES})
@@ -186,12 +187,12 @@ WEB = (
     Table(
         "readings",
         "SH-4, load by load and under other readings",
-        crossed(_readings, rows="reading", columns="pair", tell=str),
-        "The talk says 0.96 and 0.92. The ideal time of an object is what slow start alone needs.",
+        crossed(_readings, rows="reading", columns="pair", format=str),
+        "The talk reports 0.96 and 0.92. The ideal time of an object is the time of slow start alone.",
     ),
 )
 
-# More and more FTP flows
+# Increasing numbers of FTP flows
 
 _flows: Any = {"axes": {"flows": net.flows(0, 5, 10, 20, 30, 40)}, "quick": {"flows": (0, 10, 20, 40)}}
 ftp_mixed = web_traffic(
@@ -201,12 +202,12 @@ response = normalised(ftp_mixed[m.RESPONSE])
 
 
 def _pair(variable: Variable) -> Iterator[Variable]:
-    """The variable under SHRED, and under RED."""
+    """The variable under SHRED and under RED."""
     return (variable.at(queue=queue) for queue in TO_RED)
 
 
 def _advantage(experiment: Experiment) -> Variable:
-    """By how much fewer packets SHRED drops."""
+    """The difference in dropped packets, RED minus SHRED."""
     name = "RED - SHRED in packets dropped per Web flow"
     return per_seed(name, lambda a, b: b - a, *_pair(experiment[m.DROP_PERCENT]), unit="points")
 
@@ -250,7 +251,7 @@ _by_loads = web_traffic(
 
 
 def _gain(time: Variable) -> Variable:
-    """What SHRED saves of the time under RED."""
+    """The share of the time under RED that SHRED saves."""
 
     def gain(ours: float, theirs: float) -> float | None:
         return 100 * (1 - ours / theirs) if theirs > 0 else None
@@ -259,7 +260,7 @@ def _gain(time: Variable) -> Variable:
 
 
 def _page_times(one: Measured, several: Experiment) -> Query:
-    """Of pages of one object and of several, over those of pages without congestion."""
+    """Times of pages with one object and with several, divided by those of pages without congestion."""
     single, more = (query(normalised(time).among(queue=QUEUES)) for time in (one, several[m.RESPONSE]))
     return joined(single.tagged(objects="1"), more.relabelled(objects=lambda most: f"1-{most}"))
 
@@ -336,7 +337,7 @@ HARM = (
     _by_load("goodput", "Goodput of all flows, Web-mixed", web_mixed[m.GOODPUT]),
 )
 
-# The hint on another AQM: PI, which by design is slow to find its probability
+# The hint on another AQM: PI, which adapts its probability slowly by design
 
 hint_on_pi = Experiment(
     "hint-on-pi",
@@ -345,7 +346,7 @@ hint_on_pi = Experiment(
     {"bottleneck.queue": {name: net.DISCIPLINES[name] for name in ("RED", "SHRED")} | net.HINT_ON_PI},
     [*m.WEB, "ftp.goodput"],
 )
-_hint = "PISA weighs PI's probability by the hint, PIMC spares packets of windows below four."
+_hint = "PISA weights PI's probability by the hint; PIMC spares packets of flows with windows below four."
 _of_hint = _overview(hint_on_pi, "ftp.goodput")
 
 HINT = (
@@ -367,7 +368,7 @@ HINT = (
     ),
 )
 
-# The load that is offered
+# The offered load
 
 sizes = Experiment(
     "sizes", "Web only, 100 %", dumbbell(queue="RED", web=web(1.0)), {"traffic.web.sizes": net.SIZES}, m.WEB
@@ -385,7 +386,7 @@ long = Experiment(
 
 
 def _since_warm_up(row: Row) -> Iterator[tuple[Labels, float]]:
-    """The mean time of all objects begun up to a time."""
+    """The mean time of all objects that began before a time."""
     count = total = 0.0
     bins = row[m.BINS]
     for number, some, seconds in zip(bins["bin"], bins["count"], bins["sum_s"], strict=True):
@@ -403,7 +404,7 @@ _stable = line(
     y_label="mean time of all objects begun so far (s)",
     guides={"runs of the talk end": 160.0},
 )
-_wandering = "The mean of a single run goes on wandering long after 160 s: hence many seeds, in pairs."
+_wandering = "The mean of one run fluctuates long after 160 s; the study therefore uses many paired seeds."
 _alone, _mixed = (
     stacked("column", [one[load].at(queue="RED") for load in m.OFFERED]) for one in (web_only, web_mixed)
 )
@@ -430,7 +431,7 @@ OFFERED = (
     Table("sizes", "Readings of the law of sizes, at 100 % Web load under RED", _of_sizes),
 )
 
-# A single loss. Nothing in these runs is random: the second seed shows that.
+# A single loss. These runs have no random numbers, which the second seed verifies.
 
 _lost = {
     name: {"bottleneck.queue": {"kind": "drop-nth", "packets": [packet]}}
@@ -456,7 +457,7 @@ def _recovered(row: Row) -> Iterator[tuple[Labels, float]]:
 
 
 _costs = of_runs(lost_packet, _recovered, "recovery")
-# While 1 or 2 is missing, the window is below four; behind 8, 9 and 10 fewer than three can be acknowledged.
+# If packet 1 or 2 is lost, the window is below four; after 8, 9 and 10 fewer than three can be acknowledged.
 _lost_in_vain = lost_packet[m.LOST_TIMEOUTS].among(lost=("1", "2", "8", "9", "10"))
 
 LOST_PACKET = (
@@ -470,12 +471,12 @@ LOST_PACKET = (
     ),
     Figure(
         "lost-packet",
-        "What the loss of the SYN, or of the k-th of ten segments, costs an object alone (slide 4)",
+        "Cost of losing the SYN, or the k-th of ten segments, for an object alone (slide 4)",
         _bars(_costs, x="lost", by="recovery", overlaid=True, y_label="object transmission time (s)"),
     ),
 )
 
-# What RED promises, and the drop functions
+# RED's design goals, and the drop functions
 
 
 def _drop_functions(id: str, title: str, up_to: int, most: float) -> Figure:
@@ -497,14 +498,14 @@ RED_ITSELF = (
     _ftp_alone("drop-runs", "Consecutive arrivals refused, FTP only", m.DROP_RUN),
     _ftp_alone("largest-burst", "Largest rise of the queue in a round trip without a drop", m.LARGEST_BURST),
     _drop_functions("drop-functions", "Drop functions (slides 8 and 12), r = window / average", 200, 1.02),
-    _drop_functions("drop-functions-near", "The same below max_th", 90, 0.16),
+    _drop_functions("drop-functions-near", "Drop functions below max_th (slides 8 and 12)", 90, 0.16),
 )
 
-# Other queues: do they serve Web objects sooner than Drop Tail, RED and SHRED, and do they harm anybody?
+# Other queues: do they serve Web objects faster than Drop Tail, RED and SHRED, or harm other traffic?
 
 
 def with_queues(queues: Queues) -> Study:
-    """The study of these queues, beside the paper's."""
+    """The study with these queues in addition to the paper's."""
     paper = Changes({**net.QUEUE, **at(queues, "bottleneck")})
     or_none = Changes({**paper, UNCONGESTED: net.uncongested})
 
@@ -584,7 +585,7 @@ def with_queues(queues: Queues) -> Study:
         Table("overview-mixed", "Web 70 % beside 10 FTP flows", of_mixed),
         Table("overview-ftp", "10 FTP flows alone", of_ftp),
         paper=PAPER,
-        question="Do other queues help Web transfers as SHRED does, knowing nothing of their senders?",
+        question="Do other queues help Web transfers as SHRED does, without information on their senders?",
         answer=lambda found: counted(found, "of what SHRED was claimed to do"),
         readings=readings(queues),
     )

@@ -1,4 +1,4 @@
-"""What the runs of the study `shred` are reduced to, beside the measures that every scenario has."""
+"""Measures of the study `shred`, in addition to those that every scenario has."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ OFFERED: tuple[Measure, ...] = (
     _of_web("mean_object_bytes", "mean object", "B"),
     _of_web("objects_per_second", "objects per second"),
 )
-"""The load of the Web traffic as it came."""
+"""Measures of the load that the Web traffic actually offered."""
 
 WEB: tuple[Measure | str, ...] = (
     MEAN_TIME := _of_web("mean_time_s", "mean object time", "s"),
@@ -105,7 +105,7 @@ FTP = (
 
 
 def _long(run: Run) -> Mapping[str, Any]:
-    """Object times by the time the object began, in bins of ten seconds."""
+    """Object times by the time at which the object began, in bins of ten seconds."""
     place = (pl.col("start_s") / LONG_BIN_S).floor().cast(pl.Int64).alias("bin")
     done = View(run).transfers("web").filter(pl.col("complete")).group_by(place)
     bins = done.agg(pl.len().alias("count"), pl.col("duration_s").sum().alias("sum_s")).sort("bin")

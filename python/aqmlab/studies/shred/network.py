@@ -1,4 +1,4 @@
-"""The network and the traffic of slide 17, the queues, and what the talk leaves open of them."""
+"""The network and the traffic of slide 17, the queues, and the details that the talk leaves open."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from aqmlab.study import Decision, Variant
 from aqmlab.sweep import Changes
 
 MSS = "934B"
-"""Of data in a packet of 974 B, slide 17."""
+"""Payload of a packet of 974 B, slide 17."""
 
 WARM_UP_S = 20.0
 DURATION_S = 160.0
@@ -39,10 +39,10 @@ UNCONGESTED = "uncongested"
 
 
 def uncongested(table: dict[str, Any]) -> dict[str, Any]:
-    """The same Web arrivals without FTP on a bottleneck ten times as fast."""
+    """The same Web arrivals without FTP, on a bottleneck ten times as fast."""
     table["bottleneck"] |= {"rate": "100Mbps", "queue": {"kind": "drop-tail", "limit": "100000p"}}
     table["traffic"].pop("ftp", None)
-    # A load is a share of the bottleneck's rate: a tenth of it on a line ten times as fast.
+    # A load is a share of the bottleneck's rate: a tenth of it on a link ten times as fast.
     table["traffic"]["web"]["load"] /= 10
     return table
 
@@ -52,7 +52,7 @@ QUEUE_OR_NONE = Changes({**QUEUE, UNCONGESTED: uncongested})
 
 
 def flows(*counts: int) -> Changes:
-    """Permanent FTP flows, or none of them."""
+    """Permanent FTP flows; 0 removes them."""
     return Changes(
         {count: {"traffic.ftp.flows": count} if count else {"traffic.ftp": None} for count in counts}
     )
@@ -64,29 +64,29 @@ SIZES = {
     for mean, calibration in (("mean 10 kB", "exact"), ("10 kB before the cut", "nominal"))
     for cut, truncation in (("cut", "clip"), ("redrawn", "redraw"))
 }
-"""Readings of "mean 10 KB, min 12 bytes, max 2 MB"; the first is the one we use."""
+"""Readings of "mean 10 KB, min 12 bytes, max 2 MB"; the first one is used."""
 
 PAGES = {most: {"kind": "discrete-uniform", "minimum": 1, "maximum": most} for most in (8, 16, 32)}
-"""Pages of 1 to so many objects at random."""
+"""Pages with a random number of objects, from 1 to the given number."""
 
 FTP = {"kind": "ftp", "flows": 10, "stagger": "10s"}
 ONE_OBJECT = {"kind": "constant", "value": 1}
 
 
 def web(load: float, objects: Mapping[str, Any] = ONE_OBJECT) -> dict[str, Any]:
-    """Pages that make a share of the bottleneck's rate."""
+    """Pages with this load, as a share of the bottleneck's rate."""
     return {"kind": "web", "load": load, "objects": objects}
 
 
 def beside_ftp(load: float, objects: Mapping[str, Any] = ONE_OBJECT) -> dict[str, Any]:
-    """Pages, and ten FTP flows."""
+    """Pages and ten FTP flows."""
     return {"web": web(load, objects), "ftp": FTP}
 
 
 def dumbbell(
     *, queue: str = "Drop Tail", drops: bool = False, queue_every: str = "0s", **traffic: dict[str, Any]
 ) -> dict[str, Any]:
-    """The dumbbell of slide 17 with some traffic."""
+    """The dumbbell of slide 17 with the given traffic."""
     return {
         "duration": f"{DURATION_S:g}s",
         "warm_up": f"{WARM_UP_S:g}s",
@@ -98,11 +98,11 @@ def dumbbell(
     }
 
 
-# What the talk leaves open
+# Details that the talk leaves open
 
 
 def _red(table: dict[str, Any], **changes: Any) -> dict[str, Any]:
-    """Changes the RED of the queue, SHRED's own included."""
+    """Changes the RED parameters of the queue, including those of SHRED."""
     queue = table["bottleneck"]["queue"]
     if queue["kind"] in ("red", "shred"):
         queue.get("red", queue).update(changes)
@@ -114,7 +114,7 @@ def _packets_of_1000(table: dict[str, Any]) -> dict[str, Any]:
 
 
 def _of_2003(table: dict[str, Any]) -> dict[str, Any]:
-    """What ns-2 did in 2003 unless told otherwise."""
+    """The defaults of ns-2 in 2003."""
     length = table["tcp"]["connection"]
     table["tcp"] = {"profile": "ns-2.2003", "connection": length, "receiver": {"window": 20}}
     table["host"] = {"jitter": "0s"}
@@ -131,52 +131,57 @@ _ZERO_RATIO = queue_with("shred", floor="zero-ratio")
 _LINUX = {"profile": "linux-6", "connection": {"mss": MSS}}
 _LINUX_ECN = _LINUX | {"ecn": {"mode": "on"}}
 
-_red_only = Variant("RED not gentle", "RED drops everything above max_th.", queue_with("red", gentle=False))
-_both = Variant("nobody gentle", "SHRED, too, drops everything above max_th.", partial(_red, gentle=False))
-_literal = Variant("floor none", "SHRED's formulas taken literally.", queue_with("shred", floor="none"))
-_steeper = Variant("floor zero-ratio", "SHRED's line gets steeper: it keeps max_p.", _ZERO_RATIO)
-_wait = Variant("wait", "ns-2's: no drop until count times p reaches 1.", partial(_red, spacing="wait"))
-_larger = Variant("packets of 1040 B", "Payload 1000 B, on the wire 1040 B.", _packets_of_1000)
+_red_only = Variant("RED not gentle", "RED drops all packets above max_th.", queue_with("red", gentle=False))
+_both = Variant("nobody gentle", "SHRED also drops all packets above max_th.", partial(_red, gentle=False))
+_literal = Variant("floor none", "SHRED's formulas without a floor.", queue_with("shred", floor="none"))
+_steeper = Variant("floor zero-ratio", "SHRED's line becomes steeper and keeps max_p.", _ZERO_RATIO)
+_wait = Variant("wait", "As in ns-2: no drop until count times p reaches 1.", partial(_red, spacing="wait"))
+_larger = Variant("packets of 1040 B", "1000 B payload, 1040 B on the wire.", _packets_of_1000)
 _tcp = (
     Variant(
-        "as ns-2 came in 2003", "Its TCP and timers, RED that waits, hosts that answer at once.", _of_2003
+        "as ns-2 came in 2003", "TCP and timers of 2003, RED with `wait`, hosts without jitter.", _of_2003
     ),
-    Variant("window 20", "The receiver's window of ns-2's defaults.", {"tcp.receiver.window": 20}),
-    Variant("RTO 1 s and 3 s", "Minimum time-out 1 s, initial 3 s.", {**_RTO_1_S, "tcp.rto.initial": "3s"}),
+    Variant("window 20", "Receiver window of ns-2's defaults.", {"tcp.receiver.window": 20}),
+    Variant("RTO 1 s and 3 s", "Minimum RTO 1 s, initial RTO 3 s.", {**_RTO_1_S, "tcp.rto.initial": "3s"}),
     Variant(
-        "RTO 1 s and 6 s", "ns-2's defaults when the talk was given.", {**_RTO_1_S, "tcp.rto.initial": "6s"}
+        "RTO 1 s and 6 s", "ns-2's defaults at the time of the talk.", {**_RTO_1_S, "tcp.rto.initial": "6s"}
     ),
 )
-_sizes = Variant("sizes redrawn", "Sizes above 2 MB are drawn again, the mean kept.", _redrawn)
-_at_once = Variant("hosts at once", "Hosts answer at once: ties decide who loses.", {"host.jitter": "0s"})
+_sizes = Variant("sizes redrawn", "Sizes above 2 MB are drawn again with the same mean.", _redrawn)
+_at_once = Variant("hosts at once", "No jitter: ties decide which packet is lost.", {"host.jitter": "0s"})
 
 DECISIONS = (
     Decision(
         "RED gentle or not",
         "Gentle for RED and SHRED.",
-        "Slide 12 and ns-2's default of the time; slides 6 and 8 draw RED without.",
+        "Slide 12 and ns-2's default of the time; slides 6 and 8 show RED without gentle mode.",
         (_red_only, _both),
     ),
     Decision(
         "Negative min_th of large windows",
-        "The line begins at zero with its slope kept (`floor = zero`).",
-        "Taken literally, a flow of twice the average window loses 5 % at an empty queue.",
+        "The line begins at zero with its slope unchanged (`floor = zero`).",
+        "Without a floor, a flow with twice the average window loses 5 % at an empty queue.",
         (_literal, _steeper),
     ),
-    Decision("Count law", "p_a = p_b / (1 - count p_b), without ns-2's `wait`.", "Slide 7.", (_wait,)),
+    Decision("Count formula", "p_a = p_b / (1 - count p_b), without ns-2's `wait`.", "Slide 7.", (_wait,)),
     Decision("Packet size", "934 B payload, 974 B on the wire.", "The talk's average packet.", (_larger,)),
     Decision(
         "TCP",
         "Reno as in ns-2.35: initial window 2, no delayed acknowledgements, limited transmit, timer of 10 ms "
         "ticks, minimum RTO 0.2 s, initial RTO 3 s, a receiver window that never limits.",
-        "The talk says ns-2 and Reno. Versions differ.",
+        "The talk states ns-2 and Reno; versions differ.",
         _tcp,
     ),
-    Decision("Object sizes", "Pareto II of mean 10 kB when cut.", "Then load is what it says.", (_sizes,)),
+    Decision(
+        "Object sizes",
+        "Pareto II with a mean of 10 kB after truncation.",
+        "The load is then exact.",
+        (_sizes,),
+    ),
     Decision(
         "Equal timing",
-        "Hosts process each packet after a random time of up to one packet's transmission.",
-        "Breaks phase effects of equal round-trip times.",
+        "Hosts process each packet after a random time of up to one packet's transmission time.",
+        "Avoids phase effects of equal round-trip times.",
         (_at_once,),
     ),
 )
@@ -184,12 +189,12 @@ DECISIONS = (
 SENDERS = Decision(
     "Senders",
     "Those of the study: Reno of ns-2.35, an initial window of 2, no SACK, no ECN.",
-    "So other queues stand beside the paper's in the paper's own setting.",
+    "Other queues are thus compared with the paper's in the paper's own setting.",
     (
         Variant(
             "linux-6 senders", "TCP of Linux 6.1: CUBIC, SACK, RACK, initial window 10.", {"tcp": _LINUX}
         ),
-        Variant("linux-6 senders with ECN", "The same with ECN, for queues that mark.", {"tcp": _LINUX_ECN}),
+        Variant("linux-6 senders with ECN", "Linux 6.1 with ECN, for queues that mark.", {"tcp": _LINUX_ECN}),
     ),
 )
-"""What is decided where other queues are tried."""
+"""The decision for runs with other queues."""

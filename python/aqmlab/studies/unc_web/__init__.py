@@ -1,6 +1,7 @@
 """Does it help the Web? (Weigle, Jeffay and Smith 2003: its paper and its talk).
 
-The talk gives no numbers and no curves: bands are ours. The study's page has the question and the answer.
+The talk contains no numbers and no curves, so the bands are aqmlab's. The study's page has the question and
+the answer.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ from aqmlab.studies.unc_web.network import FULL_RATE, PLOTTED, adaptive_red, dro
 from aqmlab.study import Claim, Experiment, Figure, Floor, Form, Reading, Study, Table
 from aqmlab.study.charts import line
 from aqmlab.study.publication import Queues, our_reading
-from aqmlab.study.query import Query, Shown, joined, law, query, scaled, stacked
+from aqmlab.study.query import Query, Shown, formula, joined, query, scaled, stacked
 from aqmlab.study.queues import at, counted, readings
 from aqmlab.study.tables import Tabulates, crossed, listed, overview
 from aqmlab.sweep import Changes
@@ -45,16 +46,16 @@ LOW = tuple(load for load in net.LOADS if load < 80)
 HIGHEST = tuple(load for load in net.LOADS if load >= 90)
 
 NEAR = 0.002
-"""Half an interval of a distance of two distributions that tells all that two equal systems leave to tell."""
+"""Half width of the interval of a distance at which it is precise enough compared with equal systems."""
 
 NO_LAG = 0.005
-"""A lag that is none: more than that of equal systems, whose largest mean lag in the full study is 0.0016."""
+"""Largest negligible lag, above that of equal systems: their largest mean lag in the full study is 0.0016."""
 
-# The load that is offered
+# The offered load
 
 calibration = Experiment(
     "calibration",
-    "A line on which nothing queues",
+    "A link without queueing",
     net.both_ways({"kind": "drop-tail", "limit": ROOM}, f"{UNCONGESTED * net.RATE_MBPS}Mbps")
     | {"record": {"drops": False, "queue_every": "0s"}, "duration": lasting(net.PAIRS // 2)},
     {"traffic": Changes(net.TRAFFIC), "rate": Changes({rate: net.offering(rate) for rate in (60, 100, 140)})},
@@ -67,11 +68,11 @@ full_load = statistic(
     lambda values, level: stats.inverse(stats.mean_interval(values[0], level)),
     Along(of=calibration[m.OFFERED], label="rate", how="through the origin", reduce=stats.through_origin),
 )
-"""By the line through the origin of each seed."""
+"""Estimated by the line through the origin for each seed."""
 
 
 def calibrated(results: ExperimentResults) -> Iterator[tuple[str, float, stats.Interval, bool]]:
-    """Traffic, its rate of the grid, that rate measured, and whether its interval has that of the grid."""
+    """The traffic, its rate in the grid, the rate measured, and whether its interval contains the grid's."""
     for traffic, rate in net.FULL_LOAD.items():
         found = full_load.interval(results, {"traffic": traffic})
         yield traffic, rate, found, found.low <= rate <= found.high
@@ -79,20 +80,20 @@ def calibrated(results: ExperimentResults) -> Iterator[tuple[str, float, stats.I
 
 def _rates(results: ExperimentResults) -> pl.DataFrame:
     rows = (
-        (name, f"{rate:g}", str(now), "yes" if still else "no")
-        for name, rate, now, still in calibrated(results)
+        (name, f"{rate:g}", str(now), "yes" if unchanged else "no")
+        for name, rate, now, unchanged in calibrated(results)
     )
     return frame(rows, "traffic", "of the grid (1/s)", "measured here (1/s)", "within the interval")
 
 
 _offered: dict[str, Shown] = {
     "measured": scaled(calibration[m.OFFERED].at(traffic="as decided"), 100, "%"),
-    "rates of the grid": law(lambda rate: 100 * rate / FULL_RATE, rate=(0, 150)),
+    "rates of the grid": formula(lambda rate: 100 * rate / FULL_RATE, rate=(0, 150)),
 }
 
 _pairs = query(drop_tail[m.COUNT].at(tcp="Reno"))
 _realised: dict[str, Shown] = {
-    "connections (1/s)": _pairs.law(lambda load: FULL_RATE * load / 100, "load"),
+    "connections (1/s)": _pairs.formula(lambda load: FULL_RATE * load / 100, "load"),
     "pairs measured": _pairs,
     "mean response (B)": drop_tail[m.MEAN_RESPONSE].at(tcp="Reno"),
     "mean response, reverse (B)": drop_tail[m.MEAN_RESPONSE_REVERSE].at(tcp="Reno"),
@@ -113,9 +114,9 @@ _against_rate = line(
 
 LOAD = (
     calibration,
-    Figure("a", "Offered load against new requests per second, where nothing queues", _against_rate),
-    Table("calibration", "Connections a second that offer all of the line, by the runs", _rates, ""),
-    Table("realised", "What was offered, load by load", _requests),
+    Figure("a", "Offered load against new requests per second, without queueing", _against_rate),
+    Table("calibration", "Connections per second that offer 100 % of the link rate", _rates, ""),
+    Table("realised", "Offered traffic, by load", _requests),
 )
 
 # Estimates of claims
@@ -131,12 +132,13 @@ def _of_reno(how: str, finds: Finds, *queues: str) -> Estimate:
 
 
 def _others_choose(what: str, finds: Finds, ours: str, theirs: str) -> Estimate:
-    """A lead of one queue at the time where the other seeds find it largest."""
+    """A lead of one queue at the time at which the other seeds find it largest."""
     return _of_reno(f"{what} (time chosen by the other seeds)", finds, ours, theirs).to_within(NEAR)
 
 
 def _trade_off(ours: str) -> AnyRule:
-    """That a queue serves more quick requests than Drop Tail and fewer slow ones, with one crossing."""
+    """The rule that a queue serves more fast requests and fewer slow ones than Drop Tail, with one
+    crossing."""
     return every(
         _others_choose(f"lead of {ours}", leads, ours, "Drop Tail") >= LEAST,
         _others_choose("lead of Drop Tail beyond it", dist.lags_beyond, ours, "Drop Tail") >= LEAST,
@@ -145,7 +147,8 @@ def _trade_off(ours: str) -> AnyRule:
 
 
 def _one_changes_sign(measure: Measure) -> Iterator[AnyRule]:
-    """That ARED+ECN is below Drop Tail with one of the targets, 5 ms and 60 ms, and above with the other."""
+    """The rules that ARED+ECN is below Drop Tail with one of the targets, 5 and 60 ms, and above with the
+    other."""
     tuned = (adaptive_red[measure].at(queue="ARED+ECN"), tuning[measure].at(queue="ARED+ECN 60 ms"))
     short, long = (ratio(_reno(one, HIGHEST), _reno(drop_tail[measure], HIGHEST)) for one in tuned)
     yield every(short < 1, long > 1)
@@ -176,11 +179,11 @@ _FLOORS = (
     ("W2", _tcps_alike, _of_equals(net.drop_tails)),
     ("W6.4", _ecn_no_slower, statistic("largest lag", lags, *_two_areds)),
 )
-"""What claims say of distances, and the distance of equal systems, which chance alone takes apart."""
+"""Rules about distances, with the distance of equal systems, which differ by chance alone."""
 
 
 def floors(results: ExperimentResults, level: float = stats.LEVEL) -> Iterator[Floor]:
-    """What equal systems show, wherever they and the systems of the claim were run."""
+    """The values between equal systems, at all points at which they and the systems of the claim were run."""
     for claim, rule, alike in _FLOORS:
         equal = list(alike.points(results))
         for labels in rule.estimate.points(results):
@@ -190,14 +193,19 @@ def floors(results: ExperimentResults, level: float = stats.LEVEL) -> Iterator[F
                 yield Floor(claim=claim, band=rule.band, where=labels, measured=both[0], equal=both[1])
 
 
-def _met(one: Floor) -> str:
-    met = {"holds": "they meet it", "fails": "it cannot be met", "undecided": "they may or may not meet it"}
+def _within_claim(one: Floor) -> str:
+    met = {"holds": "within the claim", "fails": "outside the claim", "undecided": "undecided"}
     return met[stats.verdict(one.equal, one.band)]
 
 
 def _floor(results: ExperimentResults) -> pl.DataFrame:
     rows = (
-        (one.claim, format_labels(one.where), *map(str, (one.measured, one.equal, one.band)), _met(one))
+        (
+            one.claim,
+            format_labels(one.where),
+            *map(str, (one.measured, one.equal, one.band)),
+            _within_claim(one),
+        )
         for one in floors(results)
     )
     return frame(rows, "claim", "at", "measured", "equal systems", "claimed", "what equal systems make of it")
@@ -313,7 +321,7 @@ CLAIMS = (
 
 
 def _by_load(id: str, title: str, measure: Measure | str, **options: Any) -> Figure:
-    """A measure against the load, a panel for each unit that Adaptive RED counts in."""
+    """A measure against the load, a panel for each unit in which Adaptive RED counts."""
     plain, red = (one[measure].at(tcp="Reno") for one in (drop_tail, adaptive_red))
     both = joined(*(query(plain).tagged(queue="Drop Tail", unit=unit) for unit in net.UNITS), red)
     panels = both.relabelled(unit=lambda unit: f"ARED in {unit}")
@@ -334,27 +342,27 @@ BY_LOAD = (
     _by_load("median-by-load", "Median response time, Reno", m.MEDIAN),
     _by_load("p95-by-load", "95th percentile of the response time, Reno", m.P95, log_y=True),
     _by_load("queue-by-load", "Mean wait in the queue, Reno", m.WAIT),
-    Figure("sack-by-size", "Whom SACK helps under Drop Tail, by size of the response", _sack_over_reno),
+    Figure("sack-by-size", "Benefit of SACK under Drop Tail, by size of the response", _sack_over_reno),
 )
 
 # Tables
 
 
 def _configurations(of: Callable[[Experiment], Variable], *others: Experiment) -> Query:
-    """A variable under Drop Tail and in other experiments: by queue, what it counts in, and further axes."""
+    """A variable under Drop Tail and in other experiments: by queue, unit, and further axes."""
     plain = query(of(drop_tail)).tagged(queue="Drop Tail", unit="")
     return joined(plain, *map(of, others)).relabelled(load="{} %".format)
 
 
 def _in_all(measure: Measure | str, factor: float) -> Tabulates:
-    """A measure of every configuration, a column for each load."""
+    """A measure of every configuration, with a column for each load."""
     several = _configurations(lambda one: scaled(one[measure], factor, ""), adaptive_red, tuning)
     heads = {"unit": "counts in", "tcp": "TCP"}
     return crossed(several, rows=("queue", "unit", "tcp"), columns="load", heads=heads)
 
 
 def _chosen(scenario: Scenario) -> Iterator[str]:
-    """What Adaptive RED chooses by itself on the line of 10 Mb/s."""
+    """The parameters that Adaptive RED derives on the link of 10 Mb/s."""
     queue, chosen = scenario.given["links"]["forward"]["queue"], scenario.derived["forward"]
     yield queue["limit"]
     for end in (chosen["min_th"], chosen["max_th"]):
@@ -395,30 +403,30 @@ _BY_LOAD: tuple[tuple[str, str, Measure | str, float], ...] = (
     ("queue", "Mean queue (packets)", m.QUEUE, 1.0),
     ("wait", "Mean wait in the queue of the packets sent (ms)", m.WAIT, 1.0),
     ("dropped", "Packets dropped (% of those that arrived)", m.DROPPED, 100.0),
-    ("small-drops", "Dropped packets that carry no data (%)", m.SMALL_DROPS, 100.0),
+    ("small-drops", "Dropped packets without data (%)", m.SMALL_DROPS, 100.0),
     ("marked", "Packets marked (% of those that arrived)", m.MARKED, 1.0),
-    ("utilisation", "Time the line was busy (%)", m.UTILISATION, 1.0),
-    ("retransmitted", "Segments of data sent again per 1000 responses", m.AGAIN_PER_1000, 1.0),
-    ("timeouts", "Time-outs of the servers per 1000 responses", m.TIMEOUTS, 1.0),
+    ("utilisation", "Utilisation of the link (%)", m.UTILISATION, 1.0),
+    ("retransmitted", "Retransmitted data segments per 1000 responses", m.AGAIN_PER_1000, 1.0),
+    ("timeouts", "Timeouts of the servers per 1000 responses", m.TIMEOUTS, 1.0),
     ("unfinished", "Requests not finished at the end", m.UNFINISHED, 1.0),
-    ("several-holes", "Connections on which SACK can matter (%)", m.SEVERAL_HOLES, 100.0),
+    ("several-holes", "Connections on which SACK can make a difference (%)", m.SEVERAL_HOLES, 100.0),
     ("few-segments", f"Responses of fewer than {m.FEW_SEGMENTS} segments (%)", m.FEW, 100.0),
 )
 
 _both = listed(_directions, "load", "queue", "unit", "direction", heads={"unit": "counts in"})
 
 TABLES = (
-    Table("parameters", "Adaptive RED's values at 10 Mb/s, packets taken to be 500 B", _parameters, ""),
-    Table("floor", "How far apart equal systems are: the same queue with other draws", _floor, ""),
+    Table("parameters", "Adaptive RED's values at 10 Mb/s with a mean packet of 500 B", _parameters, ""),
+    Table("floor", "Distances of equal systems: the same queue with other random numbers", _floor, ""),
     *(Table(id, f"{title}, forward", _in_all(measure, factor)) for id, title, measure, factor in _BY_LOAD),
     Table("both-ways", "Both directions, Reno", _both),
 )
 
-# Other queues: which of them helps the Web, and whom does it make wait?
+# Other queues: which of them help the Web, and which transfers do they slow down?
 
 
 def with_queues(queues: Queues) -> Study:
-    """The study of these queues, with senders that use ECN, so that a queue which marks may do so."""
+    """The study with these queues, and with senders that use ECN, so that queues can mark."""
     links = tuple(f"links.{way}" for way in m.WAYS)
     paper = {"Drop Tail": net.DROP_TAIL, "ARED": net.ADAPTIVE_RED}
     marking = {"ARED+ECN": {**net.ADAPTIVE_RED, **net.MARKS}, **queues}
@@ -479,26 +487,27 @@ def with_queues(queues: Queues) -> Study:
             ("load-90", "load-105"),
         ),
         *(
-            Table(f"load-{load}", f"{load} % of the line offered in each direction", table)
+            Table(f"load-{load}", f"{load} % of the link rate offered in each direction", table)
             for load, table in by_load.items()
         ),
         paper=PAPER,
-        question="Which of these queues helps the Web where Adaptive RED was asked to?",
+        question="Which of these queues help the Web as Adaptive RED was meant to?",
         answer=lambda found: counted(found, "of what a queue that helps the Web would do"),
         readings=readings(queues),
     )
 
 
 def _checks(results: ExperimentResults) -> list[str]:
-    """Whether the rates still offer the loads, equal systems can meet claims, and the warm-up was enough."""
+    """Warnings if rates no longer offer the loads, equal systems cannot meet claims, or the warm-up is
+    short."""
     found = [
-        f"Calibration, {traffic}: the grid takes {rate:g} connections/s for all of the line, now it is {now}."
-        for traffic, rate, now, still in calibrated(results)
-        if not still
+        f"Calibration, {traffic}: the grid uses {rate:g} connections/s for 100 % load; measured: {now}."
+        for traffic, rate, now, unchanged in calibrated(results)
+        if not unchanged
     ]
     found += [
-        f"Noise floor, {one.claim}, {format_labels(one.where)}: equal systems are {one.equal} apart, "
-        f"and {one.band} is claimed: chance alone goes beyond."
+        f"Noise floor, {one.claim}, {format_labels(one.where)}: the distance of equal systems is "
+        f"{one.equal}, but the claim is {one.band}: chance alone exceeds it."
         for one in floors(results)
         if one.equal.value > one.band.high
     ]

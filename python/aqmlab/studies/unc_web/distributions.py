@@ -1,4 +1,4 @@
-"""Distributions of response times held against each other, seed by seed, and drawn."""
+"""Comparison of distributions of response times, seed by seed, with figures and a table."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ from aqmlab.study.charts import Draws
 from aqmlab.study.query import Shown, means
 
 Values = Sequence[Sequence[Any]]
-"""Of some variables the values of all seeds: a distribution each, or `None`."""
+"""Values of several variables for all seeds: a distribution each, or `None`."""
 
 LEAST = 0.01
-"""A difference of two distribution functions that counts: one response in a hundred."""
+"""Smallest relevant difference of two distribution functions: one response in a hundred."""
 
 
 cdf: dict[str, Variable] = {
@@ -41,23 +41,23 @@ cdf: dict[str, Variable] = {
 """The distributions of response times, by queue."""
 
 PAIRINGS = (("ARED", "Drop Tail"), ("ARED+ECN", "ARED"), ("ARED+ECN", "Drop Tail"))
-"""The talk's pairings of queues, the challenger first."""
+"""The talk's pairs of queues, the newer queue first."""
 
 
 def differences(ours: Sequence[Any], theirs: Sequence[Any]) -> Floats:
-    """How much larger a share of the one's responses than of the other's has arrived: a row for each seed
-    that has both, a column for each value of the grid."""
+    """The difference of the shares of responses that arrived, ours minus theirs: a row for each seed that has
+    both, a column for each value of the grid."""
     both = [(a, b) for a, b in zip(ours, theirs, strict=True) if a is not None and b is not None]
     return np.array([np.subtract(a, b) for a, b in both]).reshape(len(both), GRID.size)
 
 
 def quick(difference: Floats) -> int:
-    """The index in the grid where the one leads most, on average."""
+    """The index in the grid at which the first queue's mean lead is largest."""
     return int(difference.mean(axis=0).argmax()) if difference.size else 0
 
 
 def slow(difference: Floats) -> int:
-    """The index beyond it where the other leads most, on average."""
+    """The index after `quick` at which the second queue's mean lead is largest."""
     first = quick(difference)
     return first + int(difference.mean(axis=0)[first:].argmin()) if difference.size else 0
 
@@ -65,13 +65,15 @@ def slow(difference: Floats) -> int:
 def certain_crossings(
     ours: Sequence[Any], theirs: Sequence[Any], *, level: float = stats.LEVEL
 ) -> list[response_times.Crossing]:
-    """Where the two cross, each by at least a response in a hundred, with certainty of this level."""
+    """The certain crossings of both functions, each with a difference of at least one response in a hundred
+    on either side, at this level."""
     difference = differences(ours, theirs)
     return response_times.crossings(difference, np.zeros_like(difference), GRID, least=LEAST, level=level)
 
 
 def crossing_times(difference: Floats) -> list[float]:
-    """When the two cross between `quick` and `slow`, seed by seed; NaN of a seed where they do not."""
+    """The time of the crossing between `quick` and `slow` for each seed; NaN for a seed without a
+    crossing."""
     between = slice(quick(difference), slow(difference) + 1)
     return [
         response_times.zero_between(GRID[between], one) if one[0] > 0 > one[-1] else math.nan
@@ -80,40 +82,41 @@ def crossing_times(difference: Floats) -> list[float]:
 
 
 def apart(*curves: Sequence[float]) -> float:
-    """The largest distance of any two distribution functions."""
+    """The largest distance between any two of the distribution functions."""
     return max(float(np.abs(np.subtract(*two)).max()) for two in itertools.combinations(curves, 2))
 
 
-# What `statistic` takes
+# Functions for `statistic`
 
 
 def leads(values: Values, level: float) -> Interval:
-    """By how much the first is ahead at the time that the other seeds choose: for *somewhere more than*."""
+    """The lead of the first queue at the time that the other seeds select: for *somewhere more than*."""
     return bands.chosen_by_others(differences(*values), quick, level)
 
 
 def lags(values: Values, level: float) -> Interval:
-    """By how much the first is behind where it is so most: for *nowhere more than*."""
+    """The largest lag of the first queue: for *nowhere more than*."""
     ours, theirs = values
     return bands.largest(differences(theirs, ours), level)
 
 
 def lags_beyond(values: Values, level: float) -> Interval:
-    """By how much the first is behind beyond where it is ahead, at the time that the other seeds choose: for
+    """The lag of the first queue after the time of its lead, at the time that the other seeds select: for
     *somewhere more than*."""
     ours, theirs = values
     return bands.chosen_by_others(differences(theirs, ours), lambda others: slow(-others), level)
 
 
 def crosses(values: Values, level: float) -> Interval:
-    """How often they cross with certainty of this level: a count, whose interval is a point."""
+    """The number of crossings that are certain at this level; the interval of this count is a point."""
     ours, theirs = values
     count = float(len(certain_crossings(ours, theirs, level=level)))
     return Interval(value=count, low=count, high=count, count=len(differences(*values)), level=level)
 
 
 def later(values: Values, level: float) -> Interval:
-    """When the first crosses the last over when the second does, of the seeds that all have."""
+    """The ratio of crossing times: the first with the last queue, divided by the second with the last, for
+    seeds that have all three."""
     known = [seed for seed in zip(*values, strict=True) if all(one is not None for one in seed)]
     first, second, base = ([seed[system] for seed in known] for system in range(3))
     return modality.paired_ratio(
@@ -127,12 +130,12 @@ _TIMES = [float(at) for at in GRID]
 
 
 def _queues(**labels: Value) -> dict[str, Variable]:
-    """The distributions under a TCP, by queue, and what Adaptive RED counts in."""
+    """The distributions under a TCP and unit of Adaptive RED, by queue."""
     return dict(zip(cdf, all_at(tuple(cdf.values()), labels), strict=True))
 
 
 def _curves(several: Mapping[str, Variable]) -> dict[str, Variable]:
-    """Distributions time by time."""
+    """Distributions unrolled along the time."""
     return {name: one.unrolled("time_s", _TIMES) for name, one in several.items()}
 
 
@@ -158,11 +161,13 @@ def _differences(unit: Value) -> Figure:
     pairs = {f"{ours} less {theirs}": difference(points[ours], points[theirs]) for ours, theirs in PAIRINGS}
     label = "difference in the share\nof requests done (points)"
     chart = _over_time("pairing", pairs, kind="curve", y_label=label, levels={"": 0.0})
-    return Figure(f"difference-{unit}", f"Who is ahead when: above zero the first, ARED in {unit}", chart)
+    return Figure(
+        f"difference-{unit}", f"Lead of the first queue (positive) over time, ARED in {unit}", chart
+    )
 
 
 def _two(two: Mapping[str, Variable], how: Callable[..., Chart], y_label: str, **options: Any) -> Draws:
-    """Two distributions at the talk's loads, with the points where they cross."""
+    """Two distributions at the talk's loads, with their crossings."""
     plotted = {name: one.among(load=PLOTTED) for name, one in two.items()}
     drawn, pair = stacked("queue", _curves(plotted)).relabelled(load=_panel), _crossing(*plotted.values())
 
@@ -182,10 +187,10 @@ def _pair(id: str, title: str, two: Mapping[str, Variable]) -> tuple[Figure, Fig
     body = _two(two, response_times.chart_of_body, "Share of requests done")
     limits = {"x_limits": (0.1, _TIMES[-1]), "y_limits": (1e-4, 1.0)}
     tail = _two(two, response_times.chart_of_tail, "Share of requests that take longer", **limits)
-    dotted = "A dotted line marks where they cross by at least a response in a hundred on either side."
+    dotted = "Dotted lines mark crossings with a difference of at least 1 % of responses on either side."
     return (
-        Figure(id, f"Response times: {title}", body, f"As far as nine in ten requests need. {dotted}"),
-        Figure(f"{id}-tail", f"The slow ones: {title}", tail),
+        Figure(id, f"Response times: {title}", body, f"Up to the 90th percentile. {dotted}"),
+        Figure(f"{id}-tail", f"Slow requests: {title}", tail),
     )
 
 
@@ -207,14 +212,14 @@ def _crossings(results: ExperimentResults) -> pl.DataFrame:
 
 
 def _order(values: Values, ours: str, theirs: str) -> tuple[int, str]:
-    """How often two distributions cross, and in words how they lie."""
+    """The number of crossings of two distributions, and the order of the distributions as a sentence."""
     if found := certain_crossings(*values):
         return len(found), "; ".join(response_times.sentence(one, ours, theirs) for one in found)
     mean = differences(*values).mean(axis=0)
     most, ahead = max((float(mean.max()), ours), (-float(mean.min()), theirs))
     if most < LEAST:
-        return 0, "nowhere apart by a response in a hundred"
-    return 0, f"{ahead}, by up to {100 * most:.1f} in a hundred"
+        return 0, "difference below 1 % of responses everywhere"
+    return 0, f"{ahead}, by up to {100 * most:.1f} % of responses"
 
 
 DISTRIBUTIONS: tuple[Figure | Table, ...] = (
@@ -222,5 +227,5 @@ DISTRIBUTIONS: tuple[Figure | Table, ...] = (
     *(figure for unit in UNITS for figure in _pairings(unit)),
     *map(_differences, UNITS),
     *(_all_loads(unit, tcp) for unit in UNITS for tcp in TCPS),
-    Table("crossings", "Where distributions cross by a response in a hundred, surely", _crossings, ""),
+    Table("crossings", "Certain crossings of distributions, by at least 1 % of responses", _crossings, ""),
 )

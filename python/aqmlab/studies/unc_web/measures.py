@@ -1,4 +1,4 @@
-"""What the runs of the study `unc-web` are reduced to, beside the measures that every scenario has."""
+"""Measures of the study `unc-web`, in addition to those that every scenario has."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ GRID = np.geomspace(1e-3, 200.0, 200)
 """Response times at which distributions are counted, in seconds."""
 
 SIZE_CLASSES = (0, 1460, 10_000, 100_000)
-"""Lower ends of the classes of response sizes, in bytes, themselves not included; the last one is open."""
+"""Lower ends (exclusive) of the classes of response sizes, in bytes; the last class is open."""
 
 FEW_SEGMENTS = 8
 SMALL_PACKET = 100
-"""Bytes on the wire below which a packet carries no data to speak of: it opens, acknowledges or closes."""
+"""Size on the wire in bytes below which a packet has no or almost no data: SYN, ACK or FIN."""
 
 SERIES_STEP_S = 5.0
 
 
 def _calibration(run: Run) -> Mapping[str, Any]:
-    """The load that was offered, as a share of the real line."""
+    """The offered load, as a share of the real link's rate."""
     used = [metrics.link(run.tables["links"], name)["utilisation"] for name in WAYS]
     return {"load": UNCONGESTED * math.fsum(used) / len(used)}
 
@@ -40,7 +40,7 @@ OFFERED = Reduction(prefix="unc.calibration", of=_calibration).measure("load", "
 
 
 def distribution(transfers: pl.DataFrame, end_s: float) -> list[float]:
-    """The share of responses that arrived within each time of the grid, those not finished allowed for."""
+    """The share of responses that arrived within each time of the grid, corrected for unfinished ones."""
     beyond = metrics.survival(*metrics.histograms(transfers, GRID, end_s))
     return [round(float(share), 7) for share in 1.0 - beyond]
 
@@ -63,7 +63,7 @@ def _responses(run: Run, *, way: str) -> Mapping[str, Any]:
 
 
 def _medians_by_size(done: pl.DataFrame) -> list[float]:
-    """The median time of responses in each class of sizes; NaN of none."""
+    """The median time of responses in each class of sizes; NaN for an empty class."""
     size_class = np.searchsorted(SIZE_CLASSES, done["size_bytes"].to_numpy(), "left") - 1
     times = done["duration_s"].to_numpy()
     classes = [times[size_class == one] for one in range(len(SIZE_CLASSES))]
@@ -71,7 +71,7 @@ def _medians_by_size(done: pl.DataFrame) -> list[float]:
 
 
 def _repairs(ours: pl.DataFrame) -> Mapping[str, float]:
-    """What was sent again, in segments of data of which nearly all are full, and how it was found."""
+    """Retransmissions in data segments, nearly all of which are full, and how losses were detected."""
     timeouts, fast, again = (pl.col(name) for name in ("timeouts", "fast_retransmits", "retransmitted"))
     found = ours.select(
         few_segments=(pl.col("segments") < FEW_SEGMENTS).mean(),

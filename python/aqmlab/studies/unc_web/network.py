@@ -1,4 +1,4 @@
-"""The network, the traffic and the queues; the grid of experiments; and what the talk leaves open."""
+"""The network, the traffic and the queues, the grid of experiments, and details that the talk leaves open."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any
 
 from aqmlab.scenario import changed
-from aqmlab.studies.shared import Alters, queue_with
+from aqmlab.studies.shared import TableChange, queue_with
 from aqmlab.studies.unc_web import measures
 from aqmlab.studies.unc_web.measures import WAYS
 from aqmlab.study import Decision, Experiment, Form, Variant
@@ -17,26 +17,26 @@ from aqmlab.sweep import Changes
 RATE_MBPS = 10
 WARM_UP_S = 120.0
 LOADS = (50, 60, 70, 80, 85, 90, 95, 100, 105)
-"""Offered loads, in percent of the line in each direction."""
+"""Offered loads, in percent of the link rate in each direction."""
 
 PLOTTED = (80, 105)
-"""The loads whose distributions the talk shows."""
+"""Loads whose distributions the talk shows."""
 
 PAIRS = 125_000
-"""In each direction: the talk's 250 000 in all."""
+"""Requests in each direction; the talk has 250 000 in total."""
 
 FULL_LOAD: Mapping[str, float] = {"as decided": 136.5, "MSS 536": 128.3, "HTTP/1.1": 127.0}
-"""New connections per second and direction that offer all of the line, by traffic.
+"""New connections per second and direction that offer 100 % of the link rate, by traffic.
 
-The first by `aqmlab calibrate` over 20 replications of 250 000 connections: 136.5 [135.5, 137.6]. The
-others by what as many connections offer over what those of the first do, seed by seed: 1.0643 [1.0640,
-1.0646] and 1.075 [1.073, 1.077]. The experiment `calibration` measures all of them again."""
+The first is from `aqmlab calibrate` with 20 replications of 250 000 connections: 136.5 [135.5, 137.6]. The
+others are from the ratio of the loads of equal numbers of connections to that of the first, paired by seed:
+1.0643 [1.0640, 1.0646] and 1.075 [1.073, 1.077]. The experiment `calibration` measures all of them again."""
 
 FULL_RATE = FULL_LOAD["as decided"]
 
 MEAN_PACKET = 500
 LIMIT = 555
-"""Packets: five times Drop Tail's buffer, and so more than twice `max_th`."""
+"""Buffer in packets: five times Drop Tail's buffer, and thus more than twice `max_th`."""
 
 ADAPTIVE_RED: Mapping[str, Any] = {
     "kind": "adaptive-red",
@@ -49,40 +49,40 @@ ADAPTIVE_RED: Mapping[str, Any] = {
     "gentle_line": "stale",
     "spacing": "wait",
 }
-"""Adaptive RED of the ns-2 of 2003."""
+"""Adaptive RED of ns-2 in 2003."""
 
 COUNTS_BYTES = {"limit": f"{LIMIT * MEAN_PACKET}B", "packet_scaling": "after-count"}
-"""In bytes, big packets are dropped more often, as in ns-2."""
+"""Counting in bytes, with which large packets are dropped more often, as in ns-2."""
 
 MARKS = {"ecn": "unless-forced", "mark_p": 0.1}
 DROP_TAIL = {"kind": "drop-tail", "limit": "111p"}
 
 
 def _queues_with(**parameters: Any) -> dict[str, Any]:
-    """Other parameters for the queues of both directions."""
+    """Changes of parameters of the queues in both directions."""
     return {f"links.{way}.queue.{name}": value for way in WAYS for name, value in parameters.items()}
 
 
 def aiming_at(target: str, ending: str = "") -> Changes:
-    """Adaptive RED that aims at a delay, without and with ECN."""
+    """Adaptive RED with a target delay, without and with ECN."""
     drops = {"tcp.ecn.mode": "off", **_queues_with(target_delay=target)}
     marks = {"tcp.ecn.mode": "on", **_queues_with(target_delay=target, **MARKS)}
     return Changes({f"ARED{ending}": drops, f"ARED+ECN{ending}": marks})
 
 
 UNITS = Changes({"packets": {}, "bytes": _queues_with(**COUNTS_BYTES)})
-"""What Adaptive RED counts in."""
+"""Units in which Adaptive RED counts."""
 
 TCPS = Changes({"Reno": {"tcp.recovery.kind": "reno"}, "SACK": {"tcp.recovery.kind": "sack"}})
 
 
 def lasting(pairs: float) -> str:
-    """As long as so many requests take on average, after the warm-up, if they make all of the load."""
+    """The duration in which this number of requests is made on average at full load, after the warm-up."""
     return f"{WARM_UP_S + pairs / FULL_RATE:.9f}s"
 
 
-def offering(rate: float) -> Alters:
-    """So many connections a second, and as many requests in all as the scenario has at full load."""
+def offering(rate: float) -> TableChange:
+    """A change to this number of connections per second, with as many requests in total as at full load."""
 
     def change(table: dict[str, Any]) -> dict[str, Any]:
         warm_up_s, end_s = (float(table[key][:-1]) for key in ("warm_up", "duration"))
@@ -93,12 +93,12 @@ def offering(rate: float) -> Alters:
 
 
 def loads(*percent: int) -> Changes:
-    """Loads offered, in percent of the line."""
+    """Offered loads, in percent of the link rate."""
     return Changes({load: offering(FULL_RATE * load / 100) for load in percent})
 
 
 def both_ways(queue: Mapping[str, Any], rate: str = f"{RATE_MBPS}Mbps", jitter: str = "0s") -> dict[str, Any]:
-    """Web traffic both ways that fills a line, with a delay of its own for every connection."""
+    """Web traffic in both directions that fills a link, with a separate delay for every connection."""
     ways = {"forward": {"from": "left", "to": "right"}, "reverse": {"from": "right", "to": "left"}}
     line = {"rate": rate, "delay": "1ms"}
     web = {"kind": "packmime", "connections_per_second": FULL_RATE}
@@ -127,7 +127,7 @@ TRAFFIC: Mapping[str, Mapping[str, Any]] = {
     "MSS 536": {"tcp.connection.mss": "536B", "tcp.receiver.window": 122},
     "HTTP/1.1": {f"traffic.{way}.http": "1.1" for way in WAYS},
 }
-"""Traffic that needs a calibration of its own."""
+"""Traffic with a calibration of its own."""
 
 # The grid
 
@@ -167,7 +167,7 @@ tuning = replace(
     varied=None,
 )
 
-# The same system several times on the same traffic: how far apart chance alone takes them
+# The same system several times with the same traffic: differences by chance alone
 
 
 def _alike(
@@ -185,14 +185,14 @@ def _alike(
     )
 
 
-# Drop Tail draws nothing: its hosts take up to the time of a full packet, 1.2 ms, for a packet.
+# Drop Tail has no random numbers, so hosts have a jitter of up to the time of a full packet, 1.2 ms.
 drop_tails = _alike("drop-tails", "Drop Tail with jitter, twice", DROP_TAIL, PLOTTED, "1.2ms", draws=(0, 1))
 six_areds = _alike("six-areds", "Adaptive RED, six times", ADAPTIVE_RED, (50, 60, 70), draws=tuple(range(6)))
 two_areds = _alike("two-areds", "Adaptive RED, twice", ADAPTIVE_RED, PLOTTED, unit=UNITS, draws=(0, 1))
 
 GRID = (drop_tail, adaptive_red, tuning, drop_tails, six_areds, two_areds)
 
-# What the talk leaves open
+# Details that the talk leaves open
 
 
 def _same_load(table: dict[str, Any], traffic: str) -> dict[str, Any]:
@@ -204,7 +204,7 @@ def _same_load(table: dict[str, Any], traffic: str) -> dict[str, Any]:
 
 
 def _marking(table: dict[str, Any], **changes: Any) -> dict[str, Any]:
-    """Other parameters for the queues that mark."""
+    """Changes the parameters of the queues that mark."""
     for link in table["links"].values():
         if "ecn" in link["queue"]:
             link["queue"].update(changes)
@@ -212,7 +212,7 @@ def _marking(table: dict[str, Any], **changes: Any) -> dict[str, Any]:
 
 
 def _full_tcp(table: dict[str, Any]) -> dict[str, Any]:
-    """What was not published stays as decided: SACK or not, ECN or not, the receiver's window in bytes."""
+    """FullTcp with unpublished details unchanged: SACK, ECN, and the receiver's window in bytes."""
     table = _same_load(table, "MSS 536")
     table["tcp"] = {
         "profile": "ns-2.2003-full",
@@ -224,39 +224,38 @@ def _full_tcp(table: dict[str, Any]) -> dict[str, Any]:
 
 
 _tcp = (
-    Variant("as ns-2 came in 2003", "Its FullTcp, with its own recovery, timers and 536 B.", _full_tcp),
-    Variant(
-        "MSS 536", "ns-2's segment of FullTcp, at the same load.", partial(_same_load, traffic="MSS 536")
-    ),
-    Variant("minimum RTO 0.2 s", "ns-2's of 2004.", {"tcp.rto.min": "200ms"}),
-    Variant("initial RTO 1 s", "Today's (RFC 6298).", {"tcp.rto.initial": "1s"}),
-    Variant("initial RTO 6 s", "ns-2's until 2006.", {"tcp.rto.initial": "6s"}),
-    Variant("initial window 10", "Today's (RFC 6928).", {"tcp.cwnd.initial": 10}),
+    Variant("as ns-2 came in 2003", "FullTcp with its own recovery, timers and MSS of 536 B.", _full_tcp),
+    Variant("MSS 536", "MSS of ns-2's FullTcp, at the same load.", partial(_same_load, traffic="MSS 536")),
+    Variant("minimum RTO 0.2 s", "As in ns-2 of 2004.", {"tcp.rto.min": "200ms"}),
+    Variant("initial RTO 1 s", "As in RFC 6298.", {"tcp.rto.initial": "1s"}),
+    Variant("initial RTO 6 s", "As in ns-2 until 2006.", {"tcp.rto.initial": "6s"}),
+    Variant("initial window 10", "As in RFC 6928.", {"tcp.cwnd.initial": 10}),
 )
 _http = Variant("HTTP/1.1", "Some connections persist over pages.", partial(_same_load, traffic="HTTP/1.1"))
-_buffer = Variant("twice the buffer", "Drop Tail's is 222 packets.", queue_with("drop-tail", limit="222p"))
+_buffer = Variant("twice the buffer", "222 packets for Drop Tail.", queue_with("drop-tail", limit="222p"))
 _red = queue_with("adaptive-red", target_delay="60ms"), queue_with("adaptive-red", mean_packet="1000B")
-_target = Variant("target 60 ms", "Adaptive RED aims at 60 ms in the queue.", _red[0])
-_packet = Variant("mean packet 1000 B", "Packets are taken to be twice ns-2's default.", _red[1])
+_target = Variant("target 60 ms", "Adaptive RED has a target delay of 60 ms.", _red[0])
+_packet = Variant("mean packet 1000 B", "Mean packet size of twice ns-2's default.", _red[1])
 _up_to = Variant("marks up to twice max_th", "As ns-2 before April 2002.", partial(_marking, mark_p=1.0))
-_always = Variant("never drops what it may mark", "As Linux.", partial(_marking, mark_p=1.0, ecn="always"))
+_always = Variant("never drops what it may mark", "As in Linux.", partial(_marking, mark_p=1.0, ecn="always"))
 
 DECISIONS = (
     Decision(
         "TCP",
-        "Both ends real: three-way handshake, request and response on the same connection; MSS 1460 B, "
-        "initial window 2, an acknowledgement for every second segment or after 100 ms, no limited transmit, "
-        "initial RTO 3 s, minimum RTO 1 s, window 64 kB (44 segments), Nagle's algorithm, no time stamps.",
-        "The talk says Reno and SACK only; these are the standards and stacks of the time.",
+        "Complete TCP at both ends: three-way handshake, request and response on the same connection; MSS "
+        "1460 B, initial window 2, an acknowledgement for every second segment or after 100 ms, no limited "
+        "transmit, initial RTO 3 s, minimum RTO 1 s, window 64 kB (44 segments), Nagle's algorithm, no "
+        "timestamps.",
+        "The talk states Reno and SACK only; these are the standards and stacks of the time.",
         _tcp,
     ),
-    Decision("HTTP", "1.0, one request on each connection.", "The default of PackMime.", (_http,)),
+    Decision("HTTP", "1.0, one request per connection.", "The default of PackMime.", (_http,)),
     Decision("Drop Tail's buffer", "111 packets.", "1.2 mean bandwidth-delay products.", (_buffer,)),
     Decision(
         "Adaptive RED",
-        "ns-2's of 2003: target 5 ms, packets taken for 500 B, automatic thresholds and weight, gentle with "
+        "ns-2's of 2003: target 5 ms, a mean packet of 500 B, automatic thresholds and weight, gentle with "
         "a line that does not follow max_p, `wait`; a buffer of 555 packets.",
-        "Defaults of the time; the tuning of the talk is not known. A target of 60 ms is in the grid, too.",
+        "Defaults of the time; the talk's tuning is not known. The grid also has a target of 60 ms.",
         (_target, _packet),
     ),
     Decision("ECN", "Marks while p_b is at most 0.1.", "As ns-2 since April 2002.", (_up_to, _always)),

@@ -84,7 +84,7 @@ def test_what_cannot_be_calibrated_is_refused(scenario: al.Scenario, small: Path
         calibrate(scenario, 0.0)
     with pytest.raises(ValueError, match="replications: must be at least 2"):
         calibrate(scenario, 0.5, replications=1)
-    with pytest.raises(ValueError, match="no managed link is named `up`: available"):
+    with pytest.raises(ValueError, match="no managed link is named `up`: there is"):
         calibrate(scenario, 0.5, links=["up"])
     with pytest.raises(ValueError, match="no workload is of kind packmime"):
         calibrate(al.Scenario.load(small), 0.5)

@@ -58,7 +58,7 @@ def test_axes_and_their_values_get_other_names() -> None:
         lambda: time.where(bool, "load"),
         lambda: time.law(float, "load"),
     ):
-        with pytest.raises(ValueError, match="no axis is called `load`: available: flows"):
+        with pytest.raises(ValueError, match="no axis is called `load`: there is flows"):
             wrong()
 
 
@@ -198,7 +198,7 @@ def test_a_query_at_a_value_has_one_axis_less() -> None:
     red = query(tried[TIME]).at(queue="red")
     assert red.axes == ("flows",)
     assert means(red, RESULTS, "flows").equals(means(tried[TIME].at(queue="red"), RESULTS, "flows"))
-    with pytest.raises(ValueError, match="no axis is called `load`: available: flows, queue"):
+    with pytest.raises(ValueError, match="no axis is called `load`: there is flows, queue"):
         query(tried[TIME]).at(load=1)
 
 

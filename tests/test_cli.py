@@ -157,7 +157,7 @@ def test_compare_prints_a_table_and_writes_plots_and_numbers(cli: Cli, small: Pa
     assert done.returncode == 0, done.stderr
     for part in (
         "3 replications",
-        "Difference from drop-tail",
+        "Paired differences from drop-tail",
         "utilisation",
         "±",
         "drop-tail",
@@ -185,7 +185,7 @@ def test_compare_takes_tcps_and_pairs_them_with_queues(cli: Cli, small: Path, tm
     assert done.returncode == 0, done.stderr
     for part in ("reno/newreno", "cubic/sack", "tcp.recovery.kind", "tcp.congestion_control.kind"):
         assert part in done.stdout, part
-    assert "Difference from reno/newreno" in done.stdout
+    assert "Paired differences from reno/newreno" in done.stdout
     assert "initial_after_syn_loss" not in done.stdout, "only parameters that differ are shown"
     assert set(pl.read_csv(tmp_path / "here/differences.csv")["tcp"]) == {"cubic/sack"}
     done = cli("compare", small, "--queues", "red,short", *words)
@@ -235,7 +235,7 @@ def test_compare_draws_intervals_in_the_pictures_that_are_wanted(
     for wrong, part in (
         (["--chart", "web tim, mean"], "did you mean web time, mean"),
         (["--pictures", "gif"], "--pictures: no format is named `gif`"),
-        (["--width", "3"], "--width 3: must be a number with in"),
+        (["--width", "3"], "--width: must be a number with in"),
         (["--at", "bottlenek"], "did you mean bottleneck"),
         (["--queues", "red,codle"], "no queue is named `codle`: did you mean codel"),
     ):

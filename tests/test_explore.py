@@ -140,15 +140,15 @@ FIRST = SWEEP.points[0]
 @pytest.mark.parametrize(
     ("wrong", "told"),
     [
-        ({"points": ()}, "there is no point"),
-        ({"measures": ()}, "there is no measure"),
+        ({"points": ()}, "has no point"),
+        ({"measures": ()}, "has no measure"),
         ({"axes": SWEEP.axes * 2}, "axes: must have different names"),
         ({"points": (FIRST, FIRST)}, "must have different labels"),
         ({"points": (replace(FIRST, labels={"queue": "red"}),)}, "a label for each of the axes"),
         ({"points": (replace(FIRST, labels={**FIRST.labels, "load": 7}),)}, "`7` is not a value of the axis"),
-        ({"points": (replace(FIRST, values={"x": SEEDS}),)}, "x: no such measure"),
-        ({"points": (replace(FIRST, values={TIME: [1.0]}),)}, "a value for each of 6 seeds, has 1"),
-        ({"points": (replace(FIRST, seeds=[1] * 6),)}, "seeds: must differ"),
+        ({"points": (replace(FIRST, values={"x": SEEDS}),)}, "unknown measures x"),
+        ({"points": (replace(FIRST, values={TIME: [1.0]}),)}, "a value for each of 6 seeds .got 1"),
+        ({"points": (replace(FIRST, seeds=[1] * 6),)}, "seeds: must be different"),
         ({"points": (replace(FIRST, failures={9: "lost"}),)}, r"the point has no seeds \[9\]"),
     ],
 )  # fmt: skip
@@ -298,7 +298,8 @@ def test_what_is_compared_with_a_baseline_is_what_python_finds_seed_by_seed(
                 if math.isnan(expected)
                 else float(row[end]) == pytest.approx(expected, rel=1e-9)
             )
-    assert f"{mode} to queue red" in opened.page.inner_text("#figure")
+    word = {"difference": "difference from", "ratio": "ratio to"}[mode]
+    assert f"{word} queue red" in opened.page.inner_text("#figure")
 
 
 def test_the_formulas_of_the_page_are_those_of_python(opened: Opened) -> None:

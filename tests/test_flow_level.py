@@ -172,7 +172,7 @@ def test_the_command_prints_the_number_beside_the_law(cli: Cli, link: Path, tmp_
     assert done.returncode == 0, done.stderr
     for part in (
         "link: 300s of which 20s warm-up, 4 replications from seed 1",
-        "geometric law 2.333",
+        "geometric distribution 2.333",
         "C(1 - load) = 2.4 Mbps",
         "regime: elastic",
         "million flow events per CPU s",

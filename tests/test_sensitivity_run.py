@@ -191,7 +191,7 @@ def test_the_command_prints_a_table_for_each_measure_and_draws_it(cli: Cli, smal
         words += ["--vary", one]
     told = cli(*words, "--measure", "bottleneck.utilisation", "--out", "drawn")
     assert told.returncode == 0, told.stderr
-    assert told.stdout.startswith("16 samples of 2 factors, 2 seeds each: 32 runs, 0 kept before\n")
+    assert told.stdout.startswith("16 samples of 2 parameters, 2 seeds each: 32 runs, 0 in the store\n")
     assert "bottleneck.queue.max_p" in told.stdout and "0.01 to 0.5, log" in told.stdout
     assert "Random share: " in told.stdout
     assert "take more --samples" in told.stderr
@@ -215,11 +215,11 @@ def test_a_program_gets_json_or_csv_and_a_dry_run_makes_nothing(
         )
         return capsys.readouterr().out
 
-    assert told(dry_run=True) == "8 samples of 2 factors, 3 seeds each: 24 runs, 0 kept before\n"
+    assert told(dry_run=True) == "8 samples of 2 parameters, 3 seeds each: 24 runs, 0 in the store\n"
     assert not (tmp_path / "kept").exists()
     found = json.loads(told(as_json=True))
     assert [one["name"] for one in found["measures"]] == ["web.goodput", "bottleneck.drops"]
-    assert told(dry_run=True).endswith("24 runs, 24 kept before\n")
+    assert told(dry_run=True).endswith("24 runs, 24 in the store\n")
     rows = told(method=tuning_cli.Method.MORRIS, csv=True).splitlines()
     assert rows[0] == "measure,unit,factor,mu,mu_star,mu_star_conf,sigma"
     assert len(rows) == 5

@@ -171,7 +171,7 @@ MISTAKES = {
     "value of an axis": (
         '"100p"] } }',
         '"100"] } }',
-        "claims.0.grows.along: queue is never '100': did you mean '100p'?",
+        "claims.0.grows.along: queue has no value '100': did you mean '100p'?",
     ),
     "list": (
         "[[figures]]",

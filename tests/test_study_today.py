@@ -43,5 +43,5 @@ def test_every_scenario_with_todays_queues_is_accepted(name: str) -> None:
 def test_an_unknown_study_is_refused_with_the_nearest_name_or_with_those_there_are() -> None:
     with pytest.raises(KeyError, match="no study is named `sherd`: did you mean shred\\?"):
         studies.load("sherd", today=True)
-    with pytest.raises(KeyError, match="no study is named `x`: there is shred, mice-elephants, "):
+    with pytest.raises(KeyError, match="no study is named `x`: available: shred, mice-elephants, "):
         studies.load("x")

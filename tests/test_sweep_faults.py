@@ -87,7 +87,7 @@ def test_a_full_disk_stops_with_a_clear_word_and_the_next_call_goes_on(file: Pat
     assert 0 < kept < 60
     child = begun(file)
     said, _ = child.communicate(timeout=PATIENCE_S)
-    assert f"{60 - kept} runs made, {kept} kept before" in said
+    assert f"{60 - kept} runs executed, {kept} found" in said
     assert runs_of(file).height == 60
 
 
@@ -99,7 +99,7 @@ def test_two_sweeps_at_once_on_one_store_find_the_same(file: Path) -> None:
     assert runs_of(file).equals(alone(file))
     assert Store(file.parent / "kept", read_only=True).runs().height == 60
     child = begun(file)
-    assert "0 runs made, 60 kept before" in child.communicate(timeout=PATIENCE_S)[0]
+    assert "0 runs executed, 60 found" in child.communicate(timeout=PATIENCE_S)[0]
 
 
 def test_a_sweep_killed_at_random_moments_loses_nothing_and_ends_as_if_it_had_not_been(file: Path) -> None:
@@ -133,7 +133,7 @@ def test_a_flipped_byte_is_found_and_only_its_run_is_made_again(file: Path, cli:
     assert verified.returncode == 1, verified.stdout
     (file.parent / "kept" / "index").unlink(missing_ok=True)
     said = begun(file).communicate(timeout=PATIENCE_S)[0]
-    assert "1 runs made, 59 kept before" in said
+    assert "1 runs executed, 59 found" in said
     assert runs_of(file).equals(alone(file))
 
 

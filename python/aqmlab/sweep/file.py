@@ -217,7 +217,7 @@ def _override(axes: dict[str, Any], changes: dict[str, Any], overrides: Sequence
         name, values = axis_of(text)
         ending = [axis for axis in axes if axis == name or axis.rsplit(".", 1)[-1] == name]
         if len(ending) > 1:
-            raise ValueError(f"{name}: may be {' or '.join(ending)}: write all of it")
+            raise ValueError(f"{name}: is ambiguous ({' or '.join(ending)}): write the whole path")
         if ending:
             axes[ending[0]] = _chosen(axes[ending[0]], values)
         elif len(values) > 1 or name in ("queue", "tcp"):

@@ -203,7 +203,9 @@ def _floor(results: ExperimentResults) -> pl.DataFrame:
         (one.claim, said(one.where), *map(str, (one.measured, one.equal, one.band)), _within_claim(one))
         for one in floors(results)
     )
-    return frame(rows, "claim", "at", "measured", "equal systems", "claimed", "what equal systems make of it")
+    return frame(
+        rows, "claim", "at", "measured", "equal systems", "claimed", "equal systems compared with the claim"
+    )
 
 
 _of_the_largest = per_seed(

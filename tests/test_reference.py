@@ -271,8 +271,8 @@ def test_four_flows_share_fq_codel_as_the_kernels_and_with_another_target_do_not
 
 def test_flows_that_lost_ecn_with_their_first_segment_are_left_out() -> None:
     condition = "bulk_2m_60ms_codelecn_reno4"
-    assert len(linux_bulk_today.begun(condition)) == len(linux_bulk_today.recorded(condition)) == 12
-    assert len(linux_bulk_today.begun("bulk_2m_60ms_pieecn_reno4")) == 8, "none gets a mark there"
+    assert len(linux_bulk_today.starts_of(condition)) == len(linux_bulk_today.recorded(condition)) == 12
+    assert len(linux_bulk_today.starts_of("bulk_2m_60ms_pieecn_reno4")) == 8, "none gets a mark there"
     assert all(run["drops"] == 0 for run in linux_bulk_today.recorded(condition))
 
 
@@ -374,19 +374,20 @@ def test_the_three_words_are_counted_apart_and_so_are_misses_with_a_cause_and_wi
     theirs, ours = PAIR
     near = judge.independent("a case", Quantity(name="near"), theirs, [1.03 * value for value in ours])
     floor = judge.independent("a case", Quantity(name="floor", floor=0.5), theirs, ours)
-    summary = account.summed_up([same(), near, floor, miss()])
+    summary = account.summarise([same(), near, floor, miss()])
     assert list(summary["cases"].values()) == [
         {"equivalent": 1, "compatible": 0, "loose": 0, "explained": 0, "unexplained": 1},
         {"equivalent": 0, "compatible": 1, "loose": 1, "explained": 0, "unexplained": 0},
     ]
     assert summary["unexplained"] == {"tcp case": ["quantity"]}
-    assert "No cause known: tcp case, quantity\n" in account.told(summary)
-    assert account.told(summary).endswith(
-        "4 judged, 1 equivalent, 1 compatible, 1 that can hardly miss, 0 miss with a cause, 1 miss without"
+    assert "No cause known: tcp case, quantity\n" in account.description(summary)
+    assert account.description(summary).endswith(
+        "4 judged, 1 equivalent, 1 compatible, 1 that can hardly miss, 0 miss with a cause, "
+        "1 miss without a cause"
     )
-    explained = account.summed_up([same(), replace(miss(), cause="a switch", again="equivalent")])
+    explained = account.summarise([same(), replace(miss(), cause="a switch", again="equivalent")])
     assert explained["causes"] == {"a switch": {"equivalent": 1}} and not explained["unexplained"]
-    assert "1 misses with a cause, then 1 equivalent: a switch." in account.told(explained)
+    assert "1 misses with a cause, then 1 equivalent: a switch." in account.description(explained)
 
 
 def held_out(row: Row) -> Row:
@@ -394,12 +395,12 @@ def held_out(row: Row) -> Row:
 
 
 def test_what_is_held_out_is_counted_apart_and_told_first() -> None:
-    summary = account.summed_up([same(), held_out(same()), held_out(miss())])
+    summary = account.summarise([same(), held_out(same()), held_out(miss())])
     assert account.totals(summary) == {"equivalent": 1}
     assert account.totals(summary["held_out"]) == {"equivalent": 1, "unexplained": 1}
     assert account.everything(summary).total() == 3
     assert account.unexplained(summary) == {f"{HELD_OUT}d Reno load 0.9": ["quantity"]}
-    assert "held out: 2 judged, 1 equivalent" in account.told(summary)
+    assert "held out: 2 judged, 1 equivalent" in account.description(summary)
     made = account.page(summary, account.PAGE.read_text(encoding="utf-8"))
     first, second = "| All that is held out | 1 |  |  |  | 1 |", "| With what is held out | 2 |  |  |  | 1 |"
     assert 0 < made.find(first) < made.find(second)
@@ -409,10 +410,10 @@ def test_what_is_held_out_is_counted_apart_and_told_first() -> None:
 
 def test_the_page_takes_all_that_is_held_out_without_a_whole_run_and_no_part_of_it() -> None:
     whole = account.read()
-    again = {**account.summed_up([]), "held_out": whole["held_out"]}
+    again = {**account.summarise([]), "held_out": whole["held_out"]}
     assert account.with_held_out(whole, again) == whole
-    for part in (account.summed_up([held_out(same())]), account.summed_up([same()])):
-        with pytest.raises(ValueError, match="what is held out, all of it"):
+    for part in (account.summarise([held_out(same())]), account.summarise([same()])):
+        with pytest.raises(ValueError, match="a run of all held-out cases"):
             account.with_held_out(whole, part)
 
 
@@ -435,7 +436,7 @@ def test_what_is_held_out_of_linux_is_read_as_its_conditions_tell_it() -> None:
     [alike, *_] = linux_bulk.recorded("bulk_2m_60ms_pfifo1_reno4")
     assert alike == {"goodput_mbps": 1.9121, "loss_share": 0.06128, "mean_q_pkts": 6.824, "jain": 0.9954}
     assert "jain" not in linux_bulk.recorded("bulk_10m_60ms_pfifo1_reno1")[0]
-    flows = linux_bulk.begun("bulk_10m_20+160ms_pfifo1_reno1_reno1far")[0]
+    flows = linux_bulk.starts_of("bulk_10m_20+160ms_pfifo1_reno1_reno1far")[0]
     assert [control for control, _ in flows] == ["reno", "reno@2"]
     table = linux_bulk.scenario("bulk_10m_20+160ms_pfifo1_reno1_reno1far", flows).effective
     assert table["links"]["forth"]["queue"]["classes"]["all"]["queue"]["limit"] == "66p"
@@ -490,7 +491,7 @@ def test_what_is_left_out_is_listed_with_its_reason_and_fails_nothing() -> None:
         judge.left_out(name, verdict, why)
         for name, verdict, why in (("a", "not yet", "X"), ("b", "not yet", "X"), ("c", "excluded", "Y"))
     ]
-    summary = account.summed_up([same(), *left])
+    summary = account.summarise([same(), *left])
     assert not summary["unexplained"] and account.totals(summary).total() == 1
     assert (summary["not yet"], summary["excluded"]) == ({"X": 2}, {"Y": 1})
     assert account.table(left).splitlines()[-1].split() == ["c", "all", "excluded", "Y"]
@@ -513,7 +514,7 @@ def test_the_page_and_the_readme_tell_the_committed_counts() -> None:
 
 
 def test_another_run_changes_the_page_and_the_readme() -> None:
-    summary = account.summed_up([same(), replace(miss(), cause="a switch", again="equivalent")])
+    summary = account.summarise([same(), replace(miss(), cause="a switch", again="equivalent")])
     made = account.page(summary, account.PAGE.read_text(encoding="utf-8"))
     assert "| All of these | 1 |  |  | 1 |  |" in made and "| a switch | 1 | 1 |  |" in made
     told = " ".join(account.readme(summary, account.README.read_text(encoding="utf-8")).split())
@@ -629,7 +630,7 @@ def test_an_experiment_runs_each_job_as_the_job_says() -> None:
 
 
 def test_an_experiment_on_another_case_is_an_error() -> None:
-    with pytest.raises(ValueError, match="with it set: the rows are not those of the case"):
+    with pytest.raises(ValueError, match="with it set: the experiment has other rows than the case"):
         with_cause([miss()], [same()])
 
 

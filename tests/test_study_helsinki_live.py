@@ -189,7 +189,7 @@ def test_transfers_that_were_not_done_are_warned_about() -> None:
     broken = dataclasses.replace(first, values={**first.values, measures.TCP_TIME.name: None})
     found[burst_live.name] = Results.of_rows((broken, *others), found[burst_live.name].axes)
     (warning,) = STUDY.checks(found)
-    assert warning.startswith("Second test case, live: 1 of 240 runs end before a transfer is done")
+    assert warning.startswith("Second test case, live: 1 of 240 runs end before a transfer is complete")
 
 
 # On the kernel

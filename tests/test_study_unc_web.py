@@ -294,9 +294,9 @@ def test_a_claim_below_what_equal_systems_show_is_told() -> None:
     assert apart["W1", 50] == 0
     assert apart["W1", 70] == pytest.approx(0.2, abs=0.05)
     (table,) = (one.table(found) for one in STUDY.tables if one.id == "floor")
-    assert table.filter(pl.col("claim") == "W2")["what equal systems make of it"].unique().to_list() == [
-        "they meet it"
-    ]
+    assert table.filter(pl.col("claim") == "W2")[
+        "equal systems compared with the claim"
+    ].unique().to_list() == ["within the claim"]
 
 
 @pytest.mark.parametrize(("other", "expected"), [(0.31, "holds"), (0.5, "fails")])

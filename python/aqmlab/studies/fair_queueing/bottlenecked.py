@@ -375,14 +375,14 @@ FIGURES = (
         "Rate on the wire over 25 Mb/s, NewReno.",
     ),
     Figure(
+        "background-loss",
         "Loss of the background with one flow, by buffer (packets)",
-        "What the background loses to one flow, by buffer (packets)",
         _of_one_flow(one[m.BACKGROUND_LOSS].at(recovery="NewReno"), log_y=True),
         "NewReno. Where fair queueing has no line, no packet of the background was dropped.",
     ),
     Figure(
+        "background-wait",
         "Waits of the background's packets, by buffer (packets)",
-        "How long packets of the background wait, by buffer (packets)",
         line(stacked("measure", _each_wait), by="queue", panel="measure", log_y=True),
         "One Reno flow with NewReno recovery, or none; Poisson flows.",
     ),

@@ -208,7 +208,9 @@ def _floor(results: ExperimentResults) -> pl.DataFrame:
         )
         for one in floors(results)
     )
-    return frame(rows, "claim", "at", "measured", "equal systems", "claimed", "what equal systems make of it")
+    return frame(
+        rows, "claim", "at", "measured", "equal systems", "claimed", "equal systems compared with the claim"
+    )
 
 
 _of_the_largest = per_seed(

@@ -339,7 +339,7 @@ struct LiveSession<'a> {
 }
 
 impl LiveSession<'_> {
-    /// Runs the workloads and programs until the end of the run, or while `until` does not hold.
+    /// Runs the workloads and programs until the end of the run, or until `until` holds.
     fn play(
         &self,
         prepared: load::Prepared,

@@ -66,7 +66,7 @@ impl Wheel {
     pub(crate) fn push(&mut self, key: Key, event: Event) {
         let entry = Entry { key, event };
         if key.time < self.rest {
-            // If a workload sets its next timer when the last one expires, this case applies.
+            // A workload that sets its next timer when the last one expires always takes this path.
             if self.next.last().is_none_or(|first| key < first.key) {
                 self.bound = key.time;
                 return self.next.push(entry);

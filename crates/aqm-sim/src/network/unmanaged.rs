@@ -181,7 +181,7 @@ impl UnmanagedLinks {
         self.departed.clear();
     }
 
-    /// Handles a `packet` that reaches the far end of its link at `there`; `waited` tells whether it waited for other
+    /// Handles a `packet` that reaches the far end of its link at `arrival`; `waited` tells whether it waited for other
     /// packets. Packets arrive at an access link in the order in which they arrive at the link before it. Their
     /// departure times are therefore already known, and one event is sufficient.
     #[inline(always)]

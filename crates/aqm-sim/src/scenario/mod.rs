@@ -28,7 +28,7 @@ use crate::scenario::traffic::{Common, Tcp, Traffic};
 pub(crate) struct Scenario {
     pub(crate) duration: Span,
     pub(crate) warm_up: Span,
-    /// Seed of the random streams of traffic.
+    /// Seed of the random streams.
     pub(crate) seed: u64,
     /// Number of the random draws of routers and hosts for this seed. The draws of traffic do not depend on it.
     draws: u64,

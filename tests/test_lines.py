@@ -36,7 +36,11 @@ BAD_LINES = {
         "0,8e6\n2,9e6\n1,8e6\n",
         "bottleneck.rate_file: line 3: must be later than the previous line, 2s (got `1`)",
     ),
-    "no rate for ever": ('rate_file = "f"', "0,0\n5,0\n", "bottleneck.rate_file: never allows the link to send"),
+    "no rate for ever": (
+        'rate_file = "f"',
+        "0,0\n5,0\n",
+        "bottleneck.rate_file: never allows the link to send",
+    ),
     "a negative rate": (
         'rate_file = "f"',
         "0,-8\n",

@@ -243,7 +243,7 @@ fn a_lab_whose_process_is_killed_leaves_nothing() {
         return print_and_wait();
     }
     let before = machine();
-    if kill_when_ready(again("lab::tests::a_lab_whose_process_is_killed_leaves_nothing")) {
+    if kill_when_ready(again("host::lab::tests::a_lab_whose_process_is_killed_leaves_nothing")) {
         assert_eq!(machine(), before);
     }
 }
@@ -327,7 +327,7 @@ fn an_ordinary_user_has_a_lab_in_a_user_namespace() {
         std::process::exit(42);
     }
     let status =
-        again_as_nobody("lab::tests::an_ordinary_user_has_a_lab_in_a_user_namespace").status().unwrap();
+        again_as_nobody("host::lab::tests::an_ordinary_user_has_a_lab_in_a_user_namespace").status().unwrap();
     assert!([Some(42), Some(NOTHING_TO_TEST)].contains(&status.code()), "{status}");
 }
 
@@ -337,5 +337,7 @@ fn a_lab_in_a_user_namespace_ends_with_the_outer_process() {
         into_user_namespace();
         return print_and_wait();
     }
-    kill_when_ready(again_as_nobody("lab::tests::a_lab_in_a_user_namespace_goes_with_the_process_outside"));
+    kill_when_ready(again_as_nobody(
+        "host::lab::tests::a_lab_in_a_user_namespace_ends_with_the_outer_process",
+    ));
 }

@@ -157,8 +157,8 @@ FAULTS = (
     Fault(
         room="sweep",
         file="stopping.py",
-        right="partners[partner] = max(partners.get(partner, 0), enough.wanted)",
-        wrong="partners[partner] = enough.wanted",
+        right="partners[partner] = max(partners.get(partner, 0), state.wanted)",
+        wrong="partners[partner] = state.wanted",
         effect="a baseline has the replications of the last point compared with it",
     ),
     Fault(

@@ -27,10 +27,9 @@ use crate::red::tc::{self, Clock, IdleTable};
 use crate::{Build, Context, Derived, Describe, Fifo, Gauge, QueueDiscipline, Reason, Report, TestCases};
 
 parameters! {
-    /// GRED: several RED configurations of Linux over one queue, one for each virtual queue. The class of a packet
-    /// selects the virtual queue.
+    /// GRED: several RED configurations of Linux over one queue, one for each virtual queue.
     ///
-    /// Packets must carry their class.
+    /// The class of a packet selects the virtual queue. Packets must carry their class.
     ///
     /// Differences from Linux:
     ///

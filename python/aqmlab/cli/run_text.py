@@ -51,9 +51,8 @@ def found_lines(result: Run) -> Iterator[str]:
     manifest = result.manifest
     if manifest["edges_added"]:
         nodes = ", ".join(manifest["scenario"]["edges"])
-        yield (
-            f"  edges at {nodes}: short-flows, added because a queue needs packets classified as short or long"
-        )
+        reason = "added because a queue needs packets classified as short or long"
+        yield f"  edges at {nodes}: short-flows, {reason}"
     directions = result.summary.get("directions", {})
     ways = _WAYS if "directions" in result.summary else {}
     for link, row in result.summary["links"].items():

@@ -46,7 +46,7 @@ BAD_FILES = {
     "no unit": (spoilt('"20ms"', '"20"'), ["bottleneck.delay", "`20` has no unit"]),
     "a number for a time": (spoilt('"20ms"', "20"), ["bottleneck.delay", "20", "ms"]),
     "a negative time": (spoilt('"20ms"', '"-20ms"'), ["bottleneck.delay", "-20ms", "zero or more"]),
-    "a contradiction": (spoilt('"15p"', '"4p"'), ["bottleneck.queue.max_th", "exceed min_th, 5p"]),
+    "a contradiction": (spoilt('"15p"', '"4p"'), ["bottleneck.queue.max_th", "exceed min_th (5p)"]),
     "warm-up for ever": (spoilt('"2s"', '"12s"'), ["warm_up", "shorter than the duration, 12s"]),
     "not a number": (spoilt("0.1", "nan"), ["bottleneck.queue.max_p", "not a finite number"]),
     "infinite": (spoilt("0.1", "inf"), ["bottleneck.queue.max_p", "not a finite number"]),

@@ -124,7 +124,7 @@ def test_packets_without_a_time_are_told_or_refused() -> None:
     assert "packets without a timestamp, which are skipped: 2" in run.warnings[0]
     with pytest.raises(_core.TraceError, match=r"none of its 4 packets has a timestamp"):
         replay(public("test010-le.pcapng"), "1Mbps", 2.0)
-    with pytest.raises(_core.TraceError, match="one moment only"):
+    with pytest.raises(_core.TraceError, match="have the same time"):
         replay(public("test001-be.pcapng"), "1Mbps", 2.0)
 
 
@@ -152,7 +152,7 @@ def test_tshark_counts_the_same_packets_and_bytes(name: str) -> None:
     assert row["duration_s"] == pytest.approx(float(times[-1]), abs=1e-9)
 
 
-def test_a_scenario_of_a_made_up_trace_is_called_so(cli: Cli) -> None:
+def test_a_scenario_of_a_synthetic_trace_is_called_so(cli: Cli) -> None:
     scenario = HERE.parent / "scenarios" / "trace" / "oc48.toml"
     said = cli("trace", "active-flows", scenario, "--set", "source.duration=100ms")
-    assert said.stdout.startswith("oc48 (made up): "), said.stderr
+    assert said.stdout.startswith("oc48 (synthetic): "), said.stderr

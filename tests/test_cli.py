@@ -190,7 +190,7 @@ def test_compare_takes_tcps_and_pairs_them_with_queues(cli: Cli, small: Path, tm
     assert set(pl.read_csv(tmp_path / "here/differences.csv")["tcp"]) == {"cubic/sack"}
     done = cli("compare", small, "--queues", "red,short", *words)
     assert done.returncode == 0, done.stderr
-    assert "Difference from red, reno/newreno" in done.stdout
+    assert "differences from red, reno/newreno" in done.stdout
     intervals = pl.read_csv(tmp_path / "here/intervals.csv")
     assert intervals.select("queue", "tcp").unique().height == 4
 

@@ -26,6 +26,7 @@ WORDS = {
 """Names of kinds that mean something else as well, and what."""
 
 WRITERS = {
+    "cli/queue_pages.py": "the families of queues, by their folders",
     "comparison/calibrate.py": "a line on which nothing queues",
     "live/runs.py": "the network around a command",
     "report_card/experiments.py": "the scenarios of report cards",

@@ -262,7 +262,7 @@ def test_the_command_tells_what_is_doubtful_and_wrong(cli: Cli, tmp_path: Path) 
     assert (tmp_path / "router.rates.csv").is_file()
     for arguments, told in [
         (["--from", "2"], "--from"),
-        (["--every", "2Mbps"], "--every 2Mbps: is no time"),
+        (["--every", "2Mbps"], "--every: must be a time, such as 90s (got 2Mbps)"),
         (["--rate-unit", "kbps"], "select the rate with --direction"),
         (["--take", "nothing"], "shaper"),
     ]:

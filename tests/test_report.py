@@ -152,7 +152,7 @@ def test_claims_are_counted_apart_by_whose_they_are(matrix: VerdictMatrix, large
         "aqmlab's readings of the paper": {"holds": 0, "fails": 1, "undecided": 0},
         "Claims of aqmlab": {"holds": 1, "fails": 0, "undecided": 0},
     }
-    assert "Counts are for the main reading, 1 flows, 10ms." in large
+    assert "Counted in the main reading, 1 flows, 10ms." in large
 
 
 def test_what_turns_with_a_reading_or_a_variant_is_said_first(matrix: VerdictMatrix, large: str) -> None:
@@ -161,7 +161,7 @@ def test_what_turns_with_a_reading_or_a_variant_is_said_first(matrix: VerdictMat
     assert told["B-1-10ms"] == "holds as decided; fails with variant 3"
     assert told["A-2-20ms"] == "fails as decided; holds with variant 7"
     assert not any(id.startswith("C") for id in told)
-    assert large.index("Verdicts that depend on choices") < large.index('id="claims"')
+    assert large.index("Verdicts that depend on a choice") < large.index('id="claims"')
 
 
 def test_variants_are_compared_with_the_main_verdict() -> None:
@@ -231,7 +231,7 @@ def test_rules_carry_their_digest_and_those_that_were_replaced_stand_with_the_re
     for claim in matrix.claims:
         assert f"<code>{digest(claim.rule.definition)}</code>" in page
     replaced = retired("shred")
-    assert f"{len(replaced)} rules replaced, and why" in page
+    assert f"{len(replaced)} rules replaced, with reasons" in page
     assert all(f"<td>{id}</td>" in page for id in replaced)
     assert "replaced, and why" not in report.render(made())
 

@@ -152,7 +152,7 @@ def test_runs_that_fail_are_told_and_tried_again(scenario: al.Scenario) -> None:
 @pytest.mark.parametrize(
     ("vary", "given", "told"),
     [
-        ([], {}, "--vary: name what to vary"),
+        ([], {}, "--vary: must name a parameter"),
         (["bottleneck.queue.max_p"], {}, "must have the form PATH=LOW..HIGH"),
         (["bottleneck.queue.max_p=0.5..0.1"], {}, "low < high"),
         (["bottleneck.queue.max_p=a..b"], {}, "'a' is not a number"),
@@ -194,7 +194,7 @@ def test_the_command_prints_a_table_for_each_measure_and_draws_it(cli: Cli, smal
     assert told.stdout.startswith("16 samples of 2 parameters, 2 seeds each: 32 runs, 0 in the store\n")
     assert "bottleneck.queue.max_p" in told.stdout and "0.01 to 0.5, log" in told.stdout
     assert "Random share: " in told.stdout
-    assert "take more --samples" in told.stderr
+    assert "use more --samples" in told.stderr
     drawn = {path.name for path in (small.parent / "drawn").iterdir()}
     assert {"samples.csv", "indices.csv", "sensitivity-bottleneck.utilisation.png"} <= drawn
     assert (small.parent / "drawn" / "samples.csv").read_text().count("\n") == 17

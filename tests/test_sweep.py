@@ -301,7 +301,7 @@ def test_a_scenario_file_is_a_sweep_with_axes_behind_it(small: Path) -> None:
         ),
         (
             ("replications = 3", "[precision]\nrelative = 0.1\nabsolute = 1\nmeasures = ['web.p90-time']"),
-            "give either relative or absolute",
+            "must set either relative or absolute",
         ),
         (("replications = 3", "[precision]\nrelative = 0.1"), "precision.measures: must name a measure"),
     ],
@@ -894,9 +894,9 @@ def test_show_draws_what_is_there_and_says_what_is_not(cli: Cli, file: Path) -> 
 def test_bad_words_on_the_command_line_are_refused(cli: Cli, file: Path) -> None:
     for words, told in (
         (["--baseline", "queue"], "must be AXIS=VALUE"),
-        (["--baseline", "queue=blue"], "queue is never 'blue'"),
+        (["--baseline", "queue=blue"], "queue has no value 'blue'"),
         (["--shard", "3/2"], "--shard: must be I/N"),
-        (["load"], "is not of the form path=value"),
+        (["load"], "must have the form path=value"),
         (["--measure", "none"], "no measure is named `none`"),
         (["--ratio"], "--ratio: needs --baseline"),
     ):
@@ -924,7 +924,7 @@ def test_a_sweep_is_shown_as_latex_and_drawn_as_pdf(file: Path, cli: Cli) -> Non
     assert r"\begin{tabular}{" in shown.stdout
     drawn = sorted(path.suffix for path in (file.parent / "charts").iterdir())
     assert set(drawn) == {".csv", ".pdf"}
-    assert f"Drawn: {Path('charts')}" in shown.stdout
+    assert f"Plot: {Path('charts')}" in shown.stdout
     refused = cli(*words, "--width", "88mm")
     assert (refused.returncode, refused.stderr) == (2, "aqmlab: --width: needs --plot FOLDER\n")
 

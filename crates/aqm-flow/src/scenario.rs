@@ -86,7 +86,9 @@ parameters! {
 }
 
 parameters! {
-    /// Optional records of a run at flow level. Distributions and averages are always recorded.
+    /// Optional records of a run at flow level.
+    ///
+    /// Distributions and averages are always recorded.
     pub struct Record {
         /// Whether to record a row for each flow.
         pub flows: bool = true, "aqmlab's choice";

@@ -14,8 +14,9 @@ use crate::codel::core::{Codel, Control, Nanos, Settings, Ticks, Time};
 use crate::{Build, Context, Describe, Fifo, Gauge, Label, QueueDiscipline, Reason, Report, TestCases};
 
 parameters! {
-    /// CoDel: drops packets on departure if the queueing delay has been above a target for a whole interval. The longer
-    /// this state lasts, the more often packets are dropped.
+    /// CoDel: drops packets on departure if the queueing delay has been above a target for a whole interval.
+    ///
+    /// The longer this state lasts, the more often packets are dropped.
     ///
     /// Differences from Linux and RFC 8289:
     ///

@@ -18,8 +18,9 @@ use super::tags::Unit;
 use super::{Head, Order, scheduler};
 
 scheduler! {
-    /// Priority fair queueing: flows that send less than their fair share are served first. The other flows share the
-    /// link as in start-time fair queueing.
+    /// Priority fair queueing: flows that send less than their fair share are served first.
+    ///
+    /// The other flows share the link as in start-time fair queueing.
     ///
     /// If the packet with priority is dropped, the next packet of its flow takes its place.
     pub struct Config {}

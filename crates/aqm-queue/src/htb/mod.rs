@@ -43,8 +43,9 @@ use plan::Plan;
 use tree::{LEVELS, Tree};
 
 parameters! {
-    /// HTB: service classes that share a link, each with a guaranteed rate, a ceiling and its own queue. Classes may
-    /// borrow unused bandwidth from each other.
+    /// HTB: service classes that share a link, each with a guaranteed rate, a ceiling and its own queue.
+    ///
+    /// Classes may borrow unused bandwidth from each other.
     ///
     /// HTB is a shaper and needs a link that is faster than its classes.
     ///

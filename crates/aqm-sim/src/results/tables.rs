@@ -177,8 +177,9 @@ table! {
 }
 
 table! {
-    /// State of a TCP sender after each acknowledgement and time-out. In a live run, the state that the kernel reports
-    /// each time the queues are sampled.
+    /// State of a TCP sender after each acknowledgement and time-out.
+    ///
+    /// In a live run, the state that the kernel reports each time the queues are sampled.
     ///
     /// Empty unless the workload is listed in `record.senders`.
     SenderRow as "senders" {

@@ -21,7 +21,9 @@ parameters! {
 }
 
 parameters! {
-    /// Rows that a run records about flows, transfers, pages and packets. Links are always recorded.
+    /// Rows that a run records about flows, transfers, pages and packets.
+    ///
+    /// Links are always recorded.
     pub struct Record {
         /// Columns of the table `flows` to keep. By default, all columns; with `[]`, no rows.
         pub flow_columns: Option<Vec<String>> = None, "aqmlab's choice";

@@ -6,8 +6,9 @@ use aqm_net::{ConfigError, Span, parameters};
 use crate::{Build, BuildContext, Programs, TrafficContext, Workload};
 
 parameters! {
-    /// User programs for live runs: a client at the receiving end of the data and a server at the sending end. The
-    /// client reaches the server under the host name `server`.
+    /// User programs for live runs: a client at the receiving end of the data and a server at the sending end.
+    ///
+    /// The client reaches the server under the host name `server`.
     pub struct Config {
         /// Command and arguments of the client; by default, there is no client.
         pub client: Vec<String> = Vec::new(), "aqmlab's choice";

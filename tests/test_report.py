@@ -233,7 +233,7 @@ def test_rules_carry_their_digest_and_those_that_were_replaced_stand_with_the_re
     replaced = retired("shred")
     assert f"{len(replaced)} rules replaced, with reasons" in page
     assert all(f"<td>{id}</td>" in page for id in replaced)
-    assert "replaced, and why" not in report.render(made())
+    assert "replaced, with reasons" not in report.render(made())
 
 
 def test_words_with_a_comma_are_quoted_in_lists() -> None:

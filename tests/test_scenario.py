@@ -80,7 +80,7 @@ def test_with_does_not_share_tables_with_its_caller(small: Path) -> None:
 
 def test_a_wrong_change_is_refused_with_its_place(small: Path) -> None:
     scenario = al.Scenario.load(small)
-    with pytest.raises(al.ScenarioError, match="exceed min_th .5p.") as caught:
+    with pytest.raises(al.ScenarioError, match=r"exceed min_th \(5p\)") as caught:
         scenario.with_({"bottleneck.queue.max_th": "4p"})
     assert caught.value.place == "bottleneck.queue.max_th"
     assert caught.value.problem == "must exceed min_th (5p)"

@@ -174,9 +174,9 @@ def test_points_that_a_condition_leaves_out_are_no_parts_of_a_claim(tmp_path: Pa
     )
     result = small(tmp_path, some)
     (judged,) = result.judged
-    wheres = [part.where for part in judged.evidence.parts]
-    assert {"queue": "RED", "load": 0.5} in wheres
-    assert {"queue": "SHRED", "load": 0.5} not in wheres
+    conditions = [part.where for part in judged.evidence.parts]
+    assert {"queue": "RED", "load": 0.5} in conditions
+    assert {"queue": "SHRED", "load": 0.5} not in conditions
     again = study.judge(some, tmp_path / study_values.FILE)
     assert found(again) == found(result)
 

@@ -21,6 +21,7 @@ mod gauge;
 mod hash_index;
 mod htb;
 mod instruments;
+mod interval;
 mod packet_label;
 mod pi;
 mod pie;

@@ -34,7 +34,7 @@ fn constant(queue: &mut Driver, like: Packet, count: u64, [gap_in, gap_out, unti
             services += 1;
         }
     }
-    let fates = queue.fates.told.iter().map(|fate| {
+    let fates = queue.fates.list.iter().map(|fate| {
         let kind = if fate.is_mark { "m" } else { "d" };
         format!("{:.2}:{kind}{}", fate.at.nanos() as f64 / 1e6, fate.packet.id)
     });
@@ -91,7 +91,7 @@ fn with_six_arrivals_and_seven_departures_no_packet_is_lost() {
     });
     let ids: Vec<Option<u32>> = (0..7).map(|_| queue.take().map(|packet| packet.id)).collect();
     assert_eq!(ids, [Some(0), Some(1), Some(2), Some(3), Some(4), Some(5), None]);
-    assert!(queue.fates.told.is_empty());
+    assert!(queue.fates.list.is_empty());
 }
 
 #[test]

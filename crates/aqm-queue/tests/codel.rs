@@ -76,9 +76,9 @@ impl Case {
                 delivered += u64::from(driver.take().is_some());
             }
         }
-        let of = |kind| driver.fates.told.iter().filter(|fate| text(fate).contains(kind)).count() as u64;
+        let of = |kind| driver.fates.list.iter().filter(|fate| text(fate).contains(kind)).count() as u64;
         let counts = [delivered, of('b'), of('d'), of('m'), driver.queue.backlog().packets];
-        Outcome { counts, fates: driver.fates.told }
+        Outcome { counts, fates: driver.fates.list }
     }
 }
 
@@ -213,7 +213,7 @@ fn the_threshold_marks_in_addition_to_the_target_as_ns_3_expects() {
     let mut some = burst(table.clone(), |k| if k < 3 { ect(1000) } else { packet(1000) });
     let seen = [10, 210, 210].map(|ms| take_at(&mut some, ms));
     assert_eq!(seen, [(0, 1, 19), (0, 2, 18), (0, 3, 17)]);
-    let why: Vec<Reason> = some.fates.told.iter().map(|fate| fate.why).collect();
+    let why: Vec<Reason> = some.fates.list.iter().map(|fate| fate.why).collect();
     assert_eq!(why, [Reason::CeThreshold, Reason::Sojourn, Reason::CeThreshold]);
     assert_eq!(counters(&some), (Some(1), Some(3)));
     assert_eq!(take_at(&mut some, 420), (3, 3, 13), "the others cannot be marked");

@@ -106,8 +106,8 @@ fn a_random_long_queue_loses_a_packet_and_all_long_ones_are_chosen() {
     let mut lost = [0; 9];
     for k in 0..300 {
         // Each long flow sends a packet for each of its drops, so that the lengths are constant.
-        driver.offer(of(if k == 0 { 0 } else { driver.fates.told[k - 1].packet.flow }, 100));
-        lost[driver.fates.told[k].packet.flow as usize] += 1;
+        driver.offer(of(if k == 0 { 0 } else { driver.fates.list[k - 1].packet.flow }, 100));
+        lost[driver.fates.list[k].packet.flow as usize] += 1;
     }
     assert!(lost[..3].iter().all(|count| (70..130).contains(count)), "{lost:?}");
     assert_eq!(lost[3..], [0; 6]);

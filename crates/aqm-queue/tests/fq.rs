@@ -94,7 +94,7 @@ fn a_new_flow_is_served_before_old_flows() {
 fn the_queue_and_each_flow_have_a_limit_of_packets() {
     let mut driver = fq(&json!({"limit": "12p", "flow_limit": "5p"}));
     [1, 2, 3].iter().for_each(|flow| offer(&mut driver, *flow, 6));
-    let fates: Vec<_> = driver.fates.told.iter().map(|fate| (fate.packet.flow, fate.why)).collect();
+    let fates: Vec<_> = driver.fates.list.iter().map(|fate| (fate.packet.flow, fate.why)).collect();
     let (flow, queue) = (Reason::FlowLimit, Reason::Overflow);
     assert_eq!(fates, [(1, flow), (2, flow), (3, queue), (3, queue), (3, queue), (3, queue)]);
     assert_eq!(statistic(&driver, "flows_plimit"), 2);
@@ -305,7 +305,7 @@ fn late_packets_are_marked_if_ecn_capable_and_always_counted() {
     assert_eq!(driver.take().unwrap().ecn, Ecn::NotEct);
     assert_eq!(driver.take().unwrap().ecn, Ecn::Ce);
     assert_eq!((statistic(&driver, "ce_mark"), driver.fates.counts.marks), (2, 1));
-    assert_eq!(driver.fates.told[0].why, Reason::CeThreshold);
+    assert_eq!(driver.fates.list[0].why, Reason::CeThreshold);
     // A pause by pacing is not a delay.
     let mut driver = fq(&json!({"ce_threshold": "5ms", "maxrate": "500kbps"}));
     (0..3).for_each(|_| {

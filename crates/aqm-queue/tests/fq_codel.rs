@@ -27,7 +27,7 @@ fn statistic(driver: &Driver, name: &str) -> u64 {
 /// The numbers of packets of `flow` that were dropped and marked.
 fn fates_of(driver: &Driver, flow: u32) -> (usize, usize) {
     let of = |is_mark| {
-        driver.fates.told.iter().filter(|fate| fate.packet.flow == flow && fate.is_mark == is_mark).count()
+        driver.fates.list.iter().filter(|fate| fate.packet.flow == flow && fate.is_mark == is_mark).count()
     };
     (of(false), of(true))
 }
@@ -75,7 +75,7 @@ fn drops(driver: &Driver, count: usize) -> Vec<String> {
         assert_eq!(fate.packet.flow, 0);
         format!("{:.2}:d{}", fate.at.nanos() as f64 / 1e6, fate.packet.cwnd)
     };
-    driver.fates.told.iter().take(count).map(text).collect()
+    driver.fates.list.iter().take(count).map(text).collect()
 }
 
 #[test]
@@ -94,7 +94,7 @@ fn linux_serves_and_drops_the_same_packets_as_ns_3() {
     let sent = run(&mut linux, &streams(), 1200, 2_000_000);
     let count = |flow| sent.iter().filter(|packet| packet.flow == flow).count();
     let left = linux.queue.backlog().packets as usize;
-    let counts = [sent.len(), linux.fates.told.len(), left, count(0), count(1), count(2)];
+    let counts = [sent.len(), linux.fates.list.len(), left, count(0), count(1), count(2)];
     assert_eq!(counts.map(|count| count.to_string()), cells[..6]);
     let served =
         |sent: &[Packet]| -> String { sent[..200].iter().map(|packet| packet.flow.to_string()).collect() };
@@ -117,7 +117,7 @@ fn without_codel_the_longest_queue_loses_the_same_packets_as_in_ns_3() {
     let streams = [Stream::new(0, 1000, [0, 1000, 200]), Stream::new(1, 1000, [310, 2000, 100])];
     let sent = run(&mut driver, &streams, 1200, 200_000);
     let left = driver.queue.backlog().packets as usize;
-    assert_eq!([sent.len(), driver.fates.told.len(), left], [166, 115, 19]);
+    assert_eq!([sent.len(), driver.fates.list.len(), left], [166, 115, 19]);
     let theirs = "28.31:d12 30.00:d13 31.00:d15 32.31:d16 34.31:d18 36.00:d20 37.00:d21 38.31:d23 40.31:d25 \
         42.00:d26 43.00:d28 44.31:d29 46.31:d31 48.00:d33 49.00:d34 50.31:d36 52.31:d38 54.00:d39 55.00:d41 \
         56.31:d42 58.31:d44 60.00:d46 61.00:d47 62.31:d49 64.31:d51";
@@ -135,7 +135,7 @@ fn the_fattest_loses_half_of_its_bytes_at_once_but_no_more_than_a_batch() {
         (2, 2),
         "the flow's two oldest packets"
     );
-    assert_eq!([0, 1].map(|k| driver.fates.told[k].packet.id), [0, 1]);
+    assert_eq!([0, 1].map(|k| driver.fates.list[k].packet.id), [0, 1]);
 
     for (batch, lost) in [(64, 50), (20, 20), (1, 1)] {
         let mut driver = fq_codel(json!({"limit": "100p", "drop_batch": batch}));
@@ -152,7 +152,7 @@ fn the_memory_limit_is_reached_first_and_is_the_drop_reason() {
     (0..10).for_each(|_| assert!(!driver.offer(packet(1514))));
     assert_eq!(driver.gauge("memory_used"), 23_040.0);
     assert!(driver.offer(Packet { flow: 1, ..packet(64) }));
-    assert!(driver.fates.told.iter().all(|fate| fate.why == Reason::Overmemory));
+    assert!(driver.fates.list.iter().all(|fate| fate.why == Reason::Overmemory));
     let counters = ["drop_overmemory", "drop_overlimit", "memory_used"].map(|name| statistic(&driver, name));
     assert_eq!(counters, [5, 5, 5 * 2304 + 768]);
 }
@@ -207,7 +207,7 @@ fn only_l4s_packets_are_marked_if_the_selector_is_l4s() {
     let stream =
         |flow, ecn| Stream { like: Packet { flow, ecn, ..packet(1000) }, from: 0, every: 500, count: 70 };
     run(&mut driver, &[stream(0, Ecn::Ect1), stream(1, Ecn::Ect0)], 1000, 90_000);
-    let marks = driver.fates.told.iter().filter(|fate| fate.why == Reason::CeThreshold);
+    let marks = driver.fates.list.iter().filter(|fate| fate.why == Reason::CeThreshold);
     assert!(marks.clone().count() > 30 && marks.clone().all(|fate| fate.packet.flow == 0));
 }
 

@@ -25,7 +25,7 @@ fn a_full_queue_drops_arriving_packets() {
     assert!((0..3).all(|_| !driver.offer(of(1, 120))));
     assert!(!driver.offer(of(2, 120)));
     assert!(driver.offer(of(2, 120)));
-    let fates = &driver.fates.told;
+    let fates = &driver.fates.list;
     assert_eq!((fates.len(), fates[0].packet.id, fates[0].why), (1, 4, Reason::Overflow));
     let statistics = driver.queue.tc_statistics(driver.now);
     assert_eq!((&statistics["overlimit"], &statistics["dropped"]), (&json!(1), &json!(1)));
@@ -72,7 +72,7 @@ fn memory_above_the_limit_is_only_counted() {
         (0..30).for_each(|_| {
             driver.offer(of(1, 1514));
         });
-        (driver.fates.told.len(), driver.queue.tc_statistics(driver.now)["overmemory"].clone())
+        (driver.fates.list.len(), driver.queue.tc_statistics(driver.now)["overmemory"].clone())
     };
     // 2304 bytes each. The 13th packet exceeds 23040 bytes plus the memory of the arriving packet.
     assert_eq!(run("23040B"), (0, json!(18)));

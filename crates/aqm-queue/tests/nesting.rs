@@ -153,7 +153,7 @@ fn headers_are_known_in_every_position() {
         flood(&mut port, 60, &mut fates);
         let marked: Vec<u16> = fates.marked_packets().map(|packet| packet.label).collect();
         assert!(marked.len() > 5 && marked.iter().all(|label| *label == 0), "{position:?}: {marked:?}");
-        assert!(fates.told.iter().all(|fate| fate.why == Reason::CeThreshold), "{position:?}");
+        assert!(fates.list.iter().all(|fate| fate.why == Reason::CeThreshold), "{position:?}");
     }
 }
 

@@ -493,7 +493,7 @@ fn updates_to_reach(more: &Value, from_ms: u64, delay_ms: u64, levels: &[f64]) -
         if !driver.offer(packet(1000)) {
             waiting.push_back(ms + delay_ms);
         }
-        assert!(driver.gauge("prob") < levels[0] || ms > from_ms + 150 || driver.fates.told.is_empty());
+        assert!(driver.gauge("prob") < levels[0] || ms > from_ms + 150 || driver.fates.list.is_empty());
         while driver.gauge("prob") >= levels[reached.len()] {
             // Updates since the first that includes the delay.
             reached.push((ms - from_ms - delay_ms) / 15);

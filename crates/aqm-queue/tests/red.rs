@@ -506,7 +506,7 @@ fn the_red_of_each_year_of_ns_2_can_be_configured_and_is_reported_completely() {
             }
             driver.offer(Packet { ecn: Ecn::Ect0, ..packet([400, 974][k % 2]) });
         }
-        driver.fates.told.iter().map(|fate| (fate.packet.id, fate.is_mark)).collect::<Vec<_>>()
+        driver.fates.list.iter().map(|fate| (fate.packet.id, fate.is_mark)).collect::<Vec<_>>()
     };
     assert_eq!(fates(&marking), fates(&gentle));
     let years = [&first, &gentle, &automatic, &in_bytes].map(fates);

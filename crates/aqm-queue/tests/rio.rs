@@ -187,7 +187,7 @@ fn a_packet_leaves_its_class_when_it_is_sent_and_does_not_join_when_it_is_droppe
         driver.take().unwrap();
         assert_eq!(state(&driver)[2..], waiting);
     }
-    assert_eq!((driver.fates.counts.overflow, driver.fates.told.len()), (2, 2));
+    assert_eq!((driver.fates.counts.overflow, driver.fates.list.len()), (2, 2));
 }
 
 #[test]

@@ -11,7 +11,7 @@ fn with(mut table: Value, more: &Value) -> Value {
     table
 }
 
-/// An SFQ with so many buckets that flows do not share any.
+/// An SFQ with enough buckets that every flow has its own.
 fn sfq(more: &Value) -> Driver {
     Driver::new(with(json!({"kind": "sfq", "divisor": 65536}), more), 1)
 }
@@ -38,7 +38,7 @@ fn flows(sent: &[(u32, u32)]) -> Vec<u32> {
 
 /// The drops so far: packet numbers and reasons.
 fn drops(driver: &Driver) -> Vec<(u32, Reason)> {
-    driver.fates.told.iter().filter(|fate| !fate.is_mark).map(|fate| (fate.packet.id, fate.why)).collect()
+    driver.fates.list.iter().filter(|fate| !fate.is_mark).map(|fate| (fate.packet.id, fate.why)).collect()
 }
 
 #[test]
@@ -163,7 +163,7 @@ fn flows_that_share_a_bucket_share_a_queue_until_the_hash_changes() {
     let sent = flows(&drain(&mut driver));
     let starts_apart = sent[..6] == [first, second, first, second, first, second];
     assert!(starts_apart || sent[..6] == [second, first, second, first, second, first], "{sent:?}");
-    assert!(driver.fates.told.is_empty());
+    assert!(driver.fates.list.is_empty());
 }
 
 #[test]
@@ -264,7 +264,7 @@ fn with_headdrop_red_marks_or_drops_the_oldest() {
     for ecn in [Ecn::Ect0, Ecn::NotEct, Ecn::NotEct, Ecn::NotEct, Ecn::NotEct, Ecn::NotEct] {
         driver.offer(like(ecn));
     }
-    let fates: Vec<_> = driver.fates.told.iter().map(|fate| (fate.packet.id, fate.is_mark)).collect();
+    let fates: Vec<_> = driver.fates.list.iter().map(|fate| (fate.packet.id, fate.is_mark)).collect();
     // The oldest packet is marked, and not again. Then it departs, and the next oldest packets are dropped in favour of
     // arriving ones.
     assert_eq!(fates, [(0, true)]);

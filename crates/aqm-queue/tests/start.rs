@@ -147,7 +147,7 @@ fn cobalt_of_linux_is_the_only_flow_of_cake() {
                 sent.push(queue.take().map(|packet| packet.id));
             }
         }
-        (sent, queue.fates.told)
+        (sent, queue.fates.list)
     };
     for start in ["settled", "fresh"] {
         let cake = json!({"kind": "cake", "diffserv": "besteffort", "flows": "flowblind", "start": start});
@@ -192,7 +192,7 @@ fn most_drops_at_once(more: Value) -> usize {
         let first = Packet { id: id as u32, ..packet(1000) };
         port.accept(first, Instant::from_nanos(id * 400_000), &mut fates, |_| {});
     }
-    let codel = fates.told.iter().filter(|fate| fate.why == aqm_queue::Reason::Sojourn);
+    let codel = fates.list.iter().filter(|fate| fate.why == aqm_queue::Reason::Sojourn);
     let mut by_instant = std::collections::BTreeMap::new();
     codel.for_each(|fate| *by_instant.entry(fate.at).or_insert(0) += 1);
     by_instant.into_values().max().unwrap_or(0)

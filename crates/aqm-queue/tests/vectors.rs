@@ -198,7 +198,7 @@ fn the_average_equals_that_of_ns2_digit_by_digit() {
         previous = average;
     }
     assert!(rows.next().is_none());
-    assert_eq!((arrivals, compared, fates.counts.overflow, fates.told.len()), (1777, 1771, 213, 213));
+    assert_eq!((arrivals, compared, fates.counts.overflow, fates.list.len()), (1777, 1771, 213, 213));
 }
 
 /// The drop fraction and the time average of the queue under constant overload, from 20 s on.

@@ -29,7 +29,7 @@ fn marked(flows: &[[u64; 3]]) -> Vec<Vec<u32>> {
         port.accept(packet, Instant::from_nanos(at), &mut fates, |_| sent += 1);
     }
     port.serve(Instant::from_nanos(100_000_000_000), &mut fates, |_| sent += 1);
-    assert!(fates.told.iter().all(|fate| fate.is_mark && fate.why == Reason::CeThreshold));
+    assert!(fates.list.iter().all(|fate| fate.is_mark && fate.why == Reason::CeThreshold));
     assert_eq!(sent, flows.iter().map(|&[_, count, _]| count).sum::<u64>());
     let of_flow = |flow| {
         let ids = fates.marked_packets().map(|packet| packet.id);

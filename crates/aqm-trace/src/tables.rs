@@ -68,7 +68,7 @@ table! {
 }
 
 table! {
-    /// The state of the queue at every `every`, less often in a long trace.
+    /// The state of the queue, sampled at intervals of `every`, or at longer intervals in a long trace.
     ActiveRow as "active" {
         /// Time of the sample.
         time_s: Real(f64),
@@ -82,7 +82,7 @@ table! {
 }
 
 table! {
-    /// The number of flows in progress at every `every`, less often in a long trace.
+    /// The number of flows in progress, sampled at intervals of `every`, or at longer intervals in a long trace.
     ///
     /// The first and the last `idle_timeout` of a trace are excluded, because the number is not known there.
     ProgressRow as "in_progress" {

@@ -70,7 +70,7 @@ def pages(
     members: Sequence[Entry], introduction: str, described: Callable[[Entry], Sequence[str]], root: Path
 ) -> dict[str, str]:
     """The pages by file name; `described` gives the section of a discipline, without its heading. `root` is
-    the checkout, which has the costs on record and the report cards."""
+    the checkout, which has the costs on record and the values of report cards."""
     costs = _costs(root)
     found = {"queues.md": "\n".join([*_overview(members, introduction, costs, root)]) + "\n"}
     for family, (title, shared) in FAMILIES.items():
@@ -101,14 +101,14 @@ def _table(
 ) -> Iterator[str]:
     yield from ("| Kind | Description | tc | Packet | Report card |", "| --- | --- | --- | --- | --- |")
     for one in several:
-        card = f"report-cards/{one.name}.md"
-        has_card = (root / "docs" / card).exists()
+        # The build of the site writes the page of each card from these values.
+        has_card = (root / "docs" / "report-cards" / "values" / f"{one.name}.parquet").exists()
         cells = (
             f"[`{one.name}`]({link.format(one.name)})",
             one.summary.partition(": ")[2] or one.summary,
             f"`{one.tc}`" if one.tc else "",
             f"{costs[one.name]:.0f}" if one.name in costs else "",
-            f"[card]({docs}{card})" if has_card else "",
+            f"[card]({docs}report-cards/{one.name}.md)" if has_card else "",
         )
         yield f"| {' | '.join(cells)} |"
 

@@ -17,6 +17,7 @@ use aqm_net::{
 };
 use serde_json::{Value, json};
 
+use crate::interval::MIN_INTERVAL;
 use crate::pi::pi::EcnRule;
 use crate::start::Start;
 use crate::{Build, Context, Describe, Fifo, Gauge, QueueDiscipline, Reason, Report, TestCases};
@@ -78,9 +79,6 @@ impl Config {
     }
 }
 
-/// Shortest freeze time with `idle_repeats`. The limit bounds the number of updates to process after a long idle time.
-const MIN_FREEZE_TIME: Span = Span::from_nanos(10_000);
-
 impl Build for Config {
     fn build(&self, _rate: Rate) -> Result<Box<dyn QueueDiscipline>, ConfigErrors> {
         let mut errors = ErrorCollector::default();
@@ -90,9 +88,8 @@ impl Build for Config {
             let problem = format_args!("must be above 0 and at most 1 (got {step})");
             errors.check(step > 0.0 && step <= 1.0, name, problem);
         }
-        let problem =
-            format_args!("must be at least {MIN_FREEZE_TIME} with idle_repeats (got {freeze_time})");
-        errors.check(freeze_time >= MIN_FREEZE_TIME || !idle_repeats, "freeze_time", problem);
+        let problem = format_args!("must be at least {MIN_INTERVAL} with idle_repeats (got {freeze_time})");
+        errors.check(freeze_time >= MIN_INTERVAL || !idle_repeats, "freeze_time", problem);
         errors.check_effect(!freeze_time.is_zero(), self, &["freeze"], "with freeze_time = \"0s\"");
         let is_reachable = |threshold: Length| {
             threshold.in_bytes() != limit.in_bytes() || threshold.count() < limit.count().max(1)

@@ -282,7 +282,7 @@ impl Tin {
         if first { decaying().or_else(others) } else { others().or_else(decaying) }
     }
 
-    /// Whether `queue`, which is to be served, has a positive deficit. If not, the queue gets a quantum and waits for
+    /// Whether `queue`, the next queue in turn, has a positive deficit. If not, the queue gets a quantum and waits for
     /// its next turn. `is_backlogged`: whether the queue has a packet.
     #[inline]
     pub fn has_deficit(&mut self, queue: u32, is_backlogged: bool, rng: &mut Rng) -> bool {
@@ -308,7 +308,7 @@ impl Tin {
         false
     }
 
-    /// Updates the state of `queue`, which is to be served but is empty.
+    /// Updates the state of `queue`, the next queue in turn, which is empty.
     pub fn on_empty(&mut self, queue: u32, now: i64) {
         let entry = &mut self.queues[index(queue)];
         if entry.cobalt.on_empty(&self.rates.times, now) {

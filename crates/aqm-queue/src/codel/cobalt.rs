@@ -323,6 +323,6 @@ mod tests {
         assert_eq!(queue.fates.counts.marks, 0);
         at_ms(&mut queue, 2);
         queue.take();
-        assert_eq!(queue.fates.told[0].why, Reason::CeThreshold);
+        assert_eq!(queue.fates.list[0].why, Reason::CeThreshold);
     }
 }

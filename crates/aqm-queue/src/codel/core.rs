@@ -36,9 +36,9 @@ pub(crate) trait Time: Copy + Debug + Default + PartialEq + Send + Sync + 'stati
     type Root: Copy + Debug + Send + Sync;
     /// Whether a queue that is found empty discards the time since which packets have been late.
     const EMPTY_FORGETS: bool;
-    /// The root before the first count.
+    /// Stored root before the first drop.
     const UNCOUNTED: Self::Root;
-    /// The root of a count of 1.
+    /// Stored root of a count of 1.
     const ONE: Self::Root;
 
     fn at(moment: Instant) -> Self;
@@ -550,7 +550,7 @@ mod tests {
     fn without_overflow_drops_the_use_of_a_queue_before_the_run_has_no_effect() {
         fn compare<T: Time>() {
             let unused = fates(Control::<T>::new());
-            assert!(unused.1.told.len() > 300, "{}", unused.1.told.len());
+            assert!(unused.1.list.len() > 300, "{}", unused.1.list.len());
             assert_eq!(unused, fates(Control::<T>::settled(Span::from_millis(100))));
             assert_eq!(unused, fates(Control::<T>::fresh(Span::from_millis(2_500_000))));
         }

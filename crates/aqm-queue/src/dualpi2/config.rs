@@ -8,10 +8,8 @@ use super::scheduler::Scheduler;
 use super::signal::{Chooser, Native};
 use super::{Conditional, Config, EcnMask, Marking, Profile};
 use crate::Derived;
+use crate::interval::MIN_INTERVAL;
 use crate::qdisc::truesize::truesize;
-
-/// The shortest update interval, because a call after a long pause must execute all updates.
-const MIN_TUPDATE: Span = Span::from_nanos(10_000);
 
 /// The transmission time of a full buffer (RFC), in seconds.
 const BUFFER: f64 = 0.25;
@@ -79,8 +77,8 @@ impl Config {
         }
         let has_rtt = self.rtt_max.is_none_or(|rtt| !rtt.is_zero());
         errors.check(has_rtt, "rtt_max", "must be above 0");
-        let problem = format_args!("must be at least {MIN_TUPDATE}");
-        errors.check(!has_rtt || self.tupdate() >= MIN_TUPDATE, "tupdate", problem);
+        let problem = format_args!("must be at least {MIN_INTERVAL}");
+        errors.check(!has_rtt || self.tupdate() >= MIN_INTERVAL, "tupdate", problem);
         for (name, gain) in [("alpha", self.alpha()), ("beta", self.beta())].into_iter().filter(|_| has_rtt) {
             let problem = format_args!("must be above 0 (got {gain})");
             errors.check(gain > 0.0 && gain.is_finite(), name, problem);

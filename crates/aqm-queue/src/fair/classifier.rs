@@ -25,7 +25,7 @@ pub(crate) struct Classifier {
 }
 
 impl Classifier {
-    /// Classifies by flow, or by bucket if `buckets` is set. The salt is drawn anew every `perturb`.
+    /// Classifies by flow, or by bucket if `buckets` is set. A new salt is drawn every `perturb`.
     pub fn new(buckets: Option<u32>, perturb: Option<Span>) -> Result<Self, ConfigErrors> {
         let mut errors = ErrorCollector::default();
         let remedy = "must be at least 1; omit it for one queue per flow";

@@ -53,8 +53,8 @@ macro_rules! scheduler {
             /// - A packet dropped from the front of a flow with a `child` appears as sent to the child.
             /// - Queue lengths are compared in the unit of the limit, bytes or packets. A new packet is enqueued first
             ///   and counts in the comparison: if the queue of its own flow is among the longest, that flow loses a
-            ///   packet. Packets are dropped one at a time until the limit is respected, and the flow is selected anew
-            ///   each time.
+            ///   packet. Packets are dropped one at a time until the limit is respected, and the flow is selected for
+            ///   each packet.
             /// - The hash into `buckets` is computed from the flow number and a salt drawn from the queue's random
             ///   stream.
             pub struct Config {

@@ -10,7 +10,7 @@
 //!   flow is the victim.
 //! - A flow's share is the number of queued packets divided by the number of backlogged flows, for either unit of the
 //!   limit.
-//! - Packets are dropped one at a time until the limit is respected. The victim is selected anew each time.
+//! - Packets are dropped one at a time until the limit is respected. The victim is selected for each packet.
 
 use aqm_net::{Length, Rng, choices};
 

@@ -370,9 +370,9 @@ mod tests {
 
         /// Dequeues a packet and returns the number of drops before it.
         fn take(&mut self, ms: u64) -> usize {
-            let before = self.fates.told.len();
+            let before = self.fates.list.len();
             self.with(ms, |running, cx| assert!(running.dequeue(cx).is_some()));
-            self.fates.told.len() - before
+            self.fates.list.len() - before
         }
 
         fn count(&mut self) -> u32 {

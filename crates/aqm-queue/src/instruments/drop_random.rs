@@ -163,7 +163,7 @@ mod tests {
         let config = Config { mark: true, limit: Length::Packets(2), ..endless(1.0) };
         let observed = fates(&config, packets(3, 1000, Ecn::Ect0));
         let fate = |fate: &Fate| (fate.packet.id, fate.is_mark, fate.why);
-        let fates: Vec<_> = observed.told.iter().map(fate).collect();
+        let fates: Vec<_> = observed.list.iter().map(fate).collect();
         assert_eq!(fates, [(0, true, Reason::Early), (1, true, Reason::Early), (2, false, Reason::Overflow)]);
     }
 

@@ -16,6 +16,7 @@ use aqm_net::{
 };
 use serde_json::{Value, json};
 
+use crate::interval::MIN_INTERVAL;
 use crate::start::{Start, first_instant};
 use crate::{Build, Context, Describe, Fifo, Gauge, QueueDiscipline, Reason, Report, TestCases};
 
@@ -64,9 +65,6 @@ choices! {
         Always = "always",
     }
 }
-
-/// Shortest interval. The limit bounds the number of updates to process after a long time without packets.
-const MIN_INTERVAL: Span = Span::from_nanos(10_000);
 
 impl Config {
     /// Checks the parameters and builds a PI queue, also for the queues based on PI.

@@ -22,6 +22,7 @@ use aqm_net::{
 };
 use serde_json::{Value, json};
 
+use crate::interval::MIN_INTERVAL;
 use crate::pi::pi::EcnRule;
 use crate::start::{Start, first_instant};
 use crate::{Build, Context, Describe, Fifo, Gauge, QueueDiscipline, Reason, Report, TestCases};
@@ -81,9 +82,6 @@ choices! {
         Backlog = "backlog",
     }
 }
-
-/// Shortest interval. The limit bounds the number of updates to process after a long time without packets.
-const MIN_INTERVAL: Span = Span::from_nanos(10_000);
 
 impl Build for Config {
     fn build(&self, rate: Rate) -> Result<Box<dyn QueueDiscipline>, ConfigErrors> {

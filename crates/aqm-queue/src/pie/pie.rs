@@ -39,6 +39,7 @@ use serde_json::{Value, json};
 use super::linux;
 use super::rfc::{self, Rfc, Variant};
 use super::timer::Timer;
+use crate::interval::MIN_INTERVAL;
 use crate::start::{Start, first_instant};
 use crate::{Build, Context, Derived, Describe, Fifo, Gauge, QueueDiscipline, Reason, Report, TestCases};
 
@@ -123,9 +124,6 @@ choices! {
         Ns3 = "ns-3",
     }
 }
-
-/// Shortest interval. The limit bounds the number of updates to process after a long time without packets.
-const MIN_INTERVAL: Span = Span::from_nanos(10_000);
 
 /// A controller without a buffer. `catch_up` is called before every arrival and departure.
 pub(super) trait Controller: Clone + Send + Sync {

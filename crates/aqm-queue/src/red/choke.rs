@@ -417,11 +417,11 @@ mod tests {
         }
         assert!(!driver.offer(of(9999)));
         let _other = driver.take();
-        let (before, waiting) = (driver.fates.told.len(), driver.queue.backlog().packets);
+        let (before, waiting) = (driver.fates.list.len(), driver.queue.backlog().packets);
         assert_eq!(waiting, 1);
         assert!(driver.offer(of(9999)));
         let outcomes: Vec<_> =
-            driver.fates.told[before..].iter().map(|fate| (fate.packet.flow, fate.why)).collect();
+            driver.fates.list[before..].iter().map(|fate| (fate.packet.flow, fate.why)).collect();
         assert_eq!(outcomes, [(9999, Reason::Matched); 2]);
         assert_eq!(driver.queue.backlog().packets, waiting - 1);
     }

@@ -29,7 +29,7 @@ impl Observer for Ignore {
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Fates {
     /// All fates, in order.
-    pub told: Vec<Fate>,
+    pub list: Vec<Fate>,
     /// The number of fates of each kind.
     pub counts: Counts,
 }
@@ -72,18 +72,18 @@ impl Counts {
 impl Fates {
     /// The dropped packets, in order.
     pub fn dropped_packets(&self) -> impl Iterator<Item = &Packet> {
-        self.told.iter().filter(|fate| !fate.is_mark).map(|fate| &fate.packet)
+        self.list.iter().filter(|fate| !fate.is_mark).map(|fate| &fate.packet)
     }
 
     /// The marked packets, in order.
     pub fn marked_packets(&self) -> impl Iterator<Item = &Packet> {
-        self.told.iter().filter(|fate| fate.is_mark).map(|fate| &fate.packet)
+        self.list.iter().filter(|fate| fate.is_mark).map(|fate| &fate.packet)
     }
 }
 
 impl Observer for Fates {
     fn dropped(&mut self, packet: &Packet, why: Reason, now: Instant) {
-        self.told.push(Fate { packet: *packet, is_mark: false, why, at: now });
+        self.list.push(Fate { packet: *packet, is_mark: false, why, at: now });
         match why {
             Reason::Early => self.counts.early += 1,
             Reason::Forced => self.counts.forced += 1,
@@ -93,7 +93,7 @@ impl Observer for Fates {
     }
 
     fn marked(&mut self, packet: &Packet, why: Reason, now: Instant) {
-        self.told.push(Fate { packet: *packet, is_mark: true, why, at: now });
+        self.list.push(Fate { packet: *packet, is_mark: true, why, at: now });
         self.counts.marks += 1;
     }
 }
@@ -137,11 +137,11 @@ impl Driver {
 
     /// Enqueues a copy of `like` with a unique id. Returns `true` if a packet was dropped or marked.
     pub fn offer(&mut self, like: Packet) -> bool {
-        let before = self.fates.told.len();
+        let before = self.fates.list.len();
         let mut cx = Context { now: self.now, rng: &mut self.rng, observer: &mut self.fates };
         self.queue.enqueue(Packet { id: self.next_id, ..like }, &mut cx);
         self.next_id += 1;
-        self.fates.told.len() > before
+        self.fates.list.len() > before
     }
 
     /// Dequeues a packet.

@@ -124,7 +124,7 @@ mod tests {
         driver.now = Instant::from_nanos(departure);
         while driver.take().is_some() {}
         let is_mark = |fate: &Fate| fate.is_mark && fate.why == Reason::CeThreshold;
-        assert!(driver.fates.told.iter().all(is_mark));
+        assert!(driver.fates.list.iter().all(is_mark));
         driver.fates.marked_packets().map(|packet| packet.label).collect()
     }
 

@@ -136,7 +136,7 @@ pub(crate) trait Wrapper: Clone + Send + Sync + 'static {
     }
 }
 
-/// The number that stands for no slot.
+/// Sentinel: no slot.
 const NONE: u32 = u32::MAX;
 
 /// A queued packet, as it would leave now, and its note.

@@ -390,7 +390,7 @@ fn memory_is_limited_by_drops_of_the_oldest_packet_of_the_longest_queue() {
     assert_eq!(queue.queue.backlog().packets, 13);
     let dropped: Vec<(u32, u32)> =
         queue.fates.dropped_packets().map(|packet| (packet.flow, packet.id)).collect();
-    assert!(queue.fates.told.iter().all(|fate| fate.why == Reason::Overmemory));
+    assert!(queue.fates.list.iter().all(|fate| fate.why == Reason::Overmemory));
     assert!(dropped.iter().filter(|drop| drop.0 == 0).is_sorted(), "from the front");
     // The queues are as equal as possible: 7 and 6.
     let mut waits = [0, 0];
@@ -483,8 +483,8 @@ fn redundant_acknowledgements_are_dropped() {
             std::iter::from_fn(|| queue.dequeue(&mut cx)).map(|packet| packet.cwnd).collect();
         assert_eq!(sent, left, "{filter}");
         let drops = 8 - left.len();
-        assert!(observer.0.told.iter().all(|fate| fate.why == Reason::AckFilter));
-        assert_eq!(observer.0.told.len(), drops);
+        assert!(observer.0.list.iter().all(|fate| fate.why == Reason::AckFilter));
+        assert_eq!(observer.0.list.len(), drops);
         let tins = queue.tc_statistics(Instant::START)["tins"].clone();
         assert_eq!((&tins[1]["ack_drops"], &tins[1]["drops"]), (&json!(drops), &json!(0)));
     }

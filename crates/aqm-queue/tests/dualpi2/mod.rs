@@ -81,7 +81,7 @@ fn assert_same(fast: Box<dyn QueueDiscipline>, slow: Box<dyn QueueDiscipline>, w
             "{what}: {:?}",
             slow.fates.counts
         );
-        assert_eq!(plain(&fast.fates.told), plain(&slow.fates.told), "{what}, seed {seed}");
+        assert_eq!(plain(&fast.fates.list), plain(&slow.fates.list), "{what}, seed {seed}");
         assert!(fast.sent == slow.sent, "{what}, seed {seed}");
     }
 }
@@ -166,7 +166,7 @@ fn stream_result(arrivals: &[(Instant, Packet)], outcome: &Outcome, ecn: Ecn, fr
     let all = (0..arrivals.len() as u32).filter(|id| counts(*id)).count();
     let chosen = |is_mark| {
         let is_chosen = |fate: &&Fate| fate.is_mark == is_mark && fate.why != Reason::Overflow;
-        outcome.fates.told.iter().filter(is_chosen).filter(|fate| counts(fate.packet.id)).count()
+        outcome.fates.list.iter().filter(is_chosen).filter(|fate| counts(fate.packet.id)).count()
     };
     let waits: Vec<f64> = outcome
         .sent
@@ -218,7 +218,7 @@ fn drain(
             driver.now = free_at;
             driver.fates = Fates::default();
             let sent = driver.take();
-            after(driver, &driver.fates.told, sent);
+            after(driver, &driver.fates.list, sent);
             free_at += Span::from_nanos(if sent.is_some() { 800_000 } else { 0 });
         }
         if driver.queue.backlog().packets == 0 {
@@ -309,7 +309,7 @@ fn without_drops_on_overload_the_probability_is_capped_and_the_buffer_fills() {
             [Ecn::NotEct, Ecn::Ect1].map(|ecn| stream_result(&arrivals, &outcome, ecn, 20.0));
         // A quarter of the packets that leave the Classic queue. Packets dropped on arrival are not among them.
         assert!(l4s.dropped == 0.0 && l4s.marked > 0.5, "{profile}: {l4s:?}");
-        let tail = outcome.fates.told.iter().filter(|fate| fate.why == Reason::Overflow).count();
+        let tail = outcome.fates.list.iter().filter(|fate| fate.why == Reason::Overflow).count();
         assert!(tail > 4000 && classic.dropped > 0.0, "{profile}: {tail} {classic:?}");
     }
 }
@@ -337,9 +337,9 @@ fn a_step_of_l4s_load_is_signalled_within_two_milliseconds_and_classic_packets_s
         arrivals.sort_by_key(|(at, _)| *at);
         let outcome = run(dualpi2(json!({"profile": profile})), &arrivals);
         let is_mark = |fate: &&Fate| fate.is_mark && fate.at.seconds() >= 2.0;
-        let first = outcome.fates.told.iter().find(is_mark).expect("a mark").at.seconds() - 2.0;
+        let first = outcome.fates.list.iter().find(is_mark).expect("a mark").at.seconds() - 2.0;
         assert!(first < 0.005, "{profile}: first mark after {first} s");
-        assert!(outcome.fates.told.iter().filter(|fate| fate.at.seconds() < 1.9).count() < 5, "{profile}");
+        assert!(outcome.fates.list.iter().filter(|fate| fate.at.seconds() < 1.9).count() < 5, "{profile}");
         // The L4S stream offers twice the link rate. A Classic packet sometimes waits for its turn, after 9 to 15
         // packets, or for two turns.
         let waits =

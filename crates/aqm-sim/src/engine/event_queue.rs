@@ -315,8 +315,8 @@ impl EventQueue {
         }
     }
 
-    /// Returns the lane of the next packets, of which there is at least one; the head of the first event after them;
-    /// and their maximum number.
+    /// Returns the lane with the next packets, the head of the first event after these packets, and the maximum number
+    /// of packets. The lane has at least one packet.
     fn next_run(&mut self, until: Instant) -> Option<(usize, Head, usize)> {
         let least = self.least();
         let (time, lane) = (least >> LANE_BITS, least as usize % LANES);

@@ -72,7 +72,7 @@ fn agrees_with_a_sorted_list(seed: u64, spread: u64, reversed: bool, in_pairs: b
     }
 }
 
-/// Takes batches of packets with few different times, and so many ties, with and without lanes.
+/// Takes batches of packets with few different times, and therefore many ties, with and without lanes.
 fn batches_agree_with_a_sorted_list(seed: u64, classes: usize, reversed: bool, in_pairs: bool) {
     let mut rng = Streams::new(seed).named("batches", 0);
     let mut event_queue = EventQueue::new(reversed, classes, in_pairs);

@@ -252,7 +252,7 @@ def test_mangled_files_are_read_or_refused_but_never_break() -> None:
             _core.Document.of_toml(text, "").plan({})
         except _core.ScenarioError as error:
             refused += 1
-            assert (error.place, error.problem) == error.problems[0]
+            assert (error.path, error.problem) == error.problems[0]
             assert all(problem for _, problem in error.problems)
             lines = [f"{place}: {problem}" if place else problem for place, problem in error.problems]
             assert str(error) == "\n".join(lines)

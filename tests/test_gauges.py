@@ -41,7 +41,7 @@ def test_a_gauge_that_nobody_knows_is_drawn_with_its_unit(newcomer: pl.DataFrame
 def test_gauges_of_a_unit_share_a_panel_and_panels_stand_one_beneath_another(
     newcomer: pl.DataFrame, tmp_path: Path
 ) -> None:
-    chart = gauges.chart(newcomer, "gain", "sojourn_time", place="bottleneck")
+    chart = gauges.chart(newcomer, "gain", "sojourn_time", location="bottleneck")
     assert list(chart.beneath.values()) == ["gain", "sojourn time (s)"]
     assert chart.table.rows() == [
         ("gain", "gain", 0.1, 3.0),
@@ -62,7 +62,7 @@ def test_gauges_of_a_unit_share_a_panel_and_panels_stand_one_beneath_another(
 
 def test_gauges_without_a_unit_have_a_panel_each(newcomer: pl.DataFrame) -> None:
     bare = newcomer.with_columns(unit=pl.lit(None, pl.Categorical))
-    chart = gauges.chart(bare, "gain", "sojourn_time", place="bottleneck")
+    chart = gauges.chart(bare, "gain", "sojourn_time", location="bottleneck")
     assert list(chart.beneath.values()) == ["gain", "sojourn time"]
     assert len(plot.draw(chart).axes) == 2
 
@@ -81,7 +81,7 @@ def test_what_is_not_there_is_told_with_what_is(newcomer: pl.DataFrame) -> None:
     with pytest.raises(LookupError, match=r"no gauge is named `average`; available: sojourn_time, gain, age"):
         gauges.chart(newcomer, "average")
     with pytest.raises(LookupError, match=r"named `right`; available: bottleneck, left"):
-        gauges.chart(newcomer, "age", place="right")
+        gauges.chart(newcomer, "age", location="right")
     with pytest.raises(LookupError, match=r"record\.queue_every"):
         gauges.chart(newcomer.clear(), "age")
 

@@ -48,8 +48,8 @@ def test_every_measure_of_every_section_is_found_where_its_workload_is() -> None
 
 def test_workloads_that_an_axis_takes_away_are_compared_where_they_are() -> None:
     (bursts,) = (one for one in SECTIONS if one.number == "7.2")
-    assert bursts.places("film") == {"case": ["case III", "case IV"]}
-    assert bursts.places("pages") == bursts.places(measures.ALL) == {}
+    assert bursts.labels_of("film") == {"case": ["case III", "case IV"]}
+    assert bursts.labels_of("pages") == bursts.labels_of(measures.ALL) == {}
 
 
 def test_every_comparison_is_of_a_measure_that_its_section_has() -> None:

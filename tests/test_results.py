@@ -77,10 +77,10 @@ def consistent(found: Results) -> None:
         assert all(value in found.axes[label] for label, value in row.labels.items())
         for name in found.measures:
             assert row.values[name] == record[name]
-            place = found.places[tuple(row.labels.values())][row.seed]
+            place = found.rows_by_point[tuple(row.labels.values())][row.seed]
             assert found.column(name)[place] == row.values[name]
         assert record["drops"] is None or type(row.values["drops"]) is int
-    for point, places in found.places.items():
+    for point, places in found.rows_by_point.items():
         assert list(places) == sorted(places)
         assert found.at_point("web.size", point, [0]) == [None]
     assert found.intervals()["measure"].unique().sort().to_list() == sorted(found.measures)
@@ -426,7 +426,7 @@ def test_a_table_of_rows_gives_the_rows_back() -> None:
     found = Results.of_rows(rows, {"queue": ("red", "codel"), "load": (0.5, 0.9)})
     assert found.rows == tuple(rows)
     assert found.seeds == (2, 4)
-    assert list(found.places["red", 0.9]) == [2, 4]
+    assert list(found.rows_by_point["red", 0.9]) == [2, 4]
     assert found.by_point["red", 0.9][4] == rows[2]
     assert found.rows_at(queue="red", load=0.9) == tuple(rows[2:4])
 

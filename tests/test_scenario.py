@@ -82,11 +82,11 @@ def test_a_wrong_change_is_refused_with_its_place(small: Path) -> None:
     scenario = al.Scenario.load(small)
     with pytest.raises(al.ScenarioError, match=r"exceed min_th \(5p\)") as caught:
         scenario.with_({"bottleneck.queue.max_th": "4p"})
-    assert caught.value.place == "bottleneck.queue.max_th"
+    assert caught.value.path == "bottleneck.queue.max_th"
     assert caught.value.problem == "must exceed min_th (5p)"
     with pytest.raises(al.ScenarioError, match="`seed` is not a table") as caught:
         scenario.with_({"seed.of": 3})
-    assert caught.value.place == "seed.of"
+    assert caught.value.path == "seed.of"
 
 
 def test_a_settings_value_is_toml_or_plain_text() -> None:

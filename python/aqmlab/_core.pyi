@@ -34,7 +34,7 @@ RESULTS_VERSION: int
 class ScenarioError(ValueError):
     """Errors in a scenario, one line each."""
 
-    place: str
+    path: str
     problem: str
     problems: list[tuple[str, str]]
     without_effect: list[str]

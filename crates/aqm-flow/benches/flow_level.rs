@@ -1,7 +1,7 @@
 //! Millions of flow events (arrivals and departures) per second, best of five runs, for each discipline and for links
 //! with peak rates, weights or sessions.
 
-use aqm_net::stage::Plan as _;
+use aqm_net::level::Plan as _;
 use aqm_net::watch::Watch;
 use serde_json::{Value, json};
 

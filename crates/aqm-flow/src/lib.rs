@@ -11,8 +11,8 @@ mod tables;
 mod world;
 
 use aqm_net::ConfigErrors;
+use aqm_net::level::{self, Failure, Files, Level, Plan, Run};
 use aqm_net::registry::{Entry, Family};
-use aqm_net::stage::{self, Failure, Files, Plan, Run, Stage};
 use aqm_net::table::{Row, Table, TableDoc};
 use aqm_net::watch::{Unit, Watch};
 use serde_json::{Value, json};
@@ -31,8 +31,8 @@ pub const RESULTS_VERSION: u32 = 1;
 /// The flow level: flows that share a link, without packets.
 pub struct FlowLevel;
 
-impl Stage for FlowLevel {
-    fn level(&self) -> &'static str {
+impl Level for FlowLevel {
+    fn name(&self) -> &'static str {
         scenario::FLOW
     }
     fn results_version(&self) -> u32 {
@@ -53,7 +53,7 @@ impl Stage for FlowLevel {
 }
 
 impl Plan for Scenario {
-    fn stage(&self) -> &'static dyn Stage {
+    fn level(&self) -> &'static dyn Level {
         &FlowLevel
     }
     fn to_value(&self) -> Value {
@@ -66,7 +66,7 @@ impl Plan for Scenario {
         Ok(Box::new(Self { seed, ..self.clone() }))
     }
     fn digest(&self) -> Result<String, Failure> {
-        Ok(stage::digest(self, []))
+        Ok(level::digest(self, []))
     }
     fn run(&self, watch: &Watch) -> Result<Run, Failure> {
         watch.expect(self.duration.nanos(), Unit::Nanoseconds);
@@ -79,7 +79,7 @@ impl Plan for Scenario {
             Discipline::Fifo => World::new(self, Fifo::new(capacity, classes)).run(watch)?,
             Discipline::ShortestRemaining => World::new(self, Shortest::new(capacity, classes)).run(watch)?,
         };
-        let manifest = stage::manifest(self, stage::digest(self, []), facts(self), Vec::new());
+        let manifest = level::manifest(self, level::digest(self, []), facts(self), Vec::new());
         let events = record.events;
         Ok(Run { tables: tables(self, record), manifest, events, forwarded: None })
     }

@@ -7,7 +7,7 @@
 
 use std::fmt;
 
-use aqm_net::stage::LEVEL;
+use aqm_net::level::LEVEL;
 use aqm_net::{
     ConfigError, ConfigErrors, ErrorCollector, Parameters as _, Rate, Span, TableReader, choices, parameters,
 };
@@ -255,7 +255,7 @@ impl Class {
 impl Traffic {
     /// Returns the number of sessions per second, if one session per second offers the load `session`.
     fn sessions_per_second(&self, session: f64) -> Result<f64, ConfigError> {
-        let (place, problem) = match (self.load, self.sessions_per_second) {
+        let (path, problem) = match (self.load, self.sessions_per_second) {
             (Some(load), None) if load > 0.0 && load <= 10.0 => return Ok(load / session),
             (None, Some(rate)) if rate > 0.0 && rate * session <= 10.0 => return Ok(rate),
             (Some(load), None) => ("load", format!("must be above 0 and at most 10 (got {load})")),
@@ -270,7 +270,7 @@ impl Traffic {
                 ("load", "give either `load` or `sessions_per_second`, not both".to_owned())
             }
         };
-        Err(ConfigError::at(place, problem))
+        Err(ConfigError::at(path, problem))
     }
 
     /// Checks the peak rate and the weight of a flow.

@@ -180,7 +180,7 @@ proptest! {
 #[test]
 fn invalid_parameters_are_rejected() {
     let good = link("processor-sharing", 0.5, 200);
-    for (path, bad, place, problem) in [
+    for (pointer, bad, path, problem) in [
         ("/duration", json!("0s"), "duration", "longer than 0s"),
         ("/warm_up", json!("200s"), "warm_up", "shorter than `duration`"),
         ("/traffic", json!({}), "traffic", "[traffic.NAME]"),
@@ -207,20 +207,20 @@ fn invalid_parameters_are_rejected() {
         ("/sed", json!(1), "sed", "unknown key `sed`; did you mean `seed`?"),
     ] {
         let mut value = good.clone();
-        if path == "/duration" {
+        if pointer == "/duration" {
             value["record"]["flows"] = true.into();
             value["link"]["capacity"] = "80Mbps".into();
         }
-        let (parent, key) = path.rsplit_once('/').unwrap();
+        let (parent, key) = pointer.rsplit_once('/').unwrap();
         value.pointer_mut(parent).unwrap()[key] = bad;
-        let errors = Scenario::from_value(value).expect_err(path);
+        let errors = Scenario::from_value(value).expect_err(pointer);
         let error = errors.first();
-        assert!(error.place == place && error.problem.contains(problem), "{path}: {error}");
+        assert!(error.path == path && error.problem.contains(problem), "{pointer}: {error}");
     }
     for discipline in ["fifo", "shortest-remaining"] {
         let mut value = link(discipline, 0.5, 200);
         value["traffic"]["web"]["peak_rate"] = "1Mbps".into();
-        assert_eq!(Scenario::from_value(value).unwrap_err().first().place, "traffic.web.peak_rate");
+        assert_eq!(Scenario::from_value(value).unwrap_err().first().path, "traffic.web.peak_rate");
     }
 }
 

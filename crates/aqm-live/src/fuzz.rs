@@ -7,7 +7,7 @@ use std::fs::File;
 use std::time::SystemTime;
 
 use aqm_net::Instant;
-use aqm_net::stage::Files;
+use aqm_net::level::Files;
 use aqm_net::table::{Column, Table};
 use aqm_net::watch::Watch;
 use aqm_queue::Reason;

@@ -7,7 +7,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use aqm_net::stage::Run;
+use aqm_net::level::Run;
 use aqm_net::watch::{Unit, Watch};
 use aqm_net::{ConfigErrors, ErrorCollector, Instant};
 use aqm_sim::emulation::{CarriedExchange, CarriedTransfer, Emulation, SenderState, Side};

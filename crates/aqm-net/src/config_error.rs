@@ -11,7 +11,7 @@ use crate::{Field, Parameters};
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ConfigError {
     /// Path of the invalid field, for example `bottleneck.queue.max_th`; may be empty.
-    pub place: String,
+    pub path: String,
     /// Description of the error and the allowed values.
     pub problem: String,
     kind: Kind,
@@ -28,15 +28,15 @@ enum Kind {
 }
 
 impl ConfigError {
-    /// Creates an error with the text `problem` at the path `place`.
-    pub fn at(place: impl Into<String>, problem: impl Into<String>) -> Self {
-        Self { place: place.into(), problem: problem.into(), kind: Kind::Other }
+    /// Creates an error with the text `problem` at the path `path`.
+    pub fn at(path: impl Into<String>, problem: impl Into<String>) -> Self {
+        Self { path: path.into(), problem: problem.into(), kind: Kind::Other }
     }
 
-    /// Creates the error for the parameter at `place` that has no effect under `condition`, for example `without ecn`.
-    pub fn without_effect(place: impl Into<String>, condition: impl fmt::Display) -> Self {
+    /// Creates the error for the parameter at `path` that has no effect under `condition`, for example `without ecn`.
+    pub fn without_effect(path: impl Into<String>, condition: impl fmt::Display) -> Self {
         let problem = format!("has no effect {condition}: leave it out");
-        Self { place: place.into(), problem, kind: Kind::WithoutEffect }
+        Self { path: path.into(), problem, kind: Kind::WithoutEffect }
     }
 
     /// Returns whether the error is a parameter that has no effect in this setting.
@@ -48,9 +48,9 @@ impl ConfigError {
     /// most 1 (got {gain})"))?`.
     ///
     /// # Errors
-    /// The `problem` at `place`, if the condition is false.
-    pub fn unless(condition: bool, place: impl Into<String>, problem: impl fmt::Display) -> Result<(), Self> {
-        if condition { Ok(()) } else { Err(Self::at(place, problem.to_string())) }
+    /// The `problem` at `path`, if the condition is false.
+    pub fn unless(condition: bool, path: impl Into<String>, problem: impl fmt::Display) -> Result<(), Self> {
+        if condition { Ok(()) } else { Err(Self::at(path, problem.to_string())) }
     }
 
     /// Creates the error for an unknown key of a table with the `allowed` keys. `inner` contains the keys of its
@@ -59,13 +59,13 @@ impl ConfigError {
         let same = || named_like(key, inner, |given, name| given == name);
         let near = || named_like(key, inner, |given, name| nearest(given, &[name]).is_some());
         let meant = same().or_else(|| nearest(key, allowed).map(quoted)).or_else(near);
-        Self { place: key.to_owned(), problem: refusal("key", key, meant, allowed), kind: Kind::UnknownKey }
+        Self { path: key.to_owned(), problem: refusal("key", key, meant, allowed), kind: Kind::UnknownKey }
     }
 
     /// Prepends `outer` to the error's path.
     #[must_use]
     pub fn within(mut self, outer: &str) -> Self {
-        self.place = match (outer, self.place.as_str()) {
+        self.path = match (outer, self.path.as_str()) {
             ("", path) | (path, "") => path.to_owned(),
             (outer, inner) => format!("{outer}.{inner}"),
         };
@@ -75,10 +75,10 @@ impl ConfigError {
 
 impl fmt::Display for ConfigError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if self.place.is_empty() {
+        if self.path.is_empty() {
             f.write_str(&self.problem)
         } else {
-            write!(f, "{}: {}", self.place, self.problem)
+            write!(f, "{}: {}", self.path, self.problem)
         }
     }
 }
@@ -174,9 +174,9 @@ impl ErrorCollector {
         result.map_err(|errors| self.add(errors)).ok()
     }
 
-    /// Adds the `problem` at `place` unless the condition is true.
-    pub fn check(&mut self, condition: bool, place: impl Into<String>, problem: impl fmt::Display) {
-        self.take(ConfigError::unless(condition, place, problem));
+    /// Adds the `problem` at `path` unless the condition is true.
+    pub fn check(&mut self, condition: bool, path: impl Into<String>, problem: impl fmt::Display) {
+        self.take(ConfigError::unless(condition, path, problem));
     }
 
     /// Unless `has_effect`, adds an error for each of the parameters `names` of `table` whose value differs from its
@@ -195,7 +195,7 @@ impl ErrorCollector {
         let values = serde_json::to_value(table).expect("parameters can be serialised");
         for Field { name, default, .. } in T::parameters().iter().filter(|field| names.contains(&field.name))
         {
-            let is_noted = self.0.iter().any(|error| error.place == *name);
+            let is_noted = self.0.iter().any(|error| error.path == *name);
             if !is_noted && values.get(name).is_some_and(|value| value != default) {
                 self.add(ConfigError::without_effect(*name, &condition));
             }
@@ -343,8 +343,8 @@ mod tests {
             errors.check(false, class, "must be positive");
         }
         let errors = errors.finish_some(Some(1)).unwrap_err();
-        let places: Vec<&str> = errors.iter().map(|error| error.place.as_str()).collect();
-        assert_eq!(places, ["limit", "long", "short"]);
+        let paths: Vec<&str> = errors.iter().map(|error| error.path.as_str()).collect();
+        assert_eq!(paths, ["limit", "long", "short"]);
         assert_eq!(ErrorCollector::default().finish_some(Some(1)), Ok(1));
     }
 

@@ -6,13 +6,13 @@
 mod config_error;
 pub mod digest;
 mod length;
+pub mod level;
 mod occupancy;
 mod packet;
 mod parameters;
 mod rate;
 pub mod registry;
 mod schema;
-pub mod stage;
 mod steps;
 mod streams;
 pub mod table;

@@ -250,8 +250,8 @@ mod tests {
         let (seed, stalk) = read(json!({"seed": {"weight": 2}, "length": "7p"})).unwrap();
         assert_eq!((seed.unwrap().weight, stalk.length), (2.0, Length::Packets(7)));
         let errors = read(json!({"seed": {"wieght": 2}, "length": "1p", "widht": "1p"})).unwrap_err();
-        let places: Vec<&str> = errors.iter().map(|error| error.place.as_str()).collect();
-        assert_eq!(places, ["seed.wieght", "widht", "length"]);
+        let paths: Vec<&str> = errors.iter().map(|error| error.path.as_str()).collect();
+        assert_eq!(paths, ["seed.wieght", "widht", "length"]);
     }
 
     #[test]

@@ -226,7 +226,7 @@ impl Column {
     /// Reorders the values; `order` contains the old index of each value.
     fn reorder(&mut self, order: &[u32]) {
         fn reordered<T: Copy>(values: &mut Vec<T>, order: &[u32]) {
-            *values = order.iter().map(|&place| values[place as usize]).collect();
+            *values = order.iter().map(|&index| values[index as usize]).collect();
         }
         match self {
             Self::Whole(values) => reordered(values, order),

@@ -129,9 +129,9 @@ impl TableReader {
         self.errors.take(result)
     }
 
-    /// Adds the `problem` at `place` inside this table unless the condition is true.
-    pub fn check(&mut self, condition: bool, place: impl Into<String>, problem: impl fmt::Display) {
-        self.errors.check(condition, place, problem);
+    /// Adds the `problem` at `path` inside this table unless the condition is true.
+    pub fn check(&mut self, condition: bool, path: impl Into<String>, problem: impl fmt::Display) {
+        self.errors.check(condition, path, problem);
     }
 
     /// Returns the parsed value if there are no errors.

@@ -10,8 +10,8 @@ use serde_json::Value;
 pub fn toml_value(text: &str) -> Result<Value, ConfigError> {
     let table: toml::Table = text.parse().map_err(|error: toml::de::Error| {
         let line = error.span().map(|span| text[..span.start.min(text.len())].matches('\n').count() + 1);
-        let place = line.map(|line| format!("line {line}")).unwrap_or_default();
-        ConfigError::at(place, error.message().trim().replace('\n', "; "))
+        let path = line.map(|line| format!("line {line}")).unwrap_or_default();
+        ConfigError::at(path, error.message().trim().replace('\n', "; "))
     })?;
     plain(toml::Value::Table(table))
 }

@@ -77,7 +77,7 @@ impl<T: Parameter> Parameter for Vec<T> {
             return Err(wrong_type("a list", &value).into());
         };
         let mut errors = ErrorCollector::default();
-        let read = |(place, one)| errors.take(T::read(one).map_err(|e| e.within(&usize::to_string(&place))));
+        let read = |(path, one)| errors.take(T::read(one).map_err(|e| e.within(&usize::to_string(&path))));
         let all = list.into_iter().enumerate().filter_map(read).collect();
         errors.finish(all)
     }

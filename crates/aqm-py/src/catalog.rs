@@ -5,7 +5,7 @@ use aqm_net::table::TableDoc;
 use pyo3::pyfunction;
 use serde_json::{Value, json};
 
-use crate::STAGES;
+use crate::LEVELS;
 
 const TABLES: Family = Family { name: "tables", title: "table" };
 
@@ -14,7 +14,7 @@ const TABLES: Family = Family { name: "tables", title: "table" };
 #[pyfunction]
 pub(crate) fn catalog() -> String {
     let mut families: Vec<(Family, Vec<Value>)> = Vec::new();
-    for entry in STAGES.iter().flat_map(|stage| stage.catalog()) {
+    for entry in LEVELS.iter().flat_map(|level| level.catalog()) {
         match families.iter_mut().find(|(family, _)| *family == entry.family) {
             Some((_, members)) => members.push(json!(entry)),
             None => families.push((entry.family, vec![json!(entry)])),
@@ -29,5 +29,5 @@ pub(crate) fn catalog() -> String {
 
 fn tables() -> Vec<Value> {
     let member = |TableDoc { name, doc, columns }: TableDoc| json!({ "name": name, "summary": summary(doc), "about": doc.trim(), "parameters": columns });
-    STAGES.iter().flat_map(|stage| stage.tables()).map(member).collect()
+    LEVELS.iter().flat_map(|level| level.tables()).map(member).collect()
 }

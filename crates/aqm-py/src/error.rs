@@ -1,6 +1,6 @@
 //! The conversion of Rust errors to Python exceptions.
 
-use aqm_net::stage::Failure;
+use aqm_net::level::Failure;
 use aqm_net::{ConfigError, ConfigErrors};
 use pyo3::exceptions::{PyKeyboardInterrupt, PyValueError};
 use pyo3::{PyErr, Python, create_exception, prelude::PyAnyMethods};
@@ -9,9 +9,9 @@ create_exception!(
     aqmlab._core,
     ScenarioError,
     PyValueError,
-    "Errors in a scenario, one line each. `problems` is a list of pairs: the place, which is the path of a field, and \
-     the problem, which describes the error and what is allowed. `place` and `problem` are those of the first error. \
-     `without_effect` lists the places of parameters without effect in this configuration."
+    "Errors in a scenario, one line each. `problems` is a list of pairs: the path of a field, and \
+     the problem, which describes the error and what is allowed. `path` and `problem` are those of the first error. \
+     `without_effect` lists the paths of parameters without effect in this configuration."
 );
 
 create_exception!(
@@ -37,11 +37,11 @@ pub(crate) fn to_python(py: Python<'_>, errors: impl Into<ConfigErrors>) -> PyEr
     let exception = ScenarioError::new_err(errors.to_string());
     let value = exception.value(py);
     let problems: Vec<(String, String)> =
-        errors.iter().map(|ConfigError { place, problem, .. }| (place.clone(), problem.clone())).collect();
+        errors.iter().map(|ConfigError { path, problem, .. }| (path.clone(), problem.clone())).collect();
     let without_effect: Vec<String> =
-        errors.iter().filter(|error| error.is_without_effect()).map(|error| error.place.clone()).collect();
+        errors.iter().filter(|error| error.is_without_effect()).map(|error| error.path.clone()).collect();
     let set = value
-        .setattr("place", &errors.first().place)
+        .setattr("path", &errors.first().path)
         .and_then(|()| value.setattr("problem", &errors.first().problem))
         .and_then(|()| value.setattr("problems", problems))
         .and_then(|()| value.setattr("without_effect", without_effect));

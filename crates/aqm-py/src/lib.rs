@@ -7,7 +7,7 @@ mod live;
 mod plan;
 mod table;
 
-use aqm_net::stage::Stage;
+use aqm_net::level::Level;
 use aqm_net::{ConfigError, ConfigErrors};
 use pyo3::prelude::*;
 use serde_json::{Value, json};
@@ -16,7 +16,7 @@ use crate::error::{ScenarioError, TraceError, to_python};
 use crate::table::PyTable;
 
 /// All levels; the first one is the default.
-const STAGES: [&dyn Stage; 3] = [&aqm_sim::PacketLevel, &aqm_flow::FlowLevel, &aqm_trace::Traces];
+const LEVELS: [&dyn Level; 3] = [&aqm_sim::PacketLevel, &aqm_flow::FlowLevel, &aqm_trace::Traces];
 
 fn parse(text: &str) -> Result<Value, ConfigError> {
     serde_json::from_str(text).map_err(|error| ConfigError::at("", error.to_string()))

@@ -5,7 +5,7 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 
 use aqm_live::{Failure, Options};
-use aqm_net::stage;
+use aqm_net::level;
 use pyo3::create_exception;
 use pyo3::exceptions::{PyKeyboardInterrupt, PyOSError, PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
@@ -54,7 +54,7 @@ fn run_live(
     let options = Options { nearest_tcp, congestion_control, pcap, until_done };
     let other = seed.map(|seed| plan.with_seed(seed)).transpose().map_err(|errors| to_python(py, errors))?;
     let plan = other.as_ref().unwrap_or(plan);
-    let run: Result<stage::Run, Failure> = py.detach(|| aqm_live::run(plan, &options, &watch.0));
+    let run: Result<level::Run, Failure> = py.detach(|| aqm_live::run(plan, &options, &watch.0));
     run.map(Output).map_err(|failure| match failure {
         Failure::Stopped => PyKeyboardInterrupt::new_err(()),
         Failure::Config(errors) => to_python(py, errors),

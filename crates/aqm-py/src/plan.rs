@@ -4,32 +4,32 @@ use std::any::Any;
 use std::path::Path;
 
 use aqm_net::ConfigError;
-use aqm_net::stage::{self, Files, Run};
+use aqm_net::level::{self, Files, Run};
 use aqm_net::watch::Unit;
 use pyo3::exceptions::{PyKeyError, PyRuntimeError};
 use pyo3::prelude::*;
 
-use crate::STAGES;
+use crate::LEVELS;
 use crate::error::{TraceError, of_failure, to_python};
 use crate::table::PyTable;
 
 /// The text of a scenario, of which only the level has been read.
 #[pyclass(frozen, module = "aqmlab._core")]
-pub(crate) struct Document(stage::Document);
+pub(crate) struct Document(level::Document);
 
 #[pymethods]
 impl Document {
     /// Reads TOML; relative paths are relative to `folder`.
     #[staticmethod]
     fn of_toml(py: Python<'_>, text: &str, folder: &str) -> PyResult<Self> {
-        let document = stage::Document::of_toml(text, Path::new(folder), &STAGES);
+        let document = level::Document::of_toml(text, Path::new(folder), &LEVELS);
         document.map(Self).map_err(|errors| to_python(py, errors))
     }
 
     /// Reads JSON.
     #[staticmethod]
     fn of_json(py: Python<'_>, text: &str) -> PyResult<Self> {
-        stage::Document::of_json(text, &STAGES).map(Self).map_err(|errors| to_python(py, errors))
+        level::Document::of_json(text, &LEVELS).map(Self).map_err(|errors| to_python(py, errors))
     }
 
     /// The scenario as written, as JSON.
@@ -52,14 +52,14 @@ impl Document {
 
 /// A scenario that was read and checked.
 #[pyclass(frozen, module = "aqmlab._core")]
-pub(crate) struct Plan(pub(crate) Box<dyn stage::Plan>);
+pub(crate) struct Plan(pub(crate) Box<dyn level::Plan>);
 
 #[pymethods]
 impl Plan {
     /// The scenario's `level`.
     #[getter]
     fn level(&self) -> &'static str {
-        self.0.stage().level()
+        self.0.level().name()
     }
 
     /// The scenario with all defaults filled in, as JSON.

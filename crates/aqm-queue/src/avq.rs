@@ -383,7 +383,7 @@ mod tests {
 
     #[test]
     fn invalid_parameters_are_rejected() {
-        for (table, place) in [
+        for (table, path) in [
             (json!({"limit": "0p"}), "limit"),
             (json!({"gamma": 1.1}), "gamma"),
             (json!({"alpha": 0.0}), "alpha"),
@@ -397,7 +397,7 @@ mod tests {
                 .build(Rate::default())
                 .err()
                 .expect("the parameters are invalid");
-            assert!(errors.iter().count() == 1 && errors.iter().all(|error| error.place == place), "{place}");
+            assert!(errors.iter().count() == 1 && errors.iter().all(|error| error.path == path), "{path}");
         }
     }
 }

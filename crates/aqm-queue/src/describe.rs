@@ -158,7 +158,7 @@ impl Derived {
         Self { name: name.to_owned(), value, unit }
     }
 
-    /// This value with `path`, the place of its discipline in the outer one, in front of its name.
+    /// This value with `path`, the path of its discipline in the outer one, in front of its name.
     pub(crate) fn within(mut self, path: &str) -> Self {
         self.name = format!("{path}.{}", self.name);
         self

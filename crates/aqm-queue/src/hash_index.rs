@@ -71,7 +71,7 @@ impl HashIndex {
         if (self.len as usize + 1) * 2 > self.slots.len() {
             self.grow();
         }
-        self.place(Slot { tag: tag(key), entry });
+        self.path(Slot { tag: tag(key), entry });
         self.len += 1;
     }
 
@@ -105,7 +105,7 @@ impl HashIndex {
     }
 
     /// Puts `slot` into the first empty position from its home on.
-    fn place(&mut self, slot: Slot) {
+    fn path(&mut self, slot: Slot) {
         let mut at = self.home(slot.tag);
         while self.slots[at].entry != NONE {
             at = self.after(at);
@@ -119,7 +119,7 @@ impl HashIndex {
         let old = std::mem::replace(&mut self.slots, vec![EMPTY; twice]);
         self.shift = shift(twice);
         for slot in old.into_iter().filter(|slot| slot.entry != NONE) {
-            self.place(slot);
+            self.path(slot);
         }
     }
 }

@@ -44,4 +44,3 @@ pub use gauge::Gauge;
 pub use packet_label::{Label, Protocol};
 pub use reason::Reason;
 pub use registry::{Config, catalog, drop_curve};
-pub use testing::invariants;

@@ -2,8 +2,9 @@
 
 use aqm_link::{Port, Ties};
 use aqm_net::{Instant, Packet, Rate, Streams};
+use aqm_queue::Config;
+use aqm_queue::testing::invariants;
 use aqm_queue::testing::{Driver, Fates, ect, packet};
-use aqm_queue::{Config, invariants};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
@@ -382,13 +383,13 @@ fn invalid_parameters_are_rejected_with_name_and_remedy() {
 
 #[test]
 fn all_invalid_parameters_are_reported_together() {
-    let places = |change: Value| {
+    let paths = |change: Value| {
         let errors = Config::read(table(change)).unwrap().build(Rate::from_bps(1_000_000)).err().unwrap();
-        errors.into_iter().map(|error| error.place).collect::<Vec<_>>()
+        errors.into_iter().map(|error| error.path).collect::<Vec<_>>()
     };
     let wrong = json!({"alpha": 0.0, "top": 2.0, "interval": "0s", "max_p": 0.0, "weight": 2.0});
-    assert_eq!(places(wrong), ["alpha", "top", "interval", "max_p", "weight"]);
-    assert_eq!(places(json!({"max_th": "90kB", "round_trip": "0s"})), ["max_th", "round_trip"]);
+    assert_eq!(paths(wrong), ["alpha", "top", "interval", "max_p", "weight"]);
+    assert_eq!(paths(json!({"max_th": "90kB", "round_trip": "0s"})), ["max_th", "round_trip"]);
 }
 
 #[test]

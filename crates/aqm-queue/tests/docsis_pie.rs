@@ -4,8 +4,9 @@ use std::collections::VecDeque;
 
 use aqm_link::{Port, Ties};
 use aqm_net::{Instant, Packet, Rate, Rng, Streams};
+use aqm_queue::Config;
+use aqm_queue::testing::invariants;
 use aqm_queue::testing::{Driver, Fates, packet};
-use aqm_queue::{Config, invariants};
 use serde_json::{Value, json};
 
 fn with(mut table: Value, more: &Value) -> Value {

@@ -256,7 +256,7 @@ fn a_child_is_remembered_while_its_flow_is_idle() {
 /// The paths of the errors in a scheduler's parameters.
 fn error_paths(table: Value) -> Vec<String> {
     let errors = Config::read(table).unwrap().build(aqm_net::Rate::from_bps(1000)).err();
-    errors.into_iter().flatten().map(|error| error.place).collect()
+    errors.into_iter().flatten().map(|error| error.path).collect()
 }
 
 #[test]
@@ -274,10 +274,10 @@ fn invalid_parameters_are_rejected_by_name() {
         (json!({"child": {"kind": "drop-tail"}, "buckets": 9, "perturb": "1s"}), "perturb"),
     ];
     for kind in KINDS {
-        for (table, place) in &refused {
+        for (table, index) in &refused {
             let mut table = table.clone();
             table["kind"] = json!(kind);
-            assert_eq!(error_paths(table), [*place]);
+            assert_eq!(error_paths(table), [*index]);
         }
     }
     for quantum in ["0B", "2GB"] {

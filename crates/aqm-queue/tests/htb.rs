@@ -3,7 +3,8 @@
 use aqm_link::{Port, Ties};
 use aqm_net::{Instant, Packet, Rate, Span, Streams};
 use aqm_queue::testing::Ignore;
-use aqm_queue::{ClassCounters, Config, Label, Protocol, invariants};
+use aqm_queue::testing::invariants;
+use aqm_queue::{ClassCounters, Config, Label, Protocol};
 use proptest::prelude::*;
 use proptest::test_runner::{Config as Settings, RngAlgorithm, TestRng, TestRunner};
 use serde_json::{Value, json};
@@ -230,9 +231,9 @@ fn an_invalid_tree_is_rejected_with_path_and_reason() {
 
 #[test]
 fn all_errors_of_a_tree_are_reported_at_once() {
-    let places = |table: Value| {
+    let paths = |table: Value| {
         let errors = Config::read(table).unwrap().build(LINE).err().unwrap();
-        errors.into_iter().map(|error| error.place).collect::<Vec<_>>()
+        errors.into_iter().map(|error| error.path).collect::<Vec<_>>()
     };
     let red = json!({"kind": "red", "max_p": 2.0, "weight": 0.0});
     let classes = json!({
@@ -240,7 +241,7 @@ fn all_errors_of_a_tree_are_reported_at_once() {
         "b": {"rate": "1Mbps", "burst": "0B", "queue": red},
     });
     assert_eq!(
-        places(json!({"kind": "htb", "r2q": 0, "classes": classes})),
+        paths(json!({"kind": "htb", "r2q": 0, "classes": classes})),
         [
             "r2q",
             "classes.a.rate",
@@ -256,7 +257,7 @@ fn all_errors_of_a_tree_are_reported_at_once() {
         "l": {"rate": "1Mbps", "priority": 2, "quantum": "1kB"},
     });
     assert_eq!(
-        places(json!({"kind": "htb", "default": "l", "classes": classes})),
+        paths(json!({"kind": "htb", "default": "l", "classes": classes})),
         ["classes.a.rate", "classes.l.quantum", "classes.l.priority", "default"]
     );
 }

@@ -3,7 +3,8 @@
 use aqm_link::{Departure, Port, Ties};
 use aqm_net::{Ecn, Instant, Packet, Rate, Span, Streams};
 use aqm_queue::testing::Fates;
-use aqm_queue::{Config, Label, Protocol, invariants};
+use aqm_queue::testing::invariants;
+use aqm_queue::{Config, Label, Protocol};
 use proptest::prelude::*;
 use proptest::test_runner::{Config as Settings, RngAlgorithm, TestRng, TestRunner};
 

@@ -396,13 +396,13 @@ fn an_adaptive_queue_converges_to_the_middle_of_its_thresholds_if_max_p_can_reac
 
 #[test]
 fn parameters_that_linux_does_not_have_are_rejected_with_name_and_remedy() {
-    let refused = |change: Value, place: &str, problem: &str| {
+    let refused = |change: Value, path: &str, problem: &str| {
         let config = Config::read(linux(change)).unwrap();
         let errors = config.build(Rate::from_bps(140_000)).err().unwrap();
         assert_eq!(errors.iter().count(), 1, "{errors}");
-        assert_eq!(errors.first().place, place);
+        assert_eq!(errors.first().path, path);
         assert!(errors.first().problem.contains(problem), "{errors}");
-        assert_eq!(config.drop_curve(1.0, 1.0, 0), None, "{place}");
+        assert_eq!(config.drop_curve(1.0, 1.0, 0), None, "{path}");
     };
     refused(json!({"min": "0B"}), "min", "at least 1B");
     refused(json!({"min": null, "max": "2B"}), "min", "a third of max, so set min");
@@ -426,26 +426,22 @@ fn parameters_that_linux_does_not_have_are_rejected_with_name_and_remedy() {
     refused(json!({"kernel": "2.4", "ecn": true, "harddrop": true}), "harddrop", "Linux 2.4");
     refused(json!({"kernel": "2.4", "adaptive": true}), "adaptive", "Linux 2.4");
     let fast = Config::read(linux(json!({}))).unwrap().build(Rate::from_bps(100_000_000_000)).err().unwrap();
-    assert_eq!(fast.first().place, "avpkt");
+    assert_eq!(fast.first().path, "avpkt");
     let error = Config::read(json!({"kind": "red", "preset": "linux"})).unwrap_err();
-    assert_eq!(error.first().place, "preset", "{error}");
+    assert_eq!(error.first().path, "preset", "{error}");
 }
 
 #[test]
 fn all_parameters_that_linux_does_not_have_are_reported_together() {
-    let places = |change: Value| {
+    let paths = |change: Value| {
         let config = Config::read(linux(change)).unwrap();
         let errors = config.build(Rate::from_bps(140_000)).err().unwrap();
-        errors.iter().map(|error| error.place.clone()).collect::<Vec<_>>()
+        errors.iter().map(|error| error.path.clone()).collect::<Vec<_>>()
     };
     let wrong = json!({"limit": "0B", "min": "0B", "avpkt": "0B", "probability": 2.0, "kernel": "2.4", "adaptive": true});
-    assert_eq!(places(wrong), ["limit", "min", "adaptive", "avpkt", "probability"]);
-    assert_eq!(places(json!({"burst": 2, "probability": 1.0})), ["probability", "burst"]);
-    assert_eq!(
-        places(json!({"limit": "0B", "min": null, "max": null})),
-        ["limit"],
-        "the others depend on it"
-    );
+    assert_eq!(paths(wrong), ["limit", "min", "adaptive", "avpkt", "probability"]);
+    assert_eq!(paths(json!({"burst": 2, "probability": 1.0})), ["probability", "burst"]);
+    assert_eq!(paths(json!({"limit": "0B", "min": null, "max": null})), ["limit"], "the others depend on it");
 }
 
 #[test]

@@ -4,7 +4,8 @@ use aqm_link::{Port, Ties};
 use aqm_net::{Ecn, Instant, Packet, Rate, Span, Streams};
 use aqm_queue::qdisc::Root;
 use aqm_queue::testing::Fates;
-use aqm_queue::{Config, Label, Protocol, Reason, invariants};
+use aqm_queue::testing::invariants;
+use aqm_queue::{Config, Label, Protocol, Reason};
 use serde_json::{Value, json};
 
 const LINE: Rate = Rate::from_bps(10_000_000);
@@ -105,7 +106,7 @@ fn every_queue_works_in_every_position_except_shapers_where_not_allowed() {
             let outer = read(position.with(config.to_value()));
             if config.holds_back() && position.needs_work_conserving() {
                 let errors = outer.build(LINE).err().unwrap();
-                assert_eq!(errors.first().place, format!("{}.kind", position.path()));
+                assert_eq!(errors.first().path, format!("{}.kind", position.path()));
                 continue;
             }
             let mut port = port(&outer);
@@ -137,7 +138,7 @@ fn errors_of_an_inner_queue_are_reported_with_its_path() {
     for position in Position::all() {
         let errors =
             read(position.with(json!({"kind": "drop-tail", "limit": "0p"}))).build(LINE).err().unwrap();
-        assert_eq!(errors.first().place, format!("{}.limit", position.path()));
+        assert_eq!(errors.first().path, format!("{}.limit", position.path()));
     }
 }
 

@@ -281,24 +281,24 @@ pub(crate) fn outcome(table: &Value, seed: u64) -> Option<u64> {
 }
 
 /// The paths in a table at which the parameter at `path` occurs, including all entries of lists and of tables by name.
-fn places(table: &Value, path: &[&Field]) -> Vec<String> {
-    let mut places = vec![String::new()];
+fn pointers(table: &Value, path: &[&Field]) -> Vec<String> {
+    let mut pointers = vec![String::new()];
     for (depth, field) in path.iter().enumerate() {
-        places = places.into_iter().map(|place| format!("{place}/{}", field.name)).collect();
+        pointers = pointers.into_iter().map(|pointer| format!("{pointer}/{}", field.name)).collect();
         if depth + 1 < path.len() && field.schema.several.is_some() {
-            let keys = |place: String| -> Vec<String> {
-                match table.pointer(&place) {
-                    Some(Value::Array(list)) => (0..list.len()).map(|k| format!("{place}/{k}")).collect(),
+            let keys = |pointer: String| -> Vec<String> {
+                match table.pointer(&pointer) {
+                    Some(Value::Array(list)) => (0..list.len()).map(|k| format!("{pointer}/{k}")).collect(),
                     Some(Value::Object(object)) if field.schema.several == Some(Several::ByName) => {
-                        object.keys().map(|key| format!("{place}/{key}")).collect()
+                        object.keys().map(|key| format!("{pointer}/{key}")).collect()
                     }
-                    _ => vec![place],
+                    _ => vec![pointer],
                 }
             };
-            places = places.into_iter().flat_map(keys).collect();
+            pointers = pointers.into_iter().flat_map(keys).collect();
         }
     }
-    places
+    pointers
 }
 
 /// Values other than this one.
@@ -387,8 +387,8 @@ fn effects(
 ) -> Vec<Effect> {
     let own = outcome(base);
     assert!(own.is_some(), "{base} is no queue");
-    let effect_at = |place: String| {
-        let Some(value) = base.pointer(&place) else { return Effect::Fixed };
+    let effect_at = |pointer: String| {
+        let Some(value) = base.pointer(&pointer) else { return Effect::Fixed };
         let mut effect = Effect::Fixed;
         for other in others(value, path[path.len() - 1])
             .iter()
@@ -396,7 +396,7 @@ fn effects(
             .filter(|other| *other != value && !other.is_null())
         {
             let mut table = base.clone();
-            table.pointer_mut(&place).into_iter().for_each(|value| *value = other.clone());
+            table.pointer_mut(&pointer).into_iter().for_each(|value| *value = other.clone());
             match outcome(&table) {
                 None => {}
                 digest if digest == own => effect = Effect::None,
@@ -405,7 +405,7 @@ fn effects(
         }
         effect
     };
-    places(base, path).into_iter().map(effect_at).collect()
+    pointers(base, path).into_iter().map(effect_at).collect()
 }
 
 /// The parameters without effect in a setting, by name and setting.
@@ -419,7 +419,7 @@ fn without_effect(
     let mut without = Vec::new();
     for path in all {
         let values = |table: &Value| -> Vec<Value> {
-            places(table, &path).iter().filter_map(|place| table.pointer(place).cloned()).collect()
+            pointers(table, &path).iter().filter_map(|pointer| table.pointer(pointer).cloned()).collect()
         };
         let known: Vec<Value> = bases.iter().flat_map(|table| values(table)).collect();
         let names: Vec<&str> = path.iter().map(|field| field.name).collect();

@@ -2,8 +2,9 @@
 
 use aqm_link::{Port, Ties};
 use aqm_net::{Ecn, Instant, Packet, Rate, Streams};
+use aqm_queue::Config;
+use aqm_queue::testing::invariants;
 use aqm_queue::testing::{Counts, Driver, Fates, ect, packet};
-use aqm_queue::{Config, invariants};
 use serde_json::{Value, json};
 
 /// A controller whose probability is 0.1, and whose queue is at its reference, 10.
@@ -213,6 +214,6 @@ fn invalid_parameters_are_rejected_with_name_and_remedy() {
     }
     let wrong = json!({"kind": "pimc", "min_cwnd": 0, "pi": {"a": 0.0, "b": 0.0, "limit": "0p"}});
     let all = problem(wrong);
-    let places: Vec<&str> = all.lines().filter_map(|line| line.split(':').next()).collect();
-    assert_eq!(places, ["min_cwnd", "pi.a", "pi.b", "pi.limit"], "all errors are reported together");
+    let paths: Vec<&str> = all.lines().filter_map(|line| line.split(':').next()).collect();
+    assert_eq!(paths, ["min_cwnd", "pi.a", "pi.b", "pi.limit"], "all errors are reported together");
 }

@@ -690,8 +690,8 @@ fn options_that_linux_does_not_have_are_rejected_with_its_profile() {
         json!({"beta": 2.5}),
         json!({"hz": 20_000}),
     ] {
-        let place = more.as_object().unwrap().keys().next().unwrap();
-        assert!(problems(&more).unwrap_err().starts_with(place.as_str()), "{more}");
+        let path = more.as_object().unwrap().keys().next().unwrap();
+        assert!(problems(&more).unwrap_err().starts_with(path.as_str()), "{more}");
     }
     for more in [json!({"derandomise": false}), json!({"active_threshold": 0.3}), json!({"alpha": 0.1})] {
         assert_eq!(problems(&with(more, &json!({"profile": "rfc"}))), Ok(()));
@@ -703,7 +703,7 @@ fn options_that_linux_does_not_have_are_rejected_with_its_profile() {
 fn gains_in_the_units_of_tc_and_a_small_buffer_cause_warnings() {
     let warned = |more: &Value, bps: u64| {
         let config = pie(more);
-        config.warnings(Rate::from_bps(bps)).iter().map(|warning| warning.place.clone()).collect::<Vec<_>>()
+        config.warnings(Rate::from_bps(bps)).iter().map(|warning| warning.path.clone()).collect::<Vec<_>>()
     };
     assert!(warned(&json!({}), 10_000_000).is_empty());
     assert_eq!(warned(&json!({"alpha": 2.0}), 10_000_000), ["alpha"]);

@@ -12,9 +12,8 @@ use std::hash::{BuildHasher, Hasher, RandomState};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
 use aqm_net::{Ecn, Instant, Packet, Rate, Rng, Span, Streams};
-use aqm_queue::{
-    Acknowledgement, Config, Context, Label, Observer, Protocol, QueueDiscipline, Reason, invariants,
-};
+use aqm_queue::testing::invariants;
+use aqm_queue::{Acknowledgement, Config, Context, Label, Observer, Protocol, QueueDiscipline, Reason};
 use serde_json::{Value, json};
 
 /// Number of steps in a test run.

@@ -3,7 +3,8 @@
 
 use aqm_net::{Ecn, Instant, Packet, Quantity, Rate, Span, Streams};
 use aqm_queue::testing::Ignore;
-use aqm_queue::{Config, Context, Label, Protocol, invariants};
+use aqm_queue::testing::invariants;
+use aqm_queue::{Config, Context, Label, Protocol};
 use serde_json::{Value, json};
 
 /// In bits per second.

@@ -425,9 +425,9 @@ fn all_invalid_parameters_are_reported_together() {
     let red = json!({"max_th": "30p", "limit": "0B", "max_p": 2.0, "mean_packet": "0B", "mark_p": 0.1});
     let shred = Config::read(json!({"kind": "shred", "red": red, "window_weight": 0.0})).unwrap();
     let errors = shred.build(Rate::from_bps(1_000_000)).err().unwrap();
-    let places: Vec<&str> = errors.iter().map(|error| error.place.as_str()).collect();
+    let paths: Vec<&str> = errors.iter().map(|error| error.path.as_str()).collect();
     assert_eq!(
-        places,
+        paths,
         ["red.max_th", "red.limit", "red.max_p", "red.mean_packet", "red.mark_p", "window_weight"]
     );
 }
@@ -449,9 +449,9 @@ fn a_packet_that_arrives_marked_stays_marked_and_no_other_is_marked_instead() {
     let all = marks(None);
     assert!(all.len() > 500, "{}", all.len());
     // A previous router has marked the packet that RED selects, or a packet that RED does not select.
-    for (place, chosen) in [(7, all[7]), (300, all[300])] {
+    for (path, chosen) in [(7, all[7]), (300, all[300])] {
         let mut others = all.clone();
-        others.remove(place);
+        others.remove(path);
         assert_eq!(marks(Some(chosen)), others);
     }
     let spared = (0..20_000).find(|id| !all.contains(id)).unwrap();

@@ -445,13 +445,13 @@ fn invalid_parameters_are_rejected_with_name_and_remedy() {
 fn all_invalid_parameters_are_reported_together_and_shared_ones_once() {
     let classes = json!([{"max_p": 0.0}, {"max_th": "5p"}]);
     let wrong = json!({"kind": "rio", "weight": 0.0, "classes": classes, "mean_packet": "0B"});
-    assert_eq!(places(wrong), ["classes.0.max_p", "weight", "mean_packet", "classes.1.max_th"]);
+    assert_eq!(paths(wrong), ["classes.0.max_p", "weight", "mean_packet", "classes.1.max_th"]);
     let wrong = json!({"kind": "rio-ps", "min_share": 1.0, "long_max_p": 0.0, "weight": 0.0});
-    assert_eq!(places(wrong), ["min_share", "weight", "long_max_p"]);
+    assert_eq!(paths(wrong), ["min_share", "weight", "long_max_p"]);
 }
 
 /// The names of the invalid parameters of the table.
-fn places(table: Value) -> Vec<String> {
+fn paths(table: Value) -> Vec<String> {
     problem(table).lines().filter_map(|line| Some(line.split(": ").next()?.to_owned())).collect()
 }
 
@@ -461,15 +461,15 @@ fn errors_of_rio_ps_use_its_own_parameter_names() {
     assert!(
         rio_ps(json!({"min_share": 1.0})).starts_with("min_share: must be at least 0 and below 1 (got 1)")
     );
-    for place in ["short_max_share", "long_max_share"] {
+    for path in ["short_max_share", "long_max_share"] {
         for wrong in [0.15, 0.1, 101.0] {
-            let found = rio_ps(json!({place: wrong}));
-            assert!(found.starts_with(&format!("{place}: must exceed min_share (0.15)")), "{found}");
+            let found = rio_ps(json!({path: wrong}));
+            assert!(found.starts_with(&format!("{path}: must exceed min_share (0.15)")), "{found}");
         }
     }
-    for place in ["short_max_p", "long_max_p"] {
-        let found = rio_ps(json!({place: 0.0}));
-        assert_eq!(found, format!("{place}: must be above 0 and at most 1 (got 0)"));
+    for path in ["short_max_p", "long_max_p"] {
+        let found = rio_ps(json!({path: 0.0}));
+        assert_eq!(found, format!("{path}: must be above 0 and at most 1 (got 0)"));
     }
     assert!(
         rio_ps(json!({"limit": "1p"})).starts_with("limit: is too small: min_share and short_max_share both")

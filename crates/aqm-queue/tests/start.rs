@@ -74,7 +74,7 @@ fn start_has_the_documented_effects_and_only_timer_phases_are_random() {
 
 #[test]
 fn start_is_rejected_where_it_has_no_effect() {
-    for (table, place) in [
+    for (table, path) in [
         (json!({"kind": "fq-codel", "profile": "rfc", "start": "fresh"}), "start"),
         (json!({"kind": "fq-codel", "age": "60min"}), "age"),
         (json!({"kind": "sfq", "start": "fresh"}), "start"),
@@ -84,8 +84,8 @@ fn start_is_rejected_where_it_has_no_effect() {
         (json!({"kind": "avq", "initial_capacity": 0.5}), "initial_capacity"),
     ] {
         let error = Config::read(table).and_then(|config| config.build(Rate::from_bps(1_000_000))).err();
-        let places: Vec<String> = error.unwrap().iter().map(|error| error.place.clone()).collect();
-        assert_eq!(places, [place]);
+        let paths: Vec<String> = error.unwrap().iter().map(|error| error.path.clone()).collect();
+        assert_eq!(paths, [path]);
     }
 }
 

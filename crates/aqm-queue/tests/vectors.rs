@@ -2,8 +2,9 @@
 
 use aqm_link::{Port, Ties};
 use aqm_net::{Instant, Length, Packet, Rate, Streams};
+use aqm_queue::Config;
+use aqm_queue::testing::invariants;
 use aqm_queue::testing::{Counts, Driver, Fates, ect, packet};
-use aqm_queue::{Config, invariants};
 use serde_json::{Value, json};
 
 /// The rows of a table, read by column name.

@@ -6,7 +6,7 @@
 use std::fs::read_to_string;
 use std::path::Path;
 
-use aqm_net::stage::{Document, Files};
+use aqm_net::level::{Document, Files};
 use aqm_net::watch::Watch;
 use aqm_sim::PacketLevel;
 

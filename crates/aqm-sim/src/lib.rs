@@ -14,8 +14,8 @@ mod run;
 mod scenario;
 mod world;
 
+use aqm_net::level::{self, Files, Level};
 use aqm_net::registry::Entry;
-use aqm_net::stage::{self, Files, Stage};
 use aqm_net::table::TableDoc;
 use aqm_net::{ConfigError, ConfigErrors};
 use aqm_traffic::description::Description;
@@ -32,8 +32,8 @@ pub const RESULTS_VERSION: u32 = 8;
 /// The packet level: queues, TCP and workloads, packet by packet.
 pub struct PacketLevel;
 
-impl Stage for PacketLevel {
-    fn level(&self) -> &'static str {
+impl Level for PacketLevel {
+    fn name(&self) -> &'static str {
         scenario::PACKET
     }
     fn results_version(&self) -> u32 {
@@ -45,7 +45,7 @@ impl Stage for PacketLevel {
     fn files(&self, scenario: &Value) -> Vec<String> {
         Scenario::files_of(scenario)
     }
-    fn read(&self, scenario: Value, files: Files) -> Result<Box<dyn stage::Plan>, ConfigErrors> {
+    fn read(&self, scenario: Value, files: Files) -> Result<Box<dyn level::Plan>, ConfigErrors> {
         Ok(Box::new(Plan::of_value(scenario, files)?))
     }
     fn catalog(&self) -> Vec<Entry> {

@@ -1,6 +1,6 @@
 //! A run of a plan: clones of the plan's objects are run, and yield tables and the manifest.
 
-use aqm_net::stage::{self, Failure, Run, Stage};
+use aqm_net::level::{self, Failure, Level, Run};
 use aqm_net::watch::{Unit, Watch};
 use aqm_net::{ConfigError, ConfigErrors};
 use serde_json::{Map, Value, json};
@@ -15,7 +15,7 @@ impl Plan {
     /// Returns the name of the plan's result.
     pub fn digest(&self) -> String {
         let files = self.scenario.files.iter().map(|(name, content)| (name.as_str(), content.as_str()));
-        stage::digest(self, files)
+        level::digest(self, files)
     }
 
     /// Runs the plan and reports progress in simulated time to `watch`.
@@ -49,7 +49,7 @@ impl Plan {
 
     /// Returns the manifest of a run; `facts` are the workloads' facts about their loads, by position.
     pub fn manifest(&self, facts: &[Vec<(&'static str, f64)>]) -> Value {
-        let mut manifest = stage::manifest(self, self.digest(), self.facts(facts), self.scenario.warnings());
+        let mut manifest = level::manifest(self, self.digest(), self.facts(facts), self.scenario.warnings());
         manifest["edges_added"] = self.scenario.edges_added.into();
         manifest["derived"] = self.derived();
         manifest
@@ -80,8 +80,8 @@ impl Plan {
     }
 }
 
-impl stage::Plan for Plan {
-    fn stage(&self) -> &'static dyn Stage {
+impl level::Plan for Plan {
+    fn level(&self) -> &'static dyn Level {
         &PacketLevel
     }
     fn to_value(&self) -> Value {
@@ -90,7 +90,7 @@ impl stage::Plan for Plan {
     fn seed(&self) -> u64 {
         self.scenario.seed
     }
-    fn with_seed(&self, seed: u64) -> Result<Box<dyn stage::Plan>, ConfigErrors> {
+    fn with_seed(&self, seed: u64) -> Result<Box<dyn level::Plan>, ConfigErrors> {
         Ok(Box::new(self.with_seed(seed)?))
     }
     fn warnings(&self) -> Vec<String> {

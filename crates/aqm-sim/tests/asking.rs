@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::common::{maybe_real, maybe_whole, nanos, real, run, truth, whole, words};
-use aqm_net::stage::Run;
+use aqm_net::level::Run;
 use serde_json::{Value, json};
 
 /// Runs one workload for a minute over a link with a delay of 2 ms, including its access links.

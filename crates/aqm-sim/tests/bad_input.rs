@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use aqm_net::stage::Run;
+use aqm_net::level::Run;
 use aqm_net::watch::Watch;
 use aqm_net::{ConfigErrors, Rng, Streams};
 use aqm_sim::Plan;
@@ -84,10 +84,10 @@ fn with(old: &str, new: &str) -> String {
 }
 
 #[track_caller]
-fn refused(text: &str, place: &str, parts: &[&str]) {
+fn refused(text: &str, path: &str, parts: &[&str]) {
     let errors = read(text).map(|_| ()).expect_err(text);
     let error = errors.first();
-    assert_eq!(error.place, place, "{error}\n{text}");
+    assert_eq!(error.path, path, "{error}\n{text}");
     for part in parts {
         assert!(error.problem.contains(part), "`{error}` does not contain `{part}`\n{text}");
     }
@@ -129,15 +129,15 @@ fn unknown_keys_are_reported_with_the_valid_ones() {
     ];
     for (old, new, outer, unknown, known) in cases {
         let error = read(&with(old, new)).map(|_| ()).unwrap_err();
-        assert!(error.first().place.starts_with(outer), "{error}");
+        assert!(error.first().path.starts_with(outer), "{error}");
         let said = error.to_string();
         assert!(said.contains("unknown key") && said.contains(unknown) && said.contains(known), "{said}");
     }
     refused(&with("kind = \"red\"", "kind = \"purple\""), "bottleneck.queue.kind", &["`purple`", "`red`"]);
     refused(&with("kind = \"web\"", "kind = \"Web\""), "traffic.web.kind", &["`Web`; did you mean `web`?"]);
-    for (key, path) in [("mss = \"1kB\"", "`connection.mss`"), ("min_rto = \"1s\"", "`rto.min`")] {
-        let place = format!("tcp.{}", key.split(' ').next().unwrap());
-        refused(&with("profile = \"rfc\"", key), &place, &[&format!("did you mean {path}?")]);
+    for (key, hint) in [("mss = \"1kB\"", "`connection.mss`"), ("min_rto = \"1s\"", "`rto.min`")] {
+        let path = format!("tcp.{}", key.split(' ').next().unwrap());
+        refused(&with("profile = \"rfc\"", key), &path, &[&format!("did you mean {hint}?")]);
     }
     refused(&with("\"rfc\"", "\"linux\""), "tcp.profile", &["`linux`", "`rfc`", "`ns-2.35`"]);
 }
@@ -260,7 +260,7 @@ fn an_invalid_schedule_is_refused_with_its_line() {
             Ok(_) => panic!("{content} is accepted"),
             Err(errors) => {
                 let error = errors.first();
-                assert_eq!(error.place, "traffic.replayed.file");
+                assert_eq!(error.path, "traffic.replayed.file");
                 assert!(error.problem.contains(part), "{error}");
             }
         }
@@ -313,16 +313,16 @@ fn invalid_toml_is_refused_with_its_line() {
 }
 
 /// Returns the paths of all values in a value, as JSON pointers.
-fn places(value: &Value, here: &str, found: &mut Vec<String>) {
+fn paths(value: &Value, here: &str, found: &mut Vec<String>) {
     if !here.is_empty() {
         found.push(here.to_owned());
     }
     match value {
         Value::Object(table) => table.iter().for_each(|(key, inner)| {
-            places(inner, &format!("{here}/{}", key.replace('~', "~0").replace('/', "~1")), found);
+            paths(inner, &format!("{here}/{}", key.replace('~', "~0").replace('/', "~1")), found);
         }),
         Value::Array(list) => list.iter().enumerate().for_each(|(n, inner)| {
-            places(inner, &format!("{here}/{n}"), found);
+            paths(inner, &format!("{here}/{n}"), found);
         }),
         _ => {}
     }
@@ -351,23 +351,23 @@ fn a_value_of_the_wrong_type_is_refused_everywhere() {
     let mut tried = 0;
     for good in complete() {
         let mut all = Vec::new();
-        places(&good, "", &mut all);
-        for place in all {
-            let right = good.pointer(&place).unwrap();
+        paths(&good, "", &mut all);
+        for path in all {
+            let right = good.pointer(&path).unwrap();
             for wrong in [json!([[]]), json!({ "a": 1 }), json!(true), json!("?"), json!(-1), json!(1.5)] {
                 let same = std::mem::discriminant(right) == std::mem::discriminant(&wrong);
-                if same || right.is_null() || place.ends_with("/kind") && wrong.is_string() {
+                if same || right.is_null() || path.ends_with("/kind") && wrong.is_string() {
                     continue;
                 }
                 let mut value = good.clone();
-                *value.pointer_mut(&place).unwrap() = wrong.clone();
+                *value.pointer_mut(&path).unwrap() = wrong.clone();
                 let error =
-                    Plan::of_value(value, files()).map(|_| ()).expect_err(&format!("{wrong} at {place}"));
-                let parent = place[1..].replace('/', ".");
+                    Plan::of_value(value, files()).map(|_| ()).expect_err(&format!("{wrong} at {path}"));
+                let parent = path[1..].replace('/', ".");
                 let named = error.to_string();
                 let key = parent.rsplit('.').next().unwrap();
                 let outer = parent.split('.').next().unwrap();
-                assert!(named.contains(key) || named.starts_with(outer), "{wrong} at {place}: {named}");
+                assert!(named.contains(key) || named.starts_with(outer), "{wrong} at {path}: {named}");
                 tried += 1;
             }
         }
@@ -430,15 +430,15 @@ fn any_value(rng: &mut Rng) -> Value {
 /// Deletes, changes, swaps or adds a random value.
 fn mangle(value: &mut Value, rng: &mut Rng) {
     let mut all = Vec::new();
-    places(value, "", &mut all);
+    paths(value, "", &mut all);
     if all.is_empty() {
         return;
     }
     let any = |rng: &mut Rng| all[rng.below(all.len() as u64) as usize].clone();
-    let place = any(rng);
+    let path = any(rng);
     match rng.below(6) {
         0 => {
-            let (parent, key) = place.rsplit_once('/').expect("a pointer begins with a slash");
+            let (parent, key) = path.rsplit_once('/').expect("a pointer begins with a slash");
             match value.pointer_mut(parent) {
                 Some(Value::Object(table)) => drop(table.remove(key)),
                 Some(Value::Array(list)) => drop(list.pop()),
@@ -447,16 +447,16 @@ fn mangle(value: &mut Value, rng: &mut Rng) {
         }
         1 => {
             let other = value.pointer(&any(rng)).cloned().unwrap_or(Value::Null);
-            *value.pointer_mut(&place).expect("the path is valid") = other;
+            *value.pointer_mut(&path).expect("the path is valid") = other;
         }
         2 => {
             let key = if rng.chance(0.5) { "kind" } else { TEXTS[rng.below(TEXTS.len() as u64) as usize] };
             let new = any_value(rng);
-            if let Some(Value::Object(table)) = value.pointer_mut(&place) {
+            if let Some(Value::Object(table)) = value.pointer_mut(&path) {
                 table.insert(key.to_owned(), new);
             }
         }
-        _ => *value.pointer_mut(&place).expect("the path is valid") = any_value(rng),
+        _ => *value.pointer_mut(&path).expect("the path is valid") = any_value(rng),
     }
 }
 

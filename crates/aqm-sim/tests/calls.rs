@@ -1,7 +1,7 @@
 //! Calls: datagrams in both directions of a network, and their rows in the tables.
 
 use crate::common::{maybe_real, maybe_whole, nanos, real, run, truth, whole, words};
-use aqm_net::stage::Run;
+use aqm_net::level::Run;
 use serde_json::{Value, json};
 
 /// Runs two calls over a link with a delay of 2 ms, including its access links, for ten seconds.

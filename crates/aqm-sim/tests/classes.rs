@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use aqm_net::stage::Run;
+use aqm_net::level::Run;
 use aqm_net::watch::Watch;
 use aqm_sim::Plan;
 use aqm_testing::{real, whole, words};
@@ -61,7 +61,7 @@ fn a_call_in_its_own_class_hardly_waits_and_the_bulk_gets_the_rest() {
 #[test]
 fn the_classes_add_up_to_their_link() {
     let run = run(uplink(1, "5kB"));
-    let sum = |place: &str| whole(&run, place).iter().sum::<u64>();
+    let sum = |path: &str| whole(&run, path).iter().sum::<u64>();
     for column in ["arrivals", "departures", "departed_bytes", "drops"] {
         assert_eq!(sum(&format!("classes.{column}")), sum(&format!("links.{column}")), "{column}");
     }

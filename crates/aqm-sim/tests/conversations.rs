@@ -1,7 +1,7 @@
 //! Conversations over a network: the times at which each end sends, the delays at the ends, and the rows in the tables.
 
 use crate::common::{maybe_real, maybe_whole, nanos, real, run, table, truth, whole, words};
-use aqm_net::stage::Run;
+use aqm_net::level::Run;
 use aqm_net::{Instant, Rate, Size, Span, Streams};
 use aqm_traffic::recording;
 use aqm_traffic::{BuildContext, Config, Conversation, Exchange, Packetisation};
@@ -115,16 +115,16 @@ fn on_a_persistent_connection_the_client_pauses_and_asks_again() {
             let exchanges: Vec<&Exchange> =
                 std::iter::once(&conversation.first).chain(&conversation.rest).collect();
             assert!(rows.len() <= exchanges.len());
-            for (place, (&row, exchange)) in rows.iter().zip(&exchanges).enumerate() {
+            for (index, (&row, exchange)) in rows.iter().zip(&exchanges).enumerate() {
                 assert_eq!(whole(&found, "transfers.size_bytes")[row], exchange.response);
-                if place == 0 {
+                if index == 0 {
                     continue;
                 }
                 assert_eq!(maybe_real(&found, "transfers.handshake_s")[row], None);
                 if duration[row].is_nan() {
                     continue;
                 }
-                let before = rows[place - 1];
+                let before = rows[index - 1];
                 let pause = nanos(start[row]) as i64 - nanos(start[before] + duration[before]) as i64;
                 assert!((pause - exchange.pause.nanos() as i64).abs() <= 2, "{pause} {exchange:?}");
                 pauses += 1;

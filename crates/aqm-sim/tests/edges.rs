@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use aqm_net::stage::Run;
+use aqm_net::level::Run;
 use aqm_net::table::Column;
 use aqm_net::watch::Watch;
 use aqm_sim::Plan;

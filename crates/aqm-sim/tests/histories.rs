@@ -1,7 +1,7 @@
 //! The history of a flow: packets sent and received at its ends, and drops. Recording histories changes no results.
 
 use crate::common::{maybe_real, maybe_whole, maybe_words, nanos, real, run, truth, whole, words};
-use aqm_net::stage::Run;
+use aqm_net::level::Run;
 use serde_json::{Value, json};
 
 fn small(record: Value) -> Value {
@@ -33,14 +33,14 @@ struct Row {
 
 fn rows(found: &Run) -> Vec<Row> {
     let (links, events) = (maybe_words(found, "packets.link"), words(found, "packets.event"));
-    let row = |place: usize| Row {
-        at: nanos(real(found, "packets.time_s")[place]),
-        link: links[place].clone(),
-        event: events[place].clone(),
-        flow: whole(found, "packets.flow")[place],
-        backward: truth(found, "packets.backward")[place],
-        sequence: whole(found, "packets.sequence_bytes")[place],
-        payload: whole(found, "packets.payload_bytes")[place],
+    let row = |index: usize| Row {
+        at: nanos(real(found, "packets.time_s")[index]),
+        link: links[index].clone(),
+        event: events[index].clone(),
+        flow: whole(found, "packets.flow")[index],
+        backward: truth(found, "packets.backward")[index],
+        sequence: whole(found, "packets.sequence_bytes")[index],
+        payload: whole(found, "packets.payload_bytes")[index],
     };
     (0..events.len()).map(row).collect()
 }
@@ -72,8 +72,8 @@ fn histories_are_those_of_the_flows_asked_for_in_the_order_of_time() {
 fn what_an_end_sent_is_what_its_flow_counts() {
     let found = run(small(json!({ "histories": ["files", "web", "burst"] })));
     let rows = rows(&found);
-    for (place, &flow) in whole(&found, "flows.flow").iter().enumerate() {
-        let of = |column: &str| whole(&found, &format!("flows.{column}"))[place];
+    for (index, &flow) in whole(&found, "flows.flow").iter().enumerate() {
+        let of = |column: &str| whole(&found, &format!("flows.{column}"))[index];
         let syns = rows.iter().filter(|row| row.flow == flow && !row.backward && row.event == "retransmit");
         let syns = syns.filter(|row| (row.sequence, row.payload) == (0, 0)).count();
         assert_eq!((count(&rows, "retransmit", flow) - syns) as u64, of("retransmitted"), "{flow}");
@@ -203,12 +203,12 @@ fn a_transfer_is_acknowledged_when_its_sender_hears_of_its_last_byte() {
     let found = run(small(json!({ "histories": ["files", "web"] })));
     let rows = rows(&found);
     let mut acknowledged = 0;
-    for (place, &flow) in whole(&found, "transfers.flow").iter().enumerate() {
-        let start = nanos(real(&found, "transfers.start_s")[place]);
-        let size = whole(&found, "transfers.size_bytes")[place];
+    for (index, &flow) in whole(&found, "transfers.flow").iter().enumerate() {
+        let start = nanos(real(&found, "transfers.start_s")[index]);
+        let size = whole(&found, "transfers.size_bytes")[index];
         let heard = |row: &&Row| row.flow == flow && row.event == "acknowledge" && row.sequence >= size;
         let expected = rows.iter().find(heard).map(|row| row.at - start);
-        let of = |column: &str| maybe_real(&found, &format!("transfers.{column}"))[place].map(nanos);
+        let of = |column: &str| maybe_real(&found, &format!("transfers.{column}"))[index].map(nanos);
         assert_eq!(of("acknowledged_s"), expected, "{flow}");
         if let (Some(last), Some(known)) = (of("duration_s"), expected) {
             // The link, and two access links of 1 ms.

@@ -2,7 +2,7 @@
 //! transmitter, Little's law, and the reliability of TCP.
 
 use crate::common::{maybe_real, maybe_whole, nanos, real, run, truth, whole, words};
-use aqm_net::stage::Run;
+use aqm_net::level::Run;
 use aqm_net::{Rng, Streams};
 use serde_json::{Value, json};
 

@@ -3,7 +3,7 @@
 //! S. Shalunov et al., RFC 6817, 2012; RFC 7928, 2016, section 5.4.
 
 use crate::common::{real, run, words};
-use aqm_net::stage::Run;
+use aqm_net::level::Run;
 use serde_json::{Value, json};
 
 /// Runs flows over a 10 Mbps link with a deep buffer and a round-trip time of about 50 ms, from left to right or back.

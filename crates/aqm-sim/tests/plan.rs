@@ -4,7 +4,7 @@ use crate::common;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use aqm_net::stage::{Document, Failure, Files};
+use aqm_net::level::{Document, Failure, Files};
 use aqm_net::watch::{Unit, Watch};
 use aqm_sim::{PacketLevel, Plan};
 use serde_json::{Value, json};
@@ -78,9 +78,9 @@ fn errors_of_the_reverse_link_are_reported_with_their_paths() {
     value["bottleneck"]["reverse"] =
         json!({"rat": "1Mbps", "delay": 3, "queue": {"kind": "red", "max_p": 2}});
     let errors = Plan::of_value(value, Files::new()).unwrap_err();
-    let places: Vec<&str> = errors.iter().map(|error| error.place.as_str()).collect();
+    let paths: Vec<&str> = errors.iter().map(|error| error.path.as_str()).collect();
     let expected = ["bottleneck.reverse.rat", "bottleneck.reverse.delay", "bottleneck.reverse.queue.max_p"];
-    assert_eq!(places, expected, "{errors}");
+    assert_eq!(paths, expected, "{errors}");
 }
 
 #[test]
@@ -101,9 +101,9 @@ fn errors_of_all_sections_are_reported_and_unknown_keys_come_first() {
         "record": {"packts": []},
     });
     let errors = Plan::of_value(value, Files::new()).unwrap_err();
-    let places: Vec<&str> = errors.iter().map(|error| error.place.as_str()).collect();
+    let paths: Vec<&str> = errors.iter().map(|error| error.path.as_str()).collect();
     assert_eq!(
-        places,
+        paths,
         [
             "bottleneck.dely",
             "record.packts",
@@ -125,11 +125,11 @@ fn errors_of_all_sections_are_reported_and_unknown_keys_come_first() {
 
 #[test]
 fn an_error_in_tcp_is_reported_once_and_for_workloads_that_repeat_it() {
-    let places = |tcp: Value, workloads: Value| {
+    let paths = |tcp: Value, workloads: Value| {
         let bottleneck = json!({"rate": "2Mbps", "queue": {"kind": "drop-tail"}});
         let value = json!({"duration": "9s", "bottleneck": bottleneck, "tcp": tcp, "traffic": workloads});
         let errors = Plan::of_value(value, Files::new()).unwrap_err();
-        errors.into_iter().map(|error| error.place).collect::<Vec<_>>()
+        errors.into_iter().map(|error| error.path).collect::<Vec<_>>()
     };
     let with = |tcp: Value| json!({"kind": "ftp", "tcp": tcp});
     let workloads = json!({
@@ -139,12 +139,12 @@ fn an_error_in_tcp_is_reported_once_and_for_workloads_that_repeat_it() {
     });
     let wrong = json!({"cwnd": {"intial": 3}, "rto": {"min": 1}});
     assert_eq!(
-        places(wrong, workloads.clone()),
+        paths(wrong, workloads.clone()),
         ["tcp.cwnd.intial", "tcp.rto.min", "traffic.b.tcp.rto.min", "traffic.c.tcp.rto.min"]
     );
     let below = json!({"rto": {"min": "2min"}});
-    assert_eq!(places(below, json!({"a": workloads["a"]})), ["tcp.rto.max"]);
-    assert_eq!(places(json!({}), workloads), ["traffic.b.tcp.rto.min", "traffic.c.tcp.rto.min"]);
+    assert_eq!(paths(below, json!({"a": workloads["a"]})), ["tcp.rto.max"]);
+    assert_eq!(paths(json!({}), workloads), ["traffic.b.tcp.rto.min", "traffic.c.tcp.rto.min"]);
 }
 
 #[test]

@@ -3,7 +3,7 @@
 
 use crate::common;
 use crate::common::{real, run, whole};
-use aqm_net::stage::Run;
+use aqm_net::level::Run;
 use serde_json::{Value, json};
 
 /// The digest of [`small`]. It changes only together with `RESULTS_VERSION`, or with the possible words of a column.
@@ -88,16 +88,16 @@ fn another_queue_or_tcp_gets_the_same_traffic() {
         ("/bottleneck/delay", json!("100ms")),
         ("/tcp", json!({ "cwnd": { "initial": 2 }, "receiver": { "delayed_ack": "off" } })),
     ];
-    for (place, change) in changes {
+    for (path, change) in changes {
         let mut value = small(1);
         value["tcp"] = json!({});
-        *value.pointer_mut(place).unwrap() = change;
+        *value.pointer_mut(path).unwrap() = change;
         let other = run(value);
-        assert_ne!(other.digest(), base.digest(), "{place} changes something");
-        assert_eq!(real(&other, "transfers.start_s"), real(&base, "transfers.start_s"), "{place}");
-        assert_eq!(whole(&other, "transfers.size_bytes"), whole(&base, "transfers.size_bytes"), "{place}");
-        assert_eq!(real(&other, "flows.start_s"), real(&base, "flows.start_s"), "{place}");
-        assert_eq!(real(&other, "pages.start_s"), real(&base, "pages.start_s"), "{place}");
+        assert_ne!(other.digest(), base.digest(), "{path} changes something");
+        assert_eq!(real(&other, "transfers.start_s"), real(&base, "transfers.start_s"), "{path}");
+        assert_eq!(whole(&other, "transfers.size_bytes"), whole(&base, "transfers.size_bytes"), "{path}");
+        assert_eq!(real(&other, "flows.start_s"), real(&base, "flows.start_s"), "{path}");
+        assert_eq!(real(&other, "pages.start_s"), real(&base, "pages.start_s"), "{path}");
     }
 }
 

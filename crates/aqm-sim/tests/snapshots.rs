@@ -8,7 +8,7 @@ use std::fmt::Write as _;
 use std::path::Path;
 
 use crate::common::{maybe_real, maybe_whole, real, run, whole};
-use aqm_net::stage::Run;
+use aqm_net::level::Run;
 use serde_json::{Value, json};
 
 fn queues() -> Vec<(&'static str, Value)> {
@@ -116,12 +116,12 @@ fn picture() -> String {
 #[test]
 #[expect(clippy::disallowed_methods, reason = "a snapshot is a file")]
 fn no_number_changed() {
-    let place = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/snapshots/small_scenarios.txt");
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/snapshots/small_scenarios.txt");
     let now = picture();
     if std::env::var_os("AQM_UPDATE_SNAPSHOTS").is_some() {
-        std::fs::write(&place, &now).expect("the snapshot can be written");
+        std::fs::write(&path, &now).expect("the snapshot can be written");
     }
-    let before = std::fs::read_to_string(&place).unwrap_or_default();
+    let before = std::fs::read_to_string(&path).unwrap_or_default();
     let moved: String = before
         .lines()
         .chain(std::iter::repeat("(nothing)"))

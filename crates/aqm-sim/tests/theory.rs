@@ -198,7 +198,7 @@ fn one_reno(rate: &str, queue: Value, seconds: u32) -> Value {
 }
 
 /// Returns the throughput in packets per round-trip time of 100 ms.
-fn packets_per_round(run: &aqm_net::stage::Run, seconds: u32) -> f64 {
+fn packets_per_round(run: &aqm_net::level::Run, seconds: u32) -> f64 {
     whole(run, "links.departures")[0] as f64 * 0.1 / f64::from(seconds - 100)
 }
 

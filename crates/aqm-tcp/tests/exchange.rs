@@ -413,7 +413,7 @@ fn the_reported_window_falls_with_the_data_in_flight_during_a_reduction() {
         // One millisecond of transmission time each; the first one is lost.
         let mut fate = |sent: &Sent| match sent.segment.seq / MSS {
             0 if sent.has_data() && !sent.segment.flags.has(Flags::RETRANSMISSION) => vec![],
-            place => vec![Copy { after: ONE_WAY + Span::from_millis(place.min(39)), marked: false }],
+            path => vec![Copy { after: ONE_WAY + Span::from_millis(path.min(39)), marked: false }],
         };
         [202, 210, 225, 239].map(|millis| {
             pair.run(at(millis), &mut fate);

@@ -385,8 +385,8 @@ fn nagles_algorithm_delays_no_retransmission() {
         let done = (pair.server().received(), pair.client().is_done(), pair.server().is_done());
         assert_eq!(done, (3500, true, true), "{recovery}\n{}", pair.log.join("\n"));
         let log = pair.log.join("\n");
-        let place = |what: &str| pair.log.iter().position(|line| line.ends_with(what));
-        assert!(place("> 1 again") < place("> 4 FIN lost"), "{recovery}\n{log}");
-        assert!(place("> 4 FIN lost") < place("> 4 FIN again"), "{recovery}\n{log}");
+        let index = |what: &str| pair.log.iter().position(|line| line.ends_with(what));
+        assert!(index("> 1 again") < index("> 4 FIN lost"), "{recovery}\n{log}");
+        assert!(index("> 4 FIN lost") < index("> 4 FIN again"), "{recovery}\n{log}");
     }
 }

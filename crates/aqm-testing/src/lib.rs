@@ -16,10 +16,10 @@ pub fn table<'a>(run: &'a impl AsRef<[Table]>, name: &str) -> &'a Table {
 ///
 /// # Panics
 /// If the run has no such column.
-pub fn column<'a>(run: &'a impl AsRef<[Table]>, place: &str) -> &'a Column {
-    let (name, column) = place.split_once('.').expect("the name of a column is table.column");
+pub fn column<'a>(run: &'a impl AsRef<[Table]>, path: &str) -> &'a Column {
+    let (name, column) = path.split_once('.').expect("the name of a column is table.column");
     let found = table(run, name).columns.iter().find(|(known, _)| *known == column);
-    &found.unwrap_or_else(|| panic!("no column {place}")).1
+    &found.unwrap_or_else(|| panic!("no column {path}")).1
 }
 
 /// Defines a function that returns a column of one type.
@@ -29,10 +29,10 @@ macro_rules! reader {
         ///
         /// # Panics
         /// If the run has no such column, or the column has another type.
-        pub fn $name<'a>(run: &'a impl AsRef<[Table]>, place: &str) -> &'a [$value] {
-            match column(run, place) {
+        pub fn $name<'a>(run: &'a impl AsRef<[Table]>, path: &str) -> &'a [$value] {
+            match column(run, path) {
                 Column::$kind(values) => values,
-                other => panic!("{place} is {other:?}"),
+                other => panic!("{path} is {other:?}"),
             }
         }
     };
@@ -55,10 +55,10 @@ reader!(
 ///
 /// # Panics
 /// If the run has no such column, or the column has another type.
-pub fn maybe_whole(run: &impl AsRef<[Table]>, place: &str) -> Vec<Option<u64>> {
-    match column(run, place) {
+pub fn maybe_whole(run: &impl AsRef<[Table]>, path: &str) -> Vec<Option<u64>> {
+    match column(run, path) {
         Column::MaybeWhole(values) => values.iter().collect(),
-        other => panic!("{place} is {other:?}"),
+        other => panic!("{path} is {other:?}"),
     }
 }
 
@@ -66,10 +66,10 @@ pub fn maybe_whole(run: &impl AsRef<[Table]>, place: &str) -> Vec<Option<u64>> {
 ///
 /// # Panics
 /// If the run has no such column, or the column has another type.
-pub fn maybe_real(run: &impl AsRef<[Table]>, place: &str) -> Vec<Option<f64>> {
-    match column(run, place) {
+pub fn maybe_real(run: &impl AsRef<[Table]>, path: &str) -> Vec<Option<f64>> {
+    match column(run, path) {
         Column::MaybeReal(values) => values.iter().collect(),
-        other => panic!("{place} is {other:?}"),
+        other => panic!("{path} is {other:?}"),
     }
 }
 
@@ -90,10 +90,10 @@ pub fn gauge(run: &impl AsRef<[Table]>, name: &str) -> Vec<f64> {
 ///
 /// # Panics
 /// If the run has no such column, or the column has another type.
-pub fn words(run: &impl AsRef<[Table]>, place: &str) -> Vec<String> {
-    match column(run, place) {
+pub fn words(run: &impl AsRef<[Table]>, path: &str) -> Vec<String> {
+    match column(run, path) {
         Column::Word { codes, words } => codes.iter().map(|&code| words[code as usize].clone()).collect(),
-        other => panic!("{place} is {other:?}"),
+        other => panic!("{path} is {other:?}"),
     }
 }
 
@@ -101,12 +101,12 @@ pub fn words(run: &impl AsRef<[Table]>, place: &str) -> Vec<String> {
 ///
 /// # Panics
 /// If the run has no such column, or the column has another type.
-pub fn maybe_words(run: &impl AsRef<[Table]>, place: &str) -> Vec<Option<String>> {
-    match column(run, place) {
+pub fn maybe_words(run: &impl AsRef<[Table]>, path: &str) -> Vec<Option<String>> {
+    match column(run, path) {
         Column::MaybeWord { codes, words } => {
             codes.iter().map(|code| code.map(|code| words[code as usize].clone())).collect()
         }
-        other => panic!("{place} is {other:?}"),
+        other => panic!("{path} is {other:?}"),
     }
 }
 

@@ -21,7 +21,7 @@ use serde_json::json;
 use crate::frame::{Flow, Link, OTHER};
 use crate::input::Input;
 use crate::packets::{Arrival, Packets, TraceSummary};
-use aqm_net::stage::Failure;
+use aqm_net::level::Failure;
 
 /// Size of the read buffer, unless a block is longer.
 const BUFFER_BYTES: usize = 1 << 20;

@@ -9,7 +9,7 @@ use crate::generate::check_packet;
 use crate::input::{self, Input};
 use crate::list::List;
 use crate::packets::{Build, Packets};
-use aqm_net::stage::Failure;
+use aqm_net::level::Failure;
 use aqm_net::watch::Watch;
 
 parameters! {

@@ -12,7 +12,7 @@ use std::collections::binary_heap::PeekMut;
 use aqm_net::{Instant, Pace, Rate};
 
 use crate::packets::{Arrival, Key};
-use aqm_net::stage::Failure;
+use aqm_net::level::Failure;
 
 /// Minimum size of a packet in bytes: the IPv4 and TCP headers.
 pub(crate) const MIN_PACKET: u64 = 40;

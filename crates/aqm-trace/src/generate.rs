@@ -19,7 +19,7 @@ use serde_json::{Value, json};
 
 use crate::flows::{Flow, Flows, MAX_PACKET, MIN_PACKET, Merge};
 use crate::packets::{Arrival, Build, Packets, TraceSummary};
-use aqm_net::stage::Failure;
+use aqm_net::level::Failure;
 use aqm_net::watch::{Unit, Watch};
 
 /// Rate of an OC-48 link.

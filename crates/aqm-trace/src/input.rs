@@ -14,7 +14,7 @@ use std::rc::Rc;
 use aqm_net::digest::Digest;
 use flate2::bufread::MultiGzDecoder;
 
-use aqm_net::stage::Failure;
+use aqm_net::level::Failure;
 use aqm_net::watch::{Unit, Watch};
 
 /// Number of bytes from which the type of a file is detected.

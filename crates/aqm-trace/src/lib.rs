@@ -24,8 +24,8 @@ mod write;
 use std::path::Path;
 
 use aqm_net::ConfigErrors;
+use aqm_net::level::{self, Failure, Files, Level, Plan, Run};
 use aqm_net::registry::{Entry, Family};
-use aqm_net::stage::{self, Failure, Files, Plan, Run, Stage};
 use aqm_net::table::TableDoc;
 use aqm_net::watch::Watch;
 use serde_json::{Value, json};
@@ -44,8 +44,8 @@ pub const RESULTS_VERSION: u32 = 2;
 /// The trace level: packets from a file or a generator are replayed through a queue.
 pub struct Traces;
 
-impl Stage for Traces {
-    fn level(&self) -> &'static str {
+impl Level for Traces {
+    fn name(&self) -> &'static str {
         scenario::TRACE
     }
     fn results_version(&self) -> u32 {
@@ -71,7 +71,7 @@ impl Stage for Traces {
 }
 
 impl Plan for Scenario {
-    fn stage(&self) -> &'static dyn Stage {
+    fn level(&self) -> &'static dyn Level {
         &Traces
     }
     fn to_value(&self) -> Value {
@@ -103,14 +103,14 @@ impl Plan for Scenario {
         let record = replay.finish()?;
         let warnings = [summary.warnings, record.warnings].concat();
         let facts = json!({ "trace": summary.facts, "most_flows_known": record.most_flows_known });
-        let manifest = stage::manifest(self, result_digest(self, &summary.contents), facts, warnings);
+        let manifest = level::manifest(self, result_digest(self, &summary.contents), facts, warnings);
         Ok(Run { tables: record.tables, manifest, events: record.packets, forwarded: Some(record.sent) })
     }
 }
 
 /// Returns the digest that identifies a result, given the digest of the file.
 fn result_digest(scenario: &Scenario, contents: &str) -> String {
-    stage::digest(scenario, [("", contents)])
+    level::digest(scenario, [("", contents)])
 }
 
 /// Returns the descriptions of a scenario's parameters and of the sources of packets.

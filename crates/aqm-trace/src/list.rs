@@ -13,7 +13,7 @@ use serde_json::json;
 use crate::flows::{Flow, Flows, MAX_PACKET, MIN_PACKET, Merge};
 use crate::input::Input;
 use crate::packets::{Arrival, Packets, TraceSummary};
-use aqm_net::stage::Failure;
+use aqm_net::level::Failure;
 
 /// Known columns, in the order in which aqmlab writes them.
 pub(crate) const COLUMNS: [&str; 4] = ["start_s", "bytes", "rate", "packet_bytes"];

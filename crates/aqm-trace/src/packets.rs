@@ -1,6 +1,6 @@
 //! The packets of a trace, and the interface of their sources.
 
-use aqm_net::stage::Failure;
+use aqm_net::level::Failure;
 use aqm_net::watch::Watch;
 use aqm_net::{ConfigError, Instant};
 use aqm_queue::edge;

@@ -19,7 +19,7 @@ use crate::progress::InProgress;
 use crate::sample::Samples;
 use crate::scenario::{FlowState, Scenario, Settings};
 use crate::tables::{ActiveRow, DistributionRow, ProgressRow, SummaryRow};
-use aqm_net::stage::Failure;
+use aqm_net::level::Failure;
 
 /// The results of a replay.
 pub(crate) struct RunRecord {

@@ -7,7 +7,7 @@
 
 use std::fmt;
 
-use aqm_net::stage::LEVEL;
+use aqm_net::level::LEVEL;
 use aqm_net::{ConfigErrors, Parameters as _, Rate, Span, TableReader, parameters};
 use aqm_queue::edge::Table;
 use aqm_queue::{Config as Queue, QueueDiscipline};

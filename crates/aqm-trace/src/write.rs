@@ -21,7 +21,7 @@ use crate::list::COLUMNS;
 use crate::packets::Arrival;
 use crate::scenario::Scenario;
 use crate::source::Config as Source;
-use aqm_net::stage::Failure;
+use aqm_net::level::Failure;
 use aqm_net::watch::{Stopped, Unit, Watch};
 
 /// Number of bytes that are written of each packet.

@@ -2,7 +2,7 @@
 
 mod common;
 
-use aqm_net::stage::{Failure, Run};
+use aqm_net::level::{Failure, Run};
 use aqm_net::table::digest;
 use aqm_testing::{real, whole};
 use common::{TestPacket, frame, gzip, packets, pcap, pcapng, pcapng_of, replay, run, scenario, warnings};
@@ -179,9 +179,9 @@ proptest! {
             3 => pcapng(&packets, true),
             _ => gzip(&pcapng(&packets, false)),
         };
-        for (place, byte) in changes {
-            let place = (place * file.len() as f64) as usize;
-            file[place] = byte;
+        for (index, byte) in changes {
+            let index = (index * file.len() as f64) as usize;
+            file[index] = byte;
         }
         if let Some(cut) = cut {
             file.truncate((cut * file.len() as f64) as usize);

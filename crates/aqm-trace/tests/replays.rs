@@ -5,7 +5,7 @@ mod common;
 
 use std::collections::{BTreeMap, VecDeque};
 
-use aqm_net::stage::{Failure, Plan as _, Run};
+use aqm_net::level::{Failure, Plan as _, Run};
 use aqm_net::table::digest;
 use aqm_net::watch::Watch;
 use aqm_testing::{assert_met, maybe_real, maybe_whole, real, replicate, whole};
@@ -275,7 +275,7 @@ fn an_invalid_line_of_a_list_is_reported_with_its_number() {
 
 #[test]
 fn invalid_scenarios_are_rejected() {
-    for (changes, place, problem) in [
+    for (changes, path, problem) in [
         (json!({"source": {"kind": "generated", "utilisation": 1.5}}), "source.utilisation", "at most 1"),
         (json!({"source": {"kind": "generated", "flows": 10.0}}), "source.flows", "must be between"),
         (json!({"source": {"kind": "generated", "slowest": "1Gbps"}}), "source.slowest", "must be below"),
@@ -297,12 +297,12 @@ fn invalid_scenarios_are_rejected() {
         }
         let errors = Scenario::from_value(value).unwrap_err();
         let error = errors.first();
-        assert_eq!(error.place, place, "{error}");
+        assert_eq!(error.path, path, "{error}");
         assert!(error.problem.contains(problem), "{error}");
     }
     let long = Scratch::new("a.pcap", &pcap(&packets(10, 2, 1), false));
     match run(scenario(long.path(), json!({"warm_up": "5s"}))) {
-        Err(Failure::Config(error)) => assert_eq!(error.place, "warm_up"),
+        Err(Failure::Config(error)) => assert_eq!(error.path, "warm_up"),
         other => panic!("{:?}", other.err()),
     }
 }

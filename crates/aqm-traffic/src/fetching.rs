@@ -212,10 +212,10 @@ mod tests {
 
     #[test]
     fn connections_require_a_request_and_a_valid_number() {
-        let place = |connections, request| check_connections(connections, request).unwrap_err().place;
+        let path = |connections, request| check_connections(connections, request).unwrap_err().path;
         let request = Some(Size::from_bytes(300));
-        assert_eq!([place(Some(0), request), place(Some(1001), request)], ["connections"; 2]);
-        assert_eq!(place(Some(6), None), "request");
+        assert_eq!([path(Some(0), request), path(Some(1001), request)], ["connections"; 2]);
+        assert_eq!(path(Some(6), None), "request");
         assert!(check_connections(Some(6), request).is_ok() && check_connections(None, None).is_ok());
     }
 }

@@ -108,28 +108,28 @@ pub(crate) fn request_bytes(request: Size) -> u32 {
 /// Maximum number of transfers per run, because each transfer needs memory.
 const MAX_TRANSFERS: f64 = 5e7;
 
-/// Rejects a number of transfers that would not fit into memory. The parameter `place` results in `expected` transfers;
+/// Rejects a number of transfers that would not fit into memory. The parameter `path` results in `expected` transfers;
 /// `remedy` is advice to reduce them.
-pub(crate) fn check_transfers(expected: f64, place: &str, remedy: &str) -> Result<(), ConfigError> {
+pub(crate) fn check_transfers(expected: f64, path: &str, remedy: &str) -> Result<(), ConfigError> {
     if expected <= MAX_TRANSFERS {
         return Ok(());
     }
     let problem =
         format!("would cause about {expected:.0} transfers in this run; the maximum is {MAX_TRANSFERS:.0}");
-    Err(ConfigError::at(place, format!("{problem}: {remedy}")))
+    Err(ConfigError::at(path, format!("{problem}: {remedy}")))
 }
 
 /// Maximum number of datagrams per run; a run with more datagrams would take too long.
 const MAX_DATAGRAMS: f64 = 1e10;
 
-/// Rejects a number of datagrams that would take too long. The parameter `place` results in `expected` datagrams.
-pub(crate) fn check_datagrams(expected: f64, place: &str) -> Result<(), ConfigError> {
+/// Rejects a number of datagrams that would take too long. The parameter `path` results in `expected` datagrams.
+pub(crate) fn check_datagrams(expected: f64, path: &str) -> Result<(), ConfigError> {
     if expected <= MAX_DATAGRAMS {
         return Ok(());
     }
     let problem =
         format!("would cause about {expected:.0} datagrams in this run; the maximum is {MAX_DATAGRAMS:.0}");
-    Err(ConfigError::at(place, problem))
+    Err(ConfigError::at(path, problem))
 }
 
 /// Size of the IPv4 and UDP headers, in bytes.
@@ -138,13 +138,13 @@ const IP_AND_UDP: u64 = 28;
 /// Rejects datagrams of `least` bytes if they have no room for the link header, which is part of their size.
 pub(crate) fn check_link_header(
     least: u64,
-    place: &str,
+    path: &str,
     context: &BuildContext<'_>,
 ) -> Result<(), ConfigError> {
     let (link, most) = (context.link_header, context.link_header.bytes() + IP_AND_UDP);
     let problem =
         format_args!("must be at least {most}B, including a `host.link_header` of {link} (got {least}B)");
-    ConfigError::unless(link.bytes() == 0 || least >= most, place, problem)
+    ConfigError::unless(link.bytes() == 0 || least >= most, path, problem)
 }
 
 /// Maximum size of an IP packet, in bytes.
@@ -165,7 +165,7 @@ mod tests {
         let end = |stop| Period::new(Span::ZERO, stop, second.saturating_mul(10)).unwrap().seconds();
         assert_eq!((end(None), end(Some(second)), end(Some(second.saturating_mul(20)))), (10.0, 1.0, 10.0));
         assert_eq!(Period::new(second, None, Span::ZERO).unwrap().seconds(), 0.0);
-        assert_eq!(Period::new(second, Some(second), second).unwrap_err().place, "stop");
+        assert_eq!(Period::new(second, Some(second), second).unwrap_err().path, "stop");
     }
 
     #[test]

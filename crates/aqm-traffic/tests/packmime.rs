@@ -94,8 +94,8 @@ fn scores(values: &[f64]) -> Vec<f64> {
     let mut order: Vec<usize> = (0..values.len()).collect();
     order.sort_by(|&a, &b| values[a].total_cmp(&values[b]));
     let mut scores = vec![0.0; values.len()];
-    for (rank, &place) in order.iter().enumerate() {
-        scores[place] = normal_score((rank as f64 + 0.5) / values.len() as f64);
+    for (rank, &index) in order.iter().enumerate() {
+        scores[index] = normal_score((rank as f64 + 0.5) / values.len() as f64);
     }
     scores
 }
@@ -146,12 +146,12 @@ fn gaps_sizes_and_kinds_follow_one_another_as_in_ns_2() {
     for (quantity, name) in NAMES.into_iter().enumerate() {
         // Lag by lag, and over all lags together, which detects a small but persistent difference.
         let (mut squares, mut count) = (0.0, 0.0);
-        for (place, lag) in LAGS.into_iter().enumerate() {
-            let values: Vec<f64> = runs.iter().map(|run| run[quantity][place]).collect();
+        for (index, lag) in LAGS.into_iter().enumerate() {
+            let values: Vec<f64> = runs.iter().map(|run| run[quantity][index]).collect();
             let mean = values.iter().sum::<f64>() / RUNS as f64;
             let variance = values.iter().map(|v| (v - mean) * (v - mean)).sum::<f64>() / (RUNS - 1) as f64;
             let spread = (variance * (1.0 + 1.0 / RUNS as f64)).sqrt();
-            for ns2 in [recorded[quantity][place], recorded[quantity + 3][place]] {
+            for ns2 in [recorded[quantity][index], recorded[quantity + 3][index]] {
                 println!("{name}, lag {lag}: ns-2 {ns2:.4}, ours {mean:.4} and in one run ±{spread:.4}");
                 assert!((ns2 - mean).abs() < 4.0 * spread, "{name}, lag {lag}: {ns2} {mean} {spread}");
                 squares += (ns2 - mean) * (ns2 - mean) / (spread * spread);

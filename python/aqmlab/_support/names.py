@@ -29,14 +29,14 @@ def value_hint(value: object, known: Iterable[object]) -> str:
     return f"available: {', '.join(written.values())}"
 
 
-def check_keys(place: str, table: Any, allowed: Collection[str]) -> None:
+def check_keys(path: str, table: Any, allowed: Collection[str]) -> None:
     """Raises `ValueError` if `table` is not a table, or has unknown keys, with a line for each unknown key.
 
-    `place` is the path of the table in its file, such as `claims.0`, or empty for the whole file.
+    `path` is the path of the table in its file, such as `claims.0`, or empty for the whole file.
     """
     if not isinstance(table, Mapping):
-        raise ValueError(f"{place}: must be a table (got {table!r})")
-    before = f"{place}." if place else ""
+        raise ValueError(f"{path}: must be a table (got {table!r})")
+    before = f"{path}." if path else ""
     unknown = [f"{before}{key}: is unknown: {hint(key, allowed)}" for key in table if key not in allowed]
     if unknown:
         raise ValueError("\n".join(unknown))

@@ -23,16 +23,16 @@ def inline(value: Any) -> str:
     return _value(value)
 
 
-def _lines(table: Mapping[str, Any], place: tuple[str, ...]) -> Iterator[str]:
+def _lines(table: Mapping[str, Any], path: tuple[str, ...]) -> Iterator[str]:
     inner = {key: value for key, value in table.items() if isinstance(value, Mapping)}
     own = {key: value for key, value in table.items() if value is not None and key not in inner}
-    if place and (own or not inner):
+    if path and (own or not inner):
         yield ""
-        yield f"[{'.'.join(map(_key, place))}]"
+        yield f"[{'.'.join(map(_key, path))}]"
     for key, value in own.items():
         yield f"{_key(key)} = {_value(value)}"
     for key, value in inner.items():
-        yield from _lines(value, (*place, key))
+        yield from _lines(value, (*path, key))
 
 
 def _value(value: Any) -> str:

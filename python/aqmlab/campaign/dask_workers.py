@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class ClusterError(ValueError):
-    """A cluster that cannot execute the runs, with the place, the reason and a remedy."""
+    """A cluster that cannot execute the runs, with its address, the reason and a remedy."""
 
 
 class Identity(NamedTuple):

@@ -76,7 +76,7 @@ class Chart:
     x_limits: tuple[float, float] | None = None
     y_limits: tuple[float, float] | None = None
     panel_x_limits: Mapping[str, tuple[float, float]] = field(default_factory=dict)
-    """Limits of x for single panels, in place of `x_limits`."""
+    """Limits of x for single panels, in index of `x_limits`."""
     guides: Mapping[str, float] = field(default_factory=dict)
     """Labelled vertical lines at values of x, such as the initial time-out."""
     panel_guides: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
@@ -86,7 +86,7 @@ class Chart:
     marks: Mapping[str, Mark] = field(default_factory=dict)
     """For marks: the style of each group, in the order of the legend."""
     beneath: Mapping[str, str] = field(default_factory=dict)
-    """For panels below each other, which share the x axis: the label of each panel's y axis, in place of
+    """For panels below each other, which share the x axis: the label of each panel's y axis, in index of
     `y_label`."""
 
     def __post_init__(self) -> None:
@@ -204,7 +204,7 @@ def draw(chart: Chart, look: Look = AS_ON_A_PAGE) -> Figure:
     for unused in axes[len(panels) :]:
         unused.set_visible(False)
     groups = chart.table[chart.by].unique(maintain_order=True).to_list()
-    for place, (panel, axis) in enumerate(zip(panels, axes, strict=False)):
+    for index, (panel, axis) in enumerate(zip(panels, axes, strict=False)):
         table = chart.table if panel is None else chart.table.filter(pl.col(chart.panel or "") == panel)
         if chart.kind == "bars":
             _bars(axis, chart, table, groups)
@@ -216,7 +216,7 @@ def draw(chart: Chart, look: Look = AS_ON_A_PAGE) -> Figure:
             _ellipses(axis, chart, table, groups)
         else:
             _lines(axis, chart, table, groups)
-        _dress(axis, chart, str(panel), first=place % columns == 0)
+        _dress(axis, chart, str(panel), first=index % columns == 0)
         if is_column:
             axis.label_outer()
         elif panel is not None:
@@ -243,7 +243,7 @@ def _lines(axis: Axes, chart: Chart, table: pl.DataFrame, groups: list[Any]) -> 
     tints = colours(map(str, groups))
     for number, group in enumerate(groups):
         # Lines in panels of their own share a style, because the titles identify them.
-        place = 0 if chart.panel == chart.by else number
+        index = 0 if chart.panel == chart.by else number
         rows = _along_x(chart, table.filter(pl.col(chart.by) == group).drop_nulls(chart.y))
         if chart.log_y:
             rows = rows.filter(pl.col(chart.y) > 0)
@@ -254,7 +254,7 @@ def _lines(axis: Axes, chart: Chart, table: pl.DataFrame, groups: list[Any]) -> 
         if model is not None:
             _mark(axis, chart, rows, (str(group), tints[model]))
             continue
-        tint = tints[str(groups[place])]
+        tint = tints[str(groups[index])]
         marked = chart.kind == "line"
         # A wider line of a queue remains visible below other lines at the same position.
         crossed = not marked and any(str(other) not in COLOURS for other in groups)
@@ -263,9 +263,9 @@ def _lines(axis: Axes, chart: Chart, table: pl.DataFrame, groups: list[Any]) -> 
             y,
             color=tint,
             label=str(group),
-            linestyle=_dash(str(group), here.index(group) if chart.beneath else place, marked=marked),
+            linestyle=_dash(str(group), here.index(group) if chart.beneath else index, marked=marked),
             linewidth=1.2 if chart.beneath else 3.2 if crossed and str(group) in COLOURS else None,
-            marker=_MARKERS[place % len(_MARKERS)] if marked else None,
+            marker=_MARKERS[index % len(_MARKERS)] if marked else None,
             markersize=5.0,
         )
         _interval(axis, chart, rows, tint)
@@ -275,8 +275,9 @@ def _along_x(chart: Chart, rows: pl.DataFrame) -> pl.DataFrame:
     """The rows from left to right: numbers in ascending order, texts in the order of the table."""
     if rows.schema[chart.x].is_numeric():
         return rows.sort(chart.x)
-    places = {value: place for place, value in enumerate(chart.table[chart.x].unique(maintain_order=True))}
-    return rows.sort(pl.col(chart.x).replace_strict(places, return_dtype=pl.Int64))
+    categories = chart.table[chart.x].unique(maintain_order=True)
+    positions = {value: index for index, value in enumerate(categories)}
+    return rows.sort(pl.col(chart.x).replace_strict(positions, return_dtype=pl.Int64))
 
 
 def _mark(axis: Axes, chart: Chart, rows: pl.DataFrame, style: tuple[str, str]) -> None:
@@ -296,14 +297,14 @@ def _mark(axis: Axes, chart: Chart, rows: pl.DataFrame, style: tuple[str, str]) 
     )
 
 
-def _dash(group: str, place: int, *, marked: bool) -> Any:
+def _dash(group: str, index: int, *, marked: bool) -> Any:
     """The dashes of a line. Queues differ by colour only; other groups, and lines with marks, also by
     dashes."""
     if group == "uncongested":
         return (0, (4, 2))
     if group.endswith("+ECN"):  # Coincides with the curve without ECN where marking has no effect.
         return _DASHES[1]
-    return "-" if group in COLOURS and not marked else _DASHES[place % len(_DASHES)]
+    return "-" if group in COLOURS and not marked else _DASHES[index % len(_DASHES)]
 
 
 def _interval(axis: Axes, chart: Chart, rows: pl.DataFrame, tint: str) -> None:
@@ -320,17 +321,17 @@ def _interval(axis: Axes, chart: Chart, rows: pl.DataFrame, tint: str) -> None:
         axis.fill_between(x, low, high, color=tint, alpha=0.16, linewidth=0)
 
 
-def _places(chart: Chart, rows: pl.DataFrame, shift: float) -> list[float]:
+def _positions(chart: Chart, rows: pl.DataFrame, shift: float) -> list[float]:
     """The horizontal positions of the rows of a group: one position for each x, shifted for groups side by
     side."""
-    places = chart.table[chart.x].unique(maintain_order=True).to_list()
-    return [places.index(value) + shift for value in rows[chart.x].to_list()]
+    categories = chart.table[chart.x].unique(maintain_order=True).to_list()
+    return [categories.index(value) + shift for value in rows[chart.x].to_list()]
 
 
-def _dress_places(axis: Axes, chart: Chart) -> None:
-    places = chart.table[chart.x].unique(maintain_order=True).to_list()
-    axis.set_xticks(range(len(places)), [str(value) for value in places])
-    axis.set_xlim(-0.6, len(places) - 0.4)
+def _dress_categories(axis: Axes, chart: Chart) -> None:
+    categories = chart.table[chart.x].unique(maintain_order=True).to_list()
+    axis.set_xticks(range(len(categories)), [str(value) for value in categories])
+    axis.set_xlim(-0.6, len(categories) - 0.4)
     axis.grid(visible=False, axis="x")
 
 
@@ -338,7 +339,7 @@ def _boxes(axis: Axes, chart: Chart, table: pl.DataFrame, groups: list[Any]) -> 
     from matplotlib.colors import to_rgba
 
     width, tints = 0.8 / max(1, len(groups)), colours(map(str, groups))
-    for place, group in enumerate(groups):
+    for index, group in enumerate(groups):
         model = chart.beside.get(str(group))
         tint = tints[str(group) if model is None else model]
         inside = to_rgba(tint, 0.3) if model is None else "white"
@@ -356,7 +357,7 @@ def _boxes(axis: Axes, chart: Chart, table: pl.DataFrame, groups: list[Any]) -> 
         line = {"color": tint, "linewidth": 1.2}
         drawn = axis.bxp(
             boxes,
-            positions=_places(chart, rows, (place - (len(groups) - 1) / 2) * width),
+            positions=_positions(chart, rows, (index - (len(groups) - 1) / 2) * width),
             widths=width * 0.8,
             patch_artist=True,
             showfliers=False,
@@ -368,15 +369,15 @@ def _boxes(axis: Axes, chart: Chart, table: pl.DataFrame, groups: list[Any]) -> 
         )
         for box in drawn["boxes"][:1]:
             box.set_label(str(group))
-    _dress_places(axis, chart)
+    _dress_categories(axis, chart)
 
 
 def _bars(axis: Axes, chart: Chart, table: pl.DataFrame, groups: list[Any]) -> None:
     width = 0.62 if chart.overlaid else 0.8 / max(1, len(groups))
     tints = colours(map(str, groups))
-    for place, group in enumerate(groups):
+    for index, group in enumerate(groups):
         rows = table.filter(pl.col(chart.by) == group)
-        at = _places(chart, rows, 0.0 if chart.overlaid else (place - (len(groups) - 1) / 2) * width)
+        at = _positions(chart, rows, 0.0 if chart.overlaid else (index - (len(groups) - 1) / 2) * width)
         y = rows[chart.y].to_numpy()
         error = None
         if {"low", "high"} <= set(rows.columns):
@@ -390,12 +391,12 @@ def _bars(axis: Axes, chart: Chart, table: pl.DataFrame, groups: list[Any]) -> N
             label=str(group),
             error_kw={"elinewidth": 1.0, "capsize": 2.5, "ecolor": "#333333"},
         )
-    _dress_places(axis, chart)
+    _dress_categories(axis, chart)
 
 
 def _ellipses(axis: Axes, chart: Chart, table: pl.DataFrame, groups: list[Any]) -> None:
     tints = colours(map(str, groups))
-    for place, group in enumerate(groups):
+    for index, group in enumerate(groups):
         tint, label = tints[str(group)], str(group)
         rows = table.filter(pl.col(chart.by) == group)
         parts = {
@@ -407,7 +408,7 @@ def _ellipses(axis: Axes, chart: Chart, table: pl.DataFrame, groups: list[Any]) 
             axis.fill(*parts["contour"], facecolor=tint, alpha=0.18, linewidth=0)
             axis.plot(*parts["contour"], color=tint, linewidth=1.0)
         if "centre" in parts:
-            marker = _MARKERS[place % len(_MARKERS)]
+            marker = _MARKERS[index % len(_MARKERS)]
             axis.plot(
                 *parts["centre"], color=tint, label=label, linestyle="none", marker=marker, markersize=5.5
             )

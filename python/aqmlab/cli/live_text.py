@@ -95,7 +95,7 @@ def _controls(workload: str, ends: dict[str, Any]) -> Iterator[str]:
 
 def _hints(hints: dict[str, Any]) -> str:
     """How the queue obtained the congestion windows of senders, and how accurate they were."""
-    known = f"known for {hints['told']} of {hints['data_packets']} data packets"
+    known = f"known for {hints['known']} of {hints['data_packets']} data packets"
     if hints["kind"] == "polled":
         newest, oldest = hints["newest_s"], hints["oldest_s"]
         age = "" if newest is None else f", {1e3 * newest:.1f} to {1e3 * oldest:.1f} ms old"

@@ -93,7 +93,7 @@ def plot_gauge(
         samples = gauges.load(run)
     else:
         samples = load_scenario(run, settings).run().tables["gauges"]
-    _draw(gauges.chart(samples, *name, place=at), path, look)
+    _draw(gauges.chart(samples, *name, location=at), path, look)
 
 
 @app.command("queue-delay")

@@ -56,7 +56,7 @@ def markdown(title: str, heads: Sequence[str], rows: Sequence[Sequence[str]], *,
     """Yields the lines of a Markdown table."""
     yield from (f"**{title}**", "")
     yield _piped(heads)
-    yield _piped(["---" if place < left else "---:" for place in range(len(heads))])
+    yield _piped(["---" if column < left else "---:" for column in range(len(heads))])
     for row in rows:
         yield _piped(row)
     yield ""
@@ -96,16 +96,16 @@ def _print_framed(title: str, heads: Sequence[str], rows: Sequence[Sequence[str]
     widths = _widths(heads, rows)
     console = Console(width=room() or sum(widths) + 1, highlight=False)
     for number, part in enumerate(_fitting(widths, left, console.width)):
-        width = sum(widths[place] for place in part) + 1
+        width = sum(widths[column] for column in part) + 1
         # A centred title would wrap above a narrow table, and a reader would miss it above a very wide table.
         above = number == 0 and len(title) <= width <= WIDE
         if number == 0 and not above:
             print(title)
         shown = Table(title=title if above else None)
-        for place in part:
-            shown.add_column(heads[place], justify="left" if place < left else "right")
+        for column in part:
+            shown.add_column(heads[column], justify="left" if column < left else "right")
         for row in rows:
-            shown.add_row(*(row[place] for place in part))
+            shown.add_row(*(row[column] for column in part))
         console.print(shown)
 
 
@@ -121,11 +121,11 @@ def _fitting(widths: Sequence[int], left: int, room: int) -> Iterator[list[int]]
     words = list(range(left))
     free = room - 1 - sum(widths[:left])
     part: list[int] = []
-    for place in range(left, len(widths)):
-        if part and sum(widths[one] for one in part) + widths[place] > free:
+    for column in range(left, len(widths)):
+        if part and sum(widths[one] for one in part) + widths[column] > free:
             yield [*words, *part]
             part = []
-        part.append(place)
+        part.append(column)
     yield [*words, *part]
 
 

@@ -156,7 +156,7 @@ def _rates_of(scenario: Scenario) -> tuple[str, ...]:
 
 def _link_tables(scenario: Scenario) -> dict[str, tuple[str, Mapping[str, Any]]]:
     """The paths and tables of the managed links of a scenario, by name."""
-    return {name: place for name, place in scenario.links.items() if "queue" in place[1]}
+    return {name: link for name, link in scenario.links.items() if "queue" in link[1]}
 
 
 def _managed(scenario: Scenario) -> tuple[str, ...]:
@@ -170,9 +170,9 @@ def _uncongested(scenario: Scenario, links: Sequence[str]) -> Scenario:
     if unknown:
         raise ValueError(f"no managed link is named `{unknown[0]}`; available: {', '.join(tables)}")
     changes: dict[str, Any] = {}
-    for place, table in tables.values():
-        changes[f"{place}.rate"] = f"{UNCONGESTED * bits_per_second(table['rate']):.0f}bps"
-        changes[f"{place}.queue"] = {"kind": "drop-tail", "limit": ROOM}
+    for path, table in tables.values():
+        changes[f"{path}.rate"] = f"{UNCONGESTED * bits_per_second(table['rate']):.0f}bps"
+        changes[f"{path}.queue"] = {"kind": "drop-tail", "limit": ROOM}
     return scenario.with_(changes | {"record.drops": False, "record.queue_every": "0s"})
 
 

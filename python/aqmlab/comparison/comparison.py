@@ -90,18 +90,18 @@ class Comparison:
         return (
             long.drop_nulls("value")
             .join(self._quantities, on="measure", maintain_order="left")
-            .sort("run", "place")
+            .sort("run", "order")
             .select(*self.factors, "seed", "quantity", "unit", "value")
         )
 
     @property
     def _quantities(self) -> pl.DataFrame:
-        """The name of each measure: `measure`, `quantity`, and its `place` in the order."""
+        """The name of each measure: `measure`, `quantity`, and its position, `order`."""
         import polars as pl
 
         rows = [(one.name, one.title or one.name, one.unit) for one in self.results.measured]
         schema = {"measure": pl.String, "quantity": pl.String, "unit": pl.String}
-        return pl.DataFrame(rows, schema=schema, orient="row").with_row_index("place")
+        return pl.DataFrame(rows, schema=schema, orient="row").with_row_index("order")
 
     def intervals(self) -> pl.DataFrame:
         """Mean and 95 % interval of every quantity and variant, over replications (Student's t): `quantity`,
@@ -117,14 +117,14 @@ class Comparison:
 
         first = dict(zip(self.factors, self.variants[0], strict=True))
         found = self._with_names(self.results.against(first, level=stats.LEVEL).with_row_index("at"), "at")
-        return found.sort("place", "at").drop("place", "at")
+        return found.sort("order", "at").drop("order", "at")
 
     def _with_names(self, estimates: pl.DataFrame, *also: str) -> pl.DataFrame:
         """Estimates with the names of quantities, without quantities that no run has."""
         found = estimates.filter(estimates["replications"] > 0).drop("unit")
         columns = ["quantity", "unit", *self.factors, "mean", "low", "high", "replications"]
         with_names = found.join(self._quantities, on="measure", maintain_order="left")
-        return with_names.select(*columns, *(["place", *also] if also else []))
+        return with_names.select(*columns, *(["order", *also] if also else []))
 
     @property
     def title(self) -> str:
@@ -227,10 +227,10 @@ class Comparison:
     def parameters(self) -> dict[str, dict[Variant, Any]]:
         """The parameters in which the variants differ, each by variant; `None` if a variant lacks it."""
         found: dict[str, dict[Variant, Any]] = {}
-        for tables, place, prefix in ((self.queues, 0, ""), (self.tcps, -1, "tcp.")):
+        for tables, position, prefix in ((self.queues, 0, ""), (self.tcps, -1, "tcp.")):
             flattened = {name: flat(table, prefix) for name, table in tables.items()}
             for key in sorted({key for table in flattened.values() for key in table}):
-                values = {names: flattened[names[place]].get(key) for names in self.variants}
+                values = {names: flattened[names[position]].get(key) for names in self.variants}
                 if any(value != next(iter(values.values())) for value in values.values()):
                     found[key] = values
         return found

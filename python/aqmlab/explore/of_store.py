@@ -186,7 +186,7 @@ def _point(
     definitions: Mapping[str, Mapping[str, Any]],
     store: Store,
 ) -> PointData:
-    rows = results.places.get(one.point, {})
+    rows = results.rows_by_point.get(one.point, {})
 
     def at_point(name: str) -> list[Any]:
         column = results.column(name)

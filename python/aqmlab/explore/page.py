@@ -118,20 +118,20 @@ class Exploration:
             if len(set(names)) < len(names):
                 raise ValueError(f"{self.title}: {kind}: must have different names (got {names})")
         known = {measure.name for measure in self.measures}
-        places = {axis.name: set(map(_text, axis.values)) for axis in self.axes}
+        labels_by_axis = {axis.name: set(map(_text, axis.values)) for axis in self.axes}
         for point in self.points:
-            self._check(point, known, places)
-        labels = [tuple(_text(point.labels[axis]) for axis in places) for point in self.points]
+            self._check(point, known, labels_by_axis)
+        labels = [tuple(_text(point.labels[axis]) for axis in labels_by_axis) for point in self.points]
         if len(set(labels)) < len(labels):
             twice = next(one for one in labels if labels.count(one) > 1)
             raise ValueError(f"{self.title}: points: must have different labels (got {list(twice)} twice)")
 
-    def _check(self, point: PointData, known: set[str], places: Mapping[str, set[str]]) -> None:
+    def _check(self, point: PointData, known: set[str], axes: Mapping[str, set[str]]) -> None:
         where = f"{self.title}: point {dict(point.labels)}"
-        if point.labels.keys() != places.keys():
-            raise ValueError(f"{where}: must have a label for each of the axes {', '.join(places)}")
+        if point.labels.keys() != axes.keys():
+            raise ValueError(f"{where}: must have a label for each of the axes {', '.join(axes)}")
         for axis, label in point.labels.items():
-            if _text(label) not in places[axis]:
+            if _text(label) not in axes[axis]:
                 raise ValueError(f"{where}: `{_text(label)}` is not a value of the axis {axis}")
         if len(set(point.seeds)) < len(point.seeds):
             raise ValueError(f"{where}: seeds: must be different (got {list(point.seeds)})")

@@ -149,10 +149,10 @@ def histograms(transfers: pl.DataFrame, grid: Floats, end_s: float) -> tuple[lis
     """
     done = transfers["complete"].to_numpy()
     observed = transfers["duration_s"].fill_null(end_s - transfers["start_s"]).to_numpy()
-    place = np.searchsorted(grid, observed, "left")
+    index = np.searchsorted(grid, observed, "left")
     size = grid.size + 1
-    ended = np.bincount(place[done], minlength=size)
-    censored = np.bincount(place[~done], minlength=size)
+    ended = np.bincount(index[done], minlength=size)
+    censored = np.bincount(index[~done], minlength=size)
     return ended.tolist(), censored.tolist()
 
 

@@ -200,7 +200,7 @@ class Card:
         for name in compared.measures:
             ours = experiment[named(name)]
             if compared.section != PARAMETERS:
-                ours = ours.among(**section(compared.section).places(name.split(".")[0]))
+                ours = ours.among(**section(compared.section).labels_of(name.split(".")[0]))
             theirs = experiment[named(compared.against or name)]
             if compared.section == PARAMETERS:
                 theirs = self.experiments[MEDIUM][named(name)].at(line="symmetric", queue=SHIPPED)

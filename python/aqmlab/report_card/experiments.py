@@ -251,7 +251,7 @@ class Section:
             where=f"queue NOT IN ({', '.join(missing)})" if missing else None,
         )
 
-    def places(self, traffic: str) -> dict[str, list[Value]]:
+    def labels_of(self, traffic: str) -> dict[str, list[Value]]:
         """The values of axes at which a workload is present, for each axis that removes it at some values."""
         there = {
             label: [

@@ -59,7 +59,7 @@ class Estimate:
     of: tuple[Variable, ...]
     finds: Finds
     words: str
-    """The quantity in words, without the place: `median object time, SHRED/RED`."""
+    """The quantity in words, without its labels: `median object time, SHRED/RED`."""
     tolerance: float = 0.0
     """Half-width of an interval at which further runs are not useful."""
     raw: bool = False
@@ -76,7 +76,7 @@ class Estimate:
 
     @property
     def context(self) -> str:
-        """The place of the estimate in words: `Web-mixed, load = 0.7`."""
+        """The labels of the estimate in words: `Web-mixed, load = 0.7`."""
         context = _context(self.of, _common(self.of))
         return f"{context}, where {self.condition}" if self.condition else context
 
@@ -312,7 +312,7 @@ def _check_condition(condition: str, known: Sequence[str]) -> None:
 
 
 def _context(of: Sequence[Variable], common: Labels) -> str:
-    """The place of variables in words: experiments, fixed labels, and axes over which they are averaged."""
+    """The labels of variables in words: experiments, fixed labels, and axes over which they are averaged."""
     titles = list(dict.fromkeys(one.title for variable in of for one in variable.experiments))
     averages = list(dict.fromkeys(label for variable in of for label in variable.averages))
     parts = [" and ".join(titles), *([format_labels(common)] if common else [])]
@@ -381,7 +381,7 @@ class Rule:
 
     estimate: Estimate
     band: Band
-    untold: frozenset[str] = frozenset()
+    hidden: frozenset[str] = frozenset()
     """Free axes that the text does not name, because another text contains their values."""
 
     @property
@@ -391,7 +391,7 @@ class Rule:
 
     def without(self, *labels: str) -> Rule:
         """The rule with a text that does not name some axes."""
-        return replace(self, untold=frozenset(labels))
+        return replace(self, hidden=frozenset(labels))
 
     def where(self, condition: str) -> Rule:
         """The rule restricted to the points whose labels satisfy an SQL condition: `load > 0.5`."""
@@ -399,19 +399,19 @@ class Rule:
 
     @property
     def context(self) -> str:
-        """The place of the judgement in words."""
-        named = (label for label in self.estimate.axes if label not in self.untold)
+        """The labels of the judgement in words."""
+        named = (label for label in self.estimate.axes if label not in self.hidden)
         each = (f"at each {label}{_judged_values(self.estimate.of, label)}" for label in named)
         return ", ".join([self.estimate.context, *each])
 
     @property
     def phrase(self) -> str:
-        """The claim in words, without the place."""
+        """The claim in words, without its labels."""
         return f"{self.estimate.words} {self.band}"
 
     @property
     def groups(self) -> Mapping[str, Sequence[str]]:
-        """The claims in words, by place."""
+        """The claims in words, by labels."""
         return {self.context: [self.phrase]}
 
     @property
@@ -484,13 +484,13 @@ class Combined:
 
     @property
     def context(self) -> str:
-        """The place of the judgement in words, if it is common to all rules; otherwise empty."""
+        """The labels of the judgement in words, if it is common to all rules; otherwise empty."""
         contexts = {self._quantified(rule.context) for rule in self.rules}
         return contexts.pop() if len(contexts) == 1 else ""
 
     @property
     def groups(self) -> Mapping[str, Sequence[str]]:
-        """The claims in words, by place."""
+        """The claims in words, by labels."""
         grouped: dict[str, list[str]] = {}
         for rule in self.rules:
             grouped.setdefault(self._quantified(rule.context), []).append(rule.phrase)
@@ -501,7 +501,7 @@ class Combined:
 
     @property
     def phrase(self) -> str:
-        """The claim in words, without the place."""
+        """The claim in words, without its labels."""
         if not self.context:
             return self.text
         return (" and " if self.every else " or ").join(rule.phrase for rule in self.rules)

@@ -238,7 +238,7 @@ class Results:
         return list(zip(*columns, strict=True)) if columns else [()] * self.frame.height
 
     @cached_property
-    def places(self) -> Mapping[PointValues, Mapping[int, int]]:
+    def rows_by_point(self) -> Mapping[PointValues, Mapping[int, int]]:
         """The indices of rows in `frame`, by point and seed, with the seeds of each point ascending."""
         found: dict[PointValues, dict[int, int]] = {}
         for row, (point, seed) in enumerate(zip(self._labels, self.frame["seed"].to_list(), strict=True)):
@@ -262,11 +262,11 @@ class Results:
 
     def seeds_at(self, point: PointValues) -> Collection[int]:
         """The seeds of the runs at a point, ascending."""
-        return self.places.get(point, {})
+        return self.rows_by_point.get(point, {})
 
     def at_point(self, measure: str, point: PointValues, seeds: Sequence[int]) -> list[Any]:
         """The values of a measure at a point for these seeds; `None` for missing values."""
-        rows = self.places.get(point)
+        rows = self.rows_by_point.get(point)
         if rows is None:
             return [None] * len(seeds)
         column = self.column(measure)
@@ -295,7 +295,8 @@ class Results:
     def by_point(self) -> Mapping[PointValues, Mapping[int, Row]]:
         """All runs as objects by point and seed."""
         return {
-            point: {seed: self.rows[row] for seed, row in rows.items()} for point, rows in self.places.items()
+            point: {seed: self.rows[row] for seed, row in rows.items()}
+            for point, rows in self.rows_by_point.items()
         }
 
     def rows_at(self, **labels: Value) -> tuple[Row, ...]:
@@ -325,16 +326,16 @@ class Results:
         """Raises `ValueError`, which suggests the nearest names, for an unknown axis or value."""
         self._check(self.name, labels)
 
-    def _check(self, place: str, labels: Mapping[str, Any]) -> None:
+    def _check(self, name: str, labels: Mapping[str, Any]) -> None:
         for label, value in labels.items():
-            self._check_axis(place, label)
+            self._check_axis(name, label)
             if value not in self.axes[label]:
                 available = ", ".join(map(str, self.axes[label]))
-                raise ValueError(f"{place}: {label} has no value {value!r}; available: {available}")
+                raise ValueError(f"{name}: {label} has no value {value!r}; available: {available}")
 
-    def _check_axis(self, place: str, label: str) -> None:
+    def _check_axis(self, name: str, label: str) -> None:
         if label not in self.axes:
-            raise ValueError(f"{place}: no axis is called `{label}`: {hint(label, self.axes)}")
+            raise ValueError(f"{name}: no axis is called `{label}`: {hint(label, self.axes)}")
 
     def __getitem__(self, measure: str | Quantity) -> Measured:
         """A measure at all points as a variable. Raises `ValueError` for an unknown measure."""
@@ -443,7 +444,7 @@ class Results:
         """The runs with the first `count` seeds of each point."""
         if count < 1:
             raise ValueError(f"first_seeds: must be at least 1 (got {count})")
-        rows = [row for of_point in self.places.values() for row in list(of_point.values())[:count]]
+        rows = [row for of_point in self.rows_by_point.values() for row in list(of_point.values())[:count]]
         return self._with_rows(sorted(rows))
 
     def drop_failed(self) -> Results:
@@ -599,7 +600,12 @@ class Results:
             for label in tables[0].axes
         }
         points = dict.fromkeys(point for one in tables for point in one._point_values)
-        runs = [(point, seed) for one in tables for point in one.places for seed in one.places[point]]
+        runs = [
+            (point, seed)
+            for one in tables
+            for point in one.rows_by_point
+            for seed in one.rows_by_point[point]
+        ]
         if len(set(runs)) < len(runs):
             raise ValueError("concat: two tables contain the same run: distinguish the tables with axis")
         labels = {
@@ -658,11 +664,11 @@ class Results:
         """
         rows = []
         for point in self._point_values:
-            places = self.places.get(point)
-            if places is None:
+            by_seed = self.rows_by_point.get(point)
+            if by_seed is None:
                 continue
             for one in self.measured:
-                interval = self._interval(one.name, list(places.values()), level or self.level(), quantile)
+                interval = self._interval(one.name, list(by_seed.values()), level or self.level(), quantile)
                 rows.append(self._estimate(point, one, one.unit, interval))
         return self._estimates(rows)
 
@@ -731,8 +737,8 @@ class Results:
         self.measure(measure)
         parts = []
         for point in self._point_values:
-            if point in self.places:
-                band = dkw_band(self._numbers_in(measure, self.places[point].values()), level)
+            if point in self.rows_by_point:
+                band = dkw_band(self._numbers_in(measure, self.rows_by_point[point].values()), level)
                 labels = zip(self.axes, point, strict=True)
                 parts.append(band.select(*(pl.lit(value).alias(key) for key, value in labels), pl.all()))
         return pl.concat(parts)
@@ -766,9 +772,9 @@ class Results:
         rows = []
         for point in self._point_values:
             other = tuple(baseline.get(label, value) for label, value in zip(self.axes, point, strict=True))
-            if other == point or point not in self.places or other not in self.places:
+            if other == point or point not in self.rows_by_point or other not in self.rows_by_point:
                 continue
-            ours, theirs = pairs.by_seed(self.places[point], self.places[other])
+            ours, theirs = pairs.by_seed(self.rows_by_point[point], self.rows_by_point[other])
             for one in chosen:
                 both = self._numbers_in(one.name, ours), self._numbers_in(one.name, theirs)
                 interval = estimate(*both, level or self.level())

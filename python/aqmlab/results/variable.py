@@ -154,7 +154,7 @@ class _Operations:
 
     def unrolled(self: Any, label: str, values: Sequence[Value]) -> Variable:
         """The elements of the variable's lists along an additional axis with these values."""
-        return Unrolled(of=self, label=label, places=tuple(values))
+        return Unrolled(of=self, label=label, elements=tuple(values))
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -344,7 +344,7 @@ class Unrolled(_Operations):
 
     of: Variable
     label: str
-    places: tuple[Value, ...]
+    elements: tuple[Value, ...]
     fixed: Value | None = None
     """The fixed value of the additional axis."""
     fewer: tuple[Value, ...] | None = None
@@ -375,13 +375,13 @@ class Unrolled(_Operations):
 
     @property
     def definition(self) -> Any:
-        definition = {"unrolled": self.label, "places": list(self.places), "at": self.fixed}
+        definition = {"unrolled": self.label, "places": list(self.elements), "at": self.fixed}
         definition["among"] = None if self.fewer is None else list(self.fewer)
         return {**definition, "of": self.of.definition}
 
     @cached_property
     def _index(self) -> Mapping[Value, int]:
-        return {value: index for index, value in enumerate(self.places)}
+        return {value: index for index, value in enumerate(self.elements)}
 
     def values(self, results: RunsByName, labels: Labels, seeds: Sequence[int]) -> list[Any]:
         index = self._index[labels[self.label] if self.fixed is None else self.fixed]
@@ -392,25 +392,25 @@ class Unrolled(_Operations):
     def at(self, **labels: Value) -> Unrolled:
         _check_free(self, labels)
         fixed = labels.pop(self.label, self.fixed)
-        self._check_places([] if fixed is None else [fixed])
+        self._check_elements([] if fixed is None else [fixed])
         return replace(self, of=self.of.at(**labels), fixed=fixed)
 
     def among(self, **values: Sequence[Value]) -> Unrolled:
         _check_free(self, values)
         fewer = tuple(values.pop(self.label)) if self.label in values else self.fewer
-        self._check_places(fewer or ())
+        self._check_elements(fewer or ())
         return replace(self, of=self.of.among(**values), fewer=fewer)
 
-    def _check_places(self, values: Sequence[Value]) -> None:
+    def _check_elements(self, values: Sequence[Value]) -> None:
         for value in values:
             if value not in self._index:
-                near = value_hint(value, self.places)
+                near = value_hint(value, self.elements)
                 raise ValueError(f"{self.name}: `{self.label}` has no value {value!r}: {near}")
 
     def values_of(self, label: str, results: RunsByName) -> tuple[Value, ...]:
         if label != self.label:
             return self.of.values_of(label, results)
-        return self.places if self.fewer is None else self.fewer
+        return self.elements if self.fewer is None else self.fewer
 
 
 @lru_cache(maxsize=64)

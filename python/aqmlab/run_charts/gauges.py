@@ -23,25 +23,25 @@ def at(gauges: pl.DataFrame, *, link: str | None = None, node: str | None = None
     return rows.pivot(on="name", index="time_s", values="value").sort("time_s")
 
 
-def chart(gauges: pl.DataFrame, name: str, *more: str, place: str | None = None) -> Chart:
+def chart(gauges: pl.DataFrame, name: str, *more: str, location: str | None = None) -> Chart:
     """A chart of a gauge over time, with a curve for each queue and edge that has the gauge, or only for the
-    queue or edge at `place` (a link or a node). With `more` gauges the chart has panels below each other:
+    queue or edge at `location` (a link or a node). With `more` gauges the chart has panels below each other:
     gauges with the same unit share a panel, gauges without a unit have panels of their own.
 
-    Raises `LookupError`, which lists the available names, for an unknown gauge or place.
+    Raises `LookupError`, which lists the available names, for an unknown gauge or location.
     """
     rows = gauges.select(
         "time_s",
-        pl.coalesce(pl.col("link").cast(pl.String), pl.col("node").cast(pl.String)).alias("place"),
+        pl.coalesce(pl.col("link").cast(pl.String), pl.col("node").cast(pl.String)).alias("location"),
         pl.col("name").cast(pl.String),
         "value",
         pl.col("unit").cast(pl.String),
     )
     if not rows.height:
         raise LookupError(HOW_TO_RECORD)
-    if place is not None:
-        _expect("link or node with a gauge", place, rows["place"])
-        rows = rows.filter(pl.col("place") == place)
+    if location is not None:
+        _expect("link or node with a gauge", location, rows["location"])
+        rows = rows.filter(pl.col("location") == location)
     for one in (name, *more):
         _expect("gauge", one, rows["name"])
     if more:
@@ -50,25 +50,25 @@ def chart(gauges: pl.DataFrame, name: str, *more: str, place: str | None = None)
     units = [unit for unit in rows["unit"].unique(maintain_order=True) if unit is not None]
     return Chart(
         kind="curve",
-        table=rows.select("place", "time_s", pl.col("value").alias(name)),
+        table=rows.select("location", "time_s", pl.col("value").alias(name)),
         x="time_s",
         y=name,
-        by="place",
+        by="location",
         x_label="time (s)",
         y_label=_label([name], units),
     )
 
 
 def _panels(rows: pl.DataFrame, names: tuple[str, ...]) -> Chart:
-    """Panels in the order of `names`, with a curve for each gauge and place.
+    """Panels in the order of `names`, with a curve for each gauge and location.
 
     Gauges with the same unit share a panel. Gauges without a unit have panels of their own, because a count
     and a probability are not comparable.
     """
     rows = pl.concat([rows.filter(pl.col("name") == name) for name in names])
     label = pl.col("name").str.replace_all("_", " ")
-    if rows["place"].n_unique() > 1:
-        label = pl.concat_str(pl.col("place"), label, separator=", ")
+    if rows["location"].n_unique() > 1:
+        label = pl.concat_str(pl.col("location"), label, separator=", ")
     shared = rows.with_columns(pl.coalesce("unit", "name").alias("panel"))
     labels = {
         panel: _label(of_panel["name"].unique(maintain_order=True), of_panel["unit"].drop_nulls().unique())

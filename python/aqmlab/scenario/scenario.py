@@ -209,7 +209,7 @@ def _json(given: Table) -> str:
 
 
 def _with_none(value: Any, filled: Any) -> Any:
-    """A value of a scenario with defaults, with the word `none` in place of `None` where `filled` has a
+    """A value of a scenario with defaults, with the word `none` in path of `None` where `filled` has a
     value."""
     if isinstance(value, Mapping):
         return {key: _with_none(inner, filled[key]) for key, inner in value.items()}
@@ -296,26 +296,26 @@ def _put(table: Table, path: str, value: Any) -> None:
         table[last] = value
 
 
-def _error(place: str, problem: str) -> _core.ScenarioError:
-    error = _core.ScenarioError(f"{place}: {problem}")
-    error.place, error.problem, error.problems = place, problem, [(place, problem)]
+def _error(path: str, problem: str) -> _core.ScenarioError:
+    error = _core.ScenarioError(f"{path}: {problem}")
+    error.path, error.problem, error.problems = path, problem, [(path, problem)]
     error.without_effect = []
     return error
 
 
-def check_plain(place: str, value: Any) -> None:
+def check_plain(path: str, value: Any) -> None:
     """Rejects values that scenarios cannot contain: dates, infinity, NaN, Python objects."""
     if isinstance(value, Mapping):
         for key, inner in value.items():
-            check_plain(f"{place}.{key}" if place else str(key), inner)
+            check_plain(f"{path}.{key}" if path else str(key), inner)
     elif isinstance(value, list | tuple):
         for number, inner in enumerate(value):
-            check_plain(f"{place}.{number}", inner)
+            check_plain(f"{path}.{number}", inner)
     elif isinstance(value, float) and not math.isfinite(value):
-        raise _error(place, f"must be a finite number (got {value})")
+        raise _error(path, f"must be a finite number (got {value})")
     elif not isinstance(value, str | int | float | bool | None):
         raise _error(
-            place,
+            path,
             f"must be a text, a number, a Boolean, a list or a table (got {value} of the "
             f"type {type(value).__name__})",
         )

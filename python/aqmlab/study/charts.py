@@ -156,12 +156,12 @@ def boxes(
         rows = []
         for (name, variable), (source, find) in itertools.product(panels.items(), sources.items()):
             runs = find(results)
-            for place in variable.values_of(x, results):
-                values = np.array(series(variable, runs, {x: place}, seeds_of([variable], runs)))
+            for value in variable.values_of(x, results):
+                values = np.array(series(variable, runs, {x: value}, seeds_of([variable], runs)))
                 known = values[~np.isnan(values)]
                 if known.size:
                     numbers = np.quantile(known, [0, 0.25, 0.5, 0.75, 1]).tolist()
-                    rows.append((name, source, f"{place:g}", *numbers))
+                    rows.append((name, source, f"{value:g}", *numbers))
         schema = [panel, "from", x, "least", "q25", "median", "q75", "most"]
         table = pl.DataFrame(rows, schema=schema, orient="row")
         first = next(iter(panels.values()))

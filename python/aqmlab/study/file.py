@@ -172,8 +172,8 @@ def _study(table: Mapping[str, Any], path: Path) -> Study:
         ("claims", claims, _claim),
     ):
         for number, one in enumerate(several):
-            place = f"{field}.{number}"
-            parts.append(attempt(functools.partial(read, place, one, number, swept)))
+            name = f"{field}.{number}"
+            parts.append(attempt(functools.partial(read, name, one, number, swept)))
     mistakes.finish()
     return Study.of(
         sweep.name,

@@ -33,11 +33,11 @@ def write(name: str, folder: Path, scenario: Path | None = None) -> Path:
     if path.exists():
         raise ValueError(f"{path}: exists already: choose another name")
     if scenario is None:
-        wanted, place, own = list(INLINE), "bottleneck", '{ kind = "drop-tail", limit = "100p" }'
+        wanted, link, own = list(INLINE), "bottleneck", '{ kind = "drop-tail", limit = "100p" }'
     else:
         loaded = Scenario.load(scenario)
         wanted = [one.name for one in _likely(loaded)]
-        place, own = _own_queue(loaded)
+        link, own = _own_queue(loaded)
     environment = Environment(
         loader=PackageLoader("aqmlab", "templates"),
         autoescape=False,
@@ -49,7 +49,7 @@ def write(name: str, folder: Path, scenario: Path | None = None) -> Path:
     text = environment.get_template("study.toml.jinja").render(
         name=name,
         heading=name.replace("-", " ").replace("_", " ").capitalize(),
-        place=place,
+        link=link,
         own=own,
         measures=wanted,
         measures_of=scenario or f"{name}.toml",
@@ -76,11 +76,11 @@ def _own_queue(scenario: Scenario) -> tuple[str, str]:
     """The path of the first managed link of a scenario, and its queue as an inline table."""
     if not scenario.managed_links:
         raise ValueError(f"{scenario.name}: has no link with a queue to change")
-    place, _ = scenario.links[scenario.managed_links[0]]
+    link, _ = scenario.links[scenario.managed_links[0]]
     table: Any = scenario.given
-    for key in (*place.split("."), "queue"):
+    for key in (*link.split("."), "queue"):
         table = table.get(key, {}) if isinstance(table, dict) else {}
     if isinstance(table, str):
         table = scenario.given.get("queues", {}).get(table, {"kind": table})
     found = table or {"kind": scenario.links[scenario.managed_links[0]][1]["queue"]["kind"]}
-    return place, inline(found)
+    return link, inline(found)

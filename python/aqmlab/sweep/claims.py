@@ -109,17 +109,17 @@ def judge(claims: Sequence[Claim], result: Results) -> tuple[Judged, ...]:
     return tuple(Judged(claim=claim, evidence=result.judge(claim.rule)) for claim in claims)
 
 
-def measures_of(table: Any, place: str = "claims") -> Iterator[tuple[str, str]]:
+def measures_of(table: Any, path: str = "claims") -> Iterator[tuple[str, str]]:
     """Yields the names of the measures in claims, each with the path of its field."""
     if isinstance(table, Mapping):
         for key, value in table.items():
             if key == "measure" and isinstance(value, str):
-                yield f"{place}.measure", value
+                yield f"{path}.measure", value
             elif key in (*TRENDS, *SEVERAL):
-                yield from measures_of(value, f"{place}.{key}")
+                yield from measures_of(value, f"{path}.{key}")
     elif isinstance(table, list):
         for number, one in enumerate(table):
-            yield from measures_of(one, f"{place}.{number}")
+            yield from measures_of(one, f"{path}.{number}")
 
 
 def read(field: str, table: Mapping[str, Any], swept: Swept) -> Claim:
@@ -152,11 +152,11 @@ def _several(field: str, table: Mapping[str, Any], form: str, swept: Swept) -> A
     mistakes = Mistakes()
     rules = []
     for number, part in enumerate(parts):
-        place = f"{field}.{number}"
+        path = f"{field}.{number}"
 
-        def one(place: str = place, part: Any = part) -> AnyRule:
-            names.check_keys(place, part, PART_KEYS)
-            return _rule(place, part, swept)
+        def one(path: str = path, part: Any = part) -> AnyRule:
+            names.check_keys(path, part, PART_KEYS)
+            return _rule(path, part, swept)
 
         rules.append(mistakes.attempt(one))
     mistakes.finish()
@@ -167,9 +167,9 @@ def _several(field: str, table: Mapping[str, Any], form: str, swept: Swept) -> A
 def _trend(field: str, table: Any, form: str, swept: Swept) -> AnyRule:
     """The rule that values grow, or fall, from each point along an axis to the next."""
     names.check_keys(field, table, ("measure", "along", "at", "where"))
-    label, places = one_axis(f"{field}.along", table.get("along"), swept, 2, None)
+    label, values = one_axis(f"{field}.along", table.get("along"), swept, 2, None)
     trend = {"grows": grows, "falls": falls}[form]
-    return _where(field, table, trend(variable(field, table, swept), **{label: places}), swept)
+    return _where(field, table, trend(variable(field, table, swept), **{label: values}), swept)
 
 
 def _comparison(field: str, table: Mapping[str, Any], swept: Swept) -> AnyRule:

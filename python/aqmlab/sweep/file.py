@@ -200,7 +200,7 @@ def _needed(table: Mapping[str, Any]) -> list[tuple[str, str]]:
     return found
 
 
-def _is_measure(scenario: Scenario, own: Mapping[str, Measure], place: str, name: str) -> bool:
+def _is_measure(scenario: Scenario, own: Mapping[str, Measure], path: str, name: str) -> bool:
     """Returns true if the scenario has the measure; otherwise raises `ValueError` with the field and the
     nearest names."""
     from aqmlab import measures
@@ -208,7 +208,7 @@ def _is_measure(scenario: Scenario, own: Mapping[str, Measure], place: str, name
     try:
         measures.named(scenario, [name], own)
     except ValueError as problem:
-        raise ValueError(f"{place}: {problem}") from None
+        raise ValueError(f"{path}: {problem}") from None
     return True
 
 

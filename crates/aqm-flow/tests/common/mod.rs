@@ -3,7 +3,7 @@
 #![allow(dead_code, unused_imports, reason = "each test file uses its own part of this")]
 
 use aqm_flow::Scenario;
-use aqm_net::stage::{Plan as _, Run};
+use aqm_net::level::{Plan as _, Run};
 use aqm_net::watch::Watch;
 pub use aqm_testing::{assert_met, maybe_real, mean_and_error, real, whole, words};
 use serde_json::{Value, json};

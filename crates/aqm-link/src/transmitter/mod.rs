@@ -66,8 +66,8 @@ impl Config {
     /// Every invalid field, and what is allowed.
     pub fn schedule<'a>(&self, contents: impl Fn(&str) -> Option<&'a str>) -> Result<Schedule, ConfigErrors> {
         let mut errors = ErrorCollector::default();
-        let file = |place: &str, name: &str| {
-            let problem = || ConfigError::at(place, format!("the file `{name}` was not read"));
+        let file = |path: &str, name: &str| {
+            let problem = || ConfigError::at(path, format!("the file `{name}` was not read"));
             contents(name).ok_or_else(problem)
         };
         let has_rates = !self.rate_steps.is_empty() || self.rate_file.is_some();

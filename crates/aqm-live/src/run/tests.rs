@@ -1,4 +1,4 @@
-use aqm_net::stage::Files;
+use aqm_net::level::Files;
 use aqm_net::table::{Column, Table};
 
 use super::*;
@@ -52,8 +52,8 @@ fn workloads_that_can_only_be_simulated_are_refused_with_their_paths() {
         Files::default(),
     );
     let errors = specs(&plan.unwrap(), &Options::default()).err().unwrap();
-    let places: Vec<&str> = errors.iter().map(|error| error.place.as_str()).collect();
-    assert_eq!(places, ["traffic.call.kind", "traffic.film.kind", "traffic.pages.kind"], "{errors}");
+    let paths: Vec<&str> = errors.iter().map(|error| error.path.as_str()).collect();
+    assert_eq!(paths, ["traffic.call.kind", "traffic.film.kind", "traffic.pages.kind"], "{errors}");
 }
 
 #[test]

@@ -181,7 +181,7 @@ impl Hints {
         };
         value["kind"] = json!(kind);
         value["data_packets"] = json!(data);
-        value["told"] = json!(reported);
+        value["known"] = json!(reported);
         if matches!(self.source, Source::InPackets(_)) {
             value["compared"] = json!(agreement.compared);
             value["agreeing"] = json!(agreement.agreed);
@@ -357,7 +357,7 @@ mod tests {
         let hints = after(&[10; 40]);
         assert_eq!(reasons(&hints, AGREEMENT), [""; 0]);
         let value = hints.to_value(AGREEMENT);
-        assert_eq!((&value["data_packets"], &value["told"]), (&json!(120), &json!(120)));
+        assert_eq!((&value["data_packets"], &value["known"]), (&json!(120), &json!(120)));
         assert_eq!((&value["compared"], &value["agreeing"]), (&json!(100), &json!(97)));
     }
 

@@ -369,7 +369,7 @@ mod tests {
 
     #[test]
     fn invalid_parameters_are_rejected() {
-        for (table, place) in [
+        for (table, path) in [
             (json!({"limit": "0p"}), "limit"),
             (json!({"increment": 0.0}), "increment"),
             (json!({"decrement": 1.5}), "decrement"),
@@ -381,7 +381,7 @@ mod tests {
                 .build(Rate::default())
                 .err()
                 .expect("the parameters are invalid");
-            assert!(errors.iter().count() == 1 && errors.iter().all(|error| error.place == place), "{place}");
+            assert!(errors.iter().count() == 1 && errors.iter().all(|error| error.path == path), "{path}");
         }
     }
 }

@@ -224,10 +224,10 @@ impl Describe for Config {
     fn derived(&self, _rate: Rate) -> Vec<Derived> {
         let mut derived = vec![Derived::new("memlimit", self.memory_limit(self.rate()) as f64, "bytes")];
         let rates: Vec<Rates> = self.rates(self.rate()).collect();
-        for (place, &tin) in self.diffserv.order().iter().enumerate() {
+        for (index, &tin) in self.diffserv.order().iter().enumerate() {
             let Rates { share, times, flow_quantum, .. } = rates[tin];
             let mut add = |name: &str, value: f64, unit| {
-                derived.push(Derived::new(&format!("tins.{place}.{name}"), value, unit));
+                derived.push(Derived::new(&format!("tins.{index}.{name}"), value, unit));
             };
             if share.rate > 0 {
                 add("threshold_rate", share.rate as f64 * 8.0, "bps");
@@ -440,40 +440,40 @@ impl Cake {
     #[inline]
     fn choose_by_time(&mut self, now: i64) -> bool {
         let mut best = None;
-        for (place, tin) in self.tins.iter().enumerate().filter(|(_, tin)| tin.has_flows()) {
+        for (index, tin) in self.tins.iter().enumerate().filter(|(_, tin)| tin.has_flows()) {
             let ahead = tin.clock.0 - now;
             if best.is_none_or(|(least, _)| ahead <= 0 || ahead <= least) {
-                best = Some((ahead, place));
+                best = Some((ahead, index));
             }
         }
-        self.current = best.map_or(0, |(_, place)| place);
+        self.current = best.map_or(0, |(_, index)| index);
         best.is_some()
     }
 
     /// Selects tins in turn while their deficit is not negative.
     #[inline]
     fn choose_by_deficit(&mut self) -> bool {
-        let (mut place, mut rounds, mut is_empty) = (self.current, 0, true);
+        let (mut index, mut rounds, mut is_empty) = (self.current, 0, true);
         loop {
-            let Some(tin) = self.tins.get_mut(place) else {
-                place = 0;
+            let Some(tin) = self.tins.get_mut(index) else {
+                index = 0;
                 rounds += 1;
                 if rounds > 1 && is_empty {
-                    self.current = place;
+                    self.current = index;
                     return false;
                 }
                 continue;
             };
             let has_flows = tin.has_flows();
             if has_flows && tin.deficit >= 0 {
-                self.current = place;
+                self.current = index;
                 return true;
             }
             if tin.deficit <= 0 {
                 tin.deficit += i32::from(tin.rates.share.quantum);
             }
             is_empty &= !has_flows;
-            place += 1;
+            index += 1;
         }
     }
 
@@ -538,12 +538,12 @@ impl QueueDiscipline for Cake {
     fn enqueue(&mut self, packet: Packet, cx: &mut Context<'_>) {
         let now = cx.now.nanos() as i64;
         let label = self.tin_of_label.get(usize::from(packet.label));
-        let place = usize::from(*label.unwrap_or(&self.default_tin));
+        let index = usize::from(*label.unwrap_or(&self.default_tin));
         let flow = self.hasher.flow(&packet, cx.rng);
-        let tin = &mut self.tins[place];
+        let tin = &mut self.tins[index];
         let is_blind = self.config.flows == FlowMode::FlowBlind;
         let queue = if is_blind { 0 } else { tin.queue_of(flow, || self.hasher.hosts(&packet)) };
-        let number = place as u32 * QUEUES + queue;
+        let number = index as u32 * QUEUES + queue;
         if tin.backlog_bytes == 0 {
             tin.clock.on_first(now);
             if self.packets.backlog().packets == 0 {
@@ -554,10 +554,10 @@ impl QueueDiscipline for Cake {
         let cost = self.cost(packet.bytes);
         self.framing.count_offset();
         let has_filter = self.config.ack_filter != AckFilter::Disabled;
-        let removed_bytes = if has_filter { self.filter_acks(place, number, &packet, cx) } else { 0 };
+        let removed_bytes = if has_filter { self.filter_acks(index, number, &packet, cx) } else { 0 };
         self.packets.push(number, packet, Stamp { arrival: cx.now, cost });
         self.memory += u64::from(cost.memory);
-        let tin = &mut self.tins[place];
+        let tin = &mut self.tins[index];
         tin.backlog_bytes += u64::from(packet.bytes);
         tin.counters.packets += 1;
         tin.counters.bytes += u64::from(packet.bytes);
@@ -568,7 +568,7 @@ impl QueueDiscipline for Cake {
                 self.set_rate(rate);
             }
         }
-        self.tins[place].on_arrival(queue, cx.rng);
+        self.tins[index].on_arrival(queue, cx.rng);
         self.memory_used = self.memory_used.max(self.memory);
         while self.memory > self.memory_limit {
             self.drop_from_longest(cx);

@@ -455,18 +455,18 @@ mod tests {
                     Set::Decaying => counted.decaying += 1,
                     Set::Bulk => {
                         counted.bulk += 1;
-                        for (of_host, place) in of_hosts.iter_mut().zip(queue.hosts) {
-                            *of_host.entry(place).or_insert(0_u16) += 1;
+                        for (of_host, path) in of_hosts.iter_mut().zip(queue.hosts) {
+                            *of_host.entry(path).or_insert(0_u16) += 1;
                         }
                     }
                 }
             }
             assert_eq!(tin.flows, counted, "step {step}");
             for (hosts, of_host) in [&tin.sources, &tin.destinations].into_iter().zip(of_hosts) {
-                for place in 0..8 {
+                for path in 0..8 {
                     assert_eq!(
-                        hosts.bulk_flows(place),
-                        of_host.get(&place).copied().unwrap_or(0),
+                        hosts.bulk_flows(path),
+                        of_host.get(&path).copied().unwrap_or(0),
                         "step {step}"
                     );
                 }
@@ -481,7 +481,7 @@ mod tests {
         }
         assert_eq!(tin.flows, FlowCounts::default());
         let left =
-            |hosts: &Hosts| (0..QUEUES as u16).map(|place| u32::from(hosts.bulk_flows(place))).sum::<u32>();
+            |hosts: &Hosts| (0..QUEUES as u16).map(|path| u32::from(hosts.bulk_flows(path))).sum::<u32>();
         assert_eq!([&tin.sources, &tin.destinations].map(left), [0, 0]);
     }
 

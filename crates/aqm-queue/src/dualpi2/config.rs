@@ -471,7 +471,7 @@ mod tests {
             let errors = read(table.clone()).check(LINE).unwrap_err();
             let all: Vec<_> = errors.iter().collect();
             assert_eq!(all.len(), 1, "{table}: {all:?}");
-            assert!(all[0].place == name && all[0].problem.contains(problem), "{table}: {}", all[0]);
+            assert!(all[0].path == name && all[0].problem.contains(problem), "{table}: {}", all[0]);
         }
         assert!(
             read(json!({"profile": "rfc", "c_protection": 0.0625, "coupling": 1.64})).check(LINE).is_ok()

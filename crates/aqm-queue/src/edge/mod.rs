@@ -148,7 +148,7 @@ mod tests {
 
     fn error_paths(config: &Config) -> Vec<String> {
         let errors = config.build(Streams::new(1).named("edge", 0)).err();
-        errors.into_iter().flatten().map(|error| error.place).collect()
+        errors.into_iter().flatten().map(|error| error.path).collect()
     }
 
     #[test]
@@ -169,9 +169,9 @@ mod tests {
             ("sfd", "max_flows", json!(0)),
             ("sfd", "expiry", json!("0s")),
         ];
-        for (kind, place, value) in refused {
-            let config = Config::read(json!({"kind": kind, place: value})).unwrap();
-            assert_eq!(error_paths(&config), [place], "{config:?}");
+        for (kind, index, value) in refused {
+            let config = Config::read(json!({"kind": kind, index: value})).unwrap();
+            assert_eq!(error_paths(&config), [index], "{config:?}");
         }
         let wrong =
             json!({"kind": "short-flows", "step": 0, "max_flows": 0, "min_threshold": 1001, "expiry": "0s"});

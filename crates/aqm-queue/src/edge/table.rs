@@ -309,7 +309,7 @@ mod tests {
     #[test]
     fn an_invalid_bound_is_rejected() {
         for max in [0, MAX_ENTRIES + 1, u32::MAX] {
-            assert_eq!(Table::<u32>::new(max).err().unwrap().place, "max_flows");
+            assert_eq!(Table::<u32>::new(max).err().unwrap().path, "max_flows");
         }
         assert!(Table::<u32>::new(MAX_ENTRIES).is_ok());
     }

@@ -169,10 +169,10 @@ mod tests {
 
     #[test]
     fn invalid_parameters_are_rejected() {
-        let place = |config: Config| config.build(Rate::from_bps(1000)).err().unwrap().first().place.clone();
+        let path = |config: Config| config.build(Rate::from_bps(1000)).err().unwrap().first().path.clone();
         for probability in [-0.1, 1.1, f64::NAN] {
-            assert_eq!(place(endless(probability)), "probability");
+            assert_eq!(path(endless(probability)), "probability");
         }
-        assert_eq!(place(Config { limit: Length::Packets(0), ..Config::default() }), "limit");
+        assert_eq!(path(Config { limit: Length::Packets(0), ..Config::default() }), "limit");
     }
 }

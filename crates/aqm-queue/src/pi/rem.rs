@@ -479,7 +479,7 @@ mod tests {
 
     #[test]
     fn invalid_parameters_are_rejected() {
-        for (table, place) in [
+        for (table, path) in [
             (json!({"gamma": 0.0}), "gamma"),
             (json!({"alpha": -1.0}), "alpha"),
             (json!({"phi": 1.0}), "phi"),
@@ -490,7 +490,7 @@ mod tests {
             (json!({"mean_packet": "0B"}), "mean_packet"),
         ] {
             let errors = Config::read(table).unwrap().build(LINK).err().expect("the parameters are invalid");
-            assert!(errors.iter().count() == 1 && errors.iter().all(|error| error.place == place), "{place}");
+            assert!(errors.iter().count() == 1 && errors.iter().all(|error| error.path == path), "{path}");
         }
     }
 }

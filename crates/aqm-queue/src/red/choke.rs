@@ -499,11 +499,11 @@ mod tests {
 
     #[test]
     fn invalid_parameters_are_rejected_with_their_names() {
-        let refused = |change: Value, place: &str, problem: &str| {
+        let refused = |change: Value, path: &str, problem: &str| {
             let mut table = json!({"kind": "choke"});
             table.as_object_mut().unwrap().extend(change.as_object().unwrap().clone());
             let errors = crate::Config::read(table).unwrap().build(Rate::from_bps(10_000_000)).err().unwrap();
-            assert_eq!(errors.first().place, place, "{errors}");
+            assert_eq!(errors.first().path, path, "{errors}");
             assert!(errors.first().problem.contains(problem), "{errors}");
         };
         refused(json!({"limit": "20kB"}), "limit", "in packets");

@@ -150,11 +150,11 @@ impl Config {
             })
         };
         let queues = self.vqs.iter().enumerate().filter_map(|(number, vq)| {
-            let place = format!("vqs.{number}");
+            let path = format!("vqs.{number}");
             let mut class_errors = ErrorCollector::default();
             class_errors.check_effect(self.grio, vq, &["prio"], "without grio");
-            errors.take(class_errors.finish(()).map_err(|errors| errors.within(&place)));
-            errors.take(build(vq).map_err(|errors| errors.within(&place)))
+            errors.take(class_errors.finish(()).map_err(|errors| errors.within(&path)));
+            errors.take(build(vq).map_err(|errors| errors.within(&path)))
         });
         let queues = queues.collect();
         errors.finish(queues)
@@ -706,11 +706,11 @@ mod tests {
 
     #[test]
     fn invalid_parameters_are_rejected_with_their_names() {
-        let refused = |table: Value, place: &str, problem: &str| {
+        let refused = |table: Value, path: &str, problem: &str| {
             let mut table = table;
             table["kind"] = json!("gred");
             let errors = crate::Config::read(table).unwrap().build(Rate::from_bps(10_000_000)).err().unwrap();
-            assert_eq!(errors.first().place, place, "{errors}");
+            assert_eq!(errors.first().path, path, "{errors}");
             assert!(errors.first().problem.contains(problem), "{errors}");
         };
         refused(json!({"vqs": []}), "vqs", "1 to 16");
@@ -728,15 +728,15 @@ mod tests {
 
     #[test]
     fn values_that_the_kernel_changes_silently_cause_a_warning() {
-        let places = |table: Value| {
+        let paths = |table: Value| {
             let mut table = table;
             table["kind"] = json!("gred");
             let warnings = crate::Config::read(table).unwrap().warnings(Rate::from_bps(10_000_000));
-            warnings.into_iter().map(|warning| warning.place).collect::<Vec<_>>()
+            warnings.into_iter().map(|warning| warning.path).collect::<Vec<_>>()
         };
         let vqs = json!([vq(json!({})), vq(json!({"burst": 200}))]);
-        assert_eq!(places(json!({"grio": true, "vqs": vqs})), ["vqs"]);
-        assert!(places(json!({"vqs": vqs})).is_empty());
-        assert_eq!(places(json!({"limit": "29kB", "vqs": vqs})), ["vqs.0.limit", "vqs.1.limit"]);
+        assert_eq!(paths(json!({"grio": true, "vqs": vqs})), ["vqs"]);
+        assert!(paths(json!({"vqs": vqs})).is_empty());
+        assert_eq!(paths(json!({"limit": "29kB", "vqs": vqs})), ["vqs.0.limit", "vqs.1.limit"]);
     }
 }

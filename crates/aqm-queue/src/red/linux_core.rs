@@ -205,7 +205,7 @@ impl Vars {
     }
 }
 
-/// The thresholds that `tc` derives from a limit with the name `place`: `max` is a quarter of the limit, `min` a third
+/// The thresholds that `tc` derives from a limit with the name `path`: `max` is a quarter of the limit, `min` a third
 /// of `max`.
 ///
 /// # Errors
@@ -216,14 +216,14 @@ pub(crate) fn thresholds(
     max: Option<u64>,
     unit: char,
 ) -> Result<(u64, u64), ConfigErrors> {
-    let (place, limit) = limit;
+    let (path, limit) = limit;
     let largest = u64::from(u32::MAX);
     let in_range = (1..=largest).contains(&limit);
     let problem = format_args!("must be from 1{unit} to {largest}{unit} (got {limit}{unit})");
-    ConfigError::unless(in_range, place, problem)?;
+    ConfigError::unless(in_range, path, problem)?;
     let mut errors = ErrorCollector::default();
     let is_effective = max.unwrap_or(limit / 4) <= limit;
-    errors.check(is_effective, "max", format_args!("must be at most {place} ({limit}{unit})"));
+    errors.check(is_effective, "max", format_args!("must be at most {path} ({limit}{unit})"));
     let (max_default, max) =
         max.map_or(("; its default is a quarter of the limit, so set max", limit / 4), |max| ("", max));
     let (min_default, min) =

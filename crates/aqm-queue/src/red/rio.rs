@@ -148,16 +148,16 @@ impl Config {
         let problem = format_args!("must contain 1 to {MAX_CLASSES} tables (got {})", classes.len());
         errors.check((1..=MAX_CLASSES).contains(&classes.len()), "classes", problem);
         for (k, class) in classes.iter().enumerate() {
-            let place = format!("classes.{k}");
-            let of_class = |error: ConfigError| match error.place.as_str() {
-                "min_th" | "max_th" | "max_p" => error.within(&place),
+            let path = format!("classes.{k}");
+            let of_class = |error: ConfigError| match error.path.as_str() {
+                "min_th" | "max_th" | "max_p" => error.within(&path),
                 _ => error,
             };
             errors.take(self.red(class).check().map_err(|errors| errors.map(of_class)));
             let unit = classes[0].min_th;
             let problem = format_args!("must have the unit of the first class ({unit})");
             let same_unit = class.min_th.in_bytes() == unit.in_bytes();
-            errors.check(same_unit, format!("{place}.min_th"), problem);
+            errors.check(same_unit, format!("{path}.min_th"), problem);
         }
         errors.check_effect(*coupling != Coupling::Total, self, &["idle"], "with coupling = \"total\"");
         if self.total_average == TotalAverage::InArrivals {

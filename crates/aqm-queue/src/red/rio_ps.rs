@@ -99,7 +99,7 @@ impl Config {
         };
         // Errors use the parameter names of RIO-PS. The thresholds are derived from the shares.
         for error in rio.check().err().into_iter().flatten() {
-            match error.place.as_str() {
+            match error.path.as_str() {
                 "classes.0.max_p" => errors.add(ConfigError::at("short_max_p", error.problem)),
                 "classes.1.max_p" => errors.add(ConfigError::at("long_max_p", error.problem)),
                 "limit" | "classes.0.max_th" | "classes.1.max_th" if !has_shares => {}

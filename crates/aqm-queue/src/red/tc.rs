@@ -159,7 +159,7 @@ mod tests {
             assert_eq!(probability_log(0.1, width).unwrap(), log);
             assert!((width as f64 * power_of_half(log) - effective).abs() < 5e-5);
         }
-        assert_eq!(probability_log(1e-9, 13_000).unwrap_err().place, "probability");
+        assert_eq!(probability_log(1e-9, 13_000).unwrap_err().path, "probability");
     }
 
     #[test]

@@ -89,13 +89,13 @@ fn setting<'a>(parameters: &'a Value, name: &str) -> Option<&'a Value> {
     }
 }
 
-/// Collects the limits of the inner disciplines, by the paths of their parameters below `place`.
-fn find_limits(config: &Config, place: &str, found: &mut BTreeMap<String, Limit>) {
+/// Collects the limits of the inner disciplines, by the paths of their parameters below `path`.
+fn find_limits(config: &Config, path: &str, found: &mut BTreeMap<String, Limit>) {
     // The limits do not depend on the link rate.
     for inner in config.inner(Rate::default()) {
-        let place = if place.is_empty() { inner.path } else { format!("{place}.{}", inner.path) };
-        find_limits(inner.config, &place, found);
-        found.insert(place, Limit::of(inner.config));
+        let path = if path.is_empty() { inner.path } else { format!("{path}.{}", inner.path) };
+        find_limits(inner.config, &path, found);
+        found.insert(path, Limit::of(inner.config));
     }
 }
 
@@ -117,8 +117,8 @@ impl Limit {
         }
     }
 
-    /// Checks the backlog of the discipline at `place`.
-    fn check(self, waiting: Backlog, place: &str) {
+    /// Checks the backlog of the discipline at `path`.
+    fn check(self, waiting: Backlog, path: &str) {
         let Backlog { packets, bytes } = waiting;
         let more = if self.allows_one_more {
             Backlog { packets: 1, bytes: u16::MAX.into() }
@@ -129,13 +129,13 @@ impl Limit {
             Some(Length::Packets(limit)) => {
                 assert!(
                     packets <= limit + more.packets,
-                    "{packets} packets are queued, more than the limit of {limit}{place}"
+                    "{packets} packets are queued, more than the limit of {limit}{path}"
                 );
             }
             Some(Length::Bytes(limit)) => {
                 assert!(
                     bytes <= limit + more.bytes,
-                    "{bytes} bytes are queued, more than the limit of {limit}{place}"
+                    "{bytes} bytes are queued, more than the limit of {limit}{path}"
                 );
             }
             None => {}
@@ -301,19 +301,19 @@ impl Watched {
 }
 
 impl Watched {
-    /// Checks the limits of the disciplines inside `outer`, whose parameters are at `place`. Returns the number of
+    /// Checks the limits of the disciplines inside `outer`, whose parameters are at `path`. Returns the number of
     /// disciplines checked.
-    fn check_inner(&self, outer: &dyn QueueDiscipline, place: &str) -> u64 {
+    fn check_inner(&self, outer: &dyn QueueDiscipline, path: &str) -> u64 {
         let mut checked = 0;
         outer.inner(&mut |name, inner| {
-            let place = if place.is_empty() { name.to_owned() } else { format!("{place}.{name}") };
+            let path = if path.is_empty() { name.to_owned() } else { format!("{path}.{name}") };
             // A leaf of HTB without a configured queue has Drop Tail with its defaults.
-            let limit = self.limits.get(&place).copied().unwrap_or_else(|| Limit {
+            let limit = self.limits.get(&path).copied().unwrap_or_else(|| Limit {
                 length: Some(drop_tail::Config::default().limit),
                 allows_one_more: false,
             });
-            limit.check(inner.backlog(), &format!(" at {place}"));
-            checked += 1 + self.check_inner(inner, &place);
+            limit.check(inner.backlog(), &format!(" at {path}"));
+            checked += 1 + self.check_inner(inner, &path);
         });
         checked
     }
@@ -362,8 +362,8 @@ impl Accounting {
 
     fn discard(&mut self, packet: &Packet) {
         let flow = self.queue_of(packet);
-        let place = flow.iter().position(|waiting| waiting.id == packet.id);
-        let waiting = place.and_then(|place| flow.remove(place));
+        let index = flow.iter().position(|waiting| waiting.id == packet.id);
+        let waiting = index.and_then(|index| flow.remove(index));
         assert_eq!(waiting, Some(*packet), "left is queued; right was removed");
         self.forget(packet);
     }

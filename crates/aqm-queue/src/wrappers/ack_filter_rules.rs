@@ -120,7 +120,7 @@ mod tests {
     fn a_single_one_is_dropped_if_it_is_directly_before_the_newest() {
         let newest = ack(9);
         let among = |others: &[usize]| {
-            let packet = |place| (place, (!others.contains(&place)).then(|| ack(1)));
+            let packet = |path| (path, (!others.contains(&path)).then(|| ack(1)));
             redundant((0..others.len() + 1).map(packet), &newest, true)
         };
         assert_eq!(among(&[0, 1]), Some(2), "earlier packets of other connections do not matter");
@@ -207,15 +207,15 @@ mod tests {
                 && (older.number < newest.number || more)
         };
         let bits = |one: &Acknowledgement| (one.ece, one.cwr);
-        for (place, older) in waiting.iter().enumerate().filter(|(_, older)| may_go(older)) {
-            let behind = &waiting[place + 1..];
+        for (index, older) in waiting.iter().enumerate().filter(|(_, older)| may_go(older)) {
+            let behind = &waiting[index + 1..];
             let until_second = behind.iter().position(may_go).map_or(behind, |second| &behind[..=second]);
             let no_change = until_second.iter().all(|next| bits(next) == bits(older));
             if no_change && until_second.last().is_some_and(&may_go) {
-                return Some(place);
+                return Some(index);
             }
             if behind.is_empty() && aggressive && bits(older) == bits(newest) {
-                return Some(place);
+                return Some(index);
             }
         }
         None

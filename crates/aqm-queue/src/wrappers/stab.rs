@@ -203,7 +203,7 @@ mod tests {
 
     #[test]
     fn invalid_parameters_are_rejected() {
-        for (table, place) in [(json!({"overhead": 2048}), "overhead"), (json!({"mpu": "3kB"}), "mpu")] {
+        for (table, path) in [(json!({"overhead": 2048}), "overhead"), (json!({"mpu": "3kB"}), "mpu")] {
             let mut table = table;
             table["kind"] = json!("stab");
             let errors = crate::Config::read(table)
@@ -211,7 +211,7 @@ mod tests {
                 .build(Rate::default())
                 .err()
                 .expect("the table is invalid");
-            assert_eq!(errors.first().place, place);
+            assert_eq!(errors.first().path, path);
         }
     }
 }

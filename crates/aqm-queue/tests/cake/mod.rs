@@ -6,10 +6,9 @@ use std::collections::BTreeMap;
 
 use aqm_link::{Departure, Port, Ties};
 use aqm_net::{Ecn, Instant, Packet, Rate, Streams};
+use aqm_queue::testing::invariants;
 use aqm_queue::testing::{Driver, Fates, Ignore, ect, packet};
-use aqm_queue::{
-    Acknowledgement, Config, Context, Label, Observer, Protocol, QueueDiscipline, Reason, invariants,
-};
+use aqm_queue::{Acknowledgement, Config, Context, Label, Observer, Protocol, QueueDiscipline, Reason};
 use serde_json::{Value, json};
 
 fn cake(more: Value) -> Value {

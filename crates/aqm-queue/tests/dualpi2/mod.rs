@@ -5,8 +5,9 @@ mod slow;
 
 use aqm_link::{Departure, Port, Ties};
 use aqm_net::{Ecn, Instant, Packet, Rate, Rng, Span, Streams};
+use aqm_queue::testing::invariants;
 use aqm_queue::testing::{Driver, Fate, Fates, packet};
-use aqm_queue::{Config, QueueDiscipline, Reason, invariants};
+use aqm_queue::{Config, QueueDiscipline, Reason};
 use serde_json::{Value, json};
 
 use slow::{Kernel, Rfc};

@@ -2,8 +2,9 @@
 
 use aqm_link::{Port, Ties};
 use aqm_net::{Instant, Packet, Rate, Span, Streams};
+use aqm_queue::Config;
 use aqm_queue::testing::Fates;
-use aqm_queue::{Config, invariants};
+use aqm_queue::testing::invariants;
 use proptest::prelude::*;
 use proptest::test_runner::{Config as Settings, RngAlgorithm, TestError, TestRng, TestRunner};
 use serde_json::{Value, json};

@@ -1,7 +1,7 @@
 use std::collections::BTreeMap;
 
 use aqm_net::Span;
-use aqm_net::stage::{Files, Run};
+use aqm_net::level::{Files, Run};
 use aqm_net::table::{Column, Table};
 use aqm_net::watch::Watch;
 use aqm_traffic::{Conversation, Exchange, TrafficContext, Workload};

@@ -1,4 +1,4 @@
-use aqm_net::stage::Files;
+use aqm_net::level::Files;
 use aqm_net::table::{Column, Table};
 use aqm_net::watch::Watch;
 use aqm_net::{Rng, Streams};

@@ -5,7 +5,7 @@ use std::fmt;
 use aqm_link::channel::{self, Impairments};
 use aqm_link::transmitter::{self, Service};
 use aqm_link::{Channel, Transmitter};
-use aqm_net::stage::Files;
+use aqm_net::level::Files;
 use aqm_net::{
     ConfigError, ConfigErrors, ErrorCollector, Instant, Parameter, Parameters as _, Rate, Rng, Span, Streams,
     TableReader, parameters,
@@ -213,8 +213,8 @@ pub(crate) fn files_of(scenario: &Value) -> impl Iterator<Item = &str> {
         [scenario.get("bottleneck"), scenario.pointer("/bottleneck/reverse")].into_iter().flatten();
     let graph = scenario.get("links").and_then(Value::as_object);
     let tables = dumbbell.chain(graph.into_iter().flat_map(|links| links.values()));
-    let places = ["/rate_file", "/opportunities/file"];
-    tables.flat_map(move |table| places.map(|place| table.pointer(place))).flatten().filter_map(Value::as_str)
+    let paths = ["/rate_file", "/opportunities/file"];
+    tables.flat_map(move |table| paths.map(|path| table.pointer(path))).flatten().filter_map(Value::as_str)
 }
 
 /// Inputs for reading links.

@@ -11,7 +11,7 @@ pub(crate) mod traffic;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use aqm_net::stage::{Files, LEVEL};
+use aqm_net::level::{Files, LEVEL};
 use aqm_net::table::Row;
 use aqm_net::{ConfigErrors, Size, Span, Streams, TableReader, unknown, values};
 use aqm_tcp::config::connection::Connection;
@@ -258,13 +258,13 @@ fn check_headers(table: &mut TableReader, link_header: Size, tcp: &Tcp, traffic:
     let own = traffic.iter().filter_map(|one| Some((format!("traffic.{}.tcp", one.name), one.tcp.as_ref()?)));
     let has_no_own = |one: &Traffic| one.tcp.is_none() && !one.config.sends_datagrams();
     let common = traffic.iter().any(has_no_own).then(|| ("tcp".to_owned(), tcp));
-    for (place, tcp) in common.into_iter().chain(own) {
+    for (path, tcp) in common.into_iter().chain(own) {
         let Connection { header, ack_size, syn_size, .. } = tcp.config.connection;
         for (name, size) in [("header", header), ("ack_size", ack_size), ("syn_size", syn_size)] {
             let problem = format!(
                 "must be at least {least}, including {link_header} of `host.link_header` (got {size})"
             );
-            table.check(size >= least, format!("{place}.connection.{name}"), problem);
+            table.check(size >= least, format!("{path}.connection.{name}"), problem);
         }
     }
 }
@@ -286,20 +286,20 @@ fn check_names(
             table.check(workloads.contains(&name), format!("{outer}.{path}"), problem);
         }
     }
-    for (place, names) in [("record.senders", &record.senders), ("record.histories", &record.histories)] {
+    for (path, names) in [("record.senders", &record.senders), ("record.histories", &record.histories)] {
         for name in names {
             let problem = unknown("workload", name, &workloads);
-            table.check(workloads.contains(&name.as_str()), place, problem);
+            table.check(workloads.contains(&name.as_str()), path, problem);
         }
     }
-    for (place, names, doc) in [
+    for (path, names, doc) in [
         ("record.flow_columns", &record.flow_columns, FlowRow::DOC),
         ("record.transfer_columns", &record.transfer_columns, TransferRow::DOC),
         ("record.page_columns", &record.page_columns, PageRow::DOC),
     ] {
         let columns: Vec<&str> = doc.columns.iter().map(|column| column.name).collect();
         for name in names.iter().flatten() {
-            table.check(columns.contains(&name.as_str()), place, unknown("column", name, &columns));
+            table.check(columns.contains(&name.as_str()), path, unknown("column", name, &columns));
         }
     }
     let managed: Vec<&str> = managed(links).map(|(_, link, _)| link.name.as_str()).collect();

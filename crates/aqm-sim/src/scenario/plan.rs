@@ -4,7 +4,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use aqm_net::stage::Files;
+use aqm_net::level::Files;
 use aqm_net::text::toml_value;
 use aqm_net::{ConfigErrors, ErrorCollector, Instant, Rate, Size, Span, Streams, TableReader};
 use aqm_traffic::{BuildContext, Packetisation, Programs, Workload};

@@ -315,7 +315,7 @@ fn route(links: &[LinkSpec], from: &str, to: &str) -> Result<Vec<u32>, String> {
 
 #[cfg(test)]
 mod tests {
-    use aqm_net::stage::Files;
+    use aqm_net::level::Files;
     use serde_json::json;
 
     use super::*;

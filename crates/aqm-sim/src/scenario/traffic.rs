@@ -65,7 +65,7 @@ impl Common<'_> {
         };
         let has_profile = own.get("profile").is_some();
         let is_common = |error: &ConfigError| {
-            let is_written = own.pointer(&format!("/{}", error.place.replace('.', "/"))).is_some();
+            let is_written = own.pointer(&format!("/{}", error.path.replace('.', "/"))).is_some();
             let mut common = self.tcp_errors.into_iter().flat_map(ConfigErrors::iter);
             !has_profile && !is_written && common.any(|one| one == error)
         };

@@ -407,12 +407,12 @@ mod tests {
 
     #[test]
     fn invalid_parameters_are_rejected() {
-        let place = |config: Config| config.check().unwrap_err().place;
-        assert_eq!(place(Config { c: 0.0, ..Config::default() }), "c");
+        let path = |config: Config| config.check().unwrap_err().path;
+        assert_eq!(path(Config { c: 0.0, ..Config::default() }), "c");
         for beta in [0.0, 1.0] {
-            assert_eq!(place(Config { beta, ..Config::default() }), "beta");
+            assert_eq!(path(Config { beta, ..Config::default() }), "beta");
         }
         assert!(Config { c: 1e9, ..Config::default() }.check().is_ok(), "the largest valid value");
-        assert_eq!(place(Config { max_ssthresh: Some(f64::NAN), ..Config::default() }), "max_ssthresh");
+        assert_eq!(path(Config { max_ssthresh: Some(f64::NAN), ..Config::default() }), "max_ssthresh");
     }
 }

@@ -60,6 +60,6 @@ mod tests {
 
     #[test]
     fn a_window_below_a_segment_is_rejected() {
-        assert_eq!(Config { window: 0.0 }.check().unwrap_err().place, "window");
+        assert_eq!(Config { window: 0.0 }.check().unwrap_err().path, "window");
     }
 }

@@ -325,19 +325,19 @@ mod tests {
 
     #[test]
     fn invalid_points_are_rejected() {
-        let place = |config: Config| config.check().unwrap_err().place;
-        assert_eq!(place(Config { low_window: 0.0, ..Config::default() }), "low_window");
-        assert_eq!(place(Config { high_window: 38.0, ..Config::default() }), "high_window");
-        assert_eq!(place(Config { low_p: f64::NAN, ..Config::default() }), "low_p");
-        assert_eq!(place(Config { high_p: 1e-2, ..Config::default() }), "high_p");
-        assert_eq!(place(Config { high_decrease: 0.6, ..Config::default() }), "high_decrease");
+        let path = |config: Config| config.check().unwrap_err().path;
+        assert_eq!(path(Config { low_window: 0.0, ..Config::default() }), "low_window");
+        assert_eq!(path(Config { high_window: 38.0, ..Config::default() }), "high_window");
+        assert_eq!(path(Config { low_p: f64::NAN, ..Config::default() }), "low_p");
+        assert_eq!(path(Config { high_p: 1e-2, ..Config::default() }), "high_p");
+        assert_eq!(path(Config { high_decrease: 0.6, ..Config::default() }), "high_decrease");
         for low_p in [0.0, 1.0] {
-            assert_eq!(place(Config { low_p, ..Config::default() }), "low_p", "{low_p}");
+            assert_eq!(path(Config { low_p, ..Config::default() }), "low_p", "{low_p}");
         }
         for high_p in [0.0, Config::default().low_p] {
-            assert_eq!(place(Config { high_p, ..Config::default() }), "high_p", "{high_p}");
+            assert_eq!(path(Config { high_p, ..Config::default() }), "high_p", "{high_p}");
         }
-        assert_eq!(place(Config { high_decrease: 0.0, ..Config::default() }), "high_decrease");
+        assert_eq!(path(Config { high_decrease: 0.0, ..Config::default() }), "high_decrease");
         let widest = Config { high_window: 1e9, high_decrease: 0.5, ..Config::default() };
         assert!(widest.check().is_ok(), "the largest valid values");
         assert!(Config::default().check().is_ok() && ns2().check().is_ok());

@@ -465,18 +465,18 @@ mod tests {
 
     #[test]
     fn invalid_parameters_are_rejected() {
-        let place = |config: Config| config.check().unwrap_err().place;
+        let path = |config: Config| config.check().unwrap_err().path;
         for target in [Span::ZERO, Span::from_millis(101)] {
-            assert_eq!(place(Config { target, ..Config::default() }), "target");
+            assert_eq!(path(Config { target, ..Config::default() }), "target");
         }
         for gain in [0.0, -1.0, f64::NAN, 101.0] {
-            assert_eq!(place(Config { gain, ..Config::default() }), "gain");
+            assert_eq!(path(Config { gain, ..Config::default() }), "gain");
         }
-        assert_eq!(place(Config { base_history: 0, ..Config::default() }), "base_history");
-        assert_eq!(place(Config { current_filter: 0, ..Config::default() }), "current_filter");
-        assert_eq!(place(Config { allowed_increase: 0.0, ..Config::default() }), "allowed_increase");
-        assert_eq!(place(Config { min_cwnd: 0.5, ..Config::default() }), "min_cwnd");
-        assert_eq!(place(Config { max_ssthresh: Some(0.0), ..Config::default() }), "max_ssthresh");
+        assert_eq!(path(Config { base_history: 0, ..Config::default() }), "base_history");
+        assert_eq!(path(Config { current_filter: 0, ..Config::default() }), "current_filter");
+        assert_eq!(path(Config { allowed_increase: 0.0, ..Config::default() }), "allowed_increase");
+        assert_eq!(path(Config { min_cwnd: 0.5, ..Config::default() }), "min_cwnd");
+        assert_eq!(path(Config { max_ssthresh: Some(0.0), ..Config::default() }), "max_ssthresh");
         let rfc7928 = Config { target: Span::from_millis(5), gain: 10.0, ..Config::default() };
         assert!(rfc7928.check().is_ok());
     }

@@ -128,10 +128,10 @@ mod tests {
 
     #[test]
     fn invalid_parameters_are_rejected() {
-        let place = |config: Config| config.check().unwrap_err().place;
-        assert_eq!(place(Config { decrease: 1.0, ..Config::default() }), "decrease");
-        assert_eq!(place(Config { increase: f64::NAN, ..Config::default() }), "increase");
-        assert_eq!(place(Config { legacy_window: -1.0, ..Config::default() }), "legacy_window");
-        assert_eq!(place(Config { max_ssthresh: Some(0.0), ..Config::default() }), "max_ssthresh");
+        let path = |config: Config| config.check().unwrap_err().path;
+        assert_eq!(path(Config { decrease: 1.0, ..Config::default() }), "decrease");
+        assert_eq!(path(Config { increase: f64::NAN, ..Config::default() }), "increase");
+        assert_eq!(path(Config { legacy_window: -1.0, ..Config::default() }), "legacy_window");
+        assert_eq!(path(Config { max_ssthresh: Some(0.0), ..Config::default() }), "max_ssthresh");
     }
 }

@@ -155,7 +155,7 @@ mod tests {
     #[test]
     fn a_limit_below_a_segment_is_rejected() {
         for wrong in [0.0, 0.5, 1e10, f64::NAN, -3.0] {
-            assert_eq!(SlowStart::check(Some(wrong)).unwrap_err().place, "max_ssthresh");
+            assert_eq!(SlowStart::check(Some(wrong)).unwrap_err().path, "max_ssthresh");
         }
         assert!(SlowStart::check(Some(100.0)).is_ok() && SlowStart::check(None).is_ok());
     }

@@ -7,7 +7,7 @@ use std::io::Write as _;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use aqm_net::stage::{Failure, Plan as _, Run};
+use aqm_net::level::{Failure, Plan as _, Run};
 use aqm_net::watch::Watch;
 use aqm_trace::Scenario;
 use serde_json::{Value, json};

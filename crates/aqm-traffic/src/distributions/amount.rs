@@ -109,11 +109,11 @@ pub enum Unit {
 const MAX_MEAN: f64 = 1e12;
 
 impl Unit {
-    /// Reads the parameter `place` in this unit.
+    /// Reads the parameter `path` in this unit.
     ///
     /// # Errors
     /// The parameter has another unit or is out of range.
-    pub fn read(&mut self, place: &'static str, amount: Amount) -> Result<f64, ConfigError> {
+    pub fn read(&mut self, path: &'static str, amount: Amount) -> Result<f64, ConfigError> {
         let value = match (*self, amount) {
             (Self::BytesOrPackets | Self::Bytes, Amount::Size(size)) => {
                 *self = Self::Bytes;
@@ -128,36 +128,36 @@ impl Unit {
             (Self::Count | Self::Form, Amount::Number(number)) if number.is_finite() && number >= 0.0 => {
                 return Ok(number);
             }
-            _ => return Err(ConfigError::at(place, format!("must be {} (got {amount})", self.expected()))),
+            _ => return Err(ConfigError::at(path, format!("must be {} (got {amount})", self.expected()))),
         };
         let unit = if *self == Self::Packets { "p" } else { "B" };
-        ConfigError::unless(value >= 1.0, place, format_args!("must be at least 1{unit} (got {amount})"))?;
+        ConfigError::unless(value >= 1.0, path, format_args!("must be at least 1{unit} (got {amount})"))?;
         Ok(value)
     }
 
-    /// Reads the parameter `place`, which has no default.
+    /// Reads the parameter `path`, which has no default.
     ///
     /// # Errors
     /// The parameter is missing or invalid.
-    pub fn read_given(&mut self, place: &'static str, amount: Option<Amount>) -> Result<f64, ConfigError> {
+    pub fn read_given(&mut self, path: &'static str, amount: Option<Amount>) -> Result<f64, ConfigError> {
         let Some(amount) = amount else {
-            return Err(ConfigError::at(place, format!("is missing: it must be {}", self.expected())));
+            return Err(ConfigError::at(path, format!("is missing: it must be {}", self.expected())));
         };
-        self.read(place, amount)
+        self.read(path, amount)
     }
 
-    /// Reads the parameter `place`, which is the mean or the only value.
+    /// Reads the parameter `path`, which is the mean or the only value.
     ///
     /// # Errors
     /// The parameter is missing and the unit has no default mean, or the parameter is invalid.
-    pub fn read_mean(&mut self, place: &'static str, amount: Option<Amount>) -> Result<f64, ConfigError> {
+    pub fn read_mean(&mut self, path: &'static str, amount: Option<Amount>) -> Result<f64, ConfigError> {
         if *self == Self::Form && amount.is_none() {
             return Ok(1.0);
         }
-        let mean = self.read_given(place, amount)?;
+        let mean = self.read_given(path, amount)?;
         if *self == Self::Bytes && mean > MAX_MEAN {
             let is = amount.map_or_else(String::new, |amount| amount.to_string());
-            return Err(ConfigError::at(place, format!("must be between 1B and 1000GB (got {is})")));
+            return Err(ConfigError::at(path, format!("must be between 1B and 1000GB (got {is})")));
         }
         Ok(mean)
     }

@@ -220,17 +220,17 @@ mod tests {
 
     #[test]
     fn invalid_parameters_are_rejected() {
-        let place = |shape, minimum, maximum| {
+        let path = |shape, minimum, maximum| {
             let config = distributions::Config::bounded_pareto(table(shape, minimum, maximum));
-            config.sizes(Some(&FullPackets)).unwrap_err().place
+            config.sizes(Some(&FullPackets)).unwrap_err().path
         };
         let (packets, bytes) = (Amount::Packets, Amount::bytes);
         for shape in [0.0, -1.0, 101.0, f64::NAN] {
-            assert_eq!(place(shape, packets(4), packets(5)), "shape");
+            assert_eq!(path(shape, packets(4), packets(5)), "shape");
         }
-        assert_eq!(place(1.2, packets(0), packets(5)), "minimum");
-        assert_eq!(place(1.2, packets(6), packets(5)), "maximum");
-        assert_eq!(place(1.2, packets(4), bytes(5)), "maximum");
-        assert_eq!(place(1.2, packets(4), packets(1_000_000_000_000_000)), "maximum");
+        assert_eq!(path(1.2, packets(0), packets(5)), "minimum");
+        assert_eq!(path(1.2, packets(6), packets(5)), "maximum");
+        assert_eq!(path(1.2, packets(4), bytes(5)), "maximum");
+        assert_eq!(path(1.2, packets(4), packets(1_000_000_000_000_000)), "maximum");
     }
 }

@@ -77,7 +77,7 @@ mod tests {
             json!({ "kind": "discrete-uniform", "minimum": 2, "maximum": 21 }),
         ] {
             let error = counts(table).unwrap_err();
-            assert_eq!(error.place, "");
+            assert_eq!(error.path, "");
             assert!(error.problem.starts_with("must be integers from 1 to 20 (got a range from"), "{error}");
         }
     }

@@ -28,9 +28,9 @@ impl Config {
 impl Build for Config {
     fn build(&self, unit: &mut Unit) -> Result<AnyDistribution, ConfigError> {
         let (minimum, maximum) = read_bounds(unit, self.minimum, self.maximum)?;
-        for (place, value) in [("minimum", minimum), ("maximum", maximum)] {
+        for (path, value) in [("minimum", minimum), ("maximum", maximum)] {
             if value != libm::trunc(value) || value > 1e15 {
-                return Err(ConfigError::at(place, format!("must be an integer up to 1e15 (got {value})")));
+                return Err(ConfigError::at(path, format!("must be an integer up to 1e15 (got {value})")));
             }
         }
         Ok(DiscreteUniform { minimum: minimum as u64, maximum: maximum as u64 }.into())

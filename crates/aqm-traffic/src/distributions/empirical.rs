@@ -64,7 +64,7 @@ impl Distribution for Empirical {
         if after == 0 {
             return self.values[0];
         }
-        let point = |place: usize| [self.chances[place], self.values[place]];
+        let point = |index: usize| [self.chances[index], self.values[index]];
         line(point(after - 1), point(after), p)
     }
 
@@ -80,7 +80,7 @@ impl Distribution for Empirical {
         if after == self.values.len() {
             return 0.0;
         }
-        let point = |place: usize| [self.values[place], 1.0 - self.chances[place]];
+        let point = |index: usize| [self.values[index], 1.0 - self.chances[index]];
         line(point(after - 1), point(after), x)
     }
 
@@ -90,8 +90,8 @@ impl Distribution for Empirical {
 
     fn integral(&self, from: f64, to: f64) -> f64 {
         let trapezoid = |a: f64, b: f64, ends: [f64; 2]| (b - a) * (ends[0] + ends[1]) / 2.0;
-        let part = |place: usize| {
-            let [low, high] = [place, place + 1].map(|place| [self.values[place], 1.0 - self.chances[place]]);
+        let part = |index: usize| {
+            let [low, high] = [index, index + 1].map(|index| [self.values[index], 1.0 - self.chances[index]]);
             let (a, b) = (from.max(low[0]), to.min(high[0]));
             if a < b { trapezoid(a, b, [line(low, high, a), line(low, high, b)]) } else { 0.0 }
         };
@@ -136,7 +136,7 @@ mod tests {
             &[(1.0, 0.5), (2.0, 0.4), (3.0, 1.0)],
         ] {
             let error = points(wrong).build(&mut Unit::Count).unwrap_err();
-            assert_eq!(error.place, "points", "{wrong:?}");
+            assert_eq!(error.path, "points", "{wrong:?}");
         }
     }
 }

@@ -305,18 +305,18 @@ mod tests {
 
     #[test]
     fn invalid_parameters_are_rejected() {
-        let place = |config: Config| config.lomax(&mut Unit::Bytes).unwrap_err().place;
-        assert_eq!(place(Config { shape: 0.0, ..web_model() }), "shape");
-        assert_eq!(place(Config { shape: f64::NAN, ..web_model() }), "shape");
-        assert_eq!(place(Config { shape: 1.0, maximum: None, ..web_model() }), "shape");
-        assert_eq!(place(Config { mean: None, ..web_model() }), "mean");
+        let path = |config: Config| config.lomax(&mut Unit::Bytes).unwrap_err().path;
+        assert_eq!(path(Config { shape: 0.0, ..web_model() }), "shape");
+        assert_eq!(path(Config { shape: f64::NAN, ..web_model() }), "shape");
+        assert_eq!(path(Config { shape: 1.0, maximum: None, ..web_model() }), "shape");
+        assert_eq!(path(Config { mean: None, ..web_model() }), "mean");
         let nominal = Calibration::Nominal;
-        assert_eq!(place(Config { shape: 1.0, calibration: nominal, ..web_model() }), "shape");
-        assert_eq!(place(Config { minimum: size(0), ..web_model() }), "minimum");
-        assert_eq!(place(Config { maximum: size(11), ..web_model() }), "maximum");
-        assert_eq!(place(Config { mean: size(0), ..web_model() }), "mean");
-        assert_eq!(place(Config { mean: size(11), ..web_model() }), "mean");
-        assert_eq!(place(Config { mean: size(2_000_000), ..web_model() }), "mean");
+        assert_eq!(path(Config { shape: 1.0, calibration: nominal, ..web_model() }), "shape");
+        assert_eq!(path(Config { minimum: size(0), ..web_model() }), "minimum");
+        assert_eq!(path(Config { maximum: size(11), ..web_model() }), "maximum");
+        assert_eq!(path(Config { mean: size(0), ..web_model() }), "mean");
+        assert_eq!(path(Config { mean: size(11), ..web_model() }), "mean");
+        assert_eq!(path(Config { mean: size(2_000_000), ..web_model() }), "mean");
         let redraw = Config { mean: size(1_000_001), truncation: Truncation::Redraw, ..web_model() };
         assert!(
             redraw.lomax(&mut Unit::Bytes).unwrap_err().problem.contains("below 999999"),

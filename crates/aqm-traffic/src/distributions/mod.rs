@@ -242,11 +242,11 @@ impl Config {
 }
 
 /// Checks that a parameter is within its range.
-fn check_range(place: &'static str, value: f64, least: f64, most: f64) -> Result<(), ConfigError> {
+fn check_range(path: &'static str, value: f64, least: f64, most: f64) -> Result<(), ConfigError> {
     if (least..=most).contains(&value) {
         return Ok(());
     }
-    Err(ConfigError::at(place, format!("must be between {least} and {most} (got {value})")))
+    Err(ConfigError::at(path, format!("must be between {least} and {most} (got {value})")))
 }
 
 /// Reads two bounds; the second must not be below the first.

@@ -186,7 +186,7 @@ fn a_table_reads_what_it_writes() {
 
 #[test]
 fn invalid_parameters_are_rejected() {
-    for (table, place) in [
+    for (table, path) in [
         (json!({"kind": "constant", "value": "0B"}), "value"),
         (json!({"kind": "constant"}), "value"),
         (json!({"kind": "exponential", "mean": "2000GB"}), "mean"),
@@ -203,7 +203,7 @@ fn invalid_parameters_are_rejected() {
         (json!({"kind": "power-law", "minimum": "1kB", "maximum": "1kB"}), "maximum"),
     ] {
         let error = Config::read(table).unwrap().sizes(None).err().unwrap();
-        assert_eq!(error.place, place, "{error}");
+        assert_eq!(error.path, path, "{error}");
         assert!(error.problem.contains("must be"), "{error}");
     }
 }

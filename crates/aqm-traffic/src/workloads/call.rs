@@ -246,17 +246,14 @@ mod tests {
 
     #[test]
     fn invalid_parameters_are_rejected() {
-        let place = |config: Config| config.build(&context(1, 100)).err().unwrap().place;
-        assert_eq!(place(Config { calls: 0, ..Config::default() }), "calls");
+        let path = |config: Config| config.build(&context(1, 100)).err().unwrap().path;
+        assert_eq!(path(Config { calls: 0, ..Config::default() }), "calls");
         for bytes in [0, 65_536] {
-            assert_eq!(
-                place(Config { packet: Some(Size::from_bytes(bytes)), ..Config::default() }),
-                "packet"
-            );
+            assert_eq!(path(Config { packet: Some(Size::from_bytes(bytes)), ..Config::default() }), "packet");
         }
-        assert_eq!(place(Config { every: Span::ZERO, ..Config::default() }), "every");
-        assert_eq!(place(Config { every: Span::from_nanos(1), ..Config::default() }), "every");
-        assert_eq!(place(Config { stop: Some(Span::ZERO), ..Config::default() }), "stop");
+        assert_eq!(path(Config { every: Span::ZERO, ..Config::default() }), "every");
+        assert_eq!(path(Config { every: Span::from_nanos(1), ..Config::default() }), "every");
+        assert_eq!(path(Config { stop: Some(Span::ZERO), ..Config::default() }), "stop");
         assert!(Config::default().simulated_only().is_some() && Config::default().sends_datagrams());
     }
 }

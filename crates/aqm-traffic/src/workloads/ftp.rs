@@ -179,9 +179,9 @@ mod tests {
 
     #[test]
     fn invalid_parameters_are_rejected() {
-        let place = |config: Config| config.build(&context(1, 1)).err().unwrap().place;
-        assert_eq!(place(Config { flows: 0, ..Config::default() }), "flows");
-        assert_eq!(place(Config { flows: 1_000_001, ..Config::default() }), "flows");
-        assert_eq!(place(Config { sizes: sizes(0, 1), ..Config::default() }), "sizes.minimum");
+        let path = |config: Config| config.build(&context(1, 1)).err().unwrap().path;
+        assert_eq!(path(Config { flows: 0, ..Config::default() }), "flows");
+        assert_eq!(path(Config { flows: 1_000_001, ..Config::default() }), "flows");
+        assert_eq!(path(Config { sizes: sizes(0, 1), ..Config::default() }), "sizes.minimum");
     }
 }

@@ -239,7 +239,7 @@ mod tests {
         ));
         assert_eq!(fact(&*workload, "transfers"), 8.0);
         let shared = Config { hosts: Hosts::Shared, late: Late::SitsOut, ..Config::default() };
-        assert_eq!(shared.build(&context(1, 100)).err().unwrap().place, "late");
+        assert_eq!(shared.build(&context(1, 100)).err().unwrap().path, "late");
     }
 
     #[test]
@@ -252,14 +252,14 @@ mod tests {
 
     #[test]
     fn invalid_parameters_are_rejected() {
-        let place = |config: Config| config.build(&context(1, 100)).err().unwrap().place;
-        assert_eq!(place(Config { flows: 0, ..Config::default() }), "flows");
+        let path = |config: Config| config.build(&context(1, 100)).err().unwrap().path;
+        assert_eq!(path(Config { flows: 0, ..Config::default() }), "flows");
         for size in [Length::Packets(0), Length::Bytes(0), Length::Packets(1_000_000_000_000_000)] {
-            assert_eq!(place(Config { size, ..Config::default() }), "size");
+            assert_eq!(path(Config { size, ..Config::default() }), "size");
         }
-        assert_eq!(place(Config { every: Span::ZERO, ..Config::default() }), "every");
-        assert_eq!(place(Config { every: Span::from_nanos(1), ..Config::default() }), "every");
-        assert_eq!(place(Config { request: Some(Size::from_bytes(0)), ..Config::default() }), "request");
-        assert_eq!(place(Config { stop: Some(Span::ZERO), ..Config::default() }), "stop");
+        assert_eq!(path(Config { every: Span::ZERO, ..Config::default() }), "every");
+        assert_eq!(path(Config { every: Span::from_nanos(1), ..Config::default() }), "every");
+        assert_eq!(path(Config { request: Some(Size::from_bytes(0)), ..Config::default() }), "request");
+        assert_eq!(path(Config { stop: Some(Span::ZERO), ..Config::default() }), "stop");
     }
 }

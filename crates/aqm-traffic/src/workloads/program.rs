@@ -22,9 +22,9 @@ parameters! {
 
 impl Build for Config {
     fn build(&self, _context: &BuildContext<'_>) -> Result<Box<dyn Workload>, ConfigError> {
-        for (place, command) in [("client", &self.client), ("server", &self.server)] {
+        for (path, command) in [("client", &self.client), ("server", &self.server)] {
             let is_command = command.first().is_none_or(|program| !program.is_empty());
-            ConfigError::unless(is_command, place, "must begin with the name of a program")?;
+            ConfigError::unless(is_command, path, "must begin with the name of a program")?;
         }
         Ok(Box::new(Program))
     }

@@ -261,7 +261,7 @@ mod tests {
     fn an_invalid_line_is_reported_with_its_number() {
         let problem = |content: &str| {
             let error = build(content).err().unwrap_or_else(|| panic!("accepted {content:?}"));
-            assert_eq!(error.place, "file");
+            assert_eq!(error.path, "file");
             error.problem
         };
         assert_eq!(
@@ -290,8 +290,8 @@ mod tests {
         assert!(problem("1 2 3 4").contains("has 4 columns"));
         assert!(problem("# nothing\n").starts_with("contains no transfers"));
         assert!(problem("start,size\n").starts_with("contains no transfers"));
-        let place = |config: Config| config.build(&context(1, 1)).err().unwrap().to_string();
-        assert!(place(Config::default()).starts_with("file: is missing"));
-        assert_eq!(place(Config { file: "a.csv".to_owned() }), "file: `a.csv` could not be read");
+        let path = |config: Config| config.build(&context(1, 1)).err().unwrap().to_string();
+        assert!(path(Config::default()).starts_with("file: is missing"));
+        assert_eq!(path(Config { file: "a.csv".to_owned() }), "file: `a.csv` could not be read");
     }
 }

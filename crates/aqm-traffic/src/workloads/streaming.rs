@@ -265,7 +265,7 @@ mod tests {
 
     #[test]
     fn invalid_parameters_are_rejected() {
-        let error = |config: Config| config.build(&context(1, 100)).err().unwrap().place;
+        let error = |config: Config| config.build(&context(1, 100)).err().unwrap().path;
         assert_eq!(error(Config { load: 0.0, ..Config::default() }), "load");
         assert_eq!(error(Config { sizes: constant("0B"), ..Config::default() }), "sizes.value");
         assert_eq!(error(Config { sizes: constant("4p"), ..Config::default() }), "sizes.value");

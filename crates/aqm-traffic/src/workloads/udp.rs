@@ -461,21 +461,21 @@ mod tests {
     #[test]
     fn invalid_parameters_are_rejected() {
         let error = |config: Config| config.build(&context(1, 100)).err().unwrap();
-        assert_eq!(error(Config::default()).place, "rate");
-        assert_eq!(error(Config { load: Some(0.5), ..rate(1000) }).place, "load");
+        assert_eq!(error(Config::default()).path, "rate");
+        assert_eq!(error(Config { load: Some(0.5), ..rate(1000) }).path, "load");
         for load in [0.0, -1.0, 10.1, f64::NAN] {
-            assert_eq!(error(Config { load: Some(load), ..Config::default() }).place, "load");
+            assert_eq!(error(Config { load: Some(load), ..Config::default() }).path, "load");
         }
-        for (bytes, place) in [(0, "sizes.value"), (65_536, "sizes")] {
-            assert_eq!(error(Config { sizes: constant(bytes), ..rate(1000) }).place, place);
+        for (bytes, path) in [(0, "sizes.value"), (65_536, "sizes")] {
+            assert_eq!(error(Config { sizes: constant(bytes), ..rate(1000) }).path, path);
         }
-        assert_eq!(error(Config { sizes: exponential(6501), ..rate(1000) }).place, "sizes");
+        assert_eq!(error(Config { sizes: exponential(6501), ..rate(1000) }).path, "sizes");
         assert!(Config { sizes: exponential(6500), ..rate(1000) }.build(&context(1, 100)).is_ok());
-        assert_eq!(error(Config { flows: 0, ..rate(1000) }).place, "flows");
-        assert_eq!(error(Config { stop: Some(Span::ZERO), ..rate(1000) }).place, "stop");
-        assert_eq!(error(Config { lasts: Some(Span::ZERO), ..rate(1000) }).place, "lasts");
+        assert_eq!(error(Config { flows: 0, ..rate(1000) }).path, "flows");
+        assert_eq!(error(Config { stop: Some(Span::ZERO), ..rate(1000) }).path, "stop");
+        assert_eq!(error(Config { lasts: Some(Span::ZERO), ..rate(1000) }).path, "lasts");
         let second = Some(Span::from_millis(1000));
-        assert_eq!(error(Config { stop: second, lasts: second, ..rate(1000) }).place, "lasts");
+        assert_eq!(error(Config { stop: second, lasts: second, ..rate(1000) }).path, "lasts");
     }
 
     #[test]

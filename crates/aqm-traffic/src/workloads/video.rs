@@ -650,21 +650,21 @@ mod tests {
 
     #[test]
     fn invalid_parameters_are_rejected() {
-        let place = |config: Config| config.build(&context(1, 100)).err().unwrap().place;
+        let path = |config: Config| config.build(&context(1, 100)).err().unwrap().path;
         let rates = |bps: &[u64]| bps.iter().map(|&bps| Rate::from_bps(bps)).collect();
-        assert_eq!(place(Config { viewers: 0, ..Config::default() }), "viewers");
+        assert_eq!(path(Config { viewers: 0, ..Config::default() }), "viewers");
         for ladder in [&[][..], &[2000, 1000], &[1000, 1000], &[1_000_000_000_000]] {
-            assert_eq!(place(Config { ladder: rates(ladder), ..Config::default() }), "ladder");
+            assert_eq!(path(Config { ladder: rates(ladder), ..Config::default() }), "ladder");
         }
-        assert_eq!(place(Config { segment: Span::ZERO, ..Config::default() }), "segment");
-        assert_eq!(place(Config { buffer: Span::from_millis(8_999), ..Config::default() }), "buffer");
-        assert_eq!(place(Config { length: Some(Span::ZERO), ..Config::default() }), "length");
-        assert_eq!(place(Config { safety: 0.0, ..Config::default() }), "safety");
-        assert_eq!(place(Config { samples: 0, ..Config::default() }), "samples");
-        assert_eq!(place(Config { request: Size::from_bytes(0), ..Config::default() }), "request");
+        assert_eq!(path(Config { segment: Span::ZERO, ..Config::default() }), "segment");
+        assert_eq!(path(Config { buffer: Span::from_millis(8_999), ..Config::default() }), "buffer");
+        assert_eq!(path(Config { length: Some(Span::ZERO), ..Config::default() }), "length");
+        assert_eq!(path(Config { safety: 0.0, ..Config::default() }), "safety");
+        assert_eq!(path(Config { samples: 0, ..Config::default() }), "samples");
+        assert_eq!(path(Config { request: Size::from_bytes(0), ..Config::default() }), "request");
         let buffer = Adaptation::Buffer;
         let cushion = Some(Span::ZERO);
-        assert_eq!(place(Config { adaptation: buffer, cushion, ..Config::default() }), "cushion");
-        assert_eq!(place(Config { stop: Some(Span::ZERO), ..Config::default() }), "stop");
+        assert_eq!(path(Config { adaptation: buffer, cushion, ..Config::default() }), "cushion");
+        assert_eq!(path(Config { stop: Some(Span::ZERO), ..Config::default() }), "stop");
     }
 }

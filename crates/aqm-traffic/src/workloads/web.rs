@@ -321,18 +321,18 @@ mod tests {
     fn invalid_parameters_are_rejected() {
         let error = |config: Config| config.build(&context(1, 100)).err().unwrap();
         for load in [0.0, -1.0, 10.1, f64::NAN, f64::INFINITY] {
-            assert_eq!(error(Config { load, ..Config::default() }).place, "load");
+            assert_eq!(error(Config { load, ..Config::default() }).path, "load");
         }
         for number in [0, 10_001] {
-            assert_eq!(error(Config { objects: objects(number), ..Config::default() }).place, "objects");
+            assert_eq!(error(Config { objects: objects(number), ..Config::default() }).path, "objects");
         }
         let shapeless =
             lomax::Config { shape: 0.0, mean: Some(Amount::bytes(1)), ..lomax::Config::default() };
         let sizes = distributions::Config::lomax(shapeless);
-        assert_eq!(error(Config { sizes, ..Config::default() }).place, "sizes.shape");
+        assert_eq!(error(Config { sizes, ..Config::default() }).path, "sizes.shape");
         let gaps = distributions::Config::exponential(exponential::Config::of(Amount::millis(10)));
-        assert_eq!(error(Config { gaps, ..Config::default() }).place, "gaps.mean");
-        assert_eq!(error(Config { stop: Some(Span::ZERO), ..Config::default() }).place, "stop");
+        assert_eq!(error(Config { gaps, ..Config::default() }).path, "gaps.mean");
+        assert_eq!(error(Config { stop: Some(Span::ZERO), ..Config::default() }).path, "stop");
     }
 
     #[test]

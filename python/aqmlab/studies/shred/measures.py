@@ -106,8 +106,8 @@ FTP = (
 
 def _long(run: Run) -> Mapping[str, Any]:
     """Object times by the time at which the object began, in bins of ten seconds."""
-    place = (pl.col("start_s") / LONG_BIN_S).floor().cast(pl.Int64).alias("bin")
-    done = View(run).transfers("web").filter(pl.col("complete")).group_by(place)
+    period = (pl.col("start_s") / LONG_BIN_S).floor().cast(pl.Int64).alias("bin")
+    done = View(run).transfers("web").filter(pl.col("complete")).group_by(period)
     bins = done.agg(pl.len().alias("count"), pl.col("duration_s").sum().alias("sum_s")).sort("bin")
     return {"bins": bins.to_dict(as_series=False)}
 

@@ -6,7 +6,7 @@ use std::net::TcpListener;
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::time::Duration;
 
-use aqm_net::stage::Files;
+use aqm_net::level::Files;
 use aqm_net::table::Column;
 use aqm_net::watch::Watch;
 use aqm_traffic::{Conversation, Exchange, TrafficContext, Transfer, Workload};

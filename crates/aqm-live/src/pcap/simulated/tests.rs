@@ -1,5 +1,5 @@
 use aqm_net::Ecn;
-use aqm_net::stage::Files;
+use aqm_net::level::Files;
 use aqm_net::watch::Watch;
 use aqm_sim::Plan;
 use aqm_sim::emulation::{Contents, Side};
@@ -167,7 +167,7 @@ fn packets_are_shown_at_the_chosen_interfaces() {
     let all = tables(SCENARIO);
     let names = |tables: &[Table], interfaces_shown: &[&str]| {
         let interfaces_shown: Vec<String> = interfaces_shown.iter().map(|&name| name.to_owned()).collect();
-        let path = temporary("places");
+        let path = temporary("reasons");
         write_simulated(tables, &interfaces_shown, std::fs::File::create(&path).unwrap()).map(|written| {
             let (names, packets) = read(&path);
             assert_eq!(packets.len() as u64, written);

@@ -407,8 +407,8 @@ impl Translation<'_> {
         leaves(&self.config.to_value()).remove(path).unwrap_or_default()
     }
 
-    fn check(&mut self, condition: bool, place: &str, problem: impl std::fmt::Display) {
-        self.refused.check(condition, place, problem);
+    fn check(&mut self, condition: bool, path: &str, problem: impl std::fmt::Display) {
+        self.refused.check(condition, path, problem);
     }
 }
 

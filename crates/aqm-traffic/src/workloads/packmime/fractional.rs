@@ -339,9 +339,9 @@ mod tests {
             let error = (variance / n).sqrt();
             assert!((mean - expected).abs() < 3.5 * error && error < 0.01, "{mean} {expected} {error}");
         };
-        for (place, &lag) in lags.iter().enumerate() {
+        for (index, &lag) in lags.iter().enumerate() {
             let expected = (1.0 - theta) * sums(lag) / (2.0 * (covariances[0] + covariances[1]));
-            check(actual.iter().map(|actual| actual[place]).collect(), expected);
+            check(actual.iter().map(|actual| actual[index]).collect(), expected);
         }
         check(squares, 1.0);
         assert!(distance(ends, |z| 0.5 * libm::erfc(-z / std::f64::consts::SQRT_2)) < 1.63);

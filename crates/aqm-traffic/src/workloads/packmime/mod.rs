@@ -94,9 +94,9 @@ impl Build for Config {
         check_transfers(rate * period.seconds(), "connections_per_second", "lower it")?;
         let stream = |purpose| context.streams.named(&format!("{}/{purpose}", context.name), 0);
         let model = RateModel::new(rate);
-        let sizes = |config: &Option<distributions::Config>, place: &str| {
+        let sizes = |config: &Option<distributions::Config>, path: &str| {
             let build = |config: &distributions::Config| config.sizes(Some(context.packetisation));
-            config.as_ref().map(build).transpose().map_err(|error| error.within(place))
+            config.as_ref().map(build).transpose().map_err(|error| error.within(path))
         };
         let server_delay = self.server_delay.as_ref().map(distributions::Config::times).transpose();
         let gap_effects = self.gap_effects;

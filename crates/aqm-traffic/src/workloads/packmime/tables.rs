@@ -11,7 +11,7 @@ pub(super) struct Piecewise(&'static [(f64, f64)]);
 impl Piecewise {
     /// Returns the value at `x`.
     pub(super) fn at(self, x: f64) -> f64 {
-        let after = self.0.partition_point(|&(place, _)| place <= x).clamp(1, self.0.len() - 1);
+        let after = self.0.partition_point(|&(path, _)| path <= x).clamp(1, self.0.len() - 1);
         let ((x0, y0), (x1, y1)) = (self.0[after - 1], self.0[after]);
         y0 + (x - x0) * (y1 - y0) / (x1 - x0)
     }

@@ -250,12 +250,12 @@ const PINNED: (u64, u64, u64, [u64; 3]) = (98_859_005_895, 424, 1346, [304_755, 
 
 #[test]
 fn invalid_parameters_are_rejected() {
-    let place = |config: Config| config.build(&context(1, 100)).err().unwrap().place;
+    let path = |config: Config| config.build(&context(1, 100)).err().unwrap().path;
     for connections_per_second in [0.0, -1.0, 1e6, f64::NAN] {
-        assert_eq!(place(Config { connections_per_second, ..Config::default() }), "connections_per_second");
+        assert_eq!(path(Config { connections_per_second, ..Config::default() }), "connections_per_second");
     }
-    assert_eq!(place(Config { maximum: Size::from_bytes(0), ..Config::default() }), "maximum");
-    assert_eq!(place(Config { stop: Some(Span::ZERO), ..Config::default() }), "stop");
+    assert_eq!(path(Config { maximum: Size::from_bytes(0), ..Config::default() }), "maximum");
+    assert_eq!(path(Config { stop: Some(Span::ZERO), ..Config::default() }), "stop");
     let long = Config { connections_per_second: 100_000.0, ..Config::default() };
-    assert_eq!(long.build(&context(1, 1_000_000)).err().unwrap().place, "connections_per_second");
+    assert_eq!(long.build(&context(1, 1_000_000)).err().unwrap().path, "connections_per_second");
 }

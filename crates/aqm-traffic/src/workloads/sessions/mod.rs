@@ -123,9 +123,9 @@ impl Build for Config {
         let users = self.count(user.load)?;
         let problem = format_args!("must be between 1 and the number of users, {users} (got {})", self.hosts);
         ConfigError::unless((1..=users).contains(&self.hosts), "hosts", problem)?;
-        let place = if self.users.is_some() { "users" } else { "load" };
+        let path = if self.users.is_some() { "users" } else { "load" };
         let expected = f64::from(users) * user.objects * period.seconds();
-        check_transfers(expected, place, "lower it, or let users think longer")?;
+        check_transfers(expected, path, "lower it, or let users think longer")?;
         Ok(Box::new(Sessions {
             users: (0..users).map(|user| User::new(user, context)).collect(),
             schedule: BinaryHeap::new(),

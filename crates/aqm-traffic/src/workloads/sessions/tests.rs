@@ -243,28 +243,28 @@ fn the_same_seed_gives_the_same_schedule_and_another_seed_another() {
 #[test]
 fn invalid_parameters_are_rejected() {
     let error = |config: Config| config.build(&context(1, 100)).err().unwrap();
-    let place = |config: Config| error(config).place;
+    let path = |config: Config| error(config).path;
     assert_eq!(error(Config::default()).to_string(), "users: is missing: give either `users` or `load`");
     let both = Config { load: Some(0.5), ..users(5) };
     assert_eq!(error(both).to_string(), "load: give either `users` or `load`, not both");
-    assert_eq!(place(users(0)), "users");
-    assert_eq!(place(users(100_001)), "users");
+    assert_eq!(path(users(0)), "users");
+    assert_eq!(path(users(100_001)), "users");
     for load in [0.0, -1.0, 10.1, f64::NAN, 0.001] {
-        assert_eq!(place(Config { load: Some(load), ..Config::default() }), "load", "{load}");
+        assert_eq!(path(Config { load: Some(load), ..Config::default() }), "load", "{load}");
     }
-    assert_eq!(place(Config { objects: objects(5, 4), ..users(5) }), "objects.maximum");
+    assert_eq!(path(Config { objects: objects(5, 4), ..users(5) }), "objects.maximum");
     for objects in [objects(0, 3), objects(2, 10_001)] {
-        assert_eq!(place(Config { objects, ..users(5) }), "objects");
+        assert_eq!(path(Config { objects, ..users(5) }), "objects");
     }
     let exponential = |span| distributions::Config::exponential(exponential::Config::of(Amount::Time(span)));
-    assert_eq!(place(Config { think_time: exponential(Span::ZERO), ..users(5) }), "think_time");
-    assert_eq!(place(Config { think_time: exponential(Span::from_nanos(1)), ..users(5) }), "users");
+    assert_eq!(path(Config { think_time: exponential(Span::ZERO), ..users(5) }), "think_time");
+    assert_eq!(path(Config { think_time: exponential(Span::from_nanos(1)), ..users(5) }), "users");
     let sizes = sizes(0.0, Amount::Packets(4), Amount::Packets(5));
-    assert_eq!(place(Config { sizes, ..users(5) }), "sizes.shape");
-    assert_eq!(place(Config { request: Some(Size::from_bytes(0)), ..users(5) }), "request");
-    assert_eq!(place(Config { hosts: 0, ..users(5) }), "hosts");
-    assert_eq!(place(Config { hosts: 6, ..users(5) }), "hosts");
-    assert_eq!(place(Config { stop: Some(Span::ZERO), ..users(5) }), "stop");
+    assert_eq!(path(Config { sizes, ..users(5) }), "sizes.shape");
+    assert_eq!(path(Config { request: Some(Size::from_bytes(0)), ..users(5) }), "request");
+    assert_eq!(path(Config { hosts: 0, ..users(5) }), "hosts");
+    assert_eq!(path(Config { hosts: 6, ..users(5) }), "hosts");
+    assert_eq!(path(Config { stop: Some(Span::ZERO), ..users(5) }), "stop");
 }
 
 #[test]
@@ -308,7 +308,7 @@ fn no_time() -> distributions::Config {
 fn objects_that_share_connections_have_no_gaps() {
     let request = Some(Size::from_bytes(300));
     let shared = Config { connections: Some(6), request, ..users(5) };
-    let error = |config: &Config| config.build(&context(1, 100)).err().unwrap().place;
+    let error = |config: &Config| config.build(&context(1, 100)).err().unwrap().path;
     assert_eq!(error(&shared), "object_gap");
     let shared = Config { object_gap: no_time(), ..shared };
     assert_eq!(error(&Config { request: None, ..shared.clone() }), "request");

@@ -213,9 +213,9 @@ fn a_tcp_that_no_kernel_has_is_brought_as_near_as_it_goes() {
     let rfc = read(json!({"receiver": {"window": 20}}));
     let (tcp, short) = KernelTcp::nearest(&rfc, &KERNEL, NO_LINK, None);
     let errors = short.finish(()).unwrap_err();
-    let places: Vec<&str> = errors.iter().map(|error| error.place.as_str()).collect();
-    for place in ["recovery.kind", "rto.arithmetic", "receiver.delayed_ack", "cwnd.reduction_basis"] {
-        assert!(places.contains(&place), "{place} in {places:?}");
+    let paths: Vec<&str> = errors.iter().map(|error| error.path.as_str()).collect();
+    for path in ["recovery.kind", "rto.arithmetic", "receiver.delayed_ack", "cwnd.reduction_basis"] {
+        assert!(paths.contains(&path), "{path} in {paths:?}");
     }
     assert_eq!((tcp.route.initcwnd, tcp.route.window, tcp.route.rto_min_ms), (10, 29_200, 1000));
     assert_eq!(tcp.sysctls["ipv4/tcp_sack"], "0");
@@ -284,9 +284,9 @@ fn the_machine_says_whether_cubic_leaves_slow_start_early() {
     {
         assert_eq!(refused(config, kernel), [""; 0]);
     }
-    let place = "congestion_control.hystart: must be";
+    let path = "congestion_control.hystart: must be";
     let file = "/sys/module/tcp_cubic/parameters/hystart";
-    let message = |has: &str, not: &str| format!("{place} {has} (got {not}), as on this machine in {file}");
+    let message = |has: &str, not: &str| format!("{path} {has} (got {not}), as on this machine in {file}");
     assert_eq!(refused(&linux(json!({})), &without), [message("off", "linux")]);
     assert_eq!(refused(&off, &KERNEL), [message("linux", "off")]);
     let (tcp, refused) = KernelTcp::nearest(&off, &KERNEL, NO_LINK, None);

@@ -1,4 +1,4 @@
-//! The common interface of the packet level, the flow level and traces: a stage parses a scenario into a plan, and a
+//! The common interface of the packet level, the flow level and traces: a level parses a scenario into a plan, and a
 //! plan runs.
 //!
 //! A scenario names its level and is parsed once. [`Document`] is the scenario as a JSON value, and [`Document::plan`]
@@ -26,9 +26,9 @@ pub type Files = BTreeMap<String, String>;
 pub const LEVEL: &str = "level";
 
 /// A level of simulation, and the parser of its scenarios.
-pub trait Stage: Sync {
-    /// Returns the value of `level` in a scenario.
-    fn level(&self) -> &'static str;
+pub trait Level: Sync {
+    /// Returns the name of the level: the value of `level` in a scenario.
+    fn name(&self) -> &'static str;
 
     /// Returns the results version, which is increased whenever the same scenario and seed give different numbers;
     /// CHANGELOG contains the reasons.
@@ -61,7 +61,7 @@ pub trait Stage: Sync {
 /// A parsed scenario. It owns everything that a run needs, and may run more than once.
 pub trait Plan: Any + Send + Sync {
     /// Returns the level of the scenario.
-    fn stage(&self) -> &'static dyn Stage;
+    fn level(&self) -> &'static dyn Level;
 
     /// Returns the complete scenario, including all defaults; parsing it gives the same plan.
     fn to_value(&self) -> Value;
@@ -102,14 +102,14 @@ pub trait Plan: Any + Send + Sync {
 
 /// Returns the digest that identifies a result; `files` contains names and contents.
 pub fn digest<'a>(plan: &dyn Plan, files: impl IntoIterator<Item = (&'a str, &'a str)>) -> String {
-    let stage = plan.stage();
+    let level = plan.level();
     let mut digest = Digest::default();
     let mut text = |text: &str| {
         digest.word(text.len() as u64);
         digest.text(text);
     };
-    text(stage.level());
-    text(&stage.results_version().to_string());
+    text(level.name());
+    text(&level.results_version().to_string());
     text(&plan.to_value().to_string());
     for (name, content) in files {
         text(name);
@@ -149,11 +149,11 @@ impl Run {
 /// Returns the manifest of a run: the properties that identify it, and `facts` that follow from the scenario.
 pub fn manifest(plan: &dyn Plan, digest: String, facts: Value, warnings: Vec<String>) -> Value {
     json!({
-        "level": plan.stage().level(),
+        "level": plan.level().name(),
         "scenario": plan.to_value(),
         "seed": plan.seed(),
         "version": env!("CARGO_PKG_VERSION"),
-        "results_version": plan.stage().results_version(),
+        "results_version": plan.level().results_version(),
         "digest": digest,
         "facts": facts,
         "warnings": warnings,
@@ -198,7 +198,7 @@ impl From<Stopped> for Failure {
 /// A scenario as a JSON value, of which only the level was parsed.
 #[derive(Clone)]
 pub struct Document {
-    stage: &'static dyn Stage,
+    level: &'static dyn Level,
     value: Value,
 }
 
@@ -207,9 +207,9 @@ impl Document {
     ///
     /// # Errors
     /// The text is not valid TOML, contains unsupported values, or names an unknown level.
-    pub fn of_toml(text: &str, folder: &Path, stages: &[&'static dyn Stage]) -> Result<Self, ConfigErrors> {
-        let mut document = Self::of_value(toml_value(text)?, stages)?;
-        document.stage.resolve_paths(&mut document.value, folder);
+    pub fn of_toml(text: &str, folder: &Path, levels: &[&'static dyn Level]) -> Result<Self, ConfigErrors> {
+        let mut document = Self::of_value(toml_value(text)?, levels)?;
+        document.level.resolve_paths(&mut document.value, folder);
         Ok(document)
     }
 
@@ -217,23 +217,23 @@ impl Document {
     ///
     /// # Errors
     /// The text is not valid JSON, or names an unknown level.
-    pub fn of_json(text: &str, stages: &[&'static dyn Stage]) -> Result<Self, ConfigErrors> {
+    pub fn of_json(text: &str, levels: &[&'static dyn Level]) -> Result<Self, ConfigErrors> {
         let value = serde_json::from_str(text).map_err(|error| ConfigError::at("", error.to_string()))?;
-        Self::of_value(value, stages)
+        Self::of_value(value, levels)
     }
 
-    /// Creates a document from a JSON value. Its level is one of `stages`, by default the first.
+    /// Creates a document from a JSON value. Its level is one of `levels`, by default the first.
     ///
     /// # Errors
     /// The level is unknown, or the scenario contains a key of another level.
-    pub fn of_value(value: Value, stages: &[&'static dyn Stage]) -> Result<Self, ConfigErrors> {
-        let stage = stage_of(&value, stages)?;
-        Ok(Self { stage, value })
+    pub fn of_value(value: Value, levels: &[&'static dyn Level]) -> Result<Self, ConfigErrors> {
+        let level = level_of(&value, levels)?;
+        Ok(Self { level, value })
     }
 
-    /// Returns the stage of the scenario's level.
-    pub fn stage(&self) -> &'static dyn Stage {
-        self.stage
+    /// Returns the level of the scenario.
+    pub fn level(&self) -> &'static dyn Level {
+        self.level
     }
 
     /// Returns the scenario as written.
@@ -243,7 +243,7 @@ impl Document {
 
     /// Returns the names of the files whose contents are needed to parse the scenario.
     pub fn files(&self) -> Vec<String> {
-        self.stage.files(&self.value)
+        self.level.files(&self.value)
     }
 
     /// Parses and checks the scenario; `files` contains the contents of the files that it names, by name.
@@ -251,33 +251,33 @@ impl Document {
     /// # Errors
     /// All errors, with their paths and the allowed values.
     pub fn plan(&self, files: Files) -> Result<Box<dyn Plan>, ConfigErrors> {
-        self.stage.read(self.value.clone(), files)
+        self.level.read(self.value.clone(), files)
     }
 }
 
-fn stage_of(value: &Value, stages: &[&'static dyn Stage]) -> Result<&'static dyn Stage, ConfigError> {
+fn level_of(value: &Value, levels: &[&'static dyn Level]) -> Result<&'static dyn Level, ConfigError> {
     let Some(table) = value.as_object() else {
         return Err(ConfigError::at("", "a scenario must be a table"));
     };
-    let levels: Vec<&str> = stages.iter().map(|stage| stage.level()).collect();
+    let names: Vec<&str> = levels.iter().map(|level| level.name()).collect();
     let given = match table.get(LEVEL) {
         None => None,
         Some(Value::String(level)) => Some(level),
-        Some(_) => return Err(ConfigError::at(LEVEL, format!("must be one of {}", levels.join(", ")))),
+        Some(_) => return Err(ConfigError::at(LEVEL, format!("must be one of {}", names.join(", ")))),
     };
     let chosen = match given {
-        None => Some(stages[0]),
-        Some(level) => stages.iter().copied().find(|stage| stage.level() == level),
+        None => Some(levels[0]),
+        Some(name) => levels.iter().copied().find(|level| level.name() == name),
     };
     let Some(chosen) = chosen else {
-        return Err(ConfigError::at(LEVEL, unknown("level", given.map_or("", String::as_str), &levels)));
+        return Err(ConfigError::at(LEVEL, unknown("level", given.map_or("", String::as_str), &names)));
     };
     let foreign =
-        |stage: &dyn Stage| table.keys().find(|key| *key != LEVEL && !stage.keys().contains(&key.as_str()));
+        |level: &dyn Level| table.keys().find(|key| *key != LEVEL && !level.keys().contains(&key.as_str()));
     if let Some(key) = foreign(chosen)
-        && let Some(other) = stages.iter().find(|other| foreign(**other).is_none())
+        && let Some(other) = levels.iter().find(|other| foreign(**other).is_none())
     {
-        let (here, there) = (chosen.level(), other.level());
+        let (here, there) = (chosen.name(), other.name());
         let state = if given.is_none() { "defaults to" } else { "is" };
         let problem = format!(
             "{state} `{here}`, but the key `{key}` belongs to the level `{there}`: set {LEVEL} = \"{there}\""
@@ -294,8 +294,8 @@ mod tests {
     /// A level without functions.
     struct Quiet(&'static str, &'static [&'static str]);
 
-    impl Stage for Quiet {
-        fn level(&self) -> &'static str {
+    impl Level for Quiet {
+        fn name(&self) -> &'static str {
             self.0
         }
         fn results_version(&self) -> u32 {
@@ -315,12 +315,12 @@ mod tests {
         }
     }
 
-    const STAGES: [&dyn Stage; 2] =
+    const LEVELS: [&dyn Level; 2] =
         [&Quiet("packet", &["duration", "links"]), &Quiet("flow", &["duration", "link"])];
 
     fn level(value: Value) -> Result<&'static str, String> {
-        let document = Document::of_value(value, &STAGES).map_err(|errors| errors.to_string())?;
-        Ok(document.stage().level())
+        let document = Document::of_value(value, &LEVELS).map_err(|errors| errors.to_string())?;
+        Ok(document.level().name())
     }
 
     #[test]

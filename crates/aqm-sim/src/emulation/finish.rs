@@ -104,6 +104,11 @@ impl Emulation {
             srtt_s: state.srtt.map(Span::seconds),
             rto_s: state.rto.seconds(),
             dupacks: None,
+            state: None,
+            pacing_rate_bps: None,
+            bandwidth_bps: None,
+            min_rtt_s: None,
+            marked_share: None,
         }
     }
 }

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use aqm_net::Instant;
 use aqm_net::table::{Row, Table};
+use aqm_tcp::congestion_control::SenderState;
 
 use crate::network::LinkSnapshot;
 use crate::results::measurement::RunRecord;
@@ -25,6 +26,7 @@ pub(crate) fn tables(scenario: &Scenario, record: RunRecord) -> Vec<Table> {
             "node" => scenario.edges.iter().map(|edge| edge.node.clone()).collect(),
             "event" => owned(&PacketEvent::NAMES),
             "ecn" => owned(&ECN_NAMES),
+            "state" => owned(SenderState::WORDS),
             "class" => classes.clone(),
             "name" => record.gauges.names.list(),
             "unit" => record.gauges.units.list(),

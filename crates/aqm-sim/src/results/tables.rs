@@ -200,6 +200,17 @@ table! {
         /// Number of consecutive duplicate acknowledgements; missing in a live run, because the kernel does not report
         /// it.
         dupacks: MaybeWhole(Option<u64>),
+        /// State of the congestion control, such as `SLOW_START` or `PROBE_BW_UP`; missing in a live run.
+        state: MaybeWord(Option<u32>),
+        /// Pacing rate, in bits per second; missing without pacing and before the first round-trip sample.
+        pacing_rate_bps: MaybeReal(Option<f64>),
+        /// Estimate of the available bandwidth, in bits per second; missing unless the congestion control has a model
+        /// of the path.
+        bandwidth_bps: MaybeReal(Option<f64>),
+        /// Estimate of the round trip without queues; missing unless the congestion control has a model of the path.
+        min_rtt_s: MaybeReal(Option<f64>),
+        /// Share of marked data (`alpha`); missing unless the congestion control is `dctcp` or `prague`.
+        marked_share: MaybeReal(Option<f64>),
     }
 }
 

@@ -35,6 +35,7 @@ impl<N: Network> World<'_, N> {
     pub(super) fn sample_sender(&mut self, slot: u32, now: Instant) {
         let flow = &self.flows[slot as usize];
         let Ends::Tcp([sender, _]) = &flow.ends else { return };
+        let report = sender.control_report();
         self.record.senders.push(SenderRow {
             time_s: now.seconds(),
             flow: flow.number.into(),
@@ -44,6 +45,11 @@ impl<N: Network> World<'_, N> {
             srtt_s: sender.srtt().map(Span::seconds),
             rto_s: sender.rto().seconds(),
             dupacks: Some(sender.dupacks().into()),
+            state: report.state.map(|state| state as u32),
+            pacing_rate_bps: sender.pacing_rate().map(|rate| 8.0 * rate),
+            bandwidth_bps: report.bandwidth.map(|rate| 8.0 * rate),
+            min_rtt_s: report.min_rtt.map(Span::seconds),
+            marked_share: report.marked_share,
         });
     }
 }

@@ -7,6 +7,7 @@ use aqm_net::{ConfigErrors, ErrorCollector, Span};
 use super::Config;
 use super::connection::{Close, Connection, Handshake, LastSegment};
 use super::cwnd::Cwnd;
+use super::pacing::PacingMode;
 use super::receiver::{DelayedAck, Receiver};
 use super::recovery::{RecoveryKind, Reduction, Undo};
 use super::rto::{Rto, RtoArithmetic, TimerClock};
@@ -30,6 +31,8 @@ impl Config {
         errors.take(self.check_recovery().map_err(|e| e.within("recovery")));
         errors.take(self.rto.check().map_err(|e| e.within("rto")));
         errors.take(self.receiver.check().map_err(|e| e.within("receiver")));
+        errors.take(self.pacing.check().map_err(|e| e.within("pacing")));
+        self.check_model(&mut errors);
         let adapts = self.receiver.delayed_ack == DelayedAck::Adaptive;
         errors.check(
             !adapts || !self.rto.tick.is_zero(),
@@ -41,7 +44,24 @@ impl Config {
         let mss = self.connection.mss.bytes();
         let has_timestamps =
             self.congestion_control.has_timestamps() || self.recovery.undo == Undo::DsackOrTimestamps;
-        Ok(CheckedConfig { mss, unmeasured, has_timestamps, config: self.clone() })
+        let is_paced = match self.pacing.mode {
+            PacingMode::Auto => self.congestion_control.requires_pacing(),
+            PacingMode::On => true,
+            PacingMode::Off => false,
+        };
+        Ok(CheckedConfig { mss, unmeasured, has_timestamps, is_paced, config: self.clone() })
+    }
+
+    /// Checks that the recovery measures what a model-based congestion control uses.
+    fn check_model(&self, errors: &mut ErrorCollector) {
+        let has_scoreboard = self.recovery.kind.has_sack()
+            && (self.recovery.kind == RecoveryKind::Rack || self.sack.pipe == Pipe::Scoreboard);
+        let problem = format!(
+            "must be sack (with `sack.pipe = \"scoreboard\"`) or rack with the congestion control {}, which uses \
+             delivery rates",
+            self.congestion_control.kind()
+        );
+        errors.check(has_scoreboard || !self.congestion_control.uses_rates(), "recovery.kind", problem);
     }
 
     fn check_recovery(&self) -> Result<(), ConfigErrors> {
@@ -147,6 +167,8 @@ pub struct CheckedConfig {
     pub(crate) unmeasured: Estimator,
     /// Whether segments carry timestamps.
     pub(crate) has_timestamps: bool,
+    /// Whether senders pace their segments.
+    pub(crate) is_paced: bool,
 }
 
 impl CheckedConfig {

@@ -9,6 +9,7 @@ mod check;
 pub mod connection;
 pub mod cwnd;
 pub mod ecn;
+pub mod pacing;
 pub mod receiver;
 pub mod recovery;
 pub mod rto;
@@ -21,6 +22,7 @@ pub use check::CheckedConfig;
 use connection::Connection;
 use cwnd::Cwnd;
 use ecn::Ecn;
+use pacing::Pacing;
 use receiver::Receiver;
 use recovery::Recovery;
 use rto::Rto;
@@ -47,6 +49,9 @@ parameters! {
         pub receiver: Receiver = Receiver::default(), "RFC 9293; RFC 5681, 4.2";
         /// Explicit congestion notification.
         pub ecn: Ecn = Ecn::default(), "RFC 3168";
+        /// Spacing of segments in time.
+        #[serde(skip_serializing_if = "Pacing::is_default")]
+        pub pacing: Pacing = Pacing::default(), "Linux";
     }
 }
 

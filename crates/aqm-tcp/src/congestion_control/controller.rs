@@ -4,13 +4,16 @@
 
 use super::reno::Reno;
 use super::{
-    AckInfo, AckSample, Build, Congestion, CongestionControl, CongestionSignal, Window, WindowEvent,
+    AckInfo, AckSample, Build, Congestion, CongestionControl, CongestionSignal, ControlReport, LostSegment,
+    RateSample, Transmit, Window, WindowEvent,
 };
 
 /// Congestion window of one sender and the congestion control that changes it.
 pub struct Controller {
     window: Window,
     control: AnyControl,
+    /// Whether only the congestion control changes the window (`Build::uses_rates`).
+    is_model_based: bool,
 }
 
 /// Congestion control of a running sender. Reno is stored inline, because most simulations use it.
@@ -39,7 +42,11 @@ impl AnyControl {
 impl Controller {
     /// Creates a window of `cwnd` segments with the congestion control of `config`, whose parameters have been checked.
     pub fn new(config: &dyn Build, cwnd: f64, ssthresh: f64) -> Self {
-        Self { window: Window::new(config.window_rules(), cwnd, ssthresh), control: config.build() }
+        Self {
+            window: Window::new(config.window_rules(), cwnd, ssthresh),
+            control: config.build(),
+            is_model_based: config.uses_rates(),
+        }
     }
 
     /// Returns the congestion window (`cwnd`) in segments; fractions count towards the next segment.
@@ -93,7 +100,7 @@ impl Controller {
         if !congestion.repeated {
             self.control.any().reduce(&mut self.window, congestion);
         }
-        if congestion.signal == CongestionSignal::Timeout {
+        if congestion.signal == CongestionSignal::Timeout && !self.is_model_based {
             self.window.restart();
             self.control.any().on_event(WindowEvent::Timeout);
         }
@@ -102,15 +109,62 @@ impl Controller {
     /// Limits the window to at most `cwnd` segments and leaves `ssthresh` unchanged, after an idle period (RFC 5681,
     /// section 4.1) or at the end of a recovery with little data in flight (RFC 6582).
     pub fn cap(&mut self, cwnd: f64) {
+        if self.is_model_based {
+            return;
+        }
         self.window.cwnd = self.window.cwnd.min(cwnd);
-        self.control.any().on_event(WindowEvent::Moved);
+        self.control.any().on_event(WindowEvent::Capped);
     }
 
     /// Undoes a reduction: the window and `ssthresh` rise to at least the given values (Linux:
     /// `tcp_undo_cwnd_reduction`).
     pub fn restore(&mut self, cwnd: f64, ssthresh: f64) {
-        self.window.cwnd = self.window.cwnd.max(cwnd);
-        self.window.ssthresh = self.window.ssthresh.max(ssthresh);
-        self.control.any().on_event(WindowEvent::Moved);
+        if !self.is_model_based {
+            self.window.cwnd = self.window.cwnd.max(cwnd);
+            self.window.ssthresh = self.window.ssthresh.max(ssthresh);
+        }
+        self.control.any().on_event(WindowEvent::Undone);
+    }
+
+    /// Whether only the congestion control changes the window.
+    pub fn is_model_based(&self) -> bool {
+        self.is_model_based
+    }
+
+    /// Processes a transmission of data.
+    pub fn on_transmit(&mut self, transmit: &Transmit) {
+        self.control.any().on_transmit(&mut self.window, transmit);
+    }
+
+    /// Processes a segment that is considered lost.
+    pub fn on_lost(&mut self, lost: &LostSegment) {
+        self.control.any().on_lost(&mut self.window, lost);
+    }
+
+    /// Processes an acknowledgement after all other effects.
+    pub fn on_rates(&mut self, sample: &RateSample) {
+        self.control.any().on_rates(&mut self.window, sample);
+    }
+
+    /// Processes a timeout of a model-based congestion control; `in_flight` bytes of segments of `mss` bytes remain in
+    /// the network.
+    pub fn on_model_timeout(&mut self, in_flight: u64, mss: u64) {
+        self.control.any().on_timeout(&mut self.window, in_flight, mss);
+    }
+
+    /// Returns the pacing rate in bytes per second, if the congestion control sets one.
+    pub fn pacing_rate(&self) -> Option<f64> {
+        match &self.control {
+            AnyControl::Reno(_) => None,
+            AnyControl::Other(control) => control.pacing_rate(),
+        }
+    }
+
+    /// Returns the state and the estimates of the congestion control.
+    pub fn report(&self) -> ControlReport {
+        match &self.control {
+            AnyControl::Reno(_) => ControlReport::default(),
+            AnyControl::Other(control) => control.report(),
+        }
     }
 }

@@ -14,6 +14,7 @@ mod highspeed;
 mod hystart;
 mod ledbat;
 mod reno;
+mod report;
 mod scalable;
 mod slow_start;
 mod window;
@@ -26,6 +27,7 @@ pub use highspeed::{Config as HighSpeedConfig, Decrease, LossRate, LowWindowRedu
 pub use hystart::HyStart;
 pub use ledbat::{Config as LedbatConfig, Delay};
 pub use reno::{Config as RenoConfig, Growth};
+pub use report::{ControlReport, SenderState};
 pub use scalable::Config as ScalableConfig;
 pub use slow_start::{LimitedSlowStart, SlowStartEnd};
 pub use window::{SsthreshRounding, Window, WindowRules};
@@ -33,9 +35,8 @@ pub use window::{SsthreshRounding, Window, WindowRules};
 /// A congestion control. It counts in segments and processes every event that may change the window. Loss detection,
 /// retransmission, the receiver's window and the inflation of fast recovery are not its task.
 ///
-/// An algorithm that needs more than acknowledgements and losses uses [`AckSample`], which can get further fields (for
-/// example the delivery rate, for BBR). An algorithm with pacing needs a further function here for its rate, which the
-/// sender calls before it sends a segment.
+/// An algorithm that needs more than acknowledgements and losses uses [`AckSample`]. A model of the path, such as BBR's,
+/// uses [`RateSample`] and sets the pacing rate.
 pub trait CongestionControl: Send {
     /// Opens the window after new data was acknowledged (Linux: `cong_avoid`).
     fn on_ack(&mut self, window: &mut Window, ack: &AckInfo);
@@ -54,6 +55,133 @@ pub trait CongestionControl: Send {
 
     /// Processes an arrival, in order or not, before the window changes because of it (Linux: `pkts_acked`).
     fn on_sample(&mut self, _window: &mut Window, _sample: &AckSample) {}
+
+    /// Processes a transmission of data; only with [`Build::uses_rates`].
+    fn on_transmit(&mut self, _window: &mut Window, _transmit: &Transmit) {}
+
+    /// Processes a segment that is considered lost; only with [`Build::uses_rates`]. `on_rates` follows.
+    fn on_lost(&mut self, _window: &mut Window, _lost: &LostSegment) {}
+
+    /// Processes an acknowledgement after all other effects; only with [`Build::uses_rates`]. The algorithm sets the
+    /// window here (Linux: `cong_control`).
+    fn on_rates(&mut self, _window: &mut Window, _sample: &RateSample) {}
+
+    /// Processes a timeout after the data has been considered lost; `in_flight` bytes of segments of `mss` bytes remain in
+    /// the network. Only with [`Build::uses_rates`], in place of [`WindowEvent::Timeout`].
+    fn on_timeout(&mut self, _window: &mut Window, _in_flight: u64, _mss: u64) {}
+
+    /// Returns the pacing rate in bytes per second; `None` for a share of the window per round trip (`tcp.pacing`).
+    fn pacing_rate(&self) -> Option<f64> {
+        None
+    }
+
+    /// Returns the algorithm's state and estimates for histories.
+    fn report(&self) -> ControlReport {
+        ControlReport::default()
+    }
+}
+
+/// Phase of the loss recovery.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RecoveryPhase {
+    /// No loss is known.
+    Open,
+    /// The window is decreasing because of a mark (Linux: `TCP_CA_CWR`).
+    Marked,
+    /// Fast recovery.
+    Recovery,
+    /// After a timeout, until all data sent before it is acknowledged.
+    Loss,
+}
+
+/// Transmission of data.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Transmit {
+    /// Departure time.
+    pub now: Instant,
+    /// Bytes in the network before the transmission.
+    pub in_flight: u64,
+    /// Bytes delivered since the connection was opened.
+    pub delivered: u64,
+    /// Whether the application limits the rate.
+    pub is_app_limited: bool,
+}
+
+/// A segment that is considered lost, with the state of the connection when the segment was last sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LostSegment {
+    /// Payload, in bytes.
+    pub bytes: u64,
+    /// Bytes lost since the connection was opened, including this segment.
+    pub total_lost: u64,
+    /// Bytes delivered when the segment was sent.
+    pub delivered_when_sent: u64,
+    /// Bytes lost when the segment was sent.
+    pub lost_when_sent: u64,
+    /// Bytes in the network when the segment was sent, including the segment.
+    pub in_flight_when_sent: u64,
+    /// Whether the application limited the rate when the segment was sent.
+    pub is_app_limited: bool,
+}
+
+/// Delivery-rate sample of an acknowledgement, with the state of the connection (`RS` and `C` of
+/// draft-ietf-ccwg-bbr). All amounts are in bytes.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct RateSample {
+    /// Arrival time of the acknowledgement.
+    pub now: Instant,
+    /// Newly delivered.
+    pub newly_acked: u64,
+    /// Newly considered lost.
+    pub newly_lost: u64,
+    /// Newly reported as marked.
+    pub newly_marked: u64,
+    /// Delivered since the connection was opened.
+    pub delivered: u64,
+    /// Lost since the connection was opened.
+    pub lost: u64,
+    /// Sample of the newest delivered segment; `None` if nothing was delivered.
+    pub segment: Option<DeliveredSegment>,
+    /// Round trip of the newest delivered segment that was sent once; `None` if there is no such segment.
+    pub rtt: Option<Span>,
+    /// Smoothed round-trip time.
+    pub srtt: Option<Span>,
+    /// In the network before the acknowledgement.
+    pub in_flight_before: u64,
+    /// In the network now.
+    pub in_flight: u64,
+    /// Whether the window limited the sender in the last round trip.
+    pub is_cwnd_limited: bool,
+    /// Phase of the recovery after the acknowledgement.
+    pub phase: RecoveryPhase,
+    /// Time until the next paced departure; zero if a segment may depart now.
+    pub pacing_delay: Span,
+    /// Payload of a full segment.
+    pub mss: u64,
+}
+
+/// The newest delivered segment, with the state of the connection when it was last sent. All amounts are in bytes.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct DeliveredSegment {
+    /// Delivered when the segment was sent (`P.delivered`).
+    pub delivered_when_sent: u64,
+    /// Lost when the segment was sent.
+    pub lost_when_sent: u64,
+    /// In the network when the segment was sent, including the segment.
+    pub in_flight_when_sent: u64,
+    /// Whether the application limited the rate when the segment was sent.
+    pub is_app_limited: bool,
+    /// Delivered in the interval of the sample.
+    pub delivered: u64,
+    /// Interval of the sample; `None` if it is shorter than the smallest round trip.
+    pub interval: Option<Span>,
+}
+
+impl DeliveredSegment {
+    /// Returns the delivery rate in bytes per second, if the sample has an interval.
+    pub fn rate(&self) -> Option<f64> {
+        Some(self.delivered as f64 / self.interval?.seconds())
+    }
 }
 
 /// An acknowledgement of new data.
@@ -119,8 +247,10 @@ pub enum CongestionSignal {
 pub enum WindowEvent {
     /// The window is one segment after a timeout.
     Timeout,
-    /// The window was capped after an idle period, or a reduction was undone.
-    Moved,
+    /// The window was capped after an idle period or at the end of a recovery.
+    Capped,
+    /// A reduction was undone.
+    Undone,
 }
 
 /// Creates a congestion control; implemented by the `Config` of each algorithm.
@@ -138,6 +268,17 @@ pub trait Build {
 
     /// Whether segments carry timestamps (RFC 7323), so that the algorithm can measure the one-way delay.
     fn has_timestamps(&self) -> bool {
+        false
+    }
+
+    /// Whether the algorithm uses delivery rates and sets the window itself: neither losses, timeouts, marks nor idle
+    /// periods change the window unless the algorithm does.
+    fn uses_rates(&self) -> bool {
+        false
+    }
+
+    /// Whether the algorithm requires pacing.
+    fn requires_pacing(&self) -> bool {
         false
     }
 

@@ -3,6 +3,7 @@
 use aqm_net::{Instant, Span};
 
 use super::Endpoint;
+use crate::congestion_control::ControlReport;
 use crate::counts::{Counts, SenderCounts};
 use crate::sender::Sender;
 
@@ -59,6 +60,16 @@ impl Endpoint {
     /// Returns the factor of the back-off.
     pub fn backoff(&self) -> u32 {
         self.query(|sender| sender.timer.estimator.backoff())
+    }
+
+    /// Returns the pacing rate in bytes per second; `None` without pacing or before the first round-trip sample.
+    pub fn pacing_rate(&self) -> Option<f64> {
+        self.query(Sender::pacing_rate)
+    }
+
+    /// Returns the state and the estimates of the congestion control.
+    pub fn control_report(&self) -> ControlReport {
+        self.query(Sender::control_report)
     }
 
     /// Returns the number of duplicate acknowledgements since the last new one.

@@ -6,6 +6,7 @@
 
 mod counted_pipe;
 mod counting;
+pub(crate) mod delivery_rate;
 mod full_tcp;
 mod rack;
 mod reduction;
@@ -20,8 +21,10 @@ use aqm_net::{Instant, Span};
 use crate::config::Config;
 use crate::config::recovery::RecoveryKind;
 use crate::config::rto::Rto;
+use crate::congestion_control::RecoveryPhase;
 use crate::rtt::Estimator;
 use crate::segment::Sacks;
+use delivery_rate::DeliveryRate;
 
 /// Lists the module that implements each kind of recovery. A module has a constant `HAS_SACK` (whether both endpoints
 /// use selective acknowledgements, RFC 2018) and a function `new(&Config)`.
@@ -248,6 +251,20 @@ pub(crate) trait LossRecovery: Send {
     fn records_times(&self) -> bool {
         false
     }
+    /// Returns the phase of the recovery.
+    fn phase(&self) -> RecoveryPhase {
+        RecoveryPhase::Open
+    }
+    /// Whether data is considered lost that was not retransmitted yet.
+    fn has_lost(&self) -> bool {
+        false
+    }
+    /// Measures the delivery rate from now on; no data has been sent yet. Only the recoveries `sack` and `rack` can.
+    fn measure_rate(&mut self) {}
+    /// Returns the delivery rate, if it is measured.
+    fn rate(&mut self) -> Option<&mut DeliveryRate> {
+        None
+    }
 }
 
 /// Recovery of a running sender. The one without SACK is stored inline, because most simulations use it.
@@ -315,6 +332,8 @@ delegate! {
     fn deflation(&self) -> u32;
     fn inflation(&self) -> f64;
     fn records_times(&self) -> bool;
+    fn phase(&self) -> RecoveryPhase;
+    fn has_lost(&self) -> bool;
     updates:
     fn on_ack(&mut self, received: &ReceivedAck, at: TimerContext<'_>, config: &Config) -> AckOutcome;
     fn on_timeout(&mut self, at: TimerContext<'_>, config: &Config);
@@ -323,4 +342,6 @@ delegate! {
     fn on_mark(&mut self, delivered: u64, gradual: bool);
     fn set_windows(&mut self, windows: Windows, config: &Config);
     fn next(&mut self, stream: Stream, at: TimerContext<'_>) -> Option<Transmission>;
+    fn measure_rate(&mut self);
+    fn rate(&mut self) -> Option<&mut DeliveryRate>;
 }

@@ -31,7 +31,11 @@ impl Sender {
         {
             self.apply(
                 outcome,
-                AckContext { in_flight: Some(in_flight), ack_sent_at: segment.sent },
+                AckContext {
+                    in_flight: Some(in_flight),
+                    in_flight_before: in_flight,
+                    ack_sent_at: segment.sent,
+                },
                 now,
                 tcp,
             );
@@ -44,6 +48,9 @@ impl Sender {
     /// Same as `on_ack`, for a boxed recovery.
     #[inline(never)]
     fn on_ack_boxed(&mut self, segment: &Segment, bare: bool, now: Instant, tcp: &CheckedConfig) {
+        if self.uses_rates {
+            self.check_app_limited(tcp);
+        }
         let in_flight = self.recovery.outstanding();
         let received = ReceivedAck { ack: segment.ack, sacks: &segment.sacks, bare, echo: segment.echo };
         let at = self.timer.context(now, &tcp.config.rto);
@@ -53,7 +60,11 @@ impl Sender {
         {
             self.apply(
                 outcome,
-                AckContext { in_flight: Some(in_flight), ack_sent_at: segment.sent },
+                AckContext {
+                    in_flight: Some(in_flight),
+                    in_flight_before: in_flight,
+                    ack_sent_at: segment.sent,
+                },
                 now,
                 tcp,
             );
@@ -75,8 +86,12 @@ impl Sender {
             self.on_echo(&outcome, tcp);
         }
         let keeps_window = echo && self.ecn.as_ref().is_some_and(|ecn| !ecn.reduces_gradually());
-        let in_flight = (!keeps_window && !self.is_reducing()).then_some(in_flight);
-        let context = AckContext { in_flight, ack_sent_at: segment.sent };
+        let may_grow = !keeps_window && !self.is_reducing();
+        let context = AckContext {
+            in_flight: may_grow.then_some(in_flight),
+            in_flight_before: in_flight,
+            ack_sent_at: segment.sent,
+        };
         self.apply(outcome, context, now, tcp);
         self.wait_if_closed(echo, now, tcp);
     }

@@ -20,6 +20,8 @@ use crate::recovery::{AckKind, AckOutcome, LossRecovery};
 pub(super) struct AckContext {
     /// Bytes in the network before the acknowledgement; `None` if the window must not grow.
     pub in_flight: Option<u64>,
+    /// Bytes in the network before the acknowledgement; set only if the congestion control uses delivery rates.
+    pub in_flight_before: u64,
     /// Departure time from the other endpoint; the start of the run if there is no timestamp.
     pub ack_sent_at: Instant,
 }
@@ -34,7 +36,7 @@ impl Sender {
         now: Instant,
         tcp: &CheckedConfig,
     ) {
-        let AckContext { in_flight, ack_sent_at } = context;
+        let AckContext { in_flight, ack_sent_at, in_flight_before } = context;
         if self.uses_samples && outcome.kind != AckKind::Stale {
             self.report_sample(&outcome, ack_sent_at, now, tcp);
         }
@@ -83,6 +85,12 @@ impl Sender {
             self.end_pause(now, tcp);
         }
         self.refresh(tcp);
+        if self.uses_rates {
+            self.report_rates(&outcome, in_flight_before, now, tcp);
+        }
+        if self.cold.is_some() {
+            self.update_pacing(tcp);
+        }
     }
 
     /// Processes the expiry of the retransmission timer. The caller has checked the limit of retries.
@@ -121,6 +129,12 @@ impl Sender {
         }
         self.in_recovery = false;
         self.note_reduction();
+        if self.uses_rates {
+            self.report_timeout(tcp);
+        }
+        if let Some(pacer) = self.cold.as_mut().and_then(|cold| cold.pacer.as_mut()) {
+            pacer.release(now);
+        }
         if self.recovery.una() < self.recovery.sent() {
             self.refresh(tcp);
             self.timer.back_off(now, &tcp.config.rto);
@@ -159,6 +173,9 @@ impl Sender {
             return;
         }
         ecn.on_mark(self.recovery.sent());
+        if self.uses_rates {
+            return;
+        }
         self.recovery.on_mark(outcome.delivered, reduces_gradually);
         let from = self.cwnd;
         self.counts.mark_reductions += 1;
@@ -220,7 +237,9 @@ impl Sender {
             // The window becomes `ssthresh` plus the duplicates, so that a fraction of a segment is lost.
             self.congestion.cap(self.congestion.ssthresh());
         }
-        self.recovery.on_reduction(from, self.congestion.cwnd());
+        if !self.uses_rates {
+            self.recovery.on_reduction(from, self.congestion.cwnd());
+        }
         self.restart_for_recovery(now, tcp);
     }
 

@@ -3,7 +3,8 @@
 //! W. Eddy, "Transmission Control Protocol", RFC 9293, 2022; J. Nagle, RFC 896, 1984. A [`LossRecovery`] detects
 //! losses, and a [`Controller`] sets the congestion window; this file connects them. The other files process
 //! acknowledgements (`ack.rs`), apply acknowledgements, losses, marks and timeouts to the window (`congestion.rs`),
-//! respond to marks (`ecn.rs`), record whether the window is used (`cwnd_validation.rs`), restart the retransmission
+//! respond to marks (`ecn.rs`), pace segments (`pacer.rs`), measure delivery rates for models of the path (`rates.rs`),
+//! record whether the window is used (`cwnd_validation.rs`), restart the retransmission
 //! timer (`rto_restart.rs`) and delay segments randomly (`overhead.rs`).
 
 mod ack;
@@ -11,6 +12,8 @@ mod congestion;
 mod cwnd_validation;
 mod ecn;
 mod overhead;
+mod pacer;
+mod rates;
 mod rto_restart;
 
 use aqm_net::{Ecn, Instant};
@@ -29,6 +32,7 @@ use congestion::AckContext;
 use cwnd_validation::CwndUsage;
 use ecn::EcnResponse;
 pub(crate) use overhead::Overhead;
+use pacer::Pacer;
 
 /// Sending half of an endpoint. The order of the fields keeps the data used by each packet on few cache lines:
 /// first the state that acknowledgements change, then the timer, then rarely changed state.
@@ -52,6 +56,8 @@ pub(crate) struct Sender {
     records_times: bool,
     /// Whether the congestion control uses round-trip samples.
     uses_samples: bool,
+    /// Whether the congestion control uses delivery rates.
+    uses_rates: bool,
     /// Time of the last transmission of data.
     last_sent: Instant,
     pub counts: SenderCounts,
@@ -64,8 +70,18 @@ pub(crate) struct Sender {
 struct ColdState {
     /// Random delay of segments.
     overhead: Option<Overhead>,
+    /// Departure times, if the sender is paced.
+    pacer: Option<Pacer>,
     usage: CwndUsage,
     prior: PriorWindow,
+}
+
+impl ColdState {
+    /// Returns the end of the current delay; `NEVER` if no segment waits.
+    fn timer(&self) -> Instant {
+        let delay = self.overhead.as_ref().map_or(Instant::NEVER, Overhead::until);
+        self.pacer.as_ref().map_or(delay, |pacer| delay.min(pacer.until()))
+    }
 }
 
 /// Window and `ssthresh` before the last reduction, in segments, for an undo.
@@ -77,11 +93,18 @@ struct PriorWindow {
 
 impl Sender {
     pub fn new(tcp: &CheckedConfig) -> Self {
-        let recovery = AnyRecovery::new(&tcp.config);
+        let mut recovery = AnyRecovery::new(&tcp.config);
         let congestion = Controller::new(&*tcp.config.congestion_control, 1.0, first_ssthresh(tcp));
+        let uses_rates = congestion.is_model_based();
+        if uses_rates {
+            recovery.measure_rate();
+        }
+        let cold = (tcp.is_paced || uses_rates)
+            .then(|| Box::new(ColdState { pacer: tcp.is_paced.then(Pacer::new), ..ColdState::default() }));
         Self {
             records_times: recovery.records_times(),
             uses_samples: congestion.uses_samples(),
+            uses_rates,
             recovery,
             timer: Timer::new(&tcp.config.rto),
             cwnd: 1.0,
@@ -90,7 +113,7 @@ impl Sender {
             last_sent: Instant::START,
             counts: SenderCounts::default(),
             established_at: Instant::NEVER,
-            cold: None,
+            cold,
             ecn: None,
             fin: false,
             in_recovery: false,
@@ -123,10 +146,14 @@ impl Sender {
         self.timer.retries = 0;
         self.timer.stop();
         self.refresh(tcp);
+        self.update_pacing(tcp);
     }
 
     /// Adds data written by the application. After an idle period, the window is reset (RFC 5681, 4.1).
     pub fn write(&mut self, bytes: u64, now: Instant, tcp: &CheckedConfig) {
+        if self.uses_rates {
+            self.check_app_limited(tcp);
+        }
         if self.recovery.sent() > 0 && self.recovery.una() == self.recovery.sent() {
             self.end_pause(now, tcp);
             self.refresh(tcp);
@@ -142,9 +169,10 @@ impl Sender {
         }
         if now >= self.recovery.timer() {
             let at = self.timer.context(now, &tcp.config.rto);
+            let in_flight_before = self.recovery.outstanding();
             let outcome = self.recovery.on_timer(at, &tcp.config);
             self.timer.restart(now, &tcp.config.rto);
-            self.apply(outcome, AckContext::default(), now, tcp);
+            self.apply(outcome, AckContext { in_flight_before, ..AckContext::default() }, now, tcp);
             self.count_from(outcome.since, now, tcp);
         }
     }
@@ -168,6 +196,9 @@ impl Sender {
         };
         self.counts.segments_sent += 1;
         self.last_sent = now;
+        if self.cold.is_some() {
+            self.on_cold_sent(sending.len, now, tcp);
+        }
         let end = sending.seq + sending.len;
         let fin = end > self.end;
         let len = sending.len - u64::from(fin);
@@ -228,8 +259,8 @@ impl Sender {
     #[inline]
     pub fn next_timer(&self) -> Instant {
         let next = self.timer.at.min(self.recovery.timer());
-        match self.cold.as_ref().and_then(|cold| cold.overhead.as_ref()) {
-            Some(overhead) => next.min(overhead.until()),
+        match &self.cold {
+            Some(cold) => next.min(cold.timer()),
             None => next,
         }
     }
@@ -335,10 +366,18 @@ impl Sender {
         (1..tcp.mss).contains(&self.end.saturating_sub(sent)) && self.recovery.una() < sent
     }
 
-    /// Whether the random delay holds back a segment that the window permits.
+    /// Whether pacing or the random delay holds back a segment that the window permits.
     #[cold]
     fn must_wait(&mut self, now: Instant, tcp: &CheckedConfig) -> bool {
         let stream = self.stream(tcp);
+        if let Some(pacer) = self.cold.as_mut().and_then(|cold| cold.pacer.as_mut())
+            && pacer.delays(now, || self.recovery.has_next(stream))
+        {
+            if tcp.config.cwnd.growth_when_limited == GrowthWhenLimited::GrowsIfUsed {
+                self.note_usage(tcp);
+            }
+            return true;
+        }
         let overhead = self.cold.as_mut().and_then(|cold| cold.overhead.as_mut());
         let Some(overhead) = overhead else { return false };
         let has_segment = self.recovery.has_next(stream);

@@ -21,6 +21,7 @@ mod undo;
 use aqm_net::Instant;
 
 use super::counted_pipe::CountedPipe;
+use super::delivery_rate::DeliveryRate;
 use super::full_tcp::FullTcp;
 use super::rack::{Rack, RecoveryStatus};
 use super::reduction::{Progress, ReductionGoal, WindowReduction};
@@ -33,6 +34,7 @@ use crate::config::Config;
 use crate::config::recovery::{LimitedTransmit, PrrBound, PrrShare, RecoveryKind, Reduction, TimeoutLoses};
 use crate::config::rto::{RestartedBy, RttSamples};
 use crate::config::sack::{NextSeg, Pipe, SacksAtTimeout};
+use crate::congestion_control::RecoveryPhase;
 use undo::UndoState;
 
 pub(super) const HAS_SACK: bool = true;
@@ -317,6 +319,27 @@ impl LossRecovery for Selective {
 
     fn records_times(&self) -> bool {
         true
+    }
+
+    fn phase(&self) -> RecoveryPhase {
+        match self.phase {
+            Phase::Open => RecoveryPhase::Open,
+            Phase::Marked => RecoveryPhase::Marked,
+            Phase::Recovery => RecoveryPhase::Recovery,
+            Phase::Loss => RecoveryPhase::Loss,
+        }
+    }
+
+    fn has_lost(&self) -> bool {
+        self.sent.due().is_some()
+    }
+
+    fn measure_rate(&mut self) {
+        self.sent.measure_rate();
+    }
+
+    fn rate(&mut self) -> Option<&mut DeliveryRate> {
+        self.sent.rate()
     }
 }
 

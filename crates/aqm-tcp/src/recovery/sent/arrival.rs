@@ -72,9 +72,16 @@ impl Sent {
                 let removed = ack.saturating_sub(segment.seq);
                 segment.seq += removed;
                 segment.len_minus_one -= removed as u16;
+                if let Some(rate) = self.rate.as_mut().filter(|_| removed > 0) {
+                    rate.on_partly_delivered(removed);
+                }
                 break;
             }
             let stamp = segment.stamp();
+            if let Some(rate) = &mut self.rate {
+                rate.on_delivered(0, segment.len(), stamp);
+                rate.pop_front();
+            }
             arrived = Some((arrived.map_or(stamp, |(first, _)| first), stamp));
             self.repeated -= u64::from(segment.is(EVER_RESENT));
             self.segments.pop_front();
@@ -119,6 +126,9 @@ impl Sent {
                 arrival.first_sacked = arrival.first_sacked.or(Some(segment.sent));
             }
             let len = segment.len();
+            if let Some(rate) = &mut self.rate {
+                rate.on_delivered(at, len, segment.stamp());
+            }
             self.lost -= if segment.is(LOST) { len } else { 0 };
             self.resent_bytes -= if segment.is(RESENT) { len } else { 0 };
             segment.state = segment.state & EVER_RESENT | SACKED;
@@ -140,6 +150,12 @@ impl Sent {
         while let Some(segment) = self.segments.front()
             && segment.end() <= ack
         {
+            if let Some(rate) = &mut self.rate {
+                if !segment.is(SACKED) {
+                    rate.on_delivered(0, segment.len(), segment.stamp());
+                }
+                rate.pop_front();
+            }
             if segment.state == 0 {
                 arrival.first = arrival.first.or(Some(segment.sent));
                 arrival.add(segment);
@@ -181,6 +197,9 @@ impl Sent {
             return;
         }
         arrival.bytes += removed;
+        if let Some(rate) = &mut self.rate {
+            rate.on_partly_delivered(removed);
+        }
         self.lost -= if segment.is(LOST) { removed } else { 0 };
         self.resent_bytes -= if segment.is(RESENT) { removed } else { 0 };
     }

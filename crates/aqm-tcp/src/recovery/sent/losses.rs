@@ -69,6 +69,9 @@ impl Sent {
         }
         segment.state |= LOST;
         self.lost += segment.len();
+        if let Some(rate) = &mut self.rate {
+            rate.on_lost((number - self.first) as usize, segment.len());
+        }
         if !segment.is(RESENT) {
             self.due.push(Reverse(number));
         }
@@ -84,6 +87,9 @@ impl Sent {
         self.resent_bytes -= if segment.is(RESENT) { segment.len() } else { 0 };
         segment.state &= !RESENT;
         if segment.is(LOST) {
+            if let Some(rate) = &mut self.rate {
+                rate.on_lost((number - self.first) as usize, segment.len());
+            }
             self.due.push(Reverse(number));
             self.losses += 1;
         } else {
@@ -119,6 +125,11 @@ impl Sent {
                     due.push(Reverse(number));
                 }
                 continue;
+            }
+            if let Some(rate) = &mut self.rate
+                && (segment.is(RESENT) || !segment.is(LOST))
+            {
+                rate.on_lost((number - self.first) as usize, segment.len());
             }
             segment.state = segment.state & EVER_RESENT | LOST;
             self.lost += segment.len();

@@ -17,6 +17,8 @@ use std::collections::{BinaryHeap, VecDeque};
 
 use aqm_net::Instant;
 
+use super::delivery_rate::DeliveryRate;
+
 pub(crate) use arrival::Arrival;
 
 /// SACK has reported the segment.
@@ -127,6 +129,8 @@ pub(crate) struct Sent {
     /// Time of the last transmission, and number of segments sent before at this instant.
     latest: (Instant, u32),
     mss: u64,
+    /// Delivery rate, if the congestion control uses it.
+    rate: Option<Box<DeliveryRate>>,
 }
 
 impl Sent {
@@ -147,7 +151,18 @@ impl Sent {
             repeated: 0,
             latest: (Instant::START, 0),
             mss,
+            rate: None,
         }
+    }
+
+    /// Measures the delivery rate from now on; no data has been sent yet.
+    pub fn measure_rate(&mut self) {
+        self.rate = Some(Box::default());
+    }
+
+    /// Returns the delivery rate, if it is measured.
+    pub fn rate(&mut self) -> Option<&mut DeliveryRate> {
+        self.rate.as_deref_mut()
     }
 
     /// Returns the end of the acknowledged data (`HighACK + 1`).
@@ -275,6 +290,18 @@ impl Sent {
             state: 0,
         });
         self.end += len;
+        if self.rate.is_some() {
+            self.note_new(len, now);
+        }
+    }
+
+    /// Records a new segment for the delivery rate.
+    #[cold]
+    fn note_new(&mut self, len: u64, now: Instant) {
+        let in_flight = self.pipe();
+        if let Some(rate) = &mut self.rate {
+            rate.on_new(len, in_flight, now);
+        }
     }
 
     /// Returns the number of segments sent before at this instant.
@@ -295,6 +322,10 @@ impl Sent {
         segment.state |= RESENT | EVER_RESENT;
         (segment.sent, segment.run_or_order) = (now, run_or_order);
         let sent = (segment.seq, segment.len(), segment.stamp());
+        let in_flight = self.pipe();
+        if let Some(rate) = &mut self.rate {
+            rate.on_resent((number - self.first) as usize, sent.1, in_flight, now);
+        }
         self.refresh_due();
         sent
     }

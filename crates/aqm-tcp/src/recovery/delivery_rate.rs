@@ -1,0 +1,264 @@
+//! Delivery rate: the rate at which the network delivers the data of a sender.
+//!
+//! N. Cardwell, I. Swett, J. Beshay, "BBR Congestion Control", draft-ietf-ccwg-bbr, editor's copy of 3 August 2026,
+//! section "Delivery Rate Samples"; Linux 6.1: `tcp_rate.c`.
+
+use std::collections::VecDeque;
+
+use aqm_net::{Instant, Span};
+
+use super::sent::Stamp;
+use crate::congestion_control::LostSegment;
+
+/// State of the connection when a segment was last sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Snapshot {
+    /// Bytes delivered.
+    pub delivered: u64,
+    /// Time of the last delivery, or of the start of the current flight.
+    pub delivered_at: Instant,
+    /// Departure time of the segment that was delivered last, or of the first segment of the current flight.
+    pub first_sent_at: Instant,
+    /// Bytes lost.
+    pub lost: u64,
+    /// Bytes in the network, including the segment.
+    pub in_flight: u64,
+    /// Whether the application limited the rate.
+    pub is_app_limited: bool,
+}
+
+/// Delivery-rate sample of an acknowledgement.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Sample {
+    /// Bytes newly delivered and newly lost.
+    pub acked: u64,
+    pub lost: u64,
+    /// State of the connection when the newest delivered segment was sent; `None` if no segment was delivered.
+    pub prior: Option<Snapshot>,
+    /// Interval of the sample; `None` if it is shorter than the smallest round trip, or no segment was delivered.
+    pub interval: Option<Span>,
+}
+
+/// Delivery rate of one sender: the state of the connection, and a snapshot of it for each sent segment.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct DeliveryRate {
+    /// Snapshots of the segments of the scoreboard, in the same order.
+    snapshots: VecDeque<Snapshot>,
+    /// Bytes delivered since the connection was opened, including those of unnecessary retransmissions.
+    delivered: u64,
+    delivered_at: Instant,
+    first_sent_at: Instant,
+    /// Bytes considered lost since the connection was opened.
+    lost: u64,
+    /// Value of `delivered` up to which the application limits the rate; 0 if it does not.
+    app_limited_until: u64,
+    min_rtt: Option<Span>,
+    /// Newest segment delivered by the current acknowledgement, and its snapshot.
+    newest: Option<(Stamp, Snapshot)>,
+    acked: u64,
+    newly_lost: u64,
+    /// Segments that the current event considers lost.
+    lost_segments: Vec<LostSegment>,
+}
+
+impl DeliveryRate {
+    /// Returns the bytes delivered since the connection was opened.
+    pub fn delivered(&self) -> u64 {
+        self.delivered
+    }
+
+    /// Returns the bytes considered lost since the connection was opened.
+    pub fn lost(&self) -> u64 {
+        self.lost
+    }
+
+    /// Returns the smallest round trip of the connection.
+    pub fn min_rtt(&self) -> Option<Span> {
+        self.min_rtt
+    }
+
+    /// Records a round trip.
+    pub fn on_round_trip(&mut self, rtt: Span) {
+        self.min_rtt = Some(self.min_rtt.map_or(rtt, |least| least.min(rtt)));
+    }
+
+    /// Records the transmission of a new segment, with which `in_flight` bytes are in the network, of which `len` are
+    /// the segment's.
+    pub fn on_new(&mut self, len: u64, in_flight: u64, now: Instant) {
+        let snapshot = self.snapshot(len, in_flight, now);
+        self.snapshots.push_back(snapshot);
+    }
+
+    /// Records a retransmission of the segment with the given index.
+    pub fn on_resent(&mut self, index: usize, len: u64, in_flight: u64, now: Instant) {
+        self.snapshots[index] = self.snapshot(len, in_flight, now);
+    }
+
+    fn snapshot(&mut self, len: u64, in_flight: u64, now: Instant) -> Snapshot {
+        if in_flight <= len {
+            (self.first_sent_at, self.delivered_at) = (now, now);
+        }
+        Snapshot {
+            delivered: self.delivered,
+            delivered_at: self.delivered_at,
+            first_sent_at: self.first_sent_at,
+            lost: self.lost,
+            in_flight,
+            is_app_limited: self.app_limited_until > 0,
+        }
+    }
+
+    /// Records the first delivery of the segment with the given index, last sent at `stamp`.
+    pub fn on_delivered(&mut self, index: usize, len: u64, stamp: Stamp) {
+        self.acked += len;
+        if self.newest.is_none_or(|(newest, _)| stamp > newest) {
+            self.newest = Some((stamp, self.snapshots[index]));
+        }
+    }
+
+    /// Records the delivery of a part of a segment.
+    pub fn on_partly_delivered(&mut self, bytes: u64) {
+        self.acked += bytes;
+    }
+
+    /// Removes the oldest segment.
+    pub fn pop_front(&mut self) {
+        self.snapshots.pop_front();
+    }
+
+    /// Records that the segment with the given index is considered lost.
+    pub fn on_lost(&mut self, index: usize, len: u64) {
+        self.lost += len;
+        self.newly_lost += len;
+        let Snapshot { delivered, lost, in_flight, is_app_limited, .. } = self.snapshots[index];
+        self.lost_segments.push(LostSegment {
+            bytes: len,
+            total_lost: self.lost,
+            delivered_when_sent: delivered,
+            lost_when_sent: lost,
+            in_flight_when_sent: in_flight,
+            is_app_limited,
+        });
+    }
+
+    /// Returns the segments considered lost since the last call.
+    pub fn take_lost(&mut self) -> Vec<LostSegment> {
+        std::mem::take(&mut self.lost_segments)
+    }
+
+    /// Whether the application limits the rate.
+    pub fn is_app_limited(&self) -> bool {
+        self.app_limited_until > 0
+    }
+
+    /// Records that the application limits the rate while `in_flight` bytes are in the network.
+    pub fn limit(&mut self, in_flight: u64) {
+        self.app_limited_until = (self.delivered + in_flight).max(1);
+    }
+
+    /// Ends the processing of an acknowledgement. Returns the sample.
+    pub fn sample(&mut self, now: Instant) -> Sample {
+        let (acked, lost) = (std::mem::take(&mut self.acked), std::mem::take(&mut self.newly_lost));
+        if acked > 0 {
+            self.delivered += acked;
+            self.delivered_at = now;
+        }
+        let Some((stamp, prior)) = self.newest.take() else {
+            return Sample { acked, lost, prior: None, interval: None };
+        };
+        self.first_sent_at = stamp.sent;
+        if self.app_limited_until > 0 && self.delivered > self.app_limited_until {
+            self.app_limited_until = 0;
+        }
+        let send_elapsed = stamp.sent.since(prior.first_sent_at);
+        let interval = send_elapsed.max(now.since(prior.delivered_at));
+        let interval = Some(interval).filter(|&it| it >= self.min_rtt.unwrap_or(it) && !it.is_zero());
+        Sample { acked, lost, prior: Some(prior), interval }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MSS: u64 = 1000;
+
+    fn at(micros: u64) -> Instant {
+        Instant::from_nanos(micros * 1000)
+    }
+
+    fn stamp(micros: u64, number: u64) -> Stamp {
+        Stamp { sent: at(micros), order: 0, end: (number + 1) * MSS }
+    }
+
+    /// Bytes per second of the sample in which `segment`, sent at `sent`, is delivered at `now`.
+    fn deliver(rate: &mut DeliveryRate, segments: &[(u64, u64)], now: u64) -> Option<f64> {
+        for &(sent, number) in segments {
+            rate.on_delivered(0, MSS, stamp(sent, number));
+            rate.pop_front();
+        }
+        let sample = rate.sample(at(now));
+        let delivered = rate.delivered() - sample.prior?.delivered;
+        Some(delivered as f64 / sample.interval?.seconds())
+    }
+
+    #[test]
+    fn a_constant_link_gives_its_rate_and_compressed_acknowledgements_give_no_more_than_the_send_rate() {
+        let mut rate = DeliveryRate::default();
+        // 1000 B each ms, acknowledged 10 ms later; the last twenty at one instant.
+        let mut sample = None;
+        for k in 0..60 {
+            rate.on_new(MSS, (k.min(9) + 1) * MSS, at(k * 1000));
+            rate.on_round_trip(Span::from_millis(10));
+            if (10..40).contains(&k) {
+                sample = deliver(&mut rate, &[((k - 10) * 1000, k - 10)], k * 1000);
+            }
+        }
+        assert!((sample.unwrap() / 1e6 - 1.0).abs() < 0.01, "{sample:?}");
+        let rest: Vec<(u64, u64)> = (30..50).map(|k| (k * 1000, k)).collect();
+        let compressed = deliver(&mut rate, &rest, 60_000).unwrap();
+        assert!(compressed <= 1.01e6, "{compressed}");
+    }
+
+    #[test]
+    fn an_interval_below_the_smallest_round_trip_gives_no_sample() {
+        let mut rate = DeliveryRate::default();
+        rate.on_round_trip(Span::from_millis(10));
+        rate.on_new(MSS, MSS, at(0));
+        assert_eq!(deliver(&mut rate, &[(0, 0)], 9_999), None);
+        rate.on_new(MSS, MSS, at(20_000));
+        assert_eq!(deliver(&mut rate, &[(20_000, 1)], 30_000), Some(1e5));
+    }
+
+    #[test]
+    fn samples_are_app_limited_until_the_data_in_flight_is_delivered() {
+        let mut rate = DeliveryRate::default();
+        let mut limited = Vec::new();
+        for k in 0..4 {
+            if k == 1 {
+                rate.limit(MSS);
+            }
+            rate.on_new(MSS, MSS, at(k * 1000));
+            rate.on_delivered(0, MSS, stamp(k * 1000, k));
+            rate.pop_front();
+            limited.push(rate.sample(at(k * 1000 + 500)).prior.unwrap().is_app_limited);
+        }
+        assert_eq!(limited, [false, true, true, false]);
+    }
+
+    #[test]
+    fn a_lost_segment_reports_the_state_at_its_departure() {
+        let mut rate = DeliveryRate::default();
+        for k in 0..3 {
+            rate.on_new(MSS, (k + 1) * MSS, at(0));
+        }
+        rate.on_lost(1, MSS);
+        rate.on_lost(2, MSS);
+        let lost = rate.take_lost();
+        assert_eq!(lost.iter().map(|it| it.in_flight_when_sent).collect::<Vec<_>>(), [2000, 3000]);
+        assert_eq!(lost.iter().map(|it| it.total_lost).collect::<Vec<_>>(), [1000, 2000]);
+        assert_eq!(rate.lost(), 2000);
+        assert!(rate.take_lost().is_empty());
+        assert_eq!(rate.sample(at(10)).lost, 2000);
+    }
+}

@@ -1,0 +1,157 @@
+//! Delivery rates for congestion controls with a model of the path, and the pacing rate.
+//!
+//! N. Cardwell, I. Swett, J. Beshay, draft-ietf-ccwg-bbr, editor's copy of 3 August 2026, section "Delivery Rate Samples";
+//! Linux 6.1: `tcp_rate_check_app_limited`, `tcp_update_pacing_rate`.
+
+use aqm_net::{Instant, Span};
+
+use super::Sender;
+use super::pacer::Departure;
+use crate::config::CheckedConfig;
+use crate::congestion_control::{
+    ControlReport, DeliveredSegment, RateSample, RecoveryPhase, SenderState, Transmit,
+};
+use crate::recovery::{AckOutcome, LossRecovery};
+
+impl Sender {
+    /// Records that the application limits the rate if the windows would permit more data than it has written.
+    #[inline(never)]
+    pub(super) fn check_app_limited(&mut self, tcp: &CheckedConfig) {
+        let in_flight = self.recovery.outstanding();
+        let has_unsent = self.recovery.sent() < self.end + u64::from(self.fin);
+        let is_full = in_flight >= self.whole_window().saturating_mul(tcp.mss);
+        if has_unsent || is_full || self.recovery.has_lost() {
+            return;
+        }
+        if let Some(rate) = self.recovery.rate() {
+            rate.limit(in_flight);
+        }
+    }
+
+    /// Passes the lost segments and the delivery-rate sample of an acknowledgement to the congestion control.
+    #[inline(never)]
+    pub(super) fn report_rates(
+        &mut self,
+        outcome: &AckOutcome,
+        in_flight_before: u64,
+        now: Instant,
+        tcp: &CheckedConfig,
+    ) {
+        let (in_flight, phase) = (self.recovery.outstanding(), self.recovery.phase());
+        let is_cwnd_limited = in_flight_before + tcp.mss > self.whole_window().saturating_mul(tcp.mss);
+        let rtt = (outcome.newest != Instant::NEVER).then(|| now.since(outcome.newest));
+        let Some(rate) = self.recovery.rate() else { return };
+        if let Some(rtt) = rtt {
+            rate.on_round_trip(rtt);
+        }
+        let lost_segments = rate.take_lost();
+        let sample = rate.sample(now);
+        let delivered = rate.delivered();
+        let sample = RateSample {
+            now,
+            newly_acked: sample.acked,
+            newly_lost: sample.lost,
+            newly_marked: 0,
+            delivered,
+            lost: rate.lost(),
+            segment: sample.prior.map(|prior| DeliveredSegment {
+                delivered_when_sent: prior.delivered,
+                lost_when_sent: prior.lost,
+                in_flight_when_sent: prior.in_flight,
+                is_app_limited: prior.is_app_limited,
+                delivered: delivered - prior.delivered,
+                interval: sample.interval,
+            }),
+            rtt,
+            srtt: self.timer.estimator.srtt(&tcp.config.rto),
+            in_flight_before,
+            in_flight,
+            is_cwnd_limited,
+            phase,
+            pacing_delay: self.pacing_delay(now),
+            mss: tcp.mss,
+        };
+        for lost in &lost_segments {
+            self.congestion.on_lost(lost);
+        }
+        self.congestion.on_rates(&sample);
+        self.refresh(tcp);
+    }
+
+    /// Reports a timeout and the segments that the timeout considers lost to the congestion control.
+    pub(super) fn report_timeout(&mut self, tcp: &CheckedConfig) {
+        let lost_segments = self.recovery.rate().map(|rate| rate.take_lost()).unwrap_or_default();
+        for lost in &lost_segments {
+            self.congestion.on_lost(lost);
+        }
+        self.congestion.on_model_timeout(self.recovery.outstanding(), tcp.mss);
+    }
+
+    /// Records a transmission of `len` sequence numbers for pacing and for the congestion control.
+    #[cold]
+    pub(super) fn on_cold_sent(&mut self, len: u64, now: Instant, tcp: &CheckedConfig) {
+        let in_flight = self.recovery.outstanding().saturating_sub(len);
+        let mut min_rtt = None;
+        if let Some(rate) = self.recovery.rate() {
+            min_rtt = rate.min_rtt();
+            let transmit = Transmit {
+                now,
+                in_flight,
+                delivered: rate.delivered(),
+                is_app_limited: rate.is_app_limited(),
+            };
+            self.congestion.on_transmit(&transmit);
+        }
+        if self.uses_rates {
+            self.update_pacing(tcp);
+        }
+        let min_rtt = min_rtt.or(self.timer.estimator.srtt(&tcp.config.rto));
+        let number = self.counts.segments_sent;
+        if let Some(pacer) = self.cold.as_mut().and_then(|cold| cold.pacer.as_mut()) {
+            let departure = Departure { payload: len.min(tcp.mss), number, mss: tcp.mss, min_rtt, now };
+            pacer.on_sent(&departure, &tcp.config.pacing);
+        }
+    }
+
+    /// Updates the pacing rate.
+    #[cold]
+    pub(super) fn update_pacing(&mut self, tcp: &CheckedConfig) {
+        let Some(pacer) = self.cold.as_mut().and_then(|cold| cold.pacer.as_mut()) else { return };
+        let config = &tcp.config.pacing;
+        let rate = self.congestion.pacing_rate().or_else(|| {
+            let srtt = self.timer.estimator.srtt(&tcp.config.rto).filter(|srtt| !srtt.is_zero())?;
+            let is_early = self.cwnd < self.congestion.ssthresh() / 2.0;
+            let ratio = if is_early { config.slow_start_ratio } else { config.avoidance_ratio };
+            let unacknowledged = (self.recovery.sent() - self.recovery.una()) as f64;
+            Some(ratio * (self.cwnd * tcp.mss as f64).max(unacknowledged) / srtt.seconds())
+        });
+        if let Some(rate) = rate {
+            pacer.set_rate(rate, config);
+        }
+    }
+
+    /// Returns the time until the next paced departure.
+    fn pacing_delay(&self, now: Instant) -> Span {
+        let pacer = self.cold.as_ref().and_then(|cold| cold.pacer.as_ref());
+        pacer.map_or(Span::ZERO, |pacer| pacer.delay(now))
+    }
+
+    /// Returns the pacing rate in bytes per second; `None` without pacing or before the first round-trip sample.
+    pub fn pacing_rate(&self) -> Option<f64> {
+        let pacer = self.cold.as_ref().and_then(|cold| cold.pacer.as_ref())?;
+        Some(pacer.rate()).filter(|rate| rate.is_finite())
+    }
+
+    /// Returns the state and the estimates of the congestion control.
+    pub fn control_report(&self) -> ControlReport {
+        let report = self.congestion.report();
+        let of_window = || match self.recovery.phase() {
+            RecoveryPhase::Loss => SenderState::Loss,
+            RecoveryPhase::Recovery => SenderState::Recovery,
+            _ if self.in_recovery => SenderState::Recovery,
+            _ if self.congestion.in_slow_start() => SenderState::SlowStart,
+            _ => SenderState::Avoidance,
+        };
+        ControlReport { state: Some(report.state.unwrap_or_else(of_window)), ..report }
+    }
+}

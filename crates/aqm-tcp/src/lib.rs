@@ -7,6 +7,7 @@
 //! Three concerns are separate modules because papers vary them separately: loss detection and retransmission
 //! (`recovery`), the congestion window ([`congestion_control`]) and the retransmission timeout ([`rtt`]).
 
+mod accurate_ecn;
 mod aliases;
 mod catalog;
 pub mod config;

@@ -60,11 +60,20 @@ impl Flags {
     pub const CWR: Self = Self(32);
     /// The sending application requires immediate delivery of the data up to this segment (PSH).
     pub const PUSH: Self = Self(64);
+    /// Accurate ECN: the highest bit of the counter of marked packets (AE, RFC 9768). On a SYN: the endpoint supports
+    /// accurate ECN feedback.
+    pub const AE: Self = Self(128);
 
     /// Returns the union of both sets.
     #[must_use]
     pub const fn union(self, other: Self) -> Self {
         Self(self.0 | other.0)
+    }
+
+    /// Returns this set without the flags of `other`.
+    #[must_use]
+    pub const fn without(self, other: Self) -> Self {
+        Self(self.0 & !other.0)
     }
 
     /// Whether this set contains all flags of `other`.
@@ -74,9 +83,13 @@ impl Flags {
 }
 
 /// Up to three ranges of data received beyond the acknowledgement, stored relative to it. The first range may be below
-/// the acknowledgement or within the second range; it then reports data that arrived twice (D-SACK).
+/// the acknowledgement or within the second range; it then reports data that arrived twice (D-SACK). In place of the
+/// third range, a segment may carry the AccECN option.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Sacks([Block; 3]);
+
+/// Bit of the upper half of the third block that identifies the AccECN option; the block's length is then 0.
+const OPTION: u32 = 1 << 31;
 
 /// A range in one word, because every segment carries three: the distance from the acknowledgement in the upper 32
 /// bits, the length in the lower 32 bits. A length of 0 means that the block is empty.
@@ -115,6 +128,20 @@ impl Sacks {
             let from = ack.saturating_add_signed(block.offset().into());
             (from, from + u64::from(block.length()))
         })
+    }
+
+    /// Adds the AccECN option with the counter of marked bytes, of 24 bits, if the third block is free.
+    pub fn set_marked_bytes(&mut self, bytes: u32) {
+        if self.0[2].length() == 0 {
+            self.0[2] = Block(u64::from(bytes | OPTION) << 32);
+        }
+    }
+
+    /// Returns the counter of marked bytes of the AccECN option, if there is one.
+    #[inline]
+    pub fn marked_bytes(&self) -> Option<u32> {
+        let upper = (self.0[2].0 >> 32) as u32;
+        (self.0[2].length() == 0 && upper & OPTION != 0).then_some(upper & !OPTION)
     }
 
     /// Whether there are no ranges.

@@ -38,8 +38,17 @@ impl Drive {
         if self.controller.uses_samples() {
             let newest = Some(self.now.earlier_by(self.rtt));
             let (snd_una, snd_nxt) = (0, 1_000_000);
-            let sample =
-                AckSample { now: self.now, newest, ack_sent_at: newest, srtt, snd_una, snd_nxt, mss: 1000 };
+            let sample = AckSample {
+                now: self.now,
+                newest,
+                ack_sent_at: newest,
+                srtt,
+                delivered: 0,
+                marked: 0,
+                snd_una,
+                snd_nxt,
+                mss: 1000,
+            };
             self.controller.on_sample(&sample);
         }
         self.controller.on_ack(&AckInfo { now: self.now, acked: 1.0, counted: 1.0, may_grow, srtt });

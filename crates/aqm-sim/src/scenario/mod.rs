@@ -239,7 +239,17 @@ impl Scenario {
             let found = queue.config.warnings(link.rate);
             found.into_iter().map(|warning| warning.within(&link.queue_path).to_string()).collect::<Vec<_>>()
         };
-        managed(&self.links).flat_map(of_link).collect()
+        let own = self
+            .traffic
+            .iter()
+            .filter_map(|one| Some((format!("traffic.{}.tcp", one.name), one.tcp.as_ref()?)));
+        let has_no_own = |one: &Traffic| one.tcp.is_none() && !one.config.sends_datagrams();
+        let common = self.traffic.iter().any(has_no_own).then(|| ("tcp".to_owned(), &self.tcp));
+        let of_tcp = |(path, tcp): (String, &Tcp)| {
+            let warnings = tcp.config.warnings().into_iter();
+            warnings.map(|warning| format!("{path}.{warning}")).collect::<Vec<_>>()
+        };
+        managed(&self.links).flat_map(of_link).chain(common.into_iter().chain(own).flat_map(of_tcp)).collect()
     }
 }
 

@@ -7,6 +7,7 @@ use aqm_net::{ConfigErrors, ErrorCollector, Span};
 use super::Config;
 use super::connection::{Close, Connection, Handshake, LastSegment};
 use super::cwnd::Cwnd;
+use super::ecn::{Codepoint, EcnMode, ResolvedEcn};
 use super::pacing::PacingMode;
 use super::receiver::{DelayedAck, Receiver};
 use super::recovery::{RecoveryKind, Reduction, Undo};
@@ -49,7 +50,34 @@ impl Config {
             PacingMode::On => true,
             PacingMode::Off => false,
         };
-        Ok(CheckedConfig { mss, unmeasured, has_timestamps, is_paced, config: self.clone() })
+        let ecn = self.ecn.resolved(self.congestion_control.ecn());
+        Ok(CheckedConfig { mss, unmeasured, has_timestamps, is_paced, ecn, config: self.clone() })
+    }
+
+    /// Returns warnings about valid combinations in which a parameter does not have the effect that it names. Each warning
+    /// begins with the path of the parameter.
+    pub fn warnings(&self) -> Vec<String> {
+        let (kind, needs) = (self.congestion_control.kind(), self.congestion_control.ecn());
+        let mut warnings = Vec::new();
+        let is_on = self.ecn.mode == EcnMode::On;
+        if needs.is_required && !is_on {
+            warnings.push(format!(
+                "congestion_control.kind: {kind} requires ECN; with `ecn.mode = \"off\"` the senders follow Reno's rules"
+            ));
+        }
+        let feedback = self.ecn.resolved(needs).feedback;
+        if needs.is_required && is_on && !feedback.satisfies(needs.feedback) {
+            warnings.push(format!(
+                "ecn.feedback: {kind} requires other feedback; the senders follow Reno's rules"
+            ));
+        }
+        if self.ecn.codepoint == Some(Codepoint::Ect1) && !needs.is_scalable && is_on {
+            warnings.push(format!(
+                "ecn.codepoint: ect1 requires a scalable congestion control (RFC 9331), which {kind} is not; the \
+                 senders use ect0"
+            ));
+        }
+        warnings
     }
 
     /// Checks that the recovery measures what a model-based congestion control uses.
@@ -169,6 +197,7 @@ pub struct CheckedConfig {
     pub(crate) has_timestamps: bool,
     /// Whether senders pace their segments.
     pub(crate) is_paced: bool,
+    pub(crate) ecn: ResolvedEcn,
 }
 
 impl CheckedConfig {

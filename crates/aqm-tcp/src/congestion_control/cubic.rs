@@ -385,6 +385,8 @@ mod tests {
                 newest,
                 ack_sent_at: None,
                 srtt: Some(RTT),
+                delivered: 0,
+                marked: 0,
                 snd_una,
                 snd_nxt: 1000,
                 mss: 1448,

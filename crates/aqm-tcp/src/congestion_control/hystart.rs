@@ -204,6 +204,8 @@ mod tests {
                 newest: rtt.map(|rtt| at(now - rtt)),
                 ack_sent_at: None,
                 srtt: rtt.map(|rtt| Span::from_nanos(rtt * 1_000)),
+                delivered: 0,
+                marked: 0,
                 snd_una: self.una,
                 snd_nxt: self.nxt,
                 mss: 1448,
@@ -371,7 +373,7 @@ mod tests {
                     newest: (fate != 2).then(|| at(now - rtt)),
                     ack_sent_at: None,
                     srtt: Some(srtt),
-                    snd_una: una,
+                    delivered: 0, marked: 0, snd_una: una,
                     snd_nxt: nxt,
                     mss: 1448,
                 });

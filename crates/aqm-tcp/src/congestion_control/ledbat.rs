@@ -288,6 +288,8 @@ mod tests {
                 newest: Some(newest),
                 ack_sent_at: Some(newest + Span::from_millis(50 + queue)),
                 srtt: Some(Span::from_millis(70)),
+                delivered: 0,
+                marked: 0,
                 snd_una: self.una,
                 snd_nxt: self.una - MSS + flight * MSS,
                 mss: MSS,
@@ -452,8 +454,17 @@ mod tests {
                 let answered = now.earlier_by(Span::from_millis(20 + back));
                 let newest = Some(answered.earlier_by(Span::from_millis(50)));
                 let (ack_sent_at, srtt) = (Some(answered), None);
-                let sample =
-                    AckSample { now, newest, ack_sent_at, srtt, snd_una: 0, snd_nxt: 10 * MSS, mss: MSS };
+                let sample = AckSample {
+                    now,
+                    newest,
+                    ack_sent_at,
+                    srtt,
+                    delivered: 0,
+                    marked: 0,
+                    snd_una: 0,
+                    snd_nxt: 10 * MSS,
+                    mss: MSS,
+                };
                 controller.on_sample(&sample);
             }
             controller.on_ack(&ack(1.0));

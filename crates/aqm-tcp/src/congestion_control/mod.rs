@@ -21,6 +21,8 @@ mod window;
 
 use aqm_net::{ConfigError, Instant, Span, registry};
 
+use crate::config::ecn::EcnNeeds;
+
 pub use controller::{AnyControl, Controller};
 pub use cubic::Config as CubicConfig;
 pub use highspeed::{Config as HighSpeedConfig, Decrease, LossRate, LowWindowReduction};
@@ -212,6 +214,10 @@ pub struct AckSample {
     pub ack_sent_at: Option<Instant>,
     /// Smoothed round-trip time, without this sample.
     pub srtt: Option<Span>,
+    /// Bytes newly known to have arrived.
+    pub delivered: u64,
+    /// Bytes newly reported as marked.
+    pub marked: u64,
     /// Oldest unacknowledged byte (`SND.UNA`).
     pub snd_una: u64,
     /// End of all sent data (`SND.NXT`).
@@ -275,6 +281,11 @@ pub trait Build {
     /// periods change the window unless the algorithm does.
     fn uses_rates(&self) -> bool {
         false
+    }
+
+    /// Returns what the algorithm requires of ECN.
+    fn ecn(&self) -> EcnNeeds {
+        EcnNeeds::default()
     }
 
     /// Whether the algorithm requires pacing.

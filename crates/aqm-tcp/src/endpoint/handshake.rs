@@ -1,25 +1,27 @@
 //! Opening of a connection.
 //!
-//! RFC 9293, sections 3.5 and 3.10.7; RFC 3168, section 6.1.1 (negotiation of ECN).
+//! RFC 9293, sections 3.5 and 3.10.7; RFC 3168, section 6.1.1 (negotiation of ECN); RFC 9768, section 3.1 (AccECN).
 
-use aqm_net::Instant;
+use aqm_net::{Ecn, Instant};
 
 use super::{Endpoint, PendingControl, Phase};
+use crate::accurate_ecn;
 use crate::config::connection::{Handshake, HandshakeAck, RepeatedSyn};
-use crate::config::ecn::EcnMode;
+use crate::config::ecn::{EcnMode, Feedback};
+use crate::receiver::MarkFeedback;
 use crate::segment::{Flags, Segment};
 
 impl Endpoint {
     /// Processes a segment before the connection is open or after it is closed. Returns whether the segment needs
     /// further processing.
     #[cold]
-    pub(super) fn process_handshake(&mut self, flags: Flags, now: Instant) -> bool {
+    pub(super) fn process_handshake(&mut self, segment: &Segment, now: Instant) -> bool {
+        let flags = segment.flags;
         let three_way = self.tcp.config.connection.handshake == Handshake::ThreeWay;
-        let capable = self.tcp.config.ecn.mode == EcnMode::On;
         let (syn, ack) = (flags.has(Flags::SYN), flags.has(Flags::ACK));
         match self.phase {
             Phase::Listening if syn && !ack => {
-                self.set_ecn(capable && flags.has(Flags::ECE.union(Flags::CWR)));
+                self.on_syn_ecn(segment);
                 self.pending_control = PendingControl::Syn;
                 if three_way {
                     self.sender_mut();
@@ -30,7 +32,7 @@ impl Endpoint {
                 false
             }
             Phase::Opening if syn && ack => {
-                self.set_ecn(capable && flags.has(Flags::ECE));
+                self.on_syn_ack_ecn(segment);
                 self.on_answer(now);
                 if three_way {
                     self.receiver.acknowledge();
@@ -60,6 +62,59 @@ impl Endpoint {
         }
     }
 
+    /// Processes the ECN codes of a SYN: the answer's feedback is the best that both endpoints support.
+    fn on_syn_ecn(&mut self, segment: &Segment) {
+        let (is_on, ours) = (self.tcp.config.ecn.mode == EcnMode::On, self.tcp.ecn.feedback);
+        let feedback = match segment.flags {
+            flags if !is_on || !flags.has(Flags::ECE.union(Flags::CWR)) => None,
+            flags if flags.has(Flags::AE) && ours == Feedback::Accurate => Some(Feedback::Accurate),
+            // A SYN does not distinguish DCTCP from classic ECN (RFC 8257, section 3.5).
+            _ if ours == Feedback::Dctcp => Some(Feedback::Dctcp),
+            _ => Some(Feedback::Classic),
+        };
+        self.agree(feedback, None);
+        if let Some(sender) = &mut self.sender {
+            sender.set_syn_ecn(segment.ecn);
+        }
+    }
+
+    /// Processes the ECN codes of a SYN/ACK.
+    fn on_syn_ack_ecn(&mut self, segment: &Segment) {
+        let (is_on, ours) = (self.tcp.config.ecn.mode == EcnMode::On, self.tcp.ecn.feedback);
+        let code = segment.flags;
+        let feedback = match ours {
+            _ if !is_on => None,
+            Feedback::Accurate if accurate_ecn::accepts(code) => Some(Feedback::Accurate),
+            Feedback::Dctcp if code.has(Flags::ECE) => Some(Feedback::Dctcp),
+            // RFC 9768, table 2: the other end supports classic ECN only.
+            _ if code.has(Flags::ECE) && !code.has(Flags::CWR) => Some(Feedback::Classic),
+            _ => None,
+        };
+        self.agree(feedback, Some(accurate_ecn::handshake_code(segment.ecn)));
+    }
+
+    /// Sets the feedback on which both endpoints agreed; `code` is the code with which an opening endpoint reports the ECN
+    /// bits of the SYN/ACK.
+    fn agree(&mut self, feedback: Option<Feedback>, code: Option<Flags>) {
+        let needs = self.tcp.config.congestion_control.ecn();
+        if let Some(feedback) = feedback {
+            match feedback {
+                Feedback::Classic => {}
+                Feedback::Dctcp => self.receiver.set_feedback(MarkFeedback::dctcp()),
+                Feedback::Accurate => {
+                    let has_option = self.tcp.ecn.has_option;
+                    self.receiver.set_feedback(MarkFeedback::accurate(has_option, code));
+                }
+            }
+            let (sender, tcp) = self.sender_mut();
+            sender.set_ecn(feedback, tcp);
+        }
+        if needs.is_required && !feedback.is_some_and(|feedback| feedback.satisfies(needs.feedback)) {
+            let (sender, tcp) = self.sender_mut();
+            sender.fall_back(tcp);
+        }
+    }
+
     /// Completes the handshake after this endpoint's SYN or SYN-ACK was acknowledged.
     fn on_answer(&mut self, now: Instant) {
         let (sender, tcp) = self.sender_mut();
@@ -72,7 +127,8 @@ impl Endpoint {
 
     /// Establishes the connection without a handshake.
     pub(super) fn begin_at_once(&mut self, now: Instant) {
-        self.set_ecn(self.tcp.config.ecn.mode == EcnMode::On);
+        let is_on = self.tcp.config.ecn.mode == EcnMode::On;
+        self.agree(is_on.then_some(self.tcp.ecn.feedback), None);
         self.establish(now);
     }
 
@@ -91,13 +147,27 @@ impl Endpoint {
         self.pending_control = PendingControl::Nothing;
         let config = &self.tcp.config;
         let opening = self.phase == Phase::Opening;
-        let agreed = self.sender.as_ref().is_some_and(|sender| sender.has_ecn());
-        let (mut flags, size) = match (opening, config.ecn.mode == EcnMode::On, agreed) {
-            (true, true, _) => (Flags::SYN.union(Flags::ECE).union(Flags::CWR), config.connection.syn_size),
-            (true, false, _) => (Flags::SYN, config.connection.syn_size),
-            (false, _, true) => (Flags::SYN.union(Flags::ACK).union(Flags::ECE), config.connection.ack_size),
-            (false, _, false) => (Flags::SYN.union(Flags::ACK), config.connection.ack_size),
+        let is_on = config.ecn.mode == EcnMode::On;
+        let (mut flags, size) = if opening {
+            let code = match self.tcp.ecn.feedback {
+                _ if !is_on => Flags::default(),
+                Feedback::Accurate => accurate_ecn::ACE,
+                Feedback::Classic | Feedback::Dctcp => Flags::ECE.union(Flags::CWR),
+            };
+            (Flags::SYN.union(code), config.connection.syn_size)
+        } else {
+            let code = match self.sender.as_ref().and_then(|sender| sender.feedback()) {
+                None => Flags::default(),
+                Some(Feedback::Accurate) => {
+                    let syn_ecn = self.sender.as_ref().map_or(Ecn::NotEct, |sender| sender.syn_ecn());
+                    accurate_ecn::handshake_code(syn_ecn)
+                }
+                Some(Feedback::Classic | Feedback::Dctcp) => Flags::ECE,
+            };
+            (Flags::SYN.union(Flags::ACK).union(code), config.connection.ack_size)
         };
+        let has_ecn = is_on && (opening || self.sender.as_ref().is_some_and(|sender| sender.has_ecn()));
+        let ecn = if has_ecn && self.tcp.ecn.on_syn { self.tcp.ecn.codepoint.ecn() } else { Ecn::NotEct };
         if self.syns_sent > 0 {
             flags = flags.union(Flags::RETRANSMISSION);
         }
@@ -111,6 +181,6 @@ impl Endpoint {
             sender.counts.segments_sent += 1;
         }
         self.syns_sent = self.syns_sent.saturating_add(1);
-        Segment { wire: size.bytes() as u16, flags, ..Segment::default() }
+        Segment { wire: size.bytes() as u16, flags, ecn, ..Segment::default() }
     }
 }

@@ -13,7 +13,7 @@ mod state;
 
 use std::sync::Arc;
 
-use aqm_net::{Instant, Rng};
+use aqm_net::{Ecn, Instant, Rng};
 
 use crate::config::CheckedConfig;
 use crate::config::connection::{Close, FinAck, Handshake};
@@ -149,13 +149,14 @@ impl Endpoint {
     /// Processes a segment.
     #[inline]
     pub fn on_segment(&mut self, segment: &Segment, now: Instant) {
-        if self.phase != Phase::Open && !self.process_handshake(segment.flags, now) {
+        if self.phase != Phase::Open && !self.process_handshake(segment, now) {
             return;
         }
         if segment.flags.has(Flags::SYN) {
             return self.on_repeated_syn(segment.flags);
         }
         let has_data = segment.len > 0 || segment.flags.has(Flags::FIN);
+        self.receiver.on_ecn(segment);
         if has_data {
             let at = || context(&self.sender, now, &self.tcp);
             self.receiver.on_segment(segment, at, &self.tcp.config);
@@ -229,7 +230,12 @@ impl Endpoint {
             None if self.receiver.is_due() && self.gave_up().is_none() => {
                 self.acks_sent += 1;
                 let wire = self.tcp.config.connection.ack_size.bytes() as u16;
-                Segment { seq: self.sent(), wire, ..Segment::default() }
+                let ecn = if self.tcp.ecn.on_acks {
+                    self.sender.as_ref().map_or(Ecn::NotEct, |sender| sender.ecn_of_ack())
+                } else {
+                    Ecn::NotEct
+                };
+                Segment { seq: self.sent(), wire, ecn, ..Segment::default() }
             }
             None => return None,
         };
@@ -322,14 +328,6 @@ impl Endpoint {
     fn sender_mut(&mut self) -> (&mut Sender, &CheckedConfig) {
         let sender = self.sender.get_or_insert_with(|| Box::new(new_sender(&self.tcp, self.phase)));
         (sender, &self.tcp)
-    }
-
-    /// Sets the result of the negotiation of ECN.
-    fn set_ecn(&mut self, agreed: bool) {
-        if agreed {
-            let (sender, tcp) = self.sender_mut();
-            sender.set_ecn(tcp);
-        }
     }
 
     #[inline]

@@ -8,6 +8,7 @@
 //! merged; the application reads data immediately, so that the window stays open.
 
 mod adaptive_ack;
+mod feedback;
 
 use aqm_net::{Ecn, Instant, Span};
 
@@ -19,6 +20,7 @@ use crate::config::sack::{Dsack, SackBytes};
 use crate::recovery::TimerContext;
 use crate::segment::{Flags, Sacks, Segment};
 use adaptive_ack::Adaptive;
+pub(crate) use feedback::MarkFeedback;
 
 /// Receiving half of an endpoint.
 #[repr(C)]
@@ -30,8 +32,8 @@ pub(crate) struct Receiver {
     timer: Instant,
     /// Data beyond a gap and duplicate data; allocated on demand and released after it was reported.
     disorder: Option<Box<Disorder>>,
-    /// State of adaptive acknowledgements, and the timestamp to echo.
-    adaptive: Option<Box<Adaptive>>,
+    /// State that only some receivers need.
+    cold: Option<Box<ColdState>>,
     /// Segments with data or a FIN that have arrived; a saturating counter, kept only with delayed acknowledgements.
     segments: u32,
     /// Whether a pure acknowledgement must be sent.
@@ -40,6 +42,15 @@ pub(crate) struct Receiver {
     echo: bool,
     /// Whether everything up to the FIN has arrived.
     fin: bool,
+}
+
+/// State that only some receivers need.
+#[derive(Debug, Default)]
+struct ColdState {
+    /// State of adaptive acknowledgements, and the timestamp to echo.
+    adaptive: Adaptive,
+    /// Feedback of marks, unless it is classic.
+    feedback: Option<MarkFeedback>,
 }
 
 #[derive(Debug, Default)]
@@ -77,7 +88,7 @@ impl Receiver {
             expected: 0,
             timer: Instant::NEVER,
             disorder: None,
-            adaptive: None,
+            cold: None,
             segments: 0,
             due: false,
             echo: false,
@@ -94,7 +105,7 @@ impl Receiver {
         config: &Config,
     ) {
         if config.recovery.undo == Undo::DsackOrTimestamps {
-            self.adaptive.get_or_insert_default().on_timestamp(segment);
+            self.cold.get_or_insert_default().adaptive.on_timestamp(segment);
         }
         let reduced = segment.flags.has(Flags::CWR);
         let first_mark = segment.ecn == Ecn::Ce && (reduced || !self.echo);
@@ -104,7 +115,10 @@ impl Receiver {
             self.expected = segment.end();
             self.fin |= segment.flags.has(Flags::FIN);
             if config.receiver.delayed_ack != DelayedAck::Off {
-                let last = self.fin || self.due || (reduced && config.ecn.response == MarkResponse::Linux);
+                let last = self.fin
+                    || self.due
+                    || (reduced && config.ecn.response == MarkResponse::Linux)
+                    || self.is_mark_urgent();
                 if let Some(until) = self.wait(segment, first_mark, at(), config).filter(|_| !last) {
                     self.timer = until;
                     return;
@@ -130,7 +144,7 @@ impl Receiver {
         self.store(segment, end, config.recovery.kind.has_sack());
         if config.receiver.delayed_ack == DelayedAck::Adaptive {
             let advances = self.expected > before;
-            let adaptive = self.adaptive.get_or_insert_default();
+            let adaptive = &mut self.cold.get_or_insert_default().adaptive;
             if end <= before {
                 adaptive.on_old(at, config);
             } else if advances {
@@ -180,7 +194,7 @@ impl Receiver {
             DelayedAck::EverySecond => first.then(|| at.now + receiver.delayed_ack_timer),
             DelayedAck::Heartbeat => first.then(|| at.now.next_multiple(receiver.delayed_ack_timer)),
             DelayedAck::Adaptive => {
-                let adaptive = self.adaptive.get_or_insert_default();
+                let adaptive = &mut self.cold.get_or_insert_default().adaptive;
                 adaptive.on_data(at, config);
                 adaptive.on_ecn(segment.ecn, first_mark, at, config);
                 let until = adaptive.wait(self.expected, self.timer, at, config);
@@ -193,8 +207,8 @@ impl Receiver {
     pub(crate) fn on_timer(&mut self, at: TimerContext<'_>) {
         if at.now >= self.timer {
             let is_report = self.disorder.as_ref().is_some_and(|it| it.report.waiting > 0);
-            if let Some(adaptive) = self.adaptive.as_mut().filter(|_| !is_report) {
-                adaptive.on_timer(at);
+            if let Some(cold) = self.cold.as_mut().filter(|_| !is_report) {
+                cold.adaptive.on_timer(at);
             }
             self.acknowledge();
         }
@@ -215,10 +229,14 @@ impl Receiver {
     /// Writes the acknowledgement fields of a segment, which includes an acknowledgement that was due.
     #[inline]
     pub(crate) fn write_acknowledgement(&mut self, segment: &mut Segment, config: &Config) {
-        if let Some(adaptive) = &mut self.adaptive {
+        if let Some(cold) = &mut self.cold {
+            if let Some(early) = cold.feedback.as_mut().and_then(MarkFeedback::take_early) {
+                early.write(segment);
+                return;
+            }
             let is_pending = self.due || self.timer != Instant::NEVER;
-            adaptive.on_ack_sent(self.expected, is_pending, config);
-            segment.echo = adaptive.echo();
+            cold.adaptive.on_ack_sent(self.expected, is_pending, config);
+            segment.echo = cold.adaptive.echo();
         }
         self.due = false;
         self.timer = Instant::NEVER;
@@ -229,6 +247,29 @@ impl Receiver {
             segment.sacks = self.sack_blocks(config);
             segment.wire = segment.wire.saturating_add(option_bytes(segment.sacks, config));
         }
+        if let Some(feedback) = self.cold.as_mut().and_then(|cold| cold.feedback.as_mut()) {
+            feedback.write(segment);
+        }
+    }
+
+    /// Reports marks by another feedback than the classic one.
+    pub(crate) fn set_feedback(&mut self, feedback: MarkFeedback) {
+        self.cold.get_or_insert_default().feedback = Some(feedback);
+    }
+
+    /// Processes the ECN bits of a segment before its data.
+    #[inline]
+    pub(crate) fn on_ecn(&mut self, segment: &Segment) {
+        if let Some(feedback) = self.cold.as_mut().and_then(|cold| cold.feedback.as_mut()) {
+            let is_pending = self.due || self.timer != Instant::NEVER;
+            feedback.on_segment(segment, self.expected, is_pending);
+        }
+    }
+
+    /// Whether the ECN bits of the segment require an immediate acknowledgement.
+    #[inline]
+    fn is_mark_urgent(&self) -> bool {
+        self.cold.as_ref().and_then(|cold| cold.feedback.as_ref()).is_some_and(MarkFeedback::is_urgent)
     }
 
     /// Returns the SACK blocks for data beyond a gap and duplicate data.

@@ -259,8 +259,9 @@ pub(crate) trait LossRecovery: Send {
     fn has_lost(&self) -> bool {
         false
     }
-    /// Measures the delivery rate from now on; no data has been sent yet. Only the recoveries `sack` and `rack` can.
-    fn measure_rate(&mut self) {}
+    /// Sets whether the delivery rate is measured; no data has been sent yet. Only the recoveries `sack` and `rack` can
+    /// measure the rate.
+    fn measure_rate(&mut self, _is_on: bool) {}
     /// Returns the delivery rate, if it is measured.
     fn rate(&mut self) -> Option<&mut DeliveryRate> {
         None
@@ -342,6 +343,6 @@ delegate! {
     fn on_mark(&mut self, delivered: u64, gradual: bool);
     fn set_windows(&mut self, windows: Windows, config: &Config);
     fn next(&mut self, stream: Stream, at: TimerContext<'_>) -> Option<Transmission>;
-    fn measure_rate(&mut self);
+    fn measure_rate(&mut self, is_on: bool);
     fn rate(&mut self) -> Option<&mut DeliveryRate>;
 }

@@ -9,7 +9,7 @@ use super::Sender;
 use super::congestion::AckContext;
 use crate::config::CheckedConfig;
 use crate::recovery::{AnyRecovery, BoxedRecovery, LossRecovery, ReceivedAck};
-use crate::segment::{Flags, Segment};
+use crate::segment::Segment;
 
 impl Sender {
     /// Processes an acknowledgement; `bare` indicates that the segment carries neither payload nor FIN.
@@ -35,6 +35,7 @@ impl Sender {
                     in_flight: Some(in_flight),
                     in_flight_before: in_flight,
                     ack_sent_at: segment.sent,
+                    ..AckContext::default()
                 },
                 now,
                 tcp,
@@ -64,6 +65,7 @@ impl Sender {
                     in_flight: Some(in_flight),
                     in_flight_before: in_flight,
                     ack_sent_at: segment.sent,
+                    ..AckContext::default()
                 },
                 now,
                 tcp,
@@ -82,24 +84,34 @@ impl Sender {
         let received = ReceivedAck { ack: segment.ack, sacks: &segment.sacks, bare, echo: segment.echo };
         let at = self.timer.context(now, &tcp.config.rto);
         let outcome = self.recovery.on_ack(&received, at, &tcp.config);
-        if echo {
-            self.on_echo(&outcome, tcp);
-        }
-        let keeps_window = echo && self.ecn.as_ref().is_some_and(|ecn| !ecn.reduces_gradually());
-        let may_grow = !keeps_window && !self.is_reducing();
-        let context = AckContext {
-            in_flight: may_grow.then_some(in_flight),
+        let mut context = AckContext {
+            in_flight: None,
             in_flight_before: in_flight,
             ack_sent_at: segment.sent,
+            marked: 0,
+            is_sampled: false,
         };
+        let mut keeps_window = false;
+        if let Some(ecn) = self.ecn.as_mut().filter(|_| echo) {
+            context.marked = ecn.marked(segment, outcome.delivered, tcp.mss);
+            let is_classic = ecn.is_classic();
+            keeps_window = is_classic && !ecn.reduces_gradually();
+            if !is_classic && self.uses_samples {
+                // The share of marks includes this acknowledgement before the share reduces the window.
+                self.report_sample(&outcome, &context, now, tcp);
+                context.is_sampled = true;
+            }
+            self.on_echo(&outcome, tcp);
+        }
+        context.in_flight = (!keeps_window && !self.is_reducing()).then_some(in_flight);
         self.apply(outcome, context, now, tcp);
         self.wait_if_closed(echo, now, tcp);
     }
 
-    /// Whether an acknowledgement echoes a mark.
+    /// Whether an acknowledgement reports marks.
     #[inline]
     fn has_echo(&self, segment: &Segment) -> bool {
-        self.ecn.is_some() && segment.flags.has(Flags::ECE)
+        self.ecn.as_ref().is_some_and(|ecn| ecn.has_echo(segment))
     }
 
     /// Starts the timer that reopens a window closed by marks; an `echo` restarts it.

@@ -22,6 +22,10 @@ pub(super) struct AckContext {
     pub in_flight: Option<u64>,
     /// Bytes in the network before the acknowledgement; set only if the congestion control uses delivery rates.
     pub in_flight_before: u64,
+    /// Bytes newly reported as marked.
+    pub marked: u64,
+    /// Whether the congestion control has received the round-trip sample.
+    pub is_sampled: bool,
     /// Departure time from the other endpoint; the start of the run if there is no timestamp.
     pub ack_sent_at: Instant,
 }
@@ -36,9 +40,9 @@ impl Sender {
         now: Instant,
         tcp: &CheckedConfig,
     ) {
-        let AckContext { in_flight, ack_sent_at, in_flight_before } = context;
-        if self.uses_samples && outcome.kind != AckKind::Stale {
-            self.report_sample(&outcome, ack_sent_at, now, tcp);
+        let in_flight = context.in_flight;
+        if self.uses_samples && outcome.kind != AckKind::Stale && !context.is_sampled {
+            self.report_sample(&outcome, &context, now, tcp);
         }
         self.update_timer(&outcome, now, tcp);
         if outcome.undone {
@@ -86,7 +90,7 @@ impl Sender {
         }
         self.refresh(tcp);
         if self.uses_rates {
-            self.report_rates(&outcome, in_flight_before, now, tcp);
+            self.report_rates(&outcome, &context, now, tcp);
         }
         if self.cold.is_some() {
             self.update_pacing(tcp);
@@ -289,10 +293,10 @@ impl Sender {
 
     /// Passes the round trip measured by an acknowledgement to the congestion control.
     #[inline(never)]
-    fn report_sample(
+    pub(super) fn report_sample(
         &mut self,
         outcome: &AckOutcome,
-        ack_sent_at: Instant,
+        context: &AckContext,
         now: Instant,
         tcp: &CheckedConfig,
     ) {
@@ -305,7 +309,9 @@ impl Sender {
         self.congestion.on_sample(&AckSample {
             now,
             newest,
-            ack_sent_at: (ack_sent_at != Instant::START).then_some(ack_sent_at),
+            ack_sent_at: Some(context.ack_sent_at).filter(|&at| at != Instant::START),
+            delivered: outcome.delivered,
+            marked: context.marked,
             srtt: self.timer.estimator.srtt(&tcp.config.rto),
             snd_una,
             snd_nxt,

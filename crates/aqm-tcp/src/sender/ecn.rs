@@ -9,7 +9,9 @@
 
 use aqm_net::Ecn;
 
-use crate::config::ecn::MarkResponse;
+use crate::accurate_ecn::SenderCounters;
+use crate::config::ecn::{Feedback, MarkResponse, ResolvedEcn};
+use crate::segment::{Flags, Segment};
 
 /// Cause of the last reduction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -20,10 +22,24 @@ pub(super) enum ReducedBy {
     Timeout,
 }
 
+/// Feedback of marks that both endpoints agreed to use.
+#[derive(Clone, Copy, Debug)]
+enum SenderFeedback {
+    Classic,
+    Dctcp,
+    Accurate(SenderCounters),
+}
+
 /// Marks and reductions of a sender, if both endpoints agreed to use ECN.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct EcnResponse {
     response: MarkResponse,
+    feedback: SenderFeedback,
+    codepoint: Ecn,
+    /// ECN bits of the received SYN.
+    pub(super) syn_ecn: Ecn,
+    /// Whether pure acknowledgements and retransmissions are ECN-capable.
+    marks_all: bool,
     /// Whether the next new data carries CWR.
     cwr_is_due: bool,
     pub(super) reduced_by: ReducedBy,
@@ -34,14 +50,61 @@ pub(crate) struct EcnResponse {
 }
 
 impl EcnResponse {
-    pub fn new(response: MarkResponse) -> Self {
+    pub fn new(response: MarkResponse, feedback: Feedback, ecn: &ResolvedEcn) -> Self {
         Self {
             response,
+            feedback: match feedback {
+                Feedback::Classic => SenderFeedback::Classic,
+                Feedback::Dctcp => SenderFeedback::Dctcp,
+                Feedback::Accurate => SenderFeedback::Accurate(SenderCounters::new()),
+            },
+            codepoint: ecn.codepoint.ecn(),
+            syn_ecn: Ecn::NotEct,
+            marks_all: ecn.on_acks,
             cwr_is_due: false,
             reduced_by: ReducedBy::Nothing,
             marked_up_to: 0,
             reduced_up_to: 0,
         }
+    }
+
+    /// Whether an acknowledgement reports marks.
+    #[inline]
+    pub fn has_echo(&self, segment: &Segment) -> bool {
+        match &self.feedback {
+            SenderFeedback::Classic | SenderFeedback::Dctcp => segment.flags.has(Flags::ECE),
+            SenderFeedback::Accurate(counters) => counters.has_news(segment),
+        }
+    }
+
+    /// Returns the bytes that an acknowledgement with an echo newly reports as marked, among `delivered` bytes in segments
+    /// of up to `mss` bytes; 0 with classic feedback, which does not report the number.
+    pub fn marked(&mut self, segment: &Segment, delivered: u64, mss: u64) -> u64 {
+        match &mut self.feedback {
+            SenderFeedback::Classic => 0,
+            SenderFeedback::Dctcp => delivered,
+            SenderFeedback::Accurate(counters) => counters.on_ack(segment, delivered, mss),
+        }
+    }
+
+    /// Whether the feedback repeats a mark until the sender answers with CWR, so that an acknowledgement with an echo says
+    /// nothing about the data that it acknowledges.
+    pub fn is_classic(&self) -> bool {
+        matches!(self.feedback, SenderFeedback::Classic)
+    }
+
+    /// Returns the feedback on which both endpoints agreed.
+    pub fn feedback(&self) -> Feedback {
+        match self.feedback {
+            SenderFeedback::Classic => Feedback::Classic,
+            SenderFeedback::Dctcp => Feedback::Dctcp,
+            SenderFeedback::Accurate(_) => Feedback::Accurate,
+        }
+    }
+
+    /// Returns the ECN bits of a pure acknowledgement.
+    pub fn of_ack(&self) -> Ecn {
+        if self.marks_all { self.codepoint } else { Ecn::NotEct }
     }
 
     /// Whether an echo counts on an acknowledgement of `acked` new bytes. FullTcp ignores echoes on acknowledgements
@@ -121,9 +184,10 @@ impl EcnResponse {
     #[inline]
     pub fn on_data(&mut self, is_retransmission: bool) -> (Ecn, bool) {
         if !is_retransmission || self.response == MarkResponse::Ns2Full {
-            (Ecn::Ect0, std::mem::take(&mut self.cwr_is_due))
+            let is_due = std::mem::take(&mut self.cwr_is_due);
+            (self.codepoint, is_due && !matches!(self.feedback, SenderFeedback::Accurate(_)))
         } else {
-            (Ecn::NotEct, false)
+            (self.of_ack(), false)
         }
     }
 }
@@ -131,9 +195,12 @@ impl EcnResponse {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::config::ecn::EcnNeeds;
 
     fn both() -> [EcnResponse; 2] {
-        [MarkResponse::Rfc3168, MarkResponse::Ns2Full].map(EcnResponse::new)
+        let ecn = crate::config::ecn::Ecn::default().resolved(EcnNeeds::default());
+        [MarkResponse::Rfc3168, MarkResponse::Ns2Full]
+            .map(|response| EcnResponse::new(response, Feedback::Classic, &ecn))
     }
 
     #[test]

@@ -21,9 +21,11 @@ use aqm_net::{Ecn, Instant};
 use crate::config::CheckedConfig;
 use crate::config::connection::Nagle;
 use crate::config::cwnd::{GrowthWhenLimited, Hint};
+use crate::config::ecn::Feedback;
+use crate::config::pacing::PacingMode;
 use crate::config::receiver::DelayedAck;
 use crate::config::rto::RestartedBy;
-use crate::congestion_control::Controller;
+use crate::congestion_control::{Controller, RenoConfig};
 use crate::counts::SenderCounts;
 use crate::recovery::{AnyRecovery, BoxedRecovery, LossRecovery, Stream, Transmission, Windows};
 use crate::segment::{Flags, Segment};
@@ -97,7 +99,7 @@ impl Sender {
         let congestion = Controller::new(&*tcp.config.congestion_control, 1.0, first_ssthresh(tcp));
         let uses_rates = congestion.is_model_based();
         if uses_rates {
-            recovery.measure_rate();
+            recovery.measure_rate(true);
         }
         let cold = (tcp.is_paced || uses_rates)
             .then(|| Box::new(ColdState { pacer: tcp.is_paced.then(Pacer::new), ..ColdState::default() }));
@@ -126,9 +128,42 @@ impl Sender {
         self.cold.get_or_insert_default().overhead = Some(overhead);
     }
 
-    /// Makes packets ECN-capable, after both endpoints have agreed.
-    pub fn set_ecn(&mut self, tcp: &CheckedConfig) {
-        self.ecn = Some(Box::new(EcnResponse::new(tcp.config.ecn.response)));
+    /// Makes packets ECN-capable, after both endpoints have agreed on `feedback`.
+    pub fn set_ecn(&mut self, feedback: Feedback, tcp: &CheckedConfig) {
+        self.ecn = Some(Box::new(EcnResponse::new(tcp.config.ecn.response, feedback, &tcp.ecn)));
+    }
+
+    /// Records the ECN bits of the received SYN, which the SYN/ACK reports with accurate feedback.
+    pub fn set_syn_ecn(&mut self, ecn: Ecn) {
+        if let Some(response) = &mut self.ecn {
+            response.syn_ecn = ecn;
+        }
+    }
+
+    /// Returns the ECN bits of the received SYN.
+    pub fn syn_ecn(&self) -> Ecn {
+        self.ecn.as_ref().map_or(Ecn::NotEct, |response| response.syn_ecn)
+    }
+
+    /// Returns the feedback on which both endpoints agreed; `None` without ECN.
+    pub fn feedback(&self) -> Option<Feedback> {
+        self.ecn.as_ref().map(|ecn| ecn.feedback())
+    }
+
+    /// Returns the ECN bits of a pure acknowledgement.
+    pub fn ecn_of_ack(&self) -> Ecn {
+        self.ecn.as_ref().map_or(Ecn::NotEct, |ecn| ecn.of_ack())
+    }
+
+    /// Replaces a congestion control that requires more ECN feedback than the endpoints agreed on by Reno.
+    pub fn fall_back(&mut self, tcp: &CheckedConfig) {
+        let (cwnd, ssthresh) = (self.congestion.cwnd(), self.congestion.ssthresh());
+        self.congestion = Controller::new(&RenoConfig::default(), cwnd, ssthresh);
+        (self.uses_samples, self.uses_rates) = (false, false);
+        self.recovery.measure_rate(false);
+        if let Some(cold) = self.cold.as_mut().filter(|_| tcp.config.pacing.mode != PacingMode::On) {
+            cold.pacer = None;
+        }
     }
 
     /// Whether packets are ECN-capable.

@@ -6,6 +6,7 @@
 use aqm_net::{Instant, Span};
 
 use super::Sender;
+use super::congestion::AckContext;
 use super::pacer::Departure;
 use crate::config::CheckedConfig;
 use crate::congestion_control::{
@@ -33,10 +34,11 @@ impl Sender {
     pub(super) fn report_rates(
         &mut self,
         outcome: &AckOutcome,
-        in_flight_before: u64,
+        context: &AckContext,
         now: Instant,
         tcp: &CheckedConfig,
     ) {
+        let in_flight_before = context.in_flight_before;
         let (in_flight, phase) = (self.recovery.outstanding(), self.recovery.phase());
         let is_cwnd_limited = in_flight_before + tcp.mss > self.whole_window().saturating_mul(tcp.mss);
         let rtt = (outcome.newest != Instant::NEVER).then(|| now.since(outcome.newest));
@@ -51,7 +53,7 @@ impl Sender {
             now,
             newly_acked: sample.acked,
             newly_lost: sample.lost,
-            newly_marked: 0,
+            newly_marked: context.marked,
             delivered,
             lost: rate.lost(),
             segment: sample.prior.map(|prior| DeliveredSegment {

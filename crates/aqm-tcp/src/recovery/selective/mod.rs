@@ -334,8 +334,8 @@ impl LossRecovery for Selective {
         self.sent.due().is_some()
     }
 
-    fn measure_rate(&mut self) {
-        self.sent.measure_rate();
+    fn measure_rate(&mut self, is_on: bool) {
+        self.sent.measure_rate(is_on);
     }
 
     fn rate(&mut self) -> Option<&mut DeliveryRate> {

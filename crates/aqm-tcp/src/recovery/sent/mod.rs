@@ -155,9 +155,9 @@ impl Sent {
         }
     }
 
-    /// Measures the delivery rate from now on; no data has been sent yet.
-    pub fn measure_rate(&mut self) {
-        self.rate = Some(Box::default());
+    /// Sets whether the delivery rate is measured; no data has been sent yet.
+    pub fn measure_rate(&mut self, is_on: bool) {
+        self.rate = is_on.then(Box::default);
     }
 
     /// Returns the delivery rate, if it is measured.

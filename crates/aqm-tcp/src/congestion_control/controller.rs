@@ -39,7 +39,8 @@ impl AnyControl {
 impl Controller {
     /// Creates a window of `cwnd` segments with the congestion control of `config`, whose parameters have been checked.
     pub fn new(config: &dyn Build, cwnd: f64, ssthresh: f64) -> Self {
-        Self { window: Window::new(config.window_rules(), cwnd, ssthresh), control: config.build() }
+        let (rules, limited_slow_start) = (config.window_rules(), config.limited_slow_start());
+        Self { window: Window::new(&rules, limited_slow_start, cwnd, ssthresh), control: config.build() }
     }
 
     /// Returns the congestion window (`cwnd`) in segments; fractions count towards the next segment.

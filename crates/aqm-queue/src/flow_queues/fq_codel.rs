@@ -37,7 +37,7 @@ use aqm_net::{
 use serde_json::{Value, json};
 
 use crate::codel::core::{Codel, Control, Nanos, Profile, Settings, Source, Ticks, Time};
-use crate::flow_queues::lists::{FlowQueues, MAX_FLOWS};
+use crate::flow_queues::lists::{FlowQueues, Scheduler};
 use crate::start::Start;
 use crate::{Build, Context, Describe, Gauge, Label, QueueDiscipline, Reason, Report, TestCases};
 
@@ -62,10 +62,9 @@ parameters! {
         /// The CoDel of each queue.
         #[serde(flatten)]
         pub codel: Settings = Settings { ecn: true, ..Settings::default() };
-        /// Number of queues into which flows are hashed.
-        pub flows: u32 = 1024, "RFC 8290, Linux";
-        /// Quantum: bytes that a queue may send per turn.
-        pub quantum: Size = Size::from_bytes(1514), "RFC 8290, Linux: a full Ethernet packet";
+        /// The scheduler.
+        #[serde(flatten)]
+        pub scheduler: Scheduler = Scheduler::default();
         /// Maximum backlog of all queues together, in packets, without the packet in transmission.
         pub limit: Length = Length::Packets(10_240), "RFC 8290, Linux";
         /// Maximum memory used by the queued packets, as the kernel counts it: 2304 bytes for a full packet.
@@ -81,8 +80,8 @@ parameters! {
     }
 }
 
-/// The smallest quantum that the kernel uses, and the largest quantum that it accepts.
-const QUANTA: [u64; 2] = [256, 1 << 20];
+/// The smallest quantum that the kernel uses, in bytes.
+const MIN_QUANTUM: u64 = 256;
 
 impl Config {
     /// The state of a queue's CoDel at the start of a run.
@@ -100,12 +99,8 @@ impl Build for Config {
         let is_valid = !self.limit.in_bytes() && self.limit.count() > 0;
         errors.check(is_valid, "limit", "must be at least 1p (in packets; memory_limit limits bytes)");
         errors.check(self.memory_limit.bytes() > 0, "memory_limit", "must be at least 1B");
-        let problem = format_args!("must be from 1 to {MAX_FLOWS}");
-        errors.check((1..=MAX_FLOWS).contains(&self.flows), "flows", problem);
-        let [least, most] = QUANTA;
-        let least = if self.codel.profile == Profile::Linux { least } else { 1 };
-        let problem = format_args!("must be from {least}B to {most}B (got {})", self.quantum);
-        errors.check((least..=most).contains(&self.quantum.bytes()), "quantum", problem);
+        let least = if self.codel.profile == Profile::Linux { MIN_QUANTUM } else { 1 };
+        self.scheduler.check(least, &mut errors);
         errors.check(self.drop_batch > 0, "drop_batch", "must be at least 1");
         self.codel.check(&mut errors);
         errors.check_effect(self.codel.profile == Profile::Linux, self, &["start"], "with profile = \"rfc\"");
@@ -122,8 +117,7 @@ impl Describe for Config {
     fn tc_options(&self, _rate: Rate) -> Option<Value> {
         let mut options = self.codel.tc_options("fq_codel");
         options["limit"] = json!(self.limit.count());
-        options["flows"] = json!(self.flows);
-        options["quantum"] = json!(self.quantum.bytes());
+        self.scheduler.add_tc_options(&mut options);
         options["memory_limit"] = json!(self.memory_limit.bytes());
         options["drop_batch"] = json!(self.drop_batch);
         if self.codel.ce_threshold.is_some() {
@@ -188,7 +182,7 @@ impl<T: Time> Running<T> {
     fn new(config: &Config) -> Self {
         Self {
             codel: Codel::new(&config.codel),
-            queues: FlowQueues::new(config.flows, config.quantum.bytes(), config.control()),
+            queues: FlowQueues::new(&config.scheduler, config.control()),
             limit: config.limit.count(),
             memory_limit: config.memory_limit.bytes(),
             drop_batch: config.drop_batch,
@@ -319,7 +313,8 @@ mod tests {
         fn new(profile: Profile) -> Self {
             let limit = Length::Packets(100);
             let codel = Settings { profile, ..Settings::default() };
-            let config = Config { codel, flows: 1, limit, start: Start::Fresh, ..Config::default() };
+            let scheduler = Scheduler { flows: 1, ..Scheduler::default() };
+            let config = Config { codel, scheduler, limit, start: Start::Fresh, ..Config::default() };
             let rng = Streams::new(1).named("queue", 0);
             Self { running: Running::new(&config), rng, fates: Fates::default() }
         }

@@ -20,7 +20,7 @@ use aqm_net::{
 };
 use serde_json::{Value, json};
 
-use crate::flow_queues::lists::{FlowQueues, MAX_FLOWS};
+use crate::flow_queues::lists::{FlowQueues, Scheduler};
 use crate::pie::linux::{MAX_PROB, Rules, Vars};
 use crate::pie::pie::{self, Departure, Settings};
 use crate::pie::timer::Timer;
@@ -48,13 +48,12 @@ parameters! {
     pub struct Config {
         /// Maximum backlog of all queues together, in packets, without the packet in transmission.
         pub limit: Length = Length::Packets(10_240), "tc-fq_pie";
-        /// Number of queues into which flows are hashed.
-        pub flows: u32 = 1024, "tc-fq_pie";
+        /// The scheduler.
+        #[serde(flatten)]
+        pub scheduler: Scheduler = Scheduler::default();
         /// The PIE of each queue.
         #[serde(flatten)]
         pub pie: Settings = Settings::default();
-        /// Quantum: bytes that a queue may send per turn.
-        pub quantum: Size = Size::from_bytes(1514), "Linux: psched_mtu on Ethernet";
         /// Memory use above which arriving packets are counted (`overmemory`); a full packet uses 2304 bytes. No packet
         /// is dropped for this reason.
         pub memory_limit: Size = Size::from_bytes(32 << 20), "tc-fq_pie";
@@ -69,9 +68,6 @@ parameters! {
     }
 }
 
-/// The largest quantum that the kernel accepts.
-const MAX_QUANTUM: u64 = 1 << 20;
-
 impl Config {
     /// The PIE of a flow.
     fn pie(&self) -> pie::Config {
@@ -84,7 +80,7 @@ impl Config {
         let (rules, (first, tupdate)) = (pie.linux_rules(), pie.updates());
         let flow = Flow { vars: rules.vars(), timer: Timer::new(first) };
         FqPie {
-            queues: FlowQueues::new(self.flows, self.quantum.bytes(), flow),
+            queues: FlowQueues::new(&self.scheduler, flow),
             start: self.start,
             rules,
             tupdate,
@@ -100,10 +96,7 @@ impl Build for Config {
     fn build(&self, _rate: Rate) -> Result<Box<dyn QueueDiscipline>, ConfigErrors> {
         let mut errors = ErrorCollector::default();
         errors.check(!self.limit.in_bytes(), "limit", "must be in packets");
-        let problem = format_args!("must be from 1 to {MAX_FLOWS}");
-        errors.check((1..=MAX_FLOWS).contains(&self.flows), "flows", problem);
-        let problem = format_args!("must be from 1B to {MAX_QUANTUM}B (got {})", self.quantum);
-        errors.check((1..=MAX_QUANTUM).contains(&self.quantum.bytes()), "quantum", problem);
+        self.scheduler.check(1, &mut errors);
         errors.check(self.memory_limit.bytes() > 0, "memory_limit", "must be at least 1B");
         let problem = format_args!("must be from 1 to 99 (got {})", self.ecn_prob);
         errors.check((1..100).contains(&self.ecn_prob), "ecn_prob", problem);
@@ -126,8 +119,7 @@ impl Describe for Config {
     fn tc_options(&self, rate: Rate) -> Option<Value> {
         let mut options = self.pie().tc_options(rate)?;
         options["kind"] = json!("fq_pie");
-        options["flows"] = json!(self.flows);
-        options["quantum"] = json!(self.quantum.bytes());
+        self.scheduler.add_tc_options(&mut options);
         options["memory_limit"] = json!(self.memory_limit.bytes());
         options["ecn_prob"] = json!(self.ecn_prob);
         Some(options)
@@ -306,7 +298,7 @@ mod tests {
             let pause = if chance.chance(0.0003) { 400_000_000 } else { chance.below(1_400_000) };
             now += Span::from_nanos(pause);
             while is_eager && due <= now {
-                update_all(&mut queue, due, config.flows);
+                update_all(&mut queue, due, config.scheduler.flows);
                 due += tupdate;
             }
             let mut cx = Context { now, rng: &mut rng, observer: &mut fates };
@@ -321,27 +313,22 @@ mod tests {
                 busy_until = now + Span::from_nanos(u64::from(packet.bytes) * 800);
             }
         }
-        update_all(&mut queue, now, config.flows);
-        let vars = (0..config.flows).map(|number| queue.queues.aqm(number).vars).collect();
+        update_all(&mut queue, now, config.scheduler.flows);
+        let vars = (0..config.scheduler.flows).map(|number| queue.queues.aqm(number).vars).collect();
         (fates, sent, vars)
     }
 
     #[test]
     fn deferred_updates_equal_those_of_the_kernels_timer() {
+        let config = |flows, pie| {
+            let scheduler = Scheduler { flows, ..Scheduler::default() };
+            Config { scheduler, pie, ..Config::default() }
+        };
+        let small = config(3, Settings { bytemode: true, ..Settings::default() });
         for config in [
-            Config { flows: 16, pie: Settings { ecn: true, ..Settings::default() }, ..Config::default() },
-            Config {
-                flows: 16,
-                pie: Settings { dq_rate_estimator: true, ..Settings::default() },
-                ..Config::default()
-            },
-            Config {
-                flows: 3,
-                limit: Length::Packets(300),
-                pie: Settings { bytemode: true, ..Settings::default() },
-                hz: 0,
-                ..Config::default()
-            },
+            config(16, Settings { ecn: true, ..Settings::default() }),
+            config(16, Settings { dq_rate_estimator: true, ..Settings::default() }),
+            Config { limit: Length::Packets(300), hz: 0, ..small },
         ] {
             let ((lazy, sent, vars), eager) = (run(&config, false), run(&config, true));
             assert_eq!((&lazy, &sent, &vars), (&eager.0, &eager.1, &eager.2));

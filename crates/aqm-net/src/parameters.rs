@@ -106,11 +106,10 @@ macro_rules! parameters {
                 module_path!()
             }
             fn fields(&self) -> Vec<$crate::Field> {
-                let mut fields = Vec::new();
-                $( $crate::parameter!(
-                    { $($($serde)+)? } { $($source)? } describe(self, fields, $field: $type, $($doc)+)
-                ); )*
-                fields
+                let lines: Vec<Vec<$crate::Field>> = vec![$( $crate::parameter!(
+                    { $($($serde)+)? } { $($source)? } describe(self, $field: $type, $($doc)+)
+                ), )*];
+                lines.concat()
             }
             fn update_from(&mut self, table: &mut $crate::TableReader) {
                 $( $crate::parameter!(
@@ -136,24 +135,24 @@ macro_rules! parameters {
 #[doc(hidden)]
 #[macro_export]
 macro_rules! parameter {
-    ({ flatten } {} describe($table:ident, $fields:ident, $field:ident : $type:ty, $($doc:literal)+)) => {
-        $fields.extend(<$type as $crate::Parameters>::fields(&$table.$field));
+    ({ flatten } {} describe($table:ident, $field:ident : $type:ty, $($doc:literal)+)) => {
+        <$type as $crate::Parameters>::fields(&$table.$field)
     };
     ({ flatten } {} read($table:ident, $reader:ident, $field:ident : $type:ty)) => {
-        <$type as $crate::Parameters>::update_from(&mut $table.$field, $reader);
+        <$type as $crate::Parameters>::update_from(&mut $table.$field, $reader)
     };
     (
         { $(skip_serializing_if = $skip:literal)? } { $source:literal }
-        describe($table:ident, $fields:ident, $field:ident : $type:ty, $($doc:literal)+)
+        describe($table:ident, $field:ident : $type:ty, $($doc:literal)+)
     ) => {
-        $fields.push($crate::Field {
+        vec![$crate::Field {
             // A field may have the name of a Rust keyword.
             name: stringify!($field).trim_start_matches("r#"),
             doc: [$($doc.trim()),+].join(" "),
             schema: <$type as $crate::Parameter>::schema(),
             default: ::serde_json::to_value(&$table.$field).expect("a default can be serialised"),
             source: $source,
-        });
+        }]
     };
     (
         { $(skip_serializing_if = $skip:literal)? } { $source:literal }

@@ -30,7 +30,7 @@ parameters! {
         pub mean_packet: Size = Size::from_bytes(974), "SHRED talk, slide 17: 974 bytes; ns-2: 500 bytes";
         /// Drop function above `max_th`: the probability rises from `max_p` to 1 at twice `max_th` (true), or every
         /// packet is dropped (false).
-        pub gentle: bool = true, "Floyd 2000; ns-2 since 2001; ns-2's RIO: off";
+        pub gentle: bool = true, "Floyd 2000; Floyd, Gummadi & Shenker 2001; ns-2 since 2001; ns-2's RIO: off";
         /// Spacing of drops: the formula that turns `p_b` into the probability `p_a` of dropping a packet, given the
         /// `count` of packets since the last drop.
         pub spacing: Spacing = Spacing::NoWait, "Floyd & Jacobson 1993, section 4; ns-2's RIO: wait";
@@ -40,10 +40,10 @@ parameters! {
         /// Dependence of the drop probability on the packet size.
         pub packet_scaling: PacketScaling = PacketScaling::None, "ns-2 in packet mode";
         /// Treatment of an ECN-capable packet selected for an early drop. Other packets are always dropped.
-        pub ecn: EcnRule = EcnRule::Off, "aqmlab's choice: studies before 2001 drop";
+        pub ecn: EcnRule = EcnRule::Off, "aqmlab's choice, as in ns-2's RIO: studies before 2001 drop";
         /// Maximum of `p_b` at which packets are marked; above it they are dropped (ns-2's `mark_p_`, 0.1 since 2002).
         /// Default: no maximum.
-        pub mark_p: Option<f64> = None, "aqmlab's choice: ECN in RFC 3168 has no maximum";
+        pub mark_p: Option<f64> = None, "aqmlab's choice, as in ns-2's RIO: ECN in RFC 3168 has no maximum";
     }
 }
 

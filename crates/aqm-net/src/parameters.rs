@@ -6,23 +6,71 @@
 use crate::{Field, Parameter, TableReader};
 
 /// A table of parameters: implemented by [`parameters!`](crate::parameters!).
-pub trait Parameters: Parameter {
+pub trait Parameters: Parameter + Default {
     /// Returns the description of the table, in one or two sentences.
     fn about() -> &'static str;
-
-    /// Returns the parameters, in the order of declaration.
-    fn parameters() -> Vec<Field>;
 
     /// The path of the module that declares the table, such as `aqm_queue::red::shred`.
     fn module() -> &'static str;
 
+    /// Returns the descriptions of the parameters, in the order of declaration, with the values of this table as
+    /// defaults.
+    fn fields(&self) -> Vec<Field>;
+
+    /// Replaces the values of this table by those of `table`, which may contain other keys. A value whose key is
+    /// missing or invalid stays.
+    fn update_from(&mut self, table: &mut TableReader);
+
+    /// Returns the descriptions of the parameters, in the order of declaration.
+    fn parameters() -> Vec<Field> {
+        Self::default().fields()
+    }
+
     /// Reads the table's parameters from a table that may contain other keys. Missing or invalid parameters get their
     /// defaults.
-    fn take_from(table: &mut TableReader) -> Self;
+    fn take_from(table: &mut TableReader) -> Self {
+        let mut read = Self::default();
+        read.update_from(table);
+        read
+    }
 }
 
 /// Declares a table of parameters: each field with its description, type, default and the source of the default. All
 /// fields are public and optional, and unknown keys are rejected.
+///
+/// Parameters that several tables share are declared once, as a table of their own. A field with `#[serde(flatten)]`
+/// and without a source is such a group: the keys of the group stand among the keys of the owner, with the defaults
+/// that the owner gives to the group.
+///
+/// ```
+/// # mod example {
+/// use aqm_net::parameters;
+///
+/// parameters! {
+///     /// Slow start.
+///     pub struct SlowStart {
+///         /// Window above which the window grows more slowly, in segments.
+///         pub max_ssthresh: u32 = 100, "RFC 3742, section 2";
+///     }
+/// }
+///
+/// parameters! {
+///     /// A congestion control.
+///     pub struct Config {
+///         /// Growth per acknowledgement, in segments.
+///         pub increase: f64 = 0.01, "Kelly 2003";
+///         /// Slow start.
+///         #[serde(flatten)]
+///         pub slow_start: SlowStart = SlowStart { max_ssthresh: 50 };
+///     }
+/// }
+/// # }
+/// # use aqm_net::Parameter;
+/// # use serde_json::json;
+/// # use example::Config;
+/// let config = Config::read(json!({ "increase": 0.02 })).unwrap();
+/// assert_eq!(json!(config), json!({ "increase": 0.02, "max_ssthresh": 50 }));
+/// ```
 ///
 /// A complete scenario lists all parameters, and the digest of a result depends on it. An optional parameter that was
 /// added later is therefore serialised only if it is set (serde's `skip_serializing_if`), so that older results keep
@@ -34,7 +82,7 @@ macro_rules! parameters {
         pub struct $name:ident {
             $(
                 $(#[doc = $doc:literal])+ $(#[serde($($serde:tt)+)])?
-                pub $field:ident : $type:ty = $default:expr, $source:literal;
+                pub $field:ident : $type:ty = $default:expr $(, $source:literal)?;
             )*
         }
     ) => {
@@ -54,26 +102,19 @@ macro_rules! parameters {
             fn about() -> &'static str {
                 concat!($($about, "\n"),+).trim()
             }
-            fn parameters() -> Vec<$crate::Field> {
-                let default = Self::default();
-                vec![$( $crate::Field {
-                    // A field may have the name of a Rust keyword.
-                    name: stringify!($field).trim_start_matches("r#"),
-                    doc: [$($doc.trim()),+].join(" "),
-                    schema: <$type as $crate::Parameter>::schema(),
-                    default: ::serde_json::to_value(&default.$field).expect("a default can be serialised"),
-                    source: $source,
-                }, )*]
-            }
             fn module() -> &'static str {
                 module_path!()
             }
-            fn take_from(table: &mut $crate::TableReader) -> Self {
-                Self { $(
-                    $field: table
-                        .take::<$type>(stringify!($field).trim_start_matches("r#"))
-                        .unwrap_or_else(|| $default),
-                )* }
+            fn fields(&self) -> Vec<$crate::Field> {
+                let lines: Vec<Vec<$crate::Field>> = vec![$( $crate::parameter!(
+                    { $($($serde)+)? } { $($source)? } describe(self, $field: $type, $($doc)+)
+                ), )*];
+                lines.concat()
+            }
+            fn update_from(&mut self, table: &mut $crate::TableReader) {
+                $( $crate::parameter!(
+                    { $($($serde)+)? } { $($source)? } read(self, table, $field: $type)
+                ); )*
             }
         }
 
@@ -86,6 +127,39 @@ macro_rules! parameters {
                 let read = <Self as $crate::Parameters>::take_from(&mut table);
                 table.finish(Some(read))
             }
+        }
+    };
+}
+
+/// Describes or reads a line of [`parameters!`](crate::parameters!): a group, or a parameter with a source.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! parameter {
+    ({ flatten } {} describe($table:ident, $field:ident : $type:ty, $($doc:literal)+)) => {
+        <$type as $crate::Parameters>::fields(&$table.$field)
+    };
+    ({ flatten } {} read($table:ident, $reader:ident, $field:ident : $type:ty)) => {
+        <$type as $crate::Parameters>::update_from(&mut $table.$field, $reader)
+    };
+    (
+        { $(skip_serializing_if = $skip:literal)? } { $source:literal }
+        describe($table:ident, $field:ident : $type:ty, $($doc:literal)+)
+    ) => {
+        vec![$crate::Field {
+            // A field may have the name of a Rust keyword.
+            name: stringify!($field).trim_start_matches("r#"),
+            doc: [$($doc.trim()),+].join(" "),
+            schema: <$type as $crate::Parameter>::schema(),
+            default: ::serde_json::to_value(&$table.$field).expect("a default can be serialised"),
+            source: $source,
+        }]
+    };
+    (
+        { $(skip_serializing_if = $skip:literal)? } { $source:literal }
+        read($table:ident, $reader:ident, $field:ident : $type:ty)
+    ) => {
+        if let Some(value) = $reader.take::<$type>(stringify!($field).trim_start_matches("r#")) {
+            $table.$field = value;
         }
     };
 }
@@ -252,6 +326,109 @@ mod tests {
         let errors = read(json!({"seed": {"wieght": 2}, "length": "1p", "widht": "1p"})).unwrap_err();
         let paths: Vec<&str> = errors.iter().map(|error| error.path.as_str()).collect();
         assert_eq!(paths, ["seed.wieght", "widht", "length"]);
+    }
+
+    parameters! {
+        /// Properties that bushes share.
+        pub struct Growth {
+            /// Height.
+            pub height: u32 = 3, "a textbook";
+            /// The stalk.
+            pub stalk: Stalk = Stalk::default(), "a textbook";
+            /// Year of its discovery.
+            #[serde(skip_serializing_if = "Option::is_none")]
+            pub known: Option<u32> = None, "aqmlab's choice";
+        }
+    }
+
+    parameters! {
+        /// A bush.
+        pub struct Bush {
+            /// Colour.
+            pub colour: Colour = Colour::Green, "aqmlab's choice";
+            /// Its growth, which is lower than that of other plants.
+            #[serde(flatten)]
+            pub growth: Growth = Growth { height: 2, ..Growth::default() };
+            /// Berries.
+            pub berries: u32 = 0, "aqmlab's choice";
+        }
+    }
+
+    parameters! {
+        /// A hedge.
+        pub struct Hedge {
+            /// Its bushes.
+            #[serde(flatten)]
+            pub bush: Bush = Bush { berries: 7, ..Bush::default() };
+        }
+    }
+
+    #[test]
+    fn the_keys_of_a_group_stand_among_those_of_the_owner_with_the_owners_defaults() {
+        let bush = Bush::read(json!({"berries": 5, "stalk": {"length": "7p"}})).unwrap();
+        assert_eq!((bush.growth.height, bush.growth.stalk.length), (2, Length::Packets(7)));
+        let written =
+            json!({"colour": "green", "height": 2, "stalk": {"length": "7p", "width": null}, "berries": 5});
+        assert_eq!(json!(bush), written);
+        assert_eq!(Bush::read(written).unwrap(), bush);
+        assert_eq!(Bush::read(json!({"known": 7})).unwrap().growth.known, Some(7));
+        assert_eq!(Bush::read(json!({"height": 3})).unwrap().growth, Growth::default());
+        // A group may contain groups.
+        let hedge = Hedge::read(json!({"colour": "sky-blue"})).unwrap();
+        assert_eq!((hedge.bush.berries, hedge.bush.growth.height), (7, 2));
+        assert_eq!(Hedge::read(json!(hedge)).unwrap(), hedge);
+    }
+
+    #[test]
+    fn errors_in_a_group_have_the_paths_of_the_owners_keys() {
+        let messages = |value| -> Vec<String> {
+            Bush::read(value).unwrap_err().iter().map(ToString::to_string).collect()
+        };
+        assert_eq!(
+            messages(json!({"berries": -1, "heigth": 1, "stalk": {"width": true}, "length": "1p"})),
+            [
+                "heigth: unknown key `heigth`; did you mean `height`? allowed: `colour`, `height`, `stalk`, `known`, \
+                 `berries`",
+                "length: unknown key `length`; did you mean `stalk.length`? allowed: `colour`, `height`, `stalk`, \
+                 `known`, `berries`",
+                "stalk.width: must be text with a unit (packets or bytes: p, B, kB, MB), not true",
+                "berries: must be a whole number from 0 to 4294967295, not -1",
+            ]
+        );
+        assert_eq!(
+            messages(json!({"growth": {}})),
+            ["growth: unknown key `growth`; allowed: `colour`, `height`, `stalk`, `known`, `berries`"]
+        );
+    }
+
+    #[test]
+    fn the_schema_of_a_group_is_part_of_the_owners_with_the_owners_defaults() {
+        let described = |fields: Vec<Field>| -> Vec<(&str, Value, &str)> {
+            fields.into_iter().map(|field| (field.name, field.default, field.source)).collect()
+        };
+        assert_eq!(
+            described(Bush::parameters()),
+            [
+                ("colour", json!("green"), "aqmlab's choice"),
+                ("height", json!(2), "a textbook"),
+                ("stalk", json!({"length": "2p", "width": null}), "a textbook"),
+                ("known", Value::Null, "aqmlab's choice"),
+                ("berries", json!(0), "aqmlab's choice"),
+            ]
+        );
+        assert_eq!(described(Growth::parameters())[0].1, json!(3));
+        assert_eq!(described(Hedge::parameters())[4].1, json!(7));
+    }
+
+    #[test]
+    fn a_parameter_of_a_group_has_no_effect_if_it_differs_from_the_owners_default() {
+        let warned = |value| {
+            let bush = Bush::read(value).unwrap();
+            let mut errors = ErrorCollector::default();
+            errors.check_effect(false, &bush, &["height"], "in winter");
+            !errors.is_empty()
+        };
+        assert_eq!([json!({}), json!({"height": 2}), json!({"height": 3})].map(warned), [false, false, true]);
     }
 
     #[test]

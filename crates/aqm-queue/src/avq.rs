@@ -19,7 +19,7 @@
 use aqm_net::{Backlog, ConfigErrors, ErrorCollector, Instant, Length, Packet, Rate, Size, parameters};
 use serde_json::{Value, json};
 
-use crate::pi::pi::EcnRule;
+use crate::pi::selection::EcnRule;
 use crate::start::Start;
 use crate::{Build, Context, Derived, Describe, Fifo, Gauge, QueueDiscipline, Reason, Report, TestCases};
 

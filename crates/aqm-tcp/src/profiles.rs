@@ -38,7 +38,7 @@ use crate::config::rto::{MinRto, RtoArithmetic, TimerClock};
 use crate::config::sack::{Dsack, NextSeg, Pipe, SackBytes, SacksAtTimeout};
 use crate::congestion_control::{
     Control, CubicConfig, Decrease, Growth, HighSpeedConfig, HyStart, LimitedSlowStart, LossRate,
-    LowWindowReduction, RenoConfig, SlowStartEnd, SsthreshRounding,
+    LowWindowReduction, RenoConfig, SlowStartEnd, SsthreshRounding, WindowRules,
 };
 
 /// A named set of parameters.
@@ -72,6 +72,13 @@ macro_rules! set {
     (@ $profile:ident, congestion_control.$field:ident, $value:expr, $source:literal) => {
         if let Control::reno(reno) = &mut $profile.config.congestion_control {
             reno.$field = $value;
+        }
+        $profile.sources.push((concat!("congestion_control.", stringify!($field)), $source));
+    };
+    // The keys of a group of parameters stand in the table of the congestion control.
+    (@ $profile:ident, congestion_control.$group:ident.$field:ident, $value:expr, $source:literal) => {
+        if let Control::reno(reno) = &mut $profile.config.congestion_control {
+            reno.$group.$field = $value;
         }
         $profile.sources.push((concat!("congestion_control.", stringify!($field)), $source));
     };
@@ -109,7 +116,7 @@ fn ns_2(name: &'static str, about: &'static str) -> Profile {
         connection.max_retries = None, "tcp.cc never gives up";
         receiver.delayed_ack = DelayedAck::Off, "Agent/TCPSink acknowledges each segment";
         receiver.delayed_ack_timer = Span::from_millis(100), "Agent/TCPSink/DelAck: interval_ 100ms";
-        congestion_control.slow_start_end = SlowStartEnd::PastThreshold, "tcp.cc, opencwnd: one more below ssthresh_";
+        congestion_control.window.slow_start_end = SlowStartEnd::PastThreshold, "tcp.cc, opencwnd: one more below ssthresh_";
     }
     ns
 }
@@ -147,7 +154,7 @@ fn earlier(mut ns: Profile) -> Profile {
     set! { ns:
         rto.initial = Span::from_millis(6000), "rtxcur_init_ 6.0, until 21 January 2006";
         rto.max = Span::from_millis(100_000_000), "maxrto_ 100000, until 28 March 2007";
-        congestion_control.ssthresh_rounding = SsthreshRounding::Whole, "precisionReduce_ false, until 24 January 2006";
+        congestion_control.window.ssthresh_rounding = SsthreshRounding::Whole, "precisionReduce_ false, until 24 January 2006";
     }
     ns
 }
@@ -228,7 +235,7 @@ fn later(mut ns: Profile) -> Profile {
         rto.tick = Span::from_millis(10), "tcpTick_ 0.01, since 7 March 2002";
         rto.initial = Span::from_millis(3000), "rtxcur_init_ 3.0, since 21 January 2006";
         rto.min = Span::from_millis(200), "minrto_ 0.2, since 14 October 2004";
-        congestion_control.ssthresh_rounding = SsthreshRounding::Down, "precisionReduce_ true, since 24 January 2006";
+        congestion_control.window.ssthresh_rounding = SsthreshRounding::Down, "precisionReduce_ true, since 24 January 2006";
         congestion_control.limited_slow_start = LimitedSlowStart::UntilReduction, "tcp.cc, opencwnd and reset";
     }
     ns.controls = vec![ns_2_high_speed()];
@@ -250,7 +257,7 @@ fn linux_2_4() -> Profile {
         rto.arithmetic = RtoArithmetic::Linux, "tcp_input.c, tcp_rtt_estimator";
         rto.samples = RttSamples::FirstSegment, "tcp_input.c, tcp_clean_rtx_queue and tcp_ack_no_tstamp";
         congestion_control.growth = Growth::Segments, "tcp_input.c, tcp_cong_avoid: snd_cwnd_cnt";
-        congestion_control.ssthresh_rounding = SsthreshRounding::Segments, "tcp.h, tcp_recalc_ssthresh: snd_cwnd >> 1";
+        congestion_control.window.ssthresh_rounding = SsthreshRounding::Segments, "tcp.h, tcp_recalc_ssthresh: snd_cwnd >> 1";
         receiver.first_window = Some(4), "tcp_output.c, tcp_select_initial_window: 5840 B";
         receiver.delayed_ack = DelayedAck::Adaptive, "tcp_input.c, tcp_event_data_recv; tcp_grow_window";
         rto.tick = Span::from_millis(10), "asm-i386/param.h: HZ 100";
@@ -314,31 +321,36 @@ fn linux_6() -> Profile {
 /// Returns Linux' CUBIC (`tcp_cubic.c`: `cubictcp_recalc_ssthresh`, `hystart_update`, `bictcp_update`).
 fn linux_cubic() -> CubicConfig {
     CubicConfig {
-        ssthresh_rounding: SsthreshRounding::Segments,
+        window: linux_window(),
         hystart: HyStart::Linux,
         growth: Growth::Segments,
         ..CubicConfig::default()
     }
 }
 
+/// Returns Linux' rounding of a reduced window.
+fn linux_window() -> WindowRules {
+    WindowRules { ssthresh_rounding: SsthreshRounding::Segments, ..WindowRules::default() }
+}
+
 /// Returns Linux' Reno (`tcp_cong.c`: `tcp_cong_avoid_ai`, `tcp_reno_ssthresh`).
 fn linux_reno() -> Control {
-    Control::reno(RenoConfig {
-        growth: Growth::Segments,
-        ssthresh_rounding: SsthreshRounding::Segments,
-        ..RenoConfig::default()
-    })
+    Control::reno(RenoConfig { growth: Growth::Segments, window: linux_window(), ..RenoConfig::default() })
 }
 
 /// Returns HighSpeed TCP of ns-2.35 (`tcp.cc`: `windowOption_ 8`).
 fn ns_2_high_speed() -> Control {
+    let window = WindowRules {
+        ssthresh_rounding: SsthreshRounding::Down,
+        slow_start_end: SlowStartEnd::PastThreshold,
+        ..WindowRules::default()
+    };
     Control::highspeed(HighSpeedConfig {
         loss_rate: LossRate::Continuous,
         slow_start_reduction: Decrease::Half,
         timeout_reduction: Decrease::Half,
         low_window_reduction: LowWindowReduction::AllButLast,
-        ssthresh_rounding: SsthreshRounding::Down,
-        slow_start_end: SlowStartEnd::PastThreshold,
+        window,
         limited_slow_start: LimitedSlowStart::UntilReduction,
         ..HighSpeedConfig::default()
     })

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use aqm_net::{Instant, Size, Span};
 use aqm_tcp::config::recovery::RecoveryKind;
 use aqm_tcp::config::rto::MinRto;
-use aqm_tcp::congestion_control::{Control, RenoConfig, SlowStartEnd, SsthreshRounding};
+use aqm_tcp::congestion_control::{Control, RenoConfig, SlowStartEnd, SsthreshRounding, WindowRules};
 use aqm_tcp::{Config, Endpoint, Segment, overlay, profiles, read};
 use serde_json::{Value, json};
 
@@ -203,8 +203,9 @@ fn parameters_of_a_profile_are_overridden_individually() {
     let config = read(table).unwrap();
     assert_eq!((config.connection.mss, config.cwnd.initial), (Size::from_bytes(960), 2));
     let Control::reno(reno) = profile("ns-2.35").congestion_control else { unreachable!("it is Reno") };
-    assert_eq!(reno.ssthresh_rounding, SsthreshRounding::Down);
-    let reno = RenoConfig { slow_start_end: SlowStartEnd::AtThreshold, ..reno };
+    assert_eq!(reno.window.ssthresh_rounding, SsthreshRounding::Down);
+    let window = WindowRules { slow_start_end: SlowStartEnd::AtThreshold, ..reno.window };
+    let reno = RenoConfig { window, ..reno };
     assert_eq!(config.congestion_control, Control::reno(reno));
 }
 

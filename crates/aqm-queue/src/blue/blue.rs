@@ -18,7 +18,7 @@ use aqm_net::{
 use serde_json::{Value, json};
 
 use crate::interval::MIN_INTERVAL;
-use crate::pi::pi::EcnRule;
+use crate::pi::selection::EcnRule;
 use crate::start::Start;
 use crate::{Build, Context, Describe, Fifo, Gauge, QueueDiscipline, Reason, Report, TestCases};
 

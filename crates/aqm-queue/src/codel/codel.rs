@@ -5,12 +5,10 @@
 //!
 //! The documentation of [`Config`], which is printed in the reference, lists the differences from the sources.
 
-use aqm_net::{
-    Backlog, ConfigErrors, ErrorCollector, Instant, Length, Packet, Rate, Size, Span, choices, parameters,
-};
+use aqm_net::{Backlog, ConfigErrors, ErrorCollector, Instant, Length, Packet, Rate, parameters};
 use serde_json::{Value, json};
 
-use crate::codel::core::{Codel, Control, Nanos, Settings, Ticks, Time};
+use crate::codel::core::{Codel, Control, Nanos, Profile, Settings, Ticks, Time};
 use crate::{Build, Context, Describe, Fifo, Gauge, Label, QueueDiscipline, Reason, Report, TestCases};
 
 parameters! {
@@ -31,44 +29,11 @@ parameters! {
     /// - In the kernel, a `first_above_time` of 0 means that no time is stored, so the kernel loses a time whose 32-bit
     ///   value is 0. Here no time has this meaning.
     pub struct Config {
-        /// Implementation of CoDel.
-        pub profile: Profile = Profile::Linux, "aqmlab's choice: the kernel of the recorded runs";
-        /// Acceptable standing queueing delay.
-        pub target: Span = Span::from_millis(5), "RFC 8289, Linux";
-        /// Time for which the queueing delay must stay at or above `target` before a packet is dropped; about the
-        /// maximum round-trip time.
-        pub interval: Span = Span::from_millis(100), "RFC 8289, Linux";
+        /// CoDel's parameters.
+        #[serde(flatten)]
+        pub codel: Settings = Settings::default();
         /// Maximum backlog in packets or bytes, without the packet in transmission.
         pub limit: Length = Length::Packets(1000), "Linux";
-        /// Whether ECN-capable packets are marked instead of dropped.
-        pub ecn: bool = false, "Linux: tc-codel";
-        /// Queueing delay above which ECN-capable packets are marked, regardless of `ecn`. Default: no such marks.
-        pub ce_threshold: Option<Span> = None, "Linux";
-        /// Required value of the DS field (DSCP and ECN) under `ce_threshold_mask` for marks by `ce_threshold`. For
-        /// example, 1 with a mask of 3 selects packets with ECT(1).
-        pub ce_threshold_selector: u32 = 0, "Linux: tc-fq_codel";
-        /// Bits of the DS field that are compared with `ce_threshold_selector`; 0 selects all packets.
-        pub ce_threshold_mask: u32 = 0, "Linux: tc-fq_codel";
-        /// Size of a full packet. A packet is not dropped if at most this many bytes remain behind it.
-        pub mtu: Size = Size::from_bytes(1514), "Linux: psched_mtu, of Ethernet";
-    }
-}
-
-choices! {
-    /// Implementation of CoDel.
-    pub enum Profile {
-        /// Linux 6.1, with identical integer arithmetic.
-        Linux = "linux",
-        /// RFC 8289.
-        Rfc = "rfc",
-    }
-}
-
-impl Config {
-    fn settings(&self) -> Settings {
-        let Self { target, interval, mtu, ecn, .. } = *self;
-        let Self { ce_threshold, ce_threshold_selector, ce_threshold_mask, .. } = *self;
-        Settings { target, interval, mtu, ecn, ce_threshold, ce_threshold_selector, ce_threshold_mask }
     }
 }
 
@@ -80,9 +45,9 @@ impl Build for Config {
             "limit",
             format_args!("must be at least 1p or 1B (got {})", self.limit),
         );
-        self.settings().check(&mut errors);
+        self.codel.check(&mut errors);
         errors.finish(())?;
-        Ok(match self.profile {
+        Ok(match self.codel.profile {
             Profile::Linux => Box::new(CodelQueue::<Ticks>::new(self)),
             Profile::Rfc => Box::new(CodelQueue::<Nanos>::new(self)),
         })
@@ -94,7 +59,7 @@ impl Describe for Config {
         if self.limit.in_bytes() {
             return None;
         }
-        let mut options = self.settings().tc_options("codel");
+        let mut options = self.codel.tc_options("codel");
         options["limit"] = json!(self.limit.count());
         Some(options)
     }
@@ -132,7 +97,7 @@ struct CodelQueue<T: Time> {
 impl<T: Time> CodelQueue<T> {
     fn new(config: &Config) -> Self {
         Self {
-            codel: Codel::new(&config.settings()),
+            codel: Codel::new(&config.codel),
             control: Control::new(),
             fifo: Fifo::new(config.limit),
             last_dequeue: T::default(),

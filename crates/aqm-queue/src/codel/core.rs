@@ -25,7 +25,7 @@
 
 use std::fmt::Debug;
 
-use aqm_net::{ConfigError, ErrorCollector, Instant, Packet, Size, Span};
+use aqm_net::{ConfigError, ErrorCollector, Instant, Packet, Size, Span, choices, parameters};
 use serde_json::{Value, json};
 
 use crate::{Context, Fifo, Label, Reason};
@@ -180,16 +180,38 @@ impl Time for Nanos {
     }
 }
 
-/// CoDel's parameters, as configured.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Settings {
-    pub target: Span,
-    pub interval: Span,
-    pub mtu: Size,
-    pub ecn: bool,
-    pub ce_threshold: Option<Span>,
-    pub ce_threshold_selector: u32,
-    pub ce_threshold_mask: u32,
+choices! {
+    /// Implementation of CoDel.
+    pub enum Profile {
+        /// Linux 6.1, with identical integer arithmetic.
+        Linux = "linux",
+        /// RFC 8289; in FQ-CoDel with RFC 8290.
+        Rfc = "rfc",
+    }
+}
+
+parameters! {
+    /// CoDel's parameters.
+    pub struct Settings {
+        /// Implementation of CoDel.
+        pub profile: Profile = Profile::Linux, "aqmlab's choice: the kernel of the recorded runs";
+        /// Acceptable standing queueing delay.
+        pub target: Span = Span::from_millis(5), "RFC 8289, RFC 8290, Linux";
+        /// Time for which the queueing delay must stay at or above `target` before a packet is dropped; about the
+        /// maximum round-trip time.
+        pub interval: Span = Span::from_millis(100), "RFC 8289, RFC 8290, Linux";
+        /// Whether ECN-capable packets are marked instead of dropped, unless the queue is full.
+        pub ecn: bool = false, "tc-codel: off; RFC 8290 and tc-fq_codel: on";
+        /// Queueing delay above which ECN-capable packets are marked, regardless of `ecn`. Default: no such marks.
+        pub ce_threshold: Option<Span> = None, "RFC 8290, Linux";
+        /// Required value of the DS field (DSCP and ECN) under `ce_threshold_mask` for marks by `ce_threshold`. For
+        /// example, 1 with a mask of 3 selects packets with ECT(1).
+        pub ce_threshold_selector: u32 = 0, "Linux: tc-fq_codel";
+        /// Bits of the DS field that are compared with `ce_threshold_selector`; 0 selects all packets.
+        pub ce_threshold_mask: u32 = 0, "Linux: tc-fq_codel";
+        /// Size of a full packet. A packet is not dropped if at most this many bytes remain behind it.
+        pub mtu: Size = Size::from_bytes(1514), "Linux: psched_mtu, of Ethernet";
+    }
 }
 
 /// Minimum of a time parameter: one tick of Linux.
@@ -520,15 +542,7 @@ mod tests {
 
     /// The packets sent and dropped, with alternating overload and underload periods of four seconds.
     fn fates<T: Time>(mut control: Control<T>) -> (Vec<Option<u32>>, Fates) {
-        let mut codel = Codel::<T>::new(&Settings {
-            target: Span::from_millis(5),
-            interval: Span::from_millis(100),
-            mtu: Size::from_bytes(1514),
-            ecn: false,
-            ce_threshold: None,
-            ce_threshold_selector: 0,
-            ce_threshold_mask: 0,
-        });
+        let mut codel = Codel::<T>::new(&Settings::default());
         let mut fifo = Fifo::new(Length::Packets(5000));
         let (mut rng, mut fates) = (Streams::new(3).named("load", 0), Fates::default());
         let mut sent = Vec::new();

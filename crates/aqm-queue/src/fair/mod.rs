@@ -24,7 +24,9 @@ pub(crate) mod stfq;
 mod tags;
 pub(crate) mod wfq;
 
-use aqm_net::{Backlog, ConfigError, ConfigErrors, ErrorCollector, Instant, Length, Packet, Rate, Rng, Span};
+use aqm_net::{
+    Backlog, ConfigError, ConfigErrors, ErrorCollector, Instant, Length, Packet, Rate, Rng, Span, parameters,
+};
 use serde_json::{Value, json};
 
 use crate::red::red;
@@ -59,27 +61,9 @@ macro_rules! scheduler {
             ///   stream.
             pub struct Config {
                 $($own)*
-                /// Maximum backlog of all flows together, in packets or bytes, without the packet in transmission.
-                pub limit: ::aqm_net::Length = ::aqm_net::Length::Packets(100),
-                    "Roberts, fair queueing talk: 20, 100 or 625 packets";
-                /// Which packet is dropped when the limit is reached.
-                pub drop: $crate::fair::shared_buffer::DropFrom = $crate::fair::shared_buffer::DropFrom::LongestFront,
-                    "Suter et al. 1998";
-                /// Weights of flows, indexed by the class of their packets; the first weight is that of unclassified
-                /// packets. The weight of a class beyond the end of the list is 1. Weights are whole numbers whose
-                /// least common multiple is at most a million.
-                pub weights: Vec<u64> = Vec::new(), "aqmlab's choice: all flows equal";
-                /// Number of buckets into which flows are hashed; fairness is then between buckets. If omitted, each
-                /// flow has its own queue.
-                pub buckets: Option<u32> = None, "aqmlab's choice: flows are distinguished exactly";
-                /// Interval between changes of the hash, so that no two flows share a bucket permanently. If omitted,
-                /// the hash does not change.
-                pub perturb: Option<::aqm_net::Span> = None, "aqmlab's choice: off";
-                /// The discipline of each flow's queue. If omitted, first in, first out, without a limit per flow.
-                pub child: Option<Box<$crate::Config>> = None, "aqmlab's choice: off";
-                /// With `perturb`, the state of the timer at the start of a run: running for a long time (`settled`),
-                /// or started with the run (`fresh`).
-                pub start: $crate::start::Start = $crate::start::Start::Settled, "aqmlab's choice";
+                /// Parameters common to all schedulers.
+                #[serde(flatten)]
+                pub common: $crate::fair::Common = $crate::fair::Common::default();
             }
         }
 
@@ -88,18 +72,19 @@ macro_rules! scheduler {
                 &self,
                 rate: ::aqm_net::Rate,
             ) -> Result<Box<dyn $crate::QueueDiscipline>, ::aqm_net::ConfigErrors> {
-                self.common().build(|unit| self.order(unit, rate), rate)
+                self.common.build(|unit| self.order(unit, rate), rate)
             }
         }
 
         impl $crate::Describe for Config {
             fn inner(&self, rate: ::aqm_net::Rate) -> Vec<$crate::Inner<'_>> {
-                let child = self.child.as_deref();
+                let child = self.common.child.as_deref();
                 child.map(|config| $crate::Inner { path: "child".to_owned(), config, rate }).into_iter().collect()
             }
 
             fn needs_classes(&self) -> bool {
-                !self.weights.is_empty() || self.child.as_ref().is_some_and(|child| child.needs_classes())
+                let $crate::fair::Common { weights, child, .. } = &self.common;
+                !weights.is_empty() || child.as_ref().is_some_and(|child| child.needs_classes())
             }
         }
 
@@ -110,21 +95,6 @@ macro_rules! scheduler {
 
             fn has_flow_queues(&self) -> bool {
                 true
-            }
-        }
-
-        impl Config {
-            fn common(&self) -> $crate::fair::Common<'_> {
-                let Self { limit, drop, weights, buckets, perturb, child, start, .. } = self;
-                $crate::fair::Common {
-                    limit: *limit,
-                    drop: *drop,
-                    weights,
-                    buckets: *buckets,
-                    perturb: *perturb,
-                    child: child.as_deref(),
-                    start: *start,
-                }
             }
         }
     };
@@ -149,18 +119,32 @@ fn corners() -> Vec<Value> {
     ]
 }
 
-/// The parameters common to all schedulers.
-struct Common<'a> {
-    limit: Length,
-    drop: DropFrom,
-    weights: &'a [u64],
-    buckets: Option<u32>,
-    perturb: Option<Span>,
-    child: Option<&'a Config>,
-    start: Start,
+parameters! {
+    /// The parameters common to all schedulers.
+    pub struct Common {
+        /// Maximum backlog of all flows together, in packets or bytes, without the packet in transmission.
+        pub limit: Length = Length::Packets(100), "Roberts, fair queueing talk: 20, 100 or 625 packets";
+        /// Which packet is dropped when the limit is reached.
+        pub drop: DropFrom = DropFrom::LongestFront, "Suter et al. 1998";
+        /// Weights of flows, indexed by the class of their packets; the first weight is that of unclassified packets.
+        /// The weight of a class beyond the end of the list is 1. Weights are whole numbers whose least common multiple
+        /// is at most a million.
+        pub weights: Vec<u64> = Vec::new(), "aqmlab's choice: all flows equal";
+        /// Number of buckets into which flows are hashed; fairness is then between buckets. If omitted, each flow has
+        /// its own queue.
+        pub buckets: Option<u32> = None, "aqmlab's choice: flows are distinguished exactly";
+        /// Interval between changes of the hash, so that no two flows share a bucket permanently. If omitted, the hash
+        /// does not change.
+        pub perturb: Option<Span> = None, "aqmlab's choice: off";
+        /// The discipline of each flow's queue. If omitted, first in, first out, without a limit per flow.
+        pub child: Option<Box<Config>> = None, "aqmlab's choice: off";
+        /// With `perturb`, the state of the timer at the start of a run: running for a long time (`settled`), or
+        /// started with the run (`fresh`).
+        pub start: Start = Start::Settled, "aqmlab's choice";
+    }
 }
 
-impl Common<'_> {
+impl Common {
     /// Checks the common parameters and builds the running discipline. `order` receives the unit of tags.
     fn build<O: Order>(
         &self,
@@ -176,11 +160,11 @@ impl Common<'_> {
             Err(ConfigError::at("weights", "must each be at least 1"))
         } else {
             let problem = format!("must have a least common multiple of at most {}", Unit::MAX);
-            Unit::of(self.weights).ok_or_else(|| ConfigError::at("weights", problem))
+            Unit::of(&self.weights).ok_or_else(|| ConfigError::at("weights", problem))
         };
         let unit = errors.take(unit);
         let classifier = errors.take(Classifier::new(self.buckets, self.perturb));
-        let children = errors.take(self.child.map(|child| Children::new(child, rate)).transpose());
+        let children = errors.take(self.child.as_deref().map(|child| Children::new(child, rate)).transpose());
         let can_drop = self.child.is_none() || self.drop != DropFrom::LongestTail;
         let problem =
             "must not be \"longest-tail\" with a child, because a child is dequeued at the front only";

@@ -32,13 +32,12 @@
 //! [`Config`], which the reference prints.
 
 use aqm_net::{
-    Backlog, ConfigError, ConfigErrors, ErrorCollector, Instant, Length, Packet, Rate, Size, Span, choices,
-    parameters,
+    Backlog, ConfigError, ConfigErrors, ErrorCollector, Instant, Length, Packet, Rate, Size, Span, parameters,
 };
 use serde_json::{Value, json};
 
-use crate::codel::core::{Codel, Control, Nanos, Settings, Source, Ticks, Time};
-use crate::flow_queues::lists::{FlowQueues, MAX_FLOWS};
+use crate::codel::core::{Codel, Control, Nanos, Profile, Settings, Source, Ticks, Time};
+use crate::flow_queues::lists::{FlowQueues, Scheduler};
 use crate::start::Start;
 use crate::{Build, Context, Describe, Gauge, Label, QueueDiscipline, Reason, Report, TestCases};
 
@@ -60,36 +59,18 @@ parameters! {
     /// - RFC 8290 does not state whether half of a queue means half of its packets or half of its bytes. aqmlab uses
     ///   bytes, as in Linux.
     pub struct Config {
-        /// The version of FQ-CoDel.
-        pub profile: Profile = Profile::Linux, "aqmlab's choice: the kernel of the recorded runs";
-        /// Acceptable standing queueing delay.
-        pub target: Span = Span::from_millis(5), "RFC 8290, Linux";
-        /// Time during which the queueing delay must exceed the target before a packet is dropped; about the longest
-        /// round-trip time.
-        pub interval: Span = Span::from_millis(100), "RFC 8290, Linux";
-        /// Number of queues into which flows are hashed.
-        pub flows: u32 = 1024, "RFC 8290, Linux";
-        /// Quantum: bytes that a queue may send per turn.
-        pub quantum: Size = Size::from_bytes(1514), "RFC 8290, Linux: a full Ethernet packet";
+        /// The CoDel of each queue.
+        #[serde(flatten)]
+        pub codel: Settings = Settings { ecn: true, ..Settings::default() };
+        /// The scheduler.
+        #[serde(flatten)]
+        pub scheduler: Scheduler = Scheduler::default();
         /// Maximum backlog of all queues together, in packets, without the packet in transmission.
         pub limit: Length = Length::Packets(10_240), "RFC 8290, Linux";
         /// Maximum memory used by the queued packets, as the kernel counts it: 2304 bytes for a full packet.
         pub memory_limit: Size = Size::from_bytes(32 << 20), "RFC 8290, Linux";
         /// Maximum number of packets dropped at once when the queue is full.
         pub drop_batch: u32 = 64, "RFC 8290, Linux";
-        /// Whether ECN-capable packets are marked instead of dropped, unless the queue is full.
-        pub ecn: bool = true, "RFC 8290, Linux";
-        /// ECN-capable packets whose time in the queue exceeds this threshold are marked, regardless of `ecn`. If
-        /// omitted, no packets are marked for this reason.
-        pub ce_threshold: Option<Span> = None, "RFC 8290, Linux";
-        /// Restricts `ce_threshold` to packets whose DS field (DSCP and ECN), masked with `ce_threshold_mask`, equals
-        /// this value: 1 with a mask of 3 selects packets with ECT(1).
-        pub ce_threshold_selector: u32 = 0, "Linux: tc-fq_codel";
-        /// The bits of the DS field that are compared with `ce_threshold_selector`; 0 selects all packets.
-        pub ce_threshold_mask: u32 = 0, "Linux: tc-fq_codel";
-        /// Backlog in bytes, usually a full packet, at or below which CoDel does not drop: a packet is not dropped if
-        /// at most this many bytes remain behind it.
-        pub mtu: Size = Size::from_bytes(1514), "Linux: psched_mtu on Ethernet";
         /// State at the start of a run: each queue has dropped packets before, last 16 intervals before the run
         /// (`settled`), or no queue was ever used (`fresh`). Matters only with the profile `linux`.
         pub start: Start = Start::Settled, "aqmlab's choice";
@@ -99,32 +80,16 @@ parameters! {
     }
 }
 
-choices! {
-    /// Versions of FQ-CoDel.
-    pub enum Profile {
-        /// Linux 6.1, with bit-exact arithmetic.
-        Linux = "linux",
-        /// RFC 8290 with RFC 8289.
-        Rfc = "rfc",
-    }
-}
-
-/// The smallest quantum that the kernel uses, and the largest quantum that it accepts.
-const QUANTA: [u64; 2] = [256, 1 << 20];
+/// The smallest quantum that the kernel uses, in bytes.
+const MIN_QUANTUM: u64 = 256;
 
 impl Config {
     /// The state of a queue's CoDel at the start of a run.
     fn control<T: Time>(&self) -> Control<T> {
         match self.start {
-            Start::Settled => Control::settled(self.interval),
+            Start::Settled => Control::settled(self.codel.interval),
             Start::Fresh => Control::fresh(self.age.unwrap_or(Span::ZERO)),
         }
-    }
-
-    fn settings(&self) -> Settings {
-        let Self { target, interval, mtu, ecn, .. } = *self;
-        let Self { ce_threshold, ce_threshold_selector, ce_threshold_mask, .. } = *self;
-        Settings { target, interval, mtu, ecn, ce_threshold, ce_threshold_selector, ce_threshold_mask }
     }
 }
 
@@ -134,18 +99,14 @@ impl Build for Config {
         let is_valid = !self.limit.in_bytes() && self.limit.count() > 0;
         errors.check(is_valid, "limit", "must be at least 1p (in packets; memory_limit limits bytes)");
         errors.check(self.memory_limit.bytes() > 0, "memory_limit", "must be at least 1B");
-        let problem = format_args!("must be from 1 to {MAX_FLOWS}");
-        errors.check((1..=MAX_FLOWS).contains(&self.flows), "flows", problem);
-        let [least, most] = QUANTA;
-        let least = if self.profile == Profile::Linux { least } else { 1 };
-        let problem = format_args!("must be from {least}B to {most}B (got {})", self.quantum);
-        errors.check((least..=most).contains(&self.quantum.bytes()), "quantum", problem);
+        let least = if self.codel.profile == Profile::Linux { MIN_QUANTUM } else { 1 };
+        self.scheduler.check(least, &mut errors);
         errors.check(self.drop_batch > 0, "drop_batch", "must be at least 1");
-        self.settings().check(&mut errors);
-        errors.check_effect(self.profile == Profile::Linux, self, &["start"], "with profile = \"rfc\"");
+        self.codel.check(&mut errors);
+        errors.check_effect(self.codel.profile == Profile::Linux, self, &["start"], "with profile = \"rfc\"");
         errors.check_effect(!self.start.is_settled(), self, &["age"], "with start = \"settled\"");
         errors.finish(())?;
-        Ok(match self.profile {
+        Ok(match self.codel.profile {
             Profile::Linux => Box::new(Running::<Ticks>::new(self)),
             Profile::Rfc => Box::new(Running::<Nanos>::new(self)),
         })
@@ -154,25 +115,24 @@ impl Build for Config {
 
 impl Describe for Config {
     fn tc_options(&self, _rate: Rate) -> Option<Value> {
-        let mut options = self.settings().tc_options("fq_codel");
+        let mut options = self.codel.tc_options("fq_codel");
         options["limit"] = json!(self.limit.count());
-        options["flows"] = json!(self.flows);
-        options["quantum"] = json!(self.quantum.bytes());
+        self.scheduler.add_tc_options(&mut options);
         options["memory_limit"] = json!(self.memory_limit.bytes());
         options["drop_batch"] = json!(self.drop_batch);
-        if self.ce_threshold.is_some() {
-            options["ce_threshold_selector"] = json!(self.ce_threshold_selector);
-            options["ce_threshold_mask"] = json!(self.ce_threshold_mask);
+        if self.codel.ce_threshold.is_some() {
+            options["ce_threshold_selector"] = json!(self.codel.ce_threshold_selector);
+            options["ce_threshold_mask"] = json!(self.codel.ce_threshold_mask);
         }
         Some(options)
     }
 
     fn warnings(&self, rate: Rate) -> Vec<ConfigError> {
-        let full = rate.pace().time_for(self.mtu.bytes());
+        let full = rate.pace().time_for(self.codel.mtu.bytes());
         let problem = format!(
             "is less than the {full} that a full packet takes; RFC 8290 recommends at least this time"
         );
-        let is_long = self.target >= full;
+        let is_long = self.codel.target >= full;
         ConfigError::unless(is_long, "target", problem).err().into_iter().collect()
     }
 }
@@ -221,12 +181,12 @@ struct Running<T: Time> {
 impl<T: Time> Running<T> {
     fn new(config: &Config) -> Self {
         Self {
-            codel: Codel::new(&config.settings()),
-            queues: FlowQueues::new(config.flows, config.quantum.bytes(), config.control()),
+            codel: Codel::new(&config.codel),
+            queues: FlowQueues::new(&config.scheduler, config.control()),
             limit: config.limit.count(),
             memory_limit: config.memory_limit.bytes(),
             drop_batch: config.drop_batch,
-            profile: config.profile,
+            profile: config.codel.profile,
             drop_overlimit: 0,
             drop_overmemory: 0,
         }
@@ -352,8 +312,9 @@ mod tests {
     impl<T: Time> SingleFlow<T> {
         fn new(profile: Profile) -> Self {
             let limit = Length::Packets(100);
-            let config =
-                Config { profile, flows: 1, limit, ecn: false, start: Start::Fresh, ..Config::default() };
+            let codel = Settings { profile, ..Settings::default() };
+            let scheduler = Scheduler { flows: 1, ..Scheduler::default() };
+            let config = Config { codel, scheduler, limit, start: Start::Fresh, ..Config::default() };
             let rng = Streams::new(1).named("queue", 0);
             Self { running: Running::new(&config), rng, fates: Fates::default() }
         }

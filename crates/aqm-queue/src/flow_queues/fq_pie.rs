@@ -20,9 +20,9 @@ use aqm_net::{
 };
 use serde_json::{Value, json};
 
-use crate::flow_queues::lists::{FlowQueues, MAX_FLOWS};
+use crate::flow_queues::lists::{FlowQueues, Scheduler};
 use crate::pie::linux::{MAX_PROB, Rules, Vars};
-use crate::pie::pie::{self, Departure};
+use crate::pie::pie::{self, Departure, Settings};
 use crate::pie::timer::Timer;
 use crate::qdisc::truesize::truesize;
 use crate::start::{Start, first_instant};
@@ -48,40 +48,17 @@ parameters! {
     pub struct Config {
         /// Maximum backlog of all queues together, in packets, without the packet in transmission.
         pub limit: Length = Length::Packets(10_240), "tc-fq_pie";
-        /// Number of queues into which flows are hashed.
-        pub flows: u32 = 1024, "tc-fq_pie";
-        /// Target queueing delay.
-        pub target: Span = Span::from_millis(15), "tc-fq_pie";
-        /// Interval between updates of the drop probabilities.
-        pub tupdate: Span = Span::from_millis(15), "tc-fq_pie";
-        /// Increase of a drop probability per update and per second of queueing delay above the target. `tc` counts in
-        /// sixteenths: its 2 is 0.125.
-        pub alpha: f64 = 0.125, "tc-fq_pie";
-        /// Increase of a drop probability per update and per second by which the queueing delay has grown since the
-        /// last update. `tc` counts in sixteenths: its 20 is 1.25.
-        pub beta: f64 = 1.25, "tc-fq_pie";
-        /// Quantum: bytes that a queue may send per turn.
-        pub quantum: Size = Size::from_bytes(1514), "Linux: psched_mtu on Ethernet";
+        /// The scheduler.
+        #[serde(flatten)]
+        pub scheduler: Scheduler = Scheduler::default();
+        /// The PIE of each queue.
+        #[serde(flatten)]
+        pub pie: Settings = Settings::default();
         /// Memory use above which arriving packets are counted (`overmemory`); a full packet uses 2304 bytes. No packet
         /// is dropped for this reason.
         pub memory_limit: Size = Size::from_bytes(32 << 20), "tc-fq_pie";
-        /// Whether ECN-capable packets are marked instead of dropped while the drop probability is at most `ecn_prob`.
-        pub ecn: bool = false, "tc-fq_pie";
         /// Drop probability in percent above which packets are dropped despite `ecn`.
         pub ecn_prob: u32 = 10, "tc-fq_pie";
-        /// Whether the drop probability of packets smaller than `mtu` is reduced in proportion to their size.
-        pub bytemode: bool = false, "tc-fq_pie";
-        /// Whether the queueing delay is the backlog divided by the departure rate. Otherwise it is the time that the
-        /// last departed packet spent in the queue.
-        pub dq_rate_estimator: bool = false, "tc-fq_pie";
-        /// Minimum backlog, in bytes, for a measurement of the departure rate; a measurement lasts until as many bytes
-        /// have departed.
-        pub dq_threshold: Size = Size::from_bytes(16_384), "Linux";
-        /// Burst allowance: duration of a burst in which no packets are dropped.
-        pub max_burst: Span = Span::from_millis(150), "Linux";
-        /// Packet size including all headers. A queue with less than two such packets drops nothing, and `bytemode`
-        /// compares packets with this size.
-        pub mtu: Size = Size::from_bytes(1514), "Linux on Ethernet";
         /// Kernel ticks per second (`CONFIG_HZ`). `tupdate` is rounded up to whole ticks, and the kernel's timer wheel
         /// adds one, so that 15 ms become 16 ms with 1000, 20 ms with 250 and 30 ms with 100; 0 for an exact `tupdate`.
         pub hz: u32 = 1000, "aqmlab's choice: that of the recorded runs";
@@ -91,27 +68,10 @@ parameters! {
     }
 }
 
-/// The largest quantum that the kernel accepts.
-const MAX_QUANTUM: u64 = 1 << 20;
-
 impl Config {
     /// The PIE of a flow.
     fn pie(&self) -> pie::Config {
-        pie::Config {
-            limit: self.limit,
-            target: self.target,
-            tupdate: self.tupdate,
-            alpha: self.alpha,
-            beta: self.beta,
-            max_burst: self.max_burst,
-            ecn: self.ecn,
-            bytemode: self.bytemode,
-            mtu: self.mtu,
-            dq_rate_estimator: self.dq_rate_estimator,
-            dq_threshold: self.dq_threshold,
-            hz: Some(self.hz),
-            ..pie::Config::default()
-        }
+        pie::Config { limit: self.limit, pie: self.pie.clone(), hz: Some(self.hz), ..pie::Config::default() }
     }
 
     /// The running discipline. The parameters must have been checked.
@@ -120,13 +80,13 @@ impl Config {
         let (rules, (first, tupdate)) = (pie.linux_rules(), pie.updates());
         let flow = Flow { vars: rules.vars(), timer: Timer::new(first) };
         FqPie {
-            queues: FlowQueues::new(self.flows, self.quantum.bytes(), flow),
+            queues: FlowQueues::new(&self.scheduler, flow),
             start: self.start,
             rules,
             tupdate,
             limit: self.limit.count(),
             memory_limit: self.memory_limit.bytes(),
-            mark_up_to: self.ecn.then(|| MAX_PROB / 100 * u64::from(self.ecn_prob)),
+            mark_up_to: self.pie.ecn.then(|| MAX_PROB / 100 * u64::from(self.ecn_prob)),
             statistics: Statistics::default(),
         }
     }
@@ -136,14 +96,11 @@ impl Build for Config {
     fn build(&self, _rate: Rate) -> Result<Box<dyn QueueDiscipline>, ConfigErrors> {
         let mut errors = ErrorCollector::default();
         errors.check(!self.limit.in_bytes(), "limit", "must be in packets");
-        let problem = format_args!("must be from 1 to {MAX_FLOWS}");
-        errors.check((1..=MAX_FLOWS).contains(&self.flows), "flows", problem);
-        let problem = format_args!("must be from 1B to {MAX_QUANTUM}B (got {})", self.quantum);
-        errors.check((1..=MAX_QUANTUM).contains(&self.quantum.bytes()), "quantum", problem);
+        self.scheduler.check(1, &mut errors);
         errors.check(self.memory_limit.bytes() > 0, "memory_limit", "must be at least 1B");
         let problem = format_args!("must be from 1 to 99 (got {})", self.ecn_prob);
         errors.check((1..100).contains(&self.ecn_prob), "ecn_prob", problem);
-        errors.check_effect(self.ecn, self, &["ecn_prob"], "without ecn");
+        errors.check_effect(self.pie.ecn, self, &["ecn_prob"], "without ecn");
         errors.take(self.pie().check());
         errors.finish(())?;
         Ok(Box::new(self.running()))
@@ -162,8 +119,7 @@ impl Describe for Config {
     fn tc_options(&self, rate: Rate) -> Option<Value> {
         let mut options = self.pie().tc_options(rate)?;
         options["kind"] = json!("fq_pie");
-        options["flows"] = json!(self.flows);
-        options["quantum"] = json!(self.quantum.bytes());
+        self.scheduler.add_tc_options(&mut options);
         options["memory_limit"] = json!(self.memory_limit.bytes());
         options["ecn_prob"] = json!(self.ecn_prob);
         Some(options)
@@ -342,7 +298,7 @@ mod tests {
             let pause = if chance.chance(0.0003) { 400_000_000 } else { chance.below(1_400_000) };
             now += Span::from_nanos(pause);
             while is_eager && due <= now {
-                update_all(&mut queue, due, config.flows);
+                update_all(&mut queue, due, config.scheduler.flows);
                 due += tupdate;
             }
             let mut cx = Context { now, rng: &mut rng, observer: &mut fates };
@@ -357,17 +313,22 @@ mod tests {
                 busy_until = now + Span::from_nanos(u64::from(packet.bytes) * 800);
             }
         }
-        update_all(&mut queue, now, config.flows);
-        let vars = (0..config.flows).map(|number| queue.queues.aqm(number).vars).collect();
+        update_all(&mut queue, now, config.scheduler.flows);
+        let vars = (0..config.scheduler.flows).map(|number| queue.queues.aqm(number).vars).collect();
         (fates, sent, vars)
     }
 
     #[test]
     fn deferred_updates_equal_those_of_the_kernels_timer() {
+        let config = |flows, pie| {
+            let scheduler = Scheduler { flows, ..Scheduler::default() };
+            Config { scheduler, pie, ..Config::default() }
+        };
+        let small = config(3, Settings { bytemode: true, ..Settings::default() });
         for config in [
-            Config { flows: 16, ecn: true, ..Config::default() },
-            Config { flows: 16, dq_rate_estimator: true, ..Config::default() },
-            Config { flows: 3, limit: Length::Packets(300), bytemode: true, hz: 0, ..Config::default() },
+            config(16, Settings { ecn: true, ..Settings::default() }),
+            config(16, Settings { dq_rate_estimator: true, ..Settings::default() }),
+            Config { limit: Length::Packets(300), hz: 0, ..small },
         ] {
             let ((lazy, sent, vars), eager) = (run(&config, false), run(&config, true));
             assert_eq!((&lazy, &sent, &vars), (&eager.0, &eager.1, &eager.2));

@@ -18,7 +18,8 @@
 //! - The queue with the most bytes is found without scanning all queues (`fair/longest.rs`). The result equals that of
 //!   the kernel's scan: of several queues with the most bytes, the one with the smallest number.
 
-use aqm_net::{Backlog, Instant, Length, Packet, Rng};
+use aqm_net::{Backlog, ErrorCollector, Instant, Length, Packet, Rng, Size, parameters};
+use serde_json::{Value, json};
 
 use crate::fair::classifier::Classifier;
 use crate::fair::flows::Flows;
@@ -27,7 +28,36 @@ use crate::fair::ring::Ring;
 use crate::qdisc::truesize::truesize;
 
 /// Maximum number of queues in the kernel.
-pub(crate) const MAX_FLOWS: u32 = 65_536;
+const MAX_FLOWS: u32 = 65_536;
+
+/// Maximum quantum in the kernel, in bytes.
+const MAX_QUANTUM: u64 = 1 << 20;
+
+parameters! {
+    /// Parameters of the flow-queueing scheduler.
+    pub struct Scheduler {
+        /// Number of queues into which flows are hashed.
+        pub flows: u32 = 1024, "RFC 8290, tc-fq_codel, tc-fq_pie";
+        /// Quantum: bytes that a queue may send per turn.
+        pub quantum: Size = Size::from_bytes(1514), "RFC 8290; Linux: psched_mtu, of Ethernet";
+    }
+}
+
+impl Scheduler {
+    /// Reports every invalid parameter; `least` is the minimum quantum in bytes.
+    pub(super) fn check(&self, least: u64, errors: &mut ErrorCollector) {
+        let problem = format_args!("must be from 1 to {MAX_FLOWS}");
+        errors.check((1..=MAX_FLOWS).contains(&self.flows), "flows", problem);
+        let problem = format_args!("must be from {least}B to {MAX_QUANTUM}B (got {})", self.quantum);
+        errors.check((least..=MAX_QUANTUM).contains(&self.quantum.bytes()), "quantum", problem);
+    }
+
+    /// Adds the options of `tc`.
+    pub(super) fn add_tc_options(&self, options: &mut Value) {
+        options["flows"] = json!(self.flows);
+        options["quantum"] = json!(self.quantum.bytes());
+    }
+}
 
 /// Hashed queues. Each packet is stored with a stamp of type `S`, for example its arrival time, and each queue with the
 /// state `A` of its AQM.
@@ -51,9 +81,9 @@ struct Slot<A> {
 }
 
 impl<S: Copy, A: Clone> FlowQueues<S, A> {
-    /// Creates `flows` empty queues (1 to [`MAX_FLOWS`]) with this quantum in bytes (at least 1). Each queue has the
-    /// AQM `aqm`.
-    pub fn new(flows: u32, quantum: u64, aqm: A) -> Self {
+    /// Creates empty queues, each with the AQM `aqm`. The parameters of the scheduler must have been checked.
+    pub fn new(scheduler: &Scheduler, aqm: A) -> Self {
+        let Scheduler { flows, quantum } = *scheduler;
         Self {
             classifier: Classifier::new(Some(flows), None).expect("the number of queues is positive"),
             flows: Flows::numbered(flows),
@@ -61,7 +91,7 @@ impl<S: Copy, A: Clone> FlowQueues<S, A> {
             new: Ring::default(),
             old: Ring::default(),
             fattest: Longest::new(Length::Bytes(0)),
-            quantum: quantum as i64,
+            quantum: quantum.bytes() as i64,
             memory: 0,
             new_flow_count: 0,
         }
@@ -193,7 +223,7 @@ mod tests {
 
     impl Two {
         fn new() -> Self {
-            let mut queues = FlowQueues::new(2, 90, ());
+            let mut queues = FlowQueues::new(&Scheduler { flows: 2, quantum: Size::from_bytes(90) }, ());
             let mut rng = Streams::new(1).named("queue", 0);
             let numbers = [0, 1].map(|number| {
                 let flows = (0..).map(|flow| Packet { flow, ..Packet::default() });
@@ -254,7 +284,7 @@ mod tests {
 
     #[test]
     fn the_fattest_has_the_most_bytes_and_the_smallest_number() {
-        let mut queues: FlowQueues<(), ()> = FlowQueues::new(1024, 1514, ());
+        let mut queues: FlowQueues<(), ()> = FlowQueues::new(&Scheduler::default(), ());
         for (flow, bytes) in [(700, 400), (300, 500), (9, 100), (700, 100), (9, 399)] {
             queues.push(flow, Packet { bytes, ..Packet::default() }, ());
         }

@@ -33,7 +33,7 @@ use serde_json::{Value, json};
 use crate::fair::classifier::Classifier;
 use crate::fair::flows::Flows;
 use crate::fair::ring::Ring;
-use crate::red::linux_core::{Parms, TcOptions, Vars, thresholds};
+use crate::red::linux_core::{Parms, TcRed, Vars, thresholds};
 use crate::red::tc;
 use crate::start::Start;
 use crate::{Build, Context, Derived, Describe, Gauge, QueueDiscipline, Reason, Report, TestCases};
@@ -76,15 +76,9 @@ parameters! {
         /// Average backlog of a queue at or above which RED drops or marks every packet. If omitted, a quarter of
         /// `redflowlimit`.
         pub max: Option<Size> = None, "tc-sfq, after Floyd 1997";
-        /// RED's drop probability when the average reaches `max`; above 0 and below 1.
-        pub probability: f64 = 0.02, "tc-sfq";
-        /// Burst size in packets that RED should accept. `tc` derives the weight of RED's average, a power of 1/2, from
-        /// it. If omitted, `(2 min + max) / (3 avpkt)`.
-        pub burst: Option<u32> = None, "tc-sfq";
-        /// Average packet size, for `burst`.
-        pub avpkt: Size = Size::from_bytes(1000), "tc-sfq";
-        /// Whether RED marks ECN-capable packets instead of dropping them.
-        pub ecn: bool = false, "tc-sfq";
+        /// RED's parameters besides its thresholds.
+        #[serde(flatten)]
+        pub red: TcRed = TcRed::default();
         /// Whether, with `ecn`, RED drops packets nevertheless if the average is at least `max`.
         pub harddrop: bool = false, "tc-sfq";
         /// With `perturb`, the state of the timer at the start of a run: running for a long time (`settled`), or
@@ -114,23 +108,20 @@ impl Config {
     }
 
     /// RED's parameters as `tc` computes them, if RED is enabled. The other parameters must have been checked.
-    fn red(&self) -> Result<Option<Parms>, ConfigErrors> {
+    fn red_parms(&self) -> Result<Option<Parms>, ConfigErrors> {
         let mut errors = ErrorCollector::default();
         let Some(limit) = self.redflowlimit else {
             let red_parameters = ["min", "max", "probability", "burst", "avpkt", "ecn", "harddrop"];
             errors.check_effect(false, self, &red_parameters, "without redflowlimit");
             return errors.finish(None);
         };
-        errors.check_effect(self.ecn, self, &["harddrop"], "without ecn");
-        let avpkt = self.avpkt.bytes();
-        let in_32_bits = 1..=u64::from(u32::MAX);
-        errors.check(in_32_bits.contains(&avpkt), "avpkt", "must be from 1B to 4294967295B");
+        errors.check_effect(self.red.ecn, self, &["harddrop"], "without ecn");
+        self.red.check_packet(&mut errors);
         let bytes = |size: Option<Size>| size.map(Size::bytes);
         let limit = ("redflowlimit", limit.bytes());
         let thresholds = errors.take(thresholds(limit, bytes(self.min), bytes(self.max), 'B'));
-        let (min, max) = errors.finish_some(thresholds)?;
-        let Self { probability, burst, .. } = *self;
-        TcOptions { min, max, unit: 'B', probability, burst, avpkt }.parms().map(Some)
+        let thresholds = errors.finish_some(thresholds)?;
+        self.red.options(thresholds, 'B').parms().map(Some)
     }
 }
 
@@ -151,7 +142,7 @@ impl Build for Config {
         errors.check_effect(self.depth > 1, self, &["quantum"], "with depth = 1");
         errors.check(self.perturb.is_none_or(|every| !every.is_zero()), "perturb", "must be more than 0s");
         errors.check_effect(self.perturb.is_some(), self, &["start"], "without perturb");
-        let red = errors.take(self.red()).flatten();
+        let red = errors.take(self.red_parms()).flatten();
         errors.finish(())?;
         let (limit, flows) = self.effective();
         Ok(Box::new(Sfq {
@@ -167,7 +158,7 @@ impl Build for Config {
             depth: self.depth.into(),
             quantum: self.quantum.bytes() as i64,
             headdrop: self.headdrop,
-            red: red.map(|parms| Red { parms, ecn: self.ecn, harddrop: self.harddrop }),
+            red: red.map(|parms| Red { parms, ecn: self.red.ecn, harddrop: self.harddrop }),
             counts: Counts::default(),
         }))
     }
@@ -175,7 +166,7 @@ impl Build for Config {
 
 impl Describe for Config {
     fn drop_curve(&self, average: f64, _relative_window: f64, _class: u8) -> Option<f64> {
-        Some(self.red().ok()??.curve().probability(average))
+        Some(self.red_parms().ok()??.curve().probability(average))
     }
 
     fn derived(&self, _rate: Rate) -> Vec<Derived> {
@@ -187,7 +178,7 @@ impl Describe for Config {
         if flows != self.flows {
             derived.push(Derived::new("flows", flows.into(), ""));
         }
-        if let Ok(Some(parms)) = self.red() {
+        if let Ok(Some(parms)) = self.red_parms() {
             let red = [("min", self.min, parms.min), ("max", self.max, parms.max)];
             for (name, _, value) in red.iter().filter(|(_, given, _)| given.is_none()) {
                 derived.push(Derived::new(name, *value as f64, "bytes"));
@@ -210,12 +201,12 @@ impl Describe for Config {
         if let Some(every) = self.perturb {
             options["perturb"] = json!(every.nanos() / 1_000_000_000);
         }
-        if let Some(Parms { min, max, weight_log, max_p, .. }) = self.red().ok()? {
+        if let Some(Parms { min, max, weight_log, max_p, .. }) = self.red_parms().ok()? {
             options["ewma"] = json!(weight_log);
             options["min"] = json!(min);
             options["max"] = json!(max);
             options["probability"] = json!(libm::ldexp(max_p.value as f64, -32));
-            options["ecn"] = json!(self.ecn);
+            options["ecn"] = json!(self.red.ecn);
             options["harddrop"] = json!(self.harddrop);
             options["adaptive"] = json!(false);
             options["nodrop"] = json!(false);

@@ -10,3 +10,4 @@ pub(crate) mod pi;
 pub(crate) mod pimc;
 pub(crate) mod pisa;
 pub(crate) mod rem;
+pub(crate) mod selection;

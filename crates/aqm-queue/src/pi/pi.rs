@@ -10,15 +10,13 @@
 //! The documentation of [`Config`], which is printed in the reference, lists aqmlab's choices where the paper is
 //! silent.
 
-use aqm_net::{
-    Backlog, ConfigErrors, ErrorCollector, Instant, Length, Packet, Rate, Rng, Size, Span, choices,
-    parameters,
-};
+use aqm_net::{Backlog, ConfigErrors, ErrorCollector, Instant, Length, Packet, Rate, Rng, Span, parameters};
 use serde_json::{Value, json};
 
 use crate::interval::MIN_INTERVAL;
-use crate::start::{Start, first_instant};
-use crate::{Build, Context, Describe, Fifo, Gauge, QueueDiscipline, Reason, Report, TestCases};
+use crate::pi::selection::Selection;
+use crate::start::first_instant;
+use crate::{Build, Context, Describe, Fifo, Gauge, QueueDiscipline, Report, TestCases};
 
 parameters! {
     /// PI: a proportional-integral controller that adjusts the drop probability to keep the queue at a reference
@@ -43,26 +41,9 @@ parameters! {
         pub interval: Span = Span::from_nanos(6_250_000), "Hollot et al. 2001: 160 Hz";
         /// Maximum backlog in packets or bytes, without the packet in transmission.
         pub limit: Length = Length::Packets(800), "Hollot et al. 2001";
-        /// Typical packet size. It converts bytes to packets if `q_ref` is in bytes, and is the reference size of
-        /// `scale_by_size`.
-        pub mean_packet: Size = Size::from_bytes(500), "ns-2";
-        /// Whether the probability is multiplied by the ratio of the packet size to `mean_packet`.
-        pub scale_by_size: bool = false, "ns-2: `bytes_`";
-        /// Treatment of an ECN-capable packet selected for a drop. Other packets are always dropped.
-        pub ecn: EcnRule = EcnRule::Off, "ns-2: `setbit_`; the paper marks";
-        /// State of the controller at the start of the run: running for a long time (`settled`), or starting with the
-        /// run (`fresh`).
-        pub start: Start = Start::Settled, "aqmlab's choice";
-    }
-}
-
-choices! {
-    /// Condition for marking an ECN-capable packet instead of dropping it.
-    pub enum EcnRule {
-        /// Packets are never marked.
-        Off = "off",
-        /// Packets are marked unless the queue is full.
-        Always = "always",
+        /// Selection of arriving packets, and the state of the controller at the start of the run.
+        #[serde(flatten)]
+        pub selection: Selection = Selection::default();
     }
 }
 
@@ -70,7 +51,7 @@ impl Config {
     /// Checks the parameters and builds a PI queue, also for the queues based on PI.
     pub(crate) fn discipline(&self) -> Result<Pi, ConfigErrors> {
         let mut errors = ErrorCollector::default();
-        let Self { q_ref, a, b, interval, limit, mean_packet, .. } = *self;
+        let Self { q_ref, a, b, interval, limit, ref selection, .. } = *self;
         errors.check(q_ref.count() > 0, "q_ref", format_args!("must be at least 1p or 1B (got {q_ref})"));
         let is_positive = a > 0.0 && a.is_finite();
         errors.check(is_positive, "a", format_args!("must be above 0 (got {a})"));
@@ -85,14 +66,14 @@ impl Config {
         } else {
             errors.check(is_effective, "limit", format_args!("must exceed q_ref ({q_ref}); {remedy}"));
         }
-        errors.check(mean_packet.bytes() > 0, "mean_packet", "must be at least 1B");
-        let counts_bytes = q_ref.in_bytes() || self.scale_by_size;
+        selection.check(&mut errors);
+        let counts_bytes = q_ref.in_bytes() || selection.scale_by_size;
         let condition = "with q_ref in packets and without scale_by_size";
         errors.check_effect(counts_bytes, self, &["mean_packet"], condition);
         errors.finish(())?;
         Ok(Pi {
             controller: Controller {
-                unit: if q_ref.in_bytes() { mean_packet.bytes() as f64 } else { 1.0 },
+                unit: if q_ref.in_bytes() { selection.mean_packet.bytes() as f64 } else { 1.0 },
                 config: self.clone(),
                 next_update: Instant::START + interval,
                 p: 0.0,
@@ -152,8 +133,8 @@ impl QueueDiscipline for Pi {
     }
 
     fn on_start(&mut self, chance: &mut Rng) {
-        let Config { start, interval, .. } = self.controller.config;
-        if start.is_settled() {
+        let Config { interval, ref selection, .. } = self.controller.config;
+        if selection.start.is_settled() {
             self.controller.next_update = first_instant(interval, chance);
         }
     }
@@ -167,21 +148,10 @@ impl Report for Pi {
 
 impl Pi {
     /// Drops, marks or enqueues `packet`, with the probability multiplied by `factor`.
-    pub(crate) fn admit(&mut self, mut packet: Packet, factor: f64, cx: &mut Context<'_>) {
-        self.controller.catch_up(self.fifo.backlog(), cx.now);
-        if !self.fifo.has_room_for(&packet) {
-            return cx.drop(packet, Reason::Overflow);
-        }
-        let Config { mean_packet, scale_by_size, ecn, .. } = self.controller.config;
-        let size = if scale_by_size { f64::from(packet.bytes) / mean_packet.bytes() as f64 } else { 1.0 };
-        let p = (self.controller.p * factor * size).min(1.0);
-        if p > 0.0 && cx.rng.chance(p) {
-            if ecn == EcnRule::Off || !packet.ecn.can_be_marked() {
-                return cx.drop(packet, Reason::Early);
-            }
-            cx.mark(&mut packet, Reason::Early);
-        }
-        self.fifo.push(packet);
+    pub(crate) fn admit(&mut self, packet: Packet, factor: f64, cx: &mut Context<'_>) {
+        let Self { controller, fifo } = self;
+        controller.catch_up(fifo.backlog(), cx.now);
+        controller.config.selection.admit(packet, controller.p * factor, fifo, cx);
     }
 }
 

@@ -23,9 +23,9 @@ use aqm_net::{
 use serde_json::{Value, json};
 
 use crate::interval::MIN_INTERVAL;
-use crate::pi::pi::EcnRule;
-use crate::start::{Start, first_instant};
-use crate::{Build, Context, Describe, Fifo, Gauge, QueueDiscipline, Reason, Report, TestCases};
+use crate::pi::selection::Selection;
+use crate::start::first_instant;
+use crate::{Build, Context, Describe, Fifo, Gauge, QueueDiscipline, Report, TestCases};
 
 parameters! {
     /// REM: a price depends on the backlog and the excess of arrivals, and the marking probability is an exponential
@@ -60,16 +60,9 @@ parameters! {
         pub rate_weight: f64 = 1.0, "ns-2: `inw_`";
         /// Maximum backlog in packets or bytes, without the packet in transmission.
         pub limit: Length = Length::Packets(50), "ns-2";
-        /// Typical packet size. It converts bytes to packets if `target` is in bytes, converts the link rate to
-        /// packets, and is the reference size of `scale_by_size`.
-        pub mean_packet: Size = Size::from_bytes(1000), "ns-2";
-        /// Whether the probability is multiplied by the ratio of the packet size to `mean_packet`.
-        pub scale_by_size: bool = false, "ns-2: with `qib_`";
-        /// Treatment of an ECN-capable packet selected for a drop. Other packets are always dropped.
-        pub ecn: EcnRule = EcnRule::Off, "ns-2: `markpkts_`; the paper marks";
-        /// State of the controller at the start of the run: running for a long time (`settled`), or starting with the
-        /// run (`fresh`).
-        pub start: Start = Start::Settled, "aqmlab's choice";
+        /// Selection of arriving packets, and the state of the controller at the start of the run.
+        #[serde(flatten)]
+        pub selection: Selection = Selection { mean_packet: Size::from_bytes(1000), ..Selection::default() };
     }
 }
 
@@ -86,7 +79,7 @@ choices! {
 impl Build for Config {
     fn build(&self, rate: Rate) -> Result<Box<dyn QueueDiscipline>, ConfigErrors> {
         let mut errors = ErrorCollector::default();
-        let Self { target, gamma, alpha, phi, interval, rate_weight, limit, mean_packet, .. } = *self;
+        let Self { target, gamma, alpha, phi, interval, rate_weight, limit, ref selection, .. } = *self;
         for (name, gain) in [("gamma", gamma), ("alpha", alpha)] {
             errors.check(gain > 0.0 && gain.is_finite(), name, format_args!("must be above 0 (got {gain})"));
         }
@@ -102,10 +95,10 @@ impl Build for Config {
         } else {
             errors.check(is_effective, "limit", format_args!("must exceed target ({target}); {remedy}"));
         }
-        errors.check(mean_packet.bytes() > 0, "mean_packet", "must be at least 1B");
+        selection.check(&mut errors);
         let from_arrivals = self.excess == Excess::Arrivals;
         errors.check_effect(from_arrivals, self, &["rate_weight"], "with excess = \"backlog\"");
-        let counts_bytes = from_arrivals || target.in_bytes() || self.scale_by_size;
+        let counts_bytes = from_arrivals || target.in_bytes() || selection.scale_by_size;
         let condition = "with excess = \"backlog\", target in packets and without scale_by_size";
         errors.check_effect(counts_bytes, self, &["mean_packet"], condition);
         errors.finish(())?;
@@ -144,22 +137,11 @@ struct Rem {
 }
 
 impl QueueDiscipline for Rem {
-    fn enqueue(&mut self, mut packet: Packet, cx: &mut Context<'_>) {
-        self.controller.catch_up(self.fifo.backlog(), cx.now);
-        self.controller.count(&packet);
-        if !self.fifo.has_room_for(&packet) {
-            return cx.drop(packet, Reason::Overflow);
-        }
-        let Config { mean_packet, scale_by_size, ecn, .. } = self.controller.config;
-        let size = if scale_by_size { f64::from(packet.bytes) / mean_packet.bytes() as f64 } else { 1.0 };
-        let p = (self.controller.probability * size).min(1.0);
-        if p > 0.0 && cx.rng.chance(p) {
-            if ecn == EcnRule::Off || !packet.ecn.can_be_marked() {
-                return cx.drop(packet, Reason::Early);
-            }
-            cx.mark(&mut packet, Reason::Early);
-        }
-        self.fifo.push(packet);
+    fn enqueue(&mut self, packet: Packet, cx: &mut Context<'_>) {
+        let Self { controller, fifo } = self;
+        controller.catch_up(fifo.backlog(), cx.now);
+        controller.count(&packet);
+        controller.config.selection.admit(packet, controller.probability, fifo, cx);
     }
 
     fn dequeue(&mut self, cx: &mut Context<'_>) -> Option<Packet> {
@@ -172,8 +154,8 @@ impl QueueDiscipline for Rem {
     }
 
     fn on_start(&mut self, chance: &mut Rng) {
-        let Config { start, interval, .. } = self.controller.config;
-        if start.is_settled() {
+        let Config { interval, ref selection, .. } = self.controller.config;
+        if selection.start.is_settled() {
             self.controller.next_update = first_instant(interval, chance);
         }
     }
@@ -210,8 +192,8 @@ struct Controller {
 
 impl Controller {
     fn new(config: &Config, rate: Rate) -> Self {
-        let Config { target, mean_packet, interval, phi, .. } = *config;
-        let mean = mean_packet.bytes() as f64;
+        let Config { target, interval, phi, .. } = *config;
+        let mean = config.selection.mean_packet.bytes() as f64;
         Self {
             config: config.clone(),
             unit: if target.in_bytes() { mean } else { 1.0 },

@@ -67,33 +67,11 @@ parameters! {
         pub profile: Profile = Profile::Linux, "aqmlab's choice: the kernel of the recorded runs";
         /// Maximum backlog, without the packet in transmission.
         pub limit: Length = Length::Packets(1000), "tc-pie";
-        /// Target of the queueing delay (`QDELAY_REF`).
-        pub target: Span = Span::from_millis(15), "RFC 8033, tc-pie";
-        /// Time between updates of the probability (`T_UPDATE`).
-        pub tupdate: Span = Span::from_millis(15), "RFC 8033, tc-pie";
-        /// Change of the probability at an update per second of deviation from the target, in Hz. `tc` uses sixteenths:
-        /// its 2 is 0.125.
-        pub alpha: f64 = 0.125, "RFC 8033, tc-pie";
-        /// Change of the probability at an update per second of increase of the delay since the previous update, in Hz.
-        /// `tc` uses sixteenths: its 20 is 1.25.
-        pub beta: f64 = 1.25, "RFC 8033, tc-pie";
-        /// Length of an initial burst from which no packet is dropped.
-        pub max_burst: Span = Span::from_millis(150), "RFC 8033, Linux";
-        /// Whether ECN-capable packets are marked instead of dropped, up to a probability of `mark_ecnth`.
-        pub ecn: bool = false, "tc-pie";
+        /// The control law.
+        #[serde(flatten)]
+        pub pie: Settings = Settings::default();
         /// Probability above which packets are dropped in spite of `ecn`.
         pub mark_ecnth: f64 = 0.1, "RFC 8033, Linux";
-        /// Whether the probability is multiplied by the ratio of the packet size to `mtu` for packets smaller than
-        /// `mtu`.
-        pub bytemode: bool = false, "tc-pie";
-        /// Size of a full packet with all headers. A queue of at most two such packets drops none (`MEAN_PKTSIZE`), and
-        /// `bytemode` compares sizes with it.
-        pub mtu: Size = Size::from_bytes(1514), "Linux on Ethernet";
-        /// Whether the delay is estimated as the backlog divided by the departure rate. Otherwise the delay is the
-        /// sojourn time of the packet that left last.
-        pub dq_rate_estimator: bool = false, "tc-pie";
-        /// Minimum backlog, and number of departing bytes, for a measurement of the departure rate.
-        pub dq_threshold: Size = Size::from_bytes(16_384), "RFC 8033, Linux";
         /// Whether drops are spaced: no packet is dropped before the sum of the probabilities since the last drop is
         /// 0.85, and a packet is certainly dropped when this sum is 8.5. Default: true in the profile `linux`.
         pub derandomise: Option<bool> = None, "Linux; RFC 8033: optional";
@@ -110,6 +88,38 @@ parameters! {
         /// State of the timer at the start of the run. `settled`: the timer has been running for a long time. `fresh`:
         /// the timer starts with the run; in Linux, the first update is then after half a second.
         pub start: Start = Start::Settled, "aqmlab's choice";
+    }
+}
+
+parameters! {
+    /// Parameters of PIE's control law.
+    pub struct Settings {
+        /// Target of the queueing delay (`QDELAY_REF`).
+        pub target: Span = Span::from_millis(15), "RFC 8033, tc-pie, tc-fq_pie";
+        /// Time between updates of the probability (`T_UPDATE`).
+        pub tupdate: Span = Span::from_millis(15), "RFC 8033, tc-pie, tc-fq_pie";
+        /// Change of the probability at an update per second of deviation from the target, in Hz. `tc` uses sixteenths:
+        /// its 2 is 0.125.
+        pub alpha: f64 = 0.125, "RFC 8033, tc-pie, tc-fq_pie";
+        /// Change of the probability at an update per second of increase of the delay since the previous update, in Hz.
+        /// `tc` uses sixteenths: its 20 is 1.25.
+        pub beta: f64 = 1.25, "RFC 8033, tc-pie, tc-fq_pie";
+        /// Length of an initial burst from which no packet is dropped.
+        pub max_burst: Span = Span::from_millis(150), "RFC 8033, Linux";
+        /// Whether ECN-capable packets are marked instead of dropped, unless the probability is high (`mark_ecnth`; in
+        /// `fq-pie` `ecn_prob`).
+        pub ecn: bool = false, "tc-pie, tc-fq_pie";
+        /// Whether the probability is multiplied by the ratio of the packet size to `mtu` for packets smaller than
+        /// `mtu`.
+        pub bytemode: bool = false, "tc-pie, tc-fq_pie";
+        /// Size of a full packet with all headers. A queue of less than two such packets drops none (`MEAN_PKTSIZE`; with
+        /// RFC 8033 also a queue of exactly two), and `bytemode` compares sizes with it.
+        pub mtu: Size = Size::from_bytes(1514), "Linux on Ethernet";
+        /// Whether the delay is estimated as the backlog divided by the departure rate. Otherwise the delay is the
+        /// sojourn time of the packet that left last.
+        pub dq_rate_estimator: bool = false, "tc-pie, tc-fq_pie";
+        /// Minimum backlog, and number of departing bytes, for a measurement of the departure rate.
+        pub dq_threshold: Size = Size::from_bytes(16_384), "RFC 8033, Linux";
     }
 }
 
@@ -182,9 +192,9 @@ impl Config {
     /// Time of the first update, and the time between updates.
     pub(crate) fn updates(&self) -> (Instant, Span) {
         match (self.profile, self.hz.unwrap_or(linux::HZ)) {
-            (Profile::Linux, 0) => (Instant::START + linux::FIRST_UPDATE, self.tupdate),
-            (Profile::Linux, hz) => linux::updates(self.tupdate, hz),
-            _ => (Instant::START + self.tupdate, self.tupdate),
+            (Profile::Linux, 0) => (Instant::START + linux::FIRST_UPDATE, self.pie.tupdate),
+            (Profile::Linux, hz) => linux::updates(self.pie.tupdate, hz),
+            _ => (Instant::START + self.pie.tupdate, self.pie.tupdate),
         }
     }
 
@@ -194,7 +204,8 @@ impl Config {
     /// Every invalid parameter.
     pub(crate) fn check(&self) -> Result<(), ConfigErrors> {
         let mut errors = ErrorCollector::default();
-        let Self { target, tupdate, alpha, beta, mark_ecnth, .. } = *self;
+        let Settings { target, tupdate, alpha, beta, .. } = self.pie;
+        let mark_ecnth = self.mark_ecnth;
         errors.check(
             self.limit.count() > 0,
             "limit",
@@ -215,12 +226,12 @@ impl Config {
         }
         let is_share = (0.0..=1.0).contains(&mark_ecnth);
         errors.check(is_share, "mark_ecnth", format_args!("must be from 0 to 1 (got {mark_ecnth})"));
-        let in_packets = self.profile == Profile::Ns3 && !self.bytemode;
+        let in_packets = self.profile == Profile::Ns3 && !self.pie.bytemode;
         errors.check_effect(!in_packets, self, &["mtu"], "in the profile `ns-3` without bytemode");
-        errors.check_effect(self.ecn, self, &["mark_ecnth"], "without ecn");
-        errors.check_effect(self.dq_rate_estimator, self, &["dq_threshold"], "without dq_rate_estimator");
+        errors.check_effect(self.pie.ecn, self, &["mark_ecnth"], "without ecn");
+        errors.check_effect(self.pie.dq_rate_estimator, self, &["dq_threshold"], "without dq_rate_estimator");
         let in_32_bits = 1..=u64::from(u32::MAX);
-        for (name, size) in [("mtu", self.mtu), ("dq_threshold", self.dq_threshold)] {
+        for (name, size) in [("mtu", self.pie.mtu), ("dq_threshold", self.pie.dq_threshold)] {
             let problem = format_args!("must be from 1B to 4294967295B (got {size})");
             errors.check(in_32_bits.contains(&size.bytes()), name, problem);
         }
@@ -258,18 +269,18 @@ impl Config {
     }
 
     fn estimator(&self) -> Option<u64> {
-        self.dq_rate_estimator.then(|| self.dq_threshold.bytes())
+        self.pie.dq_rate_estimator.then(|| self.pie.dq_threshold.bytes())
     }
 
     /// The kernel's parameters. The configuration must have been checked.
     pub(crate) fn linux_rules(&self) -> linux::Rules {
         linux::Rules::new(&linux::TcParams {
-            target: self.target,
-            alpha: linux_gain(self.alpha).unwrap_or(0),
-            beta: linux_gain(self.beta).unwrap_or(0),
-            max_burst: self.max_burst,
-            mtu: self.mtu.bytes(),
-            bytemode: self.bytemode,
+            target: self.pie.target,
+            alpha: linux_gain(self.pie.alpha).unwrap_or(0),
+            beta: linux_gain(self.pie.beta).unwrap_or(0),
+            max_burst: self.pie.max_burst,
+            mtu: self.pie.mtu.bytes(),
+            bytemode: self.pie.bytemode,
             estimator: self.estimator(),
         })
     }
@@ -287,21 +298,21 @@ impl Config {
     }
 
     pub(super) fn rfc(&self, variant: Variant, link: Rate) -> Rfc {
-        let packets = self.dq_threshold.bytes().div_ceil(self.mtu.bytes());
-        let measured = link.pace().time_for(packets.saturating_mul(self.mtu.bytes()));
-        let has_estimate = self.start.is_settled() && self.dq_rate_estimator;
+        let packets = self.pie.dq_threshold.bytes().div_ceil(self.pie.mtu.bytes());
+        let measured = link.pace().time_for(packets.saturating_mul(self.pie.mtu.bytes()));
+        let has_estimate = self.start.is_settled() && self.pie.dq_rate_estimator;
         Rfc::new(
             has_estimate.then_some(measured),
             rfc::Rules {
                 variant,
-                target: self.target,
-                tupdate: self.tupdate,
-                alpha: self.alpha,
-                beta: self.beta,
-                max_burst: self.max_burst,
+                target: self.pie.target,
+                tupdate: self.pie.tupdate,
+                alpha: self.pie.alpha,
+                beta: self.pie.beta,
+                max_burst: self.pie.max_burst,
                 mark_below: self.mark_ecnth,
-                mtu: self.mtu.bytes(),
-                bytemode: self.bytemode,
+                mtu: self.pie.mtu.bytes(),
+                bytemode: self.pie.bytemode,
                 derandomise: self.derandomise.unwrap_or(false),
                 cap_adjustment: self.cap_adjustment.unwrap_or(true),
                 estimator: self.estimator(),
@@ -315,7 +326,7 @@ impl Config {
         let fifo = Fifo::new(self.limit);
         Box::new(Pie {
             controller,
-            ecn: self.ecn,
+            ecn: self.pie.ecn,
             start: self.start,
             fifo,
             statistics: Statistics::default(),
@@ -352,7 +363,7 @@ impl Describe for Config {
             }
         }
         let (_, tupdate) = self.updates();
-        if tupdate != self.tupdate {
+        if tupdate != self.pie.tupdate {
             derived.push(Derived::new("tupdate", tupdate.seconds(), "s"));
         }
         derived
@@ -360,7 +371,7 @@ impl Describe for Config {
 
     fn warnings(&self, rate: Rate) -> Vec<ConfigError> {
         let mut warnings = Vec::new();
-        for (name, gain) in [("alpha", self.alpha), ("beta", self.beta)] {
+        for (name, gain) in [("alpha", self.pie.alpha), ("beta", self.pie.beta)] {
             if gain == libm::trunc(gain) {
                 let problem =
                     format!("is {gain} per second of delay; the value {gain} of tc would be {}", gain / 16.0);
@@ -368,11 +379,11 @@ impl Describe for Config {
             }
         }
         let bytes = match self.limit {
-            Length::Packets(packets) => packets.saturating_mul(self.mtu.bytes()),
+            Length::Packets(packets) => packets.saturating_mul(self.pie.mtu.bytes()),
             Length::Bytes(bytes) => bytes,
         };
         let drain_time = Span::from_seconds(bytes as f64 / rate.bytes_per_second());
-        if drain_time < self.target {
+        if drain_time < self.pie.target {
             let problem =
                 format!("drains in {drain_time}, so the queue is full before the delay reaches the target");
             warnings.push(ConfigError::at("limit", problem));
@@ -388,13 +399,16 @@ impl Describe for Config {
         let mut options = json!({
             "kind": "pie",
             "limit": self.limit.count(),
-            "target": micros(self.target),
-            "tupdate": linux::tc_tupdate(self.tupdate, self.hz.unwrap_or(linux::HZ)).nanos() / 1000,
-            "alpha": linux_gain(self.alpha),
-            "beta": linux_gain(self.beta),
+            "target": micros(self.pie.target),
+            "tupdate": linux::tc_tupdate(self.pie.tupdate, self.hz.unwrap_or(linux::HZ)).nanos() / 1000,
+            "alpha": linux_gain(self.pie.alpha),
+            "beta": linux_gain(self.pie.beta),
         });
-        let flags =
-            [("ecn", self.ecn), ("bytemode", self.bytemode), ("dq_rate_estimator", self.dq_rate_estimator)];
+        let flags = [
+            ("ecn", self.pie.ecn),
+            ("bytemode", self.pie.bytemode),
+            ("dq_rate_estimator", self.pie.dq_rate_estimator),
+        ];
         for (name, _) in flags.into_iter().filter(|(_, is_on)| *is_on) {
             options[name] = json!(true);
         }

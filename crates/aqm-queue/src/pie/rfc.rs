@@ -300,14 +300,12 @@ mod tests {
     use aqm_net::{Rate, Streams};
 
     use super::*;
+    use crate::pie::pie::{Config, Settings};
 
     /// A derandomised controller without burst allowance, with this probability and delays above the target.
     fn controller(variant: Variant, prob: f64) -> Rfc {
-        let config = crate::pie::pie::Config {
-            derandomise: Some(true),
-            max_burst: Span::ZERO,
-            ..crate::pie::pie::Config::default()
-        };
+        let pie = Settings { max_burst: Span::ZERO, ..Settings::default() };
+        let config = Config { derandomise: Some(true), pie, ..Config::default() };
         let mut rfc = config.rfc(variant, Rate::from_bps(10_000_000));
         rfc.vars = Vars { prob, qdelay: 0.03, qdelay_old: 0.03, ..rfc.vars };
         rfc
@@ -368,7 +366,7 @@ mod tests {
 
     #[test]
     fn ns3_renews_the_burst_allowance_after_1500_ms_of_low_delay() {
-        let config = crate::pie::pie::Config::default();
+        let config = Config::default();
         let mut pie = config.rfc(Variant::Ns3, Rate::from_bps(10_000_000));
         let mut rng = Streams::new(1).named("queue", 0);
         let update = |pie: &mut Rfc| pie.rules.clone().update(&mut pie.vars, backlog(0));

@@ -23,10 +23,9 @@ use aqm_net::{
 use serde_json::{Value, json};
 
 use crate::red::adaptation::{Adaptation, AdaptsOn, Bounds, Rule, check_bounds};
-use crate::red::core::EcnRule;
+use crate::red::core::Rules;
 use crate::red::curve::Curve;
 use crate::red::red::{self, Red};
-use crate::red::spacing::{PacketScaling, Spacing};
 use crate::start::Start;
 use crate::{Build, Context, Derived, Describe, Gauge, QueueDiscipline, Report, TestCases};
 
@@ -44,9 +43,6 @@ parameters! {
         /// Maximum backlog in packets or bytes (`B`), without the packet in transmission. Automatic thresholds have the
         /// unit of `limit`.
         pub limit: Length = Length::Packets(225), "as `red`";
-        /// Typical packet size (`mean_pktsize_`). It converts the link rate to packets per second, and is the reference
-        /// size of `packet_scaling`.
-        pub mean_packet: Size = Size::from_bytes(500), "ns-2";
         /// Average queue below which no packet is dropped early (`min_th`). Default: derived from `target_delay`.
         pub min_th: Option<Length> = None, "automatic";
         /// Average queue at which the drop probability reaches `max_p` (`max_th`). Default: three times `min_th`.
@@ -78,21 +74,11 @@ parameters! {
         pub top: f64 = 0.5, "Floyd, Gummadi & Shenker 2001";
         /// Treatment of a step of `max_p` that would cross `bottom` or `top`.
         pub bounds: Bounds = Bounds::Kept, "Floyd, Gummadi & Shenker 2001";
-        /// Drop function above `max_th`: the probability rises from `max_p` to 1 at twice `max_th` (true), or every
-        /// packet is dropped (false).
-        pub gentle: bool = true, "Floyd, Gummadi & Shenker 2001";
+        /// Rules of drops and marks.
+        #[serde(flatten)]
+        pub rules: Rules = Rules { mean_packet: Size::from_bytes(500), ..Rules::default() };
         /// Drop probability at which the gentle part of the drop function begins after `max_p` has changed.
         pub gentle_line: GentleLine = GentleLine::Refreshed, "aqmlab's choice: no jump in the drop function";
-        /// Spacing of drops, as in RED.
-        pub spacing: Spacing = Spacing::NoWait, "as `red`";
-        /// Whether the first packet after the average has risen above `min_th` is never dropped.
-        pub spare_first: bool = true, "ns-2";
-        /// Dependence of the drop probability on the packet size.
-        pub packet_scaling: PacketScaling = PacketScaling::None, "ns-2 in packet mode";
-        /// Treatment of an ECN-capable packet selected for an early drop. Other packets are always dropped.
-        pub ecn: EcnRule = EcnRule::Off, "as `red`";
-        /// Maximum of `p_b` at which packets are marked; above it they are dropped (`mark_p_`). Default: no maximum.
-        pub mark_p: Option<f64> = None, "as `red`";
         /// State of the queue at the start of the run. `settled`: `max_p` has decreased to its minimum in an idle time
         /// before the run, and the clock is running. `fresh`: `max_p` has its initial value, and the clock starts with
         /// the run.
@@ -158,7 +144,7 @@ impl Config {
     /// The RED queue with the initial `max_p`, and its thresholds before rounding.
     fn red(&self, rate: Rate) -> Result<(Thresholds, red::Config, Red), ConfigErrors> {
         // Thresholds and weight depend on the transmission time of a packet of this size.
-        ConfigError::unless(self.mean_packet.bytes() > 0, "mean_packet", "must be at least 1B")?;
+        ConfigError::unless(self.rules.mean_packet.bytes() > 0, "mean_packet", "must be at least 1B")?;
         let mut errors = ErrorCollector::default();
         let (thresholds, weight) = (errors.take(self.thresholds(rate)), errors.take(self.weight(rate)));
         let (thresholds, weight) = errors.finish_some(thresholds.zip(weight))?;
@@ -168,13 +154,7 @@ impl Config {
             max_p: self.max_p,
             weight,
             limit: self.limit,
-            mean_packet: self.mean_packet,
-            gentle: self.gentle,
-            spacing: self.spacing,
-            spare_first: self.spare_first,
-            packet_scaling: self.packet_scaling,
-            ecn: self.ecn,
-            mark_p: self.mark_p,
+            rules: self.rules.clone(),
         };
         let discipline = red.discipline(rate)?;
         Ok((thresholds, red, discipline))
@@ -187,7 +167,7 @@ impl Config {
             let (name, like) = self.min_th.map_or(("limit", self.limit), |min_th| ("min_th", min_th));
             return Err(ConfigError::at("max_th", format!("must have the unit of {name} ({like})")));
         }
-        let unit = if in_bytes { self.mean_packet.bytes() as f64 } else { 1.0 };
+        let unit = if in_bytes { self.rules.mean_packet.bytes() as f64 } else { 1.0 };
         let automatic = || {
             let target = self.target_delay.seconds() * self.capacity(rate);
             SMALLEST_MIN_TH.max(target / 2.0) * unit
@@ -208,7 +188,7 @@ impl Config {
 
     /// Link rate in packets of the mean size per second (`ptc`).
     fn capacity(&self, rate: Rate) -> f64 {
-        rate.bytes_per_second() / self.mean_packet.bytes() as f64
+        rate.bytes_per_second() / self.rules.mean_packet.bytes() as f64
     }
 
     /// Checks the times and sizes of the steps of `max_p`.
@@ -370,8 +350,9 @@ mod tests {
             [(500, 5, 6.25, 18.75), (1000, 5, 5.0, 15.0), (500, 60, 75.0, 225.0), (1000, 60, 37.5, 112.5)]
         {
             for (limit, unit) in [(Length::Packets(500), 1.0), (Length::Bytes(500_000), mean as f64)] {
-                let (mean_packet, target_delay) = (Size::from_bytes(mean), Span::from_millis(delay));
-                let config = Config { limit, mean_packet, target_delay, ..Config::default() };
+                let target_delay = Span::from_millis(delay);
+                let rules = Rules { mean_packet: Size::from_bytes(mean), ..Rules::default() };
+                let config = Config { limit, rules, target_delay, ..Config::default() };
                 let thresholds = config.thresholds(TEN_MBPS).unwrap();
                 assert!(
                     (thresholds.min - min * unit).abs() < 1e-9 && (thresholds.max - max * unit).abs() < 1e-9
@@ -391,7 +372,8 @@ mod tests {
     fn automatic_weights_match_the_paper() {
         let weight = |config: &Config| config.weight(TEN_MBPS).unwrap();
         assert!((weight(&Config::default()) / 4.0e-4 - 1.0).abs() < 1e-3);
-        let bigger = Config { mean_packet: Size::from_bytes(1000), ..Config::default() };
+        let rules = Rules { mean_packet: Size::from_bytes(1000), ..Rules::default() };
+        let bigger = Config { rules, ..Config::default() };
         assert!((weight(&bigger) / 8.0e-4 - 1.0).abs() < 1e-3);
     }
 

@@ -18,12 +18,12 @@
 use std::collections::VecDeque;
 
 use aqm_net::{
-    Backlog, ConfigError, ConfigErrors, ErrorCollector, Instant, Length, Packet, Rate, Rng, Size, choices,
+    Backlog, ConfigError, ConfigErrors, ErrorCollector, Instant, Length, Packet, Rate, Rng, choices,
     parameters,
 };
 use serde_json::{Value, json};
 
-use crate::red::linux_core::{Parms, TcOptions, Vars, thresholds};
+use crate::red::linux_core::{Parms, TcRed, Vars, thresholds};
 use crate::red::tc::{self, Clock, IdleTable};
 use crate::{Build, Context, Derived, Describe, Gauge, QueueDiscipline, Reason, Report, TestCases};
 
@@ -45,19 +45,13 @@ parameters! {
         pub min: Option<Length> = None, "tc-choke, after Floyd 1997";
         /// Average queue above which every packet is dropped or marked, in packets. Default: a quarter of `limit`.
         pub max: Option<Length> = None, "tc-choke, after Floyd 1997";
-        /// Drop probability at `max` (`max_P`): above 0, below 1.
-        pub probability: f64 = 0.02, "tc-choke";
-        /// Number of packets of a burst that should pass. `tc` derives the weight of the average from it, which is a
-        /// power of 1/2. Default: `(2 min + max) / 3`.
-        pub burst: Option<u32> = None, "tc-choke";
-        /// Typical packet size, which determines the number of packets that the link could have sent while idle.
-        pub avpkt: Size = Size::from_bytes(1000), "tc-choke";
+        /// RED's parameters besides its thresholds.
+        #[serde(flatten)]
+        pub red: TcRed = TcRed::default();
         /// Rate at which the average decays while the link is idle. Default: the rate of the link.
         pub bandwidth: Option<Rate> = None, "aqmlab's choice, as tc-choke recommends; tc itself has no default";
-        /// Whether ECN-capable packets selected by RED are marked instead of dropped, if the queue has room. Matched
-        /// packets are always dropped.
-        pub ecn: bool = false, "tc-choke";
-        /// Method of drawing the packet that is compared with an arrival.
+        /// Method of drawing the packet that is compared with an arrival. Two matching packets are dropped in spite of
+        /// `ecn`.
         pub draw: Draw = Draw::ThreeTries, "Linux 6.1";
     }
 }
@@ -85,13 +79,9 @@ impl Config {
         }
         let problem = format_args!("must be at most {MAX_LIMIT}p (got {})", self.limit);
         errors.check(self.limit.count() <= MAX_LIMIT, "limit", problem);
-        let avpkt = self.avpkt.bytes();
-        let in_range = (1..=u32::MAX.into()).contains(&avpkt);
-        errors.check(in_range, "avpkt", format_args!("must be from 1B to 4294967295B (got {})", self.avpkt));
+        self.red.check_packet(&mut errors);
         errors.finish(())?;
-        let (min, max) = self.thresholds()?;
-        let Self { probability, burst, .. } = *self;
-        let options = TcOptions { min, max, unit: 'p', probability, burst, avpkt };
+        let options = self.red.options(self.thresholds()?, 'p');
         Ok(options.parms()?.with_exclusive_thresholds())
     }
 
@@ -101,7 +91,7 @@ impl Config {
     }
 
     fn idle_table(&self, parms: &Parms, rate: Rate) -> Result<IdleTable, ConfigError> {
-        IdleTable::new(parms.weight_log, self.avpkt, self.bandwidth.unwrap_or(rate), Clock::Ticks)
+        IdleTable::new(parms.weight_log, self.red.avpkt, self.bandwidth.unwrap_or(rate), Clock::Ticks)
     }
 }
 
@@ -114,7 +104,7 @@ impl Build for Config {
             idle: self.idle_table(&parms, rate)?,
             idle_since: None,
             limit: self.limit.count(),
-            ecn: self.ecn,
+            ecn: self.red.ecn,
             queue: Ring::new(self.draw),
             counts: Counts::default(),
         }))
@@ -147,7 +137,7 @@ impl Describe for Config {
         let Parms { min, max, .. } = self.parms().ok()?;
         Some(json!({
             "kind": "choke", "limit": self.limit.count(), "min": min, "max": max,
-            "ecn": self.ecn, "harddrop": false, "adaptive": false, "nodrop": false,
+            "ecn": self.red.ecn, "harddrop": false, "adaptive": false, "nodrop": false,
         }))
     }
 }
@@ -357,8 +347,7 @@ mod tests {
         let config = Config {
             min: Some(Length::Packets(20)),
             max: Some(Length::Packets(60)),
-            probability: 0.1,
-            burst: Some(30),
+            red: TcRed { probability: 0.1, burst: Some(30), ..TcRed::default() },
             ..Config::default()
         };
         let parms = config.parms().unwrap();

@@ -1,11 +1,11 @@
 //! RED without its buffer: the average queue, the drop function and the spacing of drops. RED and the queues based on
 //! it have one core; RIO has one core per class.
 
-use aqm_net::{Backlog, Instant, Length, Packet, Rng, choices};
+use aqm_net::{Backlog, ErrorCollector, Instant, Length, Packet, Rate, Rng, Size, choices, parameters};
 
 use crate::red::average::Average;
 use crate::red::curve::Curve;
-use crate::red::spacing::DropSpacing;
+use crate::red::spacing::{DropSpacing, PacketScaling, Spacing};
 use crate::{Context, Fifo, Reason};
 
 choices! {
@@ -19,6 +19,44 @@ choices! {
         UnlessForced = "unless-forced",
         /// Packets are marked at any average. Only a full queue drops.
         Always = "always",
+    }
+}
+
+parameters! {
+    /// Rules of RED's drops and marks.
+    pub struct Rules {
+        /// Typical packet size. It converts the link rate to packets, which determines how fast the average decays while
+        /// the link is idle, and is the reference size of `packet_scaling`.
+        pub mean_packet: Size = Size::from_bytes(974), "SHRED talk, slide 17: 974 bytes; ns-2: 500 bytes";
+        /// Drop function above `max_th`: the probability rises from `max_p` to 1 at twice `max_th` (true), or every
+        /// packet is dropped (false).
+        pub gentle: bool = true, "Floyd 2000; Floyd, Gummadi & Shenker 2001; ns-2 since 2001; ns-2's RIO: off";
+        /// Spacing of drops: the formula that turns `p_b` into the probability `p_a` of dropping a packet, given the
+        /// `count` of packets since the last drop.
+        pub spacing: Spacing = Spacing::NoWait, "Floyd & Jacobson 1993, section 4; ns-2's RIO: wait";
+        /// Whether the first packet after the average has risen above `min_th` is never dropped. The paper draws a
+        /// random number for this packet, too (false).
+        pub spare_first: bool = true, "ns-2";
+        /// Dependence of the drop probability on the packet size.
+        pub packet_scaling: PacketScaling = PacketScaling::None, "ns-2 in packet mode";
+        /// Treatment of an ECN-capable packet selected for an early drop. Other packets are always dropped.
+        pub ecn: EcnRule = EcnRule::Off, "aqmlab's choice, as in ns-2's RIO: studies before 2001 drop";
+        /// Maximum of `p_b` at which packets are marked; above it they are dropped (ns-2's `mark_p_`, 0.1 since 2002).
+        /// Default: no maximum.
+        pub mark_p: Option<f64> = None, "aqmlab's choice, as in ns-2's RIO: ECN in RFC 3168 has no maximum";
+    }
+}
+
+impl Rules {
+    /// Reports every invalid rule.
+    pub(super) fn check(&self, errors: &mut ErrorCollector) {
+        errors.check(self.mean_packet.bytes() > 0, "mean_packet", "must be at least 1B");
+        let marks = self.ecn != EcnRule::Off;
+        errors.check_effect(marks, self, &["mark_p"], "with ecn = \"off\"");
+        if let Some(p) = self.mark_p {
+            let is_share = !marks || (0.0..=1.0).contains(&p);
+            errors.check(is_share, "mark_p", format_args!("must be from 0 to 1 (got {p})"));
+        }
     }
 }
 
@@ -51,6 +89,24 @@ pub(crate) struct ArrivalState {
 }
 
 impl RedCore {
+    /// RED before the first packet. `weight` is that of the average, and `unit` has the unit of the average. The rules
+    /// must have been checked.
+    pub fn new(rules: &Rules, weight: f64, unit: Length, rate: Rate) -> Self {
+        Self {
+            average: Average::new(weight, rules.mean_packet, rate),
+            spacing: DropSpacing::new(
+                rules.spacing,
+                rules.packet_scaling,
+                rules.spare_first,
+                rules.mean_packet,
+            ),
+            ecn: rules.ecn,
+            mark_p: rules.mark_p.unwrap_or(1.0),
+            unit,
+            min_packets: if unit.in_bytes() { 1 } else { 2 },
+        }
+    }
+
     /// Updates the average with the `queue` that an arrival at `now` finds.
     pub fn observe(&mut self, queue: Backlog, now: Instant) {
         self.average.update(queue.in_unit_of(self.unit), now);

@@ -22,7 +22,7 @@ use aqm_net::{
 };
 use serde_json::{Value, json};
 
-use crate::red::linux_core::{Parms, TcOptions, Vars};
+use crate::red::linux_core::{Parms, TcRed, Vars};
 use crate::red::tc::{self, Clock, IdleTable};
 use crate::{Build, Context, Derived, Describe, Fifo, Gauge, QueueDiscipline, Reason, Report, TestCases};
 
@@ -64,18 +64,11 @@ parameters! {
         pub min: Size = Size::from_bytes(30_000), "as tc-red's example";
         /// Average queue at and above which every packet is dropped or marked.
         pub max: Size = Size::from_bytes(90_000), "as tc-red's example";
-        /// Drop probability just below `max` (`max_P`): above 0, below 1.
-        pub probability: f64 = 0.02, "tc-gred";
-        /// Number of packets of a burst that should pass. `tc` derives the weight of the average from it, which is a
-        /// power of 1/2. Default: `(2 min + max) / (3 avpkt)`.
-        pub burst: Option<u32> = None, "tc-gred";
-        /// Typical packet size, for the packets of `burst` and for the packets that the link could have sent while the
-        /// virtual queue was idle.
-        pub avpkt: Size = Size::from_bytes(1000), "as `linux-red`";
+        /// RED's parameters besides its thresholds.
+        #[serde(flatten)]
+        pub red: TcRed = TcRed::default();
         /// Rate at which the average decays while the virtual queue is idle. Default: the rate of the link.
         pub bandwidth: Option<Rate> = None, "aqmlab's choice: tc itself uses 10Mbit";
-        /// Whether ECN-capable packets are marked instead of dropped, if the queue has room.
-        pub ecn: bool = false, "tc-gred";
         /// With `ecn`: whether packets are nevertheless dropped while the average is at `max` or above.
         pub harddrop: bool = false, "tc-gred";
     }
@@ -95,10 +88,9 @@ impl VirtualQueue {
     fn parms(&self) -> Result<Parms, ConfigErrors> {
         let mut errors = ErrorCollector::default();
         let (min, max) = (self.min.bytes(), self.max.bytes());
-        for (name, size) in [("limit", self.limit), ("avpkt", self.avpkt)] {
-            let in_range = (1..=u32::MAX.into()).contains(&size.bytes());
-            errors.check(in_range, name, format_args!("must be from 1B to 4294967295B (got {size})"));
-        }
+        let problem = format_args!("must be from 1B to 4294967295B (got {})", self.limit);
+        errors.check((1..=u32::MAX.into()).contains(&self.limit.bytes()), "limit", problem);
+        self.red.check_packet(&mut errors);
         errors.check(min > 0, "min", "must be at least 1B");
         errors.check(max > min, "max", format_args!("must exceed min ({min}B)"));
         let is_number = self.prio.is_none_or(|prio| (1..=255).contains(&prio));
@@ -107,10 +99,9 @@ impl VirtualQueue {
             "prio",
             format_args!("must be from 1 to 255 (got {})", self.prio.unwrap_or(0)),
         );
-        errors.check_effect(self.ecn, self, &["harddrop"], "without ecn");
+        errors.check_effect(self.red.ecn, self, &["harddrop"], "without ecn");
         errors.finish(())?;
-        let Self { probability, burst, .. } = *self;
-        TcOptions { min, max, unit: 'B', probability, burst, avpkt: self.avpkt.bytes() }.parms()
+        self.red.options((min, max), 'B').parms()
     }
 }
 
@@ -135,7 +126,7 @@ impl Config {
         let build = |vq: &VirtualQueue| -> Result<VirtualState, ConfigErrors> {
             let parms = vq.parms()?;
             let bandwidth = vq.bandwidth.unwrap_or(rate);
-            let idle = IdleTable::new(parms.weight_log, vq.avpkt, bandwidth, Clock::Ticks)?;
+            let idle = IdleTable::new(parms.weight_log, vq.red.avpkt, bandwidth, Clock::Ticks)?;
             Ok(VirtualState {
                 parms,
                 vars: Vars::default(),
@@ -143,7 +134,7 @@ impl Config {
                 idle_since: None,
                 limit: vq.limit.bytes().min(limit),
                 prio: if self.grio { vq.prio.unwrap_or(self.default_prio()) } else { DEFAULT_PRIO },
-                ecn: vq.ecn,
+                ecn: vq.red.ecn,
                 harddrop: vq.harddrop,
                 bytes: 0,
                 counts: Counts::default(),

@@ -4,7 +4,7 @@
 //! SFQ has one configuration and many states, and GRED decides by averages of other queues, too. Lengths are in bytes,
 //! in CHOKe in packets.
 
-use aqm_net::{ConfigError, ConfigErrors, ErrorCollector, Instant, Rng};
+use aqm_net::{ConfigError, ConfigErrors, ErrorCollector, Instant, Rng, Size, parameters};
 
 use crate::Reason;
 use crate::red::curve::Curve;
@@ -12,6 +12,38 @@ use crate::red::tc::{self, IdleTable};
 
 /// Usable bits of an average, which the kernel stores as the average times `2^Wlog` in a signed 32-bit integer.
 const AVERAGE_BITS: u32 = 31;
+
+parameters! {
+    /// The parameters of `tc` for a RED queue, except the thresholds.
+    pub struct TcRed {
+        /// Drop probability that RED reaches at `max` (`max_P`): above 0, below 1.
+        pub probability: f64 = 0.02, "tc-red, tc-choke, tc-gred, tc-sfq";
+        /// Number of packets of a burst that should pass. `tc` derives the weight of the average from it, which is a
+        /// power of 1/2. Default: `(2 min + max) / 3`, in packets of `avpkt`.
+        pub burst: Option<u32> = None, "tc-red, tc-choke, tc-gred, tc-sfq";
+        /// Typical packet size, for the packets of `burst` and, if the average decays while the link is idle, for the
+        /// packets that the link could have sent.
+        pub avpkt: Size = Size::from_bytes(1000), "tc-choke, tc-sfq; tc-red has no default: \"1000 is a good value\"";
+        /// Whether RED marks ECN-capable packets instead of dropping them. A full queue drops packets nevertheless.
+        pub ecn: bool = false, "tc-red, tc-choke, tc-gred, tc-sfq";
+    }
+}
+
+impl TcRed {
+    /// Reports an invalid `avpkt`. Returns whether it is valid.
+    pub(crate) fn check_packet(&self, errors: &mut ErrorCollector) -> bool {
+        let in_range = (1..=u32::MAX.into()).contains(&self.avpkt.bytes());
+        let problem = format_args!("must be from 1B to 4294967295B (got {})", self.avpkt);
+        errors.check(in_range, "avpkt", problem);
+        in_range
+    }
+
+    /// The options of `tc` with these thresholds, whose unit is `p` or `B`.
+    pub(crate) fn options(&self, (min, max): (u64, u64), unit: char) -> TcOptions {
+        let Self { probability, burst, .. } = *self;
+        TcOptions { min, max, unit, probability, burst, avpkt: self.avpkt.bytes() }
+    }
+}
 
 /// The options of `tc` for a RED queue, except those for the decay of the average on an idle link.
 #[derive(Clone, Copy)]

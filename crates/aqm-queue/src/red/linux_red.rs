@@ -28,7 +28,7 @@ use aqm_net::{
 use serde_json::{Value, json};
 
 use crate::fifo::Admission;
-use crate::red::linux_core::{MaxP, Parms, TcOptions, Vars};
+use crate::red::linux_core::{MaxP, Parms, TcOptions, TcRed, Vars};
 use crate::red::tc::{self, Clock, IdleTable};
 use crate::start::{Start, first_instant};
 use crate::{Build, Context, Derived, Describe, Fifo, Gauge, QueueDiscipline, Reason, Report, TestCases};
@@ -55,18 +55,11 @@ parameters! {
         /// Average queue at and above which every packet is dropped or marked. Default: three times `min`, or a quarter
         /// of `limit` if `min` is not set either.
         pub max: Option<Size> = None, "tc, after Floyd 1997";
-        /// Drop probability just below `max` (`max_P`): above 0, below 1.
-        pub probability: f64 = 0.02, "tc-red";
-        /// Number of packets of a burst that should pass. `tc` derives the weight of the average from it, which is a
-        /// power of 1/2. Default: `(2 min + max) / (3 avpkt)`.
-        pub burst: Option<u32> = None, "tc-red";
-        /// Typical packet size, for the packets of `burst` and for the packets that the link could have sent while
-        /// idle.
-        pub avpkt: Size = Size::from_bytes(1000), "tc-red: \"1000 is a good value\"; tc itself has no default";
+        /// RED's parameters besides its thresholds.
+        #[serde(flatten)]
+        pub red: TcRed = TcRed::default();
         /// Rate at which the average decays while the link is idle. Default: the rate of the link.
         pub bandwidth: Option<Rate> = None, "aqmlab's choice, as tc-red recommends; tc itself uses 10Mbit";
-        /// Whether ECN-capable packets are marked instead of dropped, if the queue has room.
-        pub ecn: bool = false, "tc-red";
         /// With `ecn`: whether packets are nevertheless dropped while the average is at `max` or above.
         pub harddrop: bool = false, "tc-red";
         /// With `ecn`: whether RED enqueues the packets that it selected but cannot mark. These packets are dropped
@@ -140,23 +133,15 @@ impl Config {
             let exists = self.kernel != Kernel::Linux24;
             errors.check(exists || !is_on, name, "does not exist in Linux 2.4: leave it out");
         }
-        errors.check_effect(self.ecn, self, &["harddrop", "nodrop"], "without ecn");
+        errors.check_effect(self.red.ecn, self, &["harddrop", "nodrop"], "without ecn");
         errors.check_effect(self.adaptive, self, &["start"], "without adaptive");
-        let has_packet = IN_32_BITS.contains(&self.avpkt.bytes());
-        errors.check(has_packet, "avpkt", OUT_OF_RANGE);
-        let probability = self.probability;
+        let has_packet = self.red.check_packet(&mut errors);
+        let probability = self.red.probability;
         let is_share = probability > 0.0 && probability <= 1.0;
         let problem = format_args!("must be above 0 and at most 1 (got {probability})");
         errors.check(is_share, "probability", problem);
         // Derived values can be checked only if the values on which they depend are valid.
-        let options = thresholds.map(|(min, max)| TcOptions {
-            min,
-            max,
-            unit: 'B',
-            probability,
-            burst: self.burst,
-            avpkt: self.avpkt.bytes(),
-        });
+        let options = thresholds.map(|thresholds| self.red.options(thresholds, 'B'));
         let max_p = options.filter(|_| is_share).and_then(|options| errors.take(self.max_p(options)));
         let weight_log = options.filter(|_| has_packet).and_then(|options| errors.take(options.weight_log()));
         let values = thresholds.zip(weight_log).zip(max_p);
@@ -184,7 +169,7 @@ impl Build for Config {
             Kernel::Linux24 => (Clock::Micros, Admission::UntilBeyond),
             Kernel::Linux61 => (Clock::Ticks, Admission::WhatFits),
         };
-        let idle = IdleTable::new(parms.weight_log, self.avpkt, self.bandwidth.unwrap_or(rate), clock)?;
+        let idle = IdleTable::new(parms.weight_log, self.red.avpkt, self.bandwidth.unwrap_or(rate), clock)?;
         Ok(Box::new(LinuxRed {
             idle,
             idle_since: Some(Instant::START),
@@ -196,7 +181,7 @@ impl Build for Config {
             } else {
                 Instant::NEVER
             },
-            ecn: self.ecn,
+            ecn: self.red.ecn,
             harddrop: self.harddrop,
             nodrop: self.nodrop,
             marks_ect1: self.kernel != Kernel::Linux24,
@@ -231,7 +216,7 @@ impl Describe for Config {
 
     fn tc_options(&self, _rate: Rate) -> Option<Value> {
         let Parms { min, max, .. } = self.parms().ok()?;
-        let Self { limit, ecn, harddrop, adaptive, nodrop, .. } = self;
+        let Self { limit, red: TcRed { ecn, .. }, harddrop, adaptive, nodrop, .. } = self;
         Some(json!({
             "kind": "red", "limit": limit.bytes(), "min": min, "max": max, "ecn": ecn, "harddrop": harddrop,
             "adaptive": adaptive, "nodrop": nodrop,

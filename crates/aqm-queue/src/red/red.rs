@@ -14,13 +14,12 @@
 //! The documentation of [`Config`], which is printed in the reference, lists the differences from the sources and
 //! aqmlab's choices where the sources are silent.
 
-use aqm_net::{Backlog, ConfigErrors, ErrorCollector, Instant, Length, Packet, Rate, Size, parameters};
+use aqm_net::{Backlog, ConfigErrors, ErrorCollector, Instant, Length, Packet, Rate, parameters};
 use serde_json::{Value, json};
 
 use crate::red::average::Average;
-use crate::red::core::{ArrivalState, EcnRule, RedCore};
+use crate::red::core::{ArrivalState, RedCore, Rules};
 use crate::red::curve::Curve;
-use crate::red::spacing::{DropSpacing, PacketScaling, Spacing};
 use crate::{Build, Context, Describe, Fifo, Gauge, QueueDiscipline, Report, TestCases};
 
 parameters! {
@@ -46,25 +45,9 @@ parameters! {
         pub weight: f64 = 0.0008, "SHRED talk, slide 17";
         /// Maximum backlog in packets or bytes, without the packet in transmission.
         pub limit: Length = Length::Packets(225), "SHRED talk, slide 17";
-        /// Typical packet size. It determines how fast the average decays while the link is idle, and is the reference
-        /// size of `packet_scaling`.
-        pub mean_packet: Size = Size::from_bytes(974), "SHRED talk, slide 17";
-        /// Drop function above `max_th`: the probability rises from `max_p` to 1 at twice `max_th` (true), or every
-        /// packet is dropped (false).
-        pub gentle: bool = true, "Floyd 2000; ns-2 since 2001";
-        /// Spacing of drops: the formula that turns `p_b` into the probability `p_a` of dropping a packet, given the
-        /// `count` of packets since the last drop.
-        pub spacing: Spacing = Spacing::NoWait, "Floyd & Jacobson 1993, section 4";
-        /// Whether the first packet after the average has risen above `min_th` is never dropped. The paper draws a
-        /// random number for this packet, too (false).
-        pub spare_first: bool = true, "ns-2";
-        /// Dependence of the drop probability on the packet size.
-        pub packet_scaling: PacketScaling = PacketScaling::None, "ns-2 in packet mode";
-        /// Treatment of an ECN-capable packet selected for an early drop. Other packets are always dropped.
-        pub ecn: EcnRule = EcnRule::Off, "aqmlab's choice: studies before 2001 drop";
-        /// Maximum of `p_b` at which packets are marked; above it they are dropped (ns-2's `mark_p_`, 0.1 since 2002).
-        /// Default: no maximum.
-        pub mark_p: Option<f64> = None, "aqmlab's choice: ECN in RFC 3168 has no maximum";
+        /// Rules of drops and marks.
+        #[serde(flatten)]
+        pub rules: Rules = Rules::default();
     }
 }
 
@@ -91,33 +74,20 @@ impl Config {
             let problem = format_args!("must be above 0 and at most 1 (got {share})");
             errors.check(share > 0.0 && share <= 1.0, name, problem);
         }
-        errors.check(self.mean_packet.bytes() > 0, "mean_packet", "must be at least 1B");
-        let marks = self.ecn != EcnRule::Off;
-        errors.check_effect(marks, self, &["mark_p"], "with ecn = \"off\"");
-        if let Some(p) = self.mark_p {
-            let is_share = !marks || (0.0..=1.0).contains(&p);
-            errors.check(is_share, "mark_p", format_args!("must be from 0 to 1 (got {p})"));
-        }
+        self.rules.check(&mut errors);
         errors.finish(())
     }
 
     /// The drop function.
     pub(crate) fn curve(&self) -> Curve {
-        let Self { max_p, gentle, .. } = *self;
+        let (max_p, gentle) = (self.max_p, self.rules.gentle);
         let (min, max) = (self.min_th.count() as f64, self.max_th.count() as f64);
         Curve { min, max, max_p, gentle, gentle_from: max_p }
     }
 
     /// RED without its buffer. The parameters must have been checked.
     pub(crate) fn core(&self, rate: Rate) -> RedCore {
-        RedCore {
-            average: Average::new(self.weight, self.mean_packet, rate),
-            spacing: DropSpacing::new(self.spacing, self.packet_scaling, self.spare_first, self.mean_packet),
-            ecn: self.ecn,
-            mark_p: self.mark_p.unwrap_or(1.0),
-            unit: self.min_th,
-            min_packets: if self.min_th.in_bytes() { 1 } else { 2 },
-        }
+        RedCore::new(&self.rules, self.weight, self.min_th, rate)
     }
 
     /// Checks the parameters and builds a RED queue, also for the queues based on RED.

@@ -21,10 +21,10 @@ use aqm_net::{
 };
 use serde_json::{Value, json};
 
-use crate::red::core::{ArrivalState, EcnRule, RedCore};
+use crate::red::core::{ArrivalState, RedCore, Rules};
 use crate::red::curve::Curve;
 use crate::red::red;
-use crate::red::spacing::{PacketScaling, Spacing};
+use crate::red::spacing::Spacing;
 use crate::{Build, Context, Describe, Fifo, Gauge, QueueDiscipline, Report, TestCases};
 
 parameters! {
@@ -56,25 +56,12 @@ parameters! {
         pub weight: f64 = 0.002, "ns-2's RIO";
         /// Maximum backlog of all classes together in packets or bytes, without the packet in transmission.
         pub limit: Length = Length::Packets(50), "ns-2";
-        /// Typical packet size. It determines how fast an average decays while the link is idle, and is the reference
-        /// size of `packet_scaling`.
-        pub mean_packet: Size = Size::from_bytes(500), "ns-2's RIO";
-        /// Drop function above `max_th`: the probability rises from `max_p` to 1 at twice `max_th` (true), or every
-        /// packet is dropped (false).
-        pub gentle: bool = false, "ns-2's RIO";
-        /// Spacing of the drops of a class, as in RED.
-        pub spacing: Spacing = Spacing::Wait, "ns-2's RIO";
-        /// Whether the first packet of a class after its average has risen above `min_th` is never dropped.
-        pub spare_first: bool = true, "ns-2's RIO";
+        /// Rules of the drops and marks of each class.
+        #[serde(flatten)]
+        pub rules: Rules = ns2_rules();
         /// Whether a class with at most one queued packet (none if thresholds are in bytes) is never dropped early,
         /// whatever its average is.
         pub spare_short_queue: bool = true, "ns-2's RIO; its dsRED does not";
-        /// Dependence of the drop probability on the packet size.
-        pub packet_scaling: PacketScaling = PacketScaling::None, "ns-2's RIO in packet mode";
-        /// Treatment of an ECN-capable packet selected for an early drop. Other packets are always dropped.
-        pub ecn: EcnRule = EcnRule::Off, "ns-2's RIO";
-        /// Maximum of `p_b` at which packets are marked; above it they are dropped. Default: no maximum.
-        pub mark_p: Option<f64> = None, "ns-2's RIO has no maximum";
     }
 }
 
@@ -89,6 +76,12 @@ parameters! {
         /// Drop probability `p_b` just below `max_th` (`max_p`).
         pub max_p: f64 = 0.1, "ns-2's RIO, out packets";
     }
+}
+
+/// The rules of ns-2's RIO.
+fn ns2_rules() -> Rules {
+    let (mean_packet, spacing) = (Size::from_bytes(500), Spacing::Wait);
+    Rules { mean_packet, gentle: false, spacing, ..Rules::default() }
 }
 
 impl Class {
@@ -172,21 +165,13 @@ impl Config {
     /// The RED parameters of this class.
     fn red(&self, class: &Class) -> red::Config {
         let Class { min_th, max_th, max_p } = *class;
-        let Self { weight, limit, mean_packet, gentle, spacing, .. } = *self;
-        let Self { spare_first, packet_scaling, ecn, mark_p, .. } = *self;
         red::Config {
             min_th,
             max_th,
             max_p,
-            weight,
-            limit,
-            mean_packet,
-            gentle,
-            spacing,
-            spare_first,
-            packet_scaling,
-            ecn,
-            mark_p,
+            weight: self.weight,
+            limit: self.limit,
+            rules: self.rules.clone(),
         }
     }
 }

@@ -12,7 +12,7 @@
 
 use aqm_net::{ConfigError, ConfigErrors, ErrorCollector, Length, Rate, Size, parameters};
 
-use crate::red::core::EcnRule;
+use crate::red::core::{EcnRule, Rules};
 use crate::red::rio::{self, Class, TotalAverage};
 use crate::red::spacing::Spacing;
 use crate::{Build, Describe, QueueDiscipline, TestCases};
@@ -91,10 +91,7 @@ impl Config {
             total_average,
             weight,
             limit,
-            mean_packet,
-            gentle,
-            spacing,
-            ecn,
+            rules: Rules { mean_packet, gentle, spacing, ecn, ..Rules::default() },
             ..rio::Config::default()
         };
         // Errors use the parameter names of RIO-PS. The thresholds are derived from the shares.

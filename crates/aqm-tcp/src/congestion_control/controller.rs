@@ -42,8 +42,9 @@ impl AnyControl {
 impl Controller {
     /// Creates a window of `cwnd` segments with the congestion control of `config`, whose parameters have been checked.
     pub fn new(config: &dyn Build, cwnd: f64, ssthresh: f64) -> Self {
+        let (rules, limited_slow_start) = (config.window_rules(), config.limited_slow_start());
         Self {
-            window: Window::new(config.window_rules(), cwnd, ssthresh),
+            window: Window::new(&rules, limited_slow_start, cwnd, ssthresh),
             control: config.build(),
             is_model_based: config.uses_rates(),
         }

@@ -15,8 +15,8 @@ use aqm_net::{ConfigError, Instant, Span, parameters};
 use super::cubic_segments::WholeSegments;
 use super::hystart::{HyStart, LinuxHyStart};
 use super::reno::Growth;
-use super::slow_start::{MAX_WINDOW, SlowStart, SlowStartEnd};
-use super::window::{SsthreshRounding, Window, WindowRules};
+use super::slow_start::MAX_WINDOW;
+use super::window::{Window, WindowRules};
 use super::{
     AckInfo, AckSample, AnyControl, Build, Congestion, CongestionControl, CongestionSignal, WindowEvent,
 };
@@ -32,12 +32,9 @@ parameters! {
         pub tcp_friendliness: bool = true, "RFC 9438, section 4.3";
         /// Whether a flow that loses before its previous window yields bandwidth to new flows.
         pub fast_convergence: bool = true, "RFC 9438, section 4.7";
-        /// Rounding of a reduced window.
-        pub ssthresh_rounding: SsthreshRounding = SsthreshRounding::Exact, "RFC 9438, section 4.6";
-        /// Last step of slow start.
-        pub slow_start_end: SlowStartEnd = SlowStartEnd::AtThreshold, "aqmlab's choice, as in ns-3";
-        /// Window above which Limited Slow-Start applies (`max_ssthresh`), in segments.
-        pub max_ssthresh: Option<f64> = None, "RFC 3742, section 2: optional, 100 if used";
+        /// Slow start and the rounding of a reduced window.
+        #[serde(flatten)]
+        pub window: WindowRules = WindowRules::default();
         /// Detector that ends slow start before `ssthresh` or a loss.
         pub hystart: HyStart = HyStart::Off, "RFC 9438, section 4.10: HyStart++ or another, recommended";
         /// Growth of the window in congestion avoidance.
@@ -53,16 +50,11 @@ impl Build for Config {
             "must be above 0 and at most 1000000000",
         )?;
         ConfigError::unless(self.beta > 0.0 && self.beta < 1.0, "beta", "must be between 0 and 1")?;
-        SlowStart::check(self.max_ssthresh)
+        self.window.check()
     }
 
     fn window_rules(&self) -> WindowRules {
-        WindowRules {
-            rounding: self.ssthresh_rounding,
-            slow_start_end: self.slow_start_end,
-            max_ssthresh: self.max_ssthresh,
-            ..WindowRules::default()
-        }
+        self.window.clone()
     }
 
     fn build(&self) -> AnyControl {
@@ -415,6 +407,7 @@ mod tests {
             assert_eq!(path(Config { beta, ..Config::default() }), "beta");
         }
         assert!(Config { c: 1e9, ..Config::default() }.check().is_ok(), "the largest valid value");
-        assert_eq!(path(Config { max_ssthresh: Some(f64::NAN), ..Config::default() }), "max_ssthresh");
+        let window = WindowRules { max_ssthresh: Some(f64::NAN), ..WindowRules::default() };
+        assert_eq!(path(Config { window, ..Config::default() }), "max_ssthresh");
     }
 }

@@ -166,7 +166,6 @@ impl WholeSegments {
 
 #[cfg(test)]
 mod tests {
-    use super::super::WindowRules;
     use super::*;
     use crate::testing::ack_at;
 
@@ -239,7 +238,7 @@ mod tests {
 
     #[test]
     fn the_window_grows_by_whole_segments() {
-        let mut window = Window::new(WindowRules::default(), 100.0, 50.0);
+        let mut window = Window::with_defaults(100.0, 50.0);
         let mut curve = curve();
         for _ in 0..19 {
             curve.on_ack(&mut window, &ack_at(Instant::START, RTT), 1.0);

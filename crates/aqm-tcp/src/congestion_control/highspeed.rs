@@ -11,8 +11,8 @@
 
 use aqm_net::{ConfigError, choices, parameters};
 
-use super::slow_start::{LimitedSlowStart, MAX_WINDOW, SlowStart, SlowStartEnd};
-use super::window::{SsthreshRounding, Window, WindowRules};
+use super::slow_start::{LimitedSlowStart, MAX_WINDOW};
+use super::window::{Window, WindowRules};
 use super::{AckInfo, AnyControl, Build, Congestion, CongestionControl, CongestionSignal};
 
 choices! {
@@ -70,12 +70,9 @@ parameters! {
         pub timeout_reduction: Decrease = Decrease::Half, "RFC 5681, equation (4)";
         /// Size of a reduction of a window up to `low_window`.
         pub low_window_reduction: LowWindowReduction = LowWindowReduction::Half, "RFC 3649, section 7";
-        /// Rounding of a reduced window.
-        pub ssthresh_rounding: SsthreshRounding = SsthreshRounding::Exact, "RFC 5681, equation (4)";
-        /// Last step of slow start.
-        pub slow_start_end: SlowStartEnd = SlowStartEnd::AtThreshold, "aqmlab's choice, as in ns-3";
-        /// Window above which Limited Slow-Start applies (`max_ssthresh`), in segments.
-        pub max_ssthresh: Option<f64> = None, "RFC 3742, section 2: optional, 100 if used";
+        /// Slow start and the rounding of a reduced window.
+        #[serde(flatten)]
+        pub window: WindowRules = WindowRules::default();
         /// Scope of Limited Slow-Start.
         pub limited_slow_start: LimitedSlowStart = LimitedSlowStart::BelowSsthresh, "RFC 3742, section 2";
     }
@@ -100,16 +97,15 @@ impl Build for Config {
         ConfigError::unless(falls, "high_p", "must be above 0 and below the loss rate at low_window")?;
         let decrease = self.high_decrease > 0.0 && self.high_decrease <= 0.5;
         ConfigError::unless(decrease, "high_decrease", "must be above 0 and at most 0.5")?;
-        SlowStart::check(self.max_ssthresh)
+        self.window.check()
     }
 
     fn window_rules(&self) -> WindowRules {
-        WindowRules {
-            rounding: self.ssthresh_rounding,
-            slow_start_end: self.slow_start_end,
-            max_ssthresh: self.max_ssthresh,
-            limited_slow_start: self.limited_slow_start,
-        }
+        self.window.clone()
+    }
+
+    fn limited_slow_start(&self) -> LimitedSlowStart {
+        self.limited_slow_start
     }
 
     fn build(&self) -> AnyControl {
@@ -250,17 +246,21 @@ impl Response {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::congestion_control::Controller;
+    use crate::congestion_control::{Controller, SlowStartEnd, SsthreshRounding};
     use crate::testing::{ack, loss, repeated_timeout, timeout};
 
     /// The options that correspond to ns-2's source.
     fn ns2() -> Config {
+        let window = WindowRules {
+            ssthresh_rounding: SsthreshRounding::Down,
+            slow_start_end: SlowStartEnd::PastThreshold,
+            ..WindowRules::default()
+        };
         Config {
             loss_rate: LossRate::Continuous,
             slow_start_reduction: Decrease::Half,
             low_window_reduction: LowWindowReduction::AllButLast,
-            ssthresh_rounding: SsthreshRounding::Down,
-            slow_start_end: SlowStartEnd::PastThreshold,
+            window,
             ..Config::default()
         }
     }

@@ -175,7 +175,7 @@ fn micros(at: Instant) -> u64 {
 mod tests {
     use proptest::prelude::*;
 
-    use super::super::{AckInfo, Controller, CubicConfig, WindowRules};
+    use super::super::{AckInfo, Controller, CubicConfig};
     use super::*;
     use crate::testing::{ack_at, loss, timeout};
 
@@ -191,7 +191,7 @@ mod tests {
 
     impl Bench {
         fn new(cwnd: f64) -> Self {
-            let window = Window::new(WindowRules::default(), cwnd, 1e9);
+            let window = Window::with_defaults(cwnd, 1e9);
             Self { hystart: LinuxHyStart::new(), window, una: 0, nxt: 10 }
         }
 

@@ -28,8 +28,8 @@ use std::collections::VecDeque;
 
 use aqm_net::{ConfigError, Instant, Span, choices, parameters};
 
-use super::slow_start::{MAX_WINDOW, SlowStart, SlowStartEnd};
-use super::window::{SsthreshRounding, WindowRules};
+use super::slow_start::MAX_WINDOW;
+use super::window::WindowRules;
 use super::{AckInfo, AckSample, AnyControl, Build, Congestion, CongestionControl, Window};
 
 choices! {
@@ -66,12 +66,9 @@ parameters! {
         /// Whether slow start is used at the beginning of a connection and after a timeout. It ends at a queueing delay
         /// of three quarters of the target, or at a loss.
         pub slow_start: bool = false, "RFC 6817 has none; LEDBAT++, 4.3";
-        /// Rounding of a reduced window.
-        pub ssthresh_rounding: SsthreshRounding = SsthreshRounding::Exact, "RFC 5681, equation (4)";
-        /// Last step of slow start.
-        pub slow_start_end: SlowStartEnd = SlowStartEnd::AtThreshold, "aqmlab's choice, as in ns-3";
-        /// Window above which Limited Slow-Start applies (`max_ssthresh`), in segments.
-        pub max_ssthresh: Option<f64> = None, "RFC 3742, section 2: optional, 100 if used";
+        /// Slow start and the rounding of a reduced window.
+        #[serde(flatten)]
+        pub window: WindowRules = WindowRules::default();
     }
 }
 
@@ -102,16 +99,11 @@ impl Build for Config {
         ConfigError::unless(increase, "allowed_increase", "must be above 0 and at most 1000000000 segments")?;
         let least = (1.0..=MAX_WINDOW).contains(&self.min_cwnd);
         ConfigError::unless(least, "min_cwnd", "must be 1 to 1000000000 segments")?;
-        SlowStart::check(self.max_ssthresh)
+        self.window.check()
     }
 
     fn window_rules(&self) -> WindowRules {
-        WindowRules {
-            rounding: self.ssthresh_rounding,
-            slow_start_end: self.slow_start_end,
-            max_ssthresh: self.max_ssthresh,
-            ..WindowRules::default()
-        }
+        self.window.clone()
     }
 
     fn has_timestamps(&self) -> bool {
@@ -487,7 +479,8 @@ mod tests {
         assert_eq!(path(Config { current_filter: 0, ..Config::default() }), "current_filter");
         assert_eq!(path(Config { allowed_increase: 0.0, ..Config::default() }), "allowed_increase");
         assert_eq!(path(Config { min_cwnd: 0.5, ..Config::default() }), "min_cwnd");
-        assert_eq!(path(Config { max_ssthresh: Some(0.0), ..Config::default() }), "max_ssthresh");
+        let window = WindowRules { max_ssthresh: Some(0.0), ..WindowRules::default() };
+        assert_eq!(path(Config { window, ..Config::default() }), "max_ssthresh");
         let rfc7928 = Config { target: Span::from_millis(5), gain: 10.0, ..Config::default() };
         assert!(rfc7928.check().is_ok());
     }

@@ -272,6 +272,11 @@ pub trait Build {
         WindowRules::default()
     }
 
+    /// Returns the scope of Limited Slow-Start.
+    fn limited_slow_start(&self) -> LimitedSlowStart {
+        LimitedSlowStart::BelowSsthresh
+    }
+
     /// Whether segments carry timestamps (RFC 7323), so that the algorithm can measure the one-way delay.
     fn has_timestamps(&self) -> bool {
         false

@@ -8,8 +8,8 @@
 
 use aqm_net::{ConfigError, choices, parameters};
 
-use super::slow_start::{LimitedSlowStart, SlowStart, SlowStartEnd};
-use super::window::{SsthreshRounding, Window, WindowRules};
+use super::slow_start::LimitedSlowStart;
+use super::window::{Window, WindowRules};
 use super::{AckInfo, AnyControl, Build, Congestion, CongestionControl};
 
 choices! {
@@ -28,12 +28,9 @@ parameters! {
     pub struct Config {
         /// Growth of the window in congestion avoidance.
         pub growth: Growth = Growth::Fractions, "RFC 5681, equation (3)";
-        /// Rounding of a halved window.
-        pub ssthresh_rounding: SsthreshRounding = SsthreshRounding::Exact, "RFC 5681, equation (4)";
-        /// Last step of slow start.
-        pub slow_start_end: SlowStartEnd = SlowStartEnd::AtThreshold, "aqmlab's choice, as in ns-3";
-        /// Window above which Limited Slow-Start applies (`max_ssthresh`), in segments.
-        pub max_ssthresh: Option<f64> = None, "RFC 3742, section 2: optional, 100 if used";
+        /// Slow start and the rounding of a reduced window.
+        #[serde(flatten)]
+        pub window: WindowRules = WindowRules::default();
         /// Scope of Limited Slow-Start.
         pub limited_slow_start: LimitedSlowStart = LimitedSlowStart::BelowSsthresh, "RFC 3742, section 2";
     }
@@ -41,16 +38,15 @@ parameters! {
 
 impl Build for Config {
     fn check(&self) -> Result<(), ConfigError> {
-        SlowStart::check(self.max_ssthresh)
+        self.window.check()
     }
 
     fn window_rules(&self) -> WindowRules {
-        WindowRules {
-            rounding: self.ssthresh_rounding,
-            slow_start_end: self.slow_start_end,
-            max_ssthresh: self.max_ssthresh,
-            limited_slow_start: self.limited_slow_start,
-        }
+        self.window.clone()
+    }
+
+    fn limited_slow_start(&self) -> LimitedSlowStart {
+        self.limited_slow_start
     }
 
     fn build(&self) -> AnyControl {
@@ -87,7 +83,7 @@ impl CongestionControl for Reno {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::congestion_control::Controller;
+    use crate::congestion_control::{Controller, SlowStartEnd, SsthreshRounding};
     use crate::testing::{ack, loss, repeated_timeout, timeout};
 
     fn reno(config: &Config, cwnd: f64, ssthresh: f64) -> Controller {
@@ -95,11 +91,12 @@ mod tests {
     }
 
     fn ns2() -> Config {
-        Config {
+        let window = WindowRules {
             ssthresh_rounding: SsthreshRounding::Down,
             slow_start_end: SlowStartEnd::PastThreshold,
-            ..Config::default()
-        }
+            ..WindowRules::default()
+        };
+        Config { window, ..Config::default() }
     }
 
     #[test]
@@ -137,11 +134,8 @@ mod tests {
 
     #[test]
     fn in_segments_a_window_of_acknowledgements_adds_one_and_a_reduction_resets_the_count() {
-        let config = Config {
-            growth: Growth::Segments,
-            ssthresh_rounding: SsthreshRounding::Segments,
-            ..Config::default()
-        };
+        let window = WindowRules { ssthresh_rounding: SsthreshRounding::Segments, ..WindowRules::default() };
+        let config = Config { growth: Growth::Segments, window, ..Config::default() };
         let mut controller = reno(&config, 3.0, 4.0);
         controller.on_ack(&ack(3.0));
         assert_eq!(controller.cwnd(), 4.0, "one segment up to the threshold, two towards the next");

@@ -9,8 +9,8 @@
 
 use aqm_net::{ConfigError, parameters};
 
-use super::slow_start::{MAX_WINDOW, SlowStart, SlowStartEnd};
-use super::window::{SsthreshRounding, Window, WindowRules};
+use super::slow_start::MAX_WINDOW;
+use super::window::{Window, WindowRules};
 use super::{AckInfo, AnyControl, Build, Congestion, CongestionControl, CongestionSignal};
 
 parameters! {
@@ -23,12 +23,9 @@ parameters! {
         pub decrease: f64 = 0.125, "Kelly 2003";
         /// Legacy window (`lwnd`), in segments: up to this size, the window grows and falls like Reno's.
         pub legacy_window: f64 = 16.0, "Kelly 2003";
-        /// Rounding of a reduced window.
-        pub ssthresh_rounding: SsthreshRounding = SsthreshRounding::Exact, "RFC 5681, equation (4)";
-        /// Last step of slow start.
-        pub slow_start_end: SlowStartEnd = SlowStartEnd::AtThreshold, "aqmlab's choice, as in ns-3";
-        /// Window above which Limited Slow-Start applies (`max_ssthresh`), in segments.
-        pub max_ssthresh: Option<f64> = None, "RFC 3742, section 2: optional, 100 if used";
+        /// Slow start and the rounding of a reduced window.
+        #[serde(flatten)]
+        pub window: WindowRules = WindowRules::default();
     }
 }
 
@@ -46,16 +43,11 @@ impl Build for Config {
         )?;
         let sensible = (0.0..=MAX_WINDOW).contains(&self.legacy_window);
         ConfigError::unless(sensible, "legacy_window", "must be 0 to 1000000000 segments")?;
-        SlowStart::check(self.max_ssthresh)
+        self.window.check()
     }
 
     fn window_rules(&self) -> WindowRules {
-        WindowRules {
-            rounding: self.ssthresh_rounding,
-            slow_start_end: self.slow_start_end,
-            max_ssthresh: self.max_ssthresh,
-            ..WindowRules::default()
-        }
+        self.window.clone()
     }
 
     fn build(&self) -> AnyControl {
@@ -132,6 +124,7 @@ mod tests {
         assert_eq!(path(Config { decrease: 1.0, ..Config::default() }), "decrease");
         assert_eq!(path(Config { increase: f64::NAN, ..Config::default() }), "increase");
         assert_eq!(path(Config { legacy_window: -1.0, ..Config::default() }), "legacy_window");
-        assert_eq!(path(Config { max_ssthresh: Some(0.0), ..Config::default() }), "max_ssthresh");
+        let window = WindowRules { max_ssthresh: Some(0.0), ..WindowRules::default() };
+        assert_eq!(path(Config { window, ..Config::default() }), "max_ssthresh");
     }
 }

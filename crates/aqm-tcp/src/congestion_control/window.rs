@@ -4,9 +4,9 @@
 //!
 //! aqmlab's choice where the source is silent: windows keep their fractions.
 
-use aqm_net::choices;
+use aqm_net::{ConfigError, choices, parameters};
 
-use super::slow_start::{LimitedSlowStart, SlowStart, SlowStartEnd};
+use super::slow_start::{LimitedSlowStart, MAX_WINDOW, SlowStart, SlowStartEnd};
 
 choices! {
     /// Rounding of a reduced window.
@@ -27,28 +27,26 @@ choices! {
 /// Minimum of `ssthresh`, in segments (RFC 5681, equation (4)).
 const MIN_SSTHRESH: f64 = 2.0;
 
-/// Rules of slow start and of the rounding of a reduced window.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct WindowRules {
-    /// Rounding of a reduced window.
-    pub rounding: SsthreshRounding,
-    /// Last step of slow start.
-    pub slow_start_end: SlowStartEnd,
-    /// Window above which Limited Slow-Start applies (`max_ssthresh`), in segments.
-    pub max_ssthresh: Option<f64>,
-    /// Scope of Limited Slow-Start.
-    pub limited_slow_start: LimitedSlowStart,
+parameters! {
+    /// Rules of slow start and of the rounding of a reduced window.
+    pub struct WindowRules {
+        /// Rounding of a reduced window.
+        pub ssthresh_rounding: SsthreshRounding = SsthreshRounding::Exact, "RFC 5681, equation (4); RFC 9438, section 4.6";
+        /// Last step of slow start.
+        pub slow_start_end: SlowStartEnd = SlowStartEnd::AtThreshold, "aqmlab's choice, as in ns-3";
+        /// Window above which Limited Slow-Start applies (`max_ssthresh`), in segments.
+        pub max_ssthresh: Option<f64> = None, "RFC 3742, section 2: optional, 100 if used";
+    }
 }
 
-impl Default for WindowRules {
-    /// RFC 5681 without additions: no rounding, slow start ends at `ssthresh` and has no other limit.
-    fn default() -> Self {
-        Self {
-            rounding: SsthreshRounding::Exact,
-            slow_start_end: SlowStartEnd::AtThreshold,
-            max_ssthresh: None,
-            limited_slow_start: LimitedSlowStart::BelowSsthresh,
-        }
+impl WindowRules {
+    /// Checks the rules.
+    ///
+    /// # Errors
+    /// `max_ssthresh` is out of range.
+    pub fn check(&self) -> Result<(), ConfigError> {
+        let sensible = self.max_ssthresh.is_none_or(|limit| (1.0..=MAX_WINDOW).contains(&limit));
+        ConfigError::unless(sensible, "max_ssthresh", "must be 1 to 1000000000 segments")
     }
 }
 
@@ -67,10 +65,16 @@ pub struct Window {
 
 impl Window {
     /// Creates a window of `cwnd` segments.
-    pub fn new(rules: WindowRules, cwnd: f64, ssthresh: f64) -> Self {
-        let slow_start = SlowStart::new(rules.slow_start_end, rules.max_ssthresh, rules.limited_slow_start);
+    pub fn new(rules: &WindowRules, limited_slow_start: LimitedSlowStart, cwnd: f64, ssthresh: f64) -> Self {
+        let slow_start = SlowStart::new(rules.slow_start_end, rules.max_ssthresh, limited_slow_start);
         let ssthresh = slow_start.first_ssthresh(ssthresh);
-        Self { cwnd, ssthresh, acknowledged: 0.0, slow_start, rounding: rules.rounding }
+        Self { cwnd, ssthresh, acknowledged: 0.0, slow_start, rounding: rules.ssthresh_rounding }
+    }
+
+    /// Creates a window of `cwnd` segments with the default rules.
+    #[cfg(test)]
+    pub(super) fn with_defaults(cwnd: f64, ssthresh: f64) -> Self {
+        Self::new(&WindowRules::default(), LimitedSlowStart::BelowSsthresh, cwnd, ssthresh)
     }
 
     /// Sets the initial window when the connection opens.
@@ -145,11 +149,21 @@ mod tests {
     use super::*;
 
     #[test]
+    fn a_limit_below_a_segment_is_rejected() {
+        let check = |max_ssthresh| WindowRules { max_ssthresh, ..WindowRules::default() }.check();
+        for wrong in [0.0, 0.5, 1e10, f64::NAN, -3.0] {
+            assert_eq!(check(Some(wrong)).unwrap_err().place, "max_ssthresh");
+        }
+        assert!(check(Some(100.0)).is_ok() && check(None).is_ok());
+    }
+
+    #[test]
     fn rounding_of_a_reduced_window_and_its_threshold() {
         use SsthreshRounding::{Down, Exact, Segments, Whole};
         let reduced = |left, least| {
-            [Exact, Down, Whole, Segments].map(|rounding| {
-                let mut window = Window::new(WindowRules { rounding, ..WindowRules::default() }, 20.0, 30.0);
+            [Exact, Down, Whole, Segments].map(|ssthresh_rounding| {
+                let rules = WindowRules { ssthresh_rounding, ..WindowRules::default() };
+                let mut window = Window::new(&rules, LimitedSlowStart::BelowSsthresh, 20.0, 30.0);
                 window.reduce_above(least, left);
                 (window.cwnd, window.ssthresh)
             })
@@ -161,7 +175,7 @@ mod tests {
 
     #[test]
     fn a_segment_is_added_per_acknowledged_window_and_a_reduction_resets_the_count() {
-        let mut window = Window::new(WindowRules::default(), 4.0, 2.0);
+        let mut window = Window::with_defaults(4.0, 2.0);
         let mut seen = |segments: &[f64]| {
             for &counted in segments {
                 window.add_one_for_each(window.cwnd, counted);

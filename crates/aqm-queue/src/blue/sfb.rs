@@ -557,7 +557,7 @@ impl Wrapper for Sfb {
         }
     }
 
-    fn on_removed(&mut self, _place: u32, note: Note) {
+    fn on_removed(&mut self, _slot: u32, note: Note) {
         self.leave(note);
     }
 

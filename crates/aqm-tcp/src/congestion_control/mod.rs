@@ -8,6 +8,7 @@
 mod controller;
 mod cubic;
 mod cubic_segments;
+mod dctcp;
 #[cfg(test)]
 mod fixed;
 mod highspeed;
@@ -25,6 +26,7 @@ use crate::config::ecn::EcnNeeds;
 
 pub use controller::{AnyControl, Controller};
 pub use cubic::Config as CubicConfig;
+pub use dctcp::Config as DctcpConfig;
 pub use highspeed::{Config as HighSpeedConfig, Decrease, LossRate, LowWindowReduction};
 pub use hystart::HyStart;
 pub use ledbat::{Config as LedbatConfig, Delay};
@@ -309,6 +311,7 @@ registry! {
         "highspeed" => highspeed,
         "scalable" => scalable,
         "cubic" => cubic,
+        "dctcp" => dctcp,
         "ledbat" => ledbat,
     }
 }

@@ -59,6 +59,13 @@ pub struct Reno {
     growth: Growth,
 }
 
+impl Reno {
+    /// Reno with the given growth in congestion avoidance.
+    pub(super) fn new(growth: Growth) -> Self {
+        Self { growth }
+    }
+}
+
 impl CongestionControl for Reno {
     #[inline]
     fn on_ack(&mut self, window: &mut Window, ack: &AckInfo) {

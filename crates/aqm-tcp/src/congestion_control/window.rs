@@ -152,7 +152,7 @@ mod tests {
     fn a_limit_below_a_segment_is_rejected() {
         let check = |max_ssthresh| WindowRules { max_ssthresh, ..WindowRules::default() }.check();
         for wrong in [0.0, 0.5, 1e10, f64::NAN, -3.0] {
-            assert_eq!(check(Some(wrong)).unwrap_err().place, "max_ssthresh");
+            assert_eq!(check(Some(wrong)).unwrap_err().path, "max_ssthresh");
         }
         assert!(check(Some(100.0)).is_ok() && check(None).is_ok());
     }

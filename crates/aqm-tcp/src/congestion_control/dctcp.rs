@@ -1,0 +1,223 @@
+//! DCTCP: a mark reduces the window by half of the share of marked data.
+//!
+//! S. Bensley, D. Thaler, P. Balasubramanian, L. Eggert, G. Judd, "Data Center TCP (DCTCP): TCP Congestion Control for
+//! Data Centers", RFC 8257, 2017, sections 3.3 and 3.4; Linux 6.1: `tcp_dctcp.c` (the initial share, and the reset of a
+//! small share). With marks at random, the window is 2/p segments for the share p of marked segments.
+//!
+//! aqmlab's choice where the sources differ: the share is a real number, without the rounding of Linux's fixed-point
+//! number.
+
+use aqm_net::{ConfigError, parameters};
+
+use super::reno::{Growth, Reno};
+use super::window::{Window, WindowRules};
+use super::{
+    AckInfo, AckSample, AnyControl, Build, Congestion, CongestionControl, CongestionSignal, ControlReport,
+};
+use crate::config::ecn::{Codepoint, EcnNeeds, Feedback};
+
+/// Share below which a window without marks resets the share to zero: Linux's fixed-point number of 1024 parts loses
+/// nothing by a shift of 4 below 16.
+const SMALL_SHARE: f64 = 16.0 / 1024.0;
+
+parameters! {
+    /// DCTCP: a mark reduces the window by half of the share of marked data, a loss by half.
+    ///
+    /// Requires ECN. Without ECN at both endpoints, the sender follows Reno's rules, as in Linux.
+    pub struct Config {
+        /// Weight of a new value in the average share of marked data (`g`).
+        pub gain: f64 = 0.0625, "RFC 8257, 4.2";
+        /// Initial share of marked data (`DCTCP.Alpha`).
+        pub initial_share: f64 = 1.0, "RFC 8257, 3.3; Linux: `dctcp_alpha_on_init`";
+        /// Growth of the window in congestion avoidance.
+        pub growth: Growth = Growth::Fractions, "RFC 5681, equation (3)";
+        /// Slow start and the rounding of a reduced window.
+        #[serde(flatten)]
+        pub window: WindowRules = WindowRules::default();
+    }
+}
+
+impl Build for Config {
+    fn check(&self) -> Result<(), ConfigError> {
+        ConfigError::unless(self.gain > 0.0 && self.gain <= 1.0, "gain", "must be above 0 and at most 1")?;
+        let is_share = (0.0..=1.0).contains(&self.initial_share);
+        ConfigError::unless(is_share, "initial_share", "must be 0 to 1")?;
+        self.window.check()
+    }
+
+    fn window_rules(&self) -> WindowRules {
+        self.window.clone()
+    }
+
+    fn ecn(&self) -> EcnNeeds {
+        EcnNeeds {
+            is_required: true,
+            is_scalable: true,
+            feedback: Feedback::Dctcp,
+            codepoint: Codepoint::Ect0,
+        }
+    }
+
+    fn build(&self) -> AnyControl {
+        AnyControl::of(Dctcp {
+            reno: Reno::new(self.growth),
+            share: MarkedShare::new(self.gain, self.initial_share),
+            round_end: 0,
+        })
+    }
+}
+
+/// DCTCP of a running sender.
+struct Dctcp {
+    reno: Reno,
+    share: MarkedShare,
+    /// End of the sent data when the current window of data began (`DCTCP.WindowEnd`).
+    round_end: u64,
+}
+
+impl CongestionControl for Dctcp {
+    fn on_ack(&mut self, window: &mut Window, ack: &AckInfo) {
+        self.reno.on_ack(window, ack);
+    }
+
+    fn reduce(&mut self, window: &mut Window, congestion: &Congestion) {
+        match congestion.signal {
+            CongestionSignal::Mark => window.reduce(window.cwnd * (1.0 - self.share.value() / 2.0)),
+            CongestionSignal::Loss | CongestionSignal::Timeout => self.reno.reduce(window, congestion),
+        }
+    }
+
+    fn uses_samples(&self) -> bool {
+        true
+    }
+
+    fn on_sample(&mut self, _window: &mut Window, sample: &AckSample) {
+        self.share.count(sample.delivered, sample.marked);
+        if sample.snd_una >= self.round_end {
+            self.share.end_round();
+            self.round_end = sample.snd_nxt;
+        }
+    }
+
+    fn report(&self) -> ControlReport {
+        ControlReport { marked_share: Some(self.share.value()), ..ControlReport::default() }
+    }
+}
+
+/// Moving average of the share of marked data (`alpha`).
+#[derive(Clone, Copy, Debug)]
+pub(super) struct MarkedShare {
+    gain: f64,
+    value: f64,
+    /// Bytes delivered and bytes marked since the last update.
+    delivered: u64,
+    marked: u64,
+}
+
+impl MarkedShare {
+    pub fn new(gain: f64, value: f64) -> Self {
+        Self { gain, value, delivered: 0, marked: 0 }
+    }
+
+    /// Counts the bytes that an acknowledgement reports.
+    pub fn count(&mut self, delivered: u64, marked: u64) {
+        self.delivered += delivered;
+        self.marked += marked;
+    }
+
+    /// Returns the average.
+    pub fn value(&self) -> f64 {
+        self.value
+    }
+
+    /// Adds the share of the data counted since the last update to the average (RFC 8257, section 3.3, steps 5 to 7).
+    pub fn end_round(&mut self) {
+        if self.delivered == 0 {
+            return;
+        }
+        let share = (self.marked as f64 / self.delivered as f64).min(1.0);
+        let rest = if self.value < SMALL_SHARE { 0.0 } else { self.value * (1.0 - self.gain) };
+        self.value = rest + self.gain * share;
+        (self.delivered, self.marked) = (0, 0);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use aqm_net::{Instant, Rng, Streams};
+
+    use super::*;
+    use crate::congestion_control::Controller;
+    use crate::testing::{ack, loss, mark};
+
+    fn sample(delivered: u64, marked: u64, snd_una: u64, snd_nxt: u64) -> AckSample {
+        let now = Instant::START;
+        let (newest, ack_sent_at, srtt) = (None, None, None);
+        AckSample { now, newest, ack_sent_at, srtt, delivered, marked, snd_una, snd_nxt, mss: 1000 }
+    }
+
+    fn share(controller: &Controller) -> f64 {
+        controller.report().marked_share.unwrap()
+    }
+
+    #[test]
+    fn the_share_is_updated_once_per_window_of_data() {
+        let mut controller = Controller::new(&Config::default(), 10.0, 5.0);
+        assert_eq!(share(&controller), 1.0);
+        controller.on_sample(&sample(1000, 0, 1000, 11_000));
+        assert_eq!(share(&controller), 0.9375, "the first acknowledgement ends a window");
+        for k in 2..=10 {
+            controller.on_sample(&sample(1000, 1000, k * 1000, 20_000));
+        }
+        assert_eq!(share(&controller), 0.9375);
+        controller.on_sample(&sample(1000, 0, 11_000, 21_000));
+        assert!((share(&controller) - (0.9375 * 0.9375 + 0.0625 * 0.9)).abs() < 1e-12);
+    }
+
+    #[test]
+    fn a_mark_removes_half_of_the_share_and_a_loss_half_of_the_window() {
+        let config = Config { initial_share: 0.5, ..Config::default() };
+        let mut controller = Controller::new(&config, 20.0, 100.0);
+        controller.on_congestion(&mark(3.0));
+        assert_eq!((controller.cwnd(), controller.ssthresh()), (15.0, 15.0));
+        controller.on_congestion(&loss(15.0));
+        assert_eq!((controller.cwnd(), controller.ssthresh()), (7.5, 7.5));
+    }
+
+    #[test]
+    fn a_small_share_becomes_zero_without_marks() {
+        let mut share = MarkedShare::new(0.0625, 0.015);
+        share.count(1000, 0);
+        share.end_round();
+        assert_eq!(share.value(), 0.0);
+        share.end_round();
+        assert_eq!(share.value(), 0.0, "without data, nothing changes");
+    }
+
+    #[test]
+    fn with_random_marks_the_window_is_two_divided_by_their_share() {
+        for probability in [0.01, 0.05, 0.2] {
+            let mut random: Rng = Streams::new(7).named("marks", 0);
+            let mut controller = Controller::new(&Config::default(), 10.0, 5.0);
+            let (mut una, mut reduced_up_to, mut round_end) = (0_u64, 0, 0_u64);
+            let (mut sum, mut rounds) = (0.0, 0.0);
+            for _ in 0..400_000 {
+                let marked = random.uniform() < probability;
+                una += 1000;
+                let nxt = una + (controller.cwnd() as u64).max(1) * 1000;
+                controller.on_sample(&sample(1000, if marked { 1000 } else { 0 }, una, nxt));
+                if marked && una > reduced_up_to {
+                    controller.on_congestion(&mark(controller.cwnd()));
+                    reduced_up_to = nxt;
+                } else {
+                    controller.on_ack(&ack(1.0));
+                }
+                if una >= round_end {
+                    (sum, rounds, round_end) = (sum + controller.cwnd(), rounds + 1.0, nxt);
+                }
+            }
+            let (window, expected) = (sum / rounds, 2.0 / probability);
+            assert!((window / expected - 1.0).abs() < 0.15, "p = {probability}: {window} of {expected}");
+        }
+    }
+}

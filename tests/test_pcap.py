@@ -10,10 +10,7 @@ import polars as pl
 import pytest
 
 import aqmlab as al
-from aqmlab import _core
 from aqmlab.cli import app as cli
-
-pytestmark = pytest.mark.skipif(not hasattr(_core, "write_pcap"), reason="packets are written on Linux")
 
 ENHANCED_PACKET = 6
 COMMENT = 1

@@ -1,11 +1,8 @@
 //! The conversion of Rust errors to Python exceptions.
 
-use std::io;
-use std::path::PathBuf;
-
 use aqm_net::stage::Failure;
 use aqm_net::{ConfigError, ConfigErrors};
-use pyo3::exceptions::{PyKeyboardInterrupt, PyOSError, PyRuntimeError, PyValueError};
+use pyo3::exceptions::{PyKeyboardInterrupt, PyValueError};
 use pyo3::{PyErr, Python, create_exception, prelude::PyAnyMethods};
 
 create_exception!(
@@ -23,27 +20,6 @@ create_exception!(
     PyValueError,
     "A file that cannot be read or written, or is not a valid trace. The message names the file, the error and its position."
 );
-
-create_exception!(
-    aqmlab._core,
-    PcapError,
-    PyRuntimeError,
-    "The packets of a run cannot be written, for example because the run recorded none. The message contains a remedy."
-);
-
-/// Returns the exception for a file at `path` that cannot be written: an `OSError` with the name of the file.
-pub(crate) fn of_file_error(path: PathBuf, error: &io::Error) -> PyErr {
-    let text = error.to_string();
-    match error.raw_os_error() {
-        Some(code) => {
-            // Python adds the number itself.
-            let reason = text.strip_suffix(&format!(" (os error {code})")).unwrap_or(&text).to_owned();
-            // The last value is the number on Windows, and has no effect on other systems.
-            PyOSError::new_err((code, reason, path, code))
-        }
-        None => PyOSError::new_err((None::<i32>, text, path)),
-    }
-}
 
 /// Returns the exception for a run without a result.
 pub(crate) fn of_failure(py: Python<'_>, failure: &Failure) -> PyErr {

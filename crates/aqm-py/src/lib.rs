@@ -13,7 +13,7 @@ use aqm_net::{ConfigError, ConfigErrors};
 use pyo3::prelude::*;
 use serde_json::{Value, json};
 
-use crate::error::{PcapError, ScenarioError, TraceError, to_python};
+use crate::error::{ScenarioError, TraceError, to_python};
 use crate::table::PyTable;
 
 /// All levels; the first one is the default.
@@ -74,7 +74,6 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("RESULTS_VERSION", aqm_sim::RESULTS_VERSION)?;
     module.add("ScenarioError", module.py().get_type::<ScenarioError>())?;
     module.add("TraceError", module.py().get_type::<TraceError>())?;
-    module.add("PcapError", module.py().get_type::<PcapError>())?;
     module.add_class::<plan::Document>()?;
     module.add_class::<plan::Plan>()?;
     module.add_class::<plan::Watch>()?;
@@ -86,7 +85,7 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(quantity, module)?)?;
     module.add_function(wrap_pyfunction!(describe_workload, module)?)?;
     module.add_function(wrap_pyfunction!(drop_curve, module)?)?;
-    module.add_function(wrap_pyfunction!(pcap::write_pcap, module)?)?;
+    pcap::add_to(module)?;
     #[cfg(target_os = "linux")]
     live::add_to(module)?;
     Ok(())

@@ -69,7 +69,6 @@ INTERRUPTION = "aqmlab: interrupted"
 
 Out = Annotated[Path | None, typer.Option(metavar="FOLDER", help="Folder to write to.")]
 
-
 FAILURES: tuple[type[Exception], ...] = (PcapError, *live_cli.REFUSED)
 """Exceptions for operations that fail with valid input."""
 

@@ -90,7 +90,7 @@ fn the_flow_the_numbers_and_the_flags_of_each_packet_are_found() {
     for (headers, row) in packets.iter().zip(rows) {
         let number = flow[row] as usize;
         let workload =
-            ["bulk", "video", "objects"].iter().position(|name| workloads[number] == *name).unwrap();
+            ["bulk", "objects", "video"].iter().position(|name| workloads[number] == *name).unwrap();
         let [_, octet, _, _] = headers.source.octets();
         assert_eq!(usize::from(octet), 1 + 2 * workload);
         let packet_flow = connections.identify(headers, (workload as u32, Side::Sender), |opening| {

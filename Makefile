@@ -60,9 +60,9 @@ test: $(CORE) $(CHECKERS) $(DOCTOOLS)  ## Check formats, lints, spelling, types 
 
 # The quick check: the unit tests of the crates but for those that take seconds or work in real time, and of each
 # package of Python the tests that start no program and make no large run. A core that is there is not built again.
-QUICK_CRATES := aqm-net aqm-queue aqm-link aqm-tcp aqm-traffic aqm-sim aqm-flow aqm-trace aqm-live
+QUICK_CRATES := aqm-net aqm-queue aqm-link aqm-tcp aqm-traffic aqm-sim aqm-flow aqm-trace aqm-pcap aqm-live
 SLOW_RUST_TESTS := the_share_of_marks_follows_from_the_price larger_packets_are_selected_more_often_with_scale_by_size \
-    the_mean_is_the_sum_over_all_sizes lab::tests load::tests pcap::live run::tests
+    the_mean_is_the_sum_over_all_sizes lab::tests load::tests pcap::tests run::tests
 QUICK_TESTS := architecture batch_means campaign catalog claim_tables metrics measures precision public_names \
     response_times rule rules run scenario stats store study study_file study_query study_seeds sweep
 
@@ -86,6 +86,7 @@ fuzz:  ## Drive 100,000 random connections, queues, lines and packets from outsi
 	AQM_FUZZ_CASES=$(FUZZ_CASES) cargo test --locked --release -p aqm-queue --test all random_steps
 	AQM_FUZZ_CASES=$(FUZZ_CASES) cargo test --locked --release -p aqm-tcp --test all invariants
 	AQM_FUZZ_CASES=$(FUZZ_CASES) cargo test --locked --release -p aqm-live --lib fuzz
+	AQM_FUZZ_CASES=$(FUZZ_CASES) cargo test --locked --release -p aqm-pcap --lib fuzz
 	AQM_FUZZ_CASES=$(FUZZ_CASES) cargo test --locked --release -p aqm-sim --lib both_engines_agree_on_lines
 
 .PHONY: reference

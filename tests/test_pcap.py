@@ -10,10 +10,7 @@ import polars as pl
 import pytest
 
 import aqmlab as al
-from aqmlab import _core
 from aqmlab.cli import app as cli
-
-pytestmark = pytest.mark.skipif(not hasattr(_core, "write_pcap"), reason="packets are written on Linux")
 
 ENHANCED_PACKET = 6
 COMMENT = 1
@@ -67,6 +64,32 @@ def test_every_packet_of_the_queue_is_there_and_dropped_ones_say_why(
     for reason, count in by_reason.with_columns(pl.col("reason").cast(str)).iter_rows():
         assert sum(reason in comment for comment in comments) == count
     assert all(packet[0] == 0x45 for packet, _ in found), "IPv4 without options"
+
+
+@pytest.mark.parametrize(
+    ("start", "folder", "status", "message"),
+    [
+        ("9s", "", 1, "cannot write the packets of the run: the run recorded none; write links to"),
+        ("0s", "missing", 2, "small.pcapng: cannot be written: "),
+    ],
+)
+def test_the_message_says_why_packets_cannot_be_written(
+    start: str,
+    folder: str,
+    status: int,
+    message: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    scenario, out = tmp_path / "small.toml", tmp_path / folder / "small.pcapng"
+    scenario.write_text(f'{SCENARIO}start = "{start}"')
+    monkeypatch.setattr(sys, "argv", ["aqmlab", "run", str(scenario), "--pcap", str(out)])
+    with pytest.raises(SystemExit) as ended:
+        cli.main()
+    assert ended.value.code == status
+    assert message in capsys.readouterr().err
+    assert not out.exists()
 
 
 def test_only_packets_can_be_written(

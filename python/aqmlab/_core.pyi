@@ -9,6 +9,7 @@ __all__ = [
     "Document",
     "LiveError",
     "Output",
+    "PcapError",
     "Plan",
     "ScenarioError",
     "Table",
@@ -41,6 +42,10 @@ class ScenarioError(ValueError):
 
 class TraceError(ValueError):
     """A file that cannot be read or written, or is not a valid trace."""
+
+class PcapError(RuntimeError):
+    """The packets of a run cannot be written, for example because the run recorded none. The message
+    contains a remedy."""
 
 @final
 class Document:
@@ -114,6 +119,7 @@ def describe_workload(table: str) -> str: ...
 def drop_curve(
     queue: str, averages: list[float], relative_window: float, service_class: int = 0
 ) -> list[float | None]: ...
+def write_pcap(output: Output, path: Path) -> int: ...
 
 class LiveError(RuntimeError):
     """A live operation failed. The message contains the failed operation, the reason and a remedy."""
@@ -128,7 +134,6 @@ def run_live(
     pcap: Path | None = None,
     congestion_control: str | None = None,
 ) -> Output: ...
-def write_pcap(output: Output, path: Path) -> int: ...
 def live_privileges() -> str: ...
 def needs_user_namespace() -> bool: ...
 def run_in_user_namespace(command: list[str]) -> int: ...

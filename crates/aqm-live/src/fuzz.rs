@@ -3,22 +3,20 @@
 //! `AQM_FUZZ_CASES` sets the number of cases of each test. A failure prints the seed that reproduces it
 //! (`PROPTEST_RNG_SEED`).
 
-use std::fs::File;
 use std::time::SystemTime;
 
 use aqm_net::Instant;
 use aqm_net::level::Files;
-use aqm_net::table::{Column, Table};
-use aqm_net::watch::Watch;
+use aqm_pcap::{Interface, QueueName, Verdict, write_simulated};
 use aqm_queue::Reason;
 use aqm_sim::Plan;
 use aqm_sim::emulation::{Contents, Delivery, Emulation, EnteringPacket, Fate, FlowOpening, Hosts, Side};
+use aqm_testing::pcapng::{read, temporary};
 use etherparse::PacketBuilder;
 use proptest::prelude::*;
 
 use crate::load::HostIndex;
-use crate::pcap::testing::{read, temporary};
-use crate::pcap::{self, Capture, CaptureOptions, Interface, QueueName, Verdict, write_simulated};
+use crate::pcap::{Capture, CaptureOptions};
 use crate::router::buffers::MTU;
 use crate::router::connections::{Connections, FlowPacket};
 use crate::router::ip;
@@ -149,72 +147,16 @@ proptest! {
         let mut capture = Capture::start(&path, &[interface("one"), interface("two")], &queues, &options).unwrap();
         for (number, (packet, what, average)) in packets.iter().enumerate() {
             let verdict = if what % 2 == 0 { Verdict::Dropped } else { Verdict::Marked };
-            let fate = pcap::Fate { verdict, reason: Reason::Early, queue: u32::from(*what), average: *average };
+            let fate = aqm_pcap::Fate { verdict, reason: Reason::Early, queue: u32::from(*what), average: *average };
             let fate = (*what > 0).then_some(fate);
             capture.note(u32::from(what % 2), Instant::from_nanos(number as u64), packet, fate);
         }
         let captured = capture.finish().unwrap();
         let (_, blocks) = read(&path);
-        std::fs::remove_file(&path).unwrap();
         prop_assert_eq!((blocks.len(), captured.lost), (packets.len(), 0));
         for (block, (packet, what, _)) in blocks.iter().zip(&packets) {
             prop_assert_eq!(&block.bytes[..], &packet[..packet.len().min(snaplen as usize)]);
             prop_assert_eq!((block.length as usize, block.comment.is_some()), (packet.len(), *what > 0));
         }
-    }
-
-    /// Writes tables with changed numbers, which are not larger than those of a real run.
-    #[test]
-    fn tables_with_any_numbers_can_be_captured(
-        changes in prop::collection::vec((any::<usize>(), any::<usize>(), 0_u64..1 << 50), 0..40),
-    ) {
-        let mut tables = recorded();
-        for (column, row, value) in changes {
-            let packets = tables.iter_mut().find(|table| table.name == "packets").unwrap();
-            let position = column % packets.columns.len();
-            change(&mut packets.columns[position].1, row, value);
-        }
-        let path = temporary("tables");
-        let written = write_simulated(&tables, &[], File::create(&path).unwrap());
-        let readable = written.is_err() || read(&path).1.len() as u64 == written.clone().unwrap();
-        std::fs::remove_file(&path).unwrap();
-        prop_assert!(readable, "{written:?}");
-    }
-}
-
-/// Returns the tables of a small run, which is run once.
-fn recorded() -> Vec<Table> {
-    static TABLES: std::sync::OnceLock<Vec<Table>> = std::sync::OnceLock::new();
-    let run = || {
-        let text =
-            NETWORK.replace("kind = \"program\"\nclient = [\"true\"]", "kind = \"ftp\"\nstagger = \"0s\"");
-        plan(&text.replace("100s", "300ms")).run(&Watch::default()).unwrap().tables
-    };
-    TABLES.get_or_init(run).clone()
-}
-
-/// Changes a number of a column.
-fn change(column: &mut Column, row: usize, value: u64) {
-    fn set<T>(values: &mut [T], row: usize, value: T) {
-        let position = row % values.len().max(1);
-        if let Some(slot) = values.get_mut(position) {
-            *slot = value;
-        }
-    }
-    match column {
-        Column::Whole(values) => set(values, row, value),
-        Column::MaybeWhole(values) => {
-            let mut all: Vec<Option<u64>> = values.iter().collect();
-            set(&mut all, row, (value & 1 > 0).then_some(value));
-            *values = all.into_iter().collect();
-        }
-        Column::Real(values) => set(values, row, f64::from_bits(value << 14)),
-        Column::MaybeReal(values) => {
-            let mut all: Vec<Option<f64>> = values.iter().collect();
-            set(&mut all, row, (value & 1 > 0).then_some(f64::from_bits(value << 14)));
-            *values = all.into_iter().collect();
-        }
-        Column::Truth(values) => set(values, row, value & 1 > 0),
-        Column::Word { .. } | Column::MaybeWord { .. } => {}
     }
 }

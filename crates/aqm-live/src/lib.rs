@@ -8,7 +8,7 @@ mod error;
 mod fuzz;
 mod host;
 mod load;
-pub mod pcap;
+mod pcap;
 mod router;
 mod run;
 mod tcp;

@@ -4,6 +4,7 @@ mod catalog;
 mod error;
 #[cfg(target_os = "linux")]
 mod live;
+mod pcap;
 mod plan;
 mod table;
 
@@ -84,6 +85,7 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(quantity, module)?)?;
     module.add_function(wrap_pyfunction!(describe_workload, module)?)?;
     module.add_function(wrap_pyfunction!(drop_curve, module)?)?;
+    pcap::add_to(module)?;
     #[cfg(target_os = "linux")]
     live::add_to(module)?;
     Ok(())

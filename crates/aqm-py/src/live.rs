@@ -83,18 +83,10 @@ fn run_in_user_namespace(py: Python<'_>, command: Vec<OsString>) -> PyResult<i32
     status.map_err(|error| LiveError::new_err(error.what))
 }
 
-/// Writes the recorded packets of a simulated run in the pcapng format; returns their number.
-#[pyfunction]
-fn write_pcap(py: Python<'_>, output: &Output, path: PathBuf) -> PyResult<u64> {
-    let written = py.detach(|| aqm_live::pcap::write_simulated_to(&path, &output.0.tables, &[]));
-    written.map_err(of_live_error)
-}
-
 /// Adds the functions for live runs to the module.
 pub(crate) fn add_to(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("LiveError", module.py().get_type::<LiveError>())?;
     module.add_function(wrap_pyfunction!(run_live, module)?)?;
-    module.add_function(wrap_pyfunction!(write_pcap, module)?)?;
     module.add_function(wrap_pyfunction!(live_privileges, module)?)?;
     module.add_function(wrap_pyfunction!(needs_user_namespace, module)?)?;
     module.add_function(wrap_pyfunction!(run_in_user_namespace, module)?)?;

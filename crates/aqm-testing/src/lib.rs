@@ -1,5 +1,7 @@
-//! Helpers for the tests of all simulation levels: columns of a run by name, parallel runs with different seeds, and
-//! comparisons of means with theory. Only tests depend on this crate, so its functions panic on errors.
+//! Helpers for tests: columns of a run by name, parallel runs with different seeds, comparisons of means with theory,
+//! and readers of packet files. Only tests depend on this crate, so its functions panic on errors.
+
+pub mod pcapng;
 
 use aqm_net::table::{Column, Table};
 use serde_json::Value;

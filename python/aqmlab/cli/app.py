@@ -10,7 +10,7 @@ from typing import Annotated, NoReturn
 
 import typer
 
-from aqmlab._core import ScenarioError, __version__
+from aqmlab._core import PcapError, ScenarioError, __version__
 from aqmlab.cli import compare as compare_cli
 from aqmlab.cli import completion
 from aqmlab.cli import explore as explore_cli
@@ -69,6 +69,9 @@ INTERRUPTION = "aqmlab: interrupted"
 
 Out = Annotated[Path | None, typer.Option(metavar="FOLDER", help="Folder to write to.")]
 
+FAILURES: tuple[type[Exception], ...] = (PcapError, *live_cli.REFUSED)
+"""Exceptions for operations that fail with valid input."""
+
 
 def main() -> None:
     """Runs the command line. Invalid input produces one line on standard error and exit status 2."""
@@ -88,7 +91,7 @@ def main() -> None:
             # The output is lost. Discard the buffer, so that Python does not write it again at exit.
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         _fail(f"{error.filename or 'standard output'}: cannot be written: {error.strerror}")
-    except live_cli.REFUSED as error:
+    except FAILURES as error:
         print(f"aqmlab: {error}", file=sys.stderr)
         sys.exit(1)
     except KeyboardInterrupt:

@@ -36,7 +36,9 @@ class Tables(Mapping[str, "pl.DataFrame"]):
 
     def write_pcap(self, path: Path) -> int:
         """Writes the packets that a simulated run recorded in `packets` to a pcapng file, with a comment with
-        the reason at each dropped packet. Returns the number of packets. Available on Linux."""
+        the reason at each dropped packet. Returns the number of packets.
+
+        Raises `OSError` if the file cannot be written, and `PcapError` if the run recorded no packets."""
         return _core.write_pcap(self._output, path)
 
     def __iter__(self) -> Iterator[str]:

@@ -10,6 +10,8 @@ pub(crate) mod clock;
 pub(crate) mod connections;
 pub(crate) mod ip;
 pub(crate) mod lateness;
+#[cfg(test)]
+mod simulated_packets;
 pub(crate) mod validity;
 
 use std::collections::BTreeMap;
@@ -20,6 +22,7 @@ use std::time::Duration;
 
 use aqm_net::watch::{View, Watch};
 use aqm_net::{Instant, Span};
+use aqm_pcap::Verdict;
 use aqm_queue::Protocol;
 use aqm_sim::emulation::{Contents, Delivery, Emulation, EnteringPacket, Fate, FlowOpening, Hosts, Side};
 use nix::errno::Errno;
@@ -30,7 +33,7 @@ use serde_json::{Value, json};
 use crate::Clock;
 use crate::host::realtime::wait;
 use crate::load::{ConnectionDelays, HostIndex};
-use crate::pcap::{self, Capture, Verdict};
+use crate::pcap::Capture;
 use crate::router::buffers::{Buffers, MTU};
 use crate::router::connections::{Connections, FlowKey, last_bits};
 use crate::router::lateness::Lateness;
@@ -145,9 +148,9 @@ impl ExternalHosts<'_> {
         View { lateness_us, ..emulation.view(now) }
     }
 
-    fn captured(&self, fate: Fate, verdict: Verdict) -> pcap::Fate {
+    fn captured(&self, fate: Fate, verdict: Verdict) -> aqm_pcap::Fate {
         let queue = self.queues.iter().position(|&link| link == fate.link).unwrap_or_default() as u32;
-        pcap::Fate { verdict, reason: fate.why, queue, average: fate.average }
+        aqm_pcap::Fate { verdict, reason: fate.why, queue, average: fate.average }
     }
 }
 

@@ -12,6 +12,7 @@ mod tables;
 mod tests;
 
 use std::collections::{BTreeMap, BTreeSet};
+#[expect(clippy::disallowed_types, reason = "packets are written to a file")]
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::path::Path;
@@ -22,8 +23,8 @@ use aqm_net::table::Table;
 use etherparse::{IpNumber, Ipv4Header, TcpHeader, TcpOptionElement, UdpHeader, ip_number};
 
 use self::tables::{CapturePoint, DropReasons, Event, Names, Row, rows};
-use super::{Interface, PacketFile, Record, comment, remove};
-use crate::LiveError;
+use crate::packet_file::comment;
+use crate::{Interface, PacketFile, PcapError, Record, remove_incomplete};
 
 /// The port of receivers. No service uses it, so readers do not dissect the payload.
 const DISCARD: u16 = 9;
@@ -40,14 +41,15 @@ const IP_HEADER: usize = 20;
 ///
 /// # Errors
 /// Those of [`write_simulated`], or the file cannot be created. No file remains.
+#[expect(clippy::disallowed_types, reason = "packets are written to a file")]
 pub fn write_simulated_to(
     path: &Path,
     tables: &[Table],
     interfaces_shown: &[String],
-) -> Result<u64, LiveError> {
-    let file = File::create(path).map_err(|error| LiveError::of_file(path, &error))?;
-    let unwritten = |error| LiveError::of_file(path, &error);
-    write(tables, interfaces_shown, BufWriter::new(file), unwritten).inspect_err(|_| remove(path))
+) -> Result<u64, PcapError> {
+    let unwritten = |error| PcapError::File { path: path.to_owned(), error };
+    let file = File::create(path).map_err(unwritten)?;
+    write(tables, interfaces_shown, BufWriter::new(file), unwritten).inspect_err(|_| remove_incomplete(path))
 }
 
 /// Writes the packets of a run to `out`; returns their number. `tables` are the tables of the run. `interfaces_shown`
@@ -61,8 +63,8 @@ pub fn write_simulated<W: Write>(
     tables: &[Table],
     interfaces_shown: &[String],
     out: W,
-) -> Result<u64, LiveError> {
-    write(tables, interfaces_shown, out, |error| LiveError::new("cannot write the packets of the run", error))
+) -> Result<u64, PcapError> {
+    write(tables, interfaces_shown, out, PcapError::Output)
 }
 
 /// Like [`write_simulated`]; `unwritten` converts a write error.
@@ -70,25 +72,22 @@ fn write<W: Write>(
     tables: &[Table],
     interfaces_shown: &[String],
     out: W,
-    unwritten: impl Fn(io::Error) -> LiveError,
-) -> Result<u64, LiveError> {
-    let failed = |reason: &str| Err(LiveError::new("cannot write the packets of the run", reason));
+    unwritten: impl Fn(io::Error) -> PcapError,
+) -> Result<u64, PcapError> {
     let rows = rows(tables)?;
     let names = Names::of(tables)?;
     // Links first, in order, and then ends by workload.
     let points: BTreeSet<CapturePoint> =
         rows.iter().filter(|row| row.shows_packets()).map(|row| row.point).collect();
     if points.is_empty() {
-        return failed(
-            "the run recorded none; write links to `record.packets`, or workloads to `record.histories`",
-        );
+        return Err(PcapError::NothingRecorded);
     }
     let everywhere: Vec<(CapturePoint, Interface)> =
         points.into_iter().map(|point| (point, names.interface(point))).collect();
     for name in interfaces_shown {
         if !everywhere.iter().any(|(_, interface)| interface.name == *name) {
-            let known: Vec<&str> = everywhere.iter().map(|(_, interface)| interface.name.as_str()).collect();
-            return failed(&format!("none were recorded at `{name}`; available: {}", known.join(", ")));
+            let available = everywhere.into_iter().map(|(_, interface)| interface.name).collect();
+            return Err(PcapError::NotRecordedAt { name: name.clone(), available });
         }
     }
     let any_link = everywhere.iter().any(|(point, _)| matches!(point, CapturePoint::Link(_)));

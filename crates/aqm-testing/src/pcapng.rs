@@ -1,5 +1,12 @@
-//! Reads packet files with readers independent of the writer.
+//! Reads packet files in the pcapng format with readers that are independent of aqmlab's writer.
 
+#![expect(
+    clippy::disallowed_types,
+    clippy::disallowed_methods,
+    reason = "packets are in files, which programs read"
+)]
+
+use std::ops::Deref;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -10,20 +17,46 @@ use pcap_parser::{Linktype, PcapBlockOwned, PcapError, PcapNGReader};
 /// A packet block of the file.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Block {
+    /// Index of the interface.
     pub interface: u32,
+    /// Time since 1970 in nanoseconds.
     pub nanos: u64,
+    /// The captured bytes.
     pub bytes: Vec<u8>,
+    /// Length of the packet.
     pub length: u32,
+    /// Number of packets before this one that are missing in the file.
     pub lost_before: u64,
+    /// Comment.
     pub comment: Option<String>,
 }
 
+/// A path whose file, if it exists, is removed at the end of a test.
+pub struct TemporaryPath(PathBuf);
+
+impl Deref for TemporaryPath {
+    type Target = Path;
+    fn deref(&self) -> &Path {
+        &self.0
+    }
+}
+
+impl Drop for TemporaryPath {
+    fn drop(&mut self) {
+        // A test that expects an error writes no file.
+        let _ = std::fs::remove_file(&self.0);
+    }
+}
+
 /// Returns the path of a file that no other test uses.
-pub fn temporary(name: &str) -> PathBuf {
-    std::env::temp_dir().join(format!("aqm-live-{name}-{}.pcapng", std::process::id()))
+pub fn temporary(name: &str) -> TemporaryPath {
+    TemporaryPath(std::env::temp_dir().join(format!("aqm-{name}-{}.pcapng", std::process::id())))
 }
 
 /// Returns the names of the interfaces and the packets of a file.
+///
+/// # Panics
+/// If the file cannot be read, or is not a pcapng file of IPv4 packets with timestamps in nanoseconds.
 pub fn read(path: &Path) -> (Vec<String>, Vec<Block>) {
     let mut reader = PcapNGReader::new(1 << 20, std::fs::File::open(path).unwrap()).unwrap();
     let (mut names, mut packets) = (Vec::new(), Vec::new());
@@ -65,6 +98,9 @@ pub fn read(path: &Path) -> (Vec<String>, Vec<Block>) {
 }
 
 /// Returns tcpdump's output for a file, one line for each packet; `None` if tcpdump is not installed.
+///
+/// # Panics
+/// If tcpdump rejects the file.
 pub fn tcpdump(path: &Path) -> Option<Vec<String>> {
     let Ok(output) = Command::new("tcpdump").args(["-n", "-r"]).arg(path).output() else {
         eprintln!("skipped: tcpdump is not installed");
@@ -76,6 +112,9 @@ pub fn tcpdump(path: &Path) -> Option<Vec<String>> {
 
 /// Returns tshark's output for the packets of a file that match `filter`, one line of `fields` for each packet; `None`
 /// if tshark is not installed.
+///
+/// # Panics
+/// If tshark rejects the file.
 pub fn tshark(path: &Path, filter: &str, fields: &[&str]) -> Option<Vec<String>> {
     let mut command = Command::new("tshark");
     command.args(["-n", "-T", "fields", "-Y", filter, "-r"]).arg(path);

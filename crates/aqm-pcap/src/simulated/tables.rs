@@ -5,8 +5,7 @@ use std::collections::BTreeMap;
 use aqm_net::table::{Column, Table};
 use etherparse::IpEcn;
 
-use crate::LiveError;
-use crate::pcap::{Interface, QueueName};
+use crate::{Interface, PcapError, QueueName};
 
 /// A capture point.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -90,7 +89,7 @@ pub(super) struct Names {
 }
 
 impl Names {
-    pub(super) fn of(tables: &[Table]) -> Result<Self, LiveError> {
+    pub(super) fn of(tables: &[Table]) -> Result<Self, PcapError> {
         let (_, traffic) = words(table(tables, "flows")?, "traffic")?;
         let (_, links) = words(table(tables, "packets")?, "link")?;
         let mut queues: Vec<QueueName> =
@@ -141,7 +140,7 @@ pub(super) struct DropReasons<'a> {
 }
 
 impl<'a> DropReasons<'a> {
-    pub(super) fn of(tables: &'a [Table]) -> Result<Self, LiveError> {
+    pub(super) fn of(tables: &'a [Table]) -> Result<Self, PcapError> {
         let table = table(tables, "drops")?;
         let (links, _) = words(table, "link")?;
         let (reasons, words) = words(table, "reason")?;
@@ -167,7 +166,7 @@ impl<'a> DropReasons<'a> {
 }
 
 /// Returns the rows of packets, in order.
-pub(super) fn rows(tables: &[Table]) -> Result<Vec<Row>, LiveError> {
+pub(super) fn rows(tables: &[Table]) -> Result<Vec<Row>, PcapError> {
     let flows = table(tables, "flows")?;
     let (traffic, _) = words(flows, "traffic")?;
     let Column::MaybeWhole(datagrams) = column(flows, "datagrams_received")? else {
@@ -224,30 +223,27 @@ pub(super) fn rows(tables: &[Table]) -> Result<Vec<Row>, LiveError> {
     Ok((0..times.len()).filter_map(row).collect())
 }
 
-fn unexpected(name: &str) -> LiveError {
-    LiveError::new(
-        "cannot read the tables of the run",
-        format_args!("`{name}` is missing or has another type"),
-    )
+fn unexpected(name: &str) -> PcapError {
+    PcapError::Table(name.to_owned())
 }
 
-pub(super) fn table<'a>(tables: &'a [Table], name: &str) -> Result<&'a Table, LiveError> {
+pub(super) fn table<'a>(tables: &'a [Table], name: &str) -> Result<&'a Table, PcapError> {
     tables.iter().find(|table| table.name == name).ok_or_else(|| unexpected(name))
 }
 
-fn column<'a>(table: &'a Table, name: &str) -> Result<&'a Column, LiveError> {
+fn column<'a>(table: &'a Table, name: &str) -> Result<&'a Column, PcapError> {
     let found = table.columns.iter().find(|(column, _)| *column == name);
     found.map(|(_, column)| column).ok_or_else(|| unexpected(name))
 }
 
-pub(super) fn whole<'a>(table: &'a Table, name: &str) -> Result<&'a [u64], LiveError> {
+pub(super) fn whole<'a>(table: &'a Table, name: &str) -> Result<&'a [u64], PcapError> {
     match column(table, name)? {
         Column::Whole(values) => Ok(values),
         _ => Err(unexpected(name)),
     }
 }
 
-fn real<'a>(table: &'a Table, name: &str) -> Result<&'a [f64], LiveError> {
+fn real<'a>(table: &'a Table, name: &str) -> Result<&'a [f64], PcapError> {
     match column(table, name)? {
         Column::Real(values) => Ok(values),
         _ => Err(unexpected(name)),
@@ -255,7 +251,7 @@ fn real<'a>(table: &'a Table, name: &str) -> Result<&'a [f64], LiveError> {
 }
 
 /// Returns the codes of a column of words, and the words.
-pub(super) fn words<'a>(table: &'a Table, name: &str) -> Result<(Vec<Option<u32>>, &'a [String]), LiveError> {
+pub(super) fn words<'a>(table: &'a Table, name: &str) -> Result<(Vec<Option<u32>>, &'a [String]), PcapError> {
     match column(table, name)? {
         Column::Word { codes, words } => Ok((codes.iter().copied().map(Some).collect(), words)),
         Column::MaybeWord { codes, words } => Ok((codes.clone(), words)),

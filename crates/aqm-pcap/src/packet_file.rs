@@ -1,5 +1,5 @@
-//! Packet files for Wireshark and tshark in the pcapng format. A comment on each dropped or marked packet describes the
-//! decision of the queue.
+//! A file of packets in the pcapng format. A comment on each dropped or marked packet describes the decision of the
+//! queue.
 //!
 //! Source: M. Tuexen et al., "PCAP Next Generation (pcapng) Capture File Format", Internet-Draft of the IETF's working
 //! group opsawg, 2024.
@@ -7,11 +7,6 @@
 //! aqmlab's choice: each capture point is an interface. The link type is `LINKTYPE_IPV4`, 228: packets begin with their
 //! IPv4 header, and all packets are IPv4. `LINKTYPE_RAW`, 101, would be less specific, and tcpdump 4.99 refuses files
 //! with two interfaces of this type.
-
-mod live;
-mod simulated;
-#[cfg(test)]
-pub(crate) mod testing;
 
 use std::borrow::Cow;
 use std::fmt;
@@ -28,9 +23,6 @@ use pcap_file::pcapng::blocks::interface_description::{
 };
 use pcap_file::pcapng::blocks::section_header::{SectionHeaderBlock, SectionHeaderOption};
 use pcap_file::{DataLink, Endianness, PcapError};
-
-pub use live::{Capture, CaptureOptions, Captured};
-pub use simulated::{write_simulated, write_simulated_to};
 
 /// A capture point.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -74,7 +66,7 @@ pub enum Verdict {
 
 impl Fate {
     /// Returns the comment, for example `dropped: early, queue bottleneck, average 31.2 packets`.
-    fn comment(&self, queues: &[QueueName]) -> String {
+    pub fn comment(&self, queues: &[QueueName]) -> String {
         let verdict = match self.verdict {
             Verdict::Dropped => "dropped",
             Verdict::Marked => "marked",
@@ -84,7 +76,13 @@ impl Fate {
     }
 }
 
-fn comment(verdict: &str, reason: Option<&str>, queue: Option<&QueueName>, average: Option<f64>) -> String {
+/// Returns the comment of a packet with the known facts.
+pub(crate) fn comment(
+    verdict: &str,
+    reason: Option<&str>,
+    queue: Option<&QueueName>,
+    average: Option<f64>,
+) -> String {
     let mut text = verdict.to_owned();
     let mut mark = ": ";
     let mut add = |words: fmt::Arguments| {
@@ -107,28 +105,33 @@ fn comment(verdict: &str, reason: Option<&str>, queue: Option<&QueueName>, avera
 }
 
 /// A packet in the file.
-struct Record<'a> {
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Record<'a> {
     /// Index of the interface.
-    interface: u32,
+    pub interface: u32,
     /// Time since 1970.
-    at: Duration,
+    pub at: Duration,
     /// The captured bytes.
-    bytes: &'a [u8],
+    pub bytes: &'a [u8],
     /// Length of the packet, of which only the first bytes may be captured.
-    length: u32,
+    pub length: u32,
     /// Number of packets before this one that are missing in the file.
-    lost_before: u64,
-    comment: Option<&'a str>,
+    pub lost_before: u64,
+    /// Comment.
+    pub comment: Option<&'a str>,
 }
 
 /// A packet file that is being written.
-struct PacketFile<W: Write> {
+pub struct PacketFile<W: Write> {
     writer: PcapNgWriter<W>,
 }
 
 impl<W: Write> PacketFile<W> {
     /// Begins a file of packets, of which up to `snaplen` bytes are captured.
-    fn new(out: W, interfaces: &[Interface], snaplen: u32) -> io::Result<Self> {
+    ///
+    /// # Errors
+    /// The beginning of the file cannot be written, for example because the disk is full.
+    pub fn new(out: W, interfaces: &[Interface], snaplen: u32) -> io::Result<Self> {
         let application = SectionHeaderOption::UserApplication(Cow::Borrowed(concat!(
             "aqmlab ",
             env!("CARGO_PKG_VERSION")
@@ -155,7 +158,11 @@ impl<W: Write> PacketFile<W> {
         Ok(Self { writer })
     }
 
-    fn write(&mut self, record: &Record) -> io::Result<()> {
+    /// Writes a packet.
+    ///
+    /// # Errors
+    /// The packet cannot be written.
+    pub fn write(&mut self, record: &Record) -> io::Result<()> {
         let mut options = Vec::new();
         if record.lost_before > 0 {
             options.push(EnhancedPacketOption::DropCount(record.lost_before));
@@ -174,8 +181,11 @@ impl<W: Write> PacketFile<W> {
         Ok(())
     }
 
-    /// Completes the file.
-    fn finish(mut self) -> io::Result<W> {
+    /// Completes the file, and returns the output.
+    ///
+    /// # Errors
+    /// The last packets cannot be written.
+    pub fn finish(mut self) -> io::Result<W> {
         self.writer.get_mut().flush()?;
         Ok(self.writer.into_inner())
     }
@@ -188,8 +198,9 @@ fn io_error(error: PcapError) -> io::Error {
     }
 }
 
-/// Removes an incomplete capture. Devices and pipes are not removed.
-fn remove(path: &Path) {
+/// Removes an incomplete file. Devices and pipes are not removed.
+#[expect(clippy::disallowed_methods, reason = "packets are written to a file")]
+pub fn remove_incomplete(path: &Path) {
     if fs::symlink_metadata(path).is_ok_and(|found| found.is_file()) {
         // If this fails, the file remains.
         let _ = fs::remove_file(path);

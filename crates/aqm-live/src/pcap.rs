@@ -11,9 +11,9 @@ use std::thread::{JoinHandle, sleep};
 use std::time::{Duration, SystemTime};
 
 use aqm_net::Instant;
+use aqm_pcap::{Fate, Interface, PacketFile, QueueName, Record, remove_incomplete};
 use rtrb::{Consumer, Producer, RingBuffer};
 
-use super::{Fate, Interface, PacketFile, QueueName, Record, remove};
 use crate::LiveError;
 
 /// Options of a capture.
@@ -92,7 +92,7 @@ impl Capture {
     ) -> Result<Self, LiveError> {
         let failed = |error: io::Error| LiveError::of_file(path, &error);
         let unwritten = |error| {
-            remove(path);
+            remove_incomplete(path);
             failed(error)
         };
         let file = File::create(path).map_err(failed)?;
@@ -147,7 +147,7 @@ impl Capture {
         drop((self.notes, self.bytes));
         let written = match self.writer.join() {
             Ok(result) => result.map_err(|error| {
-                remove(&path);
+                remove_incomplete(&path);
                 LiveError::of_file(&path, &error)
             })?,
             Err(panic) => std::panic::resume_unwind(panic),
@@ -210,12 +210,12 @@ impl Writer {
 
 #[cfg(test)]
 mod tests {
+    use aqm_pcap::Verdict;
     use aqm_queue::Reason;
+    use aqm_testing::pcapng::{Block, read, tcpdump, temporary, tshark};
     use etherparse::PacketBuilder;
 
     use super::*;
-    use crate::pcap::Verdict;
-    use crate::pcap::testing::{Block, read, tcpdump, temporary, tshark};
 
     fn interfaces() -> [Interface; 2] {
         let interface = |name: &str| Interface { name: name.to_owned(), about: "a test".to_owned() };
@@ -248,7 +248,7 @@ mod tests {
             capture.note(u32::from(number % 2), at, &datagram(number), fate);
         }
         let captured = capture.finish().unwrap();
-        assert_eq!(captured, Captured { path: path.clone(), written: 5000, lost: 0 });
+        assert_eq!(captured, Captured { path: path.to_path_buf(), written: 5000, lost: 0 });
         let (names, packets) = read(&path);
         assert_eq!(names, ["bottleneck", "web sender"]);
         for (number, block) in packets.iter().enumerate() {
@@ -276,7 +276,6 @@ mod tests {
                 "1700000000.099000099\tweb sender\t99\tdropped: early, queue bottleneck, average 31.2 packets"
             );
         }
-        std::fs::remove_file(path).unwrap();
     }
 
     #[test]
@@ -303,7 +302,6 @@ mod tests {
         assert_eq!(packets.len() as u64, captured.written);
         assert_eq!(packets.iter().map(|block| block.lost_before).sum::<u64>(), captured.lost);
         assert!(packets.last().unwrap().lost_before > 0);
-        std::fs::remove_file(path).unwrap();
     }
 
     #[test]
@@ -352,6 +350,5 @@ mod tests {
             let captured = capture.finish().unwrap();
             eprintln!("{captured:?}, rest {:?}", start.elapsed());
         }
-        std::fs::remove_file(path).unwrap();
     }
 }

@@ -1,0 +1,61 @@
+//! The errors of writing the packets of a simulated run.
+
+use std::fmt;
+use std::io;
+use std::path::PathBuf;
+
+/// The reason why the packets of a run cannot be written.
+#[derive(Debug)]
+pub enum PcapError {
+    /// The file that the user named cannot be created or written.
+    File {
+        /// Path of the file.
+        path: PathBuf,
+        /// The system's error.
+        error: io::Error,
+    },
+    /// The output, which is not a file that the user named, cannot be written.
+    Output(io::Error),
+    /// The run recorded no packets.
+    NothingRecorded,
+    /// The run recorded no packets at the interface with this name.
+    NotRecordedAt {
+        /// The name.
+        name: String,
+        /// Names of the interfaces with packets.
+        available: Vec<String>,
+    },
+    /// The table or column with this name is missing or has another type.
+    Table(String),
+}
+
+impl fmt::Display for PcapError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        const UNWRITTEN: &str = "cannot write the packets of the run";
+        match self {
+            Self::File { path, error } => write!(f, "cannot write {}: {error}", path.display()),
+            Self::Output(error) => write!(f, "{UNWRITTEN}: {error}"),
+            Self::NothingRecorded => write!(
+                f,
+                "{UNWRITTEN}: the run recorded none; write links to `record.packets`, or workloads to \
+                 `record.histories`"
+            ),
+            Self::NotRecordedAt { name, available } => {
+                let available = available.join(", ");
+                write!(f, "{UNWRITTEN}: none were recorded at `{name}`; available: {available}")
+            }
+            Self::Table(name) => {
+                write!(f, "cannot read the tables of the run: `{name}` is missing or has another type")
+            }
+        }
+    }
+}
+
+impl std::error::Error for PcapError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Self::File { error, .. } | Self::Output(error) => Some(error),
+            Self::NothingRecorded | Self::NotRecordedAt { .. } | Self::Table(_) => None,
+        }
+    }
+}

@@ -1,0 +1,12 @@
+//! Packet files for Wireshark and tshark in the pcapng format: the packets of simulated runs, and the writer that live
+//! runs use.
+
+mod error;
+#[cfg(test)]
+mod fuzz;
+mod packet_file;
+mod simulated;
+
+pub use error::PcapError;
+pub use packet_file::{Fate, Interface, PacketFile, QueueName, Record, Verdict, remove_incomplete};
+pub use simulated::{write_simulated, write_simulated_to};

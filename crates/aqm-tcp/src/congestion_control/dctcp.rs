@@ -1,11 +1,14 @@
 //! DCTCP: a mark reduces the window by half of the share of marked data.
 //!
 //! S. Bensley, D. Thaler, P. Balasubramanian, L. Eggert, G. Judd, "Data Center TCP (DCTCP): TCP Congestion Control for
-//! Data Centers", RFC 8257, 2017, sections 3.3 and 3.4; Linux 6.1: `tcp_dctcp.c` (the initial share, and the reset of a
-//! small share). With marks at random, the window is 2/p segments for the share p of marked segments.
+//! Data Centers", RFC 8257, 2017, sections 3.3 and 3.4; Linux 6.1: `tcp_dctcp.c` (initial share).
 //!
-//! aqmlab's choice where the sources differ: the share is a real number, without the rounding of Linux's fixed-point
-//! number.
+//! With marks at random with probability p and a reduction in every round trip, the window would be 2/p segments. A
+//! sender reduces its window at the first mark after the data of the last reduction is acknowledged, on average 1 + 1/(pW)
+//! round trips later, so that W p/2 = 1 + 1/(pW) and W = (1 + √3)/p if the window grows all the time.
+//!
+//! aqmlab's choice where the sources differ: the share is a real number. Linux's fixed-point number has 1024 parts, so
+//! that a share of marks below 1/64 is rounded down to zero.
 
 use aqm_net::{ConfigError, parameters};
 
@@ -15,10 +18,6 @@ use super::{
     AckInfo, AckSample, AnyControl, Build, Congestion, CongestionControl, CongestionSignal, ControlReport,
 };
 use crate::config::ecn::{Codepoint, EcnNeeds, Feedback};
-
-/// Share below which a window without marks resets the share to zero: Linux's fixed-point number of 1024 parts loses
-/// nothing by a shift of 4 below 16.
-const SMALL_SHARE: f64 = 16.0 / 1024.0;
 
 parameters! {
     /// DCTCP: a mark reduces the window by half of the share of marked data, a loss by half.
@@ -136,8 +135,7 @@ impl MarkedShare {
             return;
         }
         let share = (self.marked as f64 / self.delivered as f64).min(1.0);
-        let rest = if self.value < SMALL_SHARE { 0.0 } else { self.value * (1.0 - self.gain) };
-        self.value = rest + self.gain * share;
+        self.value += self.gain * (share - self.value);
         (self.delivered, self.marked) = (0, 0);
     }
 }
@@ -185,17 +183,17 @@ mod tests {
     }
 
     #[test]
-    fn a_small_share_becomes_zero_without_marks() {
-        let mut share = MarkedShare::new(0.0625, 0.015);
+    fn a_round_without_data_leaves_the_share_unchanged() {
+        let mut share = MarkedShare::new(0.0625, 0.5);
+        share.end_round();
+        assert_eq!(share.value(), 0.5);
         share.count(1000, 0);
         share.end_round();
-        assert_eq!(share.value(), 0.0);
-        share.end_round();
-        assert_eq!(share.value(), 0.0, "without data, nothing changes");
+        assert_eq!(share.value(), 0.46875);
     }
 
     #[test]
-    fn with_random_marks_the_window_is_two_divided_by_their_share() {
+    fn with_random_marks_the_window_is_inversely_proportional_to_their_share() {
         for probability in [0.01, 0.05, 0.2] {
             let mut random: Rng = Streams::new(7).named("marks", 0);
             let mut controller = Controller::new(&Config::default(), 10.0, 5.0);
@@ -216,8 +214,9 @@ mod tests {
                     (sum, rounds, round_end) = (sum + controller.cwnd(), rounds + 1.0, nxt);
                 }
             }
-            let (window, expected) = (sum / rounds, 2.0 / probability);
-            assert!((window / expected - 1.0).abs() < 0.15, "p = {probability}: {window} of {expected}");
+            let window = sum / rounds;
+            let expected = (1.0 + libm::sqrt(3.0)) / probability;
+            assert!((window / expected - 1.0).abs() < 0.06, "p = {probability}: {window} of {expected}");
         }
     }
 }

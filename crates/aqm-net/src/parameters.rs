@@ -1,11 +1,12 @@
-//! Declaration of a table of parameters.
+//! Declaration of tables of parameters.
 //!
 //! [`parameters!`](crate::parameters!) lists each parameter once, with its description, default and source. The types
-//! of parameters are in `values.rs`. A table with other rules reads its keys one by one with a [`TableReader`].
+//! of parameters are in `values.rs`. A table for which these rules do not suffice reads its keys one by one with a
+//! [`TableReader`].
 
 use crate::{Field, Parameter, TableReader};
 
-/// A table of parameters: implemented by [`parameters!`](crate::parameters!).
+/// A table of parameters; implemented by the macro [`parameters!`](crate::parameters!).
 pub trait Parameters: Parameter {
     /// Returns the description of the table, in one or two sentences.
     fn about() -> &'static str;
@@ -16,17 +17,17 @@ pub trait Parameters: Parameter {
     /// The path of the module that declares the table, such as `aqm_queue::red::shred`.
     fn module() -> &'static str;
 
-    /// Reads the table's parameters from a table that may contain other keys. Missing or invalid parameters get their
-    /// defaults.
+    /// Reads the parameters of this type from `table`, which may contain other keys. Missing or invalid parameters get
+    /// their defaults.
     fn take_from(table: &mut TableReader) -> Self;
 }
 
-/// Declares a table of parameters: each field with its description, type, default and the source of the default. All
+/// Declares a table of parameters: the description, type and default of each field, and the source of the default. All
 /// fields are public and optional, and unknown keys are rejected.
 ///
-/// A complete scenario lists all parameters, and the digest of a result depends on it. An optional parameter that was
-/// added later is therefore serialised only if it is set (serde's `skip_serializing_if`), so that older results keep
-/// their digests.
+/// A complete scenario lists all parameters, and the digest of a result depends on the complete scenario. A parameter
+/// that is added in a later version and is optional is therefore serialised only if it is set (serde's
+/// `skip_serializing_if`), so that older results keep their digests.
 #[macro_export]
 macro_rules! parameters {
     (
@@ -57,7 +58,7 @@ macro_rules! parameters {
             fn parameters() -> Vec<$crate::Field> {
                 let default = Self::default();
                 vec![$( $crate::Field {
-                    // A field may have the name of a Rust keyword.
+                    // The name of a field may be a Rust keyword.
                     name: stringify!($field).trim_start_matches("r#"),
                     doc: [$($doc.trim()),+].join(" "),
                     schema: <$type as $crate::Parameter>::schema(),

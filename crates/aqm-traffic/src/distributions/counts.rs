@@ -78,7 +78,10 @@ mod tests {
         ] {
             let error = counts(table).unwrap_err();
             assert_eq!(error.path, "");
-            assert!(error.problem.starts_with("must consist of integers from 1 to 20 (got a range from"), "{error}");
+            assert!(
+                error.problem.starts_with("must consist of integers from 1 to 20 (got a range from"),
+                "{error}"
+            );
         }
     }
 }

@@ -59,10 +59,10 @@ choices! {
     pub enum Inflation {
         /// The inflation is separate from the window and applies only in fast recovery (RFC 5681, section 3.2).
         Beside = "beside",
-        /// The inflation is part of the window, both after a timeout and in fast recovery. An acknowledgement of new
-        /// data reduces the inflated window to at most `ssthresh`, and a timeout halves the inflated window. The
-        /// duplicate acknowledgement that reaches the threshold triggers only the retransmission of the missing segment
-        /// (ns-2's FullTcp).
+        /// The inflation is part of the window, both after a timeout and in fast recovery. On an acknowledgement of new
+        /// data, the inflation remains in the window, but only up to `ssthresh`; a timeout halves the inflated window.
+        /// The duplicate acknowledgement that reaches the threshold triggers only the retransmission of the missing
+        /// segment (ns-2's FullTcp).
         InWindow = "in-window",
     }
 }

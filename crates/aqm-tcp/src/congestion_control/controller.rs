@@ -1,4 +1,4 @@
-//! A sender's congestion window with its congestion control.
+//! The congestion window of a sender, together with the sender's congestion control.
 //!
 //! M. Allman, V. Paxson, E. Blanton, RFC 5681, 2009, sections 3.1 and 4.1.
 
@@ -7,13 +7,13 @@ use super::{
     AckInfo, AckSample, Build, Congestion, CongestionControl, CongestionSignal, Window, WindowEvent,
 };
 
-/// Congestion window of one sender and the congestion control that changes it.
+/// The congestion window of one sender, and the congestion control that changes this window.
 pub struct Controller {
     window: Window,
     control: AnyControl,
 }
 
-/// Congestion control of a running sender. Reno is stored inline, because most simulations use it.
+/// The congestion control of a running sender. Reno is stored without a box, because most simulations use it.
 pub enum AnyControl {
     /// Reno.
     Reno(Reno),
@@ -37,12 +37,13 @@ impl AnyControl {
 }
 
 impl Controller {
-    /// Creates a window of `cwnd` segments with the congestion control of `config`, whose parameters have been checked.
+    /// Creates a window of `cwnd` segments with the congestion control of `config`. The parameters of `config` must
+    /// have been checked.
     pub fn new(config: &dyn Build, cwnd: f64, ssthresh: f64) -> Self {
         Self { window: Window::new(config.window_rules(), cwnd, ssthresh), control: config.build() }
     }
 
-    /// Returns the congestion window (`cwnd`) in segments; fractions count towards the next segment.
+    /// Returns the congestion window (`cwnd`) in segments. Fractions accumulate until they add up to a segment.
     #[inline]
     pub fn cwnd(&self) -> f64 {
         self.window.cwnd
@@ -54,7 +55,7 @@ impl Controller {
         self.window.ssthresh
     }
 
-    /// Whether the window is below `ssthresh`.
+    /// Returns whether the window is below `ssthresh`.
     #[inline]
     pub fn in_slow_start(&self) -> bool {
         self.window.in_slow_start()
@@ -70,12 +71,12 @@ impl Controller {
     pub fn on_ack(&mut self, ack: &AckInfo) {
         match &mut self.control {
             AnyControl::Reno(reno) => reno.on_ack(&mut self.window, ack),
-            // A copy, so that the fields that Reno does not read are never computed for it.
+            // The copy ensures that the fields that Reno does not read are never computed for Reno.
             AnyControl::Other(control) => control.on_ack(&mut self.window, &{ *ack }),
         }
     }
 
-    /// Whether the congestion control uses round-trip samples.
+    /// Returns whether the congestion control uses round-trip samples.
     pub fn uses_samples(&self) -> bool {
         match &self.control {
             AnyControl::Reno(reno) => reno.uses_samples(),
@@ -83,12 +84,12 @@ impl Controller {
         }
     }
 
-    /// Processes an arrival; [`on_ack`](Self::on_ack) may follow.
+    /// Processes the arrival of data at the receiver. A call of [`on_ack`](Self::on_ack) may follow.
     pub fn on_sample(&mut self, sample: &AckSample) {
         self.control.any().on_sample(&mut self.window, sample);
     }
 
-    /// Reduces the window because of congestion, and restarts it from one segment after a timeout.
+    /// Reduces the window because of congestion. After a timeout, the window restarts from one segment.
     pub fn on_congestion(&mut self, congestion: &Congestion) {
         if !congestion.repeated {
             self.control.any().reduce(&mut self.window, congestion);
@@ -99,14 +100,14 @@ impl Controller {
         }
     }
 
-    /// Limits the window to at most `cwnd` segments and leaves `ssthresh` unchanged, after an idle period (RFC 5681,
-    /// section 4.1) or at the end of a recovery with little data in flight (RFC 6582).
+    /// Limits the window to at most `cwnd` segments and leaves `ssthresh` unchanged. This is necessary after an idle
+    /// period (RFC 5681, section 4.1) and at the end of a recovery with little data in flight (RFC 6582).
     pub fn cap(&mut self, cwnd: f64) {
         self.window.cwnd = self.window.cwnd.min(cwnd);
         self.control.any().on_event(WindowEvent::Moved);
     }
 
-    /// Undoes a reduction: the window and `ssthresh` rise to at least the given values (Linux:
+    /// Undoes a reduction. The window and `ssthresh` rise at least to the given values (Linux:
     /// `tcp_undo_cwnd_reduction`).
     pub fn restore(&mut self, cwnd: f64, ssthresh: f64) {
         self.window.cwnd = self.window.cwnd.max(cwnd);

@@ -1,6 +1,6 @@
-//! Opening of a connection.
+//! The opening of a connection.
 //!
-//! RFC 9293, sections 3.5 and 3.10.7; RFC 3168, section 6.1.1 (negotiation of ECN).
+//! RFC 9293, sections 3.5 and 3.10.7; RFC 3168, section 6.1.1 (ECN negotiation).
 
 use aqm_net::Instant;
 
@@ -10,8 +10,8 @@ use crate::config::ecn::EcnMode;
 use crate::segment::{Flags, Segment};
 
 impl Endpoint {
-    /// Processes a segment before the connection is open or after it is closed. Returns whether the segment needs
-    /// further processing.
+    /// Processes a segment that arrives before the connection is open or after the connection is closed. Returns
+    /// whether the segment needs further processing.
     #[cold]
     pub(super) fn process_handshake(&mut self, flags: Flags, now: Instant) -> bool {
         let three_way = self.tcp.config.connection.handshake == Handshake::ThreeWay;
@@ -44,7 +44,7 @@ impl Endpoint {
                 if !ack && self.tcp.config.connection.repeated_syn != RepeatedSyn::Ignored {
                     self.pending_control = PendingControl::Syn;
                     let (sender, tcp) = self.sender_mut();
-                    // The answer to two SYNs is not a round-trip sample (Karn).
+                    // The acknowledgement of a SYN that was sent twice is not a round-trip sample (Karn).
                     sender.timer.forget();
                     if tcp.config.connection.repeated_syn == RepeatedSyn::Restarts {
                         sender.timer.restart(now, &tcp.config.rto);
@@ -60,7 +60,7 @@ impl Endpoint {
         }
     }
 
-    /// Completes the handshake after this endpoint's SYN or SYN-ACK was acknowledged.
+    /// Completes the handshake after this endpoint's SYN or SYN-ACK has been acknowledged.
     fn on_answer(&mut self, now: Instant) {
         let (sender, tcp) = self.sender_mut();
         let sampled = sender.timer.on_ack(0, now, &tcp.config.rto);
@@ -76,7 +76,7 @@ impl Endpoint {
         self.establish(now);
     }
 
-    /// Starts the transfer of data.
+    /// Starts the data transfer.
     fn establish(&mut self, now: Instant) {
         if let Some(sender) = &mut self.sender {
             sender.established_at = now;

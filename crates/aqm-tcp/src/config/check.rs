@@ -53,7 +53,8 @@ impl Config {
                    `congestion_control.kind = \"reno\"`";
         errors.check(!tahoe || self.congestion_control.kind() == "reno", "kind", problem);
         let counted = recovery.kind == RecoveryKind::Sack && self.sack.pipe != Pipe::Scoreboard;
-        let problem = "must be at-once unless `sack.pipe` is scoreboard, because a counted pipe does not record delivered bytes";
+        let problem = "must be at-once unless `sack.pipe` is scoreboard, because a counted pipe does not record \
+                   delivered bytes";
         errors.check(!counted || recovery.reduction == Reduction::AtOnce, "reduction", problem);
         let burst = recovery.max_burst.is_none_or(|segments| segments > 0);
         errors.check(burst, "max_burst", "must be at least 1 segment");

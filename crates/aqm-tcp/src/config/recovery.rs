@@ -12,11 +12,11 @@ choices! {
         /// Without SACK: the third duplicate acknowledgement sets the window to one segment, and transmission restarts
         /// at the oldest missing segment (V. Jacobson 1988).
         Tahoe = "tahoe",
-        /// Without SACK: fast retransmit and fast recovery. Fast recovery ends with the next acknowledgement of new
-        /// data (RFC 5681, section 3.2, in the form of RFC 2581).
+        /// Without SACK: fast retransmit, and fast recovery that ends with the next acknowledgement of new data (RFC
+        /// 5681, section 3.2, in the form of RFC 2581).
         Reno = "reno",
-        /// Without SACK: fast recovery continues until all data that was sent before fast recovery is acknowledged. A
-        /// partial acknowledgement indicates the next missing segment (RFC 6582).
+        /// Without SACK: fast recovery continues until all data that was sent before fast recovery is acknowledged, and
+        /// a partial acknowledgement indicates the next missing segment (RFC 6582).
         NewReno = "newreno",
         /// With SACK: a scoreboard determines which segments are retransmitted (RFC 2018, RFC 6675).
         Sack = "sack",

@@ -10,7 +10,8 @@ use super::incomplete_gamma::{lower, upper};
 use super::{Amount, AnyDistribution, Build, Distribution, Normal, Unit, check_range};
 
 parameters! {
-    /// Gamma: varies less than exponential for shapes above 1; Erlang if the shape is an integer.
+    /// Gamma: between a constant and an exponential distribution for shapes above 1; an Erlang distribution if the
+    /// shape is an integer.
     pub struct Config {
         /// Mean.
         pub mean: Option<Amount> = None, "no default: required, except for gaps, whose mean is computed";

@@ -34,7 +34,7 @@ choices! {
 }
 
 parameters! {
-    /// Datagrams ("UDP") that are sent at a rate that does not react to the network.
+    /// Datagrams ("UDP"), sent at a rate that does not depend on the network.
     pub struct Config {
         /// Number of flows.
         pub flows: u32 = 1, "aqmlab's choice";

@@ -7,8 +7,8 @@
 //! acknowledgement on, `pipe` limits transmission: the oldest hole below the highest SACKed segment is sent first, each
 //! hole is sent once, and then new data is sent within the receiver's window. A timeout ends the recovery and clears
 //! the SACK scoreboard, so that `sack.at_timeout` has no effect. After a timeout, duplicate acknowledgements are
-//! ignored until new data is acknowledged. With `fast_retransmit_guard` alone, the next recovery could not begin as soon
-//! as the last recovery has ended; here, it can.
+//! ignored until new data is acknowledged. With `fast_retransmit_guard` alone, the next recovery could not begin as
+//! soon as the last recovery has ended; here, it can.
 //!
 //! aqmlab's choice where the source is silent: an acknowledgement that carries data does not reduce `pipe` unless it
 //! reports new data.

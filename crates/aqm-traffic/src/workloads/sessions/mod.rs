@@ -1,5 +1,5 @@
-//! Web users. Each user browses until the end of the run, with a think time between pages. A user fetches the objects
-//! of a page with gaps between the starts of the objects. Each object has its own connection (HTTP/1.0).
+//! Web users. Each user browses continuously, with a think time between pages. A user fetches the objects of a
+//! page with gaps between the starts of the objects. Each object has its own connection (HTTP/1.0).
 //!
 //! Sources: A. Feldmann, A. C. Gilbert, P. Huang & W. Willinger, "Dynamics of IP Traffic: A Study of the Role of
 //! Variability and the Impact of Control", SIGCOMM 1999, and the implementation of its model in ns-2
@@ -37,7 +37,7 @@ choices! {
 }
 
 parameters! {
-    /// Web users who browse until the end of the run: pages of several objects, with think times between the pages.
+    /// Web users who browse continuously: pages of several objects, with think times between the pages.
     pub struct Config {
         /// Number of users. Set either this number or `load`.
         pub users: Option<u32> = None, "no default: either `users` or `load` is required";

@@ -1,5 +1,5 @@
-//! Errors in a configuration: [`ConfigError`] is one error with its path, and [`ConfigErrors`] contains all errors of a
-//! table.
+//! Errors in a configuration. A [`ConfigError`] is one error with its path, and [`ConfigErrors`] contains all errors of
+//! a table.
 
 use std::fmt;
 
@@ -12,7 +12,7 @@ use crate::{Field, Parameters};
 pub struct ConfigError {
     /// Path of the invalid field, for example `bottleneck.queue.max_th`; may be empty.
     pub path: String,
-    /// Description of the error and the allowed values.
+    /// Description of the error, and the allowed values.
     pub problem: String,
     kind: Kind,
 }
@@ -20,15 +20,17 @@ pub struct ConfigError {
 /// Kinds of errors that need special treatment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
-    /// The path is an unknown key. Such errors are reported first, because the key that was meant is then missing, too.
+    /// The path is an unknown key. Errors of this kind are reported first, because the key that the user meant is then
+    /// missing and causes another error.
     UnknownKey,
-    /// The parameter has no effect in this setting. A sweep omits such a parameter where it has no effect.
+    /// The parameter has no effect in this setting. A sweep omits a parameter in all runs in which the parameter has no
+    /// effect.
     WithoutEffect,
     Other,
 }
 
 impl ConfigError {
-    /// Creates an error with the text `problem` at the path `path`.
+    /// Creates an error for `path` with the description `problem`.
     pub fn at(path: impl Into<String>, problem: impl Into<String>) -> Self {
         Self { path: path.into(), problem: problem.into(), kind: Kind::Other }
     }
@@ -39,22 +41,22 @@ impl ConfigError {
         Self { path: path.into(), problem, kind: Kind::WithoutEffect }
     }
 
-    /// Returns whether the error is a parameter that has no effect in this setting.
+    /// Returns whether the error reports a parameter that has no effect in this setting.
     pub fn is_without_effect(&self) -> bool {
         self.kind == Kind::WithoutEffect
     }
 
-    /// Returns an error unless a condition is true: `ConfigError::unless(gain <= 1.0, "gain", format_args!("must be at
-    /// most 1 (got {gain})"))?`.
+    /// Returns an error unless the condition is true, for example `ConfigError::unless(gain <= 1.0, "gain",
+    /// format_args!("must be at most 1 (got {gain})"))?`.
     ///
     /// # Errors
-    /// The `problem` at `path`, if the condition is false.
+    /// Returns the error `problem` at `path` if the condition is false.
     pub fn unless(condition: bool, path: impl Into<String>, problem: impl fmt::Display) -> Result<(), Self> {
         if condition { Ok(()) } else { Err(Self::at(path, problem.to_string())) }
     }
 
-    /// Creates the error for an unknown key of a table with the `allowed` keys. `inner` contains the keys of its
-    /// sub-tables, as pairs of table key and inner key.
+    /// Creates the error for an unknown key of a table whose allowed keys are `allowed`. `inner` contains the keys of
+    /// the table's sub-tables, as pairs of a sub-table's key and an inner key.
     pub(crate) fn unknown_key(key: &str, allowed: &[&str], inner: &[[&str; 2]]) -> Self {
         let same = || named_like(key, inner, |given, name| given == name);
         let near = || named_like(key, inner, |given, name| nearest(given, &[name]).is_some());
@@ -85,8 +87,8 @@ impl fmt::Display for ConfigError {
 
 impl std::error::Error for ConfigError {}
 
-/// All errors of a table, at least one: unknown keys first, then the other errors in the order of detection. Created
-/// from a [`ConfigError`] or by an [`ErrorCollector`].
+/// All errors of a table; there is at least one. Errors of unknown keys are first, and the other errors follow in the
+/// order of detection. The list is created from a [`ConfigError`] or by an [`ErrorCollector`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ConfigErrors(Vec<ConfigError>);
 
@@ -156,11 +158,11 @@ impl std::error::Error for ConfigErrors {}
 /// assert_eq!(link("1Mb", "5").unwrap_err().iter().count(), 2);
 /// ```
 #[derive(Debug, Default)]
-#[must_use = "`finish` returns the errors"]
+#[must_use = "`finish` returns the collected errors"]
 pub struct ErrorCollector(Vec<ConfigError>);
 
 impl ErrorCollector {
-    /// Adds errors, each of them only once.
+    /// Adds errors that have not been added before.
     pub fn add(&mut self, errors: impl Into<ConfigErrors>) {
         for error in errors.into() {
             if !self.0.contains(&error) {
@@ -169,19 +171,19 @@ impl ErrorCollector {
         }
     }
 
-    /// Returns the value of a result, or adds its errors and returns `None`.
+    /// Returns the value of a successful result; otherwise, adds the result's errors and returns `None`.
     pub fn take<T, E: Into<ConfigErrors>>(&mut self, result: Result<T, E>) -> Option<T> {
         result.map_err(|errors| self.add(errors)).ok()
     }
 
-    /// Adds the `problem` at `path` unless the condition is true.
+    /// Adds the error `problem` at `path` unless the condition is true.
     pub fn check(&mut self, condition: bool, path: impl Into<String>, problem: impl fmt::Display) {
         self.take(ConfigError::unless(condition, path, problem));
     }
 
-    /// Unless `has_effect`, adds an error for each of the parameters `names` of `table` whose value differs from its
-    /// default, because the parameter has no effect under `condition`. The default is accepted, because a complete
-    /// scenario lists every parameter. A parameter with another error is skipped.
+    /// Does nothing if `has_effect` is true. Otherwise, adds an error for each parameter in `names` whose value in
+    /// `table` differs from its default, because the parameter has no effect under `condition`. Default values are
+    /// accepted, because a complete scenario lists every parameter. Parameters that already have an error are skipped.
     pub fn check_effect<T: Parameters + Serialize>(
         &mut self,
         has_effect: bool,
@@ -210,7 +212,7 @@ impl ErrorCollector {
     /// Returns the value if no error was added.
     ///
     /// # Errors
-    /// All added errors, unknown keys first.
+    /// Returns all added errors, with errors of unknown keys first.
     pub fn finish<T>(mut self, value: T) -> Result<T, ConfigErrors> {
         if self.0.is_empty() {
             return Ok(value);
@@ -219,25 +221,26 @@ impl ErrorCollector {
         Err(ConfigErrors(self.0))
     }
 
-    /// Returns the value of an option if no error was added.
+    /// Returns the value of `Some` if no error was added.
     ///
     /// # Errors
-    /// All added errors, unknown keys first.
+    /// Returns all added errors, with errors of unknown keys first.
     ///
     /// # Panics
-    /// If the option is `None` although no error was added.
+    /// Panics if the option is `None` although no error was added.
     pub fn finish_some<T>(self, value: Option<T>) -> Result<T, ConfigErrors> {
         self.finish(()).map(|()| value.expect("without errors, the value exists"))
     }
 }
 
-/// Formats the error for a word `given` that is not in `allowed`, with the nearest allowed word; `what` is the category
-/// of the word, for example `kind`.
+/// Formats the error for a word `given` that is not in `allowed`, and suggests the nearest allowed word. `what` is the
+/// category of the word, for example `kind`.
 pub fn unknown(what: &str, given: &str, allowed: &[&str]) -> String {
     refusal(what, given, nearest(given, allowed).map(quoted), allowed)
 }
 
-/// Formats the error for a word `given` that is not in `allowed`, with the words that may have been meant.
+/// Formats the error for a word `given` that is not in `allowed`, and suggests `meant`, the words that the user may
+/// have meant.
 fn refusal(what: &str, given: &str, meant: Option<String>, allowed: &[&str]) -> String {
     let meant = meant.map_or(String::new(), |meant| format!(" did you mean {meant}?"));
     let list = allowed.iter().map(|word| quoted(word)).collect::<Vec<_>>().join(", ");
@@ -248,8 +251,8 @@ fn quoted(word: &str) -> String {
     format!("`{word}`")
 }
 
-/// Returns the paths of inner keys for which `is_like` is true, with or without the table's name before or after the
-/// key; `None` if there are none.
+/// Returns the paths of the inner keys for which `is_like` is true; `None` if there are none. `is_like` is applied to
+/// the key alone and to the key with its table's name before or after the key.
 fn named_like(given: &str, inner: &[[&str; 2]], is_like: impl Fn(&str, &str) -> bool) -> Option<String> {
     let like = |[table, key]: &&[&str; 2]| {
         [(*key).to_owned(), format!("{table}_{key}"), format!("{key}_{table}")]
@@ -260,7 +263,7 @@ fn named_like(given: &str, inner: &[[&str; 2]], is_like: impl Fn(&str, &str) -> 
     (!names.is_empty()).then(|| names.join(" or "))
 }
 
-/// Returns the nearest allowed word, if at most a third of its letters differ.
+/// Returns the nearest allowed word, if at most a third of the letters differ.
 fn nearest<'a>(given: &str, allowed: &[&'a str]) -> Option<&'a str> {
     let distances = allowed.iter().map(|word| (distance(given, word), *word));
     let near = distances.filter(|(distance, word)| *distance <= word.chars().count().div_ceil(3));

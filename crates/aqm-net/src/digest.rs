@@ -2,7 +2,7 @@
 
 use sha2::{Digest as _, Sha256};
 
-/// A digest under construction.
+/// A digest that is being computed.
 #[derive(Clone, Debug, Default)]
 pub struct Digest(Sha256);
 

@@ -1,4 +1,4 @@
-//! Lengths of queues in packets or bytes, because papers use both units, and thresholds that may also be times.
+//! Lengths of queues in packets or in bytes, because papers use both units, and thresholds, which may also be times.
 
 use std::fmt;
 
@@ -22,7 +22,7 @@ impl Length {
         }
     }
 
-    /// Returns whether the unit is bytes.
+    /// Returns whether the length is in bytes.
     pub const fn in_bytes(self) -> bool {
         matches!(self, Self::Bytes(_))
     }
@@ -40,7 +40,7 @@ impl Quantity for Length {
                 Ok(value as u64)
             }
         };
-        // Packets and bytes cannot be converted into each other, so packets are parsed first.
+        // Packets cannot be converted into bytes, so text in packets is parsed first.
         if let Some(number) = text.trim().strip_suffix('p') {
             return whole(units::parse::<Self>(&format!("{number}p"), "30p")?).map(Self::Packets);
         }
@@ -156,7 +156,7 @@ pub struct Backlog {
 }
 
 impl Backlog {
-    /// Returns the backlog in the unit of `like`.
+    /// Returns the backlog in the unit of `like`: packets or bytes.
     pub const fn in_unit_of(self, like: Length) -> u64 {
         if like.in_bytes() { self.bytes } else { self.packets }
     }

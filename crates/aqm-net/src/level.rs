@@ -1,9 +1,9 @@
-//! The common interface of the packet level, the flow level and traces: a level parses a scenario into a plan, and a
-//! plan runs.
+//! The common interface of the packet level, the flow level and trace replay. A level parses a scenario into a plan,
+//! and the plan runs the scenario.
 //!
-//! A scenario names its level and is parsed once. [`Document`] is the scenario as a JSON value, and [`Document::plan`]
-//! parses and checks it completely. A [`Plan`] owns everything that a run needs, so that a run cannot fail because of
-//! an invalid scenario.
+//! A scenario names its level and is parsed only once. [`Document`] is the scenario as a JSON value, and
+//! [`Document::plan`] parses and checks it completely. A [`Plan`] owns all data that a run needs, so that an invalid
+//! scenario cannot make a run fail.
 
 use std::any::Any;
 use std::collections::BTreeMap;
@@ -19,22 +19,22 @@ use crate::text::toml_value;
 use crate::watch::{Stopped, Watch};
 use crate::{ConfigError, ConfigErrors, unknown};
 
-/// Contents of the files that a scenario names, by name.
+/// Contents of the files that a scenario names, by file name.
 pub type Files = BTreeMap<String, String>;
 
-/// Key of a scenario that names its level.
+/// Key in a scenario whose value is the name of the level.
 pub const LEVEL: &str = "level";
 
 /// A level of simulation, and the parser of its scenarios.
 pub trait Level: Sync {
-    /// Returns the name of the level: the value of `level` in a scenario.
+    /// Returns the name of the level, which is the value of `level` in a scenario.
     fn name(&self) -> &'static str;
 
-    /// Returns the results version, which is increased whenever the same scenario and seed give different numbers;
-    /// CHANGELOG contains the reasons.
+    /// Returns the results version of the level. The version is increased whenever the same scenario and seed give
+    /// different numbers; CHANGELOG contains the reasons.
     fn results_version(&self) -> u32;
 
-    /// Returns the keys of a scenario, except `level`.
+    /// Returns the allowed keys of a scenario, except `level`.
     fn keys(&self) -> &'static [&'static str];
 
     /// Returns the names of the files whose contents are needed to parse `scenario`.
@@ -42,13 +42,13 @@ pub trait Level: Sync {
         Vec::new()
     }
 
-    /// Resolves the paths of files that a run opens itself, relative to `folder`, which contains the scenario.
+    /// Resolves the paths of the files that a run opens itself, relative to the scenario's `folder`.
     fn resolve_paths(&self, _scenario: &mut Value, _folder: &Path) {}
 
     /// Parses and checks a scenario.
     ///
     /// # Errors
-    /// All errors, with their paths and the allowed values.
+    /// Returns all errors, with their paths and the allowed values.
     fn read(&self, scenario: Value, files: Files) -> Result<Box<dyn Plan>, ConfigErrors>;
 
     /// Returns the descriptions of all plug-ins of this level.
@@ -58,49 +58,50 @@ pub trait Level: Sync {
     fn tables(&self) -> Vec<TableDoc>;
 }
 
-/// A parsed scenario. It owns everything that a run needs, and may run more than once.
+/// A parsed scenario. A plan owns all data that a run needs, and may run more than once.
 pub trait Plan: Any + Send + Sync {
     /// Returns the level of the scenario.
     fn level(&self) -> &'static dyn Level;
 
-    /// Returns the complete scenario, including all defaults; parsing it gives the same plan.
+    /// Returns the complete scenario, including all defaults. Parsing the complete scenario gives the same plan.
     fn to_value(&self) -> Value;
 
     /// Returns the seed of the random streams.
     fn seed(&self) -> u64;
 
-    /// Returns the same plan with another seed; only the parts that use random streams are rebuilt.
+    /// Returns the same plan with another seed. Only the parts that use random streams are rebuilt.
     ///
     /// # Errors
-    /// The scenario does not allow this seed.
+    /// Returns an error if the scenario does not allow this seed.
     fn with_seed(&self, seed: u64) -> Result<Box<dyn Plan>, ConfigErrors>;
 
-    /// Returns warnings about valid but suspicious parameters, as sentences that begin with the path.
+    /// Returns warnings about parameters that are valid but suspicious. Each warning is a sentence that begins with the
+    /// parameter's path.
     fn warnings(&self) -> Vec<String> {
         Vec::new()
     }
 
-    /// Returns the parameters that queues compute themselves, for example a threshold that depends on the link rate: by
-    /// link and parameter, each a `value` with its `unit`.
+    /// Returns the parameters that queues compute themselves, for example a threshold that depends on the link rate.
+    /// Each parameter is a `value` with a `unit`, under the link's name and the parameter's name.
     fn derived(&self) -> Value {
         json!({})
     }
 
-    /// Returns the digest that identifies a result. It covers the level, the results version, the complete scenario
-    /// with its seed, and the contents of its files.
+    /// Returns the digest that identifies a result. The digest covers the level, the results version, the complete
+    /// scenario with its seed, and the contents of the scenario's files.
     ///
     /// # Errors
-    /// A file that a run would open cannot be read.
+    /// Returns an error if a file that a run would open cannot be read.
     fn digest(&self) -> Result<String, Failure>;
 
-    /// Runs the plan. `watch` receives the progress and can stop the run.
+    /// Runs the plan. `watch` receives the progress of the run and can stop the run.
     ///
     /// # Errors
-    /// `watch` stopped the run, or a file that the run opens is invalid.
+    /// Returns an error if `watch` stopped the run, or if a file that the run opens is invalid.
     fn run(&self, watch: &Watch) -> Result<Run, Failure>;
 }
 
-/// Returns the digest that identifies a result; `files` contains names and contents.
+/// Returns the digest that identifies a result. `files` contains the names and contents of the scenario's files.
 pub fn digest<'a>(plan: &dyn Plan, files: impl IntoIterator<Item = (&'a str, &'a str)>) -> String {
     let level = plan.level();
     let mut digest = Digest::default();
@@ -123,13 +124,13 @@ pub fn digest<'a>(plan: &dyn Plan, files: impl IntoIterator<Item = (&'a str, &'a
 pub struct Run {
     /// Tables, in the order of the catalogue.
     pub tables: Vec<Table>,
-    /// Complete scenario, its digest, versions, warnings, and facts that follow from the scenario.
+    /// Complete scenario, digest of the result, versions, warnings, and facts that follow from the scenario.
     pub manifest: Value,
-    /// Number of processed events; at flow level, of arrivals and departures of flows; for a trace, of arriving
-    /// packets.
+    /// Number of processed events: at packet level, all events; at flow level, the arrivals and departures of flows;
+    /// for a trace, the packet arrivals.
     pub events: u64,
-    /// Number of packets sent by the first managed link, or by the link of a trace, during the whole run; `None` at
-    /// flow level.
+    /// Number of packets sent during the whole run by the first managed link or, for a trace, by the trace's link;
+    /// `None` at flow level.
     pub forwarded: Option<u64>,
 }
 
@@ -146,7 +147,8 @@ impl Run {
     }
 }
 
-/// Returns the manifest of a run: the properties that identify it, and `facts` that follow from the scenario.
+/// Returns the manifest of a run, which contains the properties that identify the run, and `facts` that follow from the
+/// scenario.
 pub fn manifest(plan: &dyn Plan, digest: String, facts: Value, warnings: Vec<String>) -> Value {
     json!({
         "level": plan.level().name(),
@@ -165,9 +167,9 @@ pub fn manifest(plan: &dyn Plan, digest: String, facts: Value, warnings: Vec<Str
 pub enum Failure {
     /// The watcher stopped the run.
     Stopped,
-    /// A file cannot be read or written, or is not a valid trace; the text contains the file and the reason.
+    /// A file cannot be read or written, or is not a valid trace. The text contains the file name and the reason.
     File(String),
-    /// A parameter does not match the file or the mode of the run.
+    /// A parameter is incompatible with the file or with the mode of the run.
     Config(ConfigError),
 }
 
@@ -195,7 +197,7 @@ impl From<Stopped> for Failure {
     }
 }
 
-/// A scenario as a JSON value, of which only the level was parsed.
+/// A scenario as a JSON value. Only the name of the level has been parsed.
 #[derive(Clone)]
 pub struct Document {
     level: &'static dyn Level,
@@ -203,10 +205,10 @@ pub struct Document {
 }
 
 impl Document {
-    /// Parses TOML; relative file paths start at `folder`.
+    /// Parses TOML. Relative file paths are relative to `folder`.
     ///
     /// # Errors
-    /// The text is not valid TOML, contains unsupported values, or names an unknown level.
+    /// Returns an error if the text is not valid TOML, contains unsupported values, or names an unknown level.
     pub fn of_toml(text: &str, folder: &Path, levels: &[&'static dyn Level]) -> Result<Self, ConfigErrors> {
         let mut document = Self::of_value(toml_value(text)?, levels)?;
         document.level.resolve_paths(&mut document.value, folder);
@@ -216,16 +218,17 @@ impl Document {
     /// Parses JSON.
     ///
     /// # Errors
-    /// The text is not valid JSON, or names an unknown level.
+    /// Returns an error if the text is not valid JSON or names an unknown level.
     pub fn of_json(text: &str, levels: &[&'static dyn Level]) -> Result<Self, ConfigErrors> {
         let value = serde_json::from_str(text).map_err(|error| ConfigError::at("", error.to_string()))?;
         Self::of_value(value, levels)
     }
 
-    /// Creates a document from a JSON value. Its level is one of `levels`, by default the first.
+    /// Creates a document from a JSON value. The level of the scenario is one of `levels`; the default is the first of
+    /// them.
     ///
     /// # Errors
-    /// The level is unknown, or the scenario contains a key of another level.
+    /// Returns an error if the level is unknown, or if the scenario contains a key of another level.
     pub fn of_value(value: Value, levels: &[&'static dyn Level]) -> Result<Self, ConfigErrors> {
         let level = level_of(&value, levels)?;
         Ok(Self { level, value })
@@ -236,7 +239,7 @@ impl Document {
         self.level
     }
 
-    /// Returns the scenario as written.
+    /// Returns the scenario as it was written, without defaults.
     pub fn value(&self) -> &Value {
         &self.value
     }
@@ -246,10 +249,11 @@ impl Document {
         self.level.files(&self.value)
     }
 
-    /// Parses and checks the scenario; `files` contains the contents of the files that it names, by name.
+    /// Parses and checks the scenario. `files` contains the contents of the files that the scenario names, by file
+    /// name.
     ///
     /// # Errors
-    /// All errors, with their paths and the allowed values.
+    /// Returns all errors, with their paths and the allowed values.
     pub fn plan(&self, files: Files) -> Result<Box<dyn Plan>, ConfigErrors> {
         self.level.read(self.value.clone(), files)
     }

@@ -1,5 +1,5 @@
-//! The types that all crates of aqmlab share: times, rates, lengths, packets, random streams and tables of results; the
-//! declaration and parsing of parameters and plug-in families; and the interface of the simulation levels.
+//! Types that all crates of aqmlab share. These are times, rates, lengths, packets, random streams and tables of
+//! results, the declaration and parsing of parameters and plug-in families, and the interface of the simulation levels.
 //!
 //! This crate depends on no other crate of aqmlab and contains neither queues nor protocols.
 

@@ -1,27 +1,29 @@
-//! Time at each value of a number, for example of the flows in progress or the queues with a packet.
+//! Measures how long a number has each of its values, for example the number of flows in progress or of non-empty
+//! queues.
 
-/// Time at each value of a number since the end of the warm-up. Times are in seconds and must not decrease.
+/// The durations for which a number had each of its values since the end of the warm-up. Times are in seconds and must
+/// not decrease.
 #[derive(Clone, Debug)]
 pub struct Occupancy {
     now: usize,
     since: f64,
-    /// Seconds at each value.
+    /// Duration of each value, in seconds; the value is the index.
     pub seconds: Vec<f64>,
 }
 
 impl Occupancy {
-    /// Creates an occupancy of zero, which counts time from `warm_up` on.
+    /// Creates an occupancy whose number is zero. Time before `warm_up` is not counted.
     pub fn new(warm_up: f64) -> Self {
         // Until the end of the warm-up, `since` is in the future and no time is counted.
         Self { now: 0, since: warm_up, seconds: vec![0.0] }
     }
 
-    /// Returns the present value.
+    /// Returns the current value of the number.
     pub fn now(&self) -> usize {
         self.now
     }
 
-    /// Sets the value from `at` on.
+    /// Sets the number to `value` at the time `at`.
     pub fn set(&mut self, value: usize, at: f64) {
         if at > self.since {
             self.seconds[self.now] += at - self.since;
@@ -33,14 +35,14 @@ impl Occupancy {
         self.now = value;
     }
 
-    /// Returns the time average.
+    /// Returns the time average of the number.
     pub fn mean(&self) -> f64 {
         let total: f64 = self.seconds.iter().sum();
         let area: f64 = self.seconds.iter().enumerate().map(|(value, time)| value as f64 * time).sum();
         area / total
     }
 
-    /// Returns the smallest value that was not exceeded for at least this share of the time.
+    /// Returns the smallest value that the number did not exceed for at least this share of the time.
     pub fn quantile(&self, share: f64) -> usize {
         let target = share * self.seconds.iter().sum::<f64>();
         let mut below = 0.0;
@@ -48,16 +50,16 @@ impl Occupancy {
             below += time;
             below >= target
         });
-        // Because of rounding, the sum may be smaller than the total.
+        // Because of rounding errors, the sum of the durations may be smaller than the target.
         value.unwrap_or_else(|| self.maximum())
     }
 
-    /// Returns the largest value with a time above zero.
+    /// Returns the largest value whose duration is greater than zero.
     pub fn maximum(&self) -> usize {
         self.seconds.iter().rposition(|&time| time > 0.0).unwrap_or(0)
     }
 
-    /// Returns the share of the time at which the value was not zero.
+    /// Returns the share of the time for which the number was not zero.
     pub fn above_zero(&self) -> f64 {
         let total: f64 = self.seconds.iter().sum();
         self.seconds[1..].iter().sum::<f64>() / total

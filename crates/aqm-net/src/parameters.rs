@@ -1,7 +1,8 @@
-//! Declaration of a table of parameters.
+//! Declaration of tables of parameters.
 //!
 //! [`parameters!`](crate::parameters!) lists each parameter once, with its description, default and source. The types
-//! of parameters are in `values.rs`. A table with other rules reads its keys one by one with a [`TableReader`].
+//! of parameters are in `values.rs`. A table for which these rules do not suffice reads its keys one by one with a
+//! [`TableReader`].
 
 use crate::{Field, Parameter, TableReader};
 
@@ -35,7 +36,7 @@ pub trait Parameters: Parameter + Default {
     }
 }
 
-/// Declares a table of parameters: each field with its description, type, default and the source of the default. All
+/// Declares a table of parameters: the description, type and default of each field, and the source of the default. All
 /// fields are public and optional, and unknown keys are rejected.
 ///
 /// Parameters that several tables share are declared once, as a table of their own. A field with `#[serde(flatten)]`

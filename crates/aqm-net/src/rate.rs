@@ -32,14 +32,14 @@ impl Rate {
     /// Returns the pace, which converts bytes into transmission time without a division.
     ///
     /// # Panics
-    /// If the rate is zero, which no scenario allows.
+    /// Panics if the rate is zero, which no scenario allows.
     pub fn pace(self) -> Pace {
         assert!(self.0 > 0, "the rate of a link must not be zero");
         Pace(((8_000_000_000_u128 << Pace::FRACTION) / u128::from(self.0)) as u64)
     }
 }
 
-/// A [`Rate`] that may be zero, for a link that may be down; zero is written `0bps`.
+/// A [`Rate`] that may be zero, for a link that may be down. A rate of zero is written `0bps`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct RateOrZero(Rate);
 
@@ -50,8 +50,8 @@ impl RateOrZero {
     }
 }
 
-/// Nanoseconds per byte as a fixed-point number with 32 fractional bits. It is exact to a nanosecond for packets of up
-/// to 64 kB at 16 bps and above.
+/// Nanoseconds per byte as a fixed-point number with 32 fractional bits. Transmission times are accurate to a
+/// nanosecond for packets of up to 64 kB at rates of 16 bps or more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Pace(u64);
 

@@ -1,8 +1,8 @@
 //! Declaration, parsing and documentation of families of plug-ins (queue disciplines, workloads, congestion controls).
 //!
 //! [`registry!`](crate::registry!) lists the members of a family, one per line, and provides a parser for scenario
-//! files and a catalogue for documentation. Modules are not declared inside the macro, because formatters do not format
-//! macros.
+//! files and a catalogue for documentation. Modules are declared outside the macro, because formatters do not format
+//! the contents of macros.
 
 use serde::Serialize;
 use serde_json::Value;
@@ -35,13 +35,13 @@ pub struct Entry {
     /// The path of the module that declares the parameters, such as `aqm_queue::red::shred`.
     #[serde(skip_serializing_if = "str::is_empty")]
     pub module: &'static str,
-    /// The kind of Linux's command `tc`, if the entry is a queue that the kernel has.
+    /// Name of the queue discipline in Linux's `tc` command, if the entry is a queue that exists in the Linux kernel.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tc: Option<String>,
-    /// For the name of a set of values: the table with these values.
+    /// Table of the values, if the entry is a named set of values.
     #[serde(skip_serializing_if = "Value::is_null")]
     pub values: Value,
-    /// Sources of the values that differ from those of the family's first member, by dotted path.
+    /// Sources of the values that differ from the values of the family's first member, by dotted path of the value.
     #[serde(skip_serializing_if = "<[_]>::is_empty")]
     pub sources: Vec<(&'static str, &'static str)>,
 }
@@ -77,8 +77,8 @@ pub fn summary(doc: &str) -> String {
     first.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-/// Declares a family: the name of the family and of its members, the trait `$build` that every member's `Config`
-/// implements, and the members. Each member is the module of a `Config` declared by
+/// Declares a family: the names of the family and its members, the trait `$build`, which every member's `Config`
+/// implements, and the members. Each member is a module that contains a `Config` declared by
 /// [`parameters!`](crate::parameters!).
 #[macro_export]
 macro_rules! registry {
@@ -108,17 +108,18 @@ macro_rules! registry {
                 match self { $( Self::$module(_) => $kind, )+ }
             }
 
-            /// Parses a table: `kind` names the member, and the other keys are the member's parameters.
+            /// Parses a table. The key `kind` names the member, and the other keys are the member's parameters.
             ///
             /// # Errors
-            /// The kind is unknown, or all unknown or invalid parameters.
+            /// Returns an error if the kind is unknown; otherwise, returns the errors of all unknown and invalid
+            /// parameters.
             pub fn read(value: ::serde_json::Value) -> Result<Self, $crate::ConfigErrors> {
                 let mut table = $crate::TableReader::new(value)?;
                 let read = Self::take_from(&mut table);
                 table.finish(read)
             }
 
-            /// Reads a member and its parameters from a table that may contain other keys; returns `None` if the kind
+            /// Reads a member and its parameters from a table that may contain other keys. Returns `None` if the kind
             /// is missing or unknown.
             pub fn take_from(table: &mut $crate::TableReader) -> Option<Self> {
                 match table.kind(Self::NAMES)? {

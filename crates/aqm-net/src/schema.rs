@@ -6,21 +6,21 @@ use serde_json::Value;
 /// Description of a parameter's allowed values.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Schema {
-    /// Type: `number`, `whole number`, `true or false`, `text`, `choice`, `table`, `plug-in`, or the name of a
-    /// [`Quantity`](crate::Quantity).
+    /// Name of the type: `number`, `whole number`, `true or false`, `text`, `choice`, `table`, `plug-in`, or the name
+    /// of a [`Quantity`](crate::Quantity).
     pub r#type: &'static str,
     /// Form of a parameter with several values.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub several: Option<Several>,
-    /// Whether the parameter may be omitted without a default.
+    /// Whether the parameter may be omitted although it has no default.
     pub optional: bool,
-    /// Units of a quantity, the smallest first.
+    /// Units of a quantity, with the smallest unit first.
     #[serde(skip_serializing_if = "<[_]>::is_empty")]
     pub units: Vec<&'static str>,
-    /// Words of a choice.
+    /// Allowed words of a choice.
     #[serde(skip_serializing_if = "<[_]>::is_empty")]
     pub choices: Vec<Choice>,
-    /// Family of a plug-in; `kind` names one of its members.
+    /// Family of a plug-in. The key `kind` names a member of the family.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub family: Option<&'static str>,
     /// Parameters of a table.
@@ -52,7 +52,7 @@ pub enum Several {
     ByName,
 }
 
-/// A word of a choice, with its description.
+/// An allowed word of a choice, with its description.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Choice {
     /// The word.
@@ -71,7 +71,7 @@ pub struct Field {
     /// Allowed values.
     #[serde(flatten)]
     pub schema: Schema,
-    /// Default, as written in a scenario; null if there is none.
+    /// Default value, as written in a scenario; null if there is no default.
     pub default: Value,
     /// Source of the default.
     pub source: &'static str,

@@ -4,45 +4,46 @@ use std::sync::Arc;
 
 use crate::{Instant, Span};
 
-/// A value and the times at which it changes, once or periodically; queried in ascending order of time.
+/// A value that changes at given times, once or periodically. Queries must be in ascending order of time.
 #[derive(Clone, Debug)]
 pub struct Steps<T> {
     /// Value before the first step.
     first: T,
-    /// Time of each step within a period, and the value from then on; in ascending order of time.
+    /// Steps in ascending order of time. Each step is a time within a period, and the value that applies from this time
+    /// on.
     steps: Arc<[(Span, T)]>,
     /// Duration of a period; zero if the steps are not repeated.
     period: Span,
-    /// The present value, the index of the next step, and the start of that step's period.
+    /// The current value, the index of the next step, and the start of the period that contains the next step.
     value: T,
     next: usize,
     round: Instant,
 }
 
 impl<T: Copy> Steps<T> {
-    /// Creates a value that is `first` until the first of `steps`; the steps are repeated with the period `repeat`.
+    /// Creates a value that is `first` until the first of `steps`. The steps are repeated with the period `repeat`.
     ///
     /// # Panics
-    /// If the steps are not in ascending order of time, or a step is not before the end of the period.
+    /// Panics if the steps are not in ascending order of time, or if a step is not before the end of the period.
     pub fn new(first: T, steps: impl Into<Arc<[(Span, T)]>>, repeat: Option<Span>) -> Self {
         let (steps, period) = (steps.into(), repeat.unwrap_or(Span::ZERO));
         assert!(steps.is_sorted_by_key(|&(at, _)| at), "steps must be in ascending order of time");
         let last = steps.last().map_or(Span::ZERO, |&(at, _)| at);
         assert!(repeat.is_none_or(|period| last < period), "steps must be within the period");
-        // Without steps, nothing is repeated.
+        // Without steps, there is nothing to repeat.
         let period = if steps.is_empty() { Span::ZERO } else { period };
         Self { first, steps, period, value: first, next: 0, round: Instant::START }
     }
 
-    /// Returns the value at `now`, and a time until which it does not change. The times of consecutive calls must not
-    /// decrease.
+    /// Returns the value at `now`, and the earliest time after `now` at which the value may change. The times of
+    /// consecutive calls must not decrease.
     #[inline]
     pub fn at(&mut self, now: Instant) -> (T, Instant) {
         let until = self.next_step();
         if now < until { (self.value, until) } else { self.advance(now) }
     }
 
-    /// Returns the value at any time.
+    /// Returns the value at any time; times may be queried in any order.
     pub fn value_at(&self, now: Instant) -> T {
         let rounds = now.nanos().checked_div(self.period.nanos()).unwrap_or(0);
         let since = Span::from_nanos(now.nanos() - rounds * self.period.nanos());
@@ -52,14 +53,15 @@ impl<T: Copy> Steps<T> {
         }
     }
 
-    /// Returns all values; a value may occur more than once.
+    /// Returns all values. A value may be returned more than once.
     pub fn values(&self) -> impl Iterator<Item = T> {
         let begins_with_step = self.steps.first().is_some_and(|(at, _)| at.is_zero());
         let first = (!begins_with_step).then_some(self.first);
         first.into_iter().chain(self.steps.iter().map(|&(_, value)| value))
     }
 
-    /// Returns the steps in ascending order of time, as times and values; infinite if the steps are repeated.
+    /// Returns the steps in ascending order of time, as times and values. The iterator is infinite if the steps are
+    /// repeated.
     pub fn steps(&self) -> impl Iterator<Item = (Instant, T)> {
         let rounds = if self.period.is_zero() { 1 } else { u64::MAX };
         let of_round = |number| {
@@ -69,7 +71,7 @@ impl<T: Copy> Steps<T> {
         (0..rounds).flat_map(of_round)
     }
 
-    /// Returns the number of steps within the first `since` of a period.
+    /// Returns the number of steps in the first part of a period; the duration of this part is `since`.
     fn steps_until(&self, since: Span) -> usize {
         self.steps.partition_point(|&(at, _)| at <= since)
     }
@@ -78,7 +80,7 @@ impl<T: Copy> Steps<T> {
         self.steps.get(self.next).map_or(Instant::NEVER, |&(at, _)| self.round + at)
     }
 
-    /// Advances to the step that is due.
+    /// Advances to the latest step at or before `now`.
     #[cold]
     fn advance(&mut self, now: Instant) -> (T, Instant) {
         if let Some(rounds @ 1..) = now.since(self.round).nanos().checked_div(self.period.nanos()) {

@@ -1,11 +1,11 @@
-//! Random streams that are identified by their purpose instead of their order of creation.
+//! Random streams, which are identified by their purpose and not by their order of creation.
 //!
-//! A stream depends only on the seed of the run, the name of its purpose and an index. Changing the queue therefore
+//! A stream depends only on the seed of the run, the name of its purpose and an index. A change of the queue therefore
 //! does not change arrivals, sizes and start times, so that two runs can be compared in pairs.
 //!
-//! The generator is Xoshiro256++ (Blackman & Vigna 2019), which is named explicitly so that a change of a library's
-//! default does not change results. Its seed is the SplitMix64 sequence that starts at a hash (FNV-1a) of seed, name
-//! and index.
+//! The generator is Xoshiro256++ (Blackman & Vigna 2019). The code names the generator explicitly, so that a change of
+//! a library's default generator does not change results. The generator's seed is the SplitMix64 sequence that starts
+//! at a hash (FNV-1a) of the run's seed, the name and the index.
 
 use rand_core::{Rng as _, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
@@ -57,7 +57,7 @@ impl Rng {
     /// Returns a uniform integer from {0, …, n-1}, without bias (Lemire 2019).
     ///
     /// # Panics
-    /// If `n` is zero.
+    /// Panics if `n` is zero.
     pub fn below(&mut self, n: u64) -> u64 {
         assert!(n > 0, "`n` must not be zero");
         let threshold = n.wrapping_neg() % n;
@@ -69,7 +69,7 @@ impl Rng {
         }
     }
 
-    /// Returns true with probability `p`; never for `p` = 0, always for `p` = 1.
+    /// Returns true with probability `p`. With `p` = 0, the result is never true; with `p` = 1, always.
     pub fn chance(&mut self, p: f64) -> bool {
         self.uniform() < p
     }
@@ -90,7 +90,7 @@ mod tests {
 
     #[test]
     fn the_values_are_pinned() {
-        // A change of these values changes all results of all users: raise the results version.
+        // If these values change, the results of all users change; the results version must then be increased.
         let mut rng = Streams::new(1).named("pinned", 0);
         assert_eq!([rng.bits(), rng.bits(), rng.bits()], PINNED);
     }

@@ -1,41 +1,41 @@
-//! The tables of a run's results, which consist of columns, and the declaration of their schemas.
+//! The tables of a run's results, which consist of columns, and the declaration of the tables' schemas.
 //!
 //! The name of a column ends with its unit. Times are in seconds since the start of the run. A missing value is stored
-//! as missing and never as zero.
+//! as missing, never as zero.
 
 use crate::digest::Digest;
 
-/// A column; all its values have the same type.
+/// A column. All values of a column have the same type.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Column {
     /// Integers.
     Whole(Vec<u64>),
-    /// Integers, some of them missing.
+    /// Integers, some of which may be missing.
     MaybeWhole(Maybe<u64>),
     /// Real numbers.
     Real(Vec<f64>),
-    /// Real numbers, some of them missing.
+    /// Real numbers, some of which may be missing.
     MaybeReal(Maybe<f64>),
     /// Boolean values.
     Truth(Vec<bool>),
     /// Words, stored as indices into `words`.
     Word {
-        /// Index of each value.
+        /// Index in `words` of each value.
         codes: Vec<u32>,
         /// The words.
         words: Vec<String>,
     },
-    /// Words, some of them missing.
+    /// Words, some of which may be missing.
     MaybeWord {
-        /// Index of each value.
+        /// Index in `words` of each value.
         codes: Vec<Option<u32>>,
         /// The words.
         words: Vec<String>,
     },
 }
 
-/// Values, some of which are missing. A bit per value marks the values that exist, which halves the memory compared
-/// with options.
+/// Values, some of which may be missing. One bit per value records whether the value exists. This needs half of the
+/// memory that `Option` values would need.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Maybe<T> {
     values: Vec<T>,
@@ -43,12 +43,12 @@ pub struct Maybe<T> {
 }
 
 impl<T: Copy + Default> Maybe<T> {
-    /// Returns the value of a row, unless it is missing.
+    /// Returns the value of a row; `None` if the value is missing.
     pub fn get(&self, row: usize) -> Option<T> {
         (self.bit(row) > 0).then(|| self.values[row])
     }
 
-    /// Returns 1 if the value of a row exists.
+    /// Returns 1 if the value of a row exists, and 0 if the value is missing.
     fn bit(&self, row: usize) -> u8 {
         self.known[row / 8] >> (row % 8) & 1
     }
@@ -71,7 +71,8 @@ impl<T: Copy + Default> Maybe<T> {
         &self.values
     }
 
-    /// Returns a bit mask of the values that exist: eight values per byte, the first in the lowest bit.
+    /// Returns a bit mask of the existing values. Each byte covers eight values, with the first value in the lowest
+    /// bit.
     pub fn known(&self) -> &[u8] {
         &self.known
     }
@@ -100,7 +101,7 @@ impl<T: Copy + Default> FromIterator<Option<T>> for Maybe<T> {
     }
 }
 
-/// A table: named columns of equal length.
+/// A table, which consists of named columns of equal length.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Table {
     /// Name of the table.
@@ -112,7 +113,7 @@ pub struct Table {
 /// Description of a column.
 #[derive(Clone, Copy, Debug, serde::Serialize)]
 pub struct ColumnDoc {
-    /// Name, which ends with the unit.
+    /// Name of the column, which ends with the unit.
     pub name: &'static str,
     /// Content of the column.
     pub doc: &'static str,
@@ -123,7 +124,7 @@ pub struct ColumnDoc {
 pub struct TableDoc {
     /// Name.
     pub name: &'static str,
-    /// Meaning of a row; further notes follow after a blank line.
+    /// Meaning of a row. Further notes follow after a blank line.
     pub doc: &'static str,
     /// Columns.
     pub columns: &'static [ColumnDoc],
@@ -134,29 +135,29 @@ pub trait Row: Sized {
     /// Schema of the table.
     const DOC: TableDoc;
 
-    /// Returns the columns, empty.
+    /// Returns the columns of the table, without values.
     fn columns() -> Vec<Column>;
 
     /// Appends rows to `columns`; columns that are `None` are skipped.
     fn append(rows: &[Self], columns: &mut [Option<Column>]);
 
-    /// Converts rows into a table; `words` returns the words of a column.
+    /// Converts rows into a table. `words` returns the words of a column, given the column's name.
     fn table(rows: Vec<Self>, words: impl Fn(&str) -> Vec<String>) -> Table {
         Rows::<Self, ()> { newest: rows, ..Rows::default() }.table(words)
     }
 }
 
-/// Rows that are added in any order, with keys that determine their order in the table.
+/// Rows that are added in any order. A key for each row determines the row's position in the table.
 ///
-/// Except for the newest, rows are stored by column, and unneeded columns are not stored, because with millions of rows
-/// they take most of a run's memory.
+/// All rows except the newest are stored by column, and unneeded columns are not stored, because millions of rows would
+/// occupy most of a run's memory.
 #[derive(Debug)]
 pub struct Rows<R, K> {
     newest: Vec<R>,
     /// Columns in the order of the schema.
     columns: Vec<Option<Column>>,
     keys: Vec<K>,
-    /// Whether any rows are stored.
+    /// Whether rows are stored at all.
     open: bool,
 }
 
@@ -170,8 +171,8 @@ impl<R: Row, K: Ord> Default for Rows<R, K> {
 }
 
 impl<R: Row, K: Ord> Rows<R, K> {
-    /// Creates an empty set of rows with the columns of these names. Without names, all columns are stored; with an
-    /// empty list, no rows are stored.
+    /// Creates an empty set of rows that stores the columns with these names. Without names, all columns are stored.
+    /// With an empty list of names, no rows are stored.
     pub fn with_columns(names: Option<&[String]>) -> Self {
         let open = names.is_none_or(|names| !names.is_empty());
         let names = names.filter(|_| open);
@@ -186,7 +187,7 @@ impl<R: Row, K: Ord> Rows<R, K> {
         }
     }
 
-    /// Adds a row. It is placed after the rows with a smaller key and after earlier rows with an equal key.
+    /// Adds a row. The row is placed after all rows with a smaller key and after all earlier rows with an equal key.
     pub fn push(&mut self, key: K, row: R) {
         if !self.open {
             return;
@@ -199,7 +200,8 @@ impl<R: Row, K: Ord> Rows<R, K> {
         self.newest.push(row);
     }
 
-    /// Returns the rows in the order of their keys; `words` returns the words of a column.
+    /// Returns the rows in ascending order of their keys. `words` returns the words of a column, given the column's
+    /// name.
     pub fn table(mut self, words: impl Fn(&str) -> Vec<String>) -> Table {
         R::append(&self.newest, &mut self.columns);
         let mut order: Vec<u32> = Vec::new();
@@ -223,7 +225,7 @@ impl<R: Row, K: Ord> Rows<R, K> {
 }
 
 impl Column {
-    /// Reorders the values; `order` contains the old index of each value.
+    /// Reorders the values. `order` contains the old index of each value.
     fn reorder(&mut self, order: &[u32]) {
         fn reordered<T: Copy>(values: &mut Vec<T>, order: &[u32]) {
             *values = order.iter().map(|&index| values[index as usize]).collect();
@@ -240,7 +242,7 @@ impl Column {
     }
 }
 
-/// Declares a table: a struct for its rows with documentation, which implements [`Row`](table::Row).
+/// Declares a table as a documented struct for the table's rows. The struct implements [`Row`](table::Row).
 #[macro_export]
 macro_rules! table {
     (@column Word, $values:pat) => { $crate::table::Column::Word { codes: $values, .. } };
@@ -365,7 +367,7 @@ mod tests {
         DayRow { day, degrees: Some(day as f64), town: 0, trip: None }
     }
 
-    /// Returns a table of more days than the buffer contains, in descending order. Days with an even number occur
+    /// Returns a table of more days than the buffer contains, in descending order. Each day with an even number occurs
     /// twice, the second time without degrees.
     fn backwards(columns: Option<&[String]>) -> Table {
         let mut rows = Rows::with_columns(columns);

@@ -10,9 +10,9 @@ use crate::schema::Schema;
 use crate::values::{Parameter, format_value, object, quoted, read_entries};
 use crate::{ConfigError, ConfigErrors, ErrorCollector};
 
-/// Parses a table key by key and collects all errors. A key that is read becomes known. [`TableReader::finish`] rejects
-/// all other keys and suggests the nearest known key. A reader may be passed on, so that several owners read their
-/// parameters from one table:
+/// Parses a table key by key and collects all errors. A key that has been read is known. [`TableReader::finish`]
+/// rejects all other keys and suggests the nearest known key. A reader may be passed on to other owners, so that
+/// several owners read their parameters from one table:
 ///
 /// ```
 /// use aqm_net::{ConfigErrors, Rate, Size, Span, TableReader};
@@ -45,7 +45,7 @@ struct KnownKey {
 }
 
 impl KnownKey {
-    /// Returns the keys of the table under this key, as pairs of table key and inner key.
+    /// Returns the keys of the table under this key, as pairs of the table's key and the inner key.
     fn inner(&self) -> Vec<[&'static str; 2]> {
         let schema = self.schema.map(|schema| schema()).filter(|schema| schema.several.is_none());
         schema
@@ -57,19 +57,19 @@ impl TableReader {
     /// Creates a reader of this table.
     ///
     /// # Errors
-    /// The value is not a table.
+    /// Returns an error if the value is not a table.
     pub fn new(value: Value) -> Result<Self, ConfigErrors> {
         let unread = object(value)?;
         Ok(Self { unread, known: Vec::new(), errors: ErrorCollector::default(), any_key: false })
     }
 
-    /// Takes the value of `key` without parsing it; `None` if the key is missing.
+    /// Removes and returns the value of `key` without parsing the value; `None` if the key is missing.
     pub fn value(&mut self, key: &'static str) -> Option<Value> {
         self.known.push(KnownKey { name: key, schema: None });
         self.unread.remove(key)
     }
 
-    /// Takes and parses the value of `key`; `None` if it is missing or invalid.
+    /// Removes and parses the value of `key`; `None` if the value is missing or invalid.
     pub fn take<T: Parameter>(&mut self, key: &'static str) -> Option<T> {
         let read = self.take_with(key, T::read);
         if let Some(known) = self.known.last_mut() {
@@ -78,7 +78,7 @@ impl TableReader {
         read
     }
 
-    /// Takes the value of `key` and parses it with `read`; `None` if it is missing or invalid.
+    /// Removes the value of `key` and parses the value with `read`; `None` if the value is missing or invalid.
     pub fn take_with<T, E: Into<ConfigErrors>>(
         &mut self,
         key: &'static str,
@@ -88,14 +88,16 @@ impl TableReader {
         self.errors.take(read(value).map_err(|errors| errors.into().within(key)))
     }
 
-    /// Takes and parses the value of `key`, which must exist; `remedy` is a part of the error message if it is missing.
+    /// Removes and parses the value of `key`, which must exist. If the key is missing, the error message contains
+    /// `remedy`.
     pub fn require<T: Parameter>(&mut self, key: &'static str, remedy: &str) -> Option<T> {
         self.check(self.unread.contains_key(key), key, format_args!("is missing: {remedy}"));
         self.take(key)
     }
 
-    /// Takes the tables with user-defined names under `key` and parses each with `read`, which receives the name; see
-    /// [`read_entries`]. Returns an empty map if the key is missing, and `None` if a table is invalid.
+    /// Removes the tables with user-defined names under `key`, and parses each table with `read`, whose first argument
+    /// is the table's name; see [`read_entries`]. Returns an empty map if the key is missing, and `None` if a table is
+    /// invalid.
     pub fn take_each<T, E: Into<ConfigErrors>>(
         &mut self,
         key: &'static str,
@@ -108,8 +110,8 @@ impl TableReader {
         self.take_with(key, |value| read_entries(value, read))
     }
 
-    /// Takes the `kind`, which must be one of `names`. If it is missing or unknown, returns `None` and accepts all
-    /// other keys.
+    /// Removes and returns the value of `kind`, which must be one of `names`. If the kind is missing or unknown,
+    /// returns `None` and accepts all other keys.
     pub fn kind(&mut self, names: &'static [&'static str]) -> Option<&'static str> {
         let problem = match self.value("kind") {
             Some(Value::String(kind)) => match names.iter().find(|name| **name == kind) {
@@ -124,12 +126,13 @@ impl TableReader {
         None
     }
 
-    /// Returns the value of a result, or adds its errors, whose paths are inside this table, and returns `None`.
+    /// Returns the value of a successful result; otherwise, adds the result's errors, whose paths are relative to this
+    /// table, and returns `None`.
     pub fn note<T, E: Into<ConfigErrors>>(&mut self, result: Result<T, E>) -> Option<T> {
         self.errors.take(result)
     }
 
-    /// Adds the `problem` at `path` inside this table unless the condition is true.
+    /// Adds the error `problem` at `path`, which is relative to this table, unless the condition is true.
     pub fn check(&mut self, condition: bool, path: impl Into<String>, problem: impl fmt::Display) {
         self.errors.check(condition, path, problem);
     }
@@ -137,10 +140,10 @@ impl TableReader {
     /// Returns the parsed value if there are no errors.
     ///
     /// # Errors
-    /// All unknown keys, then all other errors.
+    /// Returns all errors, with errors of unknown keys first.
     ///
     /// # Panics
-    /// If the value is `None` although there are no errors.
+    /// Panics if the value is `None` although there are no errors.
     pub fn finish<T>(mut self, read: Option<T>) -> Result<T, ConfigErrors> {
         if !self.any_key {
             let known: Vec<&str> = self.known.iter().map(|known| known.name).collect();

@@ -1,7 +1,7 @@
-//! Time on a run's own clock: [`Instant`] is a point in time, and [`Span`] is a duration.
+//! Time on the clock of a run. An [`Instant`] is a point in time, and a [`Span`] is a duration.
 //!
-//! Both are integers in nanoseconds, so that rounding causes no drift. `std::time::Duration` is not used because it
-//! stores seconds and nanoseconds separately, which makes every addition slower.
+//! Both types are integers in nanoseconds, so that rounding causes no drift. aqmlab does not use `std::time::Duration`,
+//! because it stores seconds and nanoseconds separately, which makes every addition slower.
 
 use std::fmt;
 use std::ops::{Add, AddAssign, Sub};
@@ -20,43 +20,44 @@ pub struct Span(u64);
 impl Instant {
     /// The start of the run.
     pub const START: Self = Self(0);
-    /// A time that no run reaches.
+    /// A time that is later than the end of every run.
     pub const NEVER: Self = Self(u64::MAX);
 
-    /// Returns the time `nanos` nanoseconds after the start.
+    /// Returns the time `nanos` nanoseconds after the start of the run.
     pub const fn from_nanos(nanos: u64) -> Self {
         Self(nanos)
     }
 
-    /// Nanoseconds since the start.
+    /// Nanoseconds since the start of the run.
     pub const fn nanos(self) -> u64 {
         self.0
     }
 
-    /// Seconds since the start.
+    /// Seconds since the start of the run.
     pub fn seconds(self) -> f64 {
         self.0 as f64 / 1e9
     }
 
-    /// Returns the time `span` later. Faster than `+`, but requires that the result does not overflow, where `+`
-    /// saturates.
+    /// Returns the time that is `span` later. This method is faster than `+`, but the result must not overflow; `+`
+    /// saturates instead.
     #[inline]
     pub const fn plus(self, span: Span) -> Self {
         debug_assert!(self.0.checked_add(span.0).is_some());
         Self(self.0.wrapping_add(span.0))
     }
 
-    /// Returns the time since `earlier`; zero if `earlier` is later.
+    /// Returns the duration from `earlier` to this time; zero if `earlier` is later.
     pub const fn since(self, earlier: Self) -> Span {
         Span(self.0.saturating_sub(earlier.0))
     }
 
-    /// Returns the time `span` earlier, but not before the start.
+    /// Returns the time that is `span` earlier, but not before the start of the run.
     pub const fn earlier_by(self, span: Span) -> Self {
         Self(self.0.saturating_sub(span.0))
     }
 
-    /// Returns the first multiple of `period` since the start that is after this time; `NEVER` if `period` is zero.
+    /// Returns the first multiple of `period` after this time, counted from the start of the run; `NEVER` if `period`
+    /// is zero.
     pub const fn next_multiple(self, period: Span) -> Self {
         match self.0.checked_div(period.0) {
             Some(passed) => Self(period.0.saturating_mul(passed + 1)),
@@ -79,7 +80,7 @@ impl Span {
         Self(millis * 1_000_000)
     }
 
-    /// Returns a span of `seconds` seconds, rounded to a nanosecond; negative values and NaN become zero.
+    /// Returns a span of `seconds` seconds, rounded to a nanosecond. Negative values and NaN are converted to zero.
     pub fn from_seconds(seconds: f64) -> Self {
         // `as` saturates, and converts NaN and negative values to zero.
         Self((seconds * 1e9 + 0.5) as u64)
@@ -100,7 +101,7 @@ impl Span {
         self.0 == 0
     }
 
-    /// Returns this span multiplied by `times`, limited to the maximum span.
+    /// Returns this span multiplied by `times`, or the maximum span if the product is larger.
     pub const fn saturating_mul(self, times: u64) -> Self {
         Self(self.0.saturating_mul(times))
     }
@@ -140,7 +141,7 @@ impl Quantity for Span {
 
     fn parse(text: &str) -> Result<Self, String> {
         let nanos = units::parse::<Self>(text, "60ms")?;
-        // Times longer than a century are treated as typing errors; they would also overflow the clock.
+        // Times longer than a century are assumed to be typing errors, and would overflow the clock.
         if nanos > 3.2e18 {
             return Err(format!("`{text}` is longer than a century"));
         }

@@ -1,4 +1,4 @@
-//! Numbers with units in their text form.
+//! Parsing and formatting of numbers with units.
 
 use crate::{Length, Quantity, Rate, Size, Span};
 
@@ -6,7 +6,7 @@ use crate::{Length, Quantity, Rate, Size, Span};
 /// `p` or `B`.
 ///
 /// # Errors
-/// A sentence with the error and the allowed values.
+/// Returns a sentence that describes the error and the allowed values.
 pub fn in_base_unit(text: &str) -> Result<(f64, &'static str), String> {
     if is_in::<Span>(text) {
         Ok((Span::parse(text)?.seconds(), "s"))
@@ -22,7 +22,7 @@ pub fn in_base_unit(text: &str) -> Result<(f64, &'static str), String> {
     }
 }
 
-/// Returns whether the unit of `text` belongs to this quantity.
+/// Returns whether the unit in `text` is a unit of this quantity.
 pub(crate) fn is_in<T: Quantity>(text: &str) -> bool {
     let (_, unit) = split(text);
     T::SCALE.iter().any(|(name, _)| *name == unit)
@@ -32,13 +32,13 @@ fn names(scale: &[(&str, f64)]) -> String {
     scale.iter().map(|(name, _)| *name).collect::<Vec<_>>().join(", ")
 }
 
-/// Splits a text into a number and a unit without checking them.
+/// Splits a text into a number and a unit, without checking either of them.
 fn split(text: &str) -> (&str, &str) {
     let text = text.trim();
     let split = text
         .find(|c: char| !(c.is_ascii_digit() || matches!(c, '.' | '-' | '+' | '_')))
         .unwrap_or(text.len());
-    // An exponent is a part of the number, as in `1e6p`. No unit begins with `E` and a digit.
+    // The exponent is a part of the number, as in `1e6p`. No unit begins with `E` followed by a digit.
     let split = match text.as_bytes().get(split..split + 2) {
         Some([b'e' | b'E', next]) if next.is_ascii_digit() || matches!(next, b'-' | b'+') => {
             let rest = &text[split + 2..];
@@ -49,8 +49,8 @@ fn split(text: &str) -> (&str, &str) {
     (&text[..split], text[split..].trim())
 }
 
-/// Parses `text` as a number with a unit of the quantity, and returns the value in the base unit. `example` is a part
-/// of the error message if the text does not begin with a number.
+/// Parses `text` as a number with a unit of the quantity, and returns the number in the base unit. The error message
+/// contains `example` if the text does not begin with a number.
 pub(crate) fn parse<T: Quantity>(text: &str, example: &str) -> Result<f64, String> {
     let text = text.trim();
     let (number, unit) = split(text);
@@ -70,7 +70,7 @@ pub(crate) fn parse<T: Quantity>(text: &str, example: &str) -> Result<f64, Strin
     Ok(value * factor)
 }
 
-/// Formats `value` in the largest unit that gives an integer, and zero in the unit `base`.
+/// Formats `value` in the largest unit in which the value is an integer. Zero is formatted in the unit `base`.
 pub(crate) fn show(value: u64, base: &str, scale: &[(&str, u64)]) -> String {
     if value == 0 {
         return format!("0{base}");
@@ -78,7 +78,7 @@ pub(crate) fn show(value: u64, base: &str, scale: &[(&str, u64)]) -> String {
     let (unit, factor) = scale
         .iter()
         .find(|(_, factor)| value.is_multiple_of(*factor))
-        .expect("every scale ends in a factor of one");
+        .expect("every scale ends with a factor of one");
     format!("{}{unit}", value / factor)
 }
 

@@ -1,7 +1,7 @@
-//! Types of parameters: plain values, quantities with units, choices, and collections of these.
+//! Types of parameters: plain values, quantities with units, choices, and collections of values.
 //!
-//! Each type describes its allowed values ([`Parameter::schema`]) and parses them ([`Parameter::read`]), with all
-//! errors and their paths. [`choices!`](crate::choices!) declares a parameter with a fixed set of words.
+//! Each type describes its allowed values ([`Parameter::schema`]) and parses a value ([`Parameter::read`]); the parser
+//! reports all errors with their paths. [`choices!`](crate::choices!) declares a parameter with a fixed set of words.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -13,17 +13,17 @@ use crate::config_error::unknown;
 use crate::schema::{Schema, Several};
 use crate::{ConfigError, ConfigErrors, ErrorCollector};
 
-/// A number with a unit in its text form.
+/// A number that is written with a unit.
 pub trait Quantity: Sized + fmt::Display {
     /// Name of the quantity, for example `time`.
     const NAME: &'static str;
-    /// Allowed units and their factors to the base unit, the smallest first.
+    /// Allowed units and their factors to the base unit, with the smallest unit first.
     const SCALE: &'static [(&'static str, f64)];
 
-    /// Parses the text form.
+    /// Parses a number with a unit.
     ///
     /// # Errors
-    /// A sentence with the error and the allowed values.
+    /// Returns a sentence that describes the error and the allowed values.
     fn parse(text: &str) -> Result<Self, String>;
 }
 
@@ -35,11 +35,12 @@ pub trait Parameter: Serialize + Sized {
     /// Parses a value.
     ///
     /// # Errors
-    /// All errors, with their paths inside the value.
+    /// Returns all errors, with their paths inside the value.
     fn read(value: Value) -> Result<Self, ConfigErrors>;
 }
 
-/// The word for "no value", because TOML has no null. A parameter whose default is a value needs this word.
+/// The word for "no value", which is needed because TOML has no null. Scenarios use this word for an optional parameter
+/// that has a default.
 const NONE: &str = "none";
 
 impl<T: Parameter> Parameter for Option<T> {
@@ -51,7 +52,7 @@ impl<T: Parameter> Parameter for Option<T> {
             return Ok(None);
         }
         let is_none = value == NONE;
-        // A type that accepts the word itself, for example a name, takes precedence.
+        // If the type accepts the word itself, for example as a name, the word is a value of the type.
         match T::read(value) {
             Err(_) if is_none => Ok(None),
             read => read.map(Some),
@@ -83,7 +84,7 @@ impl<T: Parameter> Parameter for Vec<T> {
     }
 }
 
-/// Values under user-defined names.
+/// Values with user-defined names.
 impl<T: Parameter> Parameter for BTreeMap<String, T> {
     fn schema() -> Schema {
         Schema { several: Some(Several::ByName), ..T::schema() }
@@ -115,7 +116,7 @@ plain_parameter! {
     String, "text", "text", |value| value.as_str().map(str::to_owned);
 }
 
-/// Declares a parameter with a fixed set of words.
+/// Declares a parameter whose value is one of a fixed set of words.
 #[macro_export]
 macro_rules! choices {
     (
@@ -145,11 +146,11 @@ macro_rules! choices {
     };
 }
 
-/// Reads the entries of a table with user-defined names, which must be valid in tables, file names and field paths.
-/// `read` receives the name and the value of each entry.
+/// Reads the entries of a table with user-defined names. The names must be valid in tables, file names and field paths.
+/// `read` parses an entry, given the entry's name and value.
 ///
 /// # Errors
-/// All errors in names and values.
+/// Returns all errors in names and values.
 pub fn read_entries<T, E: Into<ConfigErrors>>(
     value: Value,
     mut read: impl FnMut(&str, Value) -> Result<T, E>,
@@ -171,7 +172,7 @@ pub fn read_entries<T, E: Into<ConfigErrors>>(
     errors.finish(all)
 }
 
-/// Returns the value as a table.
+/// Returns the table that the value contains.
 pub(crate) fn object(value: Value) -> Result<Map<String, Value>, ConfigError> {
     match value {
         Value::Object(table) => Ok(table),
@@ -208,7 +209,7 @@ pub fn read_choice(value: &Value, words: &[&str]) -> Result<usize, ConfigErrors>
     Ok(index.ok_or_else(|| ConfigError::at("", unknown("word", given, words)))?)
 }
 
-/// Parses the text form of a quantity.
+/// Parses a number with a unit.
 pub(crate) fn read_quantity<T: Quantity>(value: &Value) -> Result<T, ConfigErrors> {
     let Value::String(text) = value else {
         let units: Vec<&str> = T::SCALE.iter().map(|(unit, _)| *unit).collect();

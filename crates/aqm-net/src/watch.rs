@@ -1,5 +1,4 @@
-//! The connection between a run and its watcher: progress and views of the queues for the watcher, who can also stop
-//! the run.
+//! Connects a run with a watcher. The watcher receives the progress and views of the queues, and can stop the run.
 
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering::Relaxed};
 use std::sync::{Condvar, Mutex, PoisonError};
@@ -20,18 +19,18 @@ pub struct Watch {
     changed: Condvar,
 }
 
-/// The state of a run's queues at a given time. For each queue, it is the state after the last packet.
+/// The state of a run's queues at a given time. The state of each queue is the state after the queue's last packet.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct View {
     /// Time in seconds since the start of the run.
     pub time_s: f64,
     /// Managed links.
     pub links: Vec<LinkView>,
-    /// In a live run, the lateness of packet deliveries: names and values in microseconds.
+    /// Lateness of packet deliveries in a live run, as names and values in microseconds.
     pub lateness_us: Vec<(&'static str, f64)>,
 }
 
-/// The state of a managed link; counters begin at the start of the run.
+/// The state of a managed link. All counters start at the start of the run.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct LinkView {
     /// Name of the link.
@@ -42,7 +41,7 @@ pub struct LinkView {
     pub length_packets: u64,
     /// Number of queued bytes.
     pub length_bytes: u64,
-    /// Number of arrived packets, including dropped ones.
+    /// Number of packets that arrived, including dropped packets.
     pub arrivals: u64,
     /// Number of sent packets.
     pub departures: u64,
@@ -52,7 +51,7 @@ pub struct LinkView {
     pub marks: u64,
     /// Numbers of dropped packets, by reason.
     pub drops: Vec<(&'static str, u64)>,
-    /// Gauges of the queue discipline: name, value, and unit if there is one.
+    /// Gauges of the queue discipline: name, value, and unit if the gauge has one.
     pub gauges: Vec<(&'static str, f64, Option<&'static str>)>,
 }
 
@@ -72,7 +71,7 @@ pub enum Unit {
 }
 
 impl Watch {
-    /// Returns the completed amount and the total, which is zero if it is not yet known. The completed amount never
+    /// Returns the completed amount and the total. The total is zero if it is not yet known. The completed amount never
     /// decreases.
     pub fn progress(&self) -> (u64, u64) {
         (self.done.load(Relaxed), self.total.load(Relaxed))
@@ -87,10 +86,11 @@ impl Watch {
         }
     }
 
-    /// Requests that the run stops soon.
+    /// Requests that the run stop soon.
     pub fn stop(&self) {
         self.stopped.store(true, Relaxed);
-        // A run that is about to wait has either seen the request or is woken.
+        // After the lock was free, a run that was about to wait either has seen the request or is waiting and can be
+        // woken.
         drop(self.limit_nanos.lock());
         self.changed.notify_all();
     }
@@ -106,14 +106,14 @@ impl Watch {
         self.done.store(done, Relaxed);
     }
 
-    /// Returns the latest view, if the run has provided one since the last call, and requests another one.
+    /// Returns the latest view, if the run has provided a view since the last call, and requests another view.
     pub fn view(&self) -> Option<View> {
         let view = self.view.lock().unwrap_or_else(PoisonError::into_inner).take();
         self.view_requested.store(true, Relaxed);
         view
     }
 
-    /// Provides a view of the queues if one was requested. Never waits for the watcher.
+    /// Provides a view of the queues if the watcher has requested a view. This method never waits for the watcher.
     #[inline]
     pub fn show(&self, view: impl FnOnce() -> View) {
         if !self.view_requested.load(Relaxed) {
@@ -130,20 +130,21 @@ impl Watch {
         self.stopped.load(Relaxed)
     }
 
-    /// Returns an error if the run must stop. Tests only one `count` in a few thousand, because a test takes longer
-    /// than a small event.
+    /// Returns an error if the run must stop. Only one in a few thousand values of `count` is checked, because a check
+    /// takes longer than a small event.
     ///
     /// # Errors
-    /// The run must stop.
+    /// Returns [`Stopped`] if the run must stop.
     #[inline]
     pub fn check(&self, count: u64) -> Result<(), Stopped> {
         if Self::is_checked(count) { self.check_now() } else { Ok(()) }
     }
 
-    /// Sets the completed amount for one `count` in a few thousand, and returns an error if the run must stop.
+    /// For one in a few thousand values of `count`, sets the completed amount and returns an error if the run must
+    /// stop.
     ///
     /// # Errors
-    /// The run must stop.
+    /// Returns [`Stopped`] if the run must stop.
     #[inline]
     pub fn check_at(&self, count: u64, done: impl FnOnce() -> u64) -> Result<(), Stopped> {
         if !Self::is_checked(count) {
@@ -153,8 +154,8 @@ impl Watch {
         self.check_now()
     }
 
-    /// Blocks a run at the simulated time `now` (in nanoseconds) if a watcher [limits](Self::limit) the run, until the
-    /// watcher allows this time or stops the run.
+    /// Blocks a run that a watcher [limits](Self::limit) at the simulated time `now`, in nanoseconds, until the watcher
+    /// allows this time or stops the run.
     pub fn wait_at(&self, now: u64) {
         if !self.is_limited.load(Relaxed) {
             return;
@@ -165,8 +166,8 @@ impl Watch {
         }
     }
 
-    /// Limits the run to a simulated time of `until` nanoseconds, or to the first sample after it, until the limit is
-    /// raised.
+    /// Limits the run to a simulated time of `until` nanoseconds, until the limit is raised. The run waits at the first
+    /// sample after this time.
     pub fn limit(&self, until: u64) {
         *self.limit_nanos.lock().unwrap_or_else(PoisonError::into_inner) = until;
         self.is_limited.store(true, Relaxed);

@@ -1,6 +1,8 @@
-//! Short names for pairs of a congestion control and a recovery, for example for `aqmlab compare --tcp`.
+//! Short names for pairs of a congestion control and a recovery, for example for the option `--tcp` of `aqmlab
+//! compare`.
 //!
-//! The names are aqmlab's choice and follow the literature. `Config::build` rejects invalid combinations of parameters.
+//! The choice of the pairs and their names is aqmlab's, and follows the literature. `Config::build` rejects invalid
+//! combinations of parameters.
 
 use aqm_net::{ConfigError, Parameter as _, unknown};
 use serde_json::{Value, json};
@@ -15,9 +17,9 @@ pub struct Alias {
     pub name: &'static str,
     /// One-sentence description.
     pub about: &'static str,
-    /// `kind` of the congestion control.
+    /// The `kind` of the congestion control.
     pub congestion_control: &'static str,
-    /// `kind` of the recovery.
+    /// The `kind` of the recovery.
     pub recovery: &'static str,
 }
 
@@ -47,11 +49,12 @@ const fn alias(
     Alias { name, about, congestion_control, recovery }
 }
 
-/// Converts `CONTROL/RECOVERY`, an alias or the kind of a congestion control into a `[tcp]` table that sets both kinds
-/// and can be overlaid on another table. A congestion control without its own alias gets the recovery `sack`.
+/// Converts `CONTROL/RECOVERY`, an alias, or the kind of a congestion control into a `[tcp]` table. The table sets the
+/// kinds of congestion control and recovery, and can be overlaid on another table. A congestion control without its own
+/// alias is paired with the recovery `sack`.
 ///
 /// # Errors
-/// If a name is unknown; the message contains the valid names.
+/// Returns an error if a name is unknown. The message contains the valid names.
 pub fn transport(text: &str) -> Result<Value, ConfigError> {
     let (control, recovery) = match (text.split_once('/'), aliases().iter().find(|alias| alias.name == text))
     {

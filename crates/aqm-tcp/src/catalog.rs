@@ -1,4 +1,4 @@
-//! Catalogue of all named TCP items, for the documentation.
+//! Catalogue of all TCP plug-ins, aliases and profiles, for the documentation.
 
 use aqm_net::Parameter as _;
 use aqm_net::registry::{Entry, Family};

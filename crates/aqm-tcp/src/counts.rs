@@ -1,28 +1,28 @@
-//! Counters of an endpoint, and the reasons for which a sender gives up.
+//! Counters of an endpoint, and the reasons why a sender gives up.
 
 use aqm_net::Instant;
 
 /// Counters of an endpoint.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
-    /// Segments sent with data, SYN or FIN, including retransmissions.
+    /// Number of segments sent with data, SYN or FIN, including retransmissions.
     pub segments_sent: u64,
     /// Pure acknowledgements sent.
     pub acks_sent: u64,
-    /// Segments among `segments_sent` that repeated data or a FIN. Repeated SYNs are not counted.
+    /// Number of segments in `segments_sent` that repeated data or a FIN. Retransmitted SYNs are not counted.
     pub retransmitted: u32,
-    /// Expirations of the retransmission timer.
+    /// Number of expirations of the retransmission timer.
     pub timeouts: u32,
-    /// Retransmissions triggered by duplicate acknowledgements.
+    /// Number of retransmissions triggered by duplicate acknowledgements.
     pub fast_retransmits: u32,
-    /// Window reductions caused by an echoed mark.
+    /// Number of window reductions caused by an echoed mark.
     pub mark_reductions: u32,
-    /// Time at which the connection was established at this endpoint. It is `None` at the passive endpoint of a two-way
-    /// handshake, which keeps no handshake state.
+    /// Time at which the connection was established at this endpoint. The time is `None` at the passive endpoint of a
+    /// two-way handshake, because this endpoint keeps no handshake state.
     pub handshake_done: Option<Instant>,
 }
 
-/// Sender's part of [`Counts`]. The field that changes with every segment is first.
+/// The part of [`Counts`] that belongs to the sender. The field that changes with every segment is the first field.
 #[repr(C)]
 #[derive(Clone, Copy, Default)]
 pub(crate) struct SenderCounts {
@@ -33,11 +33,11 @@ pub(crate) struct SenderCounts {
     pub mark_reductions: u32,
 }
 
-/// Reason for which a sender gave up.
+/// Reason why a sender gave up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FailureReason {
-    /// No SYN was answered (`max_syn_retries`).
+    /// No SYN was acknowledged (`max_syn_retries`).
     NoAnswer,
-    /// Repeated retransmissions made no progress (`max_retries`).
+    /// Repeated retransmissions led to no progress (`max_retries`).
     NoProgress,
 }

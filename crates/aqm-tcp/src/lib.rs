@@ -1,11 +1,11 @@
-//! TCP endpoints that open a connection, transfer data in both directions and close it.
+//! TCP endpoints, which open a connection, transfer data in both directions, and close the connection.
 //!
 //! The crate performs no input or output, reads no clock and never waits. The caller reports events to an [`Endpoint`]
-//! (`on_segment`, `on_timer`) and polls it for segments to send (`poll_transmit`) and for the time of its next timer
-//! (`poll_timeout`). [`Config`] contains the parameters; [`CheckedConfig`] is a validated `Config`.
+//! (`on_segment`, `on_timer`) and polls the endpoint for segments to send (`poll_transmit`) and for the time of the
+//! next timer (`poll_timeout`). [`Config`] contains the parameters; [`CheckedConfig`] is a validated `Config`.
 //!
-//! Three concerns are separate modules because papers vary them separately: loss detection and retransmission
-//! (`recovery`), the congestion window ([`congestion_control`]) and the retransmission timeout ([`rtt`]).
+//! Three concerns are in separate modules, because papers vary them separately: loss detection and retransmission
+//! (`recovery`), the congestion window ([`congestion_control`]), and the retransmission timeout ([`rtt`]).
 
 mod accurate_ecn;
 mod aliases;

@@ -1,25 +1,28 @@
 //! Named sets of TCP parameters, with the source of each value, and the parser of `[tcp]` tables.
 //!
-//! The profile `rfc` has the defaults of `Config`: TCP Reno without SACK and timestamps according to the current RFCs.
+//! The profile `rfc` consists of the defaults of `Config`: TCP Reno without SACK and timestamps, according to the
+//! current RFCs.
 //!
 //! The profiles `ns-2.*` are `Agent/TCP/Reno` and `Agent/TCPSink` with the defaults of a release of ns-2, according to
-//! its `ns-default.tcl`, `CHANGES.html` (the dates), `tcp.cc`, `tcp-reno.cc`, `tcp-newreno.cc`, `tcp-sack1.cc` and
-//! `tcp-sink.cc`: 2.1b8 of 6 June 2001, 2.26 of 26 February 2003, 2.35 of 4 November 2011. With `recovery.kind =
-//! "newreno"` or `"sack"` they are the `Newreno` and `Sack1` of the release. The profiles `ns-2.*-full` are ns-2's
-//! two-way `Agent/TCP/FullTcp` (Reno), with `"sack"` `FullTcp/Sack`, according to `tcp-full.cc` and `rq.cc`: that of
-//! 2.35, and the same code with the defaults of 2.26. `tcp-full.cc` 1.113 of 24 July 2002 and ns-2's CVS up to 2.35
-//! show that Reno without marks differs only in these defaults. In 2.26 itself, SACK kept the window constant after a
-//! timeout until all data sent before was acknowledged, and counted marks differently. These faults were repaired by M.
-//! Weigle of UNC, May to July 2002, and the repairs were committed to CVS with `tcp-full.cc` of 19 June 2005.
+//! the release's `ns-default.tcl`, `CHANGES.html` (the dates), `tcp.cc`, `tcp-reno.cc`, `tcp-newreno.cc`,
+//! `tcp-sack1.cc` and `tcp-sink.cc`. The releases are 2.1b8 of 6 June 2001, 2.26 of 26 February 2003, and 2.35 of 4
+//! November 2011. With `recovery.kind = "newreno"` or `"sack"`, these profiles are the agents `Newreno` and `Sack1` of
+//! the release. The profiles `ns-2.*-full` are ns-2's two-way `Agent/TCP/FullTcp` (Reno) or, with `"sack"`,
+//! `FullTcp/Sack`, according to `tcp-full.cc` and `rq.cc` of 2.35. One profile has the defaults of 2.35, and the other
+//! has the defaults of 2.26. According to `tcp-full.cc` 1.113 of 24 July 2002 and ns-2's CVS up to 2.35, Reno without
+//! marks differs only in these defaults. In release 2.26, SACK kept the window constant after a timeout until all data
+//! sent before the timeout was acknowledged, and counted marks differently. M. Weigle of UNC repaired these faults from
+//! May to July 2002, and the repairs were committed to CVS with `tcp-full.cc` of 19 June 2005.
 //!
-//! The profiles `linux-*` are kernels: 2.4.17 of 2001 according to its `tcp.h`, the `tcp_input.c` of the 2.4 series and
-//! P. Sarolahti, A. Kuznetsov, "Congestion Control in Linux TCP", 2002; 6.1 of 2022 according to its `tcp.h`,
-//! `tcp_input.c`, `tcp_output.c`, `tcp_timer.c`, `tcp_recovery.c`, `tcp_cubic.c` and `ip-sysctl.rst`.
+//! The profiles `linux-*` are Linux kernels. They are 2.4.17 of 2001, according to its `tcp.h`, the `tcp_input.c` of
+//! the 2.4 series and P. Sarolahti, A. Kuznetsov, "Congestion Control in Linux TCP", 2002, and 6.1 of 2022, according
+//! to its `tcp.h`, `tcp_input.c`, `tcp_output.c`, `tcp_timer.c`, `tcp_recovery.c`, `tcp_cubic.c` and `ip-sysctl.rst`.
 //!
-//! The file is long because it contains a single list, whose entries are compared with each other.
+//! This file is long because it contains a single list, whose entries must be compared with each other.
 //!
 //! aqmlab's choices where the sources are silent: all connections share one `rto.tick_phase`, which ns-2 draws for each
-//! connection; the round trip of the handshake is always a sample, although Linux 2.4 discards it without timestamps.
+//! connection; the round-trip time of the handshake is always a sample, although Linux 2.4 discards this sample without
+//! timestamps.
 
 use aqm_net::{ConfigError, ConfigErrors, Parameter as _, Size, Span, unknown};
 use serde_json::Value;
@@ -50,10 +53,10 @@ pub struct Profile {
     pub about: &'static str,
     /// Parameters.
     pub config: Config,
-    /// Parameters that differ from `rfc`, by their paths within `[tcp]`, with their sources. `congestion_control.kind`
-    /// means a congestion control with its own defaults.
+    /// Parameters that differ from `rfc`, as paths within `[tcp]`, with the source of each value. The path
+    /// `congestion_control.kind` stands for a congestion control with the congestion control's own defaults.
     pub sources: Vec<(&'static str, &'static str)>,
-    /// Other congestion controls whose parameters differ from their defaults in this profile.
+    /// Other congestion controls that this profile supports with parameters that differ from their defaults.
     pub controls: Vec<Control>,
 }
 
@@ -63,7 +66,7 @@ impl Profile {
     }
 }
 
-/// Sets parameters of a profile and records their sources; `congestion_control.x` is a parameter of Reno.
+/// Sets parameters of a profile and records the sources of their values. `congestion_control.x` is a parameter of Reno.
 macro_rules! set {
     (@ $profile:ident, congestion_control, $value:expr, $source:literal) => {
         $profile.config.congestion_control = $value;
@@ -91,14 +94,14 @@ macro_rules! set {
     };
 }
 
-/// Returns all profiles, beginning with the default.
+/// Returns all profiles, with the default profile first.
 pub fn profiles() -> Vec<Profile> {
     let rfc = "TCP Reno according to the current RFCs, without SACK and timestamps.";
     let rfc = Profile::new("rfc", rfc);
     vec![rfc, ns_2001(), ns_2003(), ns_2003_full(), ns_2_35(), ns_2_35_full(), linux_2_4(), linux_6()]
 }
 
-/// Returns the base of all ns-2 profiles.
+/// Returns the values that all ns-2 profiles share.
 fn ns_2(name: &'static str, about: &'static str) -> Profile {
     let mut ns = Profile::new(name, about);
     set! { ns:
@@ -110,24 +113,24 @@ fn ns_2(name: &'static str, about: &'static str) -> Profile {
         sack.dsack = Dsack::Off, "generateDSacks_ false";
         cwnd.reduction_basis = ReductionBasis::Window, "tcp.cc, slowdown: window()";
         cwnd.growth_when_limited = GrowthWhenLimited::Grows, "control_increase_ 0";
-        cwnd.repeated_timeout = RepeatedTimeout::Halves, "tcp.cc, timeout: CLOSE_SSTHRESH_HALF each time";
+        cwnd.repeated_timeout = RepeatedTimeout::Halves, "tcp.cc, timeout: CLOSE_SSTHRESH_HALF at each timeout";
         rto.arithmetic = RtoArithmetic::Ticks, "tcp.cc, rtt_update";
         connection.max_syn_retries = None, "tcp.cc never gives up";
         connection.max_retries = None, "tcp.cc never gives up";
         receiver.delayed_ack = DelayedAck::Off, "Agent/TCPSink acknowledges each segment";
         receiver.delayed_ack_timer = Span::from_millis(100), "Agent/TCPSink/DelAck: interval_ 100ms";
-        congestion_control.window.slow_start_end = SlowStartEnd::PastThreshold, "tcp.cc, opencwnd: one more below ssthresh_";
+        congestion_control.window.slow_start_end = SlowStartEnd::PastThreshold, "tcp.cc, opencwnd: adds one segment below ssthresh_";
     }
     ns
 }
 
-/// Returns the base of the ns-2 profiles with one-way agents.
+/// Returns the values that the ns-2 profiles with one-way agents share.
 fn one_way_ns_2(name: &'static str, about: &'static str) -> Profile {
     let mut ns = ns_2(name, about);
     set! { ns:
         cwnd.idle_restart = IdleRestart::OneSegment, "slow_start_restart_ true; tcp.cc, timeout: CLOSE_CWND_ONE";
         connection.mss = Size::from_bytes(1000), "packetSize_ 1000";
-        connection.handshake = Handshake::TwoWay, "syn_ true, since 17 May 2001: a SYN and its answer";
+        connection.handshake = Handshake::TwoWay, "syn_ true, since 17 May 2001: SYN and SYN-ACK are exchanged";
         connection.close = Close::None, "one-way TCP has no FIN";
         connection.last_segment = LastSegment::Padded, "tcp.cc, sendmsg: counts whole segments";
         sack.pipe = Pipe::Counted, "tcp-sack1.cc: pipe_";
@@ -138,7 +141,7 @@ fn one_way_ns_2(name: &'static str, about: &'static str) -> Profile {
     ns
 }
 
-/// Returns the base of the ns-2 profiles before 2004 with one-way agents.
+/// Returns the values that the ns-2 profiles with one-way agents before 2004 share.
 fn early_ns_2(name: &'static str, about: &'static str) -> Profile {
     let mut ns = earlier(one_way_ns_2(name, about));
     set! { ns:
@@ -149,7 +152,7 @@ fn early_ns_2(name: &'static str, about: &'static str) -> Profile {
     ns
 }
 
-/// Adds the values common to all ns-2 agents before 2004.
+/// Adds the values that all ns-2 agents before 2004 share.
 fn earlier(mut ns: Profile) -> Profile {
     set! { ns:
         rto.initial = Span::from_millis(6000), "rtxcur_init_ 6.0, until 21 January 2006";
@@ -204,7 +207,7 @@ fn ns_2_35_full() -> Profile {
     later(full_ns_2("ns-2.35-full", "ns-2.35's two-way Agent/TCP/FullTcp with its defaults."))
 }
 
-/// Returns the base of the ns-2 profiles with two-way agents.
+/// Returns the values that the ns-2 profiles with two-way agents share.
 fn full_ns_2(name: &'static str, about: &'static str) -> Profile {
     let mut ns = ns_2(name, about);
     set! { ns:
@@ -214,7 +217,7 @@ fn full_ns_2(name: &'static str, about: &'static str) -> Profile {
         connection.fin_ack = FinAck::Alone, "tcp-full.cc, recv: acknowledges before the application closes";
         connection.nagle = Nagle::On, "nodelay_ false";
         cwnd.idle_restart = IdleRestart::ToInitialWindow, "tcp-full.cc, foutput: slowdown(CLOSE_CWND_INIT)";
-        recovery.limited_transmit = LimitedTransmit::Off, "tcp-full.cc, recv: no action before the third duplicate";
+        recovery.limited_transmit = LimitedTransmit::Off, "tcp-full.cc, recv: no action before the third duplicate acknowledgement";
         recovery.fast_retransmit_guard = FastRetransmitGuard::AfterTimeout, "tcp-full.cc, dupack_action";
         recovery.inflation = Inflation::InWindow, "tcp-full.cc, extra_ack; dupack_action: cwnd_ = ssthresh_ + dupacks_";
         sack.pipe = Pipe::Ns2Full, "tcp-full.cc, SackFullTcpAgent";
@@ -228,7 +231,7 @@ fn full_ns_2(name: &'static str, about: &'static str) -> Profile {
     ns
 }
 
-/// Adds the values common to all agents of ns-2.35.
+/// Adds the values that all agents of ns-2.35 share.
 fn later(mut ns: Profile) -> Profile {
     set! { ns:
         recovery.exit_window = ExitWindow::Deflated, "exit_recovery_fix_ 0";
@@ -247,10 +250,10 @@ fn linux_2_4() -> Profile {
     let mut linux = Profile::new("linux-2.4", about);
     set! { linux:
         connection.syn_size = Size::from_bytes(52), "RFC 9293, RFC 2018, RFC 7323: MSS, SACK-permitted, window scale";
-        connection.handshake_ack = HandshakeAck::Alone, "tcp_input.c, tcp_rcv_synsent_state_process: at once";
+        connection.handshake_ack = HandshakeAck::Alone, "tcp_input.c, tcp_rcv_synsent_state_process: sent immediately";
         cwnd.initial = 2, "tcp_input.c, tcp_init_cwnd: 2 unless the round trip is below 20 ms";
-        cwnd.ssthresh_after_syn_loss = Some(2.0), "tcp_input.c, tcp_enter_loss; later kernels undo it";
-        receiver.window = 44, "ip-sysctl.txt: tcp_rmem 87380 gives a window of 65535 B";
+        cwnd.ssthresh_after_syn_loss = Some(2.0), "tcp_input.c, tcp_enter_loss; later kernels undo the reduction";
+        receiver.window = 44, "ip-sysctl.txt: tcp_rmem 87380 results in a window of 65535 B";
         recovery.kind = RecoveryKind::Sack, "tcp_input.c: sysctl_tcp_sack 1";
         recovery.reduction = Reduction::RateHalving, "tcp_input.c, tcp_cwnd_down";
         cwnd.reduction_basis = ReductionBasis::Window, "tcp.h, tcp_recalc_ssthresh: half of snd_cwnd";
@@ -275,13 +278,13 @@ fn linux_6() -> Profile {
     let about = "Linux 6.1 with its defaults: CUBIC, SACK with RACK-TLP and PRR, timestamps.";
     let mut linux = Profile::new("linux-6", about);
     set! { linux:
-        connection.mss = Size::from_bytes(1448), "tcp_timestamps 1: 12 B fewer for data";
+        connection.mss = Size::from_bytes(1448), "tcp_timestamps 1: 12 B less payload";
         connection.header = Size::from_bytes(52), "tcp_timestamps 1: RFC 7323, appendix A";
         connection.syn_size = Size::from_bytes(60), "MSS, SACK-permitted, timestamps, window scale";
         connection.ack_size = Size::from_bytes(52), "as `connection.header`";
-        connection.handshake_ack = HandshakeAck::Alone, "tcp_input.c, tcp_rcv_synsent_state_process: at once";
+        connection.handshake_ack = HandshakeAck::Alone, "tcp_input.c, tcp_rcv_synsent_state_process: sent immediately";
         connection.repeated_syn = RepeatedSyn::Restarts, "tcp_minisocks.c, tcp_check_req: mod_timer_pending";
-        cwnd.initial_after_syn_loss = 10, "tcp_input.c, tcp_init_transfer: 1 from the second loss on";
+        cwnd.initial_after_syn_loss = 10, "tcp_input.c, tcp_init_transfer: 1 segment from the second loss on";
         recovery.kind = RecoveryKind::Rack, "tcp_sack 1, tcp_recovery 1, tcp_early_retrans 3";
         recovery.reduction = Reduction::Prr, "tcp_input.c, tcp_cwnd_reduction";
         recovery.prr_bound = PrrBound::SafeAck, "tcp_input.c, tcp_cwnd_reduction: FLAG_SND_UNA_ADVANCED, no loss";
@@ -293,7 +296,7 @@ fn linux_6() -> Profile {
         recovery.exit_ack = ExitAck::GrowsWithSack, "tcp_input.c, tcp_cong_control follows tcp_fastretrans_alert";
         cwnd.growth_when_limited = GrowthWhenLimited::GrowsIfUsed, "tcp_output.c, tcp_cwnd_validate";
         cwnd.repeated_timeout = RepeatedTimeout::HoldsInRecovery, "tcp_input.c, tcp_enter_loss";
-        cwnd.abc_limit = None, "tcp_cong.c, tcp_slow_start and tcp_cong_avoid_ai: by acknowledged segments";
+        cwnd.abc_limit = None, "tcp_cong.c, tcp_slow_start and tcp_cong_avoid_ai: count acknowledged segments";
         cwnd.hint = Hint::AtLeastInFlight, "tcp_input.c, tcp_cwnd_reduction: snd_cwnd";
         cwnd.reduction_basis = ReductionBasis::Window, "tcp_cubic.c, cubictcp_recalc_ssthresh: based on snd_cwnd";
         ecn.response = MarkResponse::Linux, "tcp_input.c, tcp_enter_cwr, tcp_try_to_open, tcp_ecn_check_ce";
@@ -318,7 +321,7 @@ fn linux_6() -> Profile {
     linux
 }
 
-/// Returns Linux' CUBIC (`tcp_cubic.c`: `cubictcp_recalc_ssthresh`, `hystart_update`, `bictcp_update`).
+/// Returns the CUBIC of Linux (`tcp_cubic.c`: `cubictcp_recalc_ssthresh`, `hystart_update`, `bictcp_update`).
 fn linux_cubic() -> CubicConfig {
     CubicConfig {
         window: linux_window(),
@@ -333,12 +336,12 @@ fn linux_window() -> WindowRules {
     WindowRules { ssthresh_rounding: SsthreshRounding::Segments, ..WindowRules::default() }
 }
 
-/// Returns Linux' Reno (`tcp_cong.c`: `tcp_cong_avoid_ai`, `tcp_reno_ssthresh`).
+/// Returns the Reno of Linux (`tcp_cong.c`: `tcp_cong_avoid_ai`, `tcp_reno_ssthresh`).
 fn linux_reno() -> Control {
     Control::reno(RenoConfig { growth: Growth::Segments, window: linux_window(), ..RenoConfig::default() })
 }
 
-/// Returns HighSpeed TCP of ns-2.35 (`tcp.cc`: `windowOption_ 8`).
+/// Returns the HighSpeed TCP of ns-2.35 (`tcp.cc`: `windowOption_ 8`).
 fn ns_2_high_speed() -> Control {
     let window = WindowRules {
         ssthresh_rounding: SsthreshRounding::Down,
@@ -356,10 +359,11 @@ fn ns_2_high_speed() -> Control {
     })
 }
 
-/// Parses a `[tcp]` table: a `profile`, by default `rfc`, and the parameters that differ from it.
+/// Parses a `[tcp]` table. The table contains a `profile`, by default `rfc`, and the parameters that differ from the
+/// profile.
 ///
 /// # Errors
-/// If the profile or a parameter is unknown or malformed.
+/// Returns an error if the profile or a parameter is unknown or malformed.
 pub fn read(value: Value) -> Result<Config, ConfigErrors> {
     let Value::Object(mut table) = value else {
         return Err(ConfigError::at("", "must be a table").into());
@@ -375,7 +379,7 @@ pub fn read(value: Value) -> Result<Config, ConfigErrors> {
         return Err(ConfigError::at("profile", problem).into());
     };
     let mut base = profile.config;
-    // A congestion control without further parameters has the values of the profile.
+    // A congestion control without further parameters gets the parameter values of the profile.
     let kind = table.get("congestion_control").and_then(|control| control.get("kind"));
     if let Some(control) =
         profile.controls.into_iter().find(|control| kind.is_some_and(|kind| kind == control.kind()))
@@ -387,7 +391,8 @@ pub fn read(value: Value) -> Result<Config, ConfigErrors> {
     Config::read(full)
 }
 
-/// Overlays a `[tcp]` table on another before both are parsed; a table with its own `profile` replaces the base.
+/// Overlays a `[tcp]` table on another `[tcp]` table before they are parsed. A table with its own `profile` replaces
+/// the base.
 pub fn overlay(base: &Value, over: Value) -> Value {
     if over.get("profile").is_some() || !over.is_object() {
         return over;
@@ -397,7 +402,8 @@ pub fn overlay(base: &Value, over: Value) -> Value {
     both
 }
 
-/// Returns the kind of the congestion control of a `[tcp]` table, which may specify it only through a profile.
+/// Returns the kind of the congestion control of a `[tcp]` table. The table may specify the kind only through a
+/// profile.
 fn kind_of(table: &Value) -> String {
     if let Some(Value::String(kind)) = table.pointer("/congestion_control/kind") {
         return kind.clone();
@@ -407,8 +413,8 @@ fn kind_of(table: &Value) -> String {
     profile.map_or_else(String::new, |profile| profile.config.congestion_control.kind().to_owned())
 }
 
-/// Overlays `over` on `base`, table by table; `kind` is the congestion control of `base`. A congestion control of
-/// another kind inherits no parameters from the one that it replaces.
+/// Overlays `over` on `base`, table by table. `kind` is the kind of the congestion control of `base`. A congestion
+/// control of another kind inherits no parameters from the congestion control that it replaces.
 fn merge(base: &mut Value, over: Value, kind: &str) {
     let named = over.pointer("/congestion_control/kind");
     if let (Some(named), Some(table)) = (named, base.as_object_mut())

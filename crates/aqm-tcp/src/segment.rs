@@ -10,32 +10,33 @@
 use aqm_net::{Ecn, Instant};
 
 /// A TCP segment without its payload. Sequence numbers have 64 bits and start at zero, so they never wrap. A SYN
-/// occupies no sequence number; a FIN occupies one, after the data.
+/// occupies no sequence number. A FIN occupies one sequence number, after the data.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Segment {
     /// Sequence number of the first payload byte, or of the sender's next byte if the segment has no payload.
     pub seq: u64,
-    /// Next byte that the sender of this segment expects.
+    /// Next byte that the segment's sender expects from the other endpoint.
     pub ack: u64,
-    /// Data received beyond `ack`.
+    /// Ranges of data that was received beyond `ack`.
     pub sacks: Sacks,
-    /// Payload bytes; 0 for a pure control segment.
+    /// Number of payload bytes; 0 for a pure control segment.
     pub len: u32,
-    /// Bytes on the wire, including headers.
+    /// Number of bytes on the wire, including headers.
     pub wire: u16,
     /// Control flags.
     pub flags: Flags,
-    /// ECN bits of the packet, as sent or as received.
+    /// ECN bits of the packet, as they were sent or received.
     pub ecn: Ecn,
-    /// Departure time by the sender's clock (TSval, RFC 7323); the start of the run if there is no timestamp.
+    /// Departure time according to the sender's clock (TSval, RFC 7323), or the start of the run if there is no
+    /// timestamp.
     pub sent: Instant,
-    /// Echoed departure time of the segment that triggered this one (TSecr, RFC 7323); the start of the run if that
-    /// segment had no timestamp.
+    /// Echoed departure time of the segment that triggered this segment (TSecr, RFC 7323), or the start of the run if
+    /// the triggering segment had no timestamp.
     pub echo: Instant,
 }
 
 impl Segment {
-    /// Returns the sequence number after the segment, including a FIN.
+    /// Returns the sequence number that follows the segment, including a FIN.
     pub fn end(&self) -> u64 {
         self.seq + u64::from(self.len) + u64::from(self.flags.has(Flags::FIN))
     }
@@ -48,23 +49,23 @@ pub struct Flags(u8);
 impl Flags {
     /// Opens a connection.
     pub const SYN: Self = Self(1);
-    /// The field `ack` is valid.
+    /// The field `ack` of the segment is valid.
     pub const ACK: Self = Self(2);
     /// No data follows the payload.
     pub const FIN: Self = Self(4);
-    /// The payload was sent before.
+    /// The payload has been sent before.
     pub const RETRANSMISSION: Self = Self(8);
-    /// A marked packet arrived. On a SYN: the endpoint supports ECN.
+    /// A marked packet has arrived. On a SYN, the flag means that the endpoint supports ECN.
     pub const ECE: Self = Self(16);
-    /// The window was reduced. On a SYN: the endpoint supports ECN.
+    /// The sender has reduced its window. On a SYN, the flag means that the endpoint supports ECN.
     pub const CWR: Self = Self(32);
-    /// The sending application requires immediate delivery of the data up to this segment (PSH).
+    /// The sending application requires that the data up to this segment is delivered immediately (PSH).
     pub const PUSH: Self = Self(64);
     /// Accurate ECN: the highest bit of the counter of marked packets (AE, RFC 9768). On a SYN: the endpoint supports
     /// accurate ECN feedback.
     pub const AE: Self = Self(128);
 
-    /// Returns the union of both sets.
+    /// Returns the union of this set and `other`.
     #[must_use]
     pub const fn union(self, other: Self) -> Self {
         Self(self.0 | other.0)
@@ -111,8 +112,8 @@ impl Block {
 }
 
 impl Sacks {
-    /// Adds the range `[from, to)` to a segment that acknowledges `ack`. The range is omitted if all blocks are used or
-    /// if it does not fit into the fields of a block.
+    /// Adds the range `[from, to)` to a segment that acknowledges `ack`. The range is omitted if all blocks are in use,
+    /// or if the range does not fit into the fields of a block.
     pub fn push(&mut self, ack: u64, from: u64, to: u64) {
         let offset = i32::try_from(from as i64 - ack as i64);
         let length = u32::try_from(to.saturating_sub(from));
@@ -122,7 +123,7 @@ impl Sacks {
         }
     }
 
-    /// Returns the ranges `[from, to)` of a segment that acknowledges `ack`, in insertion order.
+    /// Returns the ranges `[from, to)` of a segment that acknowledges `ack`, in the order of insertion.
     pub fn ranges(self, ack: u64) -> impl Iterator<Item = (u64, u64)> {
         self.0.into_iter().take_while(|block| block.length() > 0).map(move |block| {
             let from = ack.saturating_add_signed(block.offset().into());

@@ -1,4 +1,4 @@
-//! Helpers for the tests of this crate, and a list of the test rigs.
+//! Helpers for the tests of this crate, and a list of the test environments.
 //!
 //! - A congestion control alone: [`ack`], [`loss`] and the similar functions create events for a `Controller`
 //!   (`congestion_control/*.rs`); `tests/congestion_control.rs` compares congestion controls with published tables.
@@ -26,17 +26,17 @@ pub(crate) fn ack_at(now: Instant, rtt: Span) -> AckInfo {
     AckInfo { now, srtt: Some(rtt), ..ack(1.0) }
 }
 
-/// Returns a loss that reduces `basis` segments.
+/// Returns a loss whose reduction has a basis of `basis` segments.
 pub(crate) fn loss(basis: f64) -> Congestion {
     Congestion { signal: CongestionSignal::Loss, basis, repeated: false }
 }
 
-/// Returns a mark that reduces `basis` segments.
+/// Returns a mark whose reduction has a basis of `basis` segments.
 pub(crate) fn mark(basis: f64) -> Congestion {
     Congestion { signal: CongestionSignal::Mark, ..loss(basis) }
 }
 
-/// Returns a timeout that reduces `basis` segments.
+/// Returns a timeout whose reduction has a basis of `basis` segments.
 pub(crate) fn timeout(basis: f64) -> Congestion {
     Congestion { signal: CongestionSignal::Timeout, ..loss(basis) }
 }
@@ -46,7 +46,7 @@ pub(crate) fn repeated_timeout() -> Congestion {
     Congestion { repeated: true, ..timeout(1.0) }
 }
 
-/// Returns the context at `now` without any round-trip sample.
+/// Returns the context at `now` before any round-trip sample.
 pub(crate) fn timer_context(now: Instant) -> TimerContext<'static> {
     timer_context_of(&Config::default(), now)
 }

@@ -1,7 +1,7 @@
-//! An endpoint's retransmission timer: its expiry time and its round-trip samples.
+//! The retransmission timer of an endpoint: its expiry time and its round-trip samples.
 //!
-//! V. Paxson et al., RFC 6298, 2011, section 5 (management of the timer); P. Karn, C. Partridge, 1987 (no sample from a
-//! retransmission; one sample per window without timestamps).
+//! V. Paxson et al., RFC 6298, 2011, section 5 (management of the timer); P. Karn, C. Partridge, 1987 (no samples from
+//! retransmissions; one sample per window without timestamps).
 
 use aqm_net::{Instant, Span};
 
@@ -9,21 +9,21 @@ use crate::config::rto::Rto;
 use crate::recovery::TimerContext;
 use crate::rtt::Estimator;
 
-/// The timer, its estimator and the segment whose round trip is measured.
+/// The timer, its estimator, and the segment whose round trip is being measured.
 #[repr(C)]
 #[derive(Debug)]
 pub(crate) struct Timer {
     pub estimator: Estimator,
-    /// Acknowledgement number that completes the measured round trip; `NOT_TIMED` if no round trip is measured.
+    /// Acknowledgement number that completes the measured round trip; `NOT_TIMED` if no round trip is being measured.
     timed: u64,
     timed_since: Instant,
     /// Number of timeouts since the last progress.
     pub retries: u32,
-    /// Expiry time; `NEVER` if the timer is off.
+    /// Expiry time; `NEVER` if the timer is not running.
     pub at: Instant,
 }
 
-/// Value that no acknowledgement reaches.
+/// Value that no acknowledgement number reaches.
 const NOT_TIMED: u64 = u64::MAX;
 
 impl Timer {
@@ -37,7 +37,7 @@ impl Timer {
         }
     }
 
-    /// Returns the current time and the state of the path for the recovery.
+    /// Returns the current time and the state of the path, for the recovery.
     #[inline]
     pub fn context<'a>(&'a self, now: Instant, config: &'a Rto) -> TimerContext<'a> {
         TimerContext { now, estimator: &self.estimator, config }
@@ -49,7 +49,7 @@ impl Timer {
         self.at = config.expiry(now, self.estimator.rto(config));
     }
 
-    /// Starts the timer if it is off.
+    /// Starts the timer if it is not running.
     #[inline]
     pub fn start(&mut self, now: Instant, config: &Rto) {
         if self.at == Instant::NEVER {
@@ -57,14 +57,14 @@ impl Timer {
         }
     }
 
-    /// Switches the timer off and ends the measurement of a round trip.
+    /// Stops the timer, and ends the measurement of a round trip.
     pub fn stop(&mut self) {
         self.at = Instant::NEVER;
         self.timed = NOT_TIMED;
     }
 
-    /// Starts to measure the round trip of a segment that `ack` will acknowledge, unless another measurement is
-    /// running.
+    /// Starts to measure the round trip of a segment that `ack` will acknowledge, unless another round trip is being
+    /// measured.
     #[inline]
     pub fn time(&mut self, ack: u64, now: Instant) {
         if self.timed == NOT_TIMED {
@@ -73,7 +73,8 @@ impl Timer {
         }
     }
 
-    /// Ends the measurement of a round trip because a retransmission may be acknowledged instead (Karn).
+    /// Ends the measurement of a round trip, because a retransmission may be acknowledged instead of the measured
+    /// segment (Karn).
     pub fn forget(&mut self) {
         self.timed = NOT_TIMED;
     }
@@ -91,7 +92,7 @@ impl Timer {
         (ack >= self.timed && self.timed != NOT_TIMED).then_some(self.timed_since)
     }
 
-    /// Takes a sample if `ack` acknowledges the measured segment. Returns whether it did.
+    /// Takes a round-trip sample if `ack` acknowledges the measured segment. Returns whether a sample was taken.
     #[inline]
     pub fn on_ack(&mut self, ack: u64, now: Instant, config: &Rto) -> bool {
         if ack < self.timed || self.timed == NOT_TIMED {
@@ -102,7 +103,7 @@ impl Timer {
         true
     }
 
-    /// Backs off and restarts the timer after it expired (RFC 6298, 5.5 and 5.6).
+    /// Increases the back-off and restarts the timer after it has expired (RFC 6298, 5.5 and 5.6).
     pub fn back_off(&mut self, now: Instant, config: &Rto) {
         self.retries += 1;
         self.timed = NOT_TIMED;
@@ -110,7 +111,7 @@ impl Timer {
         self.restart(now, config);
     }
 
-    /// Whether the timer has expired.
+    /// Returns whether the timer has expired.
     pub fn is_due(&self, now: Instant) -> bool {
         now >= self.at
     }

@@ -1,11 +1,11 @@
-//! Properties of a workload that analysis programs need and that the tables of a run do not contain.
+//! Properties of a workload that analysis programs need and that the result tables of a run do not contain.
 
 use serde::Serialize;
 
 use crate::Config;
 use crate::workloads::call::Codec;
 
-/// Properties of a workload for analysis programs.
+/// Properties of a workload that analysis programs need.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Description {
     /// Whether the workload sends datagrams instead of using TCP.
@@ -16,9 +16,9 @@ pub struct Description {
     pub shares_connections: bool,
     /// Whether the workload's transfers never end.
     pub is_endless: bool,
-    /// Name of the parameter that sets the number of new connections per second, if there is one.
+    /// Name of the parameter that sets the number of new connections per second; `None` if there is no such parameter.
     pub connection_rate: Option<&'static str>,
-    /// Audio or video that the workload carries, if any.
+    /// Audio or video that the workload carries; `None` if the workload carries neither.
     #[serde(flatten)]
     pub application: Option<Application>,
 }
@@ -27,30 +27,30 @@ pub struct Description {
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Application {
-    /// Voice in both directions; each flow is the voice that one end receives.
+    /// Voice in both directions. Each flow carries the voice that one endpoint receives.
     Call {
         /// Voice codec.
         codec: Codec,
         /// Duration of voice in a datagram, in seconds.
         frame_s: f64,
     },
-    /// Video; each flow belongs to a viewer, and each transfer is a segment.
+    /// Video. Each flow belongs to one viewer, and each transfer is a segment.
     Video(Playback),
 }
 
-/// Playback parameters of a video; times in seconds.
+/// Playback parameters of a video. Times are in seconds.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Playback {
     /// Play time of a segment.
     pub segment_s: f64,
-    /// Buffer level at which play begins.
+    /// Buffer level at which playback begins.
     pub start_up_s: f64,
-    /// Buffer level at which play resumes after a stall.
+    /// Buffer level at which playback resumes after a stall.
     pub resume_s: f64,
     /// Number of segments of the video; `None` if the video is longer than the run.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub segments: Option<u64>,
-    /// Time at which viewers stop watching; `None` if they watch until the end of the run.
+    /// Time at which the viewers stop watching; `None` if they watch until the end of the run.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub stop_s: Option<f64>,
 }
@@ -75,7 +75,7 @@ mod tests {
 
     use super::*;
 
-    /// Kinds whose default configuration has the property `holds`.
+    /// Returns the kinds of workloads whose default configuration has the property `holds`.
     fn kinds(holds: impl Fn(&Description) -> bool) -> Vec<&'static str> {
         let all = Config::every();
         all.iter().filter(|one| holds(&one.describe())).map(Config::kind).collect()

@@ -1,9 +1,9 @@
-//! Equal gaps without accumulated rounding errors: the k-th time is k gaps after the start, rounded to the nearest
+//! Equal gaps without accumulated rounding errors. The k-th time is k gaps after the start, rounded to the nearest
 //! nanosecond. The rounding error is carried to the next gap, as in Bresenham's line algorithm (1965).
 
 use aqm_net::Span;
 
-/// The length of a gap as a fraction of integers: `whole` + `part`/`of` nanoseconds.
+/// The length of a gap as an integer and a fraction: `whole` + `part`/`of` nanoseconds.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct EvenGaps {
     whole: u64,
@@ -23,7 +23,8 @@ impl EvenGaps {
         Self { whole, part: (numerator % u128::from(bps)) as u64, of: bps }
     }
 
-    /// Returns the transmission time of a mean size of `bytes`, which need not be an integer, at a rate of `bps`.
+    /// Returns the transmission time of a packet with a mean size of `bytes`, which need not be an integer, at a rate
+    /// of `bps`.
     pub(crate) fn of_mean(bytes: f64, bps: u64) -> Self {
         if bytes == libm::trunc(bytes) {
             return Self::new(bytes as u64, bps);
@@ -37,7 +38,8 @@ impl EvenGaps {
         self.whole as f64 + self.part as f64 / self.of as f64
     }
 
-    /// Returns the rounding error before the first gap: one half, so that times are rounded to the nearest nanosecond.
+    /// Returns the rounding error before the first gap. This error is one half, so that times are rounded to the
+    /// nearest nanosecond.
     pub(crate) fn initial_error(self) -> RoundingError {
         RoundingError(self.of / 2)
     }
@@ -66,7 +68,7 @@ mod tests {
 
     #[test]
     fn the_kth_moment_is_k_gaps_away_to_the_nearest_nanosecond() {
-        // 1000 B at 1.2347 Mb/s take 6479306.714... ns; 1 B at 7 Tb/s takes less than 1 ns.
+        // 1000 B at 1.2347 Mb/s take 6479306.714... ns. 1 B at 7 Tb/s takes less than 1 ns.
         for (bytes, bps) in [(1000_u64, 1_234_700_u64), (1500, 10_000_000), (1, 7_000_000_000_000)] {
             let gap = EvenGaps::new(bytes, bps);
             let (mut rest, mut moment) = (gap.initial_error(), 0);

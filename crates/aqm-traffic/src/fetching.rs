@@ -1,10 +1,10 @@
 //! Pages whose objects a client fetches over a few persistent connections, as browsers do with HTTP/1.1. Each
-//! connection requests the next object of the page when the previous one is complete, and closes when no object is
-//! left.
+//! connection requests the next object of the page when the previous object is complete, and closes when no object
+//! remains to be requested.
 //!
 //! aqmlab's choices: all objects of a page are known when the page begins, and are requested in order. Every page opens
-//! new connections. If TCP gives up a connection, its object is lost, and another connection replaces it if objects are
-//! left.
+//! new connections. If TCP gives up a connection, the object in progress on this connection is lost. If more objects of
+//! the page remain to be requested, another connection replaces the failed connection.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -12,10 +12,10 @@ use aqm_net::{ConfigError, Size};
 
 use crate::{Conversation, Exchange, TrafficContext};
 
-/// Maximum number of connections per page; a larger number is treated as a typing error.
+/// Maximum number of connections per page. A larger number is assumed to be a typing error.
 const MAX_CONNECTIONS: u32 = 1000;
 
-/// The reason why this workload cannot run live.
+/// The reason why a workload with persistent connections cannot run live.
 pub(crate) const SIMULATED_ONLY: Option<&str> =
     Some("live runs do not support clients that choose their requests during the run: remove `connections`");
 
@@ -28,7 +28,7 @@ pub(crate) fn check_connections(connections: Option<u32>, request: Option<Size>)
     ConfigError::unless(request.is_some(), "request", problem)
 }
 
-/// Pages in progress and their connections.
+/// Pages in progress, and the connections of these pages.
 #[derive(Clone)]
 pub(crate) struct Fetching {
     /// Maximum number of connections per page.
@@ -36,32 +36,32 @@ pub(crate) struct Fetching {
     /// Size of a request in bytes.
     request: u64,
     pages: BTreeMap<u64, Page>,
-    /// The page of each connection, by the connection's number.
+    /// The page that each connection belongs to, by the connection's number.
     page_of: BTreeMap<u32, u64>,
     /// Number of the next connection.
     next: u32,
 }
 
-/// A page with incomplete objects.
+/// A page whose objects are not all complete.
 #[derive(Clone)]
 struct Page {
-    /// Sizes of the objects that were not requested yet.
+    /// Sizes of the objects that have not been requested yet.
     left: VecDeque<u64>,
-    /// Number of requested, incomplete objects.
+    /// Number of objects that have been requested but are not complete.
     under_way: u32,
     objects: u32,
     host: u32,
 }
 
 impl Fetching {
-    /// Creates the state for at most `connections` connections per page and requests of `request` bytes; returns `None`
+    /// Creates the state for at most `connections` connections per page and requests of `request` bytes. Returns `None`
     /// if each object has its own connection.
     pub(crate) fn new(connections: Option<u32>, request: Option<Size>) -> Option<Self> {
         let (connections, request) = (connections?, request?.bytes());
         Some(Self { connections, request, pages: BTreeMap::new(), page_of: BTreeMap::new(), next: 0 })
     }
 
-    /// Begins a page with objects of these sizes on a host.
+    /// Starts a page on a host. `sizes` contains the sizes of the page's objects.
     pub(crate) fn begin(&mut self, page: u64, sizes: VecDeque<u64>, host: u32, cx: &mut dyn TrafficContext) {
         let objects = sizes.len() as u32;
         self.pages.insert(page, Page { left: sizes, under_way: 0, objects, host });
@@ -70,7 +70,7 @@ impl Fetching {
         }
     }
 
-    /// Processes a complete response on a connection; returns the page if it is complete.
+    /// Processes a complete response on a connection. Returns the page if the page is complete.
     pub(crate) fn on_response(&mut self, number: u32, cx: &mut dyn TrafficContext) -> Option<u64> {
         let &id = self.page_of.get(&number)?;
         let page = self.pages.get_mut(&id)?;
@@ -84,7 +84,7 @@ impl Fetching {
         self.leave_object(id)
     }
 
-    /// Processes the failure of a connection; returns the page if it has no objects left.
+    /// Processes the failure of a connection. Returns the page if no objects of the page remain.
     pub(crate) fn on_connection_failed(&mut self, number: u32, cx: &mut dyn TrafficContext) -> Option<u64> {
         let id = self.page_of.remove(&number)?;
         let page = self.leave_object(id);
@@ -94,7 +94,7 @@ impl Fetching {
         page
     }
 
-    /// Removes an object in progress from a page; returns the page if it has no objects left.
+    /// Removes an object in progress from a page. Returns the page if no objects of the page remain.
     fn leave_object(&mut self, id: u64) -> Option<u64> {
         let page = self.pages.get_mut(&id)?;
         page.under_way -= 1;
@@ -105,7 +105,7 @@ impl Fetching {
         Some(id)
     }
 
-    /// Opens a connection for the next object of a page, if an object is left.
+    /// Opens a connection for the next object of a page, if an object remains to be requested.
     fn connect(&mut self, id: u64, cx: &mut dyn TrafficContext) {
         let Some(page) = self.pages.get_mut(&id) else { return };
         let Some(bytes) = page.left.pop_front() else { return };
@@ -123,7 +123,8 @@ impl Fetching {
         self.finish_if_last(id, number, cx);
     }
 
-    /// Finishes the conversation that requests the last object, so that the server's last segment carries the FIN.
+    /// Finishes the conversation if it has requested the page's last object, so that the server's last segment carries
+    /// the FIN.
     fn finish_if_last(&mut self, id: u64, number: u32, cx: &mut dyn TrafficContext) {
         if self.pages.get(&id).is_some_and(|page| page.left.is_empty()) {
             cx.finish(number);
@@ -139,7 +140,7 @@ mod tests {
     use crate::Workload;
     use crate::testing::{RecordingContext, run_conversing};
 
-    /// A page whose objects have these sizes in bytes.
+    /// A page, with the sizes of its objects in bytes.
     #[derive(Clone)]
     struct OnePage {
         fetching: Fetching,
@@ -167,7 +168,7 @@ mod tests {
         }
     }
 
-    /// Fetches the page, with a transfer time of one millisecond per byte.
+    /// Fetches the page. Each transfer takes one millisecond per byte.
     fn fetched(page: &mut OnePage) -> RecordingContext {
         run_conversing(page, Instant::NEVER, |_, exchange| Span::from_millis(exchange.response))
     }
@@ -184,7 +185,8 @@ mod tests {
         assert_eq!(page.over, [(Instant::from_nanos(60_000_000), 7)]);
         let conversation = &recording.conversations[0].1;
         assert_eq!((conversation.page, conversation.page_objects, conversation.host), (Some(7), 5, 3));
-        // The first connection finishes with the request for the last object, the second when no object is left.
+        // The first connection finishes with the request for the last object. The second connection finishes when no
+        // object remains to be requested.
         let finished: Vec<_> = recording.finished.iter().map(|&(at, number)| (millis(at), number)).collect();
         assert_eq!(finished, [(20, 0), (30, 1), (60, 0)]);
     }

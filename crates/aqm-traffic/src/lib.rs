@@ -1,7 +1,7 @@
-//! Workloads: the traffic sources of a scenario. A workload opens transfers and sends datagrams through a
+//! Workloads, which are the traffic sources of a scenario. A workload opens transfers and sends datagrams through a
 //! [`TrafficContext`]. Workloads are independent of queues, protocols and topologies.
 //!
-//! A workload is a file in `workloads/` with a `Config`, and an entry in the registry below.
+//! Each workload consists of a file in `workloads/` that contains a `Config`, and an entry in the registry below.
 
 pub mod description;
 pub mod distributions;
@@ -37,204 +37,210 @@ registry! {
     }
 }
 
-/// Operations on the `Config` of every workload.
+/// Operations that the `Config` of every workload supports.
 pub trait Build {
-    /// Checks all parameters and creates the running workload.
+    /// Checks all parameters and creates the workload.
     ///
     /// # Errors
-    /// The invalid field and the allowed values.
+    /// Returns the path of the invalid field and the allowed values.
     fn build(&self, context: &BuildContext<'_>) -> Result<Box<dyn Workload>, ConfigError>;
 
-    /// Whether every flow has its own host (and access links); otherwise all flows of the workload share one host on
-    /// each side.
+    /// Returns whether every flow has its own host and access link on each side. Otherwise, all flows of the workload
+    /// share one host on each side.
     fn own_hosts(&self) -> bool;
 
-    /// Maximum number of flows with their own hosts, so that the topology can be built in advance.
+    /// Returns the maximum number of flows with their own hosts, so that the topology can be built in advance.
     fn hosts(&self) -> u64 {
         1
     }
 
-    /// Whether the workload sends datagrams instead of using TCP.
+    /// Returns whether the workload sends datagrams instead of using TCP.
     fn sends_datagrams(&self) -> bool {
         false
     }
 
-    /// Whether the workload's transfers are parts of pages.
+    /// Returns whether the workload's transfers are parts of pages.
     fn fetches_pages(&self) -> bool {
         false
     }
 
-    /// Whether the objects of a page share connections.
+    /// Returns whether the objects of a page share connections.
     fn shares_connections(&self) -> bool {
         false
     }
 
-    /// Whether the workload's transfers never end.
+    /// Returns whether the workload's transfers never end.
     fn is_endless(&self) -> bool {
         false
     }
 
-    /// Name of the parameter that sets the number of new connections per second, if there is one.
+    /// Returns the name of the parameter that sets the number of new connections per second; `None` if there is no such
+    /// parameter.
     fn connection_rate(&self) -> Option<&'static str> {
         None
     }
 
-    /// Audio or video that the workload carries, if any.
+    /// Returns the audio or video that the workload carries; `None` if the workload carries neither.
     fn application(&self) -> Option<Application> {
         None
     }
 
-    /// The reason why the workload cannot run live, over real sockets; `None` if it can.
+    /// Returns the reason why the workload cannot run live, that is, over real sockets; `None` if the workload can run
+    /// live.
     fn simulated_only(&self) -> Option<&'static str> {
         None
     }
 
-    /// The user programs of a workload that runs only live.
+    /// Returns the user programs of the workload; `None` unless the workload runs only live.
     fn programs(&self) -> Option<Programs<'_>> {
         None
     }
 
-    /// Name of the file that the workload reads, if any.
+    /// Returns the name of the file that the workload reads; `None` if the workload reads no file.
     fn file(&self) -> Option<&str> {
         None
     }
 }
 
-/// User programs of a live run.
+/// User programs that run in a live run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Programs<'a> {
-    /// Command and arguments of the program at the receiving end of the data; empty if there is none.
+    /// Command and arguments of the program that receives the data; empty if there is no such program.
     pub client: &'a [String],
-    /// Command and arguments of the program at the sending end of the data.
+    /// Command and arguments of the program that sends the data.
     pub server: &'a [String],
-    /// Earliest start of the client.
+    /// Earliest start of the client program.
     pub start: Span,
 }
 
-/// The environment from which a workload is built.
+/// The properties of the run that are needed to build a workload.
 pub struct BuildContext<'a> {
-    /// Name of the workload in its scenario, from which the names of its random streams are derived.
+    /// Name of the workload in the scenario. The names of the workload's random streams are derived from this name.
     pub name: &'a str,
     /// Random streams of the run.
     pub streams: Streams,
-    /// Rate of the bottleneck; a load is a share of this rate.
+    /// Rate of the bottleneck. A load is a share of this rate.
     pub rate: Rate,
     /// Duration of the run.
     pub duration: Span,
     /// Packetisation of transfers.
     pub packetisation: &'a dyn Packetisation,
-    /// Size of the link header, which is part of each packet's size.
+    /// Size of the link header, which is included in each packet's size.
     pub link_header: Size,
-    /// Content of the file that the workload names, if any.
+    /// Content of the file that the workload names; `None` if the workload names no file.
     pub file: Option<&'a str>,
 }
 
-/// The packetisation of a transport, as needed to compute a load.
+/// Properties of a transport protocol that are needed to compute a load: how the protocol divides a transfer into
+/// packets.
 pub trait Packetisation {
-    /// Returns the bytes on the wire of the first transmission of a transfer of `bytes`, in the direction of the data,
-    /// including connection set-up.
+    /// Returns the number of bytes on the wire that the first transmission of a transfer of `bytes` needs in the
+    /// direction of the data, including connection set-up.
     fn wire_bytes(&self, bytes: u64) -> u64;
-    /// Returns the payload bytes of a full packet.
+    /// Returns the number of payload bytes of a full packet.
     fn payload(&self) -> u64;
 }
 
-/// A traffic source. A newly built workload is also a prototype: each run uses a clone.
+/// A traffic source. A new workload also serves as a prototype, because each run uses a clone of the workload.
 pub trait Workload: DynClone + Send + Sync {
-    /// Starts the run; the workload must request its first wake-up.
+    /// Starts the run. The workload must request its first wake-up.
     fn start(&mut self, cx: &mut dyn TrafficContext);
 
-    /// Processes a requested wake-up.
+    /// Processes a wake-up that the workload has requested.
     fn on_wake(&mut self, cx: &mut dyn TrafficContext);
 
     /// Processes the arrival of a transfer's last byte.
     fn on_done(&mut self, _transfer: Transfer, _cx: &mut dyn TrafficContext) {}
 
-    /// Processes the failure of a transfer, whose connection TCP has given up.
+    /// Processes the failure of a transfer because TCP has given up the connection.
     fn on_failed(&mut self, _transfer: Transfer, _cx: &mut dyn TrafficContext) {}
 
-    /// Processes a complete response of a numbered conversation; `on_done` is not called for these responses.
+    /// Processes a complete response of a numbered conversation. `on_done` is not called for such responses.
     fn on_response(&mut self, _number: u32, _cx: &mut dyn TrafficContext) {}
 
-    /// Processes the failure of a numbered conversation, whose connection TCP has given up.
+    /// Processes the failure of a numbered conversation because TCP has given up the connection.
     fn on_connection_failed(&mut self, _number: u32, _cx: &mut dyn TrafficContext) {}
 
-    /// Passes facts about the load to `show`, with their names: nominal and realised values.
+    /// Passes the names and values of facts about the load to `show`: nominal values and realised values.
     fn facts(&self, _show: &mut dyn FnMut(&'static str, f64)) {}
 }
 
 dyn_clone::clone_trait_object!(Workload);
 
-/// Actions that a workload can request. The requests are carried out in order, after the workload's method returns.
+/// Actions that a workload can request. The requests are executed in order after the workload's method has returned.
 pub trait TrafficContext {
-    /// Returns the present time.
+    /// Returns the current time.
     fn now(&self) -> Instant;
 
-    /// Wakes the workload at `at`; every request causes a wake-up.
+    /// Wakes the workload at `at`. Every request causes one wake-up.
     fn wake_at(&mut self, at: Instant);
 
-    /// Opens a connection and sends `transfer` over it.
+    /// Opens a connection and sends `transfer` over the connection.
     fn open(&mut self, transfer: Transfer);
 
-    /// Opens a connection for `conversation`; each of its exchanges is a transfer.
+    /// Opens a connection for `conversation`. Each exchange of the conversation is a transfer.
     fn converse(&mut self, conversation: Conversation);
 
-    /// Adds an exchange to the conversation with this number. The request is ignored if the conversation is finished or
-    /// over.
+    /// Adds an exchange to the conversation with this number. The request is ignored if the conversation was finished
+    /// by the workload or has ended.
     fn request(&mut self, number: u32, exchange: Exchange);
 
-    /// Finishes the conversation with this number: its connection closes after the last requested exchange.
+    /// Finishes the conversation with this number. The conversation's connection closes after the last requested
+    /// exchange.
     fn finish(&mut self, number: u32);
 
-    /// Sends a datagram of `bytes` on the wire over the workload's flow number `flow`, counted from zero.
+    /// Sends a datagram of `bytes` bytes on the wire over the workload's flow number `flow`; numbers start at zero.
     fn datagram(&mut self, flow: u32, bytes: u16, ecn: Ecn);
 
-    /// Sends a datagram in the backward direction, from the receiving end of the workload's data, over flow number
-    /// `flow` of that direction, counted from zero. Flows with equal numbers in both directions connect the same hosts.
+    /// Sends a datagram in the backward direction, from the receiver of the workload's data, over the backward flow
+    /// number `flow`; numbers start at zero. Two flows with the same number, one in each direction, connect the same
+    /// hosts.
     fn datagram_back(&mut self, flow: u32, bytes: u16, ecn: Ecn);
 }
 
 /// A data transfer over its own connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Transfer {
-    /// Payload bytes; `None` means without end.
+    /// Payload bytes; `None` if the transfer never ends.
     pub bytes: Option<u64>,
-    /// Size of the request in bytes: the receiving end of the data opens the connection and sends the request first.
-    /// With `None`, the sending end opens the connection and sends the data immediately.
+    /// Size of the request in bytes. The receiver of the data opens the connection and sends the request first. With
+    /// `None`, the sender opens the connection and sends the data immediately.
     pub request: Option<u32>,
-    /// Page to which the transfer belongs, counted from zero within the workload.
+    /// Number of the page to which the transfer belongs, counted from zero within the workload.
     pub page: Option<u64>,
-    /// Number of transfers of the page.
+    /// Number of transfers that belong to the page.
     pub page_objects: u32,
-    /// Number of the workload's host, counted from zero; 0 if the flows share one host.
+    /// Number of the workload's host, counted from zero; 0 if all flows share one host.
     pub host: u32,
 }
 
-/// A sequence of requests and responses over one connection. The client is at the receiving end of the data. The client
-/// opens the connection, and the server closes it with its last response.
+/// A sequence of requests and responses over one connection. The client is the receiver of the data. The client opens
+/// the connection, and the server closes the connection with its last response.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Conversation {
-    /// Number of a conversation to which the workload may add exchanges with [`request`](TrafficContext::request) and
-    /// which it will [`finish`](TrafficContext::finish). The number must differ from those of the workload's other conversations
-    /// in progress.
+    /// Number of the conversation, if the workload adds exchanges with [`request`](TrafficContext::request) and then
+    /// [`finish`](TrafficContext::finish)es the conversation. The number must differ from the numbers of the workload's
+    /// other conversations in progress.
     pub number: Option<u32>,
-    /// Page to which all responses belong, counted from zero within the workload.
+    /// Number of the page to which all responses belong, counted from zero within the workload.
     pub page: Option<u64>,
-    /// Number of transfers of the page; 1 without a page.
+    /// Number of transfers that belong to the page; 1 without a page.
     pub page_objects: u32,
-    /// First exchange, for which the connection is opened.
+    /// First exchange, which starts when the connection is open.
     pub first: Exchange,
-    /// Further exchanges; each begins after its pause, when the client has received the previous response.
+    /// Further exchanges. The pause of each exchange begins when the client has received the previous response.
     pub rest: Vec<Exchange>,
     /// Additional one-way delay of each packet between the client's host and its router.
     pub client_delay: Span,
     /// Additional one-way delay of each packet between the server's host and its router.
     pub server_delay: Span,
-    /// Number of the workload's host, counted from zero; 0 if the flows share one host.
+    /// Number of the workload's host, counted from zero; 0 if all flows share one host.
     pub host: u32,
 }
 
 impl Conversation {
-    /// Returns a conversation of one exchange on the first host, without a number, a page or additional delays.
+    /// Returns a conversation that consists of one exchange on the first host, without a number, a page or additional
+    /// delays.
     pub fn single(first: Exchange) -> Self {
         Self {
             number: None,
@@ -252,18 +258,18 @@ impl Conversation {
 /// A request and its response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Exchange {
-    /// Pause of the client after the previous response; the first request is sent immediately.
+    /// Pause of the client after the previous response. The first request is sent without a pause.
     pub pause: Span,
     /// Bytes of the request.
     pub request: u64,
-    /// Delay of the server between the complete request and its response.
+    /// Time between the arrival of the complete request at the server and the start of the response.
     pub think: Span,
     /// Bytes of the response.
     pub response: u64,
 }
 
 impl Exchange {
-    /// Returns an exchange without delays at its ends; the sizes are in bytes.
+    /// Returns an exchange without delays at the client and the server. The sizes are in bytes.
     pub fn immediate(request: u64, response: u64) -> Self {
         Self { pause: Span::ZERO, request, think: Span::ZERO, response }
     }

@@ -1,5 +1,5 @@
-//! Parameters that several workloads share: hosts, start and stop, load, requests. Each parameter is read and checked
-//! only here.
+//! Parameters that several workloads share: hosts, start and stop times, loads, and requests. These parameters are
+//! parsed and checked only in this file.
 
 use aqm_net::{ConfigError, Instant, Length, Rate, Size, Span, choices};
 
@@ -34,7 +34,7 @@ impl Hosts {
     }
 }
 
-/// Maximum number of flows; a larger number is treated as a typing error.
+/// Maximum number of flows. A larger number is assumed to be a typing error.
 const MAX_FLOWS: u32 = 1_000_000;
 
 /// Checks the number of flows of a workload.
@@ -45,7 +45,7 @@ pub(crate) fn check_flows(flows: u32) -> Result<(), ConfigError> {
     Ok(())
 }
 
-/// A part of the run, excluding its end.
+/// A part of the run, excluding the part's end.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Period {
     pub(crate) start: Instant,
@@ -62,20 +62,20 @@ impl Period {
         Ok(Self { start: Instant::START + start, end })
     }
 
-    /// Returns the length in seconds; zero if the run ends before the period begins.
+    /// Returns the length of the period in seconds; zero if the run ends before the period begins.
     pub(crate) fn seconds(self) -> f64 {
         self.end.since(self.start).seconds()
     }
 
-    /// Returns the load of `bytes` in this period as a share of `rate`; zero in an empty period.
+    /// Returns the load of `bytes` in this period as a share of `rate`; zero if the period is empty.
     pub(crate) fn load(self, bytes: u64, rate: Rate) -> f64 {
         let room = rate.bytes_per_second() * self.seconds();
         if room > 0.0 { bytes as f64 / room } else { 0.0 }
     }
 }
 
-/// Returns the delay of flow number `flow` after the earliest start: uniform on [0, `stagger`) and independent of the
-/// number of flows.
+/// Returns the delay of flow number `flow` after the earliest start. The delay is uniform on [0, `stagger`) and
+/// independent of the number of flows.
 pub(crate) fn start_offset(stagger: Span, flow: u32, context: &BuildContext<'_>) -> Span {
     let mut stream = context.streams.named(&format!("{}/start", context.name), u64::from(flow));
     Span::from_nanos(Uniform::below(stagger.nanos() as f64).sample(&mut stream) as u64)
@@ -89,10 +89,10 @@ pub(crate) fn check_load(load: f64) -> Result<(), ConfigError> {
     Err(ConfigError::at("load", format!("must be above 0 and at most 10 (got {load})")))
 }
 
-/// Maximum size of a request in bytes; a larger size is treated as a typing error.
+/// Maximum size of a request in bytes. A larger size is assumed to be a typing error.
 const MAX_REQUEST: u64 = 1_000_000;
 
-/// Checks the size of a client's request for an object.
+/// Checks the size of the request that a client sends for an object.
 pub(crate) fn check_request(request: Option<Size>) -> Result<(), ConfigError> {
     if request.is_none_or(|request| (1..=MAX_REQUEST).contains(&request.bytes())) {
         return Ok(());
@@ -100,16 +100,16 @@ pub(crate) fn check_request(request: Option<Size>) -> Result<(), ConfigError> {
     Err(ConfigError::at("request", "must be between 1B and 1MB"))
 }
 
-/// Returns the bytes of a request, whose size was checked.
+/// Returns the number of bytes of a request whose size has been checked.
 pub(crate) fn request_bytes(request: Size) -> u32 {
     request.bytes() as u32
 }
 
-/// Maximum number of transfers per run, because each transfer needs memory.
+/// Maximum number of transfers per run. The maximum exists because each transfer needs memory.
 const MAX_TRANSFERS: f64 = 5e7;
 
-/// Rejects a number of transfers that would not fit into memory. The parameter `path` results in `expected` transfers;
-/// `remedy` is advice to reduce them.
+/// Returns an error if the number of transfers is so large that the transfers would not fit into memory. The parameter
+/// `path` results in `expected` transfers. `remedy` tells the user how to reduce this number.
 pub(crate) fn check_transfers(expected: f64, path: &str, remedy: &str) -> Result<(), ConfigError> {
     if expected <= MAX_TRANSFERS {
         return Ok(());
@@ -119,10 +119,11 @@ pub(crate) fn check_transfers(expected: f64, path: &str, remedy: &str) -> Result
     Err(ConfigError::at(path, format!("{problem}: {remedy}")))
 }
 
-/// Maximum number of datagrams per run; a run with more datagrams would take too long.
+/// Maximum number of datagrams per run. A run with more datagrams would take too long.
 const MAX_DATAGRAMS: f64 = 1e10;
 
-/// Rejects a number of datagrams that would take too long. The parameter `path` results in `expected` datagrams.
+/// Returns an error if the number of datagrams is so large that the run would take too long. The parameter `path`
+/// results in `expected` datagrams.
 pub(crate) fn check_datagrams(expected: f64, path: &str) -> Result<(), ConfigError> {
     if expected <= MAX_DATAGRAMS {
         return Ok(());
@@ -135,7 +136,8 @@ pub(crate) fn check_datagrams(expected: f64, path: &str) -> Result<(), ConfigErr
 /// Size of the IPv4 and UDP headers, in bytes.
 const IP_AND_UDP: u64 = 28;
 
-/// Rejects datagrams of `least` bytes if they have no room for the link header, which is part of their size.
+/// Returns an error if datagrams of `least` bytes are too small to contain the link header, which is included in their
+/// size.
 pub(crate) fn check_link_header(
     least: u64,
     path: &str,
@@ -150,7 +152,7 @@ pub(crate) fn check_link_header(
 /// Maximum size of an IP packet, in bytes.
 pub(crate) const MAX_BYTES: u64 = 65_535;
 
-/// Returns the bytes per unit of `length`: 1 for bytes, a full payload for packets.
+/// Returns the number of bytes per unit of `length`: 1 for bytes, a full payload for packets.
 pub(crate) fn unit(length: Length, packetisation: &dyn Packetisation) -> u64 {
     if length.in_bytes() { 1 } else { packetisation.payload().max(1) }
 }

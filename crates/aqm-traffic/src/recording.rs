@@ -1,4 +1,4 @@
-//! A [`TrafficContext`] that records the actions of a workload without a network.
+//! A [`TrafficContext`] that records the actions of a workload and needs no network.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -7,7 +7,7 @@ use aqm_net::{Ecn, Instant};
 
 use crate::{Conversation, Exchange, TrafficContext, Transfer, Workload};
 
-/// Actions of a workload, with their times.
+/// Recorded actions of a workload, with their times.
 #[derive(Default)]
 pub struct RecordingContext {
     pub(crate) now: Instant,
@@ -16,11 +16,11 @@ pub struct RecordingContext {
     pub opened: Vec<(Instant, Transfer)>,
     /// Conversations that the workload opened.
     pub conversations: Vec<(Instant, Conversation)>,
-    /// Additional exchanges that the workload requested, with the number of their conversation.
+    /// Exchanges that the workload added to conversations, with the numbers of these conversations.
     pub requests: Vec<(Instant, u32, Exchange)>,
     /// Numbers of the conversations that the workload finished.
     pub finished: Vec<(Instant, u32)>,
-    /// Datagrams that the workload sent: flow, bytes on the wire, ECN.
+    /// Datagrams that the workload sent in the forward direction: time, flow, bytes on the wire, and ECN field.
     pub sent: Vec<(Instant, u32, u16, Ecn)>,
     /// Datagrams that the workload sent in the backward direction.
     pub sent_back: Vec<(Instant, u32, u16, Ecn)>,
@@ -56,7 +56,7 @@ impl TrafficContext for RecordingContext {
     }
 }
 
-/// Runs a workload until it has no wake-ups left. Transfers never complete.
+/// Runs a workload until no requested wake-ups remain. Transfers never complete.
 pub fn run(workload: &mut dyn Workload) -> RecordingContext {
     let mut recording = RecordingContext::default();
     workload.start(&mut recording);

@@ -1,4 +1,4 @@
-//! A test driver in which transfers take time, and the Kolmogorov-Smirnov test.
+//! A test driver in which each transfer takes some time, and the Kolmogorov-Smirnov test.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -8,7 +8,8 @@ use aqm_net::{Instant, Rate, Size, Span, Streams};
 pub(crate) use crate::recording::{RecordingContext, run};
 use crate::{BuildContext, Exchange, Packetisation, Transfer, Workload};
 
-/// Full packets of 934 payload and 40 header bytes, and a SYN of 40 bytes, as in the ns-2 runs.
+/// A packetisation with full packets of 934 payload bytes and 40 header bytes, and with a SYN of 40 bytes, as in the
+/// ns-2 runs.
 pub(crate) struct FullPackets;
 
 impl Packetisation for FullPackets {
@@ -20,7 +21,7 @@ impl Packetisation for FullPackets {
     }
 }
 
-/// Packets of up to 1448 payload and 52 header bytes; the last packet has no padding.
+/// A packetisation with packets of up to 1448 payload bytes and 52 header bytes. The last packet is not padded.
 pub(crate) struct ShortLast;
 
 impl Packetisation for ShortLast {
@@ -32,7 +33,7 @@ impl Packetisation for ShortLast {
     }
 }
 
-/// A context with a bottleneck of 10 Mb/s and a run of `seconds` seconds.
+/// Returns a context with a bottleneck of 10 Mb/s and a run of `seconds` seconds.
 pub(crate) fn context(seed: u64, seconds: u64) -> BuildContext<'static> {
     BuildContext {
         name: "test",
@@ -45,13 +46,13 @@ pub(crate) fn context(seed: u64, seconds: u64) -> BuildContext<'static> {
     }
 }
 
-/// Runs a workload in which `time` gives the duration of each transfer; with `None` the transfer never completes.
+/// Runs a workload. `time` returns the duration of each transfer, or `None` if the transfer never completes.
 pub(crate) fn run_served(
     workload: &mut dyn Workload,
     time: impl Fn(Transfer) -> Option<Span>,
 ) -> RecordingContext {
     let mut recording = RecordingContext::default();
-    // The index of the transfer breaks ties.
+    // The transfer's index determines the order of transfers that complete at the same time.
     let mut under_way: BinaryHeap<Reverse<(Instant, usize)>> = BinaryHeap::new();
     let mut seen = 0;
     workload.start(&mut recording);
@@ -77,7 +78,7 @@ pub(crate) fn run_served(
     }
 }
 
-/// Runs a workload until `end` or until it has no wake-ups left; `time` gives the duration of each exchange of a
+/// Runs a workload until `end` or until no requested wake-ups remain. `time` returns the duration of each exchange of a
 /// numbered conversation.
 pub(crate) fn run_conversing(
     workload: &mut dyn Workload,
@@ -113,7 +114,7 @@ pub(crate) fn run_conversing(
     }
 }
 
-/// Returns a fact of a workload.
+/// Returns the value of a workload's fact.
 pub(crate) fn fact(workload: &dyn Workload, name: &str) -> f64 {
     let mut value = None;
     workload.facts(&mut |fact, is| {
@@ -124,8 +125,9 @@ pub(crate) fn fact(workload: &dyn Workload, name: &str) -> f64 {
     value.unwrap_or_else(|| panic!("the workload has no fact `{name}`"))
 }
 
-/// Kolmogorov-Smirnov distance between a sample and a continuous distribution function, times the square root of the
-/// sample size. If the function is the true one, a distance above 1.63 has a probability of 1 %.
+/// Returns the Kolmogorov-Smirnov distance between a sample and a continuous distribution function, multiplied by the
+/// square root of the sample size. If the sample was drawn from this distribution, a distance above 1.63 has a
+/// probability of 1 %.
 pub(crate) fn distance(mut sample: Vec<f64>, function: impl Fn(f64) -> f64) -> f64 {
     sample.sort_by(f64::total_cmp);
     let n = sample.len() as f64;
@@ -136,7 +138,7 @@ pub(crate) fn distance(mut sample: Vec<f64>, function: impl Fn(f64) -> f64) -> f
     steps.fold(0.0, f64::max) * n.sqrt()
 }
 
-/// Kolmogorov-Smirnov distance between two samples of equal size, scaled by their size.
+/// Returns the Kolmogorov-Smirnov distance between two samples of equal size, scaled by the sample size.
 pub(crate) fn distance_between(mut a: Vec<f64>, mut b: Vec<f64>) -> f64 {
     assert_eq!(a.len(), b.len());
     a.sort_by(f64::total_cmp);

@@ -1,20 +1,21 @@
-//! The size of transfers on the wire. A load is a share of a link's rate, including headers.
+//! The number of bytes that a transfer needs on the wire. A load is a share of a link's rate and includes headers.
 //!
-//! The formula assumes that every full packet adds the same number of bytes. The last packet is either always full or
-//! adds the same number of bytes for each byte of its payload. Three values then determine the packetisation, and the
-//! mean over a distribution of sizes is a sum over packets: E\[packets\] = 1 + Σ P(size > k·payload).
+//! The formula assumes that every full packet adds the same number of bytes. The last packet is either padded to a full
+//! packet, or each byte of its payload adds the same number of bytes. Under these assumptions, three values determine
+//! the number of bytes on the wire, and the mean over a distribution of sizes is a sum over packets: E\[packets\] = 1 +
+//! Σ P(size > k·payload).
 
 use crate::Packetisation;
 use crate::distributions::Sizes;
 
-/// A packetisation as a formula.
+/// A formula for the number of bytes that a transfer needs on the wire.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Wire {
     /// Payload bytes of a full packet.
     payload: u64,
-    /// Bytes on the wire of a transfer of one byte.
+    /// Bytes on the wire of a transfer with one byte of payload.
     least: u64,
-    /// Additional bytes on the wire of a transfer of one full packet, compared with one byte.
+    /// Additional bytes on the wire of a transfer with one full packet, compared with a transfer of one byte.
     fill: u64,
     /// Bytes on the wire of each further packet.
     full: u64,
@@ -41,7 +42,7 @@ impl Wire {
         self.least + before * self.full + last * self.fill / (self.payload - 1).max(1)
     }
 
-    /// Returns the mean number of bytes on the wire over a distribution of sizes.
+    /// Returns the mean number of bytes on the wire for transfers whose sizes have this distribution.
     pub(crate) fn mean(&self, sizes: &Sizes) -> f64 {
         let before = packets_before_the_last(sizes, self.payload);
         let last = sizes.mean() - 1.0 - self.payload as f64 * before;
@@ -50,11 +51,11 @@ impl Wire {
     }
 }
 
-/// Number of packets after which an integral (the midpoint rule) replaces the sum. From there on, the integral is
-/// accurate to nine digits, or to half a packet if the minimum size has more packets than this.
+/// Number of packets that are summed. For the remaining packets, an integral (the midpoint rule) replaces the sum. The
+/// integral is accurate to nine digits, or to half a packet if the minimum size exceeds this number of packets.
 const SUMMED_PACKETS: u64 = 10_000;
 
-/// Σ P(size > k·payload) over k = 1, 2, ...
+/// Returns Σ P(size > k·payload) over k = 1, 2, ...
 fn packets_before_the_last(sizes: &Sizes, payload: u64) -> f64 {
     let most = (sizes.maximum() - 1) / payload;
     let summed: f64 = (1..=most.min(SUMMED_PACKETS)).map(|k| sizes.at_least(k * payload + 1)).sum();
@@ -89,7 +90,7 @@ mod tests {
 
     #[test]
     fn the_mean_is_that_of_the_reference_runs() {
-        // 40 B of SYN and 11.24004 packets of 974 B are 10987.80 B; the minimum of 12 B does not affect the mean.
+        // 40 B of SYN and 11.24004 packets of 974 B are 10987.80 B. The minimum of 12 B does not affect the mean.
         let sizes = lomax([10_000, 1, 2_000_000], Truncation::Clip);
         let mean = Wire::of(&FullPackets).mean(&sizes);
         assert!((mean - 10_987.80).abs() < 0.005, "{mean}");
@@ -97,7 +98,8 @@ mod tests {
 
     #[test]
     fn the_mean_is_right_where_the_least_size_is_beyond_the_sum() {
-        // Sizes between 12,000 and 20,000 packets, which the integral covers because the sum ends at 10,000 packets.
+        // The sizes are between 12,000 and 20,000 packets. The integral covers these sizes, because the sum ends at
+        // 10,000 packets.
         for truncation in [Truncation::Clip, Truncation::Redraw] {
             let sizes = lomax([13_000, 12_000, 20_000].map(|packets| packets * 934), truncation);
             let packets = 1.0 + (1..20_000).map(|k| sizes.at_least(k * 934 + 1)).sum::<f64>();
@@ -110,7 +112,7 @@ mod tests {
     fn the_mean_is_the_sum_over_all_sizes() {
         for packetisation in [&FullPackets as &dyn Packetisation, &ShortLast] {
             for truncation in [Truncation::Clip, Truncation::Redraw] {
-                // The sizes are large enough to need the integral.
+                // The sizes are so large that the integral is needed.
                 let sizes = lomax([2_000_000, 12, 20_000_000], truncation);
                 let (mut sum, mut above) = (0.0, 1.0);
                 for bytes in 1..=sizes.maximum() {

@@ -1,6 +1,6 @@
-//! Validation of parameters: the limits of each, and the valid combinations.
+//! Validation of parameters: the limits of each parameter, and the valid combinations of parameters.
 //!
-//! The limits are aqmlab's choice. They keep every sum and product far from overflow.
+//! The limits are aqmlab's choice. The limits are so narrow that no sum or product overflows.
 
 use aqm_net::{ConfigErrors, ErrorCollector, Span};
 
@@ -20,10 +20,10 @@ const MAX_WINDOW: u64 = 1_000_000_000;
 const IN_SEGMENTS: &str = "must be 1 to 1000000000 segments";
 
 impl Config {
-    /// Checks all parameters and prepares them for the endpoints of a connection.
+    /// Checks all parameters and prepares them for the endpoints of TCP connections.
     ///
     /// # Errors
-    /// Every invalid parameter, with the reason.
+    /// Returns one error for each invalid parameter, with the reason.
     pub fn build(&self) -> Result<CheckedConfig, ConfigErrors> {
         let mut errors = ErrorCollector::default();
         errors.take(self.connection.check().map_err(|e| e.within("connection")));
@@ -101,7 +101,8 @@ impl Config {
                    `congestion_control.kind = \"reno\"`";
         errors.check(!tahoe || self.congestion_control.kind() == "reno", "kind", problem);
         let counted = recovery.kind == RecoveryKind::Sack && self.sack.pipe != Pipe::Scoreboard;
-        let problem = "must be at-once unless `sack.pipe` is scoreboard: a counted pipe does not record delivered bytes";
+        let problem = "must be at-once unless `sack.pipe` is scoreboard, because a counted pipe does not record \
+                   delivered bytes";
         errors.check(!counted || recovery.reduction == Reduction::AtOnce, "reduction", problem);
         let burst = recovery.max_burst.is_none_or(|segments| segments > 0);
         errors.check(burst, "max_burst", "must be at least 1 segment");
@@ -139,7 +140,7 @@ impl Cwnd {
             errors.check(sensible, field, IN_SEGMENTS);
         }
         let counted = self.abc_limit.is_none_or(|limit| (1.0..=MAX_WINDOW as f64).contains(&limit));
-        errors.check(counted, "abc_limit", "must be at least 1 segment, or none for no limit");
+        errors.check(counted, "abc_limit", "must be at least 1 segment, or `none` for no limit");
         errors.finish(())
     }
 }
@@ -149,7 +150,7 @@ impl Receiver {
         let mut errors = ErrorCollector::default();
         errors.check((1..=MAX_WINDOW).contains(&self.window), "window", IN_SEGMENTS);
         let fits = self.first_window.is_none_or(|first| (1..=self.window).contains(&first));
-        errors.check(fits, "first_window", "must be from 1 segment to `window`");
+        errors.check(fits, "first_window", "must be between 1 segment and `window`");
         let delays = self.delayed_ack == DelayedAck::Off || !self.delayed_ack_timer.is_zero();
         errors.check(delays, "delayed_ack_timer", "must not be 0s");
         let adapts = self.sack_delay.is_zero() || self.delayed_ack == DelayedAck::Adaptive;
@@ -186,7 +187,7 @@ impl Rto {
     }
 }
 
-/// Validated parameters, shared by all endpoints that use them.
+/// Validated parameters, which are shared by all endpoints that use them.
 #[derive(Clone, Debug)]
 pub struct CheckedConfig {
     pub(crate) config: Config,
@@ -206,13 +207,13 @@ impl CheckedConfig {
         self.mss
     }
 
-    /// Returns the number of data segments for `bytes` bytes.
+    /// Returns the number of data segments that `bytes` bytes of data need.
     pub fn segments(&self, bytes: u64) -> u64 {
         bytes.div_ceil(self.mss)
     }
 
-    /// Returns the bytes on the wire from sender to receiver for `bytes` bytes of data without losses, including SYN
-    /// and FIN, excluding acknowledgements.
+    /// Returns the number of bytes on the wire from sender to receiver that `bytes` bytes of data need without losses.
+    /// SYN and FIN are included, and acknowledgements are excluded.
     pub fn wire_bytes(&self, bytes: u64) -> u64 {
         let Connection { handshake, close, header, syn_size, .. } = &self.config.connection;
         let syn = match handshake {
@@ -220,14 +221,14 @@ impl CheckedConfig {
             Handshake::None => 0,
         };
         let fin = match close {
-            // The last data segment carries the FIN; only a transfer without data sends a separate FIN.
+            // The last data segment carries the FIN. Only a transfer without data sends a separate FIN.
             Close::Fin if bytes == 0 => syn_size.bytes(),
             _ => 0,
         };
         syn + self.end(bytes) + self.segments(bytes) * header.bytes() + fin
     }
 
-    /// Returns the sequence number after the data of a transfer of `bytes` bytes.
+    /// Returns the sequence number that follows the last byte of a transfer of `bytes` bytes.
     pub(crate) fn end(&self, bytes: u64) -> u64 {
         match self.config.connection.last_segment {
             LastSegment::Exact => bytes,

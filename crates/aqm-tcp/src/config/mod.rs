@@ -1,9 +1,9 @@
-//! TCP parameters, with their choices, their defaults and the source of each default.
+//! TCP parameters, with their allowed values, their defaults, and the source of each default.
 //!
-//! Each table of a scenario is a file here; for example, `[tcp.rto]` is `rto.rs`. The parameters of a congestion
-//! control are in the congestion control's file. The defaults are the profile `rfc`: TCP Reno without SACK and
-//! timestamps according to the current RFCs. Other sets of values are in `profiles.rs`; the valid combinations are in
-//! `check.rs`.
+//! Each table of a scenario has its own file in this folder. For example, the table `[tcp.rto]` is in `rto.rs`. The
+//! parameters of each congestion control are in the congestion control's file. The defaults are those of the profile
+//! `rfc`: TCP Reno without SACK and timestamps, according to the current RFCs. Other sets of values are in
+//! `profiles.rs`, and the valid combinations are in `check.rs`.
 
 mod check;
 pub mod connection;
@@ -31,17 +31,17 @@ use sack::Sack;
 use crate::congestion_control::Control;
 
 parameters! {
-    /// TCP connections whose endpoints send, acknowledge and respond to congestion.
+    /// TCP connections, whose endpoints send data, acknowledge data, and respond to congestion.
     pub struct Config {
-        /// Segments, and the opening and closing of connections.
+        /// Segment sizes, and the opening and closing of connections.
         pub connection: Connection = Connection::default(), "RFC 9293";
-        /// Congestion control: the algorithm that sets the congestion window.
+        /// Congestion control, which is the algorithm that sets the congestion window.
         pub congestion_control: Control = Control::default(), "RFC 5681";
-        /// Use of the congestion window, independent of the congestion control.
+        /// Use of the congestion window, which does not depend on the congestion control.
         pub cwnd: Cwnd = Cwnd::default(), "RFC 5681";
         /// Loss detection and retransmission.
         pub recovery: Recovery = Recovery::default(), "RFC 5681, 3.2";
-        /// Selective acknowledgements, used by the recoveries `sack` and `rack`.
+        /// Selective acknowledgements, which the recoveries `sack` and `rack` use.
         pub sack: Sack = Sack::default(), "RFC 2018, RFC 6675";
         /// Retransmission timer.
         pub rto: Rto = Rto::default(), "RFC 6298";
@@ -59,7 +59,7 @@ impl Config {
     /// Returns the complete table, including every default.
     ///
     /// # Panics
-    /// Never: every parameter can be serialized.
+    /// Never panics, because every parameter can be serialized.
     pub fn to_value(&self) -> Value {
         serde_json::to_value(self).expect("every parameter can be serialized")
     }

@@ -1,4 +1,4 @@
-//! `[tcp.rto]`: the retransmission timer, its round-trip estimate and its limits.
+//! `[tcp.rto]`: the retransmission timer, the round-trip estimate, and the limits of the timeout.
 //!
 //! V. Paxson, M. Allman, J. Chu, M. Sargent, "Computing TCP's Retransmission Timer", RFC 6298, 2011. The computations
 //! are in `rtt/mod.rs`.
@@ -6,26 +6,27 @@
 use aqm_net::{Span, choices, parameters};
 
 choices! {
-    /// Order of the minimum timeout and the back-off.
+    /// Order in which the minimum timeout and the back-off are applied.
     pub enum MinRto {
-        /// The minimum is applied first, so that the back-off multiplies it (RFC 6298, rule 2.4 before rule 5.5).
+        /// The minimum is applied first, so that the back-off multiplies the minimum (RFC 6298, rule 2.4 before rule
+        /// 5.5).
         BeforeBackOff = "before-back-off",
-        /// The back-off is applied first; a timeout that is still below the minimum is raised to it (ns-2 before March
-        /// 2002: `rfc2988_ false`).
+        /// The back-off is applied first. A timeout that is then below the minimum is raised to the minimum (ns-2
+        /// before March 2002: `rfc2988_ false`).
         AfterBackOff = "after-back-off",
     }
 }
 
 choices! {
-    /// Arithmetic of the estimate.
+    /// Arithmetic of the round-trip estimate.
     pub enum RtoArithmetic {
-        /// RFC 6298's formulas without rounding; a tick is only the clock granularity `G`.
+        /// RFC 6298's formulas without rounding. A tick is used only as the clock granularity `G`.
         Exact = "exact",
-        /// ns-2 and BSD: times in whole ticks, SRTT with 3 and RTTVAR with 2 fractional bits, the minimum before the
-        /// back-off, and SRTT discarded after a back-off beyond 8.
+        /// ns-2 and BSD. Times are whole ticks, SRTT has 3 and RTTVAR has 2 fractional bits, the minimum is applied
+        /// before the back-off, and SRTT is discarded when the back-off exceeds 8.
         Ticks = "ticks",
-        /// Linux: the variation is the largest of a round trip, decreases slowly, is not raised by a round trip that
-        /// was much shorter, and its term in the timeout is at least `min`.
+        /// Linux. The variation is the largest deviation in a round trip and decreases slowly. A much shorter round
+        /// trip does not raise the variation, and the variation's term in the timeout is at least `min`.
         Linux = "linux",
     }
 }
@@ -33,22 +34,22 @@ choices! {
 choices! {
     /// Segments whose round trips are measured.
     pub enum RttSamples {
-        /// One per window (RFC 6298, section 3).
+        /// One segment per window (RFC 6298, section 3).
         Window = "window",
-        /// Every segment that was sent once, if the recovery records departure times: the recoveries with SACK do, the
-        /// others measure one segment per window.
+        /// Every segment that was sent only once, if the recovery records departure times. Recoveries with SACK record
+        /// them; all other recoveries measure one segment per window.
         Segment = "segment",
-        /// As `segment`, but only the first segment that an acknowledgement reports as delivered, and none if the
-        /// acknowledgement covers a retransmission (Linux).
+        /// As `segment`, but only the first segment that each acknowledgement reports as delivered, and no segment if
+        /// the acknowledgement covers a retransmission (Linux).
         FirstSegment = "first-segment",
     }
 }
 
 choices! {
-    /// End of the back-off of the retransmission timer.
+    /// Event that ends the back-off of the retransmission timer.
     pub enum BackOffEnd {
-        /// A round-trip sample, and so never the acknowledgement of a retransmission (P. Karn, C. Partridge 1987; RFC
-        /// 6298, section 5).
+        /// A round-trip sample. Acknowledgements of retransmissions therefore never end the back-off (P. Karn, C.
+        /// Partridge 1987; RFC 6298, section 5).
         Sample = "sample",
         /// Any acknowledgement of new data (BSD, Linux, ns-2's FullTcp).
         Progress = "progress",
@@ -56,11 +57,12 @@ choices! {
 }
 
 choices! {
-    /// Timeout with which an acknowledgement restarts the timer when it is also a round-trip sample.
+    /// Timeout that is used when an acknowledgement restarts the timer and is also a round-trip sample.
     pub enum TimerRestart {
-        /// The timeout after the sample, without the back-off that the sample ends (RFC 6298, section 5).
+        /// The timeout after the sample is included. The sample has already ended the back-off (RFC 6298, section 5).
         AfterSample = "after-sample",
-        /// The timeout before the sample, so that the back-off applies to one more restart (ns-2's FullTcp).
+        /// The timeout before the sample is included, so that the back-off applies to one more restart (ns-2's
+        /// FullTcp).
         BeforeSample = "before-sample",
     }
 }
@@ -68,12 +70,13 @@ choices! {
 choices! {
     /// Events that restart the retransmission timer, in addition to acknowledgements of new data.
     pub enum RestartedBy {
-        /// None: the timer keeps running when a recovery begins (RFC 6298, section 5; ns-3). With a small `rto.min` it
-        /// expires before the retransmission can be acknowledged.
+        /// No further events: the timer keeps running when a recovery begins (RFC 6298, section 5; ns-3). With a small
+        /// `rto.min`, the timer expires before the retransmission can be acknowledged.
         NewData = "new-data",
         /// The first retransmission of a recovery.
         Recovery = "recovery",
-        /// Any retransmission of the oldest segment, and SACK of a segment that was sent before the oldest one (Linux).
+        /// Any retransmission of the oldest segment, and a SACK of a segment that was sent before the oldest
+        /// unacknowledged segment (Linux).
         OldestSegment = "oldest-segment",
     }
 }
@@ -81,10 +84,10 @@ choices! {
 choices! {
     /// Resolution of timers.
     pub enum TimerClock {
-        /// Exact: a timer expires when its time has passed.
+        /// A timer expires exactly when its time has passed.
         Exact = "exact",
-        /// Ticks: a timer expires on the next tick, timers of 63 ticks or more only on every 8th tick, and timers of
-        /// 504 ticks or more only on every 64th tick (Linux since 4.8).
+        /// A timer expires on a tick. Timers of less than 63 ticks expire on the next tick, timers of 63 ticks or more
+        /// on every 8th tick, and timers of 504 ticks or more on every 64th tick (Linux since 4.8).
         Wheel = "wheel",
     }
 }
@@ -92,19 +95,20 @@ choices! {
 parameters! {
     /// Retransmission timer (RFC 6298).
     pub struct Rto {
-        /// Retransmission timeout before any sample, including the first SYN's. If it is shorter than the round trip,
-        /// every SYN is sent twice, and the connection begins with the window after a loss.
+        /// Retransmission timeout before the first round-trip sample, including the timeout of the first SYN. If the
+        /// initial timeout is shorter than the round trip, every SYN is sent twice, and the connection begins with the
+        /// window for a lost SYN.
         pub initial: Span = Span::from_millis(1000), "RFC 6298, 2.1";
-        /// Timeout of the first data if a SYN timed out; `none`: the backed-off timeout.
+        /// Timeout of the first data if a SYN timed out; `none` means the backed-off timeout.
         pub after_syn_loss: Option<Span> = Some(Span::from_millis(3000)), "RFC 6298, 5.7";
-        /// Minimum timeout. If it is shorter than the delay of acknowledgements (`receiver.delayed_ack_timer`) plus the
-        /// variation of the queueing delay, the timer expires without a loss.
+        /// Minimum timeout. If the minimum is shorter than the delay of acknowledgements (`receiver.delayed_ack_timer`)
+        /// plus the variation of the queueing delay, the timer expires although no segment is lost.
         pub min: Span = Span::from_millis(1000), "RFC 6298, 2.4";
-        /// Order of the minimum timeout and the back-off.
+        /// Order in which the minimum timeout and the back-off are applied.
         pub min_applies: MinRto = MinRto::BeforeBackOff, "RFC 6298, 2.4 and 5.5";
         /// Maximum timeout.
         pub max: Span = Span::from_millis(60_000), "RFC 6298, 2.5";
-        /// Arithmetic of the estimate.
+        /// Arithmetic of the round-trip estimate.
         pub arithmetic: RtoArithmetic = RtoArithmetic::Exact, "RFC 6298";
         /// Weight of a round-trip sample in SRTT (`alpha`).
         pub srtt_gain: f64 = 0.125, "RFC 6298, 2.3";
@@ -112,19 +116,19 @@ parameters! {
         pub rttvar_gain: f64 = 0.25, "RFC 6298, 2.3";
         /// Segments whose round trips are measured.
         pub samples: RttSamples = RttSamples::Window, "RFC 6298, 3";
-        /// End of the back-off.
+        /// Event that ends the back-off of the retransmission timer.
         pub back_off_end: BackOffEnd = BackOffEnd::Sample, "RFC 6298, 5";
-        /// Timeout with which an acknowledgement restarts the timer when it is also a round-trip sample.
+        /// Timeout that is used when an acknowledgement restarts the timer and is also a round-trip sample.
         pub restart: TimerRestart = TimerRestart::AfterSample, "RFC 6298, 5";
-        /// Further events that restart the timer; `oldest-segment` requires SACK.
+        /// Further events that restart the retransmission timer. `oldest-segment` requires SACK.
         pub restarted_by: RestartedBy = RestartedBy::Recovery, "RFC 6298, 5: acknowledgements of new data";
         /// Resolution of timers.
         pub clock: TimerClock = TimerClock::Exact, "RFC 6298, 4";
-        /// Clock granularity (`G`); 0s for none. `ticks` and `wheel` need a granularity: round trips and timeouts are
-        /// whole ticks, so that a coarse granularity lengthens every timeout.
+        /// Clock granularity (`G`); 0s means no granularity. `ticks` and `wheel` require a granularity. Round trips and
+        /// timeouts are then whole ticks, so that a coarse granularity lengthens every timeout.
         pub tick: Span = Span::ZERO, "RFC 6298, 4: finer than 100 ms is better";
-        /// Time from the last tick of the clock to the start of the run, less than one tick. With `clock = "wheel"`:
-        /// time from the last multiple of 64 ticks, less than 64 ticks.
+        /// Time from the last tick of the clock to the start of the run. Must be less than one tick. With `clock =
+        /// "wheel"`, time from the last multiple of 64 ticks to the start of the run. Must be less than 64 ticks.
         pub tick_phase: Span = Span::ZERO, "aqmlab's choice; only `ticks` and `wheel` use it";
     }
 }

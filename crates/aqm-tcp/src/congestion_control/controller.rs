@@ -1,4 +1,4 @@
-//! A sender's congestion window with its congestion control.
+//! The congestion window of a sender, together with the sender's congestion control.
 //!
 //! M. Allman, V. Paxson, E. Blanton, RFC 5681, 2009, sections 3.1 and 4.1.
 
@@ -8,7 +8,7 @@ use super::{
     RateSample, Transmit, Window, WindowEvent,
 };
 
-/// Congestion window of one sender and the congestion control that changes it.
+/// The congestion window of one sender, and the congestion control that changes this window.
 pub struct Controller {
     window: Window,
     control: AnyControl,
@@ -16,7 +16,7 @@ pub struct Controller {
     is_model_based: bool,
 }
 
-/// Congestion control of a running sender. Reno is stored inline, because most simulations use it.
+/// The congestion control of a running sender. Reno is stored without a box, because most simulations use it.
 pub enum AnyControl {
     /// Reno.
     Reno(Reno),
@@ -40,7 +40,8 @@ impl AnyControl {
 }
 
 impl Controller {
-    /// Creates a window of `cwnd` segments with the congestion control of `config`, whose parameters have been checked.
+    /// Creates a window of `cwnd` segments with the congestion control of `config`. The parameters of `config` must
+    /// have been checked.
     pub fn new(config: &dyn Build, cwnd: f64, ssthresh: f64) -> Self {
         let (rules, limited_slow_start) = (config.window_rules(), config.limited_slow_start());
         Self {
@@ -50,7 +51,7 @@ impl Controller {
         }
     }
 
-    /// Returns the congestion window (`cwnd`) in segments; fractions count towards the next segment.
+    /// Returns the congestion window (`cwnd`) in segments. Fractions accumulate until they add up to a segment.
     #[inline]
     pub fn cwnd(&self) -> f64 {
         self.window.cwnd
@@ -62,7 +63,7 @@ impl Controller {
         self.window.ssthresh
     }
 
-    /// Whether the window is below `ssthresh`.
+    /// Returns whether the window is below `ssthresh`.
     #[inline]
     pub fn in_slow_start(&self) -> bool {
         self.window.in_slow_start()
@@ -78,12 +79,12 @@ impl Controller {
     pub fn on_ack(&mut self, ack: &AckInfo) {
         match &mut self.control {
             AnyControl::Reno(reno) => reno.on_ack(&mut self.window, ack),
-            // A copy, so that the fields that Reno does not read are never computed for it.
+            // The copy ensures that the fields that Reno does not read are never computed for Reno.
             AnyControl::Other(control) => control.on_ack(&mut self.window, &{ *ack }),
         }
     }
 
-    /// Whether the congestion control uses round-trip samples.
+    /// Returns whether the congestion control uses round-trip samples.
     pub fn uses_samples(&self) -> bool {
         match &self.control {
             AnyControl::Reno(reno) => reno.uses_samples(),
@@ -91,12 +92,12 @@ impl Controller {
         }
     }
 
-    /// Processes an arrival; [`on_ack`](Self::on_ack) may follow.
+    /// Processes the arrival of data at the receiver. A call of [`on_ack`](Self::on_ack) may follow.
     pub fn on_sample(&mut self, sample: &AckSample) {
         self.control.any().on_sample(&mut self.window, sample);
     }
 
-    /// Reduces the window because of congestion, and restarts it from one segment after a timeout.
+    /// Reduces the window because of congestion. After a timeout, the window restarts from one segment.
     pub fn on_congestion(&mut self, congestion: &Congestion) {
         if !congestion.repeated {
             self.control.any().reduce(&mut self.window, congestion);
@@ -107,8 +108,8 @@ impl Controller {
         }
     }
 
-    /// Limits the window to at most `cwnd` segments and leaves `ssthresh` unchanged, after an idle period (RFC 5681,
-    /// section 4.1) or at the end of a recovery with little data in flight (RFC 6582).
+    /// Limits the window to at most `cwnd` segments and leaves `ssthresh` unchanged. This is necessary after an idle
+    /// period (RFC 5681, section 4.1) and at the end of a recovery with little data in flight (RFC 6582).
     pub fn cap(&mut self, cwnd: f64) {
         if self.is_model_based {
             return;
@@ -117,7 +118,7 @@ impl Controller {
         self.control.any().on_event(WindowEvent::Capped);
     }
 
-    /// Undoes a reduction: the window and `ssthresh` rise to at least the given values (Linux:
+    /// Undoes a reduction. The window and `ssthresh` rise at least to the given values (Linux:
     /// `tcp_undo_cwnd_reduction`).
     pub fn restore(&mut self, cwnd: f64, ssthresh: f64) {
         if !self.is_model_based {

@@ -1,14 +1,15 @@
-//! CUBIC: after a loss, the window returns to its previous size along a cubic function of time, flat near this size and
-//! steep beyond it.
+//! CUBIC: after a loss, the window returns to its previous size along a cubic function of time. The function is flat
+//! near this size and steep beyond it.
 //!
 //! L. Xu, S. Ha, I. Rhee, V. Goel, L. Eggert (eds.), "CUBIC for Fast and Long-Distance Networks", RFC 9438, 2023,
-//! section 4. HyStart++ (4.10) and the response to spurious events (4.9) are not implemented. Optional parts as in
-//! Linux (`tcp_cubic.c`): HyStart (`hystart.rs`), and growth by whole segments (`cubic_segments.rs`).
+//! section 4. HyStart++ (4.10) and the response to spurious events (4.9) are not implemented. HyStart (`hystart.rs`)
+//! and growth by whole segments (`cubic_segments.rs`) are optional and follow Linux (`tcp_cubic.c`).
 //!
-//! aqmlab's choices where the source is silent: time on the curve is the sum of the gaps between acknowledgements, each
-//! limited to the smoothed round-trip time (a longer gap includes idle time), and no time passes while the window may
-//! not grow. Therefore no epoch can begin in the future and no idle time counts. An acknowledgement never lowers the
-//! window. A cap ends the epoch; a new one begins with the next acknowledgement in congestion avoidance.
+//! aqmlab's choices where the source is silent: time on the curve is the sum of the gaps between acknowledgements, and
+//! each gap is limited to the smoothed round-trip time, because a longer gap includes idle time. No time passes while
+//! the window may not grow. Therefore, no epoch can begin in the future, and idle time is not counted. An
+//! acknowledgement never lowers the window. A call of `cap` ends the epoch. A new epoch begins with the next
+//! acknowledgement in congestion avoidance.
 
 use aqm_net::{ConfigError, Instant, Span, parameters};
 
@@ -70,7 +71,7 @@ impl Build for Config {
 /// Minimum window after a mark, in segments (section 4.6).
 const MIN_MARKED_WINDOW: f64 = 1.0;
 
-/// The running congestion control.
+/// The congestion control of a running sender.
 struct Cubic {
     beta: f64,
     avoidance: Avoidance,
@@ -92,7 +93,7 @@ struct Fractions {
     fast_convergence: bool,
     /// `W_max`; `None` before the first loss and after a timeout.
     w_max: Option<f64>,
-    /// `cwnd_prior`: the window when `ssthresh` was last set.
+    /// `cwnd_prior`, which is the window at the last change of `ssthresh`.
     prior: f64,
     epoch: Option<Epoch>,
 }
@@ -100,9 +101,9 @@ struct Fractions {
 /// An epoch of congestion avoidance.
 #[derive(Clone, Copy)]
 struct Epoch {
-    /// Plateau of the curve: `W_max`.
+    /// `W_max`, the plateau of the curve.
     origin: f64,
-    /// `K`: time until the plateau, in seconds.
+    /// `K`, the time until the plateau, in seconds.
     k: f64,
     /// `t`.
     time: CurveTime,
@@ -110,7 +111,7 @@ struct Epoch {
     reno: f64,
 }
 
-/// Time for which a window could grow.
+/// Total time during which a window could grow.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct CurveTime {
     /// Total time.
@@ -120,20 +121,20 @@ pub(super) struct CurveTime {
 }
 
 impl CurveTime {
-    /// Begins at `now` with a total of zero.
+    /// Starts at `now` with a total of zero.
     pub fn from(now: Instant) -> Self {
         Self { total: Span::ZERO, last: now }
     }
 
-    /// Adds the time since the last acknowledgement, at most a round trip, for an acknowledgement that may open the
-    /// window.
+    /// Adds the time since the last acknowledgement, but at most one round trip, for an acknowledgement that may open
+    /// the window.
     pub fn advance(&mut self, ack: &AckInfo) {
         let gap = ack.now.since(self.last);
         self.total = self.total + ack.srtt.map_or(gap, |srtt| gap.min(srtt));
         self.last = ack.now;
     }
 
-    /// Excludes the time until an acknowledgement at `now` that may not open the window.
+    /// Excludes the time until an acknowledgement that arrives at `now` and may not open the window.
     pub fn pause(&mut self, now: Instant) {
         self.last = now;
     }
@@ -207,7 +208,7 @@ impl Fractions {
         Self { c, beta, reno_step, tcp_friendliness, fast_convergence, w_max: None, prior: 0.0, epoch: None }
     }
 
-    /// Sections 4.2 to 4.5. Returns whether congestion avoidance begins.
+    /// Processes an acknowledgement (sections 4.2 to 4.5). Returns whether congestion avoidance begins.
     fn on_ack(&mut self, window: &mut Window, ack: &AckInfo) -> bool {
         let begins = self.epoch.is_none();
         let mut epoch = self.epoch.unwrap_or_else(|| self.begin(window.cwnd, ack.now));
@@ -245,14 +246,14 @@ impl Fractions {
     fn on_event(&mut self, is_timeout: bool) {
         self.epoch = None;
         if is_timeout {
-            // Section 4.8: the next stage begins with `K` = 0 and `W_max` as its initial window.
+            // Section 4.8: in the next stage, `K` is 0, and `W_max` is the window at the start of the stage.
             self.w_max = None;
         }
     }
 
     /// Begins an epoch with a window of `cwnd` segments.
     fn begin(&mut self, cwnd: f64, now: Instant) -> Epoch {
-        // Without a previous, larger window, the curve starts at its plateau.
+        // If no previous window was larger, the curve starts at its plateau.
         let origin = self.w_max.unwrap_or(0.0).max(cwnd);
         self.w_max = Some(origin);
         let k = libm::cbrt((origin - cwnd) / self.c);
@@ -278,7 +279,7 @@ mod tests {
         Controller::new(config, cwnd, 2.0)
     }
 
-    /// Acknowledges `count` segments from `now` on, seventy per round trip.
+    /// Acknowledges `count` segments from `now` on, with seventy segments per round trip.
     fn acknowledge(controller: &mut Controller, now: Instant, count: u32) -> Instant {
         let mut now = now;
         for _ in 0..count {
@@ -308,7 +309,7 @@ mod tests {
             let mut controller = cubic(&config, 100.0);
             controller.on_congestion(&loss(100.0));
             controller.on_congestion(&loss(70.0));
-            // K is 2.97 s with fast convergence and 3.74 s without; 3.3 s is on the plateau of both.
+            // K is 2.97 s with fast convergence and 3.74 s without it. At 3.3 s, both curves are on their plateaus.
             acknowledge(&mut controller, Instant::START, 2310);
             controller.cwnd()
         };
@@ -326,13 +327,14 @@ mod tests {
         let now = acknowledge(&mut controller, Instant::START, 69);
         assert_eq!(controller.cwnd(), 70.0);
         acknowledge(&mut controller, now, 701);
-        // A second of congestion avoidance, and a round trip ahead: at most C 1.1^3.
+        // After a second of congestion avoidance, and a round trip ahead, the window has grown by at most C 1.1^3.
         assert!(controller.cwnd() > 70.35 && controller.cwnd() < 70.54, "{}", controller.cwnd());
     }
 
     #[test]
     fn a_timeout_discards_the_window_of_the_last_loss() {
-        // RFC 9438, 4.8: "the current congestion window size when starting this stage" is `W_max` then, not 100.
+        // RFC 9438, 4.8: "the current congestion window size when starting this stage" is then `W_max`, which is not
+        // 100.
         let mut controller = cubic(&Config { tcp_friendliness: false, ..Config::default() }, 100.0);
         controller.on_congestion(&loss(100.0));
         controller.on_congestion(&timeout(70.0));
@@ -351,13 +353,13 @@ mod tests {
         controller.restore(100.0, 100.0);
         controller.on_ack(&ack_at(now, RTT));
         acknowledge(&mut controller, now, 1401);
-        // Two seconds, and a round trip ahead: at most C 2.1^3.
+        // After two seconds, and a round trip ahead, the window has grown by at most C 2.1^3.
         assert!(controller.cwnd() > 103.0 && controller.cwnd() < 103.71, "{}", controller.cwnd());
     }
 
     #[test]
     fn the_reno_window_grows_by_all_acknowledged_segments() {
-        // RFC 9438, figure 4: W_est + alpha_cubic * segments_acked / cwnd, with alpha_cubic 1 from cwnd_prior on.
+        // RFC 9438, figure 4: W_est + alpha_cubic * segments_acked / cwnd, where alpha_cubic is 1 from cwnd_prior on.
         for acked in [1.0, 2.0, 4.0] {
             let mut controller = cubic(&Config { c: 1e-9, ..Config::default() }, 100.0);
             controller.on_ack(&AckInfo { acked, ..ack_at(Instant::START, RTT) });

@@ -1,10 +1,11 @@
-//! CUBIC in whole segments: number of acknowledged segments that open the window by one.
+//! CUBIC in whole segments: computes how many acknowledged segments open the window by one segment.
 //!
-//! Linux 6.1, `tcp_cubic.c`: `bictcp_update`, `cubictcp_recalc_ssthresh`, `bictcp_reset`, `cubictcp_acked`. The window,
-//! the curve and the window of an equivalent Reno are whole segments, and times on the curve are multiples of 1/1024 s.
-//! This matters in small windows: the curve reaches its plateau as soon as it is within a segment of it. In contrast to
-//! RFC 9438, section 4.3, the Reno window keeps its growth rate beyond the window before the reduction, and before the
-//! first loss a window grows by at least one segment for twenty acknowledged segments.
+//! The functions of Linux 6.1 are in `tcp_cubic.c`: `bictcp_update`, `cubictcp_recalc_ssthresh`, `bictcp_reset`, and
+//! `cubictcp_acked`. The window, the curve and the window of an equivalent Reno are whole segments, and times on the
+//! curve are multiples of 1/1024 s. The rounding affects small windows, because the curve reaches its plateau as soon
+//! as the curve is within a segment of the plateau. In contrast to RFC 9438, section 4.3, the Reno window keeps its
+//! growth rate when it exceeds the window before the reduction. Before the first loss, a window grows by at least one
+//! segment for every twenty acknowledged segments.
 //!
 //! aqmlab's choices: times are not rounded to the kernel's ticks, and time on the curve is computed as in `cubic.rs`.
 
@@ -14,28 +15,30 @@ use super::cubic::{Config, CurveTime};
 use super::hystart::SETTLING;
 use super::{AckInfo, AckSample, Window};
 
-/// Linux' units of time on the curve per second (`1 << BICTCP_HZ`).
+/// Number of Linux' time units per second on the curve (`1 << BICTCP_HZ`).
 const UNITS: f64 = 1024.0;
 /// Time for which the result of [`WholeSegments::acks_per_segment`] is reused if the window is constant (`HZ / 32`).
 const REUSE_TIME: Span = Span::from_nanos(1_000_000_000 / 32);
 /// Maximum number of acknowledged segments that open the window by one before the first loss.
 const MAX_BEFORE_LOSS: u64 = 20;
-/// Minimum of this number: the window grows by at most half per round trip.
+/// Minimum number of acknowledged segments that open the window by one. The window therefore grows by at most half per
+/// round trip.
 const MIN_ACKS: u64 = 2;
 
 /// State of the curve (`struct bictcp`).
 #[derive(Clone, Debug)]
 pub(super) struct WholeSegments {
-    /// `C` in 1/1024 (`cube_rtt_scale`).
+    /// `C` in units of 1/1024 (`cube_rtt_scale`).
     scale: u64,
-    /// Eight times the number of windows after which the Reno window grows by a segment (`beta_scale`).
+    /// Eight times the number of windows that must be acknowledged before the Reno window grows by a segment
+    /// (`beta_scale`).
     reno_scale: u64,
     beta: f64,
     tcp_friendliness: bool,
     fast_convergence: bool,
     /// Window before the last reduction; 0 before the first reduction and after a timeout (`last_max_cwnd`).
     last_max: u64,
-    /// Last result of [`Self::acks_per_segment`] (`cnt`), its window and its time.
+    /// Last result of [`Self::acks_per_segment`] (`cnt`), and the window and the time of this result.
     last_result: (u64, u64, Instant),
     /// Minimum round trip (`delay_min`).
     delay_min: Span,
@@ -47,10 +50,10 @@ pub(super) struct WholeSegments {
 struct Epoch {
     began: Instant,
     time: CurveTime,
-    /// Plateau of the curve (`bic_origin_point`), and time until it (`bic_K`).
+    /// Plateau of the curve (`bic_origin_point`), and time until the plateau (`bic_K`).
     origin: u64,
     k: u64,
-    /// Acknowledged segments that have not yet opened the Reno window (`ack_cnt`), and this window (`tcp_cwnd`).
+    /// Acknowledged segments that have not yet opened the Reno window (`ack_cnt`), and the Reno window (`tcp_cwnd`).
     acknowledged: f64,
     reno: u64,
 }
@@ -58,7 +61,7 @@ struct Epoch {
 impl WholeSegments {
     pub fn new(config: &Config) -> Self {
         Self {
-            // Rounded so that the result for 0.4 is the kernel's 410.
+            // The value is rounded so that the result for 0.4 is the kernel's 410.
             scale: 10 * libm::round(config.c * UNITS / 10.0).max(1.0) as u64,
             reno_scale: (8.0 * (1.0 + config.beta) / 3.0 / (1.0 - config.beta)) as u64,
             beta: config.beta,
@@ -71,7 +74,7 @@ impl WholeSegments {
         }
     }
 
-    /// Processes `acked` segments in congestion avoidance. Returns whether an epoch begins.
+    /// Processes an acknowledgement of `acked` segments in congestion avoidance. Returns whether an epoch begins.
     pub fn on_ack(&mut self, window: &mut Window, ack: &AckInfo, acked: f64) -> bool {
         let begins = self.epoch.is_none();
         let each = self.acks_per_segment(window.cwnd as u64, ack, acked);
@@ -86,7 +89,7 @@ impl WholeSegments {
         }
     }
 
-    /// Records a reduction of a window of `cwnd` segments.
+    /// Records a reduction. The window before the reduction was `cwnd` segments.
     pub fn on_reduction(&mut self, cwnd: f64) {
         let cwnd = cwnd as u64;
         let converges_fast = self.fast_convergence && cwnd < self.last_max;
@@ -94,7 +97,7 @@ impl WholeSegments {
         self.epoch = None;
     }
 
-    /// Ends the epoch; after a timeout, resets all state.
+    /// Ends the epoch. After a timeout, all state is reset.
     pub fn on_event(&mut self, is_timeout: bool) {
         self.epoch = None;
         if is_timeout {
@@ -111,7 +114,7 @@ impl WholeSegments {
         }
     }
 
-    /// Returns the number of acknowledged segments that open a window of `cwnd` by one (`bictcp_update`).
+    /// Returns the number of acknowledged segments that open a window of `cwnd` by one segment (`bictcp_update`).
     fn acks_per_segment(&mut self, cwnd: u64, ack: &AckInfo, acked: f64) -> u64 {
         let now = ack.now;
         let scale = self.scale;
@@ -175,8 +178,8 @@ mod tests {
         WholeSegments::new(&Config::default())
     }
 
-    /// Returns the number of acknowledged segments that open the window by one, `millis` after the beginning of
-    /// congestion avoidance.
+    /// Returns the number of acknowledged segments that open the window by one segment, `millis` milliseconds after the
+    /// beginning of congestion avoidance.
     fn each_after(curve: &mut WholeSegments, cwnd: u64, millis: u64) -> u64 {
         curve.acks_per_segment(cwnd, &ack_at(Instant::START, RTT), 1.0);
         let mut each = 0;
@@ -202,7 +205,8 @@ mod tests {
 
     #[test]
     fn a_curve_within_a_segment_of_its_plateau_has_reached_it() {
-        // K = cbrt(3/0.4) = 1.957 s; C 1.357 s^3 is a segment, so that from 0.6 s on the target is all 10 segments.
+        // K = cbrt(3/0.4) = 1.957 s, and C 1.357 s^3 is a segment. From 0.6 s on, the target is therefore all 10
+        // segments.
         let each = |millis| {
             let mut curve = curve();
             curve.tcp_friendliness = false;
@@ -215,7 +219,8 @@ mod tests {
 
     #[test]
     fn the_reno_window_keeps_its_growth_rate() {
-        // 15/8 of a window of 100 for each segment, without a change beyond the window before the reduction.
+        // With a window of 100, 15/8 of a window are acknowledged for each segment. This number does not change when
+        // the Reno window exceeds the window before the reduction.
         let mut curve = curve();
         curve.on_reduction(100.0);
         let mut now = Instant::START;

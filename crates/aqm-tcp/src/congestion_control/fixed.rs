@@ -1,6 +1,5 @@
-//! A fixed window, which neither acknowledgements nor losses change. The smallest congestion control.
-//!
-//! It is aqmlab's example of a minimal congestion control, and gives tests a constant window.
+//! A window of a fixed size, which neither acknowledgements nor losses change. This is the smallest congestion control.
+//! aqmlab uses it as an example of a minimal congestion control, and tests use it for a constant window.
 
 use aqm_net::{ConfigError, parameters};
 
@@ -29,7 +28,7 @@ impl Build for Config {
     }
 }
 
-/// The running congestion control.
+/// The congestion control of a running sender.
 struct Fixed {
     size: f64,
 }

@@ -1,13 +1,13 @@
-//! HighSpeed TCP: the larger the window, the larger its increase and the smaller its decrease.
+//! HighSpeed TCP: with a larger window, the window increases faster and decreases less.
 //!
 //! S. Floyd, "HighSpeed TCP for Large Congestion Windows", RFC 3649, 2003, sections 5 and 7, appendix B. An
-//! acknowledgement adds a(w)/w, a loss removes b(w) w. b(w) falls from 0.5 to `high_decrease` linearly in ln w, and
-//! a(w) = w² p(w) 2 b(w) / (2
-//! - b(w)), so that a loss rate of p(w) keeps the window near w.
+//! acknowledgement adds a(w)/w to the window w, and a loss removes b(w) w. b(w) falls from 0.5 to `high_decrease`
+//! linearly in ln w. a(w) = w² p(w) 2 b(w) / (2 - b(w)), so that a loss rate of p(w) keeps the window near w.
 //!
-//! aqmlab's choices where the source is silent: a(w) is at least Reno's 1 and b(w) at least `high_decrease`; a timeout
-//! sets `ssthresh` to half the basis, as in RFC 5681; b is computed from the window and applied to the basis. a(w) is
-//! recomputed at every acknowledgement, with one logarithm and one exponential: ns-2's `cwnd_range_ 0`, its default.
+//! aqmlab's choices where the source is silent: a(w) is at least 1, which is Reno's value, and b(w) is at least
+//! `high_decrease`; a timeout sets `ssthresh` to half the basis, as in RFC 5681; b(w) is computed from the window and
+//! is applied to the basis. a(w) is recomputed at every acknowledgement, with one logarithm and one exponential, which
+//! is ns-2's default (`cwnd_range_ 0`).
 
 use aqm_net::{ConfigError, choices, parameters};
 
@@ -20,10 +20,11 @@ choices! {
     pub enum LossRate {
         /// A straight line, on logarithmic scales, from `low_p` at `low_window` to `high_p` at `high_window`.
         TwoPoints = "two-points",
-        /// 0.078/w^1.2: this line for the default points, rounded. The RFC's table is computed with it.
+        /// 0.078/w^1.2, which is the rounded line for the default points. The table of the RFC is computed with this
+        /// formula.
         Rounded = "rounded",
-        /// A straight line from 1.5/`low_window`², Reno's own loss rate, so that a(w) grows from 1 without a step
-        /// (ns-2).
+        /// A straight line from 1.5/`low_window`², which is Reno's own loss rate, so that a(w) grows from 1 without a
+        /// step (ns-2).
         Continuous = "continuous",
     }
 }
@@ -31,20 +32,21 @@ choices! {
 choices! {
     /// Size of a reduction.
     pub enum Decrease {
-        /// The share b(w), as in congestion avoidance.
+        /// The share b(w) of the window, as in congestion avoidance.
         ByWindow = "by-window",
-        /// Half, independent of the window.
+        /// Half of the window, independent of the window's size.
         Half = "half",
     }
 }
 
 choices! {
-    /// Size of a reduction of a window up to `low_window`.
+    /// Size of the reduction of a window that is at most `low_window`.
     pub enum LowWindowReduction {
         /// Half.
         Half = "half",
-        /// One minus the share b(w) of the last reduction above `low_window`: a reduction by 0.3 there leaves 0.3 here
-        /// (ns-2, where `decrease_num_` is used as the remaining share but set to the removed share).
+        /// One minus the share b(w) of the last reduction above `low_window`. For example, after a reduction by 0.3
+        /// above `low_window`, a reduction below `low_window` leaves 0.3 of the window (ns-2, where `decrease_num_` is
+        /// used as the remaining share but set to the removed share).
         AllButLast = "all-but-last",
     }
 }
@@ -121,12 +123,12 @@ impl Build for Config {
 }
 
 impl Config {
-    /// Returns a(w): the growth per round trip of a window of `window` segments, in segments.
+    /// Returns a(w), the growth per round trip of a window of `window` segments, in segments.
     pub fn increase(&self, window: f64) -> f64 {
         Response::new(self).increase(window)
     }
 
-    /// Returns b(w): the share of a window of `window` segments that a loss removes.
+    /// Returns b(w), the share of a window of `window` segments that a loss removes.
     pub fn decrease(&self, window: f64) -> f64 {
         Response::new(self).decrease(window)
     }
@@ -140,10 +142,10 @@ impl Config {
     }
 }
 
-/// The running congestion control.
+/// The congestion control of a running sender.
 struct HighSpeed {
     response: Response,
-    /// Whether the window was reduced before.
+    /// Whether the window has been reduced before.
     is_reduced: bool,
     /// b(w) at the last reduction above `low_window`.
     last_share: f64,
@@ -174,7 +176,7 @@ impl CongestionControl for HighSpeed {
 }
 
 impl HighSpeed {
-    /// Returns the share removed by a reduction of a window of `cwnd` segments in congestion avoidance.
+    /// Returns the share by which a window of `cwnd` segments is reduced in congestion avoidance.
     fn share(&mut self, cwnd: f64) -> f64 {
         if cwnd > self.response.low_window {
             self.last_share = self.response.decrease(cwnd);
@@ -187,7 +189,7 @@ impl HighSpeed {
     }
 }
 
-/// a(w) and b(w). Both p(w) and b(w) are linear in ln w, p(w) on a logarithmic scale.
+/// a(w) and b(w). ln p(w) and b(w) are both linear in ln w.
 struct Response {
     low_window: f64,
     high_decrease: f64,
@@ -233,11 +235,11 @@ impl Response {
         }
         let log = libm::log(window);
         let loss = libm::exp(self.loss + self.loss_slope * log);
-        // 2b / (2 - b), with one division.
+        // 2b / (2 - b), computed with one division.
         (window * window * loss / (1.0 / self.decrease_at(log) - 0.5)).max(1.0)
     }
 
-    /// Returns b(w) above `low_window`, given ln w.
+    /// Returns b(w) for a window above `low_window`, given ln w.
     fn decrease_at(&self, log: f64) -> f64 {
         (self.decrease + self.decrease_slope * log).max(self.high_decrease)
     }
@@ -249,7 +251,7 @@ mod tests {
     use crate::congestion_control::{Controller, SlowStartEnd, SsthreshRounding};
     use crate::testing::{ack, loss, repeated_timeout, timeout};
 
-    /// The options that correspond to ns-2's source.
+    /// The options that correspond to the source code of ns-2.
     fn ns2() -> Config {
         let window = WindowRules {
             ssthresh_rounding: SsthreshRounding::Down,
@@ -303,7 +305,7 @@ mod tests {
     fn the_form_of_ns_2_leaves_the_last_share_of_a_low_window() {
         let mut controller = Controller::new(&ns2(), 2000.0, 2.0);
         controller.on_congestion(&loss(2000.0));
-        // A timeout counts as the last reduction, although it halves.
+        // A timeout counts as the last reduction, although it halves the window.
         let share = ns2().decrease(1000.0);
         controller.on_congestion(&timeout(60.0));
         controller.cap(30.0);

@@ -1,21 +1,22 @@
-//! HyStart: ends slow start before a loss, when acknowledgements show that the path is full.
+//! HyStart: ends slow start before a loss occurs, when acknowledgements show that the path is full.
 //!
 //! S. Ha, I. Rhee, "Taming the Elephants: New TCP Slow Start", Computer Networks 55 (2011), in the form of Linux:
-//! `tcp_cubic.c` of 6.14, whose rounds are also those of 6.1.129 and later (`hystart_update`, `cubictcp_acked`). Either
-//! of two detectors sets `ssthresh` to the window, once until a timeout, if the window is at least 16 segments:
+//! `tcp_cubic.c` of 6.14, whose rounds are also those of 6.1.129 and later (`hystart_update`, `cubictcp_acked`). Each
+//! of two detectors can set `ssthresh` to the window if the window is at least 16 segments. This happens at most once
+//! until the next timeout. The detectors are:
 //!
-//! - the *ACK train*: successive acknowledgements of a round, at most 2 ms apart, last longer than half of the sum of
-//!   the minimum round trip and the delay that offloads may add;
-//! - the *delay*: after 8 samples, the minimum round trip of a round exceeds the overall minimum by more than an eighth
-//!   of the latter, at least 4 ms and at most 16 ms.
+//! - the *ACK train*: the successive acknowledgements of a round, which are at most 2 ms apart, last longer than half
+//!   of the sum of the minimum round trip and the delay that offloads may add;
+//! - the *delay*: after 8 samples, the minimum round trip of a round exceeds the overall minimum by more than a
+//!   threshold. The threshold is an eighth of the overall minimum, but at least 4 ms and at most 16 ms.
 //!
-//! A round lasts until data is acknowledged that was sent after its beginning. Times are whole microseconds. Samples
-//! within a second of the beginning of congestion avoidance are discarded.
+//! A round ends when data is acknowledged that was sent after the beginning of the round. Times are in whole
+//! microseconds. Samples that arrive within a second after the beginning of congestion avoidance are discarded.
 //!
-//! aqmlab's choices where less is known than in Linux: after a timeout the ACK train waits for the next round, while
-//! Linux uses the timeout like an acknowledgement. A recovery without recorded times (without SACK) gives one sample
-//! per round, too few for the delay detector. Timestamps are not used here, so that an acknowledged retransmission is
-//! not a sample.
+//! aqmlab's choices where less is known than in Linux: after a timeout, the ACK train waits for the next round, whereas
+//! Linux treats the timeout like an acknowledgement. A recovery without recorded departure times (without SACK)
+//! provides one sample per round, which is too few for the delay detector. aqmlab does not use timestamps here, so an
+//! acknowledged retransmission is not a sample.
 
 use aqm_net::{Instant, Span, choices};
 
@@ -24,7 +25,7 @@ use super::{AckSample, Window};
 choices! {
     /// Detector that ends slow start early.
     pub enum HyStart {
-        /// None: slow start lasts until a loss, a mark or `ssthresh`.
+        /// No detector. Slow start lasts until a loss, a mark or `ssthresh`.
         Off = "off",
         /// An ACK train or an increased delay, as in Linux' CUBIC (`hystart`, `hystart_detect` 3).
         Linux = "linux",
@@ -33,19 +34,20 @@ choices! {
 
 /// Minimum window for detection, in segments (`hystart_low_window`).
 const LOW_WINDOW: f64 = 16.0;
-/// Number of samples of a round before the delay detector decides (`HYSTART_MIN_SAMPLES`).
+/// Number of samples of a round that must precede a decision of the delay detector (`HYSTART_MIN_SAMPLES`).
 const MIN_SAMPLES: u32 = 8;
-/// Maximum gap between acknowledgements of a train, in microseconds (`hystart_ack_delta_us`).
+/// Maximum gap between two acknowledgements of a train, in microseconds (`hystart_ack_delta_us`).
 const ACK_DELTA: u64 = 2_000;
 /// Limits of the delay threshold, in microseconds (`HYSTART_DELAY_MIN`, `HYSTART_DELAY_MAX`).
 const DELAY_THRESHOLD: (u64, u64) = (4_000, 16_000);
-/// Divisor of the minimum round trip for the delay threshold.
+/// Number by which the minimum round trip is divided for the delay threshold.
 const DELAY_SHARE: u64 = 8;
-/// Maximum duration that offloads may add to a train, in microseconds (`hystart_ack_delay`).
+/// Maximum duration by which offloads may lengthen a train, in microseconds (`hystart_ack_delay`).
 const MAX_ACK_DELAY: f64 = 1_000.0;
-/// Bytes that offloads may collect: four of the largest offloaded segments (`sk_gso_max_size`, 64 KiB).
+/// Number of bytes that offloads may collect, which is four of the largest offloaded segments (`sk_gso_max_size`, 64
+/// KiB).
 const ACK_DELAY_BYTES: f64 = 4.0 * 65_536.0;
-/// Duration for which samples are discarded in congestion avoidance (`HZ`).
+/// Duration for which samples are discarded after the beginning of congestion avoidance (`HZ`).
 pub(super) const SETTLING: Span = Span::from_millis(1_000);
 
 /// Linux' two detectors.
@@ -55,12 +57,12 @@ pub(super) struct LinuxHyStart {
     delay_min: Option<u64>,
     /// Whether a detector has ended slow start (`found`).
     found: bool,
-    /// Samples before this time are discarded.
+    /// Time before which samples are discarded.
     discard_until: Instant,
     round: Round,
 }
 
-/// A round trip of acknowledgements.
+/// A round, which is one round trip of acknowledgements.
 #[derive(Clone, Debug)]
 struct Round {
     /// End of the round (`end_seq`); `None` until the first acknowledgement after a timeout.
@@ -71,7 +73,7 @@ struct Round {
     last_ack: u64,
     /// Minimum round trip, in microseconds (`curr_rtt`).
     least: u64,
-    /// Number of samples, up to `MIN_SAMPLES` (`sample_cnt`).
+    /// Number of samples, counted up to `MIN_SAMPLES` (`sample_cnt`).
     samples: u32,
 }
 
@@ -81,9 +83,9 @@ impl LinuxHyStart {
         Self { delay_min: None, found: false, discard_until: Instant::START, round }
     }
 
-    /// Processes an arrival before the window grows because of it (`cubictcp_acked`).
+    /// Processes the arrival of data before the window grows because of the arrival (`cubictcp_acked`).
     pub fn on_sample(&mut self, window: &mut Window, sample: &AckSample) {
-        // After an early end of slow start, only a timeout restarts slow start, and discards the minimum round trip.
+        // After HyStart has ended slow start, only a timeout restarts slow start and discards the minimum round trip.
         if self.found || sample.now < self.discard_until {
             return;
         }
@@ -140,7 +142,8 @@ impl LinuxHyStart {
 }
 
 impl Round {
-    /// Whether an acknowledgement at `now` belongs to the train; after a late one, no other of the round does.
+    /// Returns whether an acknowledgement at `now` belongs to the train. After a late acknowledgement, no other
+    /// acknowledgement of the round belongs to the train.
     fn is_train(&mut self, now: u64) -> bool {
         let follows = now - self.last_ack <= ACK_DELTA;
         if follows {
@@ -149,7 +152,7 @@ impl Round {
         follows
     }
 
-    /// Returns the minimum round trip including a sample, if enough samples preceded it.
+    /// Returns the minimum round trip including the sample `rtt`; `None` if too few samples preceded it.
     fn least_of(&mut self, rtt: u64) -> Option<u64> {
         self.least = self.least.min(rtt);
         let enough = self.samples >= MIN_SAMPLES;
@@ -158,8 +161,8 @@ impl Round {
     }
 }
 
-/// Returns the duration that offloads may add to an ACK train, in microseconds: the transmission time of some large
-/// segments at the pacing rate (`hystart_ack_delay`, `tcp_update_pacing_rate`).
+/// Returns the duration by which offloads may lengthen an ACK train, in microseconds. This is the transmission time of
+/// some large segments at the pacing rate (`hystart_ack_delay`, `tcp_update_pacing_rate`).
 fn ack_delay(window: &Window, sample: &AckSample) -> u64 {
     let Some(srtt) = sample.srtt.filter(|srtt| !srtt.is_zero()) else { return 0 };
     let ratio = if window.cwnd < window.ssthresh / 2.0 { 2.0 } else { 1.2 };
@@ -181,7 +184,7 @@ mod tests {
 
     const MILLI: u64 = 1_000;
 
-    /// Detectors with a window in slow start. Times are in microseconds, data in segments.
+    /// The detectors, with a window in slow start. Times are in microseconds, and data is in segments.
     struct Bench {
         hystart: LinuxHyStart,
         window: Window,
@@ -195,7 +198,7 @@ mod tests {
             Self { hystart: LinuxHyStart::new(), window, una: 0, nxt: 10 }
         }
 
-        /// Acknowledges a segment `rtt` after it was sent. Returns whether slow start has ended.
+        /// Acknowledges a segment that was sent `rtt` before `now`. Returns whether slow start has ended.
         fn ack(&mut self, now: u64, rtt: Option<u64>) -> bool {
             self.una += 1;
             let at = |micros: u64| Instant::from_nanos(micros * 1_000);
@@ -221,8 +224,8 @@ mod tests {
             assert!(!self.ack(now, Some(rtt)));
         }
 
-        /// Returns the number of acknowledgements of a round, `gap` apart, after which slow start ends; the round trip
-        /// is constant.
+        /// Returns the number of acknowledgements in a round after which slow start ends. The acknowledgements are
+        /// `gap` apart, and the round trip is constant.
         fn train(&mut self, gap: u64, rtt: u64) -> Option<u64> {
             self.begin_round(1_000_000, rtt);
             (1..1_000).find(|index| self.ack(1_000_000 + index * gap, Some(rtt)))
@@ -231,11 +234,12 @@ mod tests {
 
     #[test]
     fn a_train_of_acknowledgements_ends_slow_start_after_half_of_the_least_round_trip() {
-        // Half of 60 ms and 1 ms is 30.5 ms: the 15th is at 30 ms, the 16th at 32 ms.
+        // Half of the sum of 60 ms and 1 ms is 30.5 ms. The 15th acknowledgement arrives at 30 ms, and the 16th at 32
+        // ms.
         let mut bench = Bench::new(40.0);
         assert_eq!(bench.train(2 * MILLI, 60 * MILLI), Some(16));
         assert_eq!((bench.window.cwnd, bench.window.ssthresh), (40.0, 40.0));
-        // More than that, to the microsecond.
+        // The train must be longer than this, to the microsecond.
         assert_eq!(Bench::new(40.0).train(500, 60 * MILLI), Some(62));
         assert_eq!(Bench::new(40.0).train(500, 60 * MILLI - 1), Some(61));
     }
@@ -247,7 +251,7 @@ mod tests {
         bench.begin_round(1_000_000, 60 * MILLI);
         let late = 1_000_000 + 2 * MILLI + 1;
         assert!((0..100).all(|index| !bench.ack(late + index * 500, Some(60 * MILLI))));
-        // The next round begins a new train.
+        // The next round begins with a new train.
         bench.begin_round(2_000_000, 60 * MILLI);
         assert!((1..=61).all(|index| !bench.ack(2_000_000 + index * 500, Some(60 * MILLI))));
         assert!(bench.ack(2_000_000 + 62 * 500, Some(60 * MILLI)));
@@ -255,13 +259,14 @@ mod tests {
 
     #[test]
     fn the_delay_added_by_offloads_shrinks_at_gigabit_rates() {
-        // 4 * 64 KiB at twice 2000 * 1448 B in 1 ms take 45.2 us, so the train lasts 522 us; 1 ms would make it 1 ms.
+        // 4 * 64 KiB at twice 2000 * 1448 B per 1 ms take 45.2 us, so the train lasts 522 us. With an added delay of 1
+        // ms, it would last 1 ms.
         let mut bench = Bench::new(2_000.0);
         assert_eq!(bench.train(1, MILLI), Some(523));
     }
 
-    /// Whether a minimum round trip of `rtt` in a round ends slow start where the overall minimum is `least`: with the
-    /// first 8 samples, and with the 9th.
+    /// Returns whether a minimum round trip of `rtt` in a round ends slow start if the overall minimum is `least`. The
+    /// first value is for the first 8 samples, and the second is for the 9th sample.
     fn delayed(least: u64, rtt: u64) -> [bool; 2] {
         let mut bench = Bench::new(40.0);
         bench.begin_round(1_000_000, least);
@@ -274,7 +279,7 @@ mod tests {
     fn a_longer_delay_ends_slow_start_with_the_ninth_sample_of_a_round() {
         assert_eq!(delayed(60 * MILLI, 67_501), [false, true]);
         assert_eq!(delayed(60 * MILLI, 67_500), [false, false]);
-        // At least 4 ms, at most 16 ms.
+        // The threshold is at least 4 ms and at most 16 ms.
         assert_eq!(delayed(10 * MILLI, 14_001), [false, true]);
         assert_eq!(delayed(10 * MILLI, 14_000), [false, false]);
         assert_eq!(delayed(400 * MILLI, 416_001), [false, true]);
@@ -305,7 +310,8 @@ mod tests {
 
     #[test]
     fn rounds_are_counted_in_small_windows_too() {
-        // A round that begins with 10 segments does not begin again at 16 segments (Linux 6.14).
+        // A round that begins with a window of 10 segments does not begin again when the window reaches 16 segments
+        // (Linux 6.14).
         let mut bench = Bench::new(10.0);
         bench.begin_round(1_000_000, 60 * MILLI);
         bench.window.cwnd = 16.0;
@@ -320,7 +326,7 @@ mod tests {
         bench.window.ssthresh = 100.0;
         assert!((1..200).all(|index| !bench.ack(1_100_000 + 2 * MILLI * index, Some(90 * MILLI))), "once");
         bench.hystart.on_timeout();
-        // The data sent before the timeout is a round without a train.
+        // The acknowledgements of the data sent before the timeout are a round without a train.
         assert!((1..200).all(|index| !bench.ack(3_000_000 + 2 * MILLI * index, Some(30 * MILLI))));
         bench.begin_round(4_000_000, 30 * MILLI);
         assert!((1..8).all(|index| !bench.ack(4_000_000 + 2 * MILLI * index, Some(30 * MILLI))));

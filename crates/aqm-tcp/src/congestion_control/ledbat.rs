@@ -1,5 +1,5 @@
-//! LEDBAT: a transport that yields to other traffic. It opens the window while the measured queueing delay is below a
-//! target and closes it above the target.
+//! LEDBAT: a congestion control that yields to other traffic. LEDBAT opens the window while the measured queueing delay
+//! is below a target, and closes the window while the delay is above the target.
 //!
 //! S. Shalunov, G. Hazel, J. Iyengar, M. Kühlewind, "Low Extra Delay Background Transport (LEDBAT)", RFC 6817, 2012,
 //! section 2.4.2 (the sender) and 2.5 (parameters); for slow start and round-trip delays, P. Balasubramanian et al.,
@@ -10,19 +10,19 @@
 //! - `cwnd += GAIN * off_target * acknowledged * MSS / cwnd`, at most `flightsize + ALLOWED_INCREASE * MSS`, and at
 //!   least `MIN_CWND * MSS`;
 //!
-//! a loss halves the window (at least `MIN_CWND * MSS`), and a timeout sets it to one segment. A base delay is the
-//! minimum of one minute.
+//! a loss halves the window, but to at least `MIN_CWND * MSS`, and a timeout sets the window to one segment. A base
+//! delay is the minimum delay of one minute.
 //!
-//! With `delay = "one-way"` segments carry their departure time (RFC 7323). A delay is the time from the departure of
-//! the newest acknowledged segment to the departure of its acknowledgement. It therefore includes the delay of a
-//! delayed acknowledgement, as in TCP, and the clocks of both endpoints agree, in contrast to those of real hosts. With
-//! `round-trip`, a queue on the return path counts like one on the forward path. Without SACK, one segment per window
-//! is measured.
+//! With `delay = "one-way"`, segments carry their departure time (RFC 7323). A delay sample is then the time from the
+//! departure of the newest acknowledged segment to the departure of its acknowledgement. The sample therefore includes
+//! the delay of a delayed acknowledgement, as in TCP. The clocks of both endpoints agree, in contrast to the clocks of
+//! real hosts. With `round-trip`, a queue on the return path has the same effect as a queue on the forward path.
+//! Without SACK, one segment per window is measured.
 //!
 //! aqmlab's choices where the source is silent: a sample older than a round trip leaves the filter only when a newer
-//! sample arrives; the window does not open if the sender left part of it unused or if a mark was echoed; a mark halves
-//! the window like a loss. RFC 6817 has no slow start; with the option, a queueing delay of three quarters of the
-//! target ends slow start, as in LEDBAT++.
+//! sample arrives; the window does not open if the sender left a part of the window unused or if a mark was echoed; a
+//! mark halves the window as a loss does. RFC 6817 has no slow start. If the parameter `slow_start` is set, a queueing
+//! delay of three quarters of the target ends slow start, as in LEDBAT++.
 
 use std::collections::VecDeque;
 
@@ -33,11 +33,13 @@ use super::window::WindowRules;
 use super::{AckInfo, AckSample, AnyControl, Build, Congestion, CongestionControl, Window};
 
 choices! {
-    /// Measure of the path's delay.
+    /// How the path's delay is measured.
     pub enum Delay {
-        /// From the departure of a segment to the departure of its acknowledgement: the forward path.
+        /// From the departure of a segment to the departure of its acknowledgement, which is the delay of the forward
+        /// path.
         OneWay = "one-way",
-        /// From the departure of a segment to the arrival of its acknowledgement: both directions.
+        /// From the departure of a segment to the arrival of its acknowledgement, which is the delay of both
+        /// directions.
         RoundTrip = "round-trip",
     }
 }
@@ -75,7 +77,7 @@ parameters! {
 /// Share of the target at which the queueing delay ends slow start.
 const SLOW_START_END: f64 = 0.75;
 
-/// Period of a base delay, in nanoseconds.
+/// Period of which a base delay is the minimum, in nanoseconds.
 const MINUTE: u64 = 60_000_000_000;
 
 impl Build for Config {
@@ -126,7 +128,7 @@ impl Build for Config {
     }
 }
 
-/// The running congestion control.
+/// The congestion control of a running sender.
 struct Ledbat {
     /// Target in seconds.
     target: f64,
@@ -144,14 +146,14 @@ struct Ledbat {
 }
 
 impl Ledbat {
-    /// Returns the distance of the queueing delay from the target, as a share of the target: 1 without a queue,
-    /// negative above the target. `None` without any delay sample.
+    /// Returns the difference between the target and the queueing delay, as a share of the target. The result is 1
+    /// without a queue, and negative if the delay is above the target. Returns `None` before the first delay sample.
     fn off_target(&self) -> Option<f64> {
         let queueing = self.current.least()?.nanos().saturating_sub(self.base.least()?.nanos());
         Some(1.0 - Span::from_nanos(queueing).seconds() / self.target)
     }
 
-    /// Lowers `ssthresh` to the window, so that other modules do not see a window in slow start.
+    /// Lowers `ssthresh` to the window, so that the window is no longer in slow start for other modules.
     fn leave_slow_start(window: &mut Window) {
         window.ssthresh = window.ssthresh.min(window.cwnd);
     }
@@ -201,11 +203,11 @@ impl CongestionControl for Ledbat {
     }
 }
 
-/// Minimum delay of each of the last minutes, the newest last.
+/// Minimum delay of each of the last minutes, with the newest minute last.
 struct BaseDelays {
     minima: VecDeque<Span>,
     max_len: usize,
-    /// Minute of the newest delay.
+    /// Number of the minute of the newest delay.
     minute: Option<u64>,
 }
 
@@ -229,7 +231,7 @@ impl BaseDelays {
     }
 }
 
-/// The newest delays and their times, the newest last.
+/// The newest delays and their times, with the newest delay last.
 struct CurrentDelays {
     samples: VecDeque<(Instant, Span)>,
     max_len: usize,
@@ -257,8 +259,8 @@ mod tests {
 
     const MSS: u64 = 1000;
 
-    /// A sender whose window is full, in segments of 1000 bytes. Its delay is that of the path, 50 ms, plus a queueing
-    /// delay.
+    /// A sender that uses its full window, in segments of 1000 bytes. The delay of a segment is the path's delay of 50
+    /// ms plus a queueing delay.
     struct Bench {
         controller: Controller,
         una: u64,
@@ -270,7 +272,7 @@ mod tests {
             Self { controller: Controller::new(config, cwnd, 1e9), una: 0, now: Instant::START }
         }
 
-        /// Reports a delay, `millis` after the last one, with `flight` segments in flight.
+        /// Reports a delay sample `millis` milliseconds after the previous sample, with `flight` segments in flight.
         fn sample(&mut self, millis: u64, queue: u64, flight: u64) {
             self.now += Span::from_millis(millis);
             let newest = self.now.earlier_by(Span::from_millis(70 + queue));
@@ -296,7 +298,7 @@ mod tests {
             self.controller.cwnd()
         }
 
-        /// Calls `ack` for `segments` segments in sequence.
+        /// Calls `ack` for `segments` consecutive segments.
         fn acks(&mut self, segments: u64, queue: u64) {
             for _ in 0..segments {
                 self.ack(queue);
@@ -308,8 +310,8 @@ mod tests {
         assert!((seen - expected).abs() < 1e-12, "{seen}, expected {expected}");
     }
 
-    /// Returns a bench that has seen the empty path, and since then queueing delays of `queue` ms in the complete
-    /// filter.
+    /// Returns a bench that has measured the empty path, and has then filled the filter with queueing delays of `queue`
+    /// ms.
     fn seen(config: &Config, cwnd: f64, queue: u64) -> Bench {
         let mut bench = Bench::new(config, cwnd);
         bench.sample(1, 0, 10);
@@ -325,7 +327,7 @@ mod tests {
         for (queue, step) in [(0, 0.1), (25, 0.075), (100, 0.0), (150, -0.05), (300, -0.2)] {
             near(seen(&config, 10.0, queue).ack(queue), 10.0 + step);
         }
-        // RFC 7928, section 5.4: 10 * (5 - 8) / 5 / 10 segments.
+        // RFC 7928, section 5.4: the change is 10 * (5 - 8) / 5 / 10 segments.
         let eager = Config { target: Span::from_millis(5), gain: 10.0, ..config };
         near(seen(&eager, 10.0, 8).ack(8), 9.4);
     }
@@ -359,7 +361,8 @@ mod tests {
         let config = Config { base_history: 2, current_filter: 1, ..Config::default() };
         let mut bench = Bench::new(&config, 10.0);
         bench.sample(1, 0, 10);
-        // The path's delay increases by 40 ms: for the rest of this minute and the next minute this counts as a queue.
+        // The path's delay increases by 40 ms. For the rest of this minute and the whole next minute, the increase is
+        // mistaken for a queueing delay.
         for (millis, queue) in [(59_000, 40), (60_000, 40)] {
             bench.sample(millis, 40, 10);
             let before = bench.controller.cwnd();
@@ -370,7 +373,7 @@ mod tests {
         let before = bench.controller.cwnd();
         bench.controller.on_ack(&ack(1.0));
         near(bench.controller.cwnd(), before + 1.0 / before);
-        // A decrease is effective immediately.
+        // A decrease of the path's delay is effective immediately.
         bench.sample(1, 0, 10);
         bench.sample(1, 40, 10);
         let before = bench.controller.cwnd();

@@ -1,9 +1,10 @@
-//! Congestion control: the growth of the congestion window and its reduction.
+//! Congestion control, which determines the growth and the reduction of the congestion window.
 //!
-//! A [`Controller`] consists of a sender's [`Window`] and the [`CongestionControl`] that changes it. The window
-//! implements everything that the algorithms share (slow start, the rounding of a reduction, the effects of a timeout
-//! and of an idle period). An algorithm only implements the growth of the window and the size of a reduction. A new
-//! algorithm needs one file next to `reno.rs` and its lines in the registry below; `fixed.rs` is the smallest.
+//! A [`Controller`] consists of a sender's [`Window`] and the [`CongestionControl`] that changes this window. The
+//! window implements everything that all algorithms share: slow start, the rounding of reductions, and the effects of a
+//! timeout and of an idle period. An algorithm implements only the growth of the window and the size of a reduction. A
+//! new algorithm needs one file next to `reno.rs` and its lines in the registry below. The smallest example is
+//! `fixed.rs`.
 
 mod controller;
 mod cubic;
@@ -36,28 +37,30 @@ pub use scalable::Config as ScalableConfig;
 pub use slow_start::{LimitedSlowStart, SlowStartEnd};
 pub use window::{SsthreshRounding, Window, WindowRules};
 
-/// A congestion control. It counts in segments and processes every event that may change the window. Loss detection,
-/// retransmission, the receiver's window and the inflation of fast recovery are not its task.
+/// A congestion control. A congestion control counts in segments and processes every event that may change the window.
+/// A congestion control does not implement loss detection, retransmission, the receiver's window, or the inflation in
+/// fast recovery.
 ///
 /// An algorithm that needs more than acknowledgements and losses uses [`AckSample`]. A model of the path, such as BBR's,
 /// uses [`RateSample`] and sets the pacing rate.
 pub trait CongestionControl: Send {
-    /// Opens the window after new data was acknowledged (Linux: `cong_avoid`).
+    /// Opens the window after an acknowledgement of new data (Linux: `cong_avoid`).
     fn on_ack(&mut self, window: &mut Window, ack: &AckInfo);
 
-    /// Reduces the window (Linux: `ssthresh`): at most once per window of data, and not at a repeated timeout. Use
-    /// [`Window::reduce`]. The controller implements the further effects of a timeout.
+    /// Reduces the window (Linux: `ssthresh`). This function is called at most once per window of data, and not at a
+    /// repeated timeout. Use [`Window::reduce`]. The controller implements all further effects of a timeout.
     fn reduce(&mut self, window: &mut Window, congestion: &Congestion);
 
     /// Processes any other change of the window (Linux: `cwnd_event`).
     fn on_event(&mut self, _event: WindowEvent) {}
 
-    /// Whether the algorithm uses round-trip samples; constant.
+    /// Returns whether the algorithm uses round-trip samples. The result must be constant.
     fn uses_samples(&self) -> bool {
         false
     }
 
-    /// Processes an arrival, in order or not, before the window changes because of it (Linux: `pkts_acked`).
+    /// Processes the arrival of data, in order or out of order, before the window changes because of the arrival
+    /// (Linux: `pkts_acked`).
     fn on_sample(&mut self, _window: &mut Window, _sample: &AckSample) {}
 
     /// Processes a transmission of data; only with [`Build::uses_rates`].
@@ -193,28 +196,28 @@ impl DeliveredSegment {
 pub struct AckInfo {
     /// Arrival time of the acknowledgement.
     pub now: Instant,
-    /// Segments newly known to have arrived.
+    /// Number of segments that are newly known to have arrived.
     pub acked: f64,
-    /// Segments that may open the window: `acked`, but at most `abc_limit`.
+    /// Number of segments that may open the window: `acked`, but at most `abc_limit`.
     pub counted: f64,
-    /// Whether the window may grow; `false` if the sender left part of it unused.
+    /// Whether the window may grow; `false` if the sender left a part of the window unused.
     pub may_grow: bool,
-    /// Smoothed round-trip time, including this acknowledgement's sample.
+    /// Smoothed round-trip time, including the sample of this acknowledgement.
     pub srtt: Option<Span>,
 }
 
-/// Round-trip sample of an acknowledgement that reports anything new.
+/// Round-trip sample of an acknowledgement that reports new information.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct AckSample {
     /// Arrival time of the acknowledgement.
     pub now: Instant,
-    /// Departure time of the newest segment that is newly known to have arrived, among segments sent once, if the
-    /// recovery records times. Without SACK, one segment per window is measured.
+    /// Departure time of the newest segment that is newly known to have arrived and that was sent only once; `None` if
+    /// the recovery does not record departure times. Without SACK, one segment per window is measured.
     pub newest: Option<Instant>,
-    /// Departure time of the acknowledgement, by the clock of the other endpoint, which is also this endpoint's clock;
-    /// only with [`Build::has_timestamps`].
+    /// Departure time of the acknowledgement by the other endpoint's clock, which agrees with this endpoint's clock.
+    /// Only with [`Build::has_timestamps`].
     pub ack_sent_at: Option<Instant>,
-    /// Smoothed round-trip time, without this sample.
+    /// Smoothed round-trip time, excluding this sample.
     pub srtt: Option<Span>,
     /// Bytes newly known to have arrived.
     pub delivered: u64,
@@ -222,20 +225,21 @@ pub struct AckSample {
     pub marked: u64,
     /// Oldest unacknowledged byte (`SND.UNA`).
     pub snd_una: u64,
-    /// End of all sent data (`SND.NXT`).
+    /// First byte after all sent data (`SND.NXT`).
     pub snd_nxt: u64,
     /// Payload of a full segment, in bytes.
     pub mss: u64,
 }
 
-/// Congestion that reduces the window.
+/// A congestion event that reduces the window.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Congestion {
     /// Congestion signal.
     pub signal: CongestionSignal,
-    /// Basis of the reduction, in segments: data in flight or the window, according to `reduction_basis`.
+    /// Basis of the reduction, in segments. The basis is the data in flight or the window, according to
+    /// `reduction_basis`.
     pub basis: f64,
-    /// Whether this is a timeout after another timeout or a loss, which leaves `ssthresh` unchanged.
+    /// Whether the event is a timeout that follows another timeout or a loss, so that `ssthresh` remains unchanged.
     pub repeated: bool,
 }
 
@@ -246,14 +250,14 @@ pub enum CongestionSignal {
     Loss,
     /// The receiver echoed a router's mark (ECE, RFC 3168).
     Mark,
-    /// The retransmission timer expired, or Tahoe detected a loss: the window restarts from one segment.
+    /// The retransmission timer expired, or Tahoe detected a loss. The window restarts from one segment.
     Timeout,
 }
 
 /// Other changes of the window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WindowEvent {
-    /// The window is one segment after a timeout.
+    /// The window was set to one segment after a timeout.
     Timeout,
     /// The window was capped after an idle period or at the end of a recovery.
     Capped,
@@ -261,12 +265,12 @@ pub enum WindowEvent {
     Undone,
 }
 
-/// Creates a congestion control; implemented by the `Config` of each algorithm.
+/// Creation of a congestion control. The `Config` of each algorithm implements this trait.
 pub trait Build {
     /// Checks the parameters.
     ///
     /// # Errors
-    /// The first invalid parameter.
+    /// Returns the first invalid parameter.
     fn check(&self) -> Result<(), ConfigError>;
 
     /// Returns the rules of slow start and of the rounding of a reduced window.

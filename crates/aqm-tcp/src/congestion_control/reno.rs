@@ -1,10 +1,11 @@
-//! Reno: adds one segment per round trip, halves the window on loss, and restarts from one segment after a timeout.
+//! Reno: the window grows by one segment per round trip, is halved after a loss, and restarts from one segment after a
+//! timeout.
 //!
 //! M. Allman, V. Paxson, E. Blanton, "TCP Congestion Control", RFC 5681, 2009, section 3.1 and steps 2 and 4 of section
 //! 3.2; V. Jacobson, "Congestion Avoidance and Control", 1988.
 //!
-//! aqmlab's choice where the sources are silent: congestion avoidance uses the RFC's equation (3), so that delayed
-//! acknowledgements slow it down.
+//! aqmlab's choice where the sources are silent: congestion avoidance uses equation (3) of RFC 5681, so that delayed
+//! acknowledgements slow the growth down.
 
 use aqm_net::{ConfigError, choices, parameters};
 
@@ -15,10 +16,11 @@ use super::{AckInfo, AnyControl, Build, Congestion, CongestionControl};
 choices! {
     /// Growth of the window in congestion avoidance.
     pub enum Growth {
-        /// By a fraction of a segment with each acknowledgement (RFC 5681, equation (3)).
+        /// With each acknowledgement, the window grows by a fraction of a segment (RFC 5681, equation (3)).
         Fractions = "fractions",
-        /// By one segment when a window of segments is acknowledged; with CUBIC by the number of whole segments that
-        /// the curve gives. A reduction resets the count (Linux: `tcp_cong_avoid_ai`, `bictcp_update`).
+        /// The window grows by one segment when a whole window of segments has been acknowledged. With CUBIC, the curve
+        /// determines the whole number of acknowledged segments that open the window by one segment. A reduction resets
+        /// the count of acknowledged segments (Linux: `tcp_cong_avoid_ai`, `bictcp_update`).
         Segments = "segments",
     }
 }
@@ -54,7 +56,7 @@ impl Build for Config {
     }
 }
 
-/// The running congestion control.
+/// The congestion control of a running sender.
 pub struct Reno {
     growth: Growth,
 }

@@ -1,11 +1,11 @@
-//! Scalable TCP: adds a fixed step per acknowledgement and removes an eighth on loss, so that the recovery time does
-//! not depend on the rate.
+//! Scalable TCP: each acknowledgement adds a fixed step to the window, and a loss removes an eighth of the window, so
+//! that the recovery time does not depend on the rate.
 //!
 //! T. Kelly, "Scalable TCP: Improving Performance in Highspeed Wide Area Networks", ACM Computer Communication Review
 //! 33(2),
-//! 2003. With one loss every 1/p segments the time average of the window is a / (-ln(1 - b)) / p = 0.0749/p.
+//! 2003. With one loss every 1/p segments, the time average of the window is a / (-ln(1 - b)) / p = 0.0749/p.
 //!
-//! aqmlab's choice where the source is silent: after a timeout `ssthresh` is half the basis, as in RFC 5681.
+//! aqmlab's choice where the source is silent: after a timeout, `ssthresh` is half the basis, as in RFC 5681.
 
 use aqm_net::{ConfigError, parameters};
 
@@ -59,7 +59,7 @@ impl Build for Config {
     }
 }
 
-/// The running congestion control.
+/// The congestion control of a running sender.
 struct Scalable {
     increase: f64,
     decrease: f64,

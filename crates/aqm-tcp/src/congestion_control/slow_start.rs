@@ -1,10 +1,11 @@
-//! Slow start, its end and its limit.
+//! Slow start, the end of slow start, and Limited Slow-Start.
 //!
 //! M. Allman, V. Paxson, E. Blanton, "TCP Congestion Control", RFC 5681, 2009, section 3.1; S. Floyd, "Limited
 //! Slow-Start for TCP with Large Congestion Windows", RFC 3742, 2004, section 2.
 //!
-//! aqmlab's choices where the sources are silent: slow start ends exactly at `ssthresh`, as in many stacks; windows
-//! keep their fractions, so that Limited Slow-Start adds 1/K of a segment instead of a whole number of bytes.
+//! aqmlab's choices where the sources are silent: slow start ends exactly at `ssthresh`, as in many TCP
+//! implementations; windows keep fractions of segments, so that Limited Slow-Start adds 1/K of a segment instead of a
+//! whole number of bytes.
 
 use aqm_net::choices;
 
@@ -12,9 +13,9 @@ use aqm_net::choices;
 pub(super) const MAX_WINDOW: f64 = 1e9;
 
 choices! {
-    /// Last step of slow start, which reaches `ssthresh`.
+    /// Last step of slow start, in which the window reaches `ssthresh`.
     pub enum SlowStartEnd {
-        /// The window grows to `ssthresh` at most.
+        /// The window grows at most to `ssthresh`.
         AtThreshold = "at-threshold",
         /// The window grows by a whole segment and may exceed `ssthresh` (ns-2).
         PastThreshold = "past-threshold",
@@ -22,13 +23,13 @@ choices! {
 }
 
 choices! {
-    /// Scope of Limited Slow-Start.
+    /// Phases in which Limited Slow-Start applies.
     pub enum LimitedSlowStart {
-        /// In slow start, with a window above `max_ssthresh`: an acknowledgement adds 1/K of a segment instead of a
-        /// whole one.
+        /// In slow start, with a window above `max_ssthresh`. Each acknowledgement then adds 1/K of a segment instead
+        /// of a whole segment.
         BelowSsthresh = "below-ssthresh",
-        /// In congestion avoidance, as the minimum growth, until a loss or mark and again after a timeout;
-        /// `max_ssthresh` limits the initial `ssthresh`, but no later slow start (ns-2).
+        /// In congestion avoidance, as the minimum growth, until a loss or mark, and again after a timeout.
+        /// `max_ssthresh` limits the initial `ssthresh`, but does not limit any later slow start (ns-2).
         UntilReduction = "until-reduction",
     }
 }
@@ -37,7 +38,7 @@ choices! {
 #[derive(Clone, Debug)]
 pub(super) struct SlowStart {
     end: SlowStartEnd,
-    /// `max_ssthresh`; infinite if there is none.
+    /// `max_ssthresh`; infinite if the parameter is not set.
     limit: f64,
     form: LimitedSlowStart,
     /// Whether Limited Slow-Start continues above `ssthresh`.
@@ -52,12 +53,12 @@ impl SlowStart {
         slow_start
     }
 
-    /// Returns the initial `ssthresh`, where the sender's is `ssthresh`.
+    /// Returns the initial `ssthresh` for a sender whose configured `ssthresh` is `ssthresh`.
     pub(super) fn first_ssthresh(&self, ssthresh: f64) -> f64 {
         if self.continues { ssthresh.min(self.limit) } else { ssthresh }
     }
 
-    /// Returns the window after an acknowledgement, or `None` in congestion avoidance.
+    /// Returns the window after an acknowledgement; `None` in congestion avoidance.
     #[inline]
     pub(super) fn grow(&self, window: f64, ssthresh: f64, counted: f64) -> Option<f64> {
         if window >= ssthresh {
@@ -71,7 +72,7 @@ impl SlowStart {
         Some(if self.end == SlowStartEnd::AtThreshold { grown.min(ssthresh) } else { grown })
     }
 
-    /// Whether Limited Slow-Start continues above `ssthresh`.
+    /// Returns whether Limited Slow-Start continues above `ssthresh`.
     #[inline]
     pub(super) fn continues(&self) -> bool {
         self.continues
@@ -87,7 +88,7 @@ impl SlowStart {
         if acks > 0.0 { 1.0 / acks } else { 0.0 }
     }
 
-    /// Ends Limited Slow-Start above `ssthresh` after a loss or mark.
+    /// Ends the Limited Slow-Start above `ssthresh` after a loss or mark.
     pub(super) fn on_congestion(&mut self) {
         self.continues = false;
     }
@@ -97,7 +98,7 @@ impl SlowStart {
         self.continues = self.form == LimitedSlowStart::UntilReduction && self.limit.is_finite();
     }
 
-    /// Returns K, the number of acknowledgements that add a segment.
+    /// Returns K, the number of acknowledgements that together add a segment.
     fn acks_per_segment(&self, window: f64) -> f64 {
         libm::floor(window / (0.5 * self.limit))
     }
@@ -114,7 +115,7 @@ mod tests {
     #[test]
     fn limited_slow_start_adds_at_most_half_of_max_ssthresh_a_round_trip() {
         let slow_start = limited(LimitedSlowStart::BelowSsthresh);
-        // RFC 3742, section 2: K is 2 up to 1.5 max_ssthresh, then 3, then 4, and so on.
+        // RFC 3742, section 2: K is 2 up to a window of 1.5 max_ssthresh, then 3, then 4, and so on.
         let steps =
             [(99.0, 1.0), (100.0, 1.0), (101.0, 0.5), (149.0, 0.5), (150.0, 1.0 / 3.0), (200.0, 0.25)];
         for (window, step) in steps {

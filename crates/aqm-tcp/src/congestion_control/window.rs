@@ -1,8 +1,8 @@
-//! Congestion window with the rules common to all congestion controls: slow start and rounding.
+//! The congestion window, and the rules that all congestion controls share: slow start and rounding.
 //!
 //! M. Allman, V. Paxson, E. Blanton, "TCP Congestion Control", RFC 5681, 2009, section 3.1.
 //!
-//! aqmlab's choice where the source is silent: windows keep their fractions.
+//! aqmlab's choice where the source is silent: windows keep fractions of segments.
 
 use aqm_net::{ConfigError, choices, parameters};
 
@@ -11,20 +11,21 @@ use super::slow_start::{LimitedSlowStart, MAX_WINDOW, SlowStart, SlowStartEnd};
 choices! {
     /// Rounding of a reduced window.
     pub enum SsthreshRounding {
-        /// None: `ssthresh` is the result of the reduction, at least 2 segments, and the window falls to `ssthresh`.
+        /// No rounding. `ssthresh` is the result of the reduction, but at least 2 segments, and the window falls to
+        /// `ssthresh`.
         Exact = "exact",
-        /// `ssthresh` is rounded down to whole segments, at least 2; the window keeps its fraction and may be below 2
-        /// (ns-2: `precisionReduce_ true`).
+        /// `ssthresh` is rounded down to whole segments, but is at least 2. The window keeps its fraction and may be
+        /// below 2 (ns-2: `precisionReduce_ true`).
         Down = "down",
-        /// Window and `ssthresh` are rounded down to whole segments; `ssthresh` is at least 2 (ns-2 until January 2006:
-        /// `precisionReduce_ false`).
+        /// The window and `ssthresh` are rounded down to whole segments. `ssthresh` is at least 2 (ns-2 until January
+        /// 2006: `precisionReduce_ false`).
         Whole = "whole",
-        /// Window and `ssthresh` are rounded down to whole segments, at least 2 (Linux).
+        /// The window and `ssthresh` are rounded down to whole segments, but are at least 2 (Linux).
         Segments = "segments",
     }
 }
 
-/// Minimum of `ssthresh`, in segments (RFC 5681, equation (4)).
+/// Minimum value of `ssthresh`, in segments (RFC 5681, equation (4)).
 const MIN_SSTHRESH: f64 = 2.0;
 
 parameters! {
@@ -53,7 +54,7 @@ impl WindowRules {
 /// A congestion window, in segments.
 #[derive(Clone, Debug)]
 pub struct Window {
-    /// The window (`cwnd`); fractions count towards the next segment.
+    /// The window (`cwnd`), in segments. Fractions accumulate until they add up to a segment.
     pub cwnd: f64,
     /// Slow-start threshold.
     pub ssthresh: f64,
@@ -83,29 +84,30 @@ impl Window {
         self.ssthresh = self.slow_start.first_ssthresh(ssthresh);
     }
 
-    /// Whether the window is below `ssthresh`.
+    /// Returns whether the window is below `ssthresh`.
     #[inline]
     pub fn in_slow_start(&self) -> bool {
         self.cwnd < self.ssthresh
     }
 
     /// Opens the window for `counted` acknowledged segments in slow start (equation (2)). Returns the growth in
-    /// segments, or `None` in congestion avoidance, in which the window stays constant.
+    /// segments. In congestion avoidance, the window stays constant and the function returns `None`.
     #[inline]
     pub fn slow_start(&mut self, counted: f64) -> Option<f64> {
         let grown = self.slow_start.grow(self.cwnd, self.ssthresh, counted)?;
         Some(grown - std::mem::replace(&mut self.cwnd, grown))
     }
 
-    /// Opens the window by `step` segments in congestion avoidance, or by more if Limited Slow-Start continues.
+    /// Opens the window by `step` segments in congestion avoidance, or by more if Limited Slow-Start continues above
+    /// `ssthresh`.
     #[inline]
     pub fn add(&mut self, step: f64) {
         self.cwnd +=
             if self.slow_start.continues() { step.max(self.slow_start.least(self.cwnd)) } else { step };
     }
 
-    /// Opens the window by one segment for every `each` acknowledged segments, after `counted` more were acknowledged
-    /// (Linux: `tcp_cong_avoid_ai`).
+    /// Opens the window by one segment for every `each` acknowledged segments. `counted` segments are newly
+    /// acknowledged (Linux: `tcp_cong_avoid_ai`).
     pub fn add_one_for_each(&mut self, each: f64, counted: f64) {
         if self.acknowledged >= each {
             self.acknowledged = 0.0;
@@ -117,13 +119,13 @@ impl Window {
         self.cwnd += more;
     }
 
-    /// Reduces the window and `ssthresh` to `left` segments, with rounding.
+    /// Reduces the window and `ssthresh` to `left` segments, and rounds them.
     pub fn reduce(&mut self, left: f64) {
         self.reduce_above(MIN_SSTHRESH, left);
     }
 
-    /// Same as [`reduce`](Self::reduce), but without rounding the window, unlike `ssthresh`, may fall to `least`
-    /// segments.
+    /// Same as [`reduce`](Self::reduce), except that without rounding the window may fall to `least` segments;
+    /// `ssthresh` may not.
     pub fn reduce_above(&mut self, least: f64, left: f64) {
         let whole = libm::floor(left);
         (self.cwnd, self.ssthresh) = match self.rounding {
@@ -136,7 +138,7 @@ impl Window {
         self.slow_start.on_congestion();
     }
 
-    /// Restarts from one segment in slow start after a timeout (RFC 5681, section 3.1).
+    /// Restarts the window from one segment in slow start after a timeout (RFC 5681, section 3.1).
     pub(super) fn restart(&mut self) {
         self.cwnd = 1.0;
         self.acknowledged = 0.0;

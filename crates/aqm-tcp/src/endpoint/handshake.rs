@@ -1,4 +1,4 @@
-//! Opening of a connection.
+//! The opening of a connection.
 //!
 //! RFC 9293, sections 3.5 and 3.10.7; RFC 3168, section 6.1.1 (negotiation of ECN); RFC 9768, section 3.1 (AccECN).
 
@@ -12,8 +12,8 @@ use crate::receiver::MarkFeedback;
 use crate::segment::{Flags, Segment};
 
 impl Endpoint {
-    /// Processes a segment before the connection is open or after it is closed. Returns whether the segment needs
-    /// further processing.
+    /// Processes a segment that arrives before the connection is open or after the connection is closed. Returns
+    /// whether the segment needs further processing.
     #[cold]
     pub(super) fn process_handshake(&mut self, segment: &Segment, now: Instant) -> bool {
         let flags = segment.flags;
@@ -46,7 +46,7 @@ impl Endpoint {
                 if !ack && self.tcp.config.connection.repeated_syn != RepeatedSyn::Ignored {
                     self.pending_control = PendingControl::Syn;
                     let (sender, tcp) = self.sender_mut();
-                    // The answer to two SYNs is not a round-trip sample (Karn).
+                    // The acknowledgement of a SYN that was sent twice is not a round-trip sample (Karn).
                     sender.timer.forget();
                     if tcp.config.connection.repeated_syn == RepeatedSyn::Restarts {
                         sender.timer.restart(now, &tcp.config.rto);
@@ -132,7 +132,7 @@ impl Endpoint {
         self.establish(now);
     }
 
-    /// Starts the transfer of data.
+    /// Starts the data transfer.
     fn establish(&mut self, now: Instant) {
         if let Some(sender) = &mut self.sender {
             sender.established_at = now;

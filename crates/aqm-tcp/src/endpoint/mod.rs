@@ -1,4 +1,4 @@
-//! Endpoint of a connection: it opens, sends and receives, and closes.
+//! An endpoint of a TCP connection, which opens the connection, sends and receives data, and closes the connection.
 //!
 //! W. Eddy, "Transmission Control Protocol", RFC 9293, 2022, sections 3.5 and 3.6; K. Ramakrishnan et al., RFC 3168,
 //! 2001, section 6.1.1 (negotiation of ECN).
@@ -24,7 +24,7 @@ use crate::recovery::TimerContext;
 use crate::segment::{Flags, Segment};
 use crate::sender::{ENDLESS, Overhead, Sender};
 
-/// States of a connection (RFC 9293, section 3.3.2), merged where the endpoint behaves identically.
+/// States of a connection (RFC 9293, section 3.3.2). States in which the endpoint behaves identically are merged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Phase {
     /// CLOSED, before opening.
@@ -35,7 +35,7 @@ enum Phase {
     Opening,
     /// SYN-RECEIVED.
     Answering,
-    /// ESTABLISHED, and the closing states until both FINs are acknowledged.
+    /// ESTABLISHED, and the closing states until both endpoints' FINs are acknowledged.
     Open,
     /// CLOSED or TIME-WAIT.
     Done,
@@ -43,18 +43,19 @@ enum Phase {
     Failed(FailureReason),
 }
 
-/// Control segment to send before any data.
+/// Control segment that must be sent before any data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum PendingControl {
     Nothing,
     /// A SYN or SYN-ACK.
     Syn,
-    /// An acknowledgement that does not wait for data: the last step of the handshake, or the acknowledgement of a FIN.
+    /// An acknowledgement that does not wait for data, which is the last segment of the handshake or the
+    /// acknowledgement of a FIN.
     Ack,
 }
 
-/// Endpoint of a connection, in one cache line, which contains the state needed to receive. The sender's state is
-/// allocated separately when there is something to send that must be acknowledged.
+/// An endpoint of a connection. The struct occupies one cache line, which contains the state needed to receive. The
+/// sender's state is allocated separately when the endpoint has to send something that must be acknowledged.
 #[repr(C)]
 pub struct Endpoint {
     receiver: Receiver,
@@ -62,17 +63,17 @@ pub struct Endpoint {
     sender: Option<Box<Sender>>,
     /// Pure acknowledgements sent.
     acks_sent: u32,
-    /// SYNs or SYN-ACKs sent; the counter saturates.
+    /// Number of SYNs or SYN-ACKs sent. The counter saturates.
     syns_sent: u8,
     phase: Phase,
-    /// Whether the application will write no more data.
+    /// Whether the application has finished writing data.
     finished: bool,
-    /// Control segment to send before any data.
+    /// Control segment that must be sent before any data.
     pending_control: PendingControl,
 }
 
 impl CheckedConfig {
-    /// Creates an endpoint that is not yet opened.
+    /// Creates an endpoint that has not been opened yet.
     pub fn endpoint(self: &Arc<Self>) -> Endpoint {
         Endpoint {
             receiver: Receiver::new(),
@@ -88,7 +89,7 @@ impl CheckedConfig {
 }
 
 impl Endpoint {
-    /// Sets the random numbers for `send_overhead`; without them the parameter has no effect.
+    /// Sets the random numbers for `send_overhead`. Without random numbers, the parameter has no effect.
     #[must_use]
     pub fn with_random(mut self, random: impl FnOnce() -> Rng) -> Self {
         let max_delay = self.tcp.config.connection.send_overhead;
@@ -124,8 +125,8 @@ impl Endpoint {
         }
     }
 
-    /// Adds `bytes` bytes to send; `None` means unlimited data. Ignored after [`finish`](Self::finish) or after the
-    /// other endpoint's FIN has arrived.
+    /// Adds `bytes` bytes to the data to send; `None` adds unlimited data. The call is ignored after
+    /// [`finish`](Self::finish) or after the other endpoint's FIN has arrived.
     pub fn write(&mut self, bytes: Option<u64>, now: Instant) {
         if self.finished {
             return;
@@ -134,7 +135,7 @@ impl Endpoint {
         sender.write(bytes.map_or(ENDLESS, |bytes| tcp.end(bytes)), now, tcp);
     }
 
-    /// Ends the data: the endpoint closes when all data is sent.
+    /// Ends the data. The endpoint closes the connection when all data has been sent.
     pub fn finish(&mut self) {
         if self.tcp.config.connection.close == Close::Fin {
             let (sender, _) = self.sender_mut();
@@ -175,10 +176,10 @@ impl Endpoint {
         self.close_if_over();
     }
 
-    /// Processes a SYN received on an open connection.
+    /// Processes a SYN that arrives on an open connection.
     #[cold]
     fn on_repeated_syn(&mut self, flags: Flags) {
-        // The answer to the SYN, or the acknowledgement of the SYN-ACK, was lost (RFC 9293, 3.10.7.4).
+        // The SYN-ACK, or the acknowledgement of the SYN-ACK, was lost (RFC 9293, 3.10.7.4).
         if self.tcp.config.connection.handshake == Handshake::ThreeWay {
             self.receiver.acknowledge();
         } else if !flags.has(Flags::ACK) {
@@ -186,7 +187,7 @@ impl Endpoint {
         }
     }
 
-    /// Processes the expiry of timers.
+    /// Processes the expiry of the endpoint's timers.
     pub fn on_timer(&mut self, now: Instant) {
         self.receiver.on_timer(context(&self.sender, now, &self.tcp));
         let Some(sender) = &mut self.sender else { return };
@@ -210,7 +211,7 @@ impl Endpoint {
         }
     }
 
-    /// Returns the next segment to send, or `None` if there is none.
+    /// Returns the next segment to send; `None` if there is no segment to send.
     #[inline(always)]
     pub fn poll_transmit(&mut self, now: Instant) -> Option<Segment> {
         let mut data = None;
@@ -246,7 +247,8 @@ impl Endpoint {
         Some(segment)
     }
 
-    /// Whether `poll_transmit` may return another segment after the last one; errs on the side of `true`.
+    /// Returns whether `poll_transmit` may return another segment. The result may be `true` although no segment
+    /// follows, but is never wrongly `false`.
     #[inline(always)]
     pub fn may_transmit(&self) -> bool {
         self.pending_control != PendingControl::Nothing
@@ -254,7 +256,7 @@ impl Endpoint {
             || self.sender.as_ref().is_some_and(|sender| sender.may_transmit(&self.tcp))
     }
 
-    /// Returns the time of the next call of `on_timer`.
+    /// Returns the time at which `on_timer` must be called next.
     #[inline]
     pub fn poll_timeout(&self) -> Option<Instant> {
         if self.gave_up().is_some() {
@@ -265,31 +267,32 @@ impl Endpoint {
         (next != Instant::NEVER).then_some(next)
     }
 
-    /// Returns the payload bytes that arrived in order, each counted once, including padding.
+    /// Returns the number of payload bytes that arrived in order. Each byte is counted once, and padding is included.
     #[inline]
     pub fn received(&self) -> u64 {
         self.receiver.delivered()
     }
 
-    /// Returns the bytes written here that the other endpoint has acknowledged, including padding; a FIN counts as one.
+    /// Returns the number of bytes written to this endpoint that the other endpoint has acknowledged. Padding is
+    /// included, and a FIN counts as one byte.
     #[inline]
     pub fn acknowledged(&self) -> u64 {
         self.sender.as_ref().map_or(0, |sender| sender.una())
     }
 
-    /// Whether the connection is closed and this endpoint has no state left; `false` if it gave up.
+    /// Returns whether the connection is closed and this endpoint has no state left; `false` if the endpoint gave up.
     #[inline]
     pub fn is_done(&self) -> bool {
         self.phase == Phase::Done
     }
 
-    /// Whether the connection is closed at this endpoint, or given up.
+    /// Returns whether the connection is closed at this endpoint, or the endpoint gave up.
     #[inline]
     pub fn is_over(&self) -> bool {
         matches!(self.phase, Phase::Done | Phase::Failed(_))
     }
 
-    /// Returns the reason for giving up, if the endpoint gave up.
+    /// Returns the reason why the endpoint gave up; `None` if it did not give up.
     #[inline]
     pub fn gave_up(&self) -> Option<FailureReason> {
         match self.phase {
@@ -298,24 +301,24 @@ impl Endpoint {
         }
     }
 
-    /// Returns the sender's state, for prefetching it into the cache.
+    /// Returns the sender's state, so that it can be prefetched into the cache.
     #[inline]
     pub fn sending_state(&self) -> Option<&impl Sized> {
         self.sender.as_deref()
     }
 
-    /// Returns the unacknowledged bytes; a FIN counts as one.
+    /// Returns the number of unacknowledged bytes. A FIN counts as one byte.
     pub fn in_flight(&self) -> u64 {
         self.sent() - self.acknowledged()
     }
 
-    /// Returns the end of all sent data.
+    /// Returns the sequence number after all sent data.
     #[inline]
     fn sent(&self) -> u64 {
         self.sender.as_ref().map_or(0, |sender| sender.sent())
     }
 
-    /// Calls a query on the sender, or on a new sender if there is none.
+    /// Calls `query` for the sender, or for a new sender if the endpoint has none.
     #[inline(always)]
     fn query<T>(&self, query: impl FnOnce(&Sender) -> T) -> T {
         match &self.sender {
@@ -324,7 +327,7 @@ impl Endpoint {
         }
     }
 
-    /// Returns the sender, which is allocated if necessary, and the parameters.
+    /// Returns the sender, which is allocated if it does not exist, and the parameters.
     fn sender_mut(&mut self) -> (&mut Sender, &CheckedConfig) {
         let sender = self.sender.get_or_insert_with(|| Box::new(new_sender(&self.tcp, self.phase)));
         (sender, &self.tcp)
@@ -341,7 +344,8 @@ impl Endpoint {
     }
 }
 
-/// Creates a sender in its state for this phase. After the handshake, no sender was needed to open the connection.
+/// Creates a sender in the state that corresponds to this phase. If the sender is created after the handshake, opening
+/// the connection required no sender.
 #[cold]
 fn new_sender(tcp: &CheckedConfig, phase: Phase) -> Sender {
     let mut sender = Sender::new(tcp);

@@ -1,4 +1,4 @@
-//! Queries of an endpoint's counters, windows and round trips.
+//! Queries for the counters, windows and round-trip times of an endpoint.
 
 use aqm_net::{Instant, Span};
 
@@ -26,13 +26,14 @@ impl Endpoint {
         }
     }
 
-    /// Returns the window that packets report to routers: whole segments, at least 1, without inflation.
+    /// Returns the window that packets report to routers, in whole segments. The window is at least 1, and inflation is
+    /// excluded.
     #[inline]
     pub fn window_hint(&self) -> u16 {
         self.query(|sender| sender.window_hint(&self.tcp))
     }
 
-    /// Returns the congestion window in segments, without inflation.
+    /// Returns the congestion window in segments, excluding inflation.
     pub fn cwnd(&self) -> f64 {
         self.query(Sender::cwnd)
     }
@@ -57,7 +58,7 @@ impl Endpoint {
         self.query(|sender| sender.timer.rto(&self.tcp.config.rto))
     }
 
-    /// Returns the factor of the back-off.
+    /// Returns the factor by which the back-off multiplies the timeout.
     pub fn backoff(&self) -> u32 {
         self.query(|sender| sender.timer.estimator.backoff())
     }

@@ -1,11 +1,11 @@
 //! Acknowledgements whose delay adapts to the gaps between segments, and the echoed timestamp.
 //!
 //! Linux 6.1: `tcp_input.c` (`tcp_event_data_recv`, `tcp_incr_quickack`, `__tcp_ack_snd_check`; `tcp_grow_window`:
-//! while its window grows, which begins when as much data as the initial window has arrived, the receiver acknowledges
-//! every segment immediately; `tcp_rcv_rtt_measure`, `tcp_rcv_space_adjust`), `tcp_output.c` (`tcp_send_delayed_ack`,
-//! `tcp_event_ack_sent`), `tcp_timer.c` (`tcp_delack_timer_handler`), `tcp.c` (`tcp_cleanup_rbuf`: the end of a push is
-//! acknowledged after the application has read it, which is immediate here). D. Borman et al., RFC 7323, 2014, section
-//! 4.3: the echoed timestamp.
+//! while the receiver's window grows, which begins when as much data as the initial window has arrived, the receiver
+//! acknowledges every segment immediately; `tcp_rcv_rtt_measure`, `tcp_rcv_space_adjust`), `tcp_output.c`
+//! (`tcp_send_delayed_ack`, `tcp_event_ack_sent`), `tcp_timer.c` (`tcp_delack_timer_handler`), `tcp.c`
+//! (`tcp_cleanup_rbuf`: the end of a push is acknowledged after the application has read the data, which happens
+//! immediately here). D. Borman et al., RFC 7323, 2014, section 4.3: the echoed timestamp.
 //!
 //! aqmlab's choices where the source is silent: the receiver's buffer is always large enough, and no data is sent in
 //! the other direction, so that an acknowledgement never waits for data (`pingpong`).
@@ -17,18 +17,18 @@ use crate::config::ecn::MarkResponse;
 use crate::recovery::TimerContext;
 use crate::segment::Segment;
 
-/// State of the gaps between segments and of the sender's clock. Times are in ticks, as in the kernel.
+/// The gaps between segments, and the echoed clock of the sender. Times are in ticks, as in the kernel.
 #[derive(Debug, Default)]
 pub(crate) struct Adaptive {
     /// Remaining immediate acknowledgements.
     quick: u64,
-    /// Delay (`ato`); 0 before the first segment.
+    /// Delay of acknowledgements (`ato`); 0 before the first segment.
     delay: u64,
-    /// Time of the last in-order data.
+    /// Arrival time of the last in-order data.
     last: u64,
-    /// Everything below is acknowledged (`rcv_wup`; `Last.ACK.sent`, RFC 7323).
+    /// First sequence number that is not acknowledged (`rcv_wup`; `Last.ACK.sent`, RFC 7323).
     acknowledged: u64,
-    /// Timestamp that the next acknowledgement echoes (`TS.Recent`), not in ticks.
+    /// Timestamp that the next acknowledgement echoes (`TS.Recent`). This time is not in ticks.
     recent: Instant,
     /// Whether an ECN-capable segment has arrived.
     has_seen_ecn: bool,
@@ -52,7 +52,8 @@ impl Adaptive {
         self.last = now;
     }
 
-    /// Records the timestamp of a segment. Among the segments that one acknowledgement covers, the first counts.
+    /// Records the timestamp of a segment. If one acknowledgement covers several segments, the first segment's
+    /// timestamp is echoed.
     #[inline]
     pub fn on_timestamp(&mut self, segment: &Segment) {
         if segment.seq <= self.acknowledged && segment.sent >= self.recent {
@@ -60,20 +61,20 @@ impl Adaptive {
         }
     }
 
-    /// Returns the timestamp to echo; the start of the run if no segment had a timestamp.
+    /// Returns the timestamp to echo, or the start of the run if no segment carried a timestamp.
     pub fn echo(&self) -> Instant {
         self.recent
     }
 
-    /// Processes duplicate data, about which the sender must be informed.
+    /// Processes duplicate data, which must be reported to the sender.
     pub fn on_old(&mut self, at: TimerContext<'_>, config: &Config) {
         self.add_quick_acks_later(config);
         self.delay = initial_delay(at, config);
     }
 
-    /// Processes the ECN bits of a segment; `first_mark` indicates whether it is the first marked segment since the
-    /// last CWR. After a mark, the sender may have a small window. A segment that is not ECN-capable after one that is
-    /// was probably retransmitted.
+    /// Processes the ECN bits of a segment. `first_mark` states whether the segment is the first marked segment since
+    /// the last CWR. Acknowledgements are then immediate, because the sender may have a small window after a mark. A
+    /// segment that is not ECN-capable was probably retransmitted if an earlier segment was ECN-capable.
     #[inline]
     pub fn on_ecn(&mut self, ecn: Ecn, first_mark: bool, at: TimerContext<'_>, config: &Config) {
         if config.ecn.response != MarkResponse::Linux {
@@ -86,8 +87,8 @@ impl Adaptive {
         self.has_seen_ecn |= ecn != Ecn::NotEct;
     }
 
-    /// Returns the time until which an acknowledgement up to `expected` waits; `None` if it does not wait. `pending` is
-    /// the time of an acknowledgement that is already waiting.
+    /// Returns the time until which an acknowledgement up to `expected` waits; `None` if the acknowledgement does not
+    /// wait. `pending` is the expiry time of an acknowledgement that is already waiting.
     pub fn wait(
         &self,
         expected: u64,
@@ -109,8 +110,8 @@ impl Adaptive {
         Some(at.config.expiry(at.now, tick.saturating_mul(delay)).min(pending))
     }
 
-    /// Whether acknowledgements are immediate: more than one segment is unacknowledged, the next acknowledgements are
-    /// quick, or the window grows.
+    /// Returns whether acknowledgements are immediate. This is the case if more than one segment is unacknowledged, if
+    /// immediate acknowledgements remain, or if the receive window grows.
     #[inline]
     pub fn is_quick(&self, expected: u64, config: &Config) -> bool {
         self.quick > 0
@@ -123,7 +124,7 @@ impl Adaptive {
         self.delay = (self.delay * 2).min(timeout(at));
     }
 
-    /// Records a segment that acknowledges everything below `expected`; `is_pending` indicates whether an
+    /// Records that a segment acknowledging all data below `expected` was sent. `is_pending` states whether an
     /// acknowledgement was pending.
     pub fn on_ack_sent(&mut self, expected: u64, is_pending: bool, config: &Config) {
         self.acknowledged = expected;
@@ -135,7 +136,7 @@ impl Adaptive {
         }
     }
 
-    /// Makes the next acknowledgements immediate, after the first ones of the connection.
+    /// Makes the next acknowledgements immediate. This is used after the initial acknowledgements of the connection.
     fn add_quick_acks_later(&mut self, config: &Config) {
         self.raise_quick_acks(config.receiver.quick_acks.min(QUICK_LATER), config);
     }
@@ -146,8 +147,9 @@ impl Adaptive {
     }
 }
 
-/// Maximum number of immediate acknowledgements after a gap or old data (`TCP_MAX_QUICKACKS`). At the start,
-/// `quick_acks` may set a larger number, and all acknowledgements are immediate while the receiver's window grows.
+/// Maximum number of immediate acknowledgements after a gap or after duplicate data (`TCP_MAX_QUICKACKS`). At the start
+/// of a connection, `quick_acks` may set a larger number, and all acknowledgements are immediate while the receive
+/// window grows.
 const QUICK_LATER: u64 = 16;
 
 /// Number of immediate acknowledgements after a mark (`tcp_ecn_check_ce`).
@@ -156,14 +158,14 @@ const QUICK_AFTER_MARK: u64 = 2;
 /// Maximum delay of an acknowledgement, in nanoseconds (`HZ / 2`).
 const HALF_A_SECOND: u64 = 500_000_000;
 
-/// Whether the receiver's window is still growing, by two segments with each received segment.
+/// Returns whether the receive window is still growing by two segments with each received segment.
 fn grows(expected: u64, config: &Config) -> bool {
     let arrived = expected / config.connection.mss.bytes();
     arrived > config.receiver.window_at_first()
         && config.receiver.grown_window(arrived) < config.receiver.window
 }
 
-/// Returns the initial delay (`TCP_ATO_MIN`), in ticks.
+/// Returns the initial delay of acknowledgements (`TCP_ATO_MIN`), in ticks.
 fn initial_delay(at: TimerContext<'_>, config: &Config) -> u64 {
     config.receiver.delayed_ack_timer.nanos().div_ceil(at.config.tick.nanos())
 }
@@ -182,7 +184,7 @@ mod tests {
     use crate::config::CheckedConfig;
     use crate::rtt::Estimator;
 
-    /// A receiver of segments of one byte each, and its acknowledgements.
+    /// A receiver of segments of one byte, and the acknowledgements that it sends.
     struct Bench {
         tcp: CheckedConfig,
         estimator: Estimator,
@@ -192,7 +194,7 @@ mod tests {
     }
 
     impl Bench {
-        /// Creates a receiver whose round trip is 100 ms, so that its timeout is 300 ms.
+        /// Creates a receiver with a round-trip time of 100 ms, so that the timeout is 300 ms.
         fn new(window: u64, first: u64) -> Self {
             Self::with_quick_acks(4, window, first)
         }
@@ -211,8 +213,8 @@ mod tests {
             Self { tcp, estimator, adaptive: Adaptive::default(), now, arrived: 0 }
         }
 
-        /// Receives a segment after `millis` milliseconds. Returns the delay of its acknowledgement, which is then
-        /// sent.
+        /// Receives a segment after `millis` milliseconds. Returns the delay of the segment's acknowledgement, which is
+        /// then sent.
         fn after(&mut self, millis: u64) -> Option<u64> {
             self.now += Span::from_millis(millis);
             self.arrived += 1;
@@ -232,8 +234,8 @@ mod tests {
     fn the_first_acknowledgements_are_quick_then_the_delay_follows_the_gaps() {
         let mut bench = Bench::new(1000, 1000);
         let waits: Vec<_> = (0..7).map(|_| bench.after(70)).collect();
-        // 40 ms; doubled because it was too short; half of the result plus the gap, at most the round trip. The wheel
-        // adds a tick.
+        // The delay is 40 ms, is doubled because it was too short, and then becomes half of the result plus the gap,
+        // but at most the round trip. The timer wheel adds a tick.
         assert_eq!(waits, [None, None, None, None, Some(50), Some(110), Some(110)]);
     }
 

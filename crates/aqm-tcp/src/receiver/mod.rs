@@ -1,4 +1,4 @@
-//! Receiving half of an endpoint: it puts data in order and decides when to acknowledge.
+//! The receiving half of an endpoint, which orders the received data and decides when acknowledgements are sent.
 //!
 //! W. Eddy, RFC 9293, 2022, section 3.10.7.4; M. Allman, V. Paxson, E. Blanton, RFC 5681, 2009, section 4.2 (delayed
 //! acknowledgements; immediate ones if data is out of order or fills a gap); RFC 2018, section 4, and RFC 2883
@@ -22,15 +22,16 @@ use crate::segment::{Flags, Sacks, Segment};
 use adaptive_ack::Adaptive;
 pub(crate) use feedback::MarkFeedback;
 
-/// Receiving half of an endpoint.
+/// The receiving half of an endpoint.
 #[repr(C)]
 #[derive(Debug)]
 pub(crate) struct Receiver {
-    /// Everything below has arrived (`RCV.NXT`), including a FIN.
+    /// Next expected sequence number (`RCV.NXT`). A FIN that has arrived is counted.
     expected: u64,
-    /// Time of a delayed acknowledgement.
+    /// Time at which a delayed acknowledgement is sent.
     timer: Instant,
-    /// Data beyond a gap and duplicate data; allocated on demand and released after it was reported.
+    /// Data beyond a gap, and duplicate data. The state is allocated on demand and released after the data was
+    /// reported.
     disorder: Option<Box<Disorder>>,
     /// State that only some receivers need.
     cold: Option<Box<ColdState>>,
@@ -38,9 +39,9 @@ pub(crate) struct Receiver {
     segments: u32,
     /// Whether a pure acknowledgement must be sent.
     due: bool,
-    /// Whether acknowledgements echo a mark.
+    /// Whether acknowledgements echo a mark (ECE).
     echo: bool,
-    /// Whether everything up to the FIN has arrived.
+    /// Whether all data and the FIN have arrived.
     fin: bool,
 }
 
@@ -57,11 +58,11 @@ struct ColdState {
 struct Disorder {
     /// Ranges `[from, to)` in ascending order, with gaps between them.
     ranges: Vec<(u64, u64)>,
-    /// A sequence number within each of the most recently changed ranges, the newest first.
+    /// A sequence number within each of the most recently changed ranges, with the newest range first.
     recent: [Option<u64>; 3],
-    /// Duplicate data since the last acknowledgement.
+    /// Duplicate data that has arrived since the last acknowledgement.
     duplicate: Option<(u64, u64)>,
-    /// Sequence number of a FIN that has arrived beyond a gap.
+    /// Sequence number of a FIN that arrived beyond a gap.
     fin_at: Option<u64>,
     report: DelayedReport,
 }
@@ -69,16 +70,16 @@ struct Disorder {
 /// Segments whose SACK report is delayed.
 #[derive(Clone, Copy, Debug, Default)]
 struct DelayedReport {
-    /// End of the in-order data, which identifies the gap.
+    /// End of the in-order data. This number identifies the gap.
     gap: u64,
-    /// Acknowledgements sent immediately for this gap, up to three.
+    /// Number of acknowledgements that were sent immediately for this gap, up to three.
     sent: u64,
-    /// Segments whose report is delayed.
+    /// Number of segments whose report is delayed.
     waiting: u32,
 }
 
-/// Maximum number of segments whose report is delayed (Linux: `tcp_comp_sack_nr`), and divisor of the round trip for
-/// the delay.
+/// Maximum number of segments whose report is delayed (Linux: `tcp_comp_sack_nr`), and the number by which the
+/// round-trip time is divided for the delay.
 const MAX_DELAYED_REPORTS: u32 = 44;
 const ROUND_TRIP_SHARE: u64 = 20;
 
@@ -96,7 +97,7 @@ impl Receiver {
         }
     }
 
-    /// Processes a segment with data or a FIN; `at` returns the current time and the state of the path.
+    /// Processes a segment with data or a FIN. `at` returns the current time and the state of the path.
     #[inline(always)]
     pub(crate) fn on_segment<'a>(
         &mut self,
@@ -130,7 +131,7 @@ impl Receiver {
         self.acknowledge();
     }
 
-    /// Processes a segment that is not the next in order. Returns whether its acknowledgement is delayed.
+    /// Processes a segment that is not the next in order. Returns whether the segment's acknowledgement is delayed.
     #[inline(never)]
     fn on_disorder(
         &mut self,
@@ -157,7 +158,7 @@ impl Receiver {
         false
     }
 
-    /// Whether a SACK report waits for further segments (Linux: `__tcp_ack_snd_check`).
+    /// Returns whether a SACK report waits for further segments (Linux: `__tcp_ack_snd_check`).
     fn delays_report(&mut self, at: TimerContext<'_>, config: &Config) -> bool {
         let Some(disorder) = self.disorder.as_mut().filter(|it| !it.ranges.is_empty()) else { return false };
         let report = &mut disorder.report;
@@ -177,7 +178,8 @@ impl Receiver {
         true
     }
 
-    /// Returns the time until which the acknowledgement of an in-order segment may wait; `None` if it may not wait.
+    /// Returns the time until which the acknowledgement of an in-order segment may wait; `None` if the acknowledgement
+    /// must not wait.
     #[inline]
     fn wait(
         &mut self,
@@ -220,13 +222,13 @@ impl Receiver {
         self.due = true;
     }
 
-    /// Whether a pure acknowledgement must be sent.
+    /// Returns whether a pure acknowledgement must be sent.
     #[inline]
     pub(crate) fn is_due(&self) -> bool {
         self.due
     }
 
-    /// Writes the acknowledgement fields of a segment, which includes an acknowledgement that was due.
+    /// Writes the acknowledgement fields of a segment. An acknowledgement that was due is then no longer due.
     #[inline]
     pub(crate) fn write_acknowledgement(&mut self, segment: &mut Segment, config: &Config) {
         if let Some(cold) = &mut self.cold {
@@ -272,7 +274,7 @@ impl Receiver {
         self.cold.as_ref().and_then(|cold| cold.feedback.as_ref()).is_some_and(MarkFeedback::is_urgent)
     }
 
-    /// Returns the SACK blocks for data beyond a gap and duplicate data.
+    /// Returns the SACK blocks that report data beyond a gap and duplicate data.
     #[inline(never)]
     fn sack_blocks(&mut self, config: &Config) -> Sacks {
         let Some(disorder) = &mut self.disorder else { return Sacks::default() };
@@ -286,25 +288,25 @@ impl Receiver {
         sacks
     }
 
-    /// Returns the time of the next call of `on_timer`.
+    /// Returns the time at which `on_timer` must be called next.
     #[inline]
     pub(crate) fn timer(&self) -> Instant {
         self.timer
     }
 
-    /// Returns the payload bytes that arrived in order.
+    /// Returns the number of payload bytes that arrived in order.
     #[inline]
     pub(crate) fn delivered(&self) -> u64 {
         self.expected - u64::from(self.fin)
     }
 
-    /// Whether everything up to the FIN has arrived.
+    /// Returns whether all data and the FIN have arrived.
     #[inline]
     pub(crate) fn has_fin(&self) -> bool {
         self.fin
     }
 
-    /// Stores data up to `to` that is not the next in order, and its SACK state.
+    /// Stores data up to `to` that is not the next in order, and updates the SACK state.
     fn store(&mut self, segment: &Segment, to: u64, has_sack: bool) {
         let from = segment.seq;
         let disorder = self.disorder.get_or_insert_default();
@@ -331,10 +333,10 @@ impl Receiver {
 }
 
 impl Disorder {
-    /// Adds a range and merges it with all ranges that it touches.
+    /// Adds a range and merges the range with all ranges that it touches.
     fn add(&mut self, mut from: u64, mut to: u64) {
         match self.ranges.last_mut() {
-            // In most cases, new data continues the newest range or begins one after it.
+            // In most cases, new data extends the newest range or begins a range after it.
             Some(last) if from == last.1 => last.1 = to,
             Some(last) if from > last.1 => self.ranges.push((from, to)),
             None => self.ranges.push((from, to)),
@@ -369,7 +371,7 @@ impl Disorder {
         self.ranges[..end].last().copied().filter(|range| number < range.1)
     }
 
-    /// Returns the blocks of an acknowledgement: duplicate data, then the most recently changed ranges.
+    /// Returns the SACK blocks of an acknowledgement: first the duplicate data, then the most recently changed ranges.
     fn sacks(&mut self, ack: u64, dsack: Dsack) -> Sacks {
         let mut sacks = Sacks::default();
         if let Some((from, to)) = self.duplicate.take()
@@ -384,7 +386,7 @@ impl Disorder {
     }
 }
 
-/// Returns the bytes that SACK blocks add to a segment.
+/// Returns the number of bytes that the SACK blocks add to a segment.
 fn option_bytes(sacks: Sacks, config: &Config) -> u16 {
     if sacks.is_empty() {
         return 0;

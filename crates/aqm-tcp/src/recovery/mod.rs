@@ -1,8 +1,9 @@
-//! Loss recovery: records sent data, detects losses and selects the next transmission.
+//! Loss recovery, which records sent data, detects losses, and selects the next transmission.
 //!
-//! A recovery does not set the window; it gets the windows and determines what they permit. A new recovery needs one
-//! file next to `selective/`, which contains a [`LossRecovery`] and the items that `recoveries!` requires, its lines in
-//! the registry below and its kind in `config/recovery.rs`; `stop_and_wait.rs` is the smallest.
+//! A recovery does not set the windows. The sender sets them, and the recovery determines which transmissions they
+//! permit. A new recovery needs a file next to `selective/`, lines in the registry below, and a kind in
+//! `config/recovery.rs`. The file contains a [`LossRecovery`] and the items that `recoveries!` requires. The smallest
+//! example is `stop_and_wait.rs`.
 
 mod counted_pipe;
 mod counting;
@@ -26,12 +27,12 @@ use crate::rtt::Estimator;
 use crate::segment::Sacks;
 use delivery_rate::DeliveryRate;
 
-/// Lists the module that implements each kind of recovery. A module has a constant `HAS_SACK` (whether both endpoints
-/// use selective acknowledgements, RFC 2018) and a function `new(&Config)`.
+/// Lists the module that implements each kind of recovery. Each module contains a function `new(&Config)` and a
+/// constant `HAS_SACK`, which states whether both endpoints use selective acknowledgements (RFC 2018).
 macro_rules! recoveries {
     ( $( $kind:ident => $module:ident, )+ ) => {
         impl RecoveryKind {
-            /// Whether both endpoints use selective acknowledgements (RFC 2018).
+            /// Returns whether both endpoints use selective acknowledgements (RFC 2018).
             #[inline]
             pub const fn has_sack(self) -> bool {
                 match self { $( Self::$kind => $module::HAS_SACK, )+ }
@@ -39,7 +40,7 @@ macro_rules! recoveries {
         }
 
         impl AnyRecovery {
-            /// Creates the recovery selected by `config`.
+            /// Creates the recovery that `config` selects.
             pub fn new(config: &Config) -> Self {
                 match config.recovery.kind { $( RecoveryKind::$kind => $module::new(config), )+ }
             }
@@ -55,7 +56,7 @@ recoveries! {
     Rack => selective,
 }
 
-/// Current time and state of the path.
+/// The current time and the state of the path.
 #[derive(Clone, Copy)]
 pub(crate) struct TimerContext<'a> {
     pub now: Instant,
@@ -77,63 +78,65 @@ impl TimerContext<'_> {
     }
 }
 
-/// Contents of an acknowledgement.
+/// The contents of an acknowledgement.
 #[derive(Clone, Copy)]
 pub(crate) struct ReceivedAck<'a> {
-    /// Everything below has arrived in order.
+    /// Sequence number below which all data has arrived.
     pub ack: u64,
     /// Ranges that have arrived beyond `ack`.
     pub sacks: &'a Sacks,
-    /// Whether the segment carries neither payload nor FIN, so that it may be a duplicate (RFC 5681, section 2).
+    /// Whether the segment carries neither payload nor FIN. Only such a segment may be a duplicate acknowledgement (RFC
+    /// 5681, section 2).
     pub bare: bool,
-    /// Departure time of the segment that triggered the acknowledgement; the start of the run if there is no timestamp.
+    /// Departure time of the segment that triggered the acknowledgement, or the start of the run if there is no
+    /// timestamp.
     pub echo: Instant,
 }
 
-/// Result of an acknowledgement or of the recovery's own timer.
+/// The result of an acknowledgement or of the expiry of the recovery's own timer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct AckOutcome {
-    /// Bytes acknowledged in order for the first time.
+    /// Number of bytes that are acknowledged in order for the first time.
     pub acked: u64,
-    /// Bytes newly known to have arrived.
+    /// Number of bytes that are newly known to have arrived.
     pub delivered: u64,
-    /// Departure time of the newest segment that is newly known to have arrived, among segments sent once. With
-    /// `RttSamples::FirstSegment`, that of the first such segment, or else the time derived from timestamps. `NEVER` if
-    /// there is no such segment or the recovery does not record these times.
+    /// Departure time of the newest segment that is newly known to have arrived and that was sent only once. With
+    /// `RttSamples::FirstSegment`, departure time of the first such segment or, without such a segment, the time
+    /// derived from timestamps. `NEVER` if there is no such segment or if the recovery does not record departure times.
     pub sent: Instant,
-    /// As `sent`, of the newest segment regardless of `rto.samples`. Also `NEVER` if the segment was acknowledged in
-    /// order only and the acknowledgement covers a retransmission.
+    /// As `sent`, but always of the newest segment, whatever `rto.samples` is. `NEVER` also if the segment was
+    /// acknowledged only in order and the acknowledgement covers a retransmission.
     pub newest: Instant,
     /// Whether the acknowledgement shows that the last reduction was unnecessary.
     pub undone: bool,
     /// Whether the retransmission timer restarts although no new data is acknowledged (`RestartedBy::OldestSegment`).
     pub restarts: bool,
-    /// Departure time of the oldest segment if the retransmission timer counts from then on; `NEVER` if it counts from
-    /// now.
+    /// Departure time of the oldest segment if the retransmission timer counts from this time; `NEVER` if the timer
+    /// counts from now.
     pub since: Instant,
     pub kind: AckKind,
 }
 
-/// Meaning of an acknowledgement, or of the recovery's own timer, for the sender.
+/// What an acknowledgement, or the expiry of the recovery's own timer, means for the sender.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum AckKind {
     /// Nothing new.
     Stale,
     /// New data is acknowledged, and no data is known to be missing.
     Advance,
-    /// As `Advance`, after duplicates that opened the window without a fast retransmit.
+    /// As `Advance`, but after duplicate acknowledgements that opened the window without a fast retransmit.
     Opened,
-    /// A hole is filled and another detected; fast recovery continues.
+    /// A hole was filled and another hole detected, so fast recovery continues.
     Partial,
     /// Fast recovery ends.
     Exit,
     /// Data arrived out of order.
     Duplicate,
-    /// A loss was detected: fast recovery begins.
+    /// A loss was detected, so fast recovery begins.
     Loss,
-    /// As `Loss`, in a window that a mark has already reduced: the window stays constant (ns-2's FullTcp).
+    /// As `Loss`, but in a window that a mark has already reduced, so that the window stays constant (ns-2's FullTcp).
     LossAfterMark,
-    /// A probe repaired a loss: the window must be reduced, and no other loss remains (Linux).
+    /// A probe repaired a loss. The window must be reduced, and no other loss remains (Linux).
     Repaired,
 }
 
@@ -151,7 +154,7 @@ impl AckOutcome {
     };
 }
 
-/// Limits of the data in the network, in whole segments.
+/// Limits of the amount of data in the network, in whole segments.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Windows {
     pub congestion: u64,
@@ -162,21 +165,21 @@ pub(crate) struct Windows {
 /// Data to send.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Stream {
-    /// End of the data written so far.
+    /// End of the data that the application has written so far.
     pub end: u64,
-    /// Whether a FIN follows the data. The FIN has the sequence number `end` and is sent with the last data if
+    /// Whether a FIN follows the data. The FIN has the sequence number `end` and is sent with the last data segment if
     /// possible.
     pub fin: bool,
     pub mss: u64,
 }
 
 impl Stream {
-    /// Returns the end of the sequence numbers.
+    /// Returns the sequence number after the data and the FIN.
     pub fn limit(&self) -> u64 {
         self.end + u64::from(self.fin)
     }
 
-    /// Returns the number of sequence numbers of the segment that begins at `seq`.
+    /// Returns how many sequence numbers the segment that begins at `seq` occupies.
     #[inline]
     pub fn segment(&self, seq: u64) -> u64 {
         let data = self.mss.min(self.end.saturating_sub(seq));
@@ -188,66 +191,67 @@ impl Stream {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Transmission {
     pub seq: u64,
-    /// Number of sequence numbers, including a FIN.
+    /// Number of sequence numbers that the segment occupies, including a FIN.
     pub len: u64,
-    /// Whether the segment, or a part of it, was sent before.
+    /// Whether the segment, or a part of the segment, was sent before.
     pub is_retransmission: bool,
 }
 
-/// Sender's record of its data. It knows the windows only from `set_windows`.
+/// A sender's record of its data. The record gets the windows only through `set_windows`.
 pub(crate) trait LossRecovery: Send {
     /// Processes an acknowledgement.
     fn on_ack(&mut self, received: &ReceivedAck, at: TimerContext<'_>, config: &Config) -> AckOutcome;
-    /// Processes the expiry of the retransmission timer: everything in flight is considered lost.
+    /// Processes the expiry of the retransmission timer. All data in flight is then considered lost.
     fn on_timeout(&mut self, at: TimerContext<'_>, config: &Config);
-    /// Processes the expiry of the recovery's own timer: a segment may now be considered lost, or a probe may be due.
+    /// Processes the expiry of the recovery's own timer. A segment may then be considered lost, or a probe may be due.
     fn on_timer(&mut self, _at: TimerContext<'_>, _config: &Config) -> AckOutcome {
         AckOutcome::NONE
     }
-    /// Returns the expiry time of the recovery's own timer; `NEVER` if it is off.
+    /// Returns the expiry time of the recovery's own timer; `NEVER` if the timer is not running.
     fn timer(&self) -> Instant {
         Instant::NEVER
     }
     /// Reports that the congestion window fell from `from` to `to` segments because of a loss.
     fn on_reduction(&mut self, _from: f64, _to: f64) {}
-    /// Reports a mark that reduces the window, echoed on an acknowledgement of `delivered` new bytes. If the reduction
-    /// is `gradual`, a call of `on_reduction` follows.
+    /// Reports a mark that reduces the window. The mark was echoed on an acknowledgement of `delivered` new bytes. If
+    /// the reduction is `gradual`, a call of `on_reduction` follows.
     fn on_mark(&mut self, _delivered: u64, _gradual: bool) {}
     /// Sets the windows.
     fn set_windows(&mut self, windows: Windows, config: &Config);
-    /// Whether the windows permit a segment now.
+    /// Returns whether the windows permit a segment now.
     fn has_next(&self, stream: Stream) -> bool;
-    /// Whether the next segment is sent without a random delay: a fast retransmission or limited transmit.
+    /// Returns whether the next segment is sent without a random delay, because it is a fast retransmission or is sent
+    /// by limited transmit.
     fn is_urgent(&self, config: &Config) -> bool;
     /// Returns the next segment to send.
     fn next(&mut self, stream: Stream, at: TimerContext<'_>) -> Option<Transmission>;
     /// Returns the oldest unacknowledged byte (`SND.UNA`).
     fn una(&self) -> u64;
-    /// Returns the end of all sent data.
+    /// Returns the sequence number after all sent data.
     fn sent(&self) -> u64;
-    /// Returns the bytes in the network as known to the recovery: with SACK, `pipe`; without it, the unacknowledged
-    /// bytes sent since the start or the last timeout.
+    /// Returns the number of bytes in the network according to the recovery. With SACK, this is `pipe`; without SACK,
+    /// it is the number of unacknowledged bytes sent since the start or since the last timeout.
     fn outstanding(&self) -> u64;
-    /// Whether the windows permit no more, where the congestion window is `window` bytes.
+    /// Returns whether a congestion window of `window` bytes permits no more data.
     fn is_full(&self, window: u64) -> bool {
         self.outstanding() >= window
     }
-    /// Returns the unacknowledged bytes, without those of limited transmit (`FlightSize`).
+    /// Returns the number of unacknowledged bytes, excluding bytes sent by limited transmit (`FlightSize`).
     fn flight(&self) -> u64;
-    /// Returns the number of duplicate acknowledgements since the last new one.
+    /// Returns the number of duplicate acknowledgements since the last acknowledgement of new data.
     fn dupacks(&self) -> u32;
     /// Returns the number of segments by which partial acknowledgements have lowered the window below the congestion
-    /// control's.
+    /// control's window.
     fn deflation(&self) -> u32 {
         0
     }
-    /// Returns the number of segments by which duplicates have opened the window; after an acknowledgement of new data,
-    /// the number before it.
+    /// Returns the number of segments by which duplicate acknowledgements have opened the window. After an
+    /// acknowledgement of new data, the number is that before the acknowledgement.
     fn inflation(&self) -> f64 {
         0.0
     }
-    /// Whether the recovery records the departure time of each segment, so that an acknowledgement of any segment is a
-    /// round-trip sample.
+    /// Returns whether the recovery records the departure time of each segment. An acknowledgement of any segment is
+    /// then a round-trip sample.
     fn records_times(&self) -> bool {
         false
     }
@@ -268,14 +272,15 @@ pub(crate) trait LossRecovery: Send {
     }
 }
 
-/// Recovery of a running sender. The one without SACK is stored inline, because most simulations use it.
+/// The recovery of a running sender. The recovery without SACK is stored without a box, because most simulations use
+/// it.
 pub(crate) enum AnyRecovery {
     Counting(counting::Counting),
     Boxed(BoxedRecovery),
 }
 
-/// A recovery stored in a box: the one with SACK, whose type is known so that calls for every packet can be inlined, or
-/// another one.
+/// A recovery stored in a box. The type of the recovery with SACK is known, so that calls for every packet can be
+/// inlined; all other recoveries are trait objects.
 pub(crate) enum BoxedRecovery {
     Selective(Box<selective::Selective>),
     Other(Box<dyn LossRecovery>),
@@ -288,7 +293,7 @@ impl AnyRecovery {
     }
 }
 
-/// Delegates every function to the running recovery: first the queries, then the updates.
+/// Delegates every function to the sender's recovery. Queries are listed first, and updates follow.
 macro_rules! delegate {
     (
         queries: $( fn $query:ident(&$this:ident $(, $argument:ident: $type:ty)*) -> $answer:ty; )+

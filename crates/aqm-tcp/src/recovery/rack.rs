@@ -1,16 +1,18 @@
-//! Loss detection by time, and probes for tail losses.
+//! Loss detection by time, and probes that detect losses at the end of a transfer.
 //!
 //! Y. Cheng, N. Cardwell, N. Dukkipati, P. Jha, "The RACK-TLP Loss Detection Algorithm for TCP", RFC 8985, 2021:
-//! sections 6 (RACK) and 7 (tail loss probe). Names in backticks are the RFC's. Where Linux 6.1 differs
-//! (`tcp_recovery.c`, `tcp_dsack_seen`, `tcp_schedule_loss_probe`), `RestartedBy::OldestSegment` selects its behaviour.
+//! sections 6 (RACK) and 7 (tail loss probe). Names in backticks are from the RFC. Where Linux 6.1 differs from the RFC
+//! (`tcp_recovery.c`, `tcp_dsack_seen`, `tcp_schedule_loss_probe`), `RestartedBy::OldestSegment` selects the behaviour
+//! of Linux.
 //!
-//! aqmlab's choices where the source is silent: the minimum round trip is that of the complete connection, initially
-//! SRTT. Segments sent at the same instant are ordered by transmission, while the RFC orders them by sequence number
-//! (section 6.2, step 2). A timeout marks all data as lost (the RFC excludes data sent within the last round trip), so
-//! that its effect is the same with and without RACK. RACK uses no timestamps here: a retransmission counts as
-//! delivered if the minimum round trip has passed since it was sent. A probe that may not be sent, because no round
-//! trip was measured since the last one (section 7.3), has no timer and therefore does not delay the timeout. A loss
-//! that a probe repaired reduces the data that was in flight when the probe was sent.
+//! aqmlab's choices where the source is silent: the minimum round trip is the minimum since the start of the
+//! connection, and SRTT before the first measurement. Segments that are sent at the same instant are ordered by
+//! transmission, whereas the RFC orders them by sequence number (section 6.2, step 2). A timeout marks all data as
+//! lost, so that a timeout has the same effect with and without RACK; the RFC excludes data sent within the last round
+//! trip. RACK uses no timestamps here. A retransmission counts as delivered if the minimum round trip has passed since
+//! the retransmission was sent. A probe may not be sent if no round trip was measured since the last probe (section
+//! 7.3). Such a probe has no timer and therefore does not delay the timeout. If a probe repaired a loss, the basis of
+//! the reduction is the data that was in flight when the probe was sent.
 
 use std::cell::LazyCell;
 use std::collections::VecDeque;
@@ -21,19 +23,20 @@ use super::sent::{Arrival, Number, Sent, Stamp};
 use super::{ReceivedAck, TimerContext};
 use crate::rtt::MIN_WAIT;
 
-/// Segments may be reordered by the minimum round trip divided by this (section 6.2, step 4).
+/// Divisor of the minimum round trip. Segments may be reordered by the quotient (section 6.2, step 4).
 const REORDERING_SHARE: u64 = 4;
-/// Number of recoveries without D-SACK after which the adaptation to D-SACK is reset (section 6.2, step 4).
+/// Number of recoveries without D-SACK after which the adaptation of the reordering window to D-SACK is reset (section
+/// 6.2, step 4).
 const PERSISTENCE: u32 = 16;
 /// Maximum delay of the acknowledgement of a single segment (`TLP.max_ack_delay`, section 7.2).
 const ACK_DELAY: Span = Span::from_millis(200);
-/// Delay of a probe without any round-trip estimate (Linux: `TCP_TIMEOUT_INIT`).
+/// Delay of a probe if there is no round-trip estimate (Linux: `TCP_TIMEOUT_INIT`).
 const PROBE_DELAY_WITHOUT_RTT: Span = Span::from_millis(1000);
 
-/// State of the recovery that RACK uses to detect losses.
+/// The part of the recovery's state that RACK uses to detect losses.
 #[derive(Clone, Copy)]
 pub(crate) struct RecoveryStatus {
-    /// Whether losses are being repaired, including after a timeout.
+    /// Whether losses are being repaired, including losses after a timeout.
     pub recovering: bool,
     pub dupthresh: u32,
 }
@@ -41,9 +44,9 @@ pub(crate) struct RecoveryStatus {
 /// State of loss detection by time.
 #[derive(Clone, Debug)]
 pub(crate) struct Rack {
-    /// Most recently sent segment among those that have arrived (`RACK.xmit_ts`, `RACK.end_seq`).
+    /// Most recently sent segment of all segments that have arrived (`RACK.xmit_ts`, `RACK.end_seq`).
     latest: Stamp,
-    /// Round trip of the last segment that arrived (`RACK.rtt`).
+    /// Round-trip time of the last segment that arrived (`RACK.rtt`).
     rtt: Span,
     min_rtt: Option<Span>,
     /// End of the highest segment that has arrived (`RACK.fack`).
@@ -56,7 +59,7 @@ pub(crate) struct Rack {
     persistence: u32,
     /// `RACK.dsack_round`
     dsack_round: Option<u64>,
-    /// Retransmissions in flight, in order of transmission; some entries are outdated.
+    /// Retransmissions in flight, in order of transmission. Some entries are outdated.
     resent: VecDeque<(Number, Stamp)>,
     /// Time at which the next segment may be considered lost.
     pub reordering_timer: Instant,
@@ -82,22 +85,23 @@ impl Default for Rack {
 }
 
 impl Rack {
-    /// Returns the latest departure time of a retransmission that can have been acknowledged by now. Before any round
-    /// trip is known, no retransmission is credible.
+    /// Returns the latest departure time at which a retransmission can have been sent and acknowledged by now. Before a
+    /// round trip has been measured, no retransmission is credible.
     pub fn credible(&self, at: TimerContext<'_>) -> Option<Instant> {
         let rtt = self.least(at).or_else(|| at.srtt())?;
         at.now.nanos().checked_sub(rtt.nanos()).map(Instant::from_nanos)
     }
 
-    /// Whether an acknowledgement of segments that were sent once, from `oldest` on, requires no decision: they were
-    /// sent after all segments that have arrived, and no retransmission, probe or D-SACK is pending.
+    /// Returns whether an acknowledgement of segments that were sent once, from `oldest` on, requires no decision. This
+    /// is the case if these segments were sent after all segments that have arrived, and no retransmission, probe or
+    /// D-SACK is pending.
     #[inline]
     pub fn is_settled(&self, oldest: Stamp) -> bool {
         self.resent.is_empty() && !self.probe.is_out() && self.dsack_round.is_none() && oldest >= self.latest
     }
 
-    /// Processes an in-order arrival of the segments from `oldest` to `newest` while everything is settled; equivalent
-    /// to `on_arrival`, `find_losses` and the other functions in this case.
+    /// Processes the in-order arrival of the segments from `oldest` to `newest` while `is_settled` is true. The result
+    /// is the same as that of `on_arrival`, `find_losses` and the other functions.
     #[inline(always)]
     pub fn on_expected(&mut self, oldest: Stamp, newest: Stamp, at: TimerContext<'_>) {
         self.rtt = at.now.since(newest.sent);
@@ -112,7 +116,7 @@ impl Rack {
         self.probe.at = Instant::NEVER;
     }
 
-    /// Processes an arrival (section 6.2, steps 1 to 3).
+    /// Processes the arrival of data (section 6.2, steps 1 to 3).
     #[inline]
     pub fn on_arrival(&mut self, arrival: &Arrival, now: Instant) {
         if let Some(stamp) = arrival.newest_sent_once {
@@ -128,8 +132,8 @@ impl Rack {
         self.highest = self.highest.max(arrival.highest);
     }
 
-    /// Adapts the reordering window to D-SACK (section 6.2, step 4). With `linux_timers`, D-SACK counts only after
-    /// reordering was observed, and a probe's D-SACK does not count (Linux: `tcp_dsack_seen`).
+    /// Adapts the reordering window to D-SACK (section 6.2, step 4). With `linux_timers`, D-SACK is considered only
+    /// after reordering was observed, and the D-SACK of a probe is ignored (Linux: `tcp_dsack_seen`).
     pub fn adapt(&mut self, received: &ReceivedAck, sent: &Sent, ended: bool, linux_timers: bool) {
         if self.dsack_round.is_some_and(|round| sent.una() >= round) {
             self.dsack_round = None;
@@ -148,11 +152,11 @@ impl Rack {
         }
     }
 
-    /// Marks the segments that are lost by now (`RACK_detect_loss`, section 6.2, step 5). Returns the latest time at
-    /// which another segment may be considered lost, for the reordering timer.
+    /// Marks the segments that are now considered lost (`RACK_detect_loss`, section 6.2, step 5). Returns the latest
+    /// time at which another segment may be considered lost. The reordering timer is set to this time.
     pub fn find_losses(&mut self, sent: &mut Sent, at: TimerContext<'_>, status: RecoveryStatus) -> Instant {
         let has_many_sacked = sent.sacked().segments >= u64::from(status.dupthresh);
-        // Evaluated lazily, because it is needed only if a segment was overtaken.
+        // The delay is computed lazily, because it is needed only if a segment was overtaken.
         let loss_delay = LazyCell::new(|| self.loss_delay(at, has_many_sacked || status.recovering));
         let latest = self.latest;
         let overtaken = |stamp| stamp < latest;
@@ -170,8 +174,9 @@ impl Rack {
         due.map_or(Instant::NEVER, |due| at.config.late_expiry(at.now, due.since(at.now)))
     }
 
-    /// Marks the retransmissions that are lost by now, because a segment sent later arrived and `loss_delay` has
-    /// passed. Returns the latest time at which another overtaken retransmission may be considered lost.
+    /// Marks the retransmissions that are now considered lost, because a segment sent later has arrived and
+    /// `loss_delay` has passed. Returns the latest time at which another overtaken retransmission may be considered
+    /// lost.
     fn find_lost_again(&mut self, sent: &mut Sent, now: Instant, loss_delay: Span) -> Option<Instant> {
         let mut due = None;
         let mut index = 0;
@@ -193,7 +198,8 @@ impl Rack {
         due
     }
 
-    /// Restarts the probe timer after new data was acknowledged, or was sent with nothing in flight.
+    /// Restarts the probe timer. This is necessary after new data was acknowledged, and when data is sent while nothing
+    /// is in flight.
     #[inline(always)]
     pub fn start(&mut self, at: TimerContext<'_>) {
         let measured = (!self.rtt.is_zero()).then_some(self.rtt);
@@ -208,30 +214,31 @@ impl Rack {
         self.resent.push_back((number, stamp));
     }
 
-    /// Rebuilds the list of retransmissions after an undo.
+    /// Rebuilds the list of retransmissions after a reduction was undone.
     pub fn on_undo(&mut self, sent: &Sent) {
         self.resent = sent.resent().collect();
         self.resent.make_contiguous().sort_unstable_by_key(|&(_, stamp)| stamp);
     }
 
-    /// Returns the departure time after which sent segments may still arrive, based on the last round trip.
+    /// Returns the departure time after which sent segments may still be in flight, according to the last round-trip
+    /// time.
     pub fn since(&self, now: Instant) -> Option<Instant> {
         now.nanos().checked_sub(self.rtt.nanos()).map(Instant::from_nanos).filter(|_| !self.rtt.is_zero())
     }
 
-    /// Stops both timers after a timeout.
+    /// Stops the reordering timer and the probe timer after a timeout.
     pub fn on_timeout(&mut self) {
         self.reordering_timer = Instant::NEVER;
         self.probe.cancel();
     }
 
-    /// Returns the minimum round trip, including the handshake's.
+    /// Returns the minimum round-trip time, including that of the handshake.
     fn least(&self, at: TimerContext<'_>) -> Option<Span> {
         self.min_rtt.into_iter().chain(at.estimator.least()).min()
     }
 
-    /// Returns the time after which an overtaken segment is lost; `immediate` applies in a recovery, or when SACK
-    /// covers many segments.
+    /// Returns the time after which an overtaken segment is considered lost. `immediate` is true in a recovery and when
+    /// SACK covers many segments.
     fn loss_delay(&self, at: TimerContext<'_>, immediate: bool) -> Span {
         self.rtt + self.reordering_window(at, immediate)
     }
@@ -250,24 +257,24 @@ impl Rack {
 /// The tail loss probe.
 #[derive(Clone, Debug)]
 pub(crate) struct Probe {
-    /// Time at which new data was last sent or acknowledged; `NEVER` if no probe may follow it.
+    /// Time at which new data was last sent or acknowledged; `NEVER` if no probe may follow.
     pub since: Instant,
-    /// Twice the round trip; `None` before the first measurement.
+    /// Twice the round-trip time; `None` before the first measurement.
     wait: Option<Span>,
-    /// Start and duration of the retransmission timer.
+    /// Start time and duration of the retransmission timer.
     timer: (Instant, Span),
     /// Whether a probe must be sent.
     pub due: bool,
-    /// Expiry time if it was set when the last acknowledgement arrived or new data was sent
+    /// Expiry time, if it was set when the last acknowledgement arrived or when new data was sent
     /// (`RestartedBy::OldestSegment`).
     pub at: Instant,
-    /// End of the data sent when the pending probe was sent (`TLP.end_seq`).
+    /// End of the data that had been sent when the pending probe was sent (`TLP.end_seq`).
     end: Option<u64>,
     /// Whether the probe was a retransmission (`TLP.is_retrans`).
     is_retransmission: bool,
     /// Data in flight when the probe was sent.
     pub flight: u64,
-    /// Whether a round trip was measured since the last probe.
+    /// Whether a round trip has been measured since the last probe.
     is_measured: bool,
 }
 
@@ -300,8 +307,8 @@ impl Probe {
         self.timer = (at.now, at.rto());
     }
 
-    /// Returns the departure time of the next probe, if a probe is permitted; `single` indicates that one segment is in
-    /// flight. A probe requires a round trip measured since the last probe (section 7.3).
+    /// Returns the departure time of the next probe, if a probe is permitted. `single` states whether only one segment
+    /// is in flight. A probe requires that a round trip was measured since the last probe (section 7.3).
     #[inline]
     pub fn timer_at(&self, single: bool) -> Instant {
         if self.end.is_some() || self.due || self.since == Instant::NEVER || !self.is_measured {
@@ -312,7 +319,7 @@ impl Probe {
         (self.since + wait + delay).min(self.timer.0 + self.timer.1)
     }
 
-    /// Sets the timer immediately; the retransmission timer would expire after `timeout` (Linux:
+    /// Sets the probe timer immediately. The retransmission timer would expire after `timeout` (Linux:
     /// `tcp_schedule_loss_probe`).
     pub fn schedule(&mut self, single: bool, timeout: Span, at: TimerContext<'_>) {
         let wait = match at.srtt() {
@@ -323,25 +330,25 @@ impl Probe {
         self.at = at.config.expiry(at.now, if timeout.is_zero() { wait } else { wait.min(timeout) });
     }
 
-    /// Whether a probe is pending.
+    /// Returns whether a probe is pending.
     pub fn is_out(&self) -> bool {
         self.end.is_some()
     }
 
-    /// Records the transmission of a probe (`TLP_send_probe`); everything below `end` has been sent.
+    /// Records the transmission of a probe (`TLP_send_probe`). All data below `end` has been sent.
     pub fn on_sent(&mut self, end: u64, flight: u64, is_retransmission: bool) {
         self.due = false;
         (self.end, self.is_retransmission, self.flight) = (Some(end), is_retransmission, flight);
         self.is_measured = false;
     }
 
-    /// Processes an acknowledgement (`TLP_process_ack`, section 7.4.2). Returns whether it shows that the probe
-    /// repaired a loss.
+    /// Processes an acknowledgement (`TLP_process_ack`, section 7.4.2). Returns whether the acknowledgement shows that
+    /// the probe repaired a loss.
     #[inline]
     pub fn on_ack(&mut self, received: &ReceivedAck, advances: bool) -> bool {
         self.due &= !advances;
         let Some(end) = self.end.filter(|&end| received.ack >= end) else { return false };
-        // A FIN is not data, and may be missing from the other endpoint's report.
+        // A FIN is not data, and may be missing in the other endpoint's report.
         let twice = duplicate(received).is_some_and(|to| to == end || to + 1 == end);
         let repaired = self.is_retransmission && !twice && received.ack > end;
         let repeated = !advances && received.bare && received.sacks.is_empty();
@@ -351,13 +358,14 @@ impl Probe {
         repaired
     }
 
-    /// Cancels the probe because there is no tail to probe.
+    /// Cancels the probe because there is no longer a tail to probe.
     pub fn cancel(&mut self) {
         (self.due, self.end, self.at) = (false, None, Instant::NEVER);
     }
 }
 
-/// Returns the end of the data that arrived twice, if the acknowledgement reports it (RFC 2883, section 4).
+/// Returns the end of the data that arrived twice; `None` if the acknowledgement reports no such data (RFC 2883,
+/// section 4).
 pub fn duplicate(received: &ReceivedAck) -> Option<u64> {
     let mut ranges = received.sacks.ranges(received.ack);
     let (from, to) = ranges.next()?;

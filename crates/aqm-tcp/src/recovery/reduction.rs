@@ -1,16 +1,16 @@
-//! Gradual reduction of the window in fast recovery.
+//! Gradual reduction of the congestion window in fast recovery.
 //!
 //! M. Mathis, N. Dukkipati, Y. Cheng, "Proportional Rate Reduction for TCP", RFC 6937, 2013, section 3, and its
 //! successor RFC 9937, 2025 (`safe-ack`; the first retransmission); rate halving of Linux 2.4 (`tcp_cwnd_down`), based
 //! on M. Mathis, J. Semke, J. Mahdavi, "The Rate-Halving Algorithm for TCP Congestion Control", 1999.
 //!
 //! aqmlab's choices where the sources are silent: `RecoverFS` is all unacknowledged data after the acknowledgement that
-//! shows the loss has been processed (`FlightSize` with limited transmit, not `pipe`), and the data delivered by this
-//! acknowledgement counts. Rate halving counts acknowledgements that report something new.
+//! indicates the loss has been processed (`FlightSize` including limited transmit, not `pipe`); the data delivered by
+//! this acknowledgement is counted as delivered. Rate halving counts only acknowledgements that report new data.
 
 use crate::config::recovery::{PrrBound, Reduction};
 
-/// Parameters of a reduction after a loss.
+/// Start, target and parameters of a reduction after a loss.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ReductionGoal {
     /// Window before the reduction, in bytes.
@@ -22,18 +22,18 @@ pub(crate) struct ReductionGoal {
     pub mss: u64,
 }
 
-/// Progress reported by an acknowledgement in fast recovery.
+/// Progress that an acknowledgement in fast recovery reports.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Progress {
-    /// Bytes newly known to have arrived (`DeliveredData`).
+    /// Number of bytes that are newly known to have arrived (`DeliveredData`).
     pub delivered: u64,
-    /// Bytes in the network.
+    /// Number of bytes in the network.
     pub pipe: u64,
-    /// Whether the acknowledgement advances and shows no further loss (`SafeACK`).
+    /// Whether the acknowledgement advances `SND.UNA` and indicates no further loss (`SafeACK`).
     pub safe: bool,
 }
 
-/// Reduction of a window in progress.
+/// A window reduction that is in progress.
 #[derive(Clone, Debug)]
 pub(crate) enum WindowReduction {
     AtOnce,
@@ -42,7 +42,7 @@ pub(crate) enum WindowReduction {
 }
 
 impl WindowReduction {
-    /// Begins a reduction; `entry` is the progress of the acknowledgement that showed the loss.
+    /// Begins a reduction. `entry` is the progress that was reported by the acknowledgement that indicated the loss.
     pub fn new(reduction: Reduction, bound: PrrBound, goal: ReductionGoal, entry: Progress) -> Self {
         let mut reduction = match reduction {
             Reduction::AtOnce => Self::AtOnce,
@@ -53,7 +53,7 @@ impl WindowReduction {
         reduction
     }
 
-    /// Processes an acknowledgement that reported something new.
+    /// Processes an acknowledgement that reports new data.
     pub fn on_ack(&mut self, progress: Progress) {
         match self {
             Self::AtOnce => {}
@@ -62,7 +62,8 @@ impl WindowReduction {
         }
     }
 
-    /// Processes losses detected without an arrival: with PRR they do not make room for other segments.
+    /// Processes losses that were detected without an acknowledgement. With PRR, these losses do not permit the
+    /// transmission of other segments.
     pub fn on_timer(&mut self, pipe: u64) {
         if let Self::Prr(prr) = self {
             prr.on_ack(Progress { delivered: 0, pipe, safe: false });
@@ -76,7 +77,7 @@ impl WindowReduction {
         }
     }
 
-    /// Returns the window in bytes; `None` if the congestion control's window applies.
+    /// Returns the window in bytes; `None` if the window of the congestion control applies.
     #[inline]
     pub fn window(&self) -> Option<u64> {
         match self {
@@ -138,7 +139,7 @@ pub(crate) struct RateHalving {
     window: u64,
     floor: u64,
     mss: u64,
-    /// Whether the next acknowledgement reduces the window by a segment.
+    /// Whether the next acknowledgement reduces the window by one segment.
     reduces_next: bool,
 }
 

@@ -1,8 +1,8 @@
-//! Data reported by SACK, as ranges: the scoreboard of ns-2's senders (`rq.cc`: `ReassemblyQueue`).
+//! Data that SACK has reported, as ranges. This is the scoreboard of ns-2's senders (`rq.cc`: `ReassemblyQueue`).
 
 use std::collections::VecDeque;
 
-/// Sorted ranges that have arrived beyond `SND.UNA` and do not touch each other.
+/// Sorted ranges of data that has arrived beyond `SND.UNA`. The ranges do not touch each other.
 #[derive(Clone, Debug, Default)]
 pub(super) struct SackedRanges(VecDeque<(u64, u64)>);
 
@@ -22,7 +22,7 @@ impl SackedRanges {
         self.0.clear();
     }
 
-    /// Adds a range and merges it with all ranges that it touches. Returns whether any part of it is new.
+    /// Adds a range and merges the range with all ranges that it touches. Returns whether any part of the range is new.
     pub fn add(&mut self, from: u64, to: u64) -> bool {
         if from >= to {
             return false;
@@ -55,7 +55,7 @@ impl SackedRanges {
         }
     }
 
-    /// Returns the first hole at or after `from` and below the last range, as beginning and end (`nexthole`).
+    /// Returns the first hole at or after `from` and below the last range, as its beginning and its end (`nexthole`).
     pub fn hole(&self, from: u64) -> Option<(u64, u64)> {
         let at = self.0.partition_point(|range| range.1 < from);
         let (start, end) = *self.0.get(at)?;

@@ -1,10 +1,10 @@
-//! Stop and wait: one segment at a time, retransmitted when the retransmission timer expires. The smallest loss
-//! recovery.
+//! Stop and wait: one segment is sent at a time, and is retransmitted when the retransmission timer expires. This is
+//! the smallest loss recovery.
 //!
 //! A. Tanenbaum, D. Wetherall, "Computer Networks", 5th edition, 2011, section 3.3.3 (a positive acknowledgement with
 //! retransmission).
 //!
-//! It is aqmlab's example of a minimal loss recovery.
+//! aqmlab uses it as an example of a minimal loss recovery.
 
 use super::{
     AckKind, AckOutcome, AnyRecovery, LossRecovery, ReceivedAck, Stream, TimerContext, Transmission, Windows,
@@ -22,9 +22,9 @@ pub(super) fn new(_config: &Config) -> AnyRecovery {
 struct StopAndWait {
     /// Oldest unacknowledged byte.
     una: u64,
-    /// Next byte to send; a timeout resets it to `una`.
+    /// Next byte to send. A timeout resets it to `una`.
     next: u64,
-    /// End of all sent data.
+    /// Sequence number after all sent data.
     sent: u64,
 }
 

@@ -1,4 +1,4 @@
-//! Round-trip estimate and retransmission timeout.
+//! The round-trip estimate and the retransmission timeout.
 //!
 //! V. Paxson, M. Allman, J. Chu, M. Sargent, "Computing TCP's Retransmission Timer", RFC 6298, 2011; `ticks` is the
 //! integer arithmetic of V. Jacobson, "Congestion Avoidance and Control", 1988, appendix A, as implemented in ns-2.35
@@ -6,7 +6,7 @@
 //! in Linux TCP", 2002, section 4.1, and `tcp_rtt_estimator`; `wheel` is the timer wheel of Linux since 4.8
 //! (`kernel/time/timer.c`).
 //!
-//! aqmlab's choice where the sources are silent: `exact` computes with nanoseconds as floating-point numbers and rounds
+//! aqmlab's choice where the sources are silent: `exact` computes in nanoseconds with floating-point numbers and rounds
 //! only the timeout.
 
 use aqm_net::{Instant, Span};
@@ -14,7 +14,7 @@ use aqm_net::{Instant, Span};
 use crate::config::rto::{MinRto, Rto, RtoArithmetic, TimerClock};
 
 impl Rto {
-    /// Returns the expiry time of a timer that is set at `now` for `wait`.
+    /// Returns the expiry time of a timer that is set at `now` and waits for `wait`.
     #[inline]
     pub fn expiry(&self, now: Instant, wait: Span) -> Instant {
         match self.clock {
@@ -23,7 +23,8 @@ impl Rto {
         }
     }
 
-    /// Same as `expiry` for a wait that must not be zero: 2 ms longer on the wheel (Linux: `TCP_TIMEOUT_MIN_US`).
+    /// Same as `expiry`, but for a wait that must not be zero. With the timer wheel, the wait is 2 ms longer (Linux:
+    /// `TCP_TIMEOUT_MIN_US`).
     pub fn late_expiry(&self, now: Instant, wait: Span) -> Instant {
         match self.clock {
             TimerClock::Exact => now + wait,
@@ -31,12 +32,12 @@ impl Rto {
         }
     }
 
-    /// Returns the number of ticks at `now`.
+    /// Returns the number of clock ticks until `now`.
     pub fn ticked(&self, now: Instant) -> u64 {
         (now.nanos() + self.tick_phase.nanos()) / self.tick.nanos()
     }
 
-    /// Returns the end of the wheel's slot for a wait of `ticks` ticks (`timer.c`, `calc_index`).
+    /// Returns the end of the timer wheel's slot for a wait of `ticks` ticks (`timer.c`, `calc_index`).
     fn slot(&self, now: Instant, ticks: u64) -> Instant {
         let expires = self.ticked(now) + ticks;
         let level = (0..8).find(|level| ticks < 63 << (3 * level)).unwrap_or(8);
@@ -45,18 +46,18 @@ impl Rto {
     }
 }
 
-/// SRTT, RTTVAR and the resulting timeout.
+/// SRTT, RTTVAR and the retransmission timeout that results from them.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Estimator {
     smoothed: Smoothed,
-    /// Timeout before minimum, back-off and maximum.
+    /// Timeout before the minimum, the back-off and the maximum are applied.
     base: Span,
     backoff: u32,
 }
 
 #[derive(Clone, Debug, PartialEq)]
 enum Smoothed {
-    /// No sample yet; everything below `sent` has been sent.
+    /// No sample has been taken. All data below `sent` has been sent.
     Nothing {
         sent: u64,
     },
@@ -64,7 +65,8 @@ enum Smoothed {
         srtt: f64,
         rttvar: f64,
     },
-    /// `srtt` in eighths of a tick, `rttvar` in quarters of a tick; an `srtt` of zero means no estimate.
+    /// `srtt` is in eighths of a tick, and `rttvar` is in quarters of a tick. An `srtt` of zero means that there is no
+    /// estimate.
     Ticks {
         srtt: i64,
         rttvar: i64,
@@ -72,26 +74,26 @@ enum Smoothed {
     Linux(Box<Linux>),
 }
 
-/// Linux' state: all fields except `srtt` are four times the deviation.
+/// State of the estimator `linux`. All fields that describe the deviation are four times the deviation.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Linux {
     srtt: f64,
     deviation: f64,
-    /// Largest deviation of this round trip.
+    /// Largest deviation in the current round trip.
     largest: f64,
     rttvar: f64,
-    /// This round trip ends when more than this is acknowledged.
+    /// End of the current round trip: the round trip ends when more data than this is acknowledged.
     until: u64,
-    /// Ends of the acknowledged and of the sent data.
+    /// Sequence numbers after the acknowledged data and after the sent data.
     reach: (u64, u64),
     /// Minimum round trip.
     least: Span,
 }
 
-/// Minimum wait of a probe or of a delayed decision about a loss (Linux: `TCP_TIMEOUT_MIN_US`).
+/// Minimum wait of a probe, and of a delayed decision about a loss (Linux: `TCP_TIMEOUT_MIN_US`).
 pub(crate) const MIN_WAIT: Span = Span::from_millis(2);
 
-/// Limit of the back-off; the maximum timeout is reached long before.
+/// Limit of the back-off. The maximum timeout is reached long before this limit.
 const MAX_BACKOFF: u32 = 1 << 30;
 
 impl Estimator {
@@ -100,7 +102,8 @@ impl Estimator {
         Self { smoothed: Smoothed::Nothing { sent: 0 }, base: config.initial, backoff: 1 }
     }
 
-    /// Sets the ends of the acknowledged and of the sent data, which delimit round trips with `linux`.
+    /// Sets the sequence numbers after the acknowledged data and after the sent data. With `linux`, these numbers
+    /// delimit round trips.
     pub fn reach(&mut self, acknowledged: u64, sent: u64) {
         match &mut self.smoothed {
             Smoothed::Nothing { sent: newest } => *newest = sent,
@@ -109,8 +112,8 @@ impl Estimator {
         }
     }
 
-    /// Processes the acknowledgement at `now` of a segment sent once, at `sent`. Ends the back-off (RFC 6298, section
-    /// 5, note after 5.7; Karn's algorithm).
+    /// Processes the acknowledgement at `now` of a segment that was sent only once, at the time `sent`. The sample ends
+    /// the back-off (RFC 6298, section 5, note after 5.7; Karn's algorithm).
     pub fn sample(&mut self, sent: Instant, now: Instant, config: &Rto) {
         self.backoff = 1;
         match config.arithmetic {
@@ -120,7 +123,7 @@ impl Estimator {
         }
     }
 
-    /// Backs off after a timeout without an acknowledgement (RFC 6298, 5.5).
+    /// Increases the back-off after a timeout (RFC 6298, 5.5).
     pub fn back_off(&mut self, config: &Rto) {
         if self.backoff < 64 || self.rto(config) < config.max {
             self.backoff = (self.backoff * 2).min(MAX_BACKOFF);
@@ -133,18 +136,19 @@ impl Estimator {
         }
     }
 
-    /// Ends the back-off without a sample.
+    /// Ends the back-off although there is no sample.
     pub fn end_back_off(&mut self) {
         self.backoff = 1;
     }
 
-    /// Restarts from `base`, without back-off (RFC 6298, 5.7).
+    /// Restarts the estimator with the timeout `base` and without back-off (RFC 6298, 5.7).
     pub fn restart_from(&mut self, base: Span) {
         self.base = self.base.max(base);
         self.backoff = 1;
     }
 
-    /// Whether more time than the timeout, without its minimum and back-off, has passed since `then`.
+    /// Returns whether more time than the timeout has passed since `then`. The timeout is computed without its minimum
+    /// and back-off.
     pub fn has_passed(&self, then: Instant, now: Instant, config: &Rto) -> bool {
         match config.arithmetic {
             RtoArithmetic::Exact | RtoArithmetic::Linux => now.since(then) > self.base,
@@ -168,7 +172,7 @@ impl Estimator {
         }
     }
 
-    /// Returns the minimum round trip of all samples, including the handshake's; only with `linux`.
+    /// Returns the minimum round-trip time of all samples, including the handshake's sample; only with `linux`.
     pub fn least(&self) -> Option<Span> {
         match &self.smoothed {
             Smoothed::Linux(linux) => Some(linux.least),
@@ -176,12 +180,12 @@ impl Estimator {
         }
     }
 
-    /// Returns the factor of the back-off.
+    /// Returns the factor by which the back-off multiplies the timeout.
     pub fn backoff(&self) -> u32 {
         self.backoff
     }
 
-    /// Returns the smoothed round-trip time, if there is an estimate; with `ticks` in whole ticks.
+    /// Returns the smoothed round-trip time; `None` if there is no estimate. With `ticks`, the time is in whole ticks.
     #[inline(always)]
     pub fn srtt(&self, config: &Rto) -> Option<Span> {
         match &self.smoothed {
@@ -192,7 +196,7 @@ impl Estimator {
         }
     }
 
-    /// Returns the variation of the round-trip time, if there was a sample.
+    /// Returns the variation of the round-trip time; `None` if there was no sample.
     pub fn rttvar(&self, config: &Rto) -> Option<Span> {
         match &self.smoothed {
             Smoothed::Nothing { .. } => None,
@@ -208,7 +212,7 @@ impl Estimator {
         let (srtt, rttvar) = match self.smoothed {
             Smoothed::Exact { srtt, rttvar } => {
                 let distance = (srtt - rtt).abs();
-                // 2.3: RTTVAR first, with the previous SRTT.
+                // RFC 6298, 2.3: RTTVAR is updated first, with the previous SRTT.
                 let rttvar = rttvar + config.rttvar_gain * (distance - rttvar);
                 (srtt + config.srtt_gain * (rtt - srtt), rttvar)
             }
@@ -271,7 +275,7 @@ impl Estimator {
     }
 }
 
-/// Returns the number of ticks of a clock between two times.
+/// Returns the number of clock ticks between two times.
 fn ticks(from: Instant, to: Instant, config: &Rto) -> u64 {
     let tick = config.tick.nanos();
     let past_tick = (from.nanos() + config.tick_phase.nanos()) % tick;

@@ -1,4 +1,4 @@
-//! Published estimates, the limits of the timeout, back-off and ticks.
+//! Tests of published estimates, of the limits of the timeout, of the back-off, and of ticks.
 
 use super::*;
 

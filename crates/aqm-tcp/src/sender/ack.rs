@@ -1,7 +1,8 @@
 //! Processing of acknowledgements.
 //!
-//! Most acknowledgements acknowledge the next data and report nothing else. The compiler generates a short path for
-//! them from the same rules (header prediction, V. Jacobson, 1990), one for each recovery whose type is known.
+//! Most acknowledgements acknowledge only the next data and report nothing else. For such acknowledgements, the
+//! compiler generates a short path from the same rules (header prediction, V. Jacobson, 1990). There is one short path
+//! for each recovery whose type is known.
 
 use aqm_net::Instant;
 
@@ -12,7 +13,7 @@ use crate::recovery::{AnyRecovery, BoxedRecovery, LossRecovery, ReceivedAck};
 use crate::segment::Segment;
 
 impl Sender {
-    /// Processes an acknowledgement; `bare` indicates that the segment carries neither payload nor FIN.
+    /// Processes an acknowledgement. `bare` states whether the segment carries neither payload nor FIN.
     #[inline]
     pub fn on_ack(&mut self, segment: &Segment, bare: bool, now: Instant, tcp: &CheckedConfig) {
         match self.recovery {
@@ -21,7 +22,7 @@ impl Sender {
         }
     }
 
-    /// Same as `on_ack`, for an inline recovery.
+    /// Same as `on_ack`, for a recovery that is stored without a box.
     #[inline(never)]
     fn on_ack_inline(&mut self, segment: &Segment, bare: bool, now: Instant, tcp: &CheckedConfig) {
         let in_flight = self.recovery.outstanding();
@@ -46,7 +47,7 @@ impl Sender {
         }
     }
 
-    /// Same as `on_ack`, for a boxed recovery.
+    /// Same as `on_ack`, for a recovery that is stored in a box.
     #[inline(never)]
     fn on_ack_boxed(&mut self, segment: &Segment, bare: bool, now: Instant, tcp: &CheckedConfig) {
         if self.uses_rates {
@@ -114,7 +115,7 @@ impl Sender {
         self.ecn.as_ref().is_some_and(|ecn| ecn.has_echo(segment))
     }
 
-    /// Starts the timer that reopens a window closed by marks; an `echo` restarts it.
+    /// Starts the timer that reopens a window that marks have closed. An `echo` restarts the timer.
     #[inline(always)]
     fn wait_if_closed(&mut self, echo: bool, now: Instant, tcp: &CheckedConfig) {
         if self.is_closed() && (echo || self.timer.at == Instant::NEVER) {

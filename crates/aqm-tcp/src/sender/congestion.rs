@@ -1,8 +1,8 @@
-//! Effects of acknowledgements, losses, marks and timeouts on the congestion window.
+//! The effects of acknowledgements, losses, marks and timeouts on the congestion window.
 //!
 //! M. Allman, V. Paxson, E. Blanton, RFC 5681, 2009; T. Henderson et al., RFC 6582, 2012, section 3.2 (the end of
-//! NewReno's fast recovery); RFC 3168, 2001, section 6.1.2. The congestion control decides how far the window opens and
-//! falls; this file decides when, and computes the basis of a reduction.
+//! NewReno's fast recovery); RFC 3168, 2001, section 6.1.2. The congestion control determines how much the window opens
+//! and falls. This file determines when the window changes, and computes the basis of reductions.
 
 use aqm_net::Instant;
 
@@ -15,10 +15,10 @@ use crate::config::recovery::{ExitAck, ExitWindow, Frto, Inflation, RecoveryKind
 use crate::congestion_control::{AckInfo, AckSample, Congestion, CongestionSignal};
 use crate::recovery::{AckKind, AckOutcome, LossRecovery};
 
-/// Data about an acknowledgement in addition to the recovery's result.
+/// Information about an acknowledgement that the recovery's result does not contain.
 #[derive(Clone, Copy, Default)]
 pub(super) struct AckContext {
-    /// Bytes in the network before the acknowledgement; `None` if the window must not grow.
+    /// Number of bytes in the network before the acknowledgement; `None` if the window must not grow.
     pub in_flight: Option<u64>,
     /// Bytes in the network before the acknowledgement; set only if the congestion control uses delivery rates.
     pub in_flight_before: u64,
@@ -31,7 +31,8 @@ pub(super) struct AckContext {
 }
 
 impl Sender {
-    /// Applies the recovery's result for an acknowledgement with its `context`, or for the recovery's timer.
+    /// Applies the recovery's result. The result belongs to an acknowledgement with its `context`, or to the recovery's
+    /// timer.
     #[inline(always)]
     pub(super) fn apply(
         &mut self,
@@ -56,7 +57,7 @@ impl Sender {
             AckKind::Duplicate => {}
             AckKind::Advance => self.grow(&outcome, in_flight, now, tcp),
             AckKind::Opened => {
-                // The window that duplicates opened after a timeout stays open.
+                // The window that duplicate acknowledgements opened after a timeout remains open.
                 self.open_by(self.recovery.inflation(), now, tcp);
                 self.grow(&outcome, in_flight, now, tcp);
             }
@@ -97,7 +98,7 @@ impl Sender {
         }
     }
 
-    /// Processes the expiry of the retransmission timer. The caller has checked the limit of retries.
+    /// Processes the expiry of the retransmission timer. The caller has checked the maximum number of retries.
     pub fn on_timeout(&mut self, now: Instant, tcp: &CheckedConfig) {
         let config = &tcp.config;
         let repeated = match config.cwnd.repeated_timeout {
@@ -143,7 +144,7 @@ impl Sender {
             self.refresh(tcp);
             self.timer.back_off(now, &tcp.config.rto);
         } else {
-            // No data is lost: a window below one segment has waited.
+            // No data is lost. The sender waited because its window was below one segment.
             self.end_pause(now, tcp);
             self.refresh(tcp);
             self.timer.forget();
@@ -151,7 +152,7 @@ impl Sender {
         }
     }
 
-    /// Resets the window when data is sent after an idle period in which everything was acknowledged.
+    /// Resets the window when data is sent after an idle period in which all data was acknowledged.
     pub(super) fn end_pause(&mut self, now: Instant, tcp: &CheckedConfig) {
         let initial = tcp.config.cwnd.initial as f64;
         let rto_passed = now.since(self.last_sent) > self.timer.rto(&tcp.config.rto);
@@ -168,7 +169,8 @@ impl Sender {
         }
     }
 
-    /// Responds to a mark echoed on an acknowledgement with the given result.
+    /// Responds to a mark that was echoed on an acknowledgement; `outcome` is the recovery's result for this
+    /// acknowledgement.
     pub(super) fn on_echo(&mut self, outcome: &AckOutcome, tcp: &CheckedConfig) {
         let Some(ecn) = &mut self.ecn else { return };
         let reduces_gradually = ecn.reduces_gradually();
@@ -186,7 +188,7 @@ impl Sender {
         let before = self.congestion.cwnd();
         let congestion = self.reduction(CongestionSignal::Mark, tcp);
         self.congestion.on_congestion(&congestion);
-        // The minimum of `ssthresh` must not open a smaller window.
+        // The minimum of `ssthresh` must not enlarge a smaller window.
         self.congestion.cap(before);
         if reduces_gradually {
             self.recovery.on_reduction(from, self.congestion.cwnd());
@@ -194,7 +196,7 @@ impl Sender {
         self.refresh(tcp);
     }
 
-    /// Whether a mark is gradually reducing the window, which does not grow in the meantime.
+    /// Returns whether a mark is gradually reducing the window. During the reduction, the window does not grow.
     pub(super) fn is_reducing(&self) -> bool {
         self.ecn.as_ref().is_some_and(|ecn| ecn.is_reducing(self.recovery.una()))
     }
@@ -238,7 +240,7 @@ impl Sender {
             }
         }
         if tcp.config.recovery.inflation == Inflation::InWindow && !tcp.config.recovery.kind.has_sack() {
-            // The window becomes `ssthresh` plus the duplicates, so that a fraction of a segment is lost.
+            // The window becomes `ssthresh` plus the duplicate acknowledgements, so a fraction of a segment is lost.
             self.congestion.cap(self.congestion.ssthresh());
         }
         if !self.uses_rates {
@@ -247,7 +249,7 @@ impl Sender {
         self.restart_for_recovery(now, tcp);
     }
 
-    /// Responds to a loss in a window that a mark has already reduced: the window stays constant (ns-2's
+    /// Responds to a loss in a window that a mark has already reduced. The window stays constant (ns-2's
     /// `SackFullTcpAgent::dupack_action`).
     fn on_loss_after_mark(&mut self, now: Instant, tcp: &CheckedConfig) {
         self.counts.fast_retransmits += 1;
@@ -273,7 +275,7 @@ impl Sender {
         }
     }
 
-    /// Opens the window for the data delivered by an acknowledgement; `in_flight` is as in `AckContext`.
+    /// Opens the window for the data that an acknowledgement delivered. `in_flight` is defined in `AckContext`.
     #[inline(always)]
     fn grow(&mut self, outcome: &AckOutcome, in_flight: Option<u64>, now: Instant, tcp: &CheckedConfig) {
         let may_grow = in_flight.is_some_and(|in_flight| match tcp.config.cwnd.growth_when_limited {
@@ -291,7 +293,7 @@ impl Sender {
         self.congestion.on_ack(&AckInfo { now, acked, counted, may_grow, srtt });
     }
 
-    /// Passes the round trip measured by an acknowledgement to the congestion control.
+    /// Passes the round-trip time that an acknowledgement measured to the congestion control.
     #[inline(never)]
     pub(super) fn report_sample(
         &mut self,
@@ -328,20 +330,20 @@ impl Sender {
         self.congestion.on_ack(&AckInfo { now, acked, counted: acked, may_grow: true, srtt });
     }
 
-    /// Returns the current window and the `ssthresh` to restore by an undo (Linux: `tcp_current_ssthresh`).
+    /// Returns the window and the `ssthresh` that an undo restores (Linux: `tcp_current_ssthresh`).
     fn prior_window(&self) -> PriorWindow {
         let cwnd = self.congestion.cwnd();
         PriorWindow { cwnd, ssthresh: self.congestion.ssthresh().max(libm::floor(cwnd * 0.75)) }
     }
 
-    /// Records the state to which a reduction can be undone.
+    /// Records the window and the `ssthresh` that an undo of a reduction restores.
     fn note_prior(&mut self, prior: PriorWindow, tcp: &CheckedConfig) {
         if tcp.config.recovery.undo != Undo::Off || tcp.config.recovery.frto == Frto::On {
             self.cold.get_or_insert_default().prior = prior;
         }
     }
 
-    /// Returns the congestion event with the basis of its reduction.
+    /// Returns the congestion event for `signal`, including the basis of the reduction.
     fn reduction(&self, signal: CongestionSignal, tcp: &CheckedConfig) -> Congestion {
         let config = &tcp.config;
         let basis = match config.cwnd.reduction_basis {

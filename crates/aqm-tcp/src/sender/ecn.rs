@@ -1,4 +1,4 @@
-//! Sender's response to echoed marks.
+//! The sender's response to echoed marks.
 //!
 //! K. Ramakrishnan, S. Floyd, D. Black, RFC 3168, 2001, section 6.1.2; ns-2.35's `tcp-full.cc`, whose differences are
 //! described at each function with [`MarkResponse::Ns2Full`]; Linux 6.1's `tcp_input.c` (`tcp_enter_cwr`,
@@ -13,7 +13,7 @@ use crate::accurate_ecn::SenderCounters;
 use crate::config::ecn::{Feedback, MarkResponse, ResolvedEcn};
 use crate::segment::{Flags, Segment};
 
-/// Cause of the last reduction.
+/// Cause of the last window reduction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ReducedBy {
     Nothing,
@@ -43,9 +43,10 @@ pub(crate) struct EcnResponse {
     /// Whether the next new data carries CWR.
     cwr_is_due: bool,
     pub(super) reduced_by: ReducedBy,
-    /// End of all sent data when a mark last reduced the window; 0 before the first mark.
+    /// Sequence number after all data that had been sent when a mark last reduced the window; 0 before the first mark.
     marked_up_to: u64,
-    /// End of all sent data at the last reduction by any cause; 0 before the first.
+    /// Sequence number after all data that had been sent at the last reduction, whatever its cause; 0 before the first
+    /// reduction.
     reduced_up_to: u64,
 }
 
@@ -114,9 +115,9 @@ impl EcnResponse {
         acked > 0 || self.response != MarkResponse::Ns2Full
     }
 
-    /// Whether a mark is ignored that is echoed while `una` is the oldest unacknowledged byte.
+    /// Returns whether a mark is ignored if it is echoed while `una` is the oldest unacknowledged byte.
     pub fn ignores_mark(&self, una: u64, in_recovery: bool) -> bool {
-        // The receiver continues to echo until the first segment after the reduction, which carries CWR, is
+        // The receiver continues to echo the mark until the first segment after the reduction, which carries CWR, is
         // acknowledged.
         let is_reduced = self.reduced_up_to > 0 && una <= self.reduced_up_to;
         match self.response {
@@ -125,62 +126,64 @@ impl EcnResponse {
         }
     }
 
-    /// Whether the window decreases gradually and grows otherwise even with an echo, as in Linux. According to RFC 3168
-    /// (6.1.2), an acknowledgement with an echo does not open the window.
+    /// Returns whether the window decreases gradually, as in Linux. In this case, the window also grows, outside a
+    /// reduction, with acknowledgements that echo a mark. According to RFC 3168 (6.1.2), an acknowledgement that echoes
+    /// a mark does not open the window.
     pub fn reduces_gradually(&self) -> bool {
         self.response == MarkResponse::Linux
     }
 
-    /// Whether the window is decreasing: from a mark until more than the data sent before the mark is acknowledged
-    /// (Linux: `TCP_CA_CWR`).
+    /// Returns whether the window is decreasing. A decrease lasts from a mark until more than the data sent before the
+    /// mark is acknowledged (Linux: `TCP_CA_CWR`).
     pub fn is_reducing(&self, una: u64) -> bool {
         self.reduces_gradually() && self.reduced_by == ReducedBy::Mark && self.is_marked(una)
     }
 
-    /// Records a reduction by a mark when everything below `sent` had been sent.
+    /// Records that a mark reduced the window when all data below `sent` had been sent.
     pub fn on_mark(&mut self, sent: u64) {
         self.reduced_by = ReducedBy::Mark;
         self.marked_up_to = sent;
         self.on_reduction(sent);
     }
 
-    /// Records a reduction when everything below `sent` had been sent, so that CWR reports it to the other endpoint
-    /// (RFC 3168, 6.1.2).
+    /// Records that the window was reduced when all data below `sent` had been sent. CWR then reports the reduction to
+    /// the other endpoint (RFC 3168, 6.1.2).
     pub fn on_reduction(&mut self, sent: u64) {
         self.reduced_up_to = sent;
         self.cwr_is_due = true;
     }
 
-    /// Records a loss in a window that a mark had reduced, when everything below `sent` had been sent: marks of this
-    /// data no longer reduce the window.
+    /// Records a loss in a window that a mark had reduced. When the loss was detected, all data below `sent` had been
+    /// sent, and marks of this data no longer reduce the window.
     pub fn on_loss_after_mark(&mut self, sent: u64) {
         self.reduced_by = ReducedBy::Loss;
         self.reduced_up_to = sent;
     }
 
-    /// Whether the data that is being acknowledged belongs to a window that a mark reduced.
+    /// Returns whether the data that is being acknowledged belongs to a window that a mark reduced.
     pub fn is_marked(&self, una: u64) -> bool {
         una < self.marked_up_to || (self.reduces_gradually() && una == self.marked_up_to && una > 0)
     }
 
-    /// Whether a loss halves a window that a mark already reduced.
+    /// Returns whether a loss halves a window that a mark has already reduced.
     pub fn loss_halves_marked(&self) -> bool {
         self.response == MarkResponse::Ns2Full
     }
 
-    /// Whether a timeout leaves `ssthresh` unchanged: in FullTcp, if the last reduction was caused by a mark.
+    /// Returns whether a timeout leaves `ssthresh` unchanged. This is the case in FullTcp if a mark caused the last
+    /// reduction.
     pub fn timeout_spares_ssthresh(&self) -> bool {
         self.reduced_by == ReducedBy::Mark && self.response == MarkResponse::Ns2Full
     }
 
-    /// Whether a window that marks reduced below one segment counts as zero until the retransmission timer expires: in
-    /// FullTcp.
+    /// Returns whether a window that marks have reduced below one segment counts as zero until the retransmission timer
+    /// expires. This is the case in FullTcp.
     pub fn closes_below_a_segment(&self) -> bool {
         self.timeout_spares_ssthresh()
     }
 
-    /// Returns the ECN bits of a data segment and whether it carries CWR. A retransmission is ECN-capable only in
-    /// FullTcp.
+    /// Returns the ECN bits of a data segment, and whether the segment carries CWR. A retransmission is ECN-capable
+    /// only in FullTcp.
     #[inline]
     pub fn on_data(&mut self, is_retransmission: bool) -> (Ecn, bool) {
         if !is_retransmission || self.response == MarkResponse::Ns2Full {

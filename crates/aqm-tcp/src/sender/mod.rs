@@ -1,7 +1,7 @@
-//! Sending half of an endpoint: it sends and retransmits data and processes acknowledgements.
+//! The sending half of an endpoint, which sends and retransmits data and processes acknowledgements.
 //!
 //! W. Eddy, "Transmission Control Protocol", RFC 9293, 2022; J. Nagle, RFC 896, 1984. A [`LossRecovery`] detects
-//! losses, and a [`Controller`] sets the congestion window; this file connects them. The other files process
+//! losses, and a [`Controller`] sets the congestion window. This file connects them. The other files process
 //! acknowledgements (`ack.rs`), apply acknowledgements, losses, marks and timeouts to the window (`congestion.rs`),
 //! respond to marks (`ecn.rs`), pace segments (`pacer.rs`), measure delivery rates for models of the path (`rates.rs`),
 //! record whether the window is used (`cwnd_validation.rs`), restart the retransmission
@@ -36,14 +36,14 @@ use ecn::EcnResponse;
 pub(crate) use overhead::Overhead;
 use pacer::Pacer;
 
-/// Sending half of an endpoint. The order of the fields keeps the data used by each packet on few cache lines:
-/// first the state that acknowledgements change, then the timer, then rarely changed state.
+/// The sending half of an endpoint. The order of the fields ensures that the data used by each packet is on few cache
+/// lines. The state that acknowledgements change is first, the timer is next, and rarely changed state is last.
 #[repr(C)]
 pub(crate) struct Sender {
     recovery: AnyRecovery,
-    /// End of the data written so far.
+    /// Sequence number after the data that the application has written so far.
     pub end: u64,
-    /// Congestion window in segments, minus the deflation by partial acknowledgements.
+    /// Congestion window in segments, reduced by the deflation that partial acknowledgements cause.
     cwnd: f64,
     congestion: Controller,
     pub timer: Timer,
@@ -52,7 +52,7 @@ pub(crate) struct Sender {
     /// Whether a FIN follows the data.
     pub fin: bool,
     in_recovery: bool,
-    /// Whether this recovery has received a partial acknowledgement.
+    /// Whether a partial acknowledgement has arrived in the current recovery.
     has_partial_ack: bool,
     /// Whether the recovery records the departure time of each segment.
     records_times: bool,
@@ -63,14 +63,14 @@ pub(crate) struct Sender {
     /// Time of the last transmission of data.
     last_sent: Instant,
     pub counts: SenderCounts,
-    /// Completion time of the handshake; `NEVER` before.
+    /// Completion time of the handshake; `NEVER` before the handshake is complete.
     pub established_at: Instant,
 }
 
-/// State that only some senders need.
+/// State that only some senders use.
 #[derive(Default)]
 struct ColdState {
-    /// Random delay of segments.
+    /// Random delay of segments before they are sent.
     overhead: Option<Overhead>,
     /// Departure times, if the sender is paced.
     pacer: Option<Pacer>,
@@ -166,12 +166,12 @@ impl Sender {
         }
     }
 
-    /// Whether packets are ECN-capable.
+    /// Returns whether packets are ECN-capable.
     pub fn has_ecn(&self) -> bool {
         self.ecn.is_some()
     }
 
-    /// Sets the initial window after the handshake. `after_syn_loss` indicates whether the handshake needed a
+    /// Sets the initial window after the handshake. `after_syn_loss` states whether the handshake needed a
     /// retransmission.
     pub fn begin(&mut self, after_syn_loss: bool, tcp: &CheckedConfig) {
         let config = &tcp.config.cwnd;
@@ -184,7 +184,7 @@ impl Sender {
         self.update_pacing(tcp);
     }
 
-    /// Adds data written by the application. After an idle period, the window is reset (RFC 5681, 4.1).
+    /// Adds data that the application has written. After an idle period, the window is reset (RFC 5681, 4.1).
     pub fn write(&mut self, bytes: u64, now: Instant, tcp: &CheckedConfig) {
         if self.uses_rates {
             self.check_app_limited(tcp);
@@ -196,7 +196,7 @@ impl Sender {
         self.end = self.end.saturating_add(bytes).min(ENDLESS);
     }
 
-    /// Processes the expiry of the random delay and of the recovery's timer. The caller processes the retransmission
+    /// Processes the expiry of the random delay, and of the recovery's timer. The caller processes the retransmission
     /// timer.
     pub fn on_timer(&mut self, now: Instant, tcp: &CheckedConfig) {
         if let Some(overhead) = self.cold.as_mut().and_then(|cold| cold.overhead.as_mut()) {
@@ -212,8 +212,8 @@ impl Sender {
         }
     }
 
-    /// Returns the next segment with data or a FIN, or `None` if no segment can be sent. The caller sets its
-    /// acknowledgement.
+    /// Returns the next segment with data or a FIN; `None` if no segment can be sent. The caller sets the
+    /// acknowledgement fields of the segment.
     #[inline(always)]
     pub fn poll_transmit(&mut self, now: Instant, tcp: &CheckedConfig) -> Option<Segment> {
         if self.cold.is_some() && self.must_wait(now, tcp) {
@@ -264,7 +264,8 @@ impl Sender {
         Some(Segment { seq: sending.seq, len: len as u32, wire, flags, ecn, ..Segment::default() })
     }
 
-    /// Whether `poll_transmit` may return another segment or has state to update; errs on the side of `true`.
+    /// Returns whether `poll_transmit` may return another segment or has state to update. The result may be `true`
+    /// although neither is the case, but is never wrongly `false`.
     #[inline(always)]
     pub fn may_transmit(&self, tcp: &CheckedConfig) -> bool {
         self.cold.is_some()
@@ -276,21 +277,22 @@ impl Sender {
             }
     }
 
-    /// Returns the next transmission of the recovery.
+    /// Returns the next transmission that the recovery selects.
     #[inline(always)]
     fn next(&mut self, now: Instant, tcp: &CheckedConfig) -> Option<Transmission> {
         let at = self.timer.context(now, &tcp.config.rto);
         self.recovery.next(self.stream(tcp), at)
     }
 
-    /// Same as `next`, for a boxed recovery. A separate function, so that an inline recovery's arguments need not be in
-    /// memory.
+    /// Same as `next`, for a recovery that is stored in a box. The function is separate so that the arguments of a
+    /// recovery that is stored without a box need not be in memory.
     #[inline(never)]
     fn next_boxed(&mut self, now: Instant, tcp: &CheckedConfig) -> Option<Transmission> {
         self.next(now, tcp)
     }
 
-    /// Returns the time of the next call of `on_timer`, or of the retransmission timer; `NEVER` if no timer is running.
+    /// Returns the time at which `on_timer` must be called next or the retransmission timer expires; `NEVER` if no
+    /// timer is running.
     #[inline]
     pub fn next_timer(&self) -> Instant {
         let next = self.timer.at.min(self.recovery.timer());
@@ -300,7 +302,7 @@ impl Sender {
         }
     }
 
-    /// Whether all data written is acknowledged, including a FIN.
+    /// Returns whether all written data is acknowledged, including a FIN.
     #[inline]
     pub fn is_acknowledged(&self) -> bool {
         self.recovery.una() == self.end + u64::from(self.fin)
@@ -311,17 +313,17 @@ impl Sender {
         self.recovery.una()
     }
 
-    /// Returns the end of all sent data.
+    /// Returns the sequence number after all sent data.
     pub fn sent(&self) -> u64 {
         self.recovery.sent()
     }
 
-    /// Returns the number of duplicate acknowledgements since the last new one.
+    /// Returns the number of duplicate acknowledgements since the last acknowledgement of new data.
     pub fn dupacks(&self) -> u32 {
         self.recovery.dupacks()
     }
 
-    /// Returns the congestion window in segments, without inflation.
+    /// Returns the congestion window in segments, excluding inflation.
     pub fn cwnd(&self) -> f64 {
         self.cwnd
     }
@@ -331,7 +333,8 @@ impl Sender {
         self.congestion.ssthresh()
     }
 
-    /// Returns the window that packets report to routers: whole segments, at least 1, without inflation.
+    /// Returns the window that packets report to routers, in whole segments. The window is at least 1, and inflation is
+    /// excluded.
     #[inline]
     pub fn window_hint(&self, tcp: &CheckedConfig) -> u16 {
         let cwnd = self.whole_window();
@@ -343,26 +346,27 @@ impl Sender {
         hint.clamp(1, u16::MAX.into()) as u16
     }
 
-    /// Records how much of the window is used after everything permitted has been sent.
+    /// Records how much of the window is used after all permitted data has been sent.
     fn note_usage(&mut self, tcp: &CheckedConfig) {
         let is_full = self.recovery.is_full(self.whole_window().saturating_mul(tcp.mss));
         let usage = &mut self.cold.get_or_insert_default().usage;
         usage.note(self.recovery.una(), self.recovery.sent(), is_full);
     }
 
-    /// Whether a segment ends the data written so far, or half a window of it (Linux: `forced_push`).
+    /// Returns whether a segment ends the data written so far, or ends half a window of this data (Linux:
+    /// `forced_push`).
     fn pushes(&self, seq: u64, end: u64, tcp: &CheckedConfig) -> bool {
         let pushed = tcp.config.receiver.window_at_first() / 2 + 1;
         end >= self.end || seq / tcp.mss % pushed == pushed - 1
     }
 
-    /// Returns the window in whole segments; a window that exceeds 32 bits is unlimited in practice.
+    /// Returns the window in whole segments. A window that exceeds 32 bits is in practice unlimited.
     #[inline]
     fn whole_window(&self) -> u64 {
         u64::from(self.cwnd as u32)
     }
 
-    /// Updates the window from the congestion control and passes the limits to the recovery.
+    /// Gets the window from the congestion control, and passes the limits to the recovery.
     #[inline(always)]
     fn refresh(&mut self, tcp: &CheckedConfig) {
         self.cwnd = self.congestion.cwnd();
@@ -379,13 +383,13 @@ impl Sender {
         self.recovery.set_windows(windows, &tcp.config);
     }
 
-    /// Whether marks have reduced the window below one segment and such a window counts as zero.
+    /// Returns whether the window counts as zero because marks have reduced it below one segment.
     #[inline]
     fn is_closed(&self) -> bool {
         self.cwnd < 1.0 && self.ecn.as_ref().is_some_and(|ecn| ecn.closes_below_a_segment())
     }
 
-    /// Returns the data to send, as far as Nagle's algorithm permits.
+    /// Returns the data that may be sent according to Nagle's algorithm.
     #[inline]
     fn stream(&self, tcp: &CheckedConfig) -> Stream {
         if tcp.config.connection.nagle == Nagle::On && self.delays_rest(tcp) {
@@ -394,7 +398,7 @@ impl Sender {
         Stream { end: self.end, fin: self.fin, mss: tcp.mss }
     }
 
-    /// Whether the unsent data is less than one segment while earlier data is unacknowledged.
+    /// Returns whether less than one segment of data is unsent and earlier data is unacknowledged.
     #[cold]
     fn delays_rest(&self, tcp: &CheckedConfig) -> bool {
         let sent = self.recovery.sent();
@@ -426,7 +430,7 @@ impl Sender {
     }
 }
 
-/// End of unlimited data; far enough from overflow.
+/// End of unlimited data, which is so small that sums do not overflow.
 pub(crate) const ENDLESS: u64 = u64::MAX - (1 << 33);
 
 fn first_ssthresh(tcp: &CheckedConfig) -> f64 {

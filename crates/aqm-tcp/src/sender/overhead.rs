@@ -1,17 +1,18 @@
 //! Random delay of a host before it sends.
 //!
-//! ns-2's `overhead_`: the first segment that the window permits waits for a time uniform on [0, overhead]. Segments
-//! that the window permits in the meantime wait with it, and all are sent together.
+//! As with ns-2's `overhead_`, the first segment that the window permits waits for a time that is uniform on [0,
+//! overhead]. Segments that the window permits in the meantime wait until the same time, and all segments are then sent
+//! together.
 
 use aqm_net::{Instant, Rng, Span};
 
-/// Delayed transmissions of a host.
+/// The delayed transmissions of a host.
 pub(crate) struct Overhead {
     max_delay: Span,
     rng: Rng,
-    /// End of the current delay; `NEVER` if no segment waits.
+    /// End of the current delay; `NEVER` if no segment is waiting.
     until: Instant,
-    /// Whether segments are currently being sent.
+    /// Whether segments are being sent at this time.
     open: bool,
 }
 
@@ -20,7 +21,7 @@ impl Overhead {
         Self { max_delay, rng, until: Instant::NEVER, open: false }
     }
 
-    /// Ends the delay if it has passed at `now`.
+    /// Ends the delay if the delay has passed at `now`.
     pub(crate) fn on_timer(&mut self, now: Instant) {
         if self.until <= now {
             self.until = Instant::NEVER;
@@ -28,7 +29,7 @@ impl Overhead {
         }
     }
 
-    /// Whether the next segment must wait at `now`; `has_segment` indicates whether the window permits one.
+    /// Returns whether the next segment must wait at `now`. `has_segment` states whether the window permits a segment.
     pub(crate) fn delays(&mut self, has_segment: bool, now: Instant) -> bool {
         if !has_segment {
             self.close();
@@ -40,12 +41,12 @@ impl Overhead {
         has_segment && !self.open
     }
 
-    /// Ends the current transmission: the next segment waits again.
+    /// Ends the current transmission, so that the next segment must wait again.
     pub(crate) fn close(&mut self) {
         self.open = false;
     }
 
-    /// Returns the end of the current delay; `NEVER` if no segment waits.
+    /// Returns the end of the current delay; `NEVER` if no segment is waiting.
     pub(crate) fn until(&self) -> Instant {
         self.until
     }

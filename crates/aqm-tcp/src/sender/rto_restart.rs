@@ -1,4 +1,4 @@
-//! Restarts of the retransmission timer and its round-trip samples.
+//! Restarts of the retransmission timer, and the timer's round-trip samples.
 //!
 //! V. Paxson et al., RFC 6298, 2011, section 5; RFC 6582, section 3.2, step 5 (partial acknowledgements); Linux:
 //! `tcp_rearm_rto`.
@@ -12,7 +12,7 @@ use crate::config::rto::{BackOffEnd, RestartedBy, RttSamples, TimerRestart};
 use crate::recovery::{AckKind, AckOutcome, LossRecovery};
 
 impl Sender {
-    /// Updates the retransmission timer and its estimate after an acknowledgement.
+    /// Updates the retransmission timer and the round-trip estimate after an acknowledgement.
     #[inline(always)]
     pub(super) fn update_timer(&mut self, outcome: &AckOutcome, now: Instant, tcp: &CheckedConfig) {
         let config = &tcp.config.rto;
@@ -40,8 +40,8 @@ impl Sender {
         }
     }
 
-    /// Sets a running retransmission timer to count from `since`, the departure of the oldest segment; `NEVER` leaves
-    /// the timer unchanged.
+    /// Sets a running retransmission timer so that it counts from `since`, the departure time of the oldest segment.
+    /// `NEVER` leaves the timer unchanged.
     pub(super) fn count_from(&mut self, since: Instant, now: Instant, tcp: &CheckedConfig) {
         if since != Instant::NEVER && self.timer.at != Instant::NEVER {
             let end = since + self.timer.rto(&tcp.config.rto);
@@ -50,7 +50,7 @@ impl Sender {
         }
     }
 
-    /// Takes a round-trip sample if the acknowledgement contains one.
+    /// Takes a round-trip sample if the acknowledgement provides one.
     #[inline]
     fn sample(&mut self, outcome: &AckOutcome, now: Instant, tcp: &CheckedConfig) {
         let config = &tcp.config.rto;
@@ -63,15 +63,15 @@ impl Sender {
         }
     }
 
-    /// Restarts the timer with the first retransmission of a recovery, unless only new data restarts it (RFC 6675,
-    /// section 6, permits both).
+    /// Restarts the timer when the first retransmission of a recovery is sent, unless only acknowledgements of new data
+    /// restart the timer (RFC 6675, section 6, permits both).
     pub(super) fn restart_for_recovery(&mut self, now: Instant, tcp: &CheckedConfig) {
         if tcp.config.rto.restarted_by != RestartedBy::NewData {
             self.timer.restart(now, &tcp.config.rto);
         }
     }
 
-    /// Whether a partial acknowledgement restarts the timer.
+    /// Returns whether a partial acknowledgement restarts the timer.
     fn partial_ack_restarts_timer(&self, tcp: &CheckedConfig) -> bool {
         let config = &tcp.config.recovery;
         config.kind != RecoveryKind::NewReno

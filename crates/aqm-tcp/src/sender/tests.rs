@@ -1,4 +1,4 @@
-//! Memory per sender, which matters because a simulation may have very many.
+//! Tests of the memory per sender, which matters because a simulation may have very many senders.
 
 use super::*;
 use crate::endpoint::Endpoint;

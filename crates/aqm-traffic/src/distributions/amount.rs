@@ -1,4 +1,4 @@
-//! Parameters of distributions: sizes, times or numbers, and the unit in which they are read.
+//! Parameters of distributions: sizes, times or numbers, and the unit into which parameters are converted.
 
 use std::fmt;
 
@@ -6,7 +6,7 @@ use aqm_net::{ConfigError, ConfigErrors, Length, Parameter, Quantity as _, Schem
 use serde::{Serialize, Serializer};
 use serde_json::Value;
 
-/// A size, a time or a number, as a parameter of a distribution.
+/// A size, a time or a number that is a parameter of a distribution.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Amount {
     /// A size in bytes, for example `10kB`.
@@ -80,7 +80,7 @@ impl Parameter for Amount {
             Value::Number(number) => {
                 number.as_f64().map(Self::Number).ok_or_else(|| format!("{number} is too large"))
             }
-            _ => Err("must be a string with a size or a time and its unit, or a number".to_owned()),
+            _ => Err("must be a number, or a string that contains a size or a time with its unit".to_owned()),
         };
         Ok(amount.map_err(|problem| ConfigError::at("", problem))?)
     }
@@ -89,7 +89,7 @@ impl Parameter for Amount {
 /// The unit of a distribution's values and parameters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unit {
-    /// Bytes or full packets, depending on the first parameter; all other parameters must have the same unit.
+    /// Bytes or full packets. The first parameter determines the unit; all other parameters must have the same unit.
     BytesOrPackets,
     /// Bytes.
     Bytes,
@@ -99,20 +99,20 @@ pub enum Unit {
     Nanoseconds,
     /// Seconds.
     Seconds,
-    /// Counts, for example of the objects of a page.
+    /// Counts, for example the number of objects of a page.
     Count,
-    /// Relative values, of which only the shape of the distribution is used. The default mean is 1.
+    /// Relative values. Only the shape of the distribution is used. The default mean is 1.
     Form,
 }
 
-/// Maximum mean size in bytes; a larger size is treated as a typing error.
+/// Maximum mean size in bytes. A larger size is assumed to be a typing error.
 const MAX_MEAN: f64 = 1e12;
 
 impl Unit {
-    /// Reads the parameter `path` in this unit.
+    /// Converts the parameter `path` into this unit.
     ///
     /// # Errors
-    /// The parameter has another unit or is out of range.
+    /// Returns an error if the parameter has another unit or is out of range.
     pub fn read(&mut self, path: &'static str, amount: Amount) -> Result<f64, ConfigError> {
         let value = match (*self, amount) {
             (Self::BytesOrPackets | Self::Bytes, Amount::Size(size)) => {
@@ -135,21 +135,21 @@ impl Unit {
         Ok(value)
     }
 
-    /// Reads the parameter `path`, which has no default.
+    /// Converts the parameter `path`, which has no default, into this unit.
     ///
     /// # Errors
-    /// The parameter is missing or invalid.
+    /// Returns an error if the parameter is missing or invalid.
     pub fn read_given(&mut self, path: &'static str, amount: Option<Amount>) -> Result<f64, ConfigError> {
         let Some(amount) = amount else {
-            return Err(ConfigError::at(path, format!("is missing: it must be {}", self.expected())));
+            return Err(ConfigError::at(path, format!("is missing: must be {}", self.expected())));
         };
         self.read(path, amount)
     }
 
-    /// Reads the parameter `path`, which is the mean or the only value.
+    /// Converts the parameter `path` into this unit. The parameter is the distribution's mean or its only value.
     ///
     /// # Errors
-    /// The parameter is missing and the unit has no default mean, or the parameter is invalid.
+    /// Returns an error if the parameter is missing and the unit has no default mean, or if the parameter is invalid.
     pub fn read_mean(&mut self, path: &'static str, amount: Option<Amount>) -> Result<f64, ConfigError> {
         if *self == Self::Form && amount.is_none() {
             return Ok(1.0);
@@ -162,7 +162,8 @@ impl Unit {
         Ok(mean)
     }
 
-    /// Formats a value in this unit as in a scenario; `round` converts values to integers where the unit requires them.
+    /// Formats a value in this unit as in a scenario. If the unit requires integers, `round` converts the value into an
+    /// integer.
     pub(super) fn show(self, value: f64, round: fn(f64) -> f64) -> String {
         match self {
             Self::BytesOrPackets | Self::Bytes => format!("{}B", round(value)),

@@ -1,25 +1,25 @@
-//! Bounded Pareto: a heavy tail between two bounds.
+//! Bounded Pareto: a heavy-tailed distribution between two bounds.
 //!
 //! Sources: M. Harchol-Balter, M. Crovella & C. Murta, "On Choosing a Task Assignment Policy for a Distributed Server
-//! System", 1999, where the bounds and the shape determine the distribution and its mean. L. Guo & I. Matta, "The War
-//! Between Mice and Elephants", 2001, use it for Web files from 4 to 200,000 packets with a shape of 1.2; these numbers
-//! are from their talk (`sessions`). Sizes are rounded up, both in bytes and in packets.
+//! System", 1999. In this paper, the bounds and the shape determine the distribution and its mean. L. Guo & I. Matta,
+//! "The War Between Mice and Elephants", 2001, use this distribution for Web files from 4 to 200,000 packets with a
+//! shape of 1.2; these numbers are from their talk (`sessions`). Sizes are rounded up to whole bytes or whole packets.
 
 use aqm_net::{ConfigError, Rng, parameters};
 
 use super::{Amount, AnyDistribution, Build, Distribution, Unit, check_range, read_bounds};
 
 parameters! {
-    /// Bounded Pareto: a heavy tail between two bounds.
+    /// Bounded Pareto: a heavy-tailed distribution between two bounds.
     ///
-    /// Sizes are rounded up, both in bytes and in packets.
+    /// Sizes are rounded up to whole bytes or whole packets.
     pub struct Config {
         /// Shape of the tail; a smaller value gives a heavier tail.
         pub shape: f64 = 1.2, "Guo & Matta talk, Web model";
         /// Minimum.
-        pub minimum: Option<Amount> = None, "no default: it must be given";
+        pub minimum: Option<Amount> = None, "no default: required";
         /// Maximum, in the same unit as the minimum.
-        pub maximum: Option<Amount> = None, "no default: it must be given";
+        pub maximum: Option<Amount> = None, "no default: required";
     }
 }
 
@@ -42,9 +42,9 @@ pub struct BoundedPareto {
     shape: f64,
     minimum: f64,
     maximum: f64,
-    /// Probability that a Pareto value exceeds the maximum.
+    /// Probability that a value of an unbounded Pareto distribution exceeds the maximum.
     beyond: f64,
-    /// Probability that a Pareto value does not exceed the maximum.
+    /// Probability that a value of an unbounded Pareto distribution does not exceed the maximum.
     within: f64,
 }
 
@@ -114,7 +114,7 @@ mod tests {
 
     #[test]
     fn the_mean_of_the_web_model_is_21_packets() {
-        // The closed form as published.
+        // The closed form of the mean, as published.
         let (a, low, high) = (1.2, 4.0, 200_000.0);
         let power = |base: f64, exponent: f64| libm::pow(base, exponent);
         let mean = power(low, a) / (1.0 - power(low / high, a)) * a / (a - 1.0)
@@ -122,7 +122,7 @@ mod tests {
         let web = bounded_pareto(1.2, WEB[0], WEB[1]);
         assert!((web.survival_between(0.0, high) / mean - 1.0).abs() < 1e-12, "{mean}");
         assert!((mean - 21.243_172_752).abs() < 1e-8, "{mean}");
-        // Rounded up to whole packets; the sum was computed independently.
+        // Sizes are rounded up to whole packets. The sum was computed independently.
         let packets = sizes(1.2, WEB[0], WEB[1]).mean() / 934.0;
         assert!((packets - 21.767_995_06).abs() < 1e-7, "{packets}");
     }
@@ -132,10 +132,11 @@ mod tests {
         let web = bounded_pareto(1.2, WEB[0], WEB[1]);
         let area = |from: f64| web.survival_between(from, 200_000.0);
         let bytes_above = |x: f64| (area(x) + x * web.survival(x)) / area(0.0);
-        // At most 10 packets: 67 % of the files, 19 % of the bytes.
+        // Files of at most 10 packets are 67 % of the files and contain 19 % of the bytes.
         assert!((1.0 - web.survival(10.0) - 0.66698).abs() < 1e-5);
         assert!((1.0 - bytes_above(10.0) - 0.18918).abs() < 1e-5);
-        // More than 100 packets: 2.1 % of the files and 46 % of the bytes; more than 1000 packets: 0.13 % and 24 %.
+        // Files of more than 100 packets are 2.1 % of the files and contain 46 % of the bytes; for files of more than
+        // 1000 packets, the shares are 0.13 % and 24 %.
         assert!((web.survival(100.0) - 0.02101).abs() < 1e-5 && (bytes_above(100.0) - 0.46370).abs() < 1e-5);
         assert!((web.survival(1000.0) - 0.001_323).abs() < 1e-6);
         assert!((bytes_above(1000.0) - 0.24468).abs() < 1e-5);
@@ -143,7 +144,7 @@ mod tests {
 
     #[test]
     fn draws_follow_the_distribution_function() {
-        // At these sizes the rounding to bytes has no effect.
+        // The sizes are so large that rounding to bytes has no effect.
         for shape in [0.5, 1.0, 1.2, 3.0] {
             let bounds = [Amount::bytes(1_000_000), Amount::bytes(100_000_000)];
             let (sizes, exact) =

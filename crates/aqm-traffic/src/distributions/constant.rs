@@ -8,7 +8,7 @@ parameters! {
     /// A constant value.
     pub struct Config {
         /// The value.
-        pub value: Option<Amount> = None, "no default: it must be given, except for gaps, whose mean is known";
+        pub value: Option<Amount> = None, "no default: required, except for gaps, whose mean is computed";
     }
 }
 
@@ -25,7 +25,7 @@ impl Build for Config {
     }
 }
 
-/// A constant value. Drawing it uses no random number.
+/// A constant value. Drawing a value uses no random number.
 #[derive(Clone, Copy, Debug)]
 pub struct Constant {
     /// The value.

@@ -19,7 +19,7 @@ impl Counts {
         let whole = distribution.is_whole();
         if (whole && least < 1.0) || (greatest.is_finite() && greatest > most as f64) {
             let problem =
-                format!("must be integers from 1 to {most} (got a range from {least} to {greatest})");
+                format!("must consist of integers from 1 to {most} (got a range from {least} to {greatest})");
             return Err(ConfigError::at("", problem));
         }
         let mean = if whole && greatest.is_finite() {
@@ -78,7 +78,10 @@ mod tests {
         ] {
             let error = counts(table).unwrap_err();
             assert_eq!(error.path, "");
-            assert!(error.problem.starts_with("must be integers from 1 to 20 (got a range from"), "{error}");
+            assert!(
+                error.problem.starts_with("must consist of integers from 1 to 20 (got a range from"),
+                "{error}"
+            );
         }
     }
 }

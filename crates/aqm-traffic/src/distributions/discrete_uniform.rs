@@ -1,4 +1,4 @@
-//! Discrete uniform: all integers between two bounds, including the bounds, with equal probability.
+//! Discrete uniform: all integers from a minimum to a maximum, including both bounds, with equal probability.
 //!
 //! Values are drawn with integer arithmetic, without bias (D. Lemire, "Fast Random Integer Generation in an Interval",
 //! 2019).
@@ -8,12 +8,12 @@ use aqm_net::{ConfigError, Rng, parameters};
 use super::{Amount, AnyDistribution, Build, Distribution, Unit, read_bounds};
 
 parameters! {
-    /// Discrete uniform: all integers between two bounds, including the bounds, with equal probability.
+    /// Discrete uniform: all integers from a minimum to a maximum, including both bounds, with equal probability.
     pub struct Config {
         /// Minimum.
-        pub minimum: Option<Amount> = None, "no default: it must be given";
+        pub minimum: Option<Amount> = None, "no default: required";
         /// Maximum.
-        pub maximum: Option<Amount> = None, "no default: it must be given";
+        pub maximum: Option<Amount> = None, "no default: required";
     }
 }
 
@@ -70,7 +70,7 @@ impl Distribution for DiscreteUniform {
     }
 
     fn integral(&self, from: f64, to: f64) -> f64 {
-        // From the minimum: all complete steps before `x`, and a part of the last step.
+        // The integral from the minimum to `x` consists of all complete steps before `x` and a part of the last step.
         let up_to = |x: f64| {
             let x = x.min(self.maximum as f64) - self.minimum as f64;
             let (steps, n) = (libm::floor(x), self.numbers() as f64);
@@ -99,7 +99,7 @@ mod tests {
         assert_eq!(counts[..2], [0, 0]);
         let squared: f64 =
             counts[2..].iter().map(|&n| (f64::from(n) - 1e4) * (f64::from(n) - 1e4) / 1e4).sum();
-        // The 99 % point of chi squared with five degrees of freedom.
+        // The 99 % point of the chi-squared distribution with five degrees of freedom.
         assert!(squared < 15.09, "{counts:?}");
     }
 }

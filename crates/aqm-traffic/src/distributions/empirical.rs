@@ -1,16 +1,17 @@
-//! Empirical: measured values, as points of their distribution function connected by straight lines, like the
-//! `EmpiricalRandomVariable` of ns-2 and ns-3 with interpolation.
+//! Empirical: measured values, given as points of their distribution function. The points are connected by straight
+//! lines, as in the `EmpiricalRandomVariable` of ns-2 and ns-3 with interpolation.
 
 use aqm_net::{ConfigError, Rng, parameters};
 
 use super::{Amount, AnyDistribution, Build, Distribution, Unit};
 
 parameters! {
-    /// Empirical: measured values, as points of their distribution function.
+    /// Empirical: measured values, given as points of their distribution function.
     pub struct Config {
-        /// Two or more points in ascending order of their values; the probability of the last point must be 1. If the
-        /// probability of the first point is above 0, it is the probability of exactly this value.
-        pub points: Vec<Point> = Vec::new(), "no default: they must be given";
+        /// Two or more points in ascending order of their values. The probability of the last point must be 1. If the
+        /// probability of the first point is greater than 0, values equal the first point's value with exactly this
+        /// probability.
+        pub points: Vec<Point> = Vec::new(), "no default: required";
     }
 }
 
@@ -18,8 +19,8 @@ parameters! {
     /// A point of a distribution function.
     pub struct Point {
         /// Value of the point.
-        pub value: Option<Amount> = None, "no default: it must be given";
-        /// Probability of a value less than or equal to this value.
+        pub value: Option<Amount> = None, "no default: required";
+        /// Probability that a value is less than or equal to this point's value.
         pub chance: f64 = 1.0, "that of the last point";
     }
 }
@@ -35,7 +36,7 @@ impl Build for Config {
         ConfigError::unless(greater, "points", problem)?;
         let rising = chances.windows(2).all(|pair| pair[0] <= pair[1]);
         let up_to_one = rising && chances[0] >= 0.0 && chances[chances.len() - 1] == 1.0;
-        let problem = "must have ascending probabilities of at least 0, of which the last is 1";
+        let problem = "must have ascending probabilities of at least 0; the last probability must be 1";
         ConfigError::unless(up_to_one, "points", problem)?;
         let mut empirical = Empirical { values, chances, mean: 0.0 };
         empirical.mean = empirical.survival_between(0.0, empirical.support().1);
@@ -47,12 +48,12 @@ impl Build for Config {
 #[derive(Clone, Debug)]
 pub struct Empirical {
     values: Vec<f64>,
-    /// Probability of a value less than or equal to each value.
+    /// For each point, the probability that a value is less than or equal to the point's value.
     chances: Vec<f64>,
     mean: f64,
 }
 
-/// Returns the value at `x` of the line through two points.
+/// Returns the value at `x` of the straight line through two points.
 fn line([x0, y0]: [f64; 2], [x1, y1]: [f64; 2], x: f64) -> f64 {
     y0 + (x - x0) * (y1 - y0) / (x1 - x0)
 }
@@ -117,7 +118,7 @@ mod tests {
         let samples: Vec<f64> = (0..20_000).map(|_| empirical.sample(&mut rng)).collect();
         let firsts = samples.iter().filter(|&&value| value == 10.0).count() as f64;
         assert!((firsts - 5000.0).abs() < 3.3 * f64::sqrt(3750.0), "{firsts}");
-        // A quarter of the values is 10, a quarter has a mean of 15, and a half has a mean of 30.
+        // A quarter of the values equal 10, a quarter have a mean of 15, and half have a mean of 30.
         assert!((empirical.mean() - 21.25).abs() < 1e-12, "{}", empirical.mean());
         let survival = [9.0, 10.0, 15.0, 30.0, 40.0].map(|x| empirical.survival(x));
         assert_eq!(survival, [1.0, 0.75, 0.625, 0.25, 0.0]);

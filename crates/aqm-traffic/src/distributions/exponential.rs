@@ -1,16 +1,16 @@
-//! Exponential, P(X > x) = exp(-x/`mean`): for example, the gaps of a Poisson process. With exponential sizes,
-//! processor sharing and first in, first out have the same number of flows in progress (L. Kleinrock, "Queueing
-//! Systems" II, 1976, section 4.4).
+//! Exponential: P(X > x) = exp(-x/`mean`), for example for the gaps of a Poisson process. With exponential sizes, the
+//! number of flows in progress has the same distribution under processor sharing and under first-in-first-out service
+//! (L. Kleinrock, "Queueing Systems" II, 1976, section 4.4).
 
 use aqm_net::{ConfigError, Rng, parameters};
 
 use super::{Amount, AnyDistribution, Build, Distribution, Unit};
 
 parameters! {
-    /// Exponential: for example, the gaps of a Poisson process.
+    /// Exponential: the distribution of the gaps of a Poisson process, for example.
     pub struct Config {
         /// Mean.
-        pub mean: Option<Amount> = None, "no default: it must be given, except for gaps, whose mean is known";
+        pub mean: Option<Amount> = None, "no default: required, except for gaps, whose mean is computed";
     }
 }
 

@@ -1,7 +1,8 @@
-//! Gamma, with a density proportional to x^(`shape`-1) exp(-`shape` x/`mean`); Erlang if the shape is an integer.
+//! Gamma: the density is proportional to x^(`shape`-1) exp(-`shape` x/`mean`). If the shape is an integer, this is an
+//! Erlang distribution.
 //!
-//! Source: G. Marsaglia & T. W. Tsang, "A Simple Method for Generating Gamma Variables", 2000, with section 6 for
-//! shapes below 1. The number of uniform values per value is random.
+//! Source: G. Marsaglia & T. W. Tsang, "A Simple Method for Generating Gamma Variables", 2000; section 6 of the paper
+//! is used for shapes below 1. The number of uniform random numbers that each value needs varies.
 
 use aqm_net::{ConfigError, Rng, parameters};
 
@@ -9,11 +10,12 @@ use super::incomplete_gamma::{lower, upper};
 use super::{Amount, AnyDistribution, Build, Distribution, Normal, Unit, check_range};
 
 parameters! {
-    /// Gamma: between constant and exponential for shapes above 1; Erlang if the shape is an integer.
+    /// Gamma: between a constant and an exponential distribution for shapes above 1; an Erlang distribution if the
+    /// shape is an integer.
     pub struct Config {
         /// Mean.
-        pub mean: Option<Amount> = None, "no default: it must be given, except for gaps, whose mean is known";
-        /// Inverse of the squared coefficient of variation; 1 is exponential.
+        pub mean: Option<Amount> = None, "no default: required, except for gaps, whose mean is computed";
+        /// Inverse of the squared coefficient of variation. With a value of 1, the distribution is exponential.
         pub shape: f64 = 2.0, "aqmlab's choice";
     }
 }
@@ -36,13 +38,13 @@ pub struct Gamma {
 }
 
 impl Gamma {
-    /// Returns `x` in multiples of the scale.
+    /// Returns `x` as a multiple of the scale.
     fn scaled(&self, x: f64) -> f64 {
         x * self.shape / self.mean
     }
 }
 
-/// Draws a value for a shape of at least 1, in multiples of the scale.
+/// Draws a value for a shape of at least 1, as a multiple of the scale.
 fn standard(shape: f64, rng: &mut Rng) -> f64 {
     let d = shape - 1.0 / 3.0;
     let c = 1.0 / (9.0 * d).sqrt();
@@ -83,7 +85,7 @@ impl Distribution for Gamma {
     }
 
     fn integral(&self, from: f64, to: f64) -> f64 {
-        // By parts: x P(X > x) plus the contribution of values below x to the mean.
+        // Integration by parts: x P(X > x) plus the contribution of values below x to the mean.
         let up_to = |x: f64| x * self.survival(x) + self.mean * lower(self.shape + 1.0, self.scaled(x));
         up_to(to) - up_to(from)
     }

@@ -1,22 +1,23 @@
-//! Geometric: number of trials until the first success, P(X > k) = (1 - 1/`mean`)^k.
+//! Geometric: the number of trials until the first success, with P(X > k) = (1 - 1/`mean`)^k.
 //!
-//! Values are drawn by inversion (Devroye 1986, X.2). With a mean of 1, all values are 1, and drawing uses no random
-//! number.
+//! Values are drawn by inversion (Devroye 1986, X.2). With a mean of 1, all values are 1, and drawing a value uses no
+//! random number.
 
 use aqm_net::{ConfigError, Rng, parameters};
 
 use super::{Amount, AnyDistribution, Build, Distribution, Unit};
 
 parameters! {
-    /// Geometric: positive integers; the probability of each is a constant multiple of the probability of the previous
-    /// one.
+    /// Geometric: positive integers, where the probability of each integer is a constant multiple of the probability of
+    /// the previous integer.
     pub struct Config {
         /// Mean, at least 1.
-        pub mean: Option<Amount> = None, "no default: it must be given, except for gaps, whose mean is known";
+        pub mean: Option<Amount> = None, "no default: required, except for gaps, whose mean is computed";
     }
 }
 
-/// Maximum mean. A larger mean is treated as a typing error, and its values would exceed the range of exact integers.
+/// Maximum mean. Maximum mean. A larger mean is assumed to be a typing error, and its values would exceed the range of
+/// exact integers.
 const MAX_MEAN: f64 = 1e15;
 
 impl Build for Config {
@@ -65,7 +66,7 @@ impl Distribution for Geometric {
     }
 
     fn integral(&self, from: f64, to: f64) -> f64 {
-        // From `x` on: the rest of its step and all later steps.
+        // The integral from `x` on consists of the rest of `x`'s step and all later steps.
         let beyond = |x: f64| {
             let step = libm::floor(x);
             libm::exp(self.fails * step) * (step + 1.0 - x + (self.mean - 1.0))

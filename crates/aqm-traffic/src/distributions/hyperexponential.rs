@@ -1,18 +1,22 @@
-//! Hyperexponential: each value is exponential with one of two means, which is chosen independently for each value.
+//! Hyperexponential: each value is drawn from one of two exponential distributions with different means. The
+//! distribution is chosen independently for each value.
 //!
-//! Sources: P. Morse, "Queues, Inventories and Maintenance", 1958; for balanced means, with which many small values and
-//! few large values contribute half of the sum each, H. C. Tijms, "Stochastic Models", 1994, appendix B.
+//! Sources: P. Morse, "Queues, Inventories and Maintenance", 1958; H. C. Tijms, "Stochastic Models", 1994, appendix B,
+//! for balanced means: the many small values contribute half of the sum, and the few large values contribute the other
+//! half.
 
 use aqm_net::{ConfigError, Rng, parameters};
 
 use super::{Amount, AnyDistribution, Build, Distribution, Exponential, Unit, check_range};
 
 parameters! {
-    /// Hyperexponential: exponential with one of two means; small and large values contribute half of the sum each.
+    /// Hyperexponential: each value is exponential with one of two means; small values and large values each contribute
+    /// half of the sum.
     pub struct Config {
         /// Mean of all values.
-        pub mean: Option<Amount> = None, "no default: it must be given, except for gaps, whose mean is known";
-        /// Squared coefficient of variation: the variance divided by the square of the mean; 1 is exponential.
+        pub mean: Option<Amount> = None, "no default: required, except for gaps, whose mean is computed";
+        /// Squared coefficient of variation, which is the variance divided by the square of the mean. With a value of
+        /// 1, the distribution is exponential.
         pub scv: f64 = 10.0, "aqmlab's choice";
     }
 }
@@ -27,17 +31,17 @@ impl Build for Config {
     }
 }
 
-/// Hyperexponential distribution. Each value uses two uniform values.
+/// Hyperexponential distribution. Each value uses two uniform random numbers.
 #[derive(Clone, Copy, Debug)]
 pub struct Hyperexponential {
-    /// Probability of the smaller mean.
+    /// Probability that a value is drawn from the distribution with the smaller mean.
     small: f64,
     parts: [Exponential; 2],
     mean: f64,
 }
 
 impl Hyperexponential {
-    /// Returns the weighted mean of a function over the two parts.
+    /// Returns the weighted mean of a function over the two exponential distributions.
     fn mix(&self, of: impl Fn(&Exponential) -> f64) -> f64 {
         self.small * of(&self.parts[0]) + (1.0 - self.small) * of(&self.parts[1])
     }

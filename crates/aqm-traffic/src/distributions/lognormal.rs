@@ -1,17 +1,18 @@
-//! Lognormal: the logarithm of a value is normal with standard deviation `sigma`. P. Barford & M. Crovella, "Generating
-//! Representative Web Workloads for Network and Server Performance Evaluation", 1998, use it for the body of Web file
-//! sizes. The number of uniform values per value is random (`normal.rs`).
+//! Lognormal: the logarithm of a value is normally distributed with standard deviation `sigma`. P. Barford & M.
+//! Crovella, "Generating Representative Web Workloads for Network and Server Performance Evaluation", 1998, use this
+//! distribution for the body of Web file sizes. The number of uniform random numbers that each value needs varies
+//! (`normal.rs`).
 
 use aqm_net::{ConfigError, Rng, parameters};
 
 use super::{Amount, AnyDistribution, Build, Distribution, Normal, Unit, check_range, normal};
 
 parameters! {
-    /// Lognormal: the logarithm of a value is normal.
+    /// Lognormal: the logarithm of a value is normally distributed.
     pub struct Config {
-        /// Mean of the values, not of their logarithms.
-        pub mean: Option<Amount> = None, "no default: it must be given, except for gaps, whose mean is known";
-        /// Standard deviation of the natural logarithm.
+        /// Mean of the values, not the mean of their logarithms.
+        pub mean: Option<Amount> = None, "no default: required, except for gaps, whose mean is computed";
+        /// Standard deviation of the natural logarithms of the values.
         pub sigma: f64 = 1.318, "Barford & Crovella 1998: body of Web file sizes";
     }
 }
@@ -27,15 +28,15 @@ impl Build for Config {
 /// Lognormal distribution.
 #[derive(Clone, Copy, Debug)]
 pub struct Lognormal {
-    /// Mean of the natural logarithm.
+    /// Mean of the natural logarithms of the values.
     mu: f64,
-    /// Standard deviation of the natural logarithm.
+    /// Standard deviation of the natural logarithms of the values.
     sigma: f64,
     mean: f64,
 }
 
 impl Lognormal {
-    /// Returns the number of standard deviations between the logarithm of `x` and the mean logarithm.
+    /// Returns the difference between the logarithm of `x` and the mean logarithm, in standard deviations.
     fn score(&self, x: f64) -> f64 {
         (libm::log(x) - self.mu) / self.sigma
     }
@@ -59,7 +60,7 @@ impl Distribution for Lognormal {
     }
 
     fn integral(&self, from: f64, to: f64) -> f64 {
-        // By parts: x P(X > x) plus the contribution of values above x to the mean.
+        // Integration by parts: x P(X > x) plus the contribution of values above x to the mean.
         let beyond = |x: f64| self.mean * normal::survival(self.score(x) - self.sigma);
         let area = |x: f64| x * self.survival(x) - beyond(x);
         area(to) - area(from)
@@ -73,7 +74,7 @@ mod tests {
 
     #[test]
     fn the_values_are_those_of_rand_distr() {
-        // The body of Web file sizes: 9.357 and 1.318.
+        // The parameters 9.357 and 1.318 are those of the body of Web file sizes.
         let mean = libm::exp(9.357 + 1.318 * 1.318 / 2.0);
         let ours = Lognormal { mu: 9.357, sigma: 1.318, mean };
         assert_like(&ours, &rand_distr::LogNormal::new(9.357, 1.318).unwrap());

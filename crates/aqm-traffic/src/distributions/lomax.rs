@@ -1,14 +1,16 @@
-//! Lomax, the Pareto distribution of the second kind: P(X > x) = (1 + x/scale)^-`shape`, with a minimum and a maximum.
+//! Lomax, also called the Pareto distribution of the second kind: P(X > x) = (1 + x/scale)^-`shape`, with a minimum and
+//! a maximum.
 //!
-//! Source: K. S. Lomax, "Business Failures: Another Example of the Analysis of Failure Data", 1954; the mean is
-//! scale/(`shape` - 1). Claypool, Kinicki & Hartling, "Active Queue Management for Web Traffic", 2004, use it for Web
-//! objects with a shape of 1.2, a mean of 10 kB, a minimum of 12 B and a maximum of 2 MB (`web.rs`).
+//! Source: K. S. Lomax, "Business Failures: Another Example of the Analysis of Failure Data", 1954, in which the mean
+//! is scale/(`shape` - 1). Claypool, Kinicki & Hartling, "Active Queue Management for Web Traffic", 2004, use this
+//! distribution for Web objects with a shape of 1.2, a mean of 10 kB, a minimum of 12 B and a maximum of 2 MB
+//! (`web.rs`).
 //!
 //! aqmlab's choices, where the source is silent: the treatment of values above the maximum (both interpretations are
-//! available), and whether the mean applies before or after truncation. The difference is large: with the numbers
-//! above, the mean of truncated values is 7489 B or 6989 B unless the scale compensates for the truncation. In both
-//! interpretations, values below the minimum are raised to the minimum. Rounding to whole bytes changes these means by
-//! less than a thousandth of a byte.
+//! available), and whether the mean applies before or after truncation. The difference is large. With the numbers of
+//! Claypool et al., the mean of the truncated values is 7489 B or 6989 B unless the scale compensates for the
+//! truncation. In both interpretations, values below the minimum are raised to the minimum. Rounding to whole bytes
+//! changes these means by less than a thousandth of a byte.
 
 use aqm_net::{ConfigError, Rng, choices, parameters};
 
@@ -27,21 +29,22 @@ choices! {
 choices! {
     /// Interpretation of the mean.
     pub enum Calibration {
-        /// Mean of the values after truncation.
+        /// The mean after truncation.
         Exact = "exact",
-        /// Mean before truncation, as in ns-2; the mean of the truncated values is smaller.
+        /// The mean before truncation, as in ns-2. The mean of the truncated values is smaller.
         Nominal = "nominal",
     }
 }
 
 parameters! {
-    /// Lomax, or Pareto of the second kind: a heavy tail that begins at zero, with a minimum and a maximum.
+    /// Lomax (Pareto of the second kind): a heavy-tailed distribution that begins at zero, with a minimum and a
+    /// maximum.
     pub struct Config {
         /// Mean.
-        pub mean: Option<Amount> = None, "no default: it must be given, except for gaps, whose mean is known";
+        pub mean: Option<Amount> = None, "no default: required, except for gaps, whose mean is computed";
         /// Shape of the tail; a smaller value gives a heavier tail.
         pub shape: f64 = 1.2, "SHRED talk, Web model";
-        /// Minimum to which smaller values are raised; by default, there is no minimum.
+        /// Minimum, to which smaller values are raised; by default, there is no minimum.
         pub minimum: Option<Amount> = None, "aqmlab's choice";
         /// Maximum; by default, there is no maximum.
         pub maximum: Option<Amount> = None, "aqmlab's choice";
@@ -112,13 +115,14 @@ pub struct Lomax {
     minimum: f64,
     maximum: f64,
     truncation: Truncation,
-    /// Probability of exceeding the maximum before truncation.
+    /// Probability that a value exceeds the maximum before truncation.
     beyond: f64,
 }
 
 impl Lomax {
-    /// Returns the value that is exceeded with probability `p` above the minimum: the inverse of the survival function.
-    /// With `redraw`, this inverse is that of the truncated distribution, so that no value is drawn twice.
+    /// Returns the value that is exceeded with probability `p`, without regard to the minimum. This function is the
+    /// inverse of the survival function. With `redraw`, the function is the inverse for the truncated distribution, so
+    /// that no value is drawn twice.
     fn exceeded_with(&self, p: f64) -> f64 {
         let p = match self.truncation {
             Truncation::Clip => p,
@@ -127,7 +131,7 @@ impl Lomax {
         self.scale * libm::expm1(-libm::log(p) / self.shape)
     }
 
-    /// Returns the probability of not exceeding the maximum before truncation.
+    /// Returns the probability that a value does not exceed the maximum before truncation.
     fn within(&self) -> f64 {
         -libm::expm1(-self.shape * libm::log1p(self.maximum / self.scale))
     }
@@ -215,7 +219,7 @@ mod tests {
     fn the_four_readings_of_the_web_model_are_those_computed_elsewhere() {
         use Calibration::{Exact, Nominal};
         use Truncation::{Clip, Redraw};
-        // Scale, mean, and share of objects below 2000 B, computed independently.
+        // For each interpretation: the scale, the mean, and the share of objects below 2000 B, computed independently.
         let readings = [
             (Clip, Nominal, 2000.0, 7489.0, 0.565),
             (Redraw, Nominal, 2000.0, 6989.0, 0.565),
@@ -236,7 +240,7 @@ mod tests {
 
     #[test]
     fn without_a_minimum_the_scale_is_that_of_the_reference_runs() {
-        // In the ns-2 runs the minimum of 12 B did not affect the mean: 2729.3763.
+        // In the ns-2 runs, the minimum of 12 B did not affect the mean of 2729.3763 B.
         let config = Config { minimum: size(1), ..web_model() };
         assert!((lomax(&config).scale - 2729.3763).abs() < 3e-4);
         let difference = web(Truncation::Clip, Calibration::Exact).scale - 2729.3763;
@@ -257,7 +261,7 @@ mod tests {
                 chance < 0.9999,
                 "only clipping accumulates values at the maximum"
             );
-            // The distribution is continuous below the maximum; at this scale, bytes are small enough.
+            // The distribution is continuous below the maximum. With this scale, rounding to bytes is negligible.
             let inner =
                 samples.iter().filter(|&&size| size < sizes.maximum()).map(|&size| size as f64).collect();
             assert!(distance(inner, |x| (1.0 - lomax.survival(x)) / chance) < 1.63, "{truncation:?}");
@@ -278,7 +282,7 @@ mod tests {
 
     #[test]
     fn the_mean_of_a_sample_is_the_mean_given() {
-        // With a shape of 1.2 and a high maximum, no sample would be long enough for the mean.
+        // With a shape of 1.2 and a high maximum, the mean of no sample would converge.
         let sizes = sizes(&Config { maximum: size(100_000), mean: size(5000), ..web_model() });
         let mut rng = Streams::new(5).named("sizes", 0);
         let samples: Vec<f64> = (0..200_000).map(|_| sizes.sample(&mut rng) as f64).collect();
@@ -295,7 +299,7 @@ mod tests {
             calibration: Calibration::Nominal,
             ..Config::default()
         });
-        // Pareto of the first kind, shifted to begin at zero.
+        // A Pareto distribution of the first kind, shifted so that it begins at zero.
         let pareto = rand_distr::Pareto::new(lomax.scale, 1.2).unwrap();
         let theirs = reference(&pareto).into_iter().map(|value| value - lomax.scale).collect();
         let mut rng = Streams::new(6).named("sizes", 0);

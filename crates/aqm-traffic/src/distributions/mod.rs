@@ -1,20 +1,20 @@
-//! Distributions of sizes, times and counts, and the registry of their kinds.
+//! Distributions of sizes, times and counts, and the registry of the kinds of distributions.
 //!
-//! A kind is a file with a `Config` and a struct that implements [`Distribution`], and an entry in the registry below.
-//! All workloads, the flow level and generated traces use only these distributions.
+//! Each kind consists of an entry in the registry below and a file that contains a `Config` and a struct that
+//! implements [`Distribution`]. All workloads, the flow level and generated traces use only these distributions.
 //!
-//! A `Config` is used for sizes, times and counts. Its parameters are [`Amount`]s, and the caller of `build` selects
-//! the [`Unit`] in which they are read. A kind is therefore implemented and documented once, and a parameter in the
-//! wrong unit is rejected when the scenario is read. Values are drawn from [`Sizes`], [`Times`] or [`Counts`], which
-//! round them:
-//! - sizes in bytes to the nearest byte, at least 1 B, unless the kind rounds up; sizes in packets up to full packets,
-//!   as in ns-2's Web traffic;
-//! - times to the nearest nanosecond;
-//! - counts to the nearest integer, at least 1.
+//! The same `Config` is used for sizes, for times and for counts. The parameters of a `Config` are [`Amount`]s, and the
+//! caller of `build` selects the [`Unit`] into which the parameters are converted. Each kind is therefore implemented
+//! and documented only once, and a parameter in the wrong unit is rejected when the scenario is read. Values are drawn
+//! from [`Sizes`], [`Times`] or [`Counts`], which round the values:
+//! - sizes in bytes are rounded to the nearest byte, but to at least 1 B, unless the kind rounds up; sizes in packets
+//!   are rounded up to full packets, as in ns-2's Web traffic;
+//! - times are rounded to the nearest nanosecond;
+//! - counts are rounded to the nearest integer, but to at least 1.
 //!
-//! Values are drawn by inversion (L. Devroye, "Non-Uniform Random Variate Generation", 1986, section II.2) from a fixed
-//! number of uniform values each, unless a kind says otherwise. Logarithms and powers are computed by libm, so that
-//! values agree on every platform.
+//! Values are drawn by inversion (L. Devroye, "Non-Uniform Random Variate Generation", 1986, section II.2) and each
+//! value uses a fixed number of uniform random numbers, unless the documentation of a kind states otherwise. The
+//! functions of libm compute logarithms and powers, so that values are identical on every platform.
 
 mod amount;
 pub mod bounded_pareto;
@@ -54,7 +54,7 @@ use aqm_net::{ConfigError, Rng, registry};
 
 use crate::Packetisation;
 
-/// Operations on every distribution.
+/// Operations that every distribution supports.
 pub trait Distribution {
     /// Draws a value.
     fn sample(&self, rng: &mut Rng) -> f64;
@@ -68,34 +68,33 @@ pub trait Distribution {
     /// Returns the minimum and the maximum; the maximum may be infinite.
     fn support(&self) -> (f64, f64);
 
-    /// Returns the integral of the survival function between two points, the first of which must not be below the
-    /// minimum.
+    /// Returns the integral of the survival function from `from` to `to`; `from` must not be below the minimum.
     fn integral(&self, from: f64, to: f64) -> f64;
 
-    /// Returns the integral of the survival function between any two non-negative points.
+    /// Returns the integral of the survival function from `from` to `to`, which may be any non-negative numbers.
     fn survival_between(&self, from: f64, to: f64) -> f64 {
-        // No value is below the minimum.
+        // The survival function is 1 below the minimum.
         let certain = (self.support().0 - from).clamp(0.0, to - from);
         let from = from + certain;
         if from >= to { certain } else { certain + self.integral(from, to) }
     }
 
-    /// Whether all values are integers, so that rounding does not change them.
+    /// Returns whether all values are integers, so that rounding does not change them.
     fn is_whole(&self) -> bool {
         false
     }
 
-    /// Whether sizes in bytes are rounded up, like sizes in packets.
+    /// Returns whether sizes in bytes are rounded up. Sizes in packets are always rounded up.
     fn rounds_up(&self) -> bool {
         false
     }
 
-    /// Draws a value of the size-biased distribution, whose density is this distribution's density times the value. For
-    /// example, the size of the flow to which a random byte belongs is size-biased.
+    /// Draws a value of the size-biased distribution. Its density at each value is this distribution's density
+    /// multiplied by the value. For example, the size of the flow that contains a randomly chosen byte is size-biased.
     fn sample_size_biased(&self, rng: &mut Rng) -> f64 {
         let (mean, (mut low, most)) = (self.mean(), self.support());
         let target = rng.uniform_positive() * mean;
-        // E[X; X > x], which decreases with x.
+        // E[X; X > x], which decreases as x increases.
         let beyond = |x: f64| x * self.survival(x) + mean - self.survival_between(0.0, x);
         let mut high = most;
         if high.is_infinite() {
@@ -112,16 +111,16 @@ pub trait Distribution {
     }
 }
 
-/// Operations on the `Config` of every kind.
+/// Operations that the `Config` of every kind supports.
 pub trait Build {
-    /// Checks all parameters, reads them in `unit` and creates the distribution.
+    /// Checks all parameters, converts the parameters into `unit`, and creates the distribution.
     ///
     /// # Errors
-    /// The invalid field and the allowed values.
+    /// Returns the path of the invalid field and the allowed values.
     fn build(&self, unit: &mut Unit) -> Result<AnyDistribution, ConfigError>;
 }
 
-/// Lists the kinds. The macro creates the registry of their parameters and an enum of all kinds, so that drawing a
+/// Lists the kinds. The macro creates the registry of the kinds' parameters and an enum of all kinds, so that drawing a
 /// value needs no dynamic dispatch.
 macro_rules! kinds {
     ($( $kind:literal => $module:ident::$name:ident, )+) => {
@@ -193,11 +192,11 @@ kinds! {
 }
 
 impl Config {
-    /// Builds a distribution of sizes in bytes. Sizes in packets are allowed if `packetisation` gives the size of a
-    /// packet.
+    /// Builds a distribution of sizes in bytes. Sizes in packets are allowed if `packetisation` is given, which defines
+    /// the size of a packet.
     ///
     /// # Errors
-    /// The invalid field and the allowed values.
+    /// Returns the path of the invalid field and the allowed values.
     pub fn sizes(&self, packetisation: Option<&dyn Packetisation>) -> Result<Sizes, ConfigError> {
         Sizes::build(self, packetisation)
     }
@@ -205,24 +204,24 @@ impl Config {
     /// Builds a distribution of times in nanoseconds.
     ///
     /// # Errors
-    /// The invalid field and the allowed values.
+    /// Returns the path of the invalid field and the allowed values.
     pub fn times(&self) -> Result<Times, ConfigError> {
         Ok(Times::new(self.build(&mut Unit::Nanoseconds)?, 1.0))
     }
 
-    /// Builds a distribution of times in seconds, without rounding.
+    /// Builds a distribution of times in seconds. The times are not rounded.
     ///
     /// # Errors
-    /// The invalid field and the allowed values.
+    /// Returns the path of the invalid field and the allowed values.
     pub fn seconds(&self) -> Result<Times, ConfigError> {
         Ok(Times::new(self.build(&mut Unit::Seconds)?, 1.0))
     }
 
-    /// Builds a distribution of times with this mean, in any unit of time. Only the shape of the distribution is used,
-    /// and its parameters are plain numbers.
+    /// Builds a distribution of times with the mean `mean`, which may have any unit of time. Only the shape of the
+    /// distribution is used. The parameters of the distribution are plain numbers.
     ///
     /// # Errors
-    /// The invalid field and the allowed values.
+    /// Returns the path of the invalid field and the allowed values.
     pub fn times_with_mean(&self, mean: f64) -> Result<Times, ConfigError> {
         let distribution = self.build(&mut Unit::Form)?;
         let own_mean = distribution.mean();
@@ -235,7 +234,7 @@ impl Config {
     /// Builds a distribution of integers from 1 to `most`.
     ///
     /// # Errors
-    /// The invalid field and the allowed values.
+    /// Returns the path of the invalid field and the allowed values.
     pub(crate) fn counts(&self, most: u64) -> Result<Counts, ConfigError> {
         Counts::build(self, most)
     }
@@ -249,7 +248,7 @@ fn check_range(path: &'static str, value: f64, least: f64, most: f64) -> Result<
     Err(ConfigError::at(path, format!("must be between {least} and {most} (got {value})")))
 }
 
-/// Reads two bounds; the second must not be below the first.
+/// Converts a minimum and a maximum, and checks that the maximum is not below the minimum.
 fn read_bounds(
     unit: &mut Unit,
     minimum: Option<Amount>,

@@ -1,12 +1,12 @@
-//! Normal. It is not a kind in the registry, because sizes, times and counts are not negative; lognormal and gamma
-//! values and PackMime use it.
+//! Normal distribution. The normal distribution is not in the registry, because sizes, times and counts cannot be
+//! negative. The lognormal and gamma distributions and PackMime use the normal distribution.
 //!
 //! Values are drawn in pairs (G. Marsaglia & T. A. Bray, "A Convenient Method for Generating Normal Variables", 1964).
-//! The number of uniform values per pair is random.
+//! The number of uniform random numbers that each pair needs varies.
 
 use aqm_net::Rng;
 
-/// Normal distribution with this mean and standard deviation.
+/// Normal distribution with the mean `mean` and the standard deviation `deviation`.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Normal {
     pub(crate) mean: f64,
@@ -32,7 +32,7 @@ impl Normal {
     }
 }
 
-/// Returns P(X > `x`) of a normal value with mean 0 and variance 1.
+/// Returns P(X > `x`), where X is normally distributed with mean 0 and variance 1.
 pub(super) fn survival(x: f64) -> f64 {
     0.5 * libm::erfc(x * std::f64::consts::FRAC_1_SQRT_2)
 }

@@ -1,23 +1,23 @@
-//! Power law between two bounds, with a density proportional to x^(-1-`exponent`). It is a bounded Pareto distribution
-//! if the exponent is positive, and log-uniform if it is zero. All exponents are exact, so that size-biased values,
-//! which also follow a power law, can be drawn.
+//! Power law: a distribution between two bounds with a density proportional to x^(-1-`exponent`). The distribution is
+//! bounded Pareto if the exponent is positive, and log-uniform if the exponent is zero. The formulas are exact for all
+//! exponents, so that size-biased values, which also follow a power law, can be drawn.
 //!
-//! Inversion begins at the lower bound, whereas `bounded-pareto` begins at the upper bound. Generated traces use this
-//! kind.
+//! Inversion starts at the lower bound here, whereas `bounded-pareto` starts at the upper bound. Generated traces use
+//! the power law.
 
 use aqm_net::{ConfigError, Rng, parameters};
 
 use super::{Amount, AnyDistribution, Build, Distribution, Unit, check_range, read_bounds};
 
 parameters! {
-    /// Power law between two bounds: bounded Pareto, log-uniform, or increasing.
+    /// Power law between two bounds: bounded Pareto, log-uniform, or with an increasing density.
     pub struct Config {
-        /// Exponent: the density is proportional to x^(-1-exponent); 0 is log-uniform.
+        /// Exponent. The density is proportional to x^(-1-exponent); an exponent of 0 gives a log-uniform distribution.
         pub exponent: f64 = 1.2, "aqmlab's choice";
         /// Minimum.
-        pub minimum: Option<Amount> = None, "no default: it must be given";
+        pub minimum: Option<Amount> = None, "no default: required";
         /// Maximum, in the same unit as the minimum.
-        pub maximum: Option<Amount> = None, "no default: it must be given";
+        pub maximum: Option<Amount> = None, "no default: required";
     }
 }
 
@@ -26,7 +26,10 @@ impl Build for Config {
         check_range("exponent", self.exponent, -10.0, 10.0)?;
         let (least, most) = read_bounds(unit, self.minimum, self.maximum)?;
         if !(least > 0.0 && least < most) {
-            return Err(ConfigError::at("maximum", "must be above the minimum, which must be above zero"));
+            return Err(ConfigError::at(
+                "maximum",
+                "must be greater than the minimum; the minimum must be greater than zero",
+            ));
         }
         Ok(PowerLaw { exponent: self.exponent, least, most }.into())
     }
@@ -35,7 +38,7 @@ impl Build for Config {
 /// Power law between two bounds.
 #[derive(Clone, Copy, Debug)]
 pub struct PowerLaw {
-    /// The density is proportional to x^(-1-`exponent`).
+    /// Exponent. The density is proportional to x^(-1-`exponent`).
     pub exponent: f64,
     /// The minimum.
     pub least: f64,
@@ -72,7 +75,7 @@ impl Distribution for PowerLaw {
     }
 
     fn integral(&self, from: f64, to: f64) -> f64 {
-        // By parts: x P(X > x) plus the contribution of values below x to the mean.
+        // Integration by parts: x P(X > x) plus the contribution of values below x to the mean.
         let up_to = |x: f64| {
             let below = self.least * integral(self.exponent - 1.0, libm::log(x / self.least));
             x * self.survival(x) + below / self.moment(0.0)
@@ -86,24 +89,24 @@ impl Distribution for PowerLaw {
 }
 
 impl PowerLaw {
-    /// Returns the mean of the inverse of the value.
+    /// Returns the mean of 1/X.
     pub fn mean_inverse(&self) -> f64 {
         self.moment(1.0) / self.moment(0.0) / self.least
     }
 
-    /// Returns the power law whose density is this density times x^`power`.
+    /// Returns the power law whose density is proportional to this density multiplied by x^`power`.
     #[must_use]
     pub fn weighted(self, power: f64) -> Self {
         Self { exponent: self.exponent - power, ..self }
     }
 
-    /// Returns the smallest and the largest mean of the inverse of the value, over all exponents.
+    /// Returns the smallest and the largest mean of 1/X, over all allowed exponents.
     pub fn mean_inverses(self) -> [f64; 2] {
         let most = self.most_exponent();
         [-most, most].map(|exponent| Self { exponent, ..self }.mean_inverse())
     }
 
-    /// Returns the power law whose exponent gives the mean `target` for the inverse of the value.
+    /// Returns the power law whose exponent is chosen so that the mean of 1/X is `target`.
     #[must_use]
     pub fn with_mean_inverse(self, target: f64) -> Self {
         let most = self.most_exponent();
@@ -119,7 +122,7 @@ impl PowerLaw {
         Self { exponent: (low + high) / 2.0, ..self }
     }
 
-    /// Maximum exponent; above it nearly all values are at one bound, and powers overflow.
+    /// Maximum exponent. With a larger exponent, nearly all values are at one bound, and powers overflow.
     fn most_exponent(self) -> f64 {
         (500.0 / self.log_ratio()).min(100.0)
     }
@@ -134,7 +137,7 @@ impl PowerLaw {
     }
 }
 
-/// Returns the integral of x^(-1-`exponent`) from 1 to the number with the logarithm `log`.
+/// Returns the integral of x^(-1-`exponent`) from 1 to the number whose logarithm is `log`.
 fn integral(exponent: f64, log: f64) -> f64 {
     if exponent.abs() * log < 1e-9 { log } else { -libm::expm1(-exponent * log) / exponent }
 }

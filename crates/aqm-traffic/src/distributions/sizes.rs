@@ -1,4 +1,4 @@
-//! Random sizes: whole bytes, at least one, and their statistics for the computation of a load.
+//! Random sizes in whole bytes, of at least one byte, and the statistics that are needed to compute a load.
 
 use aqm_net::{ConfigError, Rng};
 
@@ -8,19 +8,19 @@ use crate::Packetisation;
 /// A distribution of sizes in whole bytes.
 #[derive(Clone, Debug)]
 pub struct Sizes {
-    /// Distribution in multiples of `unit` bytes.
+    /// Distribution of the sizes, as multiples of `unit` bytes.
     distribution: AnyDistribution,
     unit: u64,
-    /// Whether values are rounded up to whole units; otherwise, to the nearest unit.
+    /// Whether values are rounded up to whole units. Otherwise, values are rounded to the nearest unit.
     rounds_up: bool,
     /// Mean in bytes.
     mean: f64,
 }
 
-/// Maximum size in bytes; a larger size is treated as a typing error.
+/// Maximum size in bytes. A larger size is assumed to be a typing error.
 const MAX_BYTES: f64 = 1e15;
 
-/// Number of packets after which an integral replaces the sum for the mean.
+/// Number of packets that are summed to compute the mean. For the remaining packets, an integral replaces the sum.
 const SUMMED_PACKETS: u64 = 10_000;
 
 impl Sizes {
@@ -46,18 +46,18 @@ impl Sizes {
     /// Draws a size in bytes.
     pub fn sample(&self, rng: &mut Rng) -> u64 {
         let value = self.distribution.sample(rng);
-        // `as` saturates, and no sum of sizes comes close to its limit.
+        // `as` saturates. The maximum is so large that no sum of sizes reaches it.
         let units = if self.rounds_up { libm::ceil(value) } else { value + 0.5 } as u64;
         units.max(1).saturating_mul(self.unit)
     }
 
-    /// Draws a size of the size-biased distribution, in bytes.
+    /// Draws a size from the size-biased distribution, in bytes.
     pub fn sample_size_biased(&self, rng: &mut Rng) -> u64 {
         (self.distribution.sample_size_biased(rng) * self.unit as f64 + 0.5) as u64
     }
 
-    /// Returns the mean size in bytes. For sizes that are rounded to the nearest byte this is the mean before rounding,
-    /// which differs by a fraction of a byte.
+    /// Returns the mean size in bytes. For sizes that are rounded to the nearest byte, the method returns the mean
+    /// before rounding, which differs from the mean of the rounded sizes by a fraction of a byte.
     pub fn mean(&self) -> f64 {
         self.mean
     }
@@ -69,13 +69,13 @@ impl Sizes {
         } else if self.rounds_up {
             self.distribution.survival((bytes.div_ceil(self.unit) - 1) as f64)
         } else {
-            // Sizes at most half a byte below `bytes` are rounded up to it.
+            // Sizes that are at most half a byte smaller than `bytes` are rounded up to `bytes`.
             self.distribution.survival(bytes as f64 - 0.5)
         }
     }
 
-    /// Returns the integral of the survival function from `from` to `to` bytes: the contribution of this range to the
-    /// mean size.
+    /// Returns the integral of the survival function from `from` to `to` bytes, which is the contribution of this range
+    /// to the mean size.
     pub(crate) fn survival_between(&self, from: f64, to: f64) -> f64 {
         let unit = self.unit as f64;
         self.distribution.survival_between(from / unit, to / unit) * unit
@@ -86,13 +86,13 @@ impl Sizes {
         (self.distribution.support().0 as u64).max(1).saturating_mul(self.unit)
     }
 
-    /// Returns the maximum size, in bytes; saturates if there is no maximum.
+    /// Returns the maximum size, in bytes; the maximum integer if the size has no maximum.
     pub fn maximum(&self) -> u64 {
         (self.distribution.support().1 as u64).max(1).saturating_mul(self.unit)
     }
 }
 
-/// Returns the mean of values that are rounded up: the sum of P(X > k) over k = 0, 1, ...
+/// Returns the mean of values that are rounded up, which is the sum of P(X > k) over k = 0, 1, ...
 fn mean_rounded_up(distribution: &AnyDistribution) -> f64 {
     if distribution.is_whole() {
         return distribution.mean();
@@ -101,7 +101,7 @@ fn mean_rounded_up(distribution: &AnyDistribution) -> f64 {
     let (first, last) = (least as u64, libm::ceil(most) as u64);
     let one_by_one = last.min(first.saturating_add(SUMMED_PACKETS));
     let summed: f64 = (first..one_by_one).map(|k| distribution.survival(k as f64)).sum();
-    // The midpoint rule for the rest.
+    // The midpoint rule for the remaining terms.
     let rest = if one_by_one < last {
         distribution.survival_between(one_by_one as f64 - 0.5, last as f64 - 0.5)
     } else {

@@ -17,7 +17,7 @@ impl Times {
         Self { distribution, factor }
     }
 
-    /// Draws a time without rounding.
+    /// Draws a time. The time is not rounded.
     pub fn sample(&self, rng: &mut Rng) -> f64 {
         self.distribution.sample(rng) * self.factor
     }
@@ -32,7 +32,7 @@ impl Times {
         self.distribution.mean() * self.factor
     }
 
-    /// Whether all times are equal.
+    /// Returns whether all times are equal.
     pub(crate) fn is_constant(&self) -> bool {
         matches!(self.distribution, AnyDistribution::Constant(_))
     }

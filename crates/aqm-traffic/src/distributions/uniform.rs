@@ -1,16 +1,16 @@
-//! Uniform: all values between two bounds have equal probability density.
+//! Uniform: all values between two bounds have the same probability density.
 
 use aqm_net::{ConfigError, Rng, parameters};
 
 use super::{Amount, AnyDistribution, Build, Distribution, Unit, read_bounds};
 
 parameters! {
-    /// Uniform between two bounds.
+    /// Uniform: all values between two bounds have the same probability density.
     pub struct Config {
         /// Minimum.
-        pub minimum: Option<Amount> = None, "no default: it must be given";
+        pub minimum: Option<Amount> = None, "no default: required";
         /// Maximum.
-        pub maximum: Option<Amount> = None, "no default: it must be given";
+        pub maximum: Option<Amount> = None, "no default: required";
     }
 }
 

@@ -1,5 +1,5 @@
-//! Weibull, P(X > x) = exp(-(x/scale)^`shape`): for shapes below 1, a tail between those of the exponential and Pareto
-//! distributions.
+//! Weibull: P(X > x) = exp(-(x/scale)^`shape`). For shapes below 1, the tail is heavier than an exponential tail and
+//! lighter than a Pareto tail.
 
 use aqm_net::{ConfigError, Rng, parameters};
 
@@ -7,11 +7,11 @@ use super::incomplete_gamma::lower;
 use super::{Amount, AnyDistribution, Build, Distribution, Unit, check_range};
 
 parameters! {
-    /// Weibull: for shapes below 1, a tail between those of the exponential and Pareto distributions.
+    /// Weibull: for shapes below 1, a tail that is heavier than an exponential tail and lighter than a Pareto tail.
     pub struct Config {
         /// Mean.
-        pub mean: Option<Amount> = None, "no default: it must be given, except for gaps, whose mean is known";
-        /// Shape of the tail; a smaller value gives a heavier tail, and 1 is exponential.
+        pub mean: Option<Amount> = None, "no default: required, except for gaps, whose mean is computed";
+        /// Shape of the tail. A smaller value gives a heavier tail, and a value of 1 gives an exponential distribution.
         pub shape: f64 = 0.5, "aqmlab's choice";
     }
 }
@@ -28,7 +28,7 @@ impl Build for Config {
 /// Weibull distribution.
 #[derive(Clone, Copy, Debug)]
 pub struct Weibull {
-    /// Below 1, the tail is heavier than that of the exponential distribution.
+    /// Shape of the tail. With a value below 1, the tail is heavier than that of the exponential distribution.
     pub shape: f64,
     /// The value that is exceeded with probability 1/e.
     pub scale: f64,

@@ -1,15 +1,17 @@
-//! Calls: both ends of a call send voice datagrams to each other at equal gaps, regardless of losses and delays.
+//! Calls: both endpoints of a call send voice datagrams to each other at equal intervals, regardless of losses and
+//! delays.
 //!
 //! Sources: H. Schulzrinne, S. Casner, RFC 3551, 2003 (frames of 20 ms); ITU-T G.711, G.729, GSM 06.60. A G.711
 //! datagram has 160 B of payload and 40 B of headers (IPv4 20, UDP 8, RTP 12), which results in 80 kb/s in each
 //! direction.
 //!
-//! The two directions of a call are two flows. The backward flow starts at the receiving end of the workload's data.
-//! The quality of a call is computed from the delay of each packet (`record.histories`).
+//! The two directions of a call are two flows. The backward flow is sent by the receiver of the workload's forward
+//! data. The quality of a call is computed from the delay of each packet (`record.histories`).
 //!
-//! aqmlab's choices, where the sources are silent: both ends talk all the time (no silence suppression). The first
-//! datagram of a direction leaves at random within one gap after the start of the call, and datagram k leaves k gaps
-//! later, so that neither the two directions of a call nor two calls are in step.
+//! aqmlab's choices, where the sources are silent: both endpoints send voice all the time (no silence suppression). The
+//! first datagram of each direction is sent at a random time within one gap after the start of the call, and the k-th
+//! datagram after it is sent k gaps later. Neither the two directions of a call nor two calls are therefore
+//! synchronised.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -24,19 +26,19 @@ use crate::{Build, BuildContext, TrafficContext, Workload};
 choices! {
     /// Voice codec.
     pub enum Codec {
-        /// G.711: 64 kb/s; the receiver does not conceal losses.
+        /// G.711 at 64 kb/s. The receiver does not conceal losses.
         G711 = "g711",
-        /// G.711 with the loss concealment of its appendix I.
+        /// G.711 with the loss concealment of appendix I of the G.711 standard.
         G711Plc = "g711-plc",
         /// G.729A: 8 kb/s.
         G729a = "g729a",
-        /// GSM's Enhanced Full Rate: 12.2 kb/s, in frames of 31 B.
+        /// GSM Enhanced Full Rate at 12.2 kb/s, in frames of 31 B.
         GsmEfr = "gsm-efr",
     }
 }
 
 impl Codec {
-    /// Returns the payload in bytes for this duration of voice, rounded up.
+    /// Returns the payload in bytes that this duration of voice needs, rounded up.
     fn payload(self, voice: Span) -> u64 {
         let of_20_ms = match self {
             Self::G711 | Self::G711Plc => 160,
@@ -48,20 +50,20 @@ impl Codec {
 }
 
 parameters! {
-    /// Calls: both ends send voice datagrams to each other.
+    /// Calls: both endpoints of a call send voice datagrams to each other.
     pub struct Config {
-        /// Number of calls, each between its own hosts.
+        /// Number of calls. Each call has its own hosts.
         pub calls: u32 = 1, "RFC 7928, section 9.1";
-        /// Voice codec; it determines the size of datagrams and the effect of losses on quality.
+        /// Voice codec. The codec determines the size of datagrams and the effect of losses on quality.
         pub codec: Codec = Codec::G711, "RFC 3551: PCMU, PCMA";
-        /// Size of a datagram on the wire, including headers; by default, 40 B plus the codec's payload for `every`.
-        /// For 20 ms the payload is 160 B, with `g729a` 20 B, and with `gsm-efr` 31 B.
+        /// Size of a datagram on the wire, including headers. The default is 40 B plus the codec's payload for the
+        /// duration `every`. For 20 ms, the payload is 160 B with `g711`, 20 B with `g729a`, and 31 B with `gsm-efr`.
         pub packet: Option<Size> = None, "IPv4 20 B, UDP 8 B, RTP 12 B";
-        /// Gap between two datagrams of a direction, which equals the duration of voice in a datagram.
+        /// Interval between two datagrams of a direction, which equals the duration of the voice in a datagram.
         pub every: Span = Span::from_millis(20), "RFC 3551, section 4.2";
         /// Start of the first call.
         pub start: Span = Span::ZERO, "aqmlab's choice";
-        /// Interval after `start` in which calls begin at random times.
+        /// Length of the interval after `start` in which calls begin at random times.
         pub stagger: Span = Span::ZERO, "aqmlab's choice";
         /// End of all calls; by default, the end of the run.
         pub stop: Option<Span> = None, "aqmlab's choice";
@@ -73,14 +75,14 @@ parameters! {
 /// Size of the IPv4, UDP and RTP headers, in bytes.
 const HEADERS: u64 = 40;
 
-/// Maximum number of calls; a larger number is treated as a typing error.
+/// Maximum number of calls. A larger number is assumed to be a typing error.
 const MAX_CALLS: u32 = 100_000;
 
 impl Build for Config {
     fn build(&self, context: &BuildContext<'_>) -> Result<Box<dyn Workload>, ConfigError> {
         let problem = format_args!("must be between 1 and {MAX_CALLS} (got {})", self.calls);
         ConfigError::unless((1..=MAX_CALLS).contains(&self.calls), "calls", problem)?;
-        ConfigError::unless(!self.every.is_zero(), "every", "must be longer than zero")?;
+        ConfigError::unless(!self.every.is_zero(), "every", "must be greater than zero")?;
         let bytes = self.packet.map_or(HEADERS.saturating_add(self.codec.payload(self.every)), Size::bytes);
         let problem = format_args!("must be between 1B and {MAX_BYTES}B (got {bytes}B)");
         ConfigError::unless((1..=MAX_BYTES).contains(&bytes), "packet", problem)?;
@@ -135,8 +137,8 @@ impl Build for Config {
 /// The running workload.
 #[derive(Clone)]
 struct Calls {
-    /// Next datagram of each direction: time, call, and whether the direction is backward; the earliest on top. The
-    /// workload requests a wake-up only for the earliest.
+    /// Next datagram of each direction, as the time, the call, and whether the direction is backward. The earliest
+    /// datagram is on top. The workload requests a wake-up only for the earliest datagram.
     due: BinaryHeap<Reverse<(Instant, u32, bool)>>,
     bytes: u16,
     every: Span,
@@ -165,7 +167,7 @@ impl Workload for Calls {
         self.sleep(cx);
     }
 
-    /// Prints the facts of the workload, which are complete only at the end of the run.
+    /// Passes the facts of the workload to `show`. The facts are complete only at the end of the run.
     fn facts(&self, show: &mut dyn FnMut(&'static str, f64)) {
         show("calls", f64::from(self.calls));
         show("datagrams", self.sent as f64);
@@ -188,7 +190,7 @@ mod tests {
     use super::*;
     use crate::testing::{context, distance, fact, run};
 
-    /// Returns the times at which each direction of each call sends.
+    /// Returns the times at which datagrams are sent, for each direction of each call.
     fn talk(config: &Config) -> BTreeMap<(u32, bool), Vec<Instant>> {
         let mut workload = config.build(&context(1, 10)).unwrap();
         let recording = run(&mut *workload);
@@ -240,7 +242,7 @@ mod tests {
         talk(&Config { packet: Some(Size::from_bytes(500)), ..Config::default() });
         let often = Config { every: Span::from_millis(10), codec: Codec::GsmEfr, ..Config::default() };
         let workload = often.build(&context(1, 10)).unwrap();
-        // 15.5 bytes of voice are rounded up to 16.
+        // 15.5 bytes of voice are rounded up to 16 bytes.
         assert_eq!(fact(&*workload, "rate_bps"), 56.0 * 8.0 / 0.01);
     }
 

@@ -2,8 +2,8 @@
 //!
 //! Flows begin at random times within a short interval, so that their slow starts do not coincide.
 //!
-//! aqmlab's choices: the length of this interval; each flow keeps its start and its size if the number of flows
-//! changes.
+//! aqmlab's choices: the length of this interval, and that a flow's start and size do not depend on the number of
+//! flows.
 
 use std::sync::Arc;
 
@@ -18,11 +18,11 @@ parameters! {
     pub struct Config {
         /// Number of flows.
         pub flows: u32 = 1, "aqmlab's choice";
-        /// Sizes of the files; by default, each flow sends without end.
+        /// Sizes of the files; by default, each flow sends for the whole run.
         pub sizes: Option<distributions::Config> = None, "SHRED talk: FTP flows last for the whole run";
         /// Earliest start of a flow.
         pub start: Span = Span::ZERO, "aqmlab's choice";
-        /// Interval after `start` in which flows begin at random times.
+        /// Length of the interval after `start` in which flows begin at random times.
         pub stagger: Span = Span::from_millis(5000), "aqmlab's choice: avoids simultaneous slow starts";
         /// Hosts of the flows.
         pub hosts: Hosts = Hosts::Own, "SHRED talk: each FTP flow has a source and a sink";
@@ -65,20 +65,20 @@ impl Build for Config {
 /// The running workload.
 #[derive(Clone)]
 struct Ftp {
-    /// Files in the order of their starts, shared by all runs of a plan.
+    /// Files in the order of their start times, shared by all runs of a plan.
     files: Arc<[File]>,
     /// Number of flows that have begun.
     next: usize,
     hosts: Hosts,
 }
 
-/// The file of a flow and its start. If several flows begin at the same time, the flow with the lowest number begins
-/// first.
+/// The file that a flow sends, and the start of the flow. If several flows begin at the same time, the flow with the
+/// lowest number begins first.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct File {
     begin: Instant,
     flow: u32,
-    /// Payload bytes; `None` means without end.
+    /// Payload bytes; `None` if the flow sends without end.
     bytes: Option<u64>,
 }
 

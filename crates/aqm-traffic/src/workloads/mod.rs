@@ -1,4 +1,4 @@
-//! The workloads: one file or folder for each kind in the registry of [`Config`](crate::Config).
+//! The workloads. Each kind in the registry of [`Config`](crate::Config) has its own file or folder.
 
 pub(crate) mod call;
 pub(crate) mod ftp;

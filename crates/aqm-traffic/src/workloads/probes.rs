@@ -1,12 +1,12 @@
-//! Probes: batches of equal transfers that begin at the same time, at equal intervals. Probes show over time how a
-//! queue treats flows of one size.
+//! Probes: batches of equal transfers, which begin at the same time and are repeated at equal intervals. Probes show
+//! how a queue treats flows of one size over time.
 //!
 //! Source: the foreground traffic of L. Guo & I. Matta, "The War Between Mice and Elephants", 2001: ten flows of 10
-//! packets every 25 s, and ten flows of 1000 packets every 125 s. A batch is recorded as a page, so that the tables
+//! packets every 25 s, and ten flows of 1000 packets every 125 s. Each batch is recorded as a page, so that the tables
 //! distinguish batches.
 //!
-//! aqmlab's choices, where the source is silent: the first batch begins at `start`; flow number i of every batch uses
-//! the same host.
+//! aqmlab's choices, where the source is silent: the first batch begins at `start`, and flow number i uses the same
+//! host in all batches.
 
 use aqm_net::{ConfigError, Length, Rate, Size, Span, choices, parameters};
 
@@ -15,7 +15,7 @@ use crate::wire::Wire;
 use crate::{Build, BuildContext, TrafficContext, Transfer, Workload};
 
 choices! {
-    /// Action of a flow whose last transfer is not complete when a batch begins.
+    /// What a flow does if its last transfer is not complete when a batch begins.
     pub enum Late {
         /// The flow opens an additional connection, so that the offered load does not depend on the network.
         OpensAnother = "opens-another",
@@ -25,29 +25,29 @@ choices! {
 }
 
 parameters! {
-    /// Probes: batches of equal transfers that begin at the same time, at equal intervals.
+    /// Probes: batches of equal transfers, which begin at the same time and are repeated at equal intervals.
     pub struct Config {
         /// Number of flows per batch.
         pub flows: u32 = 10, "Guo & Matta talk, foreground flows";
-        /// Size of each transfer; packets are full-sized packets.
+        /// Size of each transfer. Sizes in packets are in full-sized packets.
         pub size: Length = Length::Packets(10), "Guo & Matta talk, short foreground flows";
         /// Interval between the starts of two batches.
         pub every: Span = Span::from_millis(25_000), "Guo & Matta talk, short foreground flows";
-        /// Size of the request that the client sends for each transfer; the response returns over the same connection.
+        /// Size of the request that the client sends for each transfer. The response is sent over the same connection.
         /// Without a request, the server opens the connection and sends the data.
         pub request: Option<Size> = None, "aqmlab's choice";
-        /// Action of a flow whose last transfer is not complete when a batch begins.
+        /// What a flow does if its last transfer is not complete when a batch begins.
         pub late: Late = Late::OpensAnother, "aqmlab's choice: an open loop";
         /// Start of the first batch.
         pub start: Span = Span::ZERO, "aqmlab's choice";
         /// Time after which no batch begins; by default, the end of the run.
         pub stop: Option<Span> = None, "aqmlab's choice";
-        /// Hosts of the flows; with `own`, the flows of a batch share only the network.
+        /// Hosts of the flows. With `own`, the flows of a batch share the network, but no hosts.
         pub hosts: Hosts = Hosts::Own, "aqmlab's choice";
     }
 }
 
-/// Maximum size of a probe; a larger size is treated as a typing error.
+/// Maximum size of a probe. A larger size is assumed to be a typing error.
 const MAX_BYTES: u64 = 1_000_000_000_000_000;
 
 impl Build for Config {
@@ -59,7 +59,7 @@ impl Build for Config {
             return Err(ConfigError::at("size", problem));
         }
         if self.every.is_zero() {
-            return Err(ConfigError::at("every", "must be longer than zero"));
+            return Err(ConfigError::at("every", "must be greater than zero"));
         }
         if self.late == Late::SitsOut && self.hosts == Hosts::Shared {
             return Err(ConfigError::at(
@@ -70,7 +70,7 @@ impl Build for Config {
         check_request(self.request)?;
         let period = Period::new(self.start, self.stop, context.duration)?;
         let expected = f64::from(self.flows) * period.seconds() / self.every.seconds();
-        check_transfers(expected, "every", "lengthen it, or reduce `flows`")?;
+        check_transfers(expected, "every", "increase `every`, or reduce `flows`")?;
         Ok(Box::new(Probes {
             bytes: count * unit,
             wire_bytes: Wire::of(context.packetisation).bytes(count * unit),
@@ -110,7 +110,7 @@ struct Probes {
     batches: u64,
     /// Number of transfers that have begun.
     transfers: u64,
-    /// Whether the last transfer of each flow is incomplete; maintained only with `sits-out`.
+    /// Whether the last transfer of each flow is incomplete. Recorded only with `sits-out`.
     busy: Vec<bool>,
 }
 
@@ -145,8 +145,8 @@ impl Workload for Probes {
         }
     }
 
-    /// Prints the facts of the workload. The realised load covers the whole period, so it is complete only at the end
-    /// of the run.
+    /// Passes the facts of the workload to `show`. The realised load covers the whole period and is therefore complete
+    /// only at the end of the run.
     fn facts(&self, show: &mut dyn FnMut(&'static str, f64)) {
         let batch = u64::from(self.config.flows) * self.wire_bytes;
         let per_second = batch as f64 / self.config.every.seconds();
@@ -217,7 +217,8 @@ mod tests {
         let mut workload = config.build(&context(1, 100)).unwrap();
         let opened = run(&mut *workload).opened;
         assert!(opened.iter().all(|(_, it)| it.bytes == Some(5000) && it.request == Some(100)));
-        // Batches begin at 0 s and 25 s. 5000 B are six packets of 974 B and a SYN, ten times in 25 s.
+        // Batches begin at 0 s and 25 s. In each batch, 5000 B are sent ten times, and 5000 B are six packets of 974 B
+        // and a SYN. The interval is 25 s.
         assert_eq!((fact(&*workload, "batches"), fact(&*workload, "transfers")), (2.0, 20.0));
         let load = 10.0 * (40.0 + 6.0 * 974.0) / (25.0 * 1_250_000.0);
         assert!((fact(&*workload, "nominal_load") - load).abs() < 1e-15);
@@ -228,7 +229,7 @@ mod tests {
     fn a_late_flow_skips_batches_with_sits_out() {
         let config = Config { flows: 2, late: Late::SitsOut, ..Config::default() };
         let mut workload = config.build(&context(1, 150)).unwrap();
-        // The first flow takes longer than two intervals; the second always finishes in time.
+        // The first flow takes longer than two intervals. The second flow always finishes in time.
         let time = |it: Transfer| Some(Span::from_millis(if it.host == 0 { 60_000 } else { 1000 }));
         let opened = run_served(&mut *workload, time).opened;
         let of = |host| opened.iter().filter(move |(_, it)| it.host == host);

@@ -1,21 +1,21 @@
-//! User programs (`program`): a client and a server that run in a live run. A simulation cannot know their traffic and
-//! therefore rejects this workload.
+//! User programs (`program`): a client and a server, which are started in a live run. A simulation rejects this
+//! workload, because the traffic of user programs is unknown.
 
 use aqm_net::{ConfigError, Span, parameters};
 
 use crate::{Build, BuildContext, Programs, TrafficContext, Workload};
 
 parameters! {
-    /// User programs for live runs: a client at the receiving end of the data and a server at the sending end.
+    /// User programs for live runs: a client, which receives the data, and a server, which sends the data.
     ///
     /// The client reaches the server under the host name `server`.
     pub struct Config {
         /// Command and arguments of the client; by default, there is no client.
         pub client: Vec<String> = Vec::new(), "aqmlab's choice";
-        /// Command and arguments of the server, which starts with the run; by default, there is no server.
+        /// Command and arguments of the server, which starts when the run starts; by default, there is no server.
         pub server: Vec<String> = Vec::new(), "aqmlab's choice";
-        /// Earliest start of the client. The client starts after this time when the server listens for TCP connections
-        /// or has bound a UDP socket, but waits for the server for at most 3 s.
+        /// Earliest start of the client. The client starts after this time, as soon as the server listens for TCP
+        /// connections or has bound a UDP socket. The client waits for the server for at most 3 s.
         pub start: Span = Span::ZERO, "aqmlab's choice";
     }
 }
@@ -38,7 +38,7 @@ impl Build for Config {
     }
 }
 
-/// The running workload. It does nothing, because the live run starts the programs.
+/// The running workload. This workload does nothing, because the live run starts the programs.
 #[derive(Clone)]
 struct Program;
 

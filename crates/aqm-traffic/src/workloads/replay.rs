@@ -1,13 +1,14 @@
-//! A recorded schedule: transfers of given sizes at given times, read from a file, so that runs of different programs
-//! have the same traffic.
+//! A recorded schedule of transfers. The sizes and times of the transfers are read from a file, so that runs of
+//! different programs have the same traffic.
 //!
-//! Each line of the file is a transfer: the start in seconds and the size in bytes, separated by a comma or by blanks.
-//! A third column is ignored (in the schedules of the ns-2 runs it is a number of packets). Six columns describe a
-//! request and its response over a separate connection: the start, the size of the response, the size of the request,
-//! and in seconds the server's delay before its response, the additional one-way delay of each packet at the client,
-//! and that at the server. Blank lines and text after a `#` are ignored. The first line may be a header with the names
-//! of the columns. Lines may be in any order: they are sorted by time, and lines with the same time keep their order.
-//! Transfers that start at or after the end of the run are skipped and counted. Times are rounded to a nanosecond.
+//! Each line of the file describes one transfer: the start in seconds and the size in bytes, separated by a comma or by
+//! blanks. A third column is ignored. In the schedules of the ns-2 runs, the third column is a number of packets. Lines
+//! with six columns describe a request and its response over a separate connection. The columns are the start, the size
+//! of the response, the size of the request, the server's delay before the response, the additional one-way delay of
+//! each packet at the client, and the additional one-way delay of each packet at the server. All delays are in seconds.
+//! Blank lines and text after a `#` are ignored. The first line may be a header with the names of the columns. Lines
+//! may be in any order. They are sorted by time, and lines with equal times keep their order. Transfers that start at
+//! or after the end of the run are skipped and counted. Times are rounded to a nanosecond.
 
 use aqm_net::{ConfigError, Instant, Rate, Span, parameters};
 
@@ -18,16 +19,17 @@ use crate::{Build, BuildContext, Conversation, Exchange, TrafficContext, Transfe
 parameters! {
     /// A recorded schedule of transfers, read from a file.
     pub struct Config {
-        /// Name of the file. Each line contains a start in seconds and a size in bytes. A line for a response to a
-        /// request also contains the size of the request in bytes and, in seconds, the server's delay before the
-        /// response and the additional one-way delays of the client and of the server.
-        pub file: String = String::new(), "no default: it must be given";
+        /// Name of the file. Each line contains the start of a transfer in seconds and its size in bytes. A line that
+        /// describes a request and its response also contains the size of the request in bytes and, in seconds, the
+        /// server's delay before the response, the client's additional one-way delay, and the server's additional
+        /// one-way delay.
+        pub file: String = String::new(), "no default: required";
     }
 }
 
 impl Build for Config {
     fn build(&self, context: &BuildContext<'_>) -> Result<Box<dyn Workload>, ConfigError> {
-        let problem = "is missing: set it to a file with a start in seconds and a size in bytes on each line";
+        let problem = "is missing: must be a file with a start in seconds and a size in bytes on each line";
         ConfigError::unless(!self.file.is_empty(), "file", problem)?;
         let not_read = || ConfigError::at("file", format!("`{}` could not be read", self.file));
         let content = context.file.ok_or_else(not_read)?;
@@ -56,9 +58,9 @@ impl Build for Config {
 /// The running workload.
 #[derive(Clone)]
 struct Replay {
-    /// Transfers in the order of their starts.
+    /// Transfers in the order of their start times.
     schedule: Vec<Entry>,
-    /// Number of transfers that were opened.
+    /// Number of transfers that have been opened.
     next: usize,
     skipped: usize,
     wire_bytes: u64,
@@ -71,11 +73,11 @@ struct Replay {
 struct Entry {
     at: Instant,
     bytes: u64,
-    /// The request that the transfer answers, if any.
+    /// The request that precedes the transfer; `None` if there is no request.
     request: Option<Request>,
 }
 
-/// The request of a transfer and its path.
+/// The request that precedes a transfer, and the additional delays of its path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Request {
     bytes: u64,
@@ -164,7 +166,7 @@ fn transfer(fields: &[&str]) -> Result<Entry, String> {
             (start, size, Some((request, [think, client, server])))
         }
         _ => {
-            let columns = "2, 3 or 6, beginning with a start in seconds and a size in bytes";
+            let columns = "2, 3 or 6; the first two are a start in seconds and a size in bytes";
             return Err(format!("has {} columns (expected {columns})", fields.len()));
         }
     };

@@ -1,13 +1,13 @@
 //! Streaming: flows of datagrams that arrive at random times. Each flow sends its data at a peak rate, regardless of
-//! losses and delays, like the flows of `service = "streaming"` at flow level.
+//! losses and delays, like the flows with `service = "streaming"` at flow level.
 //!
 //! Source: the background traffic of J. Roberts' talk with J. Augé, "Fair queueing and congestion control", 2005:
-//! "Poisson flows" with a peak rate of 1 Mb/s. Together, the flows are the input of a fluid queue that is modulated by
-//! M/G/∞.
+//! "Poisson flows" with a peak rate of 1 Mb/s. The flows together are the input of a fluid queue that is modulated by
+//! an M/G/∞ process.
 //!
-//! aqmlab's choices, where the source is silent: the sizes (in bytes on the wire), equal gaps between datagrams, a
-//! first datagram when the flow arrives, and a last datagram that is as short as the remaining data. If several flows
-//! are due at the same time, the oldest flow sends first.
+//! aqmlab's choices, where the source is silent: the sizes, which are in bytes on the wire; equal gaps between
+//! datagrams; the first datagram is sent when the flow arrives; the last datagram contains only the remaining data. If
+//! the datagrams of several flows are due at the same time, the oldest flow sends first.
 
 use std::collections::BTreeMap;
 
@@ -19,7 +19,8 @@ use crate::parameters::{MAX_BYTES, Period, check_datagrams, check_link_header, c
 use crate::{Build, BuildContext, TrafficContext, Workload};
 
 parameters! {
-    /// Streaming: flows of datagrams that arrive at random times and send at a peak rate until all their data are sent.
+    /// Streaming: flows of datagrams that arrive at random times and send at a peak rate until all of their data is
+    /// sent.
     pub struct Config {
         /// Offered load of all flows together, as a share of the bottleneck's rate.
         pub load: f64 = 0.5, "Roberts & Augé talk: half of the link";
@@ -28,13 +29,13 @@ parameters! {
         /// Amount of data per flow, including headers.
         pub sizes: distributions::Config =
             distributions::Config::exponential(exponential::Config::of(Amount::bytes(100_000))),
-            "aqmlab's choice: the talk does not give one";
-        /// Gaps between the starts of flows; their mean follows from the load.
+            "aqmlab's choice: the talk does not specify one";
+        /// Gaps between the starts of flows. The mean gap follows from the load.
         pub gaps: distributions::Config = distributions::Config::exponential(exponential::Config::default()),
             "Roberts & Augé talk: Poisson flows";
-        /// Size of a datagram on the wire, including headers; the last datagram of a flow may be shorter.
+        /// Size of a datagram on the wire, including headers. The last datagram of a flow may be shorter.
         pub packet: Size = Size::from_bytes(1000), "as `udp`";
-        /// Start of the gap before the first flow.
+        /// Start of the gap that precedes the first flow.
         pub start: Span = Span::ZERO, "aqmlab's choice";
         /// Time after which no flow begins; by default, the end of the run.
         pub stop: Option<Span> = None, "aqmlab's choice";
@@ -56,7 +57,7 @@ impl Build for Config {
         let bytes_per_second = self.load * context.rate.bytes_per_second();
         let flows_per_second = bytes_per_second / sizes.mean();
         let expected = flows_per_second * period.seconds();
-        check_transfers(expected, "load", "lower it, or use larger flows")?;
+        check_transfers(expected, "load", "reduce `load`, or use larger flows")?;
         // A flow has at least one datagram.
         let datagrams = expected + bytes_per_second * period.seconds() / self.packet.bytes() as f64;
         check_datagrams(datagrams, "load")?;
@@ -92,7 +93,7 @@ impl Build for Config {
 /// The running workload.
 #[derive(Clone)]
 struct Streaming {
-    /// Gaps between two datagrams of a flow.
+    /// Gaps between consecutive datagrams of a flow.
     pace: EvenGaps,
     packet: u64,
     ecn: Ecn,
@@ -106,7 +107,7 @@ struct Streaming {
     next: Instant,
     /// Number of flows that have arrived.
     begun: u32,
-    /// Flows in progress, sorted by the time of their next datagram and their number.
+    /// Flows in progress, sorted by the time of their next datagram and then by their number.
     sending: BTreeMap<(Instant, u32), Flow>,
     period: Period,
     rate: Rate,
@@ -154,8 +155,8 @@ impl Workload for Streaming {
         self.sleep(cx);
     }
 
-    /// Prints the facts of the workload. The realised load counts the flows that have arrived, so it is complete only
-    /// at the end of the run.
+    /// Passes the facts of the workload to `show`. The realised load counts the flows that have arrived and is
+    /// therefore complete only at the end of the run.
     fn facts(&self, show: &mut dyn FnMut(&'static str, f64)) {
         show("nominal_load", self.load);
         show("flows", f64::from(self.begun));
@@ -189,7 +190,7 @@ mod tests {
         run(&mut *config.build(&context(seed, 1000)).unwrap())
     }
 
-    /// Returns the datagrams of each flow, with their times and sizes.
+    /// Returns the times and sizes of the datagrams of each flow.
     fn flows(recording: &RecordingContext) -> Vec<Vec<(Instant, u16)>> {
         let mut flows = Vec::new();
         for &(at, number, bytes, _) in &recording.sent {

@@ -1,13 +1,14 @@
 //! Datagrams ("UDP"): flows that send at a fixed rate and do not react to congestion, with equal or random gaps.
 //!
-//! With Poisson gaps and exponential sizes, a queue in front of a link is an M/M/1 system; with equal sizes it is
-//! M/D/1; with equal gaps and sizes it is ΣD/D/1 (L. Kleinrock, "Queueing Systems", 1975).
+//! With Poisson gaps and exponential sizes, a queue in front of a link is an M/M/1 system; with Poisson gaps and equal
+//! sizes, it is an M/D/1 system; with equal gaps and equal sizes, it is a ΣD/D/1 system (L. Kleinrock, "Queueing
+//! Systems", 1975).
 //!
-//! aqmlab's choices: datagram k of a flow with equal gaps leaves k gaps after the first datagram, rounded to a
-//! nanosecond, so that rounding errors do not accumulate. With random gaps, the first datagram leaves after one gap.
-//! Sizes are rounded to whole bytes from 1 to 65535. If several flows are due at the same time, the flow with the
-//! lowest number sends first. `stagger` delays the stop of a flow as much as its start, so that a burst keeps its
-//! length.
+//! aqmlab's choices: in a flow with equal gaps, the k-th datagram after the first datagram is sent k gaps after it,
+//! rounded to a nanosecond, so that rounding errors do not accumulate. With random gaps, the first datagram is sent one
+//! gap after the start. Sizes are rounded to whole bytes from 1 to 65535. If the datagrams of several flows are due at
+//! the same time, the flow with the lowest number sends first. `stagger` delays the stop of a flow by the same time as
+//! its start, so that a burst keeps its length.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -25,7 +26,7 @@ use crate::{Build, BuildContext, TrafficContext, Workload};
 choices! {
     /// Time at which a flow with constant gaps sends its first datagram.
     pub enum Phase {
-        /// At random within one gap after the start.
+        /// At a random time within one gap after the start.
         Random = "random",
         /// At the start.
         Zero = "zero",
@@ -33,32 +34,32 @@ choices! {
 }
 
 parameters! {
-    /// Datagrams ("UDP") at a rate that does not react to the network.
+    /// Datagrams ("UDP"), sent at a rate that does not depend on the network.
     pub struct Config {
         /// Number of flows.
         pub flows: u32 = 1, "aqmlab's choice";
-        /// Rate of each flow, including headers; give this or `load`.
-        pub rate: Option<Rate> = None, "no default: this or `load` must be given";
-        /// Offered load of all flows together, as a share of the bottleneck's rate; give this or `rate`.
-        pub load: Option<f64> = None, "no default: this or `rate` must be given";
+        /// Rate of each flow, including headers. Set either this rate or `load`.
+        pub rate: Option<Rate> = None, "no default: either `rate` or `load` is required";
+        /// Offered load of all flows together, as a share of the bottleneck's rate. Set either this load or `rate`.
+        pub load: Option<f64> = None, "no default: either `rate` or `load` is required";
         /// Sizes of datagrams on the wire, including headers.
         pub sizes: distributions::Config =
             distributions::Config::constant(constant::Config::of(Amount::bytes(1000))),
             "aqmlab's choice: as in the ns-2 runs";
-        /// Gaps between two datagrams of a flow; their mean follows from the rate. With `exponential` gaps, each flow
-        /// is a Poisson process.
+        /// Gaps between consecutive datagrams of a flow. The mean gap follows from the rate. With `exponential` gaps,
+        /// each flow is a Poisson process.
         pub gaps: distributions::Config = distributions::Config::constant(constant::Config::default()), "aqmlab's choice";
         /// Time at which a flow with constant gaps sends its first datagram.
-        pub phase: Phase = Phase::Random, "aqmlab's choice: flows must not send in step";
+        pub phase: Phase = Phase::Random, "aqmlab's choice: flows must not be synchronised";
         /// Earliest start of a flow.
         pub start: Span = Span::ZERO, "aqmlab's choice";
-        /// Interval after `start` in which flows begin at random times; the stop of each flow is delayed as much as its
-        /// start.
+        /// Length of the interval after `start` in which flows begin at random times. The stop of each flow is delayed
+        /// by the same time as its start.
         pub stagger: Span = Span::ZERO, "aqmlab's choice";
-        /// Time at which a flow that begins at `start` stops; by default, it sends for `lasts` or until the end of the
-        /// run.
+        /// Time at which a flow that begins at `start` stops; by default, the flow sends for `lasts` or until the end
+        /// of the run.
         pub stop: Option<Span> = None, "aqmlab's choice";
-        /// Time for which each flow sends; give this or `stop`.
+        /// Time for which each flow sends. Set either this time or `stop`.
         pub lasts: Option<Span> = None, "aqmlab's choice";
         /// Whether the datagrams are ECN-capable (ECT(0)), so that routers may mark them.
         pub ecn: bool = false, "aqmlab's choice";
@@ -67,8 +68,8 @@ parameters! {
     }
 }
 
-/// Maximum share of the bytes that may exceed the largest datagram: the share for exponential sizes with a mean of 6500
-/// B.
+/// Maximum share of the bytes that may exceed the largest datagram. This is the share for exponential sizes with a mean
+/// of 6500 B.
 const MAX_BEYOND: f64 = 4.182e-5;
 
 impl Build for Config {
@@ -124,22 +125,22 @@ impl Build for Config {
 }
 
 impl Config {
-    /// Returns the period of a flow that begins `late` after `start`.
+    /// Returns the period of a flow that begins at the time `late` after `start`.
     fn period(&self, late: Span, duration: Span) -> Result<Period, ConfigError> {
         let stop = match (self.stop, self.lasts) {
             (stop, None) => stop,
             (Some(_), Some(_)) => {
-                return Err(ConfigError::at("lasts", "give either `stop` or `lasts`, not both"));
+                return Err(ConfigError::at("lasts", "set either `stop` or `lasts`, not both"));
             }
             (None, Some(lasts)) if lasts.is_zero() => {
-                return Err(ConfigError::at("lasts", "must be longer than zero"));
+                return Err(ConfigError::at("lasts", "must be greater than zero"));
             }
             (None, Some(lasts)) => Some(self.start + lasts),
         };
         Period::new(self.start + late, stop.map(|stop| stop + late), duration)
     }
 
-    /// Returns the equal gaps between the datagrams of a flow with a mean size of `bytes`.
+    /// Returns the equal gaps between the datagrams of a flow whose mean datagram size is `bytes`.
     fn even_gaps(&self, bytes: f64, line: Rate) -> Result<EvenGaps, ConfigError> {
         match (self.rate, self.load) {
             (Some(rate), None) => Ok(EvenGaps::of_mean(bytes, rate.bps())),
@@ -148,8 +149,8 @@ impl Config {
                 let bps = (load * line.bps() as f64 + 0.5) as u64;
                 Ok(EvenGaps::of_mean(bytes * f64::from(self.flows), bps.max(1)))
             }
-            (None, None) => Err(ConfigError::at("rate", "is missing: give either `rate` or `load`")),
-            (Some(_), Some(_)) => Err(ConfigError::at("load", "give either `rate` or `load`, not both")),
+            (None, None) => Err(ConfigError::at("rate", "is missing: set either `rate` or `load`")),
+            (Some(_), Some(_)) => Err(ConfigError::at("load", "set either `rate` or `load`, not both")),
         }
     }
 }
@@ -161,7 +162,8 @@ struct Datagrams {
     sizes: Sizes,
     ecn: Ecn,
     flows: Vec<Flow>,
-    /// Next datagram of each flow, the earliest on top. The workload requests a wake-up only for the earliest.
+    /// Next datagram of each flow, with the earliest datagram on top. The workload requests a wake-up only for the
+    /// earliest datagram.
     queue: BinaryHeap<Reverse<Due>>,
     /// Period of a flow that begins at `start`.
     period: Period,
@@ -171,7 +173,7 @@ struct Datagrams {
     sent_bytes: u64,
 }
 
-/// Gaps between two datagrams of a flow.
+/// Gaps between consecutive datagrams of a flow.
 #[derive(Clone)]
 enum Gaps {
     /// Equal gaps.
@@ -180,7 +182,8 @@ enum Gaps {
     Random(Times),
 }
 
-/// Time of the next datagram and number of its flow, packed into one number because the heap compares these often.
+/// Time of the next datagram and number of the datagram's flow. They are packed into one number because the heap often
+/// compares these pairs.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Due(u128);
 
@@ -247,8 +250,8 @@ impl Workload for Datagrams {
         self.sleep(cx);
     }
 
-    /// Prints the facts of the workload. The realised load covers the whole period of a flow that begins at `start`, so
-    /// it is complete only at the end of the run.
+    /// Passes the facts of the workload to `show`. The realised load covers the whole period of a flow that begins at
+    /// `start` and is therefore complete only at the end of the run.
     fn facts(&self, show: &mut dyn FnMut(&'static str, f64)) {
         show("nominal_load", self.nominal_load);
         show("datagrams", self.sent as f64);
@@ -315,7 +318,7 @@ mod tests {
         run(&mut *config.build(&context(seed, 100)).unwrap())
     }
 
-    /// Returns the times at which flow number `flow` sends.
+    /// Returns the times at which flow number `flow` sends datagrams.
     fn moments(recording: &RecordingContext, flow: u32) -> Vec<Instant> {
         recording.sent.iter().filter(|sent| sent.1 == flow).map(|sent| sent.0).collect()
     }
@@ -351,7 +354,7 @@ mod tests {
 
     #[test]
     fn poisson_flows_have_exponential_gaps_alone_and_together() {
-        // Background traffic of the ns-2 runs: 100 flows with 1000 B datagrams at 0.25 Mb/s each.
+        // This is the background traffic of the ns-2 runs: 100 flows with datagrams of 1000 B at 0.25 Mb/s each.
         let recording = recording(&Config { flows: 100, gaps: poisson(), ..rate(250_000) }, 3);
         let exponential = |rate: f64| move |x: f64| 1.0 - libm::exp(-rate * x);
         for flow in [0, 57] {
@@ -362,7 +365,7 @@ mod tests {
         let all = gaps(&seconds(recording.sent.iter().map(|sent| sent.0)));
         assert!((all.len() as f64 - 312_500.0).abs() < 3.0 * 559.0, "{}", all.len());
         assert!(distance(all, exponential(3125.0)) < 1.63);
-        // One wake-up per datagram, except for datagrams in the same nanosecond.
+        // There is one wake-up per datagram, except for datagrams in the same nanosecond.
         assert!(recording.woken <= recording.sent.len() as u64);
     }
 

@@ -1,22 +1,23 @@
-//! Adaptive video over HTTP, as DASH and HLS clients fetch it. A client fetches segments of a fixed play time, one
-//! request after another, over one persistent connection. For each segment the client chooses a bit rate from a ladder.
+//! Adaptive video over HTTP, as in DASH and HLS clients. Each client fetches segments of a fixed play time over one
+//! persistent connection, one request after another. For each segment the client chooses a bit rate from a ladder.
 //!
-//! A viewer requests the next segment when the last one has arrived and its buffer has room for another segment. While
-//! the buffer fills, requests follow immediately; afterwards there is about one request per play time of a segment, so
-//! that bursts and pauses alternate. Play begins when `start_up` is buffered, stalls when the buffer is empty, and
-//! resumes when `resume` is buffered. The adaptation chooses the bit rate:
+//! A client requests the next segment when the last segment has arrived and the buffer has room for another segment.
+//! While the buffer fills, requests follow immediately. Afterwards, there is about one request per play time of a
+//! segment, so that bursts and pauses alternate. Playback begins when the buffer contains `start_up`, stalls when the
+//! buffer is empty, and resumes when the buffer contains `resume`. The adaptation chooses the bit rate:
 //!
 //! - `throughput`: the highest rate of the ladder that is at most `safety` times the harmonic mean of the throughputs
 //!   of the last `samples` segments, measured from the request to the last byte (J. Jiang, V. Sekar, H. Zhang,
 //!   "Improving Fairness, Efficiency, and Stability in HTTP-based Adaptive Video Streaming with FESTIVE", CoNEXT 2012;
-//!   the `ThroughputRule` of dash.js). The first segment has the lowest rate.
+//!   the `ThroughputRule` of dash.js). The first segment has the lowest rate of the ladder.
 //! - `buffer`: the rate of BBA-0, which depends only on the buffer level (T.-Y. Huang, R. Johari, N. McKeown, M.
-//!   Trunnell, M. Watson, "A Buffer-Based Approach to Rate Adaptation", SIGCOMM 2014, algorithm 1). Up to a `reservoir`
-//!   BBA-0 chooses the lowest rate, and from a `cushion` above the reservoir the highest rate. In between, a straight
-//!   line maps the buffer level to a rate. The chosen rate changes when this line reaches the next rate of the ladder.
+//!   Trunnell, M. Watson, "A Buffer-Based Approach to Rate Adaptation", SIGCOMM 2014, algorithm 1). Up to a buffer
+//!   level of `reservoir`, BBA-0 chooses the lowest rate. From a level of `reservoir` plus `cushion`, BBA-0 chooses the
+//!   highest rate. Between these levels, a straight line maps the buffer level to a rate. The chosen rate changes when
+//!   the line reaches the next rate of the ladder.
 //!
-//! The table `transfers` has a row for each segment. The segments of a viewer are one flow, and the size of a segment
-//! identifies its rate.
+//! The table `transfers` contains one row for each segment. The segments of a viewer are one flow, and the size of a
+//! segment identifies its rate.
 //!
 //! aqmlab's choices, where the sources are silent: all segments of a rate have the same size; video and audio are one
 //! stream; a segment is played only after it has arrived completely; the client adds no delay to the network's; a
@@ -33,48 +34,48 @@ use crate::{Build, BuildContext, Conversation, Exchange, TrafficContext, Workloa
 choices! {
     /// Rule by which a client chooses the bit rate of the next segment.
     pub enum Adaptation {
-        /// The throughputs of the last segments.
+        /// Choose the rate from the throughputs of the last segments.
         Throughput = "throughput",
-        /// The buffer level (BBA-0).
+        /// Choose the rate from the buffer level (BBA-0).
         Buffer = "buffer",
     }
 }
 
 parameters! {
-    /// Adaptive video over HTTP (DASH, HLS): viewers fetch segments one after another, each at a bit rate that the
-    /// client chooses.
+    /// Adaptive video over HTTP (DASH, HLS): viewers fetch segments one after another, and the client chooses the bit
+    /// rate of each segment.
     pub struct Config {
-        /// Number of viewers, each on its own host.
+        /// Number of viewers. Each viewer has its own host.
         pub viewers: u32 = 1, "aqmlab's choice";
         /// Available bit rates, in ascending order.
         pub ladder: Vec<Rate> = ladder(), "Aaron et al., \"Per-Title Encode Optimization\", 2015: Netflix's previous ladder";
         /// Play time of a segment.
         pub segment: Span = Span::from_millis(4_000), "Huang et al. 2014";
-        /// Play time of the whole video; by default, longer than the run.
+        /// Play time of the whole video; by default, the video is longer than the run.
         pub length: Option<Span> = None, "aqmlab's choice";
-        /// Maximum play time in the buffer.
+        /// Maximum play time that the buffer can contain.
         pub buffer: Span = Span::from_millis(30_000), "dash.js: `bufferTimeAtTopQuality`; Huang et al. 2014: 240 s";
-        /// Buffer level at which play begins.
+        /// Buffer level at which playback begins.
         pub start_up: Span = Span::from_millis(2_500), "ExoPlayer 2: `DEFAULT_BUFFER_FOR_PLAYBACK_MS`";
-        /// Buffer level at which play resumes after a stall.
+        /// Buffer level at which playback resumes after a stall.
         pub resume: Span = Span::from_millis(5_000),
             "ExoPlayer 2: `DEFAULT_BUFFER_FOR_PLAYBACK_AFTER_REBUFFER_MS`";
-        /// Rule by which a client chooses the bit rate.
+        /// Rule by which a client chooses the bit rate of the next segment.
         pub adaptation: Adaptation = Adaptation::Throughput, "dash.js; a buffer takes minutes to fill";
-        /// With `throughput`, the usable share of the measured throughput.
+        /// With `throughput`, the share of the measured throughput that the client uses.
         pub safety: f64 = 0.9, "dash.js: `bandwidthSafetyFactor`";
-        /// With `throughput`, the number of recent segments over which the throughput is measured.
+        /// With `throughput`, the number of recent segments that are used to measure the throughput.
         pub samples: u32 = 4, "dash.js: a sliding window of four";
-        /// With `buffer`, the buffer level up to which the lowest rate is chosen; by default, 3/8 of `buffer`.
+        /// With `buffer`, the highest buffer level at which the lowest rate is chosen; by default, 3/8 of `buffer`.
         pub reservoir: Option<Span> = None, "Huang et al. 2014: 90 s of 240 s";
-        /// With `buffer`, the distance from `reservoir` to the buffer level above which the highest rate is chosen; by
-        /// default, that level is 9/10 of `buffer`.
+        /// With `buffer`, the distance from `reservoir` to the buffer level from which the highest rate is chosen; by
+        /// default, this level is 9/10 of `buffer`.
         pub cushion: Option<Span> = None, "Huang et al. 2014: 126 s, up to 216 s of 240 s";
-        /// Size of the request for a segment.
+        /// Size of the request that the client sends for a segment.
         pub request: Size = Size::from_bytes(300), "aqmlab's choice";
-        /// Arrival of the first viewer.
+        /// Arrival time of the first viewer.
         pub start: Span = Span::ZERO, "aqmlab's choice";
-        /// Interval after `start` in which viewers arrive at random times.
+        /// Length of the interval after `start` in which viewers arrive at random times.
         pub stagger: Span = Span::ZERO, "aqmlab's choice";
         /// Time after which no segment is requested; by default, the end of the run.
         pub stop: Option<Span> = None, "aqmlab's choice";
@@ -87,10 +88,10 @@ fn ladder() -> Vec<Rate> {
     KBPS.iter().map(|kbps| Rate::from_bps(kbps * 1000)).collect()
 }
 
-/// Maximum number of viewers; a larger number is treated as a typing error.
+/// Maximum number of viewers. A larger number is assumed to be a typing error.
 const MAX_VIEWERS: u32 = 100_000;
 
-/// Maximum size of a segment in bytes; a larger size is treated as a typing error.
+/// Maximum size of a segment in bytes. A larger size is assumed to be a typing error.
 const MAX_SEGMENT: u64 = 10_000_000_000;
 
 impl Build for Config {
@@ -99,20 +100,21 @@ impl Build for Config {
         ConfigError::unless((1..=MAX_VIEWERS).contains(&self.viewers), "viewers", problem)?;
         let ascends = !self.ladder.is_empty() && self.ladder.windows(2).all(|two| two[0] < two[1]);
         ConfigError::unless(ascends, "ladder", "must list bit rates in ascending order")?;
-        ConfigError::unless(!self.segment.is_zero(), "segment", "must be longer than zero")?;
+        ConfigError::unless(!self.segment.is_zero(), "segment", "must be greater than zero")?;
         let ladder: Vec<Step> = self.ladder.iter().map(|&rate| Step::new(rate, self.segment)).collect();
         let sensible = ladder.iter().all(|step| (1..=MAX_SEGMENT).contains(&step.bytes));
         ConfigError::unless(sensible, "ladder", "must result in segments of 1B to 10GB")?;
         let needed = self.segment + self.start_up.max(self.resume);
-        let problem = "must be at least `segment` longer than `start_up` and `resume`";
+        let problem =
+            "must be at least `segment` longer than `start_up` and at least `segment` longer than `resume`";
         ConfigError::unless(self.buffer >= needed, "buffer", problem)?;
         let segments = self.segments();
-        ConfigError::unless(segments != Some(0), "length", "must be longer than zero")?;
+        ConfigError::unless(segments != Some(0), "length", "must be greater than zero")?;
         let safety = self.safety > 0.0 && self.safety <= 10.0;
         ConfigError::unless(safety, "safety", "must be above 0 and at most 10")?;
         ConfigError::unless((1..=1000).contains(&self.samples), "samples", "must be between 1 and 1000")?;
         let (_, cushion) = self.thresholds();
-        ConfigError::unless(!cushion.is_zero(), "cushion", "must be longer than zero")?;
+        ConfigError::unless(!cushion.is_zero(), "cushion", "must be greater than zero")?;
         check_request(Some(self.request))?;
         let period = Period::new(self.start, self.stop, context.duration)?;
         let most = period.seconds() / self.segment.seconds() + self.buffer.seconds() / self.segment.seconds();
@@ -178,7 +180,7 @@ fn share(whole: Span, share: f64) -> Span {
 #[derive(Clone, Copy)]
 struct Step {
     bps: f64,
-    /// Size of a segment in bytes.
+    /// Size in bytes of a segment with this bit rate.
     bytes: u64,
 }
 
@@ -200,16 +202,16 @@ struct Video {
     thresholds: (Span, Span),
     period: Period,
     viewers: Vec<Viewer>,
-    /// Pending requests: the time at which a viewer's buffer has room for a segment, and the viewer.
+    /// Pending requests: the time at which a viewer's buffer has room for another segment, and the viewer.
     pending: BTreeSet<(Instant, u32)>,
     totals: RequestTotals,
 }
 
-/// Totals of the segments that were requested so far.
+/// Totals of the segments that have been requested so far.
 #[derive(Clone, Default)]
 struct RequestTotals {
     segments: u64,
-    /// Sum of the segments' bit rates.
+    /// Sum of the bit rates of the requested segments.
     bps: f64,
     switches: u64,
 }
@@ -217,11 +219,11 @@ struct RequestTotals {
 /// A viewer.
 #[derive(Clone)]
 struct Viewer {
-    /// Time of the newest request; before the first request, the viewer's arrival.
+    /// Time of the newest request; before the first request, the viewer's arrival time.
     requested_at: Instant,
     /// Number of requested segments.
     segments: u64,
-    /// Ladder index of the newest segment.
+    /// Ladder index of the newest requested segment.
     step: usize,
     /// Throughputs of the last segments, in bits per second.
     rates: VecDeque<f64>,
@@ -283,8 +285,8 @@ impl Workload for Video {
         self.pending.retain(|(_, viewer)| *viewer != number);
     }
 
-    /// Prints the facts of the workload: bit rates and stalls of the segments that have arrived. At the end of the run
-    /// they are complete, except for the segments that are still in the buffer.
+    /// Passes the facts of the workload to `show`: bit rates and stalls of the segments that have arrived. At the end
+    /// of the run, the facts are complete except for the segments that are still in the buffer.
     fn facts(&self, show: &mut dyn FnMut(&'static str, f64)) {
         let RequestTotals { segments, bps, switches } = self.totals;
         let stalls: u64 = self.viewers.iter().map(|viewer| viewer.player.stalls).sum();
@@ -298,7 +300,7 @@ impl Workload for Video {
 }
 
 impl Video {
-    /// Schedules a viewer's next request for `at`, when its buffer has room for a segment.
+    /// Schedules a viewer's next request at `at`, the time at which the viewer's buffer has room for a segment.
     fn schedule_request(&mut self, at: Instant, number: u32, cx: &mut dyn TrafficContext) {
         if at < self.period.end {
             self.pending.insert((at, number));
@@ -347,7 +349,7 @@ impl Video {
         }
     }
 
-    /// Returns the highest ladder index whose bit rate `rates` can carry.
+    /// Returns the highest ladder index whose bit rate can be sustained with the throughputs `rates`.
     fn by_throughput(&self, rates: &VecDeque<f64>) -> usize {
         if rates.is_empty() {
             return 0;
@@ -358,7 +360,8 @@ impl Video {
     }
 }
 
-/// Algorithm 1 of Huang et al.: returns the ladder index after `before` at a buffer level of `level`.
+/// Implements algorithm 1 of Huang et al. Returns the ladder index that follows the index `before` at a buffer level of
+/// `level`.
 fn by_buffer(ladder: &[Step], (reservoir, cushion): (Span, Span), before: usize, level: Span) -> usize {
     let highest = ladder.len() - 1;
     if level <= reservoir {
@@ -382,25 +385,25 @@ fn by_buffer(ladder: &[Step], (reservoir, cushion): (Span, Span), before: usize,
 /// The player of a viewer.
 #[derive(Clone, Debug)]
 struct Player {
-    /// Play time that has arrived.
+    /// Play time of the segments that have arrived.
     received: Span,
-    /// Play time that had been played at `since`.
+    /// Play time that had been played by the time `since`.
     played: Span,
     since: Instant,
     state: State,
-    /// Total time of stalls up to `since`.
+    /// Total duration of stalls until the time `since`.
     stalled: Span,
     stalls: u64,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
-    /// Play has not begun.
+    /// Playback has not begun.
     StartingUp,
     Playing,
     /// The buffer is empty.
     Stalled,
-    /// All segments have arrived; the player plays the rest of the buffer.
+    /// All segments have arrived. The player plays the rest of the buffer.
     Finishing,
 }
 
@@ -416,7 +419,7 @@ impl Player {
         }
     }
 
-    /// Plays up to `now`.
+    /// Advances playback to the time `now`.
     fn advance(&mut self, now: Instant) {
         let passed = now.since(self.since);
         let playable = passed.min(self.level());
@@ -448,13 +451,13 @@ impl Player {
         }
     }
 
-    /// Stops the arrival of segments.
+    /// Records that no further segments will arrive.
     fn stop(&mut self, now: Instant) {
         self.advance(now);
         self.state = State::Finishing;
     }
 
-    /// Returns the buffer level at `since`.
+    /// Returns the buffer level at the time `since`.
     fn level(&self) -> Span {
         self.received - self.played
     }
@@ -484,9 +487,9 @@ mod tests {
     }
 
     struct Watched {
-        /// Times and bytes of the requested segments.
+        /// Times of requests, and sizes in bytes of the requested segments.
         requests: Vec<(f64, u64)>,
-        /// Segments, mean bit rate, switches, stalls, seconds of stalls.
+        /// Number of segments, mean bit rate, number of switches, number of stalls, and seconds of stalls.
         facts: [f64; 5],
         /// Time at which the workload finished the conversation.
         last: Option<f64>,
@@ -513,13 +516,13 @@ mod tests {
     fn the_buffer_fills_first_and_then_requests_follow_play() {
         let watched = watch(&Config::default(), 100, |_| 3e6);
         let gaps: Vec<f64> = watched.requests.windows(2).map(|two| two[1].0 - two[0].0).collect();
-        // 235 * 4 / 3000 s, then 2350 * 4 / 3000 s.
+        // The first gap is 235 * 4 / 3000 s, and the second is 2350 * 4 / 3000 s.
         assert!((gaps[0] - 0.3133).abs() < 1e-3 && (gaps[1] - 3.1333).abs() < 1e-3, "{gaps:?}");
         let full = gaps.iter().position(|gap| (gap - 4.0).abs() < 1e-6).unwrap();
         assert!(gaps[1..full - 1].iter().all(|gap| (gap - 3.1333).abs() < 1e-3));
         assert!(gaps[full..].iter().all(|gap| (gap - 4.0).abs() < 1e-6), "{gaps:?}");
-        // When the viewer first waits, the buffer contains 30 s minus one segment: the play time received, minus the
-        // play time since the first segment arrived.
+        // When the viewer waits for the first time, the buffer contains 30 s minus one segment. This is the play time
+        // received, minus the play time since the first segment arrived.
         let (wait_start, received) = (watched.requests[full].0, 4.0 * full as f64);
         assert!((received - (wait_start - 0.3133) - 26.0).abs() < 1e-3, "{wait_start} {received}");
     }
@@ -527,8 +530,8 @@ mod tests {
     #[test]
     fn the_rate_follows_the_harmonic_mean_of_the_last_four() {
         let config = Config { buffer: Span::from_millis(600_000), ..Config::default() };
-        // Harmonic means after the rate falls from 3 to 1 Mb/s: 4 / (3/3 + 1/1) = 2 (times 0.9: 1.8), 4 / (2/3 + 2/1) =
-        // 1.5 (1.35), 1.2 (1.08), 1 (0.9).
+        // Harmonic means after the rate falls from 3 to 1 Mb/s: 4 / (3/3 + 1/1) = 2, 4 / (2/3 + 2/1) = 1.5, 1.2 and 1.
+        // Multiplied by 0.9: 1.8, 1.35, 1.08 and 0.9.
         let watched = watch(&config, 100, |at| if at < 20.0 { 3e6 } else { 1e6 });
         let kbps = watched.kbps();
         let last = kbps.iter().rposition(|&rate| rate == 2350).unwrap();
@@ -538,11 +541,11 @@ mod tests {
 
     #[test]
     fn a_path_below_the_lowest_rate_causes_repeated_stalls() {
-        // A segment of 235 kb/s takes 4.7 s; after the first stall, two segments are needed to resume.
+        // At this rate, a segment with 235 kb/s takes 4.7 s. After the first stall, two segments are needed to resume.
         let watched = watch(&Config::default(), 200, |_| 200e3);
         assert!(watched.kbps().iter().all(|&rate| rate == 235));
         let [segments, _, _, stalls, stalled] = watched.facts;
-        // Of 200 s, the first 4.7 s pass before play begins, and 4 s of every further 4.7 s can be played. After a
+        // Of 200 s, the first 4.7 s pass before playback begins, and of every further 4.7 s, 4 s can be played. After a
         // stall, two segments are buffered, which last half a minute.
         assert!((5.0..8.0).contains(&stalls) && (25.0..35.0).contains(&stalled), "{stalls} {stalled}");
         let come = 4.0 * (segments - 1.0);
@@ -579,15 +582,15 @@ mod tests {
             ladder: [1, 2, 3, 4, 5].map(|mbps| Rate::from_bps(mbps * 1_000_000)).to_vec(),
             ..Config::default()
         };
-        // The line rises from 1 Mb/s at 90 s to 5 Mb/s at 216 s: 1 Mb/s per 31.5 s.
+        // The line rises from 1 Mb/s at 90 s to 5 Mb/s at 216 s, that is, by 1 Mb/s per 31.5 s.
         let choose = |before: usize, level: u64| by_buffer(&config, before, seconds(level));
         assert_eq!([0, 90, 216, 240].map(|level| choose(2, level)), [0, 0, 4, 4]);
         assert_eq!([100, 121, 122, 152, 154].map(|level| choose(0, level)), [0, 0, 1, 1, 2]);
-        // The rate falls only when the line has fallen to the next lower rate.
+        // The rate falls only when the line has fallen to the next lower rate of the ladder.
         assert_eq!([160, 155, 122, 121].map(|level| choose(2, level)), [2, 2, 2, 1]);
     }
 
-    /// Returns BBA-0's choice after ladder index `before` at a buffer level of `level`.
+    /// Returns the ladder index that BBA-0 chooses after the index `before` at a buffer level of `level`.
     fn by_buffer(config: &Config, before: usize, level: Span) -> usize {
         let ladder: Vec<Step> = config.ladder.iter().map(|&rate| Step::new(rate, config.segment)).collect();
         let (reservoir, cushion) = config.thresholds();

@@ -1,11 +1,14 @@
-//! Web pages. Pages begin after random gaps, independently of previous pages (an open loop). A client fetches all
-//! objects of a page at once, each over its own connection, or in turn over a few persistent connections.
+//! Web pages. Pages begin after random gaps, independently of previous pages, so that the traffic is an open loop. A
+//! client either fetches all objects of a page at once, each over its own connection, or fetches them in turn over a
+//! few persistent connections.
 //!
-//! Source: Claypool, Kinicki & Hartling, "Active Queue Management for Web Traffic", 2004. The paper gives the sizes and
-//! the objects per page, and the reason for the open loop: slow responses must not lower the offered load.
+//! Source: Claypool, Kinicki & Hartling, "Active Queue Management for Web Traffic", 2004. The paper specifies the
+//! sizes, the number of objects per page, and the reason for the open loop: slow responses must not lower the offered
+//! load.
 //!
-//! aqmlab's choices, where the source is silent: gaps are exponential by default and last from start to start. The load
-//! counts the bytes on the wire of first transmissions, including headers and connection set-up.
+//! aqmlab's choices, where the source is silent: gaps are exponential by default and are measured from the start of a
+//! page to the start of the next page. The load counts the bytes on the wire of first transmissions, including headers
+//! and connection set-up.
 
 use std::collections::VecDeque;
 
@@ -20,24 +23,26 @@ use crate::{Build, BuildContext, TrafficContext, Transfer, Workload};
 parameters! {
     /// Web pages that begin at random times; all objects of a page are fetched at once.
     pub struct Config {
-        /// Offered load as a share of the bottleneck's rate, in bytes on the wire of first transmissions.
+        /// Offered load as a share of the bottleneck's rate. The load counts the bytes on the wire of first
+        /// transmissions.
         pub load: f64 = 0.5, "SHRED talk: FTP-mixed runs";
         /// Number of objects per page.
         pub objects: distributions::Config = one_object(), "SHRED talk: canonical runs";
         /// Sizes of the objects.
         pub sizes: distributions::Config = web_sizes(), "SHRED talk, Web model";
-        /// Gaps between the starts of pages; their mean follows from the load.
+        /// Gaps between the starts of pages. The mean gap follows from the load.
         pub gaps: distributions::Config = distributions::Config::exponential(exponential::Config::default()),
             "aqmlab's choice: a Poisson process";
-        /// Size of the request that the client sends for each object; the response returns over the same connection.
+        /// Size of the request that the client sends for each object. The response is sent over the same connection.
         /// Without a request, the server opens the connection and sends the object.
         pub request: Option<Size> = None, "SHRED talk: responses only";
-        /// Number of persistent connections over which a client fetches the objects of a page; each connection fetches
-        /// the next object when the previous one is complete (HTTP/1.1). By default, each object has its own connection
-        /// and all objects are fetched at once. The load counts connections as if each object had its own.
+        /// Number of persistent connections over which a client fetches the objects of a page. Each connection fetches
+        /// the next object when the previous object is complete (HTTP/1.1). By default, each object has its own
+        /// connection and all objects are fetched at once. The load is computed as if each object had its own
+        /// connection.
         #[serde(skip_serializing_if = "Option::is_none")]
         pub connections: Option<u32> = None, "SHRED talk: HTTP/1.0; RFC 7928, section 7.2: 6";
-        /// Start of the gap before the first page.
+        /// Start of the gap that precedes the first page.
         pub start: Span = Span::ZERO, "aqmlab's choice";
         /// Time after which no page begins; by default, the end of the run.
         pub stop: Option<Span> = None, "aqmlab's choice";
@@ -60,7 +65,7 @@ fn web_sizes() -> distributions::Config {
     })
 }
 
-/// Maximum number of objects per page; a larger number is treated as a typing error.
+/// Maximum number of objects per page. A larger number is assumed to be a typing error.
 const MAX_OBJECTS: u64 = 10_000;
 
 impl Build for Config {
@@ -76,7 +81,7 @@ impl Build for Config {
         let pages_per_second =
             self.load * context.rate.bytes_per_second() / (wire.mean(&sizes) * mean_objects);
         let expected = pages_per_second * mean_objects * period.seconds();
-        check_transfers(expected, "load", "lower it, or use larger objects")?;
+        check_transfers(expected, "load", "reduce `load`, or use larger objects")?;
         let gaps = self.gaps.times_with_mean(1e9 / pages_per_second).map_err(|error| error.within("gaps"))?;
         let stream = |purpose| context.streams.named(&format!("{}/{purpose}", context.name), 0);
         Ok(Box::new(Web {
@@ -137,7 +142,7 @@ struct Web {
     offered: Offered,
 }
 
-/// Pages, objects and bytes that were offered so far.
+/// Pages, objects and bytes that have been offered so far.
 #[derive(Clone, Default)]
 struct Offered {
     pages: u64,
@@ -180,8 +185,8 @@ impl Workload for Web {
         }
     }
 
-    /// Prints the facts of the workload. The realised load covers the whole period, so it is complete only at the end
-    /// of the run.
+    /// Passes the facts of the workload to `show`. The realised load covers the whole period and is therefore complete
+    /// only at the end of the run.
     fn facts(&self, show: &mut dyn FnMut(&'static str, f64)) {
         show("nominal_load", self.config.load);
         show("pages_per_second", self.pages_per_second);
@@ -208,7 +213,7 @@ mod tests {
     use crate::distributions::discrete_uniform;
     use crate::testing::{context, distance, fact, gaps, run, seconds};
 
-    /// Lomax sizes with the shape of the Web model.
+    /// A Lomax distribution of sizes with the shape of the Web model.
     fn sizes(mean: u64, minimum: u64, maximum: u64) -> distributions::Config {
         let [mean, minimum, maximum] = [mean, minimum, maximum].map(|bytes| Some(Amount::bytes(bytes)));
         distributions::Config::lomax(lomax::Config { mean, minimum, maximum, ..lomax::Config::default() })
@@ -235,7 +240,7 @@ mod tests {
 
     #[test]
     fn the_page_rate_is_that_of_the_reference_runs() {
-        // 113.76257 objects per second at full load; the minimum of 12 B does not affect the mean.
+        // At full load, 113.76257 objects arrive per second. The minimum of 12 B does not affect the mean.
         let config = Config { load: 1.0, sizes: sizes(10_000, 1, 2_000_000), ..Config::default() };
         let workload = config.build(&context(1, 160)).unwrap();
         assert!((fact(&*workload, "pages_per_second") - 113.76257).abs() < 5e-5);
@@ -243,7 +248,7 @@ mod tests {
 
     #[test]
     fn in_the_long_run_the_offered_load_is_the_nominal_load() {
-        // With a shape of 1.2 and a high maximum, no run would be long enough for the mean.
+        // With a shape of 1.2 and a high maximum, the mean of no run would converge.
         for objects in [objects(1), up_to(8)] {
             let config = Config { load: 0.8, objects, sizes: sizes(5000, 12, 100_000), ..Config::default() };
             let mut workload = config.build(&context(2, 5000)).unwrap();
@@ -272,7 +277,7 @@ mod tests {
 
     #[test]
     fn the_number_of_objects_moves_neither_pages_nor_sizes() {
-        // Eight times the load with eight times the objects results in the same pages.
+        // Eight times the load with eight times the objects per page results in the same pages.
         let one = Config { load: 0.125, ..Config::default() };
         let eight = Config { load: 1.0, objects: objects(8), ..Config::default() };
         assert_eq!(moments(&one), moments(&eight));
@@ -297,7 +302,7 @@ mod tests {
         let expected = pages.iter().sum::<u64>() as f64 / 4.0;
         let squared: f64 =
             pages.iter().map(|&n| (n as f64 - expected) * (n as f64 - expected) / expected).sum();
-        // The 99 % point of chi squared with three degrees of freedom.
+        // The 99 % point of the chi-squared distribution with three degrees of freedom.
         assert!(squared < 11.34, "{pages:?}");
     }
 
@@ -339,7 +344,7 @@ mod tests {
     fn too_many_transfers_are_rejected_with_an_estimate() {
         let context = BuildContext { rate: Rate::from_bps(1_000_000_000_000), ..context(1, 100) };
         let problem = Config { load: 1.0, ..Config::default() }.build(&context).err().unwrap().problem;
-        // A hundred thousand times the rate of the reference, for 100 s.
+        // The rate is a hundred thousand times the rate of the reference, for 100 s.
         assert!(problem.starts_with("would cause about 113762"), "{problem}");
     }
 }

@@ -1,12 +1,14 @@
-//! Loss recovery with SACK that counts the segments in the network: ns-2's `Agent/TCP/Sack1`.
+//! Loss recovery with SACK that counts the segments in the network, as ns-2's `Agent/TCP/Sack1` does.
 //!
-//! `tcp-sack1.cc`, `scoreboard-rq.cc` and `rq.cc` of ns-2.35, based on K. Fall, S. Floyd, "Simulation-based Comparisons
-//! of Tahoe, Reno, and SACK TCP", Computer Communication Review 26(3), 1996, with ns-2's defaults. Only
-//! acknowledgements that report new data beyond `SND.UNA` count as duplicates. The one that shows a loss releases only
-//! the first segment; from the next acknowledgement on, `pipe` decides: the oldest hole below the highest SACKed
-//! segment is sent first, each hole once, then new data within the receiver's window. A timeout ends the recovery,
-//! clears the SACK scoreboard (`sack.at_timeout` has no effect) and ignores duplicates until new data is acknowledged.
-//! In contrast to `fast_retransmit_guard` alone, the next recovery may begin as soon as the last one has ended.
+//! The sources are `tcp-sack1.cc`, `scoreboard-rq.cc` and `rq.cc` of ns-2.35, based on K. Fall, S. Floyd,
+//! "Simulation-based Comparisons of Tahoe, Reno, and SACK TCP", Computer Communication Review 26(3), 1996, with ns-2's
+//! defaults. Only acknowledgements that report new data beyond `SND.UNA` count as duplicate acknowledgements. The
+//! acknowledgement that indicates a loss permits only the retransmission of the first segment. From the next
+//! acknowledgement on, `pipe` limits transmission: the oldest hole below the highest SACKed segment is sent first, each
+//! hole is sent once, and then new data is sent within the receiver's window. A timeout ends the recovery and clears
+//! the SACK scoreboard, so that `sack.at_timeout` has no effect. After a timeout, duplicate acknowledgements are
+//! ignored until new data is acknowledged. With `fast_retransmit_guard` alone, the next recovery could not begin as
+//! soon as the last recovery has ended; here, it can.
 //!
 //! aqmlab's choice where the source is silent: an acknowledgement that carries data does not reduce `pipe` unless it
 //! reports new data.
@@ -16,43 +18,43 @@ use super::{AckKind, AckOutcome, LossRecovery, ReceivedAck, Stream, TimerContext
 use crate::config::Config;
 use crate::config::recovery::LimitedTransmit;
 
-/// Sender's state with `pipe = "counted"`.
+/// State of a sender with `pipe = "counted"`.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct CountedPipe {
-    /// Everything below is acknowledged (`SND.UNA`).
+    /// Oldest unacknowledged byte (`SND.UNA`).
     una: u64,
-    /// Next byte in sequence; a timeout resets it to `una` (`SND.NXT`).
+    /// Next byte in sequence (`SND.NXT`). A timeout resets it to `una`.
     nxt: u64,
-    /// Everything below has been sent.
+    /// End of all sent data.
     max: u64,
-    /// End of the data sent at the last loss; 0 after the end of a recovery.
+    /// End of the data that was sent at the last loss; 0 after the end of a recovery.
     recover: u64,
     sacked: SackedRanges,
-    /// Holes below have been retransmitted.
+    /// Sequence number below which all holes have been retransmitted.
     repaired: u64,
-    /// Segments in the network, as counted in fast recovery.
+    /// Number of segments in the network, as counted in fast recovery.
     pipe: i64,
     windows: Windows,
     dupacks: u32,
-    /// Bytes sent by limited transmit since the last new acknowledgement.
+    /// Number of bytes sent by limited transmit since the last acknowledgement of new data.
     limited: u32,
     in_recovery: bool,
     /// Whether the first segment must be retransmitted.
     retransmit: bool,
-    /// Whether a duplicate permits one segment.
+    /// Whether a duplicate acknowledgement permits one segment.
     single: bool,
-    /// Whether transmission waits for the next acknowledgement.
+    /// Whether transmission waits until the next acknowledgement arrives.
     waits: bool,
-    /// Whether duplicates are ignored since a timeout.
+    /// Whether duplicate acknowledgements are ignored because of a timeout.
     ignores_duplicates: bool,
 }
 
 /// Next transmission.
 #[derive(Clone, Copy)]
 enum Next {
-    /// A segment beyond the window, by limited transmit.
+    /// A segment beyond the window, which is sent by limited transmit.
     Single,
-    /// A hole, as beginning and end.
+    /// A hole, as its beginning and its end.
     Hole(u64, u64),
     /// The next segment in sequence.
     InSequence,
@@ -142,7 +144,7 @@ impl LossRecovery for CountedPipe {
 }
 
 impl CountedPipe {
-    /// Processes an acknowledgement of new data outside or at the end of a recovery.
+    /// Processes an acknowledgement of new data that arrives outside a recovery or ends a recovery.
     fn advance(&mut self, ack: u64, kind: AckKind) -> AckOutcome {
         self.forget();
         self.ignores_duplicates = false;
@@ -157,7 +159,7 @@ impl CountedPipe {
         AckOutcome { acked, delivered: acked, kind, ..AckOutcome::NONE }
     }
 
-    /// Clears the scoreboard, the duplicates and the transmissions that they requested.
+    /// Clears the scoreboard, the duplicate acknowledgements, and the transmissions that they requested.
     fn forget(&mut self) {
         self.sacked.clear();
         self.repaired = 0;
@@ -178,7 +180,7 @@ impl CountedPipe {
             let outcome = self.move_to(received.ack, AckKind::Partial);
             self.sacked.trim(self.una);
             self.record_sacks(received);
-            // Both the lost segment and its retransmission have left the network.
+            // The lost segment and its retransmission have left the network.
             self.pipe -= 2;
             self.waits = false;
             return outcome;
@@ -218,7 +220,7 @@ impl CountedPipe {
         AckKind::Loss
     }
 
-    /// Records SACK blocks, except those of duplicate data. Returns whether they report new data.
+    /// Records all SACK blocks except those that report duplicate data. Returns whether the blocks report new data.
     fn record_sacks(&mut self, received: &ReceivedAck) -> bool {
         let mut is_new = false;
         for (from, to) in received.sacks.ranges(received.ack) {

@@ -4,13 +4,13 @@
 //! V. Paxson, E. Blanton, "TCP Congestion Control", RFC 5681, 2009, section 3.2 (fast retransmit, fast recovery); T.
 //! Henderson, S. Floyd, A. Gurtov, Y. Nishida, "The NewReno Modification to TCP's Fast Recovery Algorithm", RFC 6582,
 //! 2012; M. Allman, H. Balakrishnan, S. Floyd, RFC 3042, 2001 (limited transmit). After a timeout, all data from the
-//! oldest hole on is retransmitted, except the data that acknowledgements skip (go-back-N); Tahoe's fast retransmit
-//! does the same. NewReno counts the duplicates of a complete recovery together.
+//! oldest hole on is retransmitted, except data that acknowledgements skip (go-back-N). Tahoe's fast retransmit
+//! retransmits the same data. NewReno counts all duplicate acknowledgements of a recovery together.
 //!
 //! aqmlab's choices where the sources are silent: the window counts whole segments; a partial acknowledgement of less
-//! than a full segment leaves the window unchanged. As in ns-2, a timeout of Tahoe keeps the number of duplicates
-//! before it, and `max_burst` limits NewReno's transmissions on every duplicate from the third on, except segments that
-//! `send_overhead` delays.
+//! than a full segment leaves the window unchanged. As in ns-2, a timeout does not reset Tahoe's number of duplicate
+//! acknowledgements, and `max_burst` limits NewReno's transmissions after every duplicate acknowledgement from the
+//! third on, except for segments that `send_overhead` delays.
 
 use super::{
     AckKind, AckOutcome, AnyRecovery, LossRecovery, ReceivedAck, Stream, TimerContext, Transmission, Windows,
@@ -28,25 +28,27 @@ pub(super) fn new(_config: &Config) -> AnyRecovery {
 /// State of Tahoe, Reno and NewReno.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Counting {
-    /// Everything below is acknowledged (`SND.UNA`).
+    /// Oldest unacknowledged byte (`SND.UNA`).
     una: u64,
-    /// Next byte in sequence; a timeout resets it to `una` (`SND.NXT`).
+    /// Next byte in sequence (`SND.NXT`). A timeout resets it to `una`.
     nxt: u64,
-    /// Everything below has been sent.
+    /// End of all sent data.
     max: u64,
-    /// End of the data sent when the last loss was detected (`recover`).
+    /// End of the data that had been sent when the last loss was detected (`recover`).
     recover: u64,
     /// Limit of transmissions.
     limit: u64,
     dupacks: u32,
-    /// Segments by which duplicate acknowledgements inflate the window; kept after an acknowledgement of new data.
+    /// Number of segments by which duplicate acknowledgements inflate the window. The number is kept after an
+    /// acknowledgement of new data.
     inflation: u32,
-    /// Segments by which partial acknowledgements have lowered the window below the congestion control's.
+    /// Number of segments by which partial acknowledgements have lowered the window below the congestion control's
+    /// window.
     deflation: u32,
-    /// Bytes sent by limited transmit since the last new acknowledgement.
+    /// Number of bytes sent by limited transmit since the last acknowledgement of new data.
     limited: u32,
-    /// Distance from `una` up to which a duplicate permits transmissions: below the threshold in addition to the
-    /// window, from the threshold on as a maximum.
+    /// Distance from `una` up to which a duplicate acknowledgement permits transmissions. Below the threshold, the
+    /// distance extends the window; from the threshold on, it is a maximum.
     release: u32,
     in_recovery: bool,
     retransmit: bool,
@@ -152,13 +154,14 @@ impl LossRecovery for Counting {
 }
 
 impl Counting {
-    /// Whether the windows permit another segment, if there is data to send.
+    /// Returns whether the windows permit another segment, if there is data to send.
     #[inline]
     pub fn may_send(&self) -> bool {
         self.retransmit || self.nxt < self.limit
     }
 
-    /// Processes an acknowledgement of new data without preceding duplicates; `None` for any other.
+    /// Processes an acknowledgement of new data without preceding duplicate acknowledgements. Returns `None` for any
+    /// other acknowledgement.
     #[inline(always)]
     pub fn on_expected_ack(&mut self, ack: u64) -> Option<AckOutcome> {
         let expected = self.dupacks == 0 && ack > self.una && ack <= self.max;
@@ -173,7 +176,7 @@ impl Counting {
         AckOutcome { acked, delivered: acked, kind, ..AckOutcome::NONE }
     }
 
-    /// Processes an acknowledgement of new data after duplicates.
+    /// Processes an acknowledgement of new data after duplicate acknowledgements.
     fn repair(&mut self, ack: u64, config: &Config) -> AckOutcome {
         self.limited = 0;
         if self.in_recovery && config.recovery.kind == RecoveryKind::NewReno && ack < self.recover {
@@ -238,8 +241,8 @@ impl Counting {
         kind
     }
 
-    /// Removes the `acked` segments of a partial acknowledgement from the window and adds one segment, beginning with
-    /// the inflation.
+    /// Processes a partial acknowledgement of `acked` segments. The window is reduced by `acked` segments and enlarged
+    /// by one segment. The inflation is reduced first.
     fn deflate(&mut self, acked: u32) {
         if acked == 0 {
             return;
@@ -262,13 +265,13 @@ impl Counting {
         };
     }
 
-    /// Returns the end of `segments` more segments, relative to `una`.
+    /// Returns the sequence number after `segments` more segments, relative to `una`.
     fn within(&self, segments: u64, config: &Config) -> u32 {
         let end = self.nxt - self.una + segments.saturating_mul(config.connection.mss.bytes());
         u32::try_from(end).unwrap_or(u32::MAX)
     }
 
-    /// Returns the limit of unacknowledged data after duplicates.
+    /// Returns the limit of unacknowledged data after duplicate acknowledgements.
     fn inflated(&self, windows: Windows, window: u64, config: &Config) -> u64 {
         let Windows { congestion, receiver, mss } = windows;
         let release = u64::from(self.release);
@@ -281,8 +284,8 @@ impl Counting {
 }
 
 impl FastRetransmitGuard {
-    /// Whether duplicates of `una` may trigger a fast retransmit; `recover` is the end of the data sent at the last
-    /// loss.
+    /// Returns whether duplicate acknowledgements of `una` may trigger a fast retransmit. `recover` is the end of the
+    /// data that had been sent at the last loss.
     pub(super) fn allows(self, una: u64, recover: u64) -> bool {
         match self {
             Self::None => true,

@@ -1,4 +1,4 @@
-//! Recovery without SACK, with manual events.
+//! Tests of the recovery without SACK, with manual events.
 
 use aqm_net::{Instant, Size};
 
@@ -11,7 +11,7 @@ const WINDOWS: Windows = Windows { congestion: 10, receiver: 100, mss: 1 };
 const ONE: Windows = Windows { congestion: 1, ..WINDOWS };
 const ENDLESS: Stream = Stream { end: u64::MAX / 2, fin: false, mss: 1 };
 
-/// A recovery with segments of one byte, and its context.
+/// A recovery with segments of one byte, and its configuration.
 struct Bench {
     recovery: Counting,
     tcp: CheckedConfig,
@@ -25,7 +25,7 @@ impl Bench {
         Self { recovery: Counting::default(), tcp, estimator }
     }
 
-    /// Creates a bench with a window of ten sent.
+    /// Creates a bench that has sent a window of ten segments.
     fn filled(config: Config) -> Self {
         let mut bench = Self::new(config);
         assert_eq!(bench.send(WINDOWS), (0..10).collect::<Vec<u64>>());

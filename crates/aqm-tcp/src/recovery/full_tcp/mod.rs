@@ -1,56 +1,57 @@
-//! Loss recovery with SACK of ns-2's two-way TCP: `Agent/TCP/FullTcp/Sack`.
+//! Loss recovery with SACK, as in ns-2's two-way TCP `Agent/TCP/FullTcp/Sack`.
 //!
-//! `tcp-full.cc` (`SackFullTcpAgent`), `tcp-full.h` and `rq.cc` of ns-2.35 with ns-2's defaults. Every acknowledgement
-//! without data and without progress is a duplicate, independent of its SACK blocks. The third duplicate begins a
-//! recovery in which `pipe`, in bytes, limits transmission; its initial value is the data that is neither acknowledged
-//! nor SACKed. Holes below the highest SACKed byte are filled in order and once. This also happens outside of a
-//! recovery, while data sent before the last reduction (by a mark, a loss or a timeout) is unacknowledged. A timeout
-//! clears the SACK scoreboard, but neither `pipe` nor the position up to which holes were filled (so `sack.at_timeout`
-//! has no effect). Three duplicates after a timeout trigger no transmission, but the window does not grow until all
-//! data sent before is acknowledged.
+//! The sources are `tcp-full.cc` (`SackFullTcpAgent`), `tcp-full.h` and `rq.cc` of ns-2.35, with ns-2's defaults. Every
+//! acknowledgement without data and without progress is a duplicate acknowledgement, whatever its SACK blocks contain.
+//! The third duplicate acknowledgement begins a recovery in which `pipe` limits transmission. `pipe` is in bytes, and
+//! its initial value is the amount of data that is neither acknowledged nor SACKed. Holes below the highest SACKed byte
+//! are retransmitted in order, and only once. Holes are also retransmitted outside a recovery, as long as data sent
+//! before the last reduction (by a mark, a loss or a timeout) is unacknowledged. A timeout clears the SACK scoreboard,
+//! but changes neither `pipe` nor the position up to which holes have been retransmitted, so that `sack.at_timeout` has
+//! no effect. Three duplicate acknowledgements after a timeout trigger no transmission, but the window does not grow
+//! until all data sent before the timeout is acknowledged.
 //!
 //! aqmlab's choices where the source is silent or irregular: a pending acknowledgement never triggers the transmission
-//! of data; holes are not searched below the acknowledged data, which ns-2 may do after the receiver's window was the
-//! limit.
+//! of data; holes are never searched below the acknowledged data, whereas ns-2 may do so after the receiver's window
+//! has limited transmission.
 
 use super::sacked::SackedRanges;
 use super::{AckKind, AckOutcome, LossRecovery, ReceivedAck, Stream, TimerContext, Transmission, Windows};
 use crate::config::Config;
 
-/// Sender's state with `pipe = "ns-2-full"`.
+/// State of a sender with `pipe = "ns-2-full"`.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct FullTcp {
-    /// Everything below is acknowledged (`highest_ack_`).
+    /// Oldest unacknowledged byte (`highest_ack_`).
     una: u64,
-    /// Next byte in sequence; a timeout resets it to `una` (`t_seqno_`).
+    /// Next byte in sequence (`t_seqno_`). A timeout resets it to `una`.
     nxt: u64,
-    /// Everything below has been sent (`maxseq_`).
+    /// End of all sent data (`maxseq_`).
     max: u64,
-    /// End of the data sent at the last reduction; 0 before the first (`recover_`).
+    /// End of the data that had been sent at the last reduction; 0 before the first reduction (`recover_`).
     recover: u64,
     sacked: SackedRanges,
-    /// Holes below have been filled (`h_seqno_`).
+    /// Sequence number below which all holes have been retransmitted (`h_seqno_`).
     filled: u64,
-    /// Bytes in the network, as counted (`pipe_`).
+    /// Number of bytes in the network, as counted by ns-2 (`pipe_`).
     pipe: i64,
     windows: Windows,
     dupacks: u32,
     /// Whether acknowledgements reduce `pipe` (`fastrecov_`).
     in_recovery: bool,
-    /// Whether `pipe` limits transmission instead of the window (`pipectrl_`).
+    /// Whether `pipe` and not the window limits transmission (`pipectrl_`).
     controls_pipe: bool,
-    /// Whether the last reduction of the window was caused by a mark (`last_cwnd_action_`).
+    /// Whether a mark caused the last reduction of the window (`last_cwnd_action_`).
     marked: bool,
     /// Whether the first segment must be retransmitted.
     retransmit: bool,
     /// Whether a timeout permits one segment regardless of `pipe`.
     forced: bool,
-    /// Whether transmission waits for the next acknowledgement.
+    /// Whether transmission waits until the next acknowledgement arrives.
     waits: bool,
 }
 
 impl LossRecovery for FullTcp {
-    /// `FullTcpAgent::recv`, from `process_sack` on.
+    /// Implements `FullTcpAgent::recv`, from `process_sack` on.
     fn on_ack(&mut self, received: &ReceivedAck, _at: TimerContext<'_>, config: &Config) -> AckOutcome {
         if received.ack > self.max {
             return AckOutcome::NONE;
@@ -80,7 +81,7 @@ impl LossRecovery for FullTcp {
         AckOutcome { kind, ..AckOutcome::NONE }
     }
 
-    /// `SackFullTcpAgent::timeout_action`, and `timeout`, which always sends a segment.
+    /// Implements `SackFullTcpAgent::timeout_action` and `timeout`, which always sends a segment.
     fn on_timeout(&mut self, _at: TimerContext<'_>, _config: &Config) {
         self.sacked.clear();
         self.nxt = self.una;
@@ -92,7 +93,7 @@ impl LossRecovery for FullTcp {
         self.waits = false;
     }
 
-    /// `TcpAgent::ecn` sets `recover_` like a loss.
+    /// Implements `TcpAgent::ecn`, which sets `recover_` as a loss does.
     fn on_mark(&mut self, _delivered: u64, _gradual: bool) {
         self.recover = self.max;
         self.marked = true;
@@ -110,7 +111,7 @@ impl LossRecovery for FullTcp {
         self.retransmit || self.forced
     }
 
-    /// `send_much`, `foutput` and `sent`; a segment sent by `dupack_action` is not counted in `pipe`.
+    /// Implements `send_much`, `foutput` and `sent`. A segment that `dupack_action` sends is not counted in `pipe`.
     fn next(&mut self, stream: Stream, _at: TimerContext<'_>) -> Option<Transmission> {
         let retransmit = std::mem::take(&mut self.retransmit);
         let seq = if retransmit { self.una } else { self.next_seq() };
@@ -124,7 +125,7 @@ impl LossRecovery for FullTcp {
         } else {
             self.forced = false;
             self.pipe += len as i64;
-            // The next segment in sequence also fills a hole if it is at the position of the search.
+            // The next segment in sequence also fills a hole if the search for holes has reached this segment.
             let fills = seq != self.nxt || seq == self.filled;
             self.filled = if fills { self.filled.max(end) } else { self.filled };
             self.nxt = if seq == self.nxt { end } else { self.nxt };
@@ -168,7 +169,7 @@ impl FullTcp {
             false => AckKind::Advance,
         };
         if kind == AckKind::Partial {
-            // Both the lost segment and its retransmission have left the network.
+            // The lost segment and its retransmission have left the network.
             self.pipe -= mss;
         } else {
             self.in_recovery = false;
@@ -178,7 +179,7 @@ impl FullTcp {
         AckOutcome { acked, delivered: acked, kind, ..AckOutcome::NONE }
     }
 
-    /// Processes the duplicate that reaches the threshold (`dupack_action`).
+    /// Processes the duplicate acknowledgement that reaches the threshold (`dupack_action`).
     fn on_threshold(&mut self) -> AckKind {
         self.in_recovery = true;
         self.pipe = (self.max - self.una) as i64 - self.sacked.bytes() as i64;
@@ -195,13 +196,13 @@ impl FullTcp {
         if recovered { AckKind::Loss } else { AckKind::LossAfterMark }
     }
 
-    /// Returns the next sequence number to send, if the windows permit it (`nxt_tseq`).
+    /// Returns the sequence number that is sent next if the windows permit it (`nxt_tseq`).
     fn next_seq(&self) -> u64 {
         let hole = if self.una < self.recover { self.sacked.hole(self.filled) } else { None };
         hole.map_or(self.nxt, |hole| hole.0)
     }
 
-    /// Whether the segment that begins at `seq` may be sent (`send_allowed`).
+    /// Returns whether the segment that begins at `seq` may be sent (`send_allowed`).
     fn allows(&self, seq: u64, stream: Stream) -> bool {
         let Windows { congestion, receiver, mss } = self.windows;
         if self.waits || seq >= stream.limit() {

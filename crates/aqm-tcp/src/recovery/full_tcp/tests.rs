@@ -1,4 +1,5 @@
-//! Recovery of FullTcp with SACK, with manual events; `reference/micro.py` compares it with ns-2, segment by segment.
+//! Tests of FullTcp's recovery with SACK, with manual events. `reference/micro.py` compares the recovery with ns-2,
+//! segment by segment.
 
 use aqm_net::{Instant, Size};
 
@@ -16,7 +17,7 @@ struct Bench {
 }
 
 impl Bench {
-    /// Creates a bench with a window of ten segments sent.
+    /// Creates a bench that has sent a window of ten segments.
     fn filled() -> Self {
         let mut config = Config::default();
         config.connection.mss = Size::from_bytes(1);
@@ -46,7 +47,8 @@ impl Bench {
         self.congestion = 1;
     }
 
-    /// Creates a bench in which segments 0, 2 and 3 of ten are lost and the third duplicate has arrived.
+    /// Creates a bench in which segments 0, 2 and 3 of ten segments are lost and the third duplicate acknowledgement
+    /// has arrived.
     fn with_losses() -> Self {
         let mut bench = Self::filled();
         assert_eq!(bench.receive(0, &[(1, 2)]), AckKind::Duplicate);

@@ -1,4 +1,4 @@
-//! RACK's decisions compared with a segment-by-segment computation.
+//! Compares RACK's decisions with a segment-by-segment computation.
 
 use proptest::prelude::*;
 

@@ -1,4 +1,4 @@
-//! Processing of acknowledgements, and the beginning and end of recoveries.
+//! Processing of acknowledgements, and the beginning and the end of recoveries.
 //!
 //! RFC 6675, sections 5 and 5.1; with RACK, RFC 8985, section 6.2.
 
@@ -12,20 +12,20 @@ use crate::recovery::reduction::{Progress, WindowReduction};
 use crate::recovery::sent::Arrival;
 use crate::recovery::{AckKind, AckOutcome, ReceivedAck, TimerContext};
 
-/// An acknowledgement that the scoreboard has recorded.
+/// An acknowledgement whose contents have been recorded in the scoreboard.
 struct ProcessedAck<'a> {
     received: &'a ReceivedAck<'a>,
     arrival: &'a Arrival,
     acked: u64,
-    /// Whether it ends a recovery.
+    /// Whether the acknowledgement ends a recovery.
     ends: bool,
-    /// Whether it undoes a reduction.
+    /// Whether the acknowledgement undoes a reduction.
     undone: bool,
 }
 
 impl Selective {
-    /// Processes an acknowledgement of the next data without other reports while no data is known to be missing; `None`
-    /// for any other. A fast path with the same result as `on_full_ack`.
+    /// Processes an acknowledgement of the next data that reports nothing else, while no data is known to be missing.
+    /// Returns `None` for any other acknowledgement. This is a fast path with the same result as `on_full_ack`.
     #[inline(always)]
     pub fn on_expected_ack(&mut self, received: &ReceivedAck, at: TimerContext<'_>) -> Option<AckOutcome> {
         let acked = received.ack.wrapping_sub(self.sent.una());
@@ -55,7 +55,7 @@ impl Selective {
         Some(AckOutcome { acked, delivered: acked, sent, newest, kind: AckKind::Advance, ..AckOutcome::NONE })
     }
 
-    /// Processes an acknowledgement when data is missing, or may be found to be missing.
+    /// Processes an acknowledgement if data is missing or may be found to be missing.
     #[inline(never)]
     pub(super) fn on_full_ack(
         &mut self,
@@ -94,7 +94,7 @@ impl Selective {
         let ends = acked > 0
             && match self.phase {
                 Phase::Open => false,
-                // The segment with CWR has arrived.
+                // The segment that carries CWR has arrived.
                 Phase::Marked => self.sent.una() > self.recover,
                 Phase::Recovery | Phase::Loss => self.sent.una() >= self.recover,
             };
@@ -104,7 +104,7 @@ impl Selective {
         }
         self.urgent &= !ends && self.sent.due().is_some();
         self.dupacks += u32::from(sacked && self.phase != Phase::Recovery);
-        // The oldest segment was sent after a SACKed segment: the timeout counts from now.
+        // The oldest segment was sent after a SACKed segment, so the timeout counts from now.
         let restarts = acked == 0 && arrival.first_sacked.is_some_and(|left| self.sent.oldest() > Some(left));
         let rearms = self.linux_timers && (acked > 0 || restarts);
         if let Some(rack) = self.rack.as_mut().filter(|_| rearms) {
@@ -159,14 +159,14 @@ impl Selective {
         }
     }
 
-    /// Whether another timer is running in place of the retransmission timer, so that the timeout counts from the
-    /// departure of the oldest segment (Linux: `tcp_rearm_rto`).
+    /// Returns whether another timer is running instead of the retransmission timer, so that the timeout counts from
+    /// the departure of the oldest segment (Linux: `tcp_rearm_rto`).
     fn is_delayed(&self) -> bool {
         let timer = self.rack.as_ref().filter(|_| self.linux_timers);
         timer.is_some_and(|rack| rack.probe.at.min(rack.reordering_timer) != Instant::NEVER)
     }
 
-    /// Records SACK blocks. Returns whether they report new data.
+    /// Records SACK blocks. Returns whether the blocks report new data.
     fn record_sacks(&mut self, received: &ReceivedAck, arrival: &mut Arrival) -> bool {
         let mut is_new = false;
         for (from, to) in received.sacks.ranges(received.ack) {
@@ -189,8 +189,8 @@ impl Selective {
             if !self.linux_timers {
                 rack.reordering_timer = rack.find_losses(&mut self.sent, at, status);
             } else if undone || arrival.newest.is_some() {
-                // Both purposes share one timer, which keeps running if there is nothing to wait for
-                // (`tcp_rack_mark_lost`).
+                // Probes and the detection of losses share one timer in Linux. The timer keeps running if no further
+                // segment may be lost (`tcp_rack_mark_lost`).
                 let timer = rack.find_losses(&mut self.sent, at, status);
                 if timer != Instant::NEVER {
                     rack.reordering_timer = timer;
@@ -216,10 +216,10 @@ impl Selective {
         begins
     }
 
-    /// Whether a recovery begins (RFC 6675, section 5, (1) and (2); section 5.1). With Linux's timers, a recovery also
-    /// begins after a timeout when RACK detects a loss of data sent since (`tcp_fastretrans_alert`:
-    /// `FLAG_LOST_RETRANS`), and immediately after a recovery if a later loss is not repaired although it was
-    /// retransmitted (`tcp_time_to_recover`: `lost_out`).
+    /// Returns whether a recovery begins (RFC 6675, section 5, (1) and (2); section 5.1). With Linux's timers, a
+    /// recovery also begins in two further cases: after a timeout, when RACK detects a loss of data that was sent since
+    /// the timeout (`tcp_fastretrans_alert`: `FLAG_LOST_RETRANS`), and immediately after a recovery, if a later loss
+    /// has been retransmitted but is not repaired (`tcp_time_to_recover`: `lost_out`).
     #[inline]
     pub(super) fn begins(&mut self, lost_since: bool, config: &Config) -> bool {
         let first = self.sent.first();
@@ -249,7 +249,7 @@ impl Selective {
         }
     }
 
-    /// Begins fast recovery after `arrived` bytes have arrived.
+    /// Begins fast recovery. The acknowledgement that triggers it delivered `arrived` bytes.
     pub(super) fn enter(&mut self, arrived: u64, at: TimerContext<'_>, config: &Config) {
         self.begin_undo(config);
         let first = self.sent.due();

@@ -1,17 +1,18 @@
-//! Loss recovery with SACK: losses are detected from arrivals, by counting or by time.
+//! Loss recovery with SACK. Losses are detected from the arrival of later data, by counting or by time.
 //!
 //! E. Blanton, M. Allman, L. Wang, I. Jarvinen, M. Kojo, Y. Nishida, "A Conservative Loss Recovery Algorithm Based on
 //! Selective Acknowledgement (SACK) for TCP", RFC 6675, 2012; M. Mathis et al., RFC 2018, 1996, section 8 (effect of a
-//! timeout on SACK); S. Floyd et al., RFC 2883, 2000 (D-SACK, which never counts as new data). With RACK-TLP (RFC 8985,
-//! in `rack.rs`) losses are detected by time, and probes replace rules (3) and (4) of `NextSeg`.
+//! timeout on SACK); S. Floyd et al., RFC 2883, 2000 (D-SACK; data that D-SACK reports never counts as new). With
+//! RACK-TLP (RFC 8985, in `rack.rs`), losses are detected by time, and probes replace rules (3) and (4) of `NextSeg`.
 //!
 //! aqmlab's choices where the sources are silent: a segment is sent if `pipe` is below the window, so that `pipe` may
-//! exceed the window by part of a segment, as without SACK. Recovery also begins with an acknowledgement without SACK
-//! that advances to a segment known to be lost; it does not begin for a segment whose retransmission is in flight.
-//! After a timeout, the data sent before it is retransmitted in order as `pipe` permits, then new data is sent; losses
-//! among the new data wait until all data sent before the timeout is acknowledged. The rescue retransmission (rule (4))
-//! is for a tail without SACK, because every earlier hole has its own retransmission. If the oldest segment is SACKed
-//! at a timeout, the receiver has discarded it, and the scoreboard is always cleared.
+//! exceed the window by a part of a segment, as it may without SACK. Recovery also begins with an acknowledgement that
+//! carries no SACK, if it advances to a segment that is known to be lost. Recovery does not begin for a segment whose
+//! retransmission is in flight. After a timeout, the data sent before the timeout is retransmitted in order, as `pipe`
+//! permits, and then new data is sent. Losses of new data are repaired only after all data sent before the timeout is
+//! acknowledged. The rescue retransmission (rule (4)) is used only for the end of the data without SACK, because every
+//! earlier hole has its own retransmission. If the oldest segment is SACKed when a timeout occurs, the receiver has
+//! discarded this segment, so the scoreboard is always cleared.
 
 mod ack;
 mod next_seg;
@@ -39,7 +40,8 @@ use undo::UndoState;
 
 pub(super) const HAS_SACK: bool = true;
 
-/// Creates the recovery of `sack` and `rack`, or one of ns-2's if `sack` counts the data in the network.
+/// Creates the recovery of `sack` and `rack`. If `sack` counts the data in the network, creates one of ns-2's
+/// recoveries.
 pub(super) fn new(config: &Config) -> AnyRecovery {
     match config.sack.pipe {
         Pipe::Counted if config.recovery.kind == RecoveryKind::Sack => {
@@ -54,38 +56,38 @@ pub(super) fn new(config: &Config) -> AnyRecovery {
 #[derive(Clone, Debug)]
 pub(crate) struct Selective {
     sent: Sent,
-    /// Maximum bytes in the network.
+    /// Maximum number of bytes in the network.
     window: u64,
     /// End of the receiver's window.
     receiver_end: u64,
     phase: Phase,
     dupacks: u32,
-    /// Bytes sent by limited transmit since the last new acknowledgement.
+    /// Number of bytes sent by limited transmit since the last acknowledgement of new data.
     limited: u64,
-    /// End of the data sent when the last loss was detected (`RecoveryPoint`).
+    /// End of the data that had been sent when the last loss was detected (`RecoveryPoint`).
     recover: u64,
     /// Whether the first retransmission of a recovery must be sent regardless of the window.
     urgent: bool,
     /// First segment that rule (3) considers (`HighRxt`).
     high_rxt: Number,
-    /// Rule (4) waits until this byte is acknowledged (`RescueRxt`).
+    /// Byte that must be acknowledged before rule (4) applies (`RescueRxt`).
     rescue: u64,
     reduction: WindowReduction,
-    /// Bytes delivered by the acknowledgement that began the recovery.
+    /// Number of bytes delivered by the acknowledgement that began the recovery.
     entry: u64,
     /// Whether the recovery began while a mark was reducing the window.
     marked_before: bool,
-    /// Data in flight when a probe was sent that repaired a loss, if that was the last event; otherwise 0.
+    /// Data in flight when a probe was sent that repaired a loss, if this repair was the last event; otherwise 0.
     probe_flight: u64,
     rack: Option<Box<Rack>>,
     mss: u64,
     reduction_rules: (Reduction, PrrBound, PrrShare),
-    /// Whether round trips are measured with the first segment that arrived.
+    /// Whether round trips are measured with the first segment that has arrived.
     samples_first: bool,
     next_seg: NextSeg,
-    /// Whether the probe's timer follows Linux.
+    /// Whether the probe timer behaves as in Linux.
     linux_timers: bool,
-    /// Whether the probe's timer must be reset before the next transmission, with the latest round-trip sample.
+    /// Whether the probe timer must be reset before the next transmission, using the latest round-trip sample.
     reschedule: bool,
     undo: UndoState,
 }
@@ -93,16 +95,16 @@ pub(crate) struct Selective {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Phase {
     Open,
-    /// The window is decreasing after a mark; no data is lost.
+    /// The window is decreasing after a mark, and no data is lost.
     Marked,
     /// Fast recovery.
     Recovery,
-    /// After a timeout, until all data sent before is acknowledged.
+    /// The phase after a timeout, until all data sent before the timeout is acknowledged.
     Loss,
 }
 
 impl Phase {
-    /// Whether no data is known to be lost.
+    /// Returns whether no data is known to be lost.
     #[inline]
     fn is_open(self) -> bool {
         matches!(self, Self::Open | Self::Marked)
@@ -256,7 +258,7 @@ impl LossRecovery for Selective {
         self.receiver_end = self.sent.una() + receiver * mss;
         self.window = self.reduction.window().unwrap_or(congestion.max(1) * mss);
         if config.recovery.limited_transmit == LimitedTransmit::Off && self.phase == Phase::Open {
-            // SACKed data leaves the network but makes no room.
+            // SACKed data leaves the network but permits no further transmissions.
             self.window = self.window.saturating_sub(self.sent.sacked().bytes);
         }
     }
@@ -281,7 +283,7 @@ impl LossRecovery for Selective {
         if self.phase != Phase::Open || probe_due {
             return self.next_chosen(stream, at);
         }
-        // Fast path with the same result as `choose` when no loss is known and no probe is due.
+        // A fast path with the same result as `choose`, for the case that no loss is known and no probe is due.
         if !self.has_room() {
             return None;
         }
@@ -344,7 +346,8 @@ impl LossRecovery for Selective {
 }
 
 impl Selective {
-    /// Whether `next` may return another segment or has state to update; errs on the side of `true`.
+    /// Returns whether `next` may return another segment or has state to update. The result may be `true` although
+    /// neither is the case, but is never wrongly `false`.
     #[inline]
     pub fn may_send(&self) -> bool {
         self.has_room()

@@ -1,4 +1,5 @@
-//! Selection of the next transmission: `NextSeg` of RFC 6675, section 4, preceded by the probes of RFC 8985, section 7.
+//! Selection of the next transmission, which is `NextSeg` of RFC 6675, section 4, preceded by the probes of RFC 8985,
+//! section 7.
 
 use aqm_net::{Instant, Span};
 
@@ -12,13 +13,13 @@ use crate::recovery::{Stream, TimerContext, Transmission};
 pub(super) enum Choice {
     /// A lost segment (rule (1) of `NextSeg`).
     Lost(Number),
-    /// New data of this number of sequence numbers (rule (2)).
+    /// New data, with the number of sequence numbers that it occupies (rule (2)).
     New(u64),
     /// A segment that may be lost (rule (3)).
     NextSeg(Number),
-    /// The last segment (rule (4), or a probe).
+    /// The last segment (rule (4) or a probe).
     Last(Number),
-    /// New data, as a probe.
+    /// New data that is sent as a probe.
     NewProbe(u64),
 }
 
@@ -58,7 +59,7 @@ impl Selective {
         Some(sending)
     }
 
-    /// Whether the data in the network is below the window.
+    /// Returns whether the amount of data in the network is below the window.
     #[inline]
     pub(super) fn has_room(&self) -> bool {
         let pipe = self.sent.pipe();
@@ -82,7 +83,7 @@ impl Selective {
         }
         if self.undo.requires_new_data() && self.phase == Phase::Loss {
             let new = self.fresh(stream).map(Choice::New);
-            // Data sent before waits for the acknowledgement of new data.
+            // Data sent before the timeout waits until new data is acknowledged.
             if new.is_some() || self.sent.end() > self.recover {
                 return new;
             }
@@ -99,8 +100,8 @@ impl Selective {
         }
     }
 
-    /// Returns the number of sequence numbers of the next new segment, if there is one and it is within the receiver's
-    /// window.
+    /// Returns how many sequence numbers the next new segment occupies; `None` if there is no new segment or it exceeds
+    /// the receiver's window.
     #[inline]
     pub(super) fn fresh(&self, stream: Stream) -> Option<u64> {
         let seq = self.sent.end();
@@ -108,7 +109,7 @@ impl Selective {
         (len > 0 && seq + len.min(stream.mss) <= self.receiver_end).then_some(len)
     }
 
-    /// Returns a segment that is not known to be lost (rules (3) and (4) of `NextSeg`).
+    /// Returns a segment that may be lost but is not known to be lost (rules (3) and (4) of `NextSeg`).
     fn last_resort(&self) -> Option<Choice> {
         if self.phase != Phase::Recovery || self.rack.is_some() || self.next_seg == NextSeg::LostOnly {
             return None;

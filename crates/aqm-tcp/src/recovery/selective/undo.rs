@@ -1,12 +1,14 @@
-//! Detection of unnecessary reductions: D-SACK reports that retransmitted data had already arrived, timestamps show
-//! that an acknowledgement responds to an original transmission, or F-RTO shows that a timeout was spurious.
+//! Detection of unnecessary reductions. A reduction was unnecessary if D-SACK reports that retransmitted data had
+//! already arrived, if timestamps show that an acknowledgement responds to an original transmission, or if F-RTO shows
+//! that a timeout was spurious.
 //!
 //! E. Blanton, M. Allman, RFC 3708, 2004 (D-SACK), and R. Ludwig, M. Meyer, "The Eifel Detection Algorithm for TCP",
 //! RFC 3522, 2003 (timestamps), as implemented in Linux (`tcp_may_undo`, `tcp_packet_delayed`, `tcp_try_undo_partial`);
 //! P. Sarolahti, M. Kojo, K. Yamamoto, M. Hata, "Forward RTO-Recovery (F-RTO)", RFC 5682, 2009, section 3.1.
 //!
-//! Difference from Linux: in Linux, while a retransmission is in flight, a partial acknowledgement that timestamps
-//! identify as that of an original prevents the retransmission of the other segments considered lost.
+//! There is one difference from Linux. While a retransmission is in flight, a partial acknowledgement may respond to an
+//! original transmission according to its timestamps. In Linux, such an acknowledgement prevents the retransmission of
+//! the other segments that are considered lost.
 
 use aqm_net::{Instant, Span};
 
@@ -17,37 +19,37 @@ use crate::recovery::ReceivedAck;
 use crate::recovery::rack::duplicate;
 use crate::recovery::sent::Arrival;
 
-/// State for the undo of a reduction.
+/// The state that is needed to undo a reduction.
 #[derive(Clone, Debug, Default)]
 pub(super) struct UndoState {
     retransmissions: Option<Retransmissions>,
-    /// Oldest unacknowledged byte at the last timeout.
+    /// Byte that was the oldest unacknowledged byte at the last timeout.
     timed_out_at: Option<u64>,
     frto: FrtoStep,
 }
 
-/// Retransmissions since a reduction, which may still turn out to be unnecessary (Linux: `undo_marker`, `undo_retrans`,
+/// Retransmissions since a reduction. They may still turn out to be unnecessary (Linux: `undo_marker`, `undo_retrans`,
 /// `retrans_stamp`).
 #[derive(Clone, Copy, Debug)]
 struct Retransmissions {
-    /// Everything below was acknowledged when the window was reduced.
+    /// End of the data that was acknowledged when the window was reduced.
     from: u64,
-    /// Retransmissions that D-SACK has not reported; `None` if there was no retransmission.
+    /// Number of retransmissions that D-SACK has not reported; `None` if there was no retransmission.
     unanswered: Option<u64>,
     /// Departure time of the first retransmission.
     first: Option<Instant>,
 }
 
 impl Retransmissions {
-    /// Whether the segment echoed by an acknowledgement was sent before the first retransmission.
+    /// Returns whether the segment that an acknowledgement echoes was sent before the first retransmission.
     fn were_sent_after(&self, echo: Instant) -> bool {
         echo != Instant::START && self.first.is_some_and(|first| ticks(echo) < ticks(first))
     }
 }
 
-/// Returns the departure time of the segment that an acknowledgement echoes at `now`, in the resolution of the
-/// timestamp clock; `None` without an echo. This makes an acknowledged retransmission a round-trip sample
-/// (`tcp_ack_update_rtt`).
+/// Returns the departure time of the segment that an acknowledgement at `now` echoes, in the resolution of the
+/// timestamp clock; `None` if the acknowledgement echoes no timestamp. With this time, an acknowledged retransmission
+/// is a round-trip sample (`tcp_ack_update_rtt`).
 pub(super) fn echoed_departure(echo: Instant, now: Instant) -> Option<Instant> {
     let round_trip = Span::from_millis(ticks(now).saturating_sub(ticks(echo)).max(1));
     (echo != Instant::START).then(|| Instant::from_nanos(now.nanos().saturating_sub(round_trip.nanos())))
@@ -62,11 +64,11 @@ fn ticks(moment: Instant) -> u64 {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum FrtoStep {
     #[default]
-    /// No detection of a spurious timeout.
+    /// Spurious timeouts are not detected.
     Off,
-    /// The oldest segment was retransmitted, and its acknowledgement decides (step 1).
+    /// The oldest segment was retransmitted, and the acknowledgement of this segment decides (step 1).
     Waits,
-    /// New data is sent first (step 2).
+    /// New data is sent before retransmissions (step 2).
     NewDataFirst,
 }
 
@@ -90,7 +92,7 @@ impl UndoState {
         self.frto = FrtoStep::Off;
     }
 
-    /// Whether F-RTO requires new data before retransmissions.
+    /// Returns whether F-RTO requires that new data is sent before retransmissions.
     pub fn requires_new_data(&self) -> bool {
         self.frto == FrtoStep::NewDataFirst
     }
@@ -107,7 +109,7 @@ impl Selective {
         self.undo.frto = if is_enabled { FrtoStep::Waits } else { FrtoStep::Off };
     }
 
-    /// Begins the detection for a new reduction.
+    /// Starts to detect whether a new reduction is unnecessary.
     pub(super) fn begin_undo(&mut self, config: &Config) {
         // Retransmissions that are in flight may still arrive as duplicates (`tcp_init_undo`).
         let resent = self.sent.resent_count();
@@ -120,7 +122,7 @@ impl Selective {
         });
     }
 
-    /// Whether an acknowledgement of `acked` new bytes shows that all retransmitted data had already arrived.
+    /// Returns whether an acknowledgement of `acked` new bytes shows that all retransmitted data had already arrived.
     pub(super) fn is_undone(&mut self, received: &ReceivedAck, acked: u64) -> bool {
         let Some(retransmissions) = &mut self.undo.retransmissions else { return false };
         if let Some(unanswered) = &mut retransmissions.unanswered
@@ -131,7 +133,7 @@ impl Selective {
         retransmissions.unanswered == Some(0) && (self.phase != Phase::Loss || acked > 0)
     }
 
-    /// Whether timestamps show that the `acked` new bytes arrived in their original transmission.
+    /// Returns whether timestamps show that the original transmission of the `acked` new bytes arrived.
     pub(super) fn arrives_delayed(&self, received: &ReceivedAck, acked: u64) -> bool {
         let Some(retransmissions) = &self.undo.retransmissions else { return false };
         acked > 0
@@ -143,7 +145,7 @@ impl Selective {
             }
     }
 
-    /// Whether F-RTO shows that a timeout was spurious; otherwise performs its next step.
+    /// Returns whether F-RTO shows that a timeout was spurious. Otherwise, performs the next step of F-RTO.
     pub(super) fn is_spurious(
         &mut self,
         received: &ReceivedAck,

@@ -1,4 +1,4 @@
-//! Data that an acknowledgement reports as arrived, in order and by SACK (`Update` of RFC 6675).
+//! Data that an acknowledgement reports as arrived, in order or by SACK (`Update` of RFC 6675).
 
 use aqm_net::Instant;
 
@@ -8,24 +8,26 @@ use super::{EVER_RESENT, LOST, RESENT, SACKED, Segment, Sent, Stamp};
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Arrival {
     pub bytes: u64,
-    /// Newest segment among those sent once.
+    /// Newest arrived segment that was sent only once.
     pub newest_sent_once: Option<Stamp>,
-    /// Most recently sent segment; a retransmission counts only if it was sent at or before `credible`.
+    /// Most recently sent segment that has arrived. A retransmission is included only if it was sent at or before
+    /// `credible`.
     pub newest: Option<Stamp>,
-    /// End and departure time of the highest of these segments; among the data acknowledged in order if there is any,
-    /// otherwise among the SACKed data.
+    /// End and departure time of the highest of these segments. If any data was acknowledged in order, only this data
+    /// is considered; otherwise, the SACKed data.
     pub highest_departure: Option<(u64, Instant)>,
-    /// Departure time of the first newly acknowledged segment that was sent once and not SACKed before.
+    /// Departure time of the first newly acknowledged segment that was sent only once and was not SACKed before.
     pub first: Option<Instant>,
-    /// Departure time of the first newly SACKed segment that was sent once.
+    /// Departure time of the first newly SACKed segment that was sent only once.
     pub first_sacked: Option<Instant>,
     /// Whether a retransmitted segment is acknowledged.
     pub has_retransmission: bool,
-    /// Retransmissions sent after this time cannot have been acknowledged yet; with `None`, no retransmission can.
+    /// Latest departure time of a retransmission that can have been acknowledged by now; `None` if no retransmission
+    /// can.
     credible: Option<Instant>,
-    /// End of the lowest segment that was sent once.
+    /// End of the lowest arrived segment that was sent only once.
     pub lowest_sent_once: u64,
-    /// End of the highest segment.
+    /// End of the highest arrived segment.
     pub highest: u64,
 }
 
@@ -62,8 +64,8 @@ impl Arrival {
 }
 
 impl Sent {
-    /// Same as `acknowledge`, if no segment is SACKed, lost or in flight again. Returns the positions of the first and
-    /// the last segment that arrived.
+    /// Same as `acknowledge`, but only for the case that no segment is SACKed, lost or retransmitted. Returns the
+    /// positions of the first and the last segment that arrived, in the order of transmission.
     #[inline]
     pub fn acknowledge_plain(&mut self, ack: u64) -> Option<(Stamp, Stamp)> {
         let mut arrived = None;
@@ -92,7 +94,7 @@ impl Sent {
         arrived
     }
 
-    /// Records that everything below `ack` has arrived; `ack` must be within the sent data.
+    /// Records that all data below `ack` has arrived. `ack` must be within the sent data.
     #[inline]
     pub fn acknowledge(&mut self, ack: u64, arrival: &mut Arrival) {
         self.take(ack, arrival);
@@ -106,7 +108,7 @@ impl Sent {
         self.refresh_due();
     }
 
-    /// Records that SACK covers `[from, to)`. Returns whether any of this data is new; an invalid range contains no new
+    /// Records that SACK covers `[from, to)`. Returns whether any of this data is new. An invalid range contains no new
     /// data.
     pub fn sack(&mut self, from: u64, to: u64, arrival: &mut Arrival) -> bool {
         // A block that begins at or below `una` contradicts the acknowledgement, or is a D-SACK.
@@ -167,7 +169,7 @@ impl Sent {
         }
     }
 
-    /// Records the arrival of the first segment if it has flags.
+    /// Records the arrival of the first segment if any of the segment's flags is set.
     fn release(&mut self, arrival: &mut Arrival) {
         let segment = &self.segments[0];
         let len = segment.len();
@@ -186,7 +188,7 @@ impl Sent {
         self.resent_bytes -= if segment.is(RESENT) { len } else { 0 };
     }
 
-    /// Records the arrival of a part of the first segment.
+    /// Records that a part of the first segment has arrived.
     fn trim(&mut self, ack: u64, arrival: &mut Arrival) {
         let segment = &mut self.segments[0];
         let removed = ack - segment.seq;

@@ -23,8 +23,8 @@ impl Sent {
         }
     }
 
-    /// Marks as lost the segments that were sent once, are `overtaken` and satisfy `is_late`, in order of transmission.
-    /// Returns the last other overtaken segment, which may become late.
+    /// Marks segments as lost, in order of transmission, if they were sent only once, are `overtaken` and satisfy
+    /// `is_late`. Returns the last overtaken segment that is not late but may become late.
     pub fn lose_late(
         &mut self,
         overtaken: impl Fn(Stamp) -> bool,
@@ -97,8 +97,8 @@ impl Sent {
         }
     }
 
-    /// Marks all segments that have not arrived as lost; with `forget`, SACKed segments, too. Segments sent after
-    /// `since` are excluded, except the oldest.
+    /// Marks all segments that have not arrived as lost. With `forget`, SACKed segments are marked, too. Segments that
+    /// were sent after `since` are excluded, except the oldest segment.
     pub fn lose_all(&mut self, forget: bool, since: Option<Instant>) {
         if forget {
             self.sacked = Amount::default();
@@ -154,8 +154,8 @@ impl Sent {
         self.beyond = self.sacked.segments;
     }
 
-    /// Returns the first segment from `from` on that may be lost, although too little SACKed data follows to decide,
-    /// and that is not in flight again.
+    /// Returns the first segment from `from` on that may be lost and is not in flight again. Too little SACKed data
+    /// follows such a segment to decide whether it is lost.
     pub fn next_possibly_lost(&self, from: Number) -> Option<Number> {
         let mut at = (from.max(self.edge).max(self.first) - self.first) as usize;
         loop {

@@ -1,4 +1,4 @@
-//! Sent and unacknowledged segments, with the SACK state of each.
+//! Sent segments that are not acknowledged, with the SACK state of each segment.
 //!
 //! E. Blanton et al., "A Conservative Loss Recovery Algorithm Based on Selective Acknowledgement (SACK) for TCP", RFC
 //! 6675, 2012, section 4: `Update`, `IsLost` and `SetPipe`, implemented with flags of segments and incremental sums, so
@@ -6,8 +6,8 @@
 //!
 //! aqmlab's choices where the source is silent: `IsLost` counts segments, where the RFC, which knows only bytes, counts
 //! separate ranges and full segments; `DupThresh` ranges or full segments are at least `DupThresh` of aqmlab's
-//! segments. A partly SACKed segment has not arrived. A retransmitted segment that is not known to be lost counts twice
-//! in `pipe`, as in the RFC.
+//! segments. A segment of which SACK reports only a part has not arrived. A retransmitted segment that is not known to
+//! be lost is counted twice in `pipe`, as in the RFC.
 
 mod arrival;
 mod losses;
@@ -23,15 +23,15 @@ pub(crate) use arrival::Arrival;
 
 /// SACK has reported the segment.
 const SACKED: u8 = 1;
-/// The segment is known to be lost.
+/// The segment is considered lost.
 const LOST: u8 = 2;
 /// A retransmission of the segment is in flight.
 const RESENT: u8 = 4;
 /// The segment was sent more than once.
 const EVER_RESENT: u8 = 8;
 
-/// Position in the order of transmission: departure time, number of segments sent before at the same instant, and end
-/// of the segment (RFC 8985, `RACK_sent_after`).
+/// Position in the order of transmission. The position consists of the departure time, the number of segments that were
+/// sent earlier at the same instant, and the end of the segment (RFC 8985, `RACK_sent_after`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Stamp {
     pub sent: Instant,
@@ -40,7 +40,7 @@ pub(crate) struct Stamp {
 }
 
 impl Stamp {
-    /// Position before that of any segment.
+    /// Position before the positions of all segments.
     pub const FIRST: Self = Self { sent: Instant::START, order: 0, end: 0 };
 }
 
@@ -50,10 +50,10 @@ struct Segment {
     seq: u64,
     /// Time of the last transmission.
     sent: Instant,
-    /// If SACKed: a lower bound of the number of consecutive SACKed segments from this one on. Otherwise: number of
-    /// segments sent before this one at the same instant.
+    /// For a SACKed segment, a lower bound of the number of consecutive SACKed segments from this segment on. For any
+    /// other segment, the number of segments that were sent earlier at the same instant.
     run_or_order: u32,
-    /// Length in sequence numbers minus one, so that 65536 fits.
+    /// Length in sequence numbers minus one. One is subtracted so that 65536 fits.
     len_minus_one: u16,
     state: u8,
 }
@@ -75,7 +75,7 @@ impl Segment {
         self.state & bits != 0
     }
 
-    /// Whether the segment was retransmitted and may be in the network.
+    /// Returns whether the segment was retransmitted and may be in the network.
     fn is_resent(&self) -> bool {
         self.is(EVER_RESENT) && !self.is(SACKED) && (self.is(RESENT) || !self.is(LOST))
     }
@@ -100,14 +100,14 @@ impl Amount {
     }
 }
 
-/// Number of a segment: the number of segments sent before it.
+/// Number of a segment, which is the number of segments that were sent before it.
 pub(crate) type Number = u64;
 
-/// All segments from the oldest unacknowledged one to the newest.
+/// All segments from the oldest unacknowledged segment to the newest segment.
 #[derive(Clone, Debug)]
 pub(crate) struct Sent {
     segments: VecDeque<Segment>,
-    /// Number of the first of these segments.
+    /// Number of the oldest unacknowledged segment.
     first: Number,
     una: u64,
     end: u64,
@@ -116,17 +116,18 @@ pub(crate) struct Sent {
     resent_bytes: u64,
     /// End of the highest SACKed segment.
     highest_sacked: u64,
-    /// All segments before this one are SACKed, lost or retransmitted.
+    /// First segment that may be neither SACKed, lost nor retransmitted; all earlier segments are SACKed, lost or
+    /// retransmitted.
     edge: Number,
-    /// Number of SACKed segments from `edge` on.
+    /// Number of SACKed segments from the segment `edge` on.
     beyond: u64,
-    /// Lost segments that are not in flight again; the first one is always up to date.
+    /// Lost segments that are not in flight again. Entries may be outdated, except for the first entry.
     due: BinaryHeap<Reverse<Number>>,
     /// Number of times that a segment was detected as lost.
     losses: u64,
-    /// Number of these segments that were sent more than once.
+    /// Number of unacknowledged segments that were sent more than once.
     repeated: u64,
-    /// Time of the last transmission, and number of segments sent before at this instant.
+    /// Time of the last transmission, and number of segments that were sent earlier at this instant.
     latest: (Instant, u32),
     mss: u64,
     /// Delivery rate, if the congestion control uses it.
@@ -171,7 +172,7 @@ impl Sent {
         self.una
     }
 
-    /// Returns the end of the sent data (`HighData + 1`).
+    /// Returns the sequence number after the sent data (`HighData + 1`).
     #[inline]
     pub fn end(&self) -> u64 {
         self.end
@@ -189,25 +190,25 @@ impl Sent {
         self.losses
     }
 
-    /// Returns the bytes in the network (`pipe`).
+    /// Returns the number of bytes in the network (`pipe`).
     #[inline]
     pub fn pipe(&self) -> u64 {
         self.end - self.una + self.resent_bytes - self.sacked.bytes - self.lost
     }
 
-    /// Whether no segment is SACKed, lost or in flight again.
+    /// Returns whether no segment is SACKed, lost or retransmitted.
     #[inline]
     pub fn is_plain(&self) -> bool {
         self.sacked.segments == 0 && self.lost == 0 && self.resent_bytes == 0
     }
 
-    /// Whether every segment was sent once.
+    /// Returns whether every segment was sent only once.
     #[inline]
     pub fn is_sent_once(&self) -> bool {
         self.repeated == 0
     }
 
-    /// Returns the oldest segment if `ack` acknowledges it and every segment was sent once.
+    /// Returns the oldest segment's position if `ack` acknowledges this segment and every segment was sent only once.
     #[inline]
     pub fn next_if_sent_once(&self, ack: u64) -> Option<Stamp> {
         let oldest = self.segments.front()?.stamp();
@@ -231,12 +232,12 @@ impl Sent {
         self.first
     }
 
-    /// Returns the number of the newest segment, if there is one.
+    /// Returns the number of the newest segment; `None` if there are no segments.
     pub fn last(&self) -> Option<Number> {
         (!self.segments.is_empty()).then(|| self.first + self.segments.len() as u64 - 1)
     }
 
-    /// Whether any segment is lost, including those that are in flight again.
+    /// Returns whether any segment is lost, including lost segments that are in flight again.
     pub fn has_lost(&self) -> bool {
         self.lost > 0
     }
@@ -247,17 +248,17 @@ impl Sent {
         self.due.peek().map(|&Reverse(number)| number)
     }
 
-    /// Returns the beginning of a segment, or the end of all data if it was not sent.
+    /// Returns the sequence number at which a segment begins, or the end of all data if the segment was not sent.
     pub fn seq(&self, number: Number) -> u64 {
         self.get(number).map_or(self.end, |segment| segment.seq)
     }
 
-    /// Whether a segment is SACKed.
+    /// Returns whether a segment is SACKed.
     pub fn is_sacked(&self, number: Number) -> bool {
         self.get(number).is_some_and(|segment| segment.is(SACKED))
     }
 
-    /// Whether a segment is SACKed or its retransmission is in flight.
+    /// Returns whether a segment is SACKed or its retransmission is in flight.
     pub fn is_sacked_or_resent(&self, number: Number) -> bool {
         self.get(number).is_some_and(|segment| segment.is(SACKED | RESENT))
     }
@@ -267,7 +268,7 @@ impl Sent {
         self.segments.front().map(|segment| segment.sent)
     }
 
-    /// Whether a segment retransmitted at `stamp` may be in the network.
+    /// Returns whether a segment that was retransmitted at `stamp` may be in the network.
     pub fn is_resent(&self, number: Number, stamp: Stamp) -> bool {
         self.get(number).is_some_and(|segment| segment.is_resent() && segment.stamp() == stamp)
     }
@@ -278,7 +279,7 @@ impl Sent {
         numbered.filter(|(_, segment)| segment.is_resent()).map(|(number, segment)| (number, segment.stamp()))
     }
 
-    /// Adds a new segment of `len` sequence numbers.
+    /// Adds a new segment that occupies `len` sequence numbers.
     #[inline]
     pub fn send(&mut self, len: u64, now: Instant) {
         let run_or_order = self.next_order(now);
@@ -304,14 +305,15 @@ impl Sent {
         }
     }
 
-    /// Returns the number of segments sent before at this instant.
+    /// Returns the number of segments that were sent earlier at this instant.
     #[inline]
     fn next_order(&mut self, now: Instant) -> u32 {
         self.latest = (now, if self.latest.0 == now { self.latest.1 + 1 } else { 0 });
         self.latest.1
     }
 
-    /// Retransmits a segment. Returns its beginning, its number of sequence numbers and its position in the order.
+    /// Retransmits a segment. Returns the segment's beginning, its length in sequence numbers, and its position in the
+    /// order of transmission.
     pub fn resend(&mut self, number: Number, now: Instant) -> (u64, u64, Stamp) {
         let run_or_order = self.next_order(now);
         let segment = &mut self.segments[(number - self.first) as usize];
@@ -337,7 +339,7 @@ impl Sent {
     /// Returns the index of the first segment that begins at or after `seq`.
     fn position(&self, seq: u64) -> usize {
         let Some(front) = self.segments.front() else { return 0 };
-        // Most segments are full.
+        // The guess assumes full segments, because most segments are full.
         let guess = (seq.saturating_sub(front.seq).div_ceil(self.mss)) as usize;
         match self.segments.get(guess) {
             Some(segment) if segment.seq == seq => guess,
@@ -345,7 +347,7 @@ impl Sent {
         }
     }
 
-    /// Returns the index of the first segment from `from` on that is not SACKed.
+    /// Returns the index of the first segment that is not SACKed, starting at `from`.
     fn skip(&mut self, from: usize) -> usize {
         let mut to = from;
         while let Some(segment) = self.segments.get(to)
@@ -353,7 +355,7 @@ impl Sent {
         {
             to += segment.run_or_order as usize;
         }
-        // The next search from any of these segments takes one step.
+        // The next search that starts at any of these segments takes only one step.
         let mut at = from;
         while at < to {
             let segment = &mut self.segments[at];

@@ -1,4 +1,4 @@
-//! Consistency of the incremental sums with a complete recount.
+//! Checks that the incremental sums equal the sums of a complete recount.
 
 use super::*;
 
@@ -10,7 +10,7 @@ impl Sent {
         self.segments.iter().filter(is_in_network).map(Segment::stamp)
     }
 
-    /// Recomputes all sums and compares them.
+    /// Recomputes all sums and compares them with the incremental sums.
     pub fn check(&self) {
         let sum = |bits: u8| -> u64 {
             self.segments.iter().filter(|segment| segment.is(bits)).map(|segment| segment.len()).sum()
@@ -60,7 +60,7 @@ fn sack(sent: &mut Sent, from: u64, to: u64) -> u64 {
     arrival.bytes / MSS
 }
 
-/// Returns for each segment whether it is lost.
+/// Returns whether each segment is lost.
 fn lost(sent: &Sent) -> Vec<bool> {
     sent.segments.iter().map(|segment| segment.is(LOST)).collect()
 }

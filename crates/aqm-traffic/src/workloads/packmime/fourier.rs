@@ -1,18 +1,20 @@
 //! The fast Fourier transform of complex numbers, and the product of long real sequences.
 //!
 //! Sources: J. W. Cooley & J. W. Tukey, "An Algorithm for the Machine Calculation of Complex Fourier Series", 1965, in
-//! the form of C. M. Fiduccia, "Polynomial Evaluation via the Division Algorithm", 1972: a polynomial modulo z^2n - r²
-//! is split into its remainders modulo z^n - r and z^n + r until each remainder is a number. From r² = 1 this is the
-//! usual transform. From r² = i it is the right-angle transform of R. Crandall & B. Fagin, "Discrete Weighted
-//! Transforms and Large-Integer Arithmetic", 1994, section 5, in which the product of two real sequences of n values
-//! each requires complex transforms of size n instead of 2n.
+//! the form of C. M. Fiduccia, "Polynomial Evaluation via the Division Algorithm", 1972. A polynomial modulo z^2n - r²
+//! is split into its remainders modulo z^n - r and modulo z^n + r, and the remainders are split again until each
+//! remainder is a number. If the splitting starts with r² = 1, the result is the usual transform. If the splitting
+//! starts with r² = i, the result is the right-angle transform of R. Crandall & B. Fagin, "Discrete Weighted Transforms
+//! and Large-Integer Arithmetic", 1994, section 5. With this transform, the product of two real sequences of n values
+//! requires complex transforms of size n instead of size 2n.
 //!
-//! aqmlab's choices: values remain in the order of the splitting, which is sufficient for multiplication. Sums and
-//! products have a fixed order, and sines and cosines are computed by libm, so that results agree on every platform.
+//! aqmlab's choices: transformed values remain in the order in which the splitting creates them, because multiplication
+//! does not need another order. Sums and products have a fixed order, and sines and cosines are computed by libm, so
+//! that results are identical on every platform.
 
 use std::f64::consts::PI;
 
-/// Complex numbers, with separate real and imaginary parts.
+/// Complex numbers, whose real and imaginary parts are stored in separate arrays.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Complex {
     pub(crate) re: Vec<f64>,
@@ -20,14 +22,14 @@ pub(crate) struct Complex {
 }
 
 impl Complex {
-    /// Creates real numbers, padded with zeros to `size`.
+    /// Creates complex numbers from real numbers, padded with zeros to `size`.
     pub(crate) fn real(values: &[f64], size: usize) -> Self {
         let mut re = values.to_vec();
         re.resize(size, 0.0);
         Self { re, im: vec![0.0; size] }
     }
 
-    /// Multiplies each number by the number of `other` with the same index.
+    /// Multiplies each number by the number in `other` that has the same index.
     fn multiply(&mut self, other: &Self) {
         let parts = self.re.iter_mut().zip(&mut self.im);
         for ((a, b), (c, d)) in parts.zip(other.re.iter().zip(&other.im)) {
@@ -47,7 +49,7 @@ pub(crate) enum Modulus {
 #[derive(Clone, Debug)]
 pub(crate) struct Fourier {
     size: usize,
-    /// The numbers r of all splittings, in the order of use.
+    /// The numbers r of all splittings, in the order in which the transform uses them.
     roots: Vec<(f64, f64)>,
 }
 
@@ -55,7 +57,7 @@ impl Fourier {
     pub(crate) fn new(size: usize, modulus: Modulus) -> Self {
         debug_assert!(size.is_power_of_two());
         let mut roots = Vec::with_capacity(size);
-        // The angles of r², in half turns.
+        // The angles of the numbers r², in half turns.
         let mut angles = vec![if modulus == Modulus::One { 0.0 } else { 0.5 }];
         while roots.len() + 1 < size {
             for angle in &angles {
@@ -85,7 +87,7 @@ impl Fourier {
         }
     }
 
-    /// Transforms values into coefficients, multiplied by the size.
+    /// Transforms values into the coefficients of a polynomial, multiplied by the size.
     pub(crate) fn backward(&self, data: &mut Complex) {
         let (mut half, mut first) = (1, self.roots.len());
         while half < self.size {
@@ -108,7 +110,7 @@ impl Fourier {
 #[derive(Clone, Debug)]
 pub(crate) struct Filter {
     fourier: Fourier,
-    /// The transform of the filter, divided by the size.
+    /// The transform of the filter's coefficients, divided by the size.
     response: Complex,
     work: Complex,
 }
@@ -125,7 +127,7 @@ impl Filter {
         Self { fourier, response, work: Complex::default() }
     }
 
-    /// Returns the two halves of the product with `values`, of `size` values each.
+    /// Returns the product of the filter and `values`, as two halves of `size` values each.
     pub(crate) fn apply(&mut self, values: &[f64]) -> (&[f64], &[f64]) {
         self.work.re.clear();
         self.work.re.extend_from_slice(values);
@@ -139,14 +141,14 @@ impl Filter {
     }
 }
 
-/// Returns the first `size` coefficients (a power of two) of the power series 1/f, by Newton's method. The first
-/// coefficient of f must be 1.
+/// Returns the first `size` coefficients of the power series 1/f, computed by Newton's method. `size` must be a power
+/// of two. The first coefficient of f must be 1.
 pub(crate) fn reciprocal(f: &[f64], size: usize) -> Vec<f64> {
     let mut g = vec![1.0];
     while g.len() < size {
         let next = 2 * g.len();
         let mut filter = Filter::new(&g, next);
-        // g (2 - f g), modulo z^next.
+        // Newton's step g (2 - f g), modulo z^next.
         let mut rest: Vec<f64> = filter.apply(&f[..f.len().min(next)]).0.iter().map(|value| -value).collect();
         rest[0] += 2.0;
         g = filter.apply(&rest).0.to_vec();
@@ -211,7 +213,7 @@ mod tests {
 
     #[test]
     fn the_reciprocal_times_the_series_is_one() {
-        // 1/(1 - z)^(1/2) begins with 1, 1/2, 3/8, 5/16.
+        // The power series of 1/(1 - z)^(1/2) begins with 1, 1/2, 3/8, 5/16.
         let root = [1.0, -0.5, -0.125, -0.0625, -0.0390625, -0.02734375, -0.0205078125, -0.01611328125];
         let actual = reciprocal(&root, 8);
         for (actual, expected) in actual.iter().zip([1.0, 0.5, 0.375, 0.3125, 0.2734375]) {

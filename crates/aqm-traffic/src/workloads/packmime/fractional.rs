@@ -1,5 +1,5 @@
-//! Fractional noise: Gaussian ARFIMA(0, d, 0) with unit innovations and a memory of a fixed number of lags. Its
-//! sum-difference process is a normal sequence with long memory and added white noise.
+//! Fractional noise: a Gaussian ARFIMA(0, d, 0) process with innovations of variance 1 and a memory of a fixed number
+//! of lags. The sum-difference process of fractional noise is a normal sequence with long memory and added white noise.
 //!
 //! Sources: J. R. M. Hosking, "Fractional Differencing", Biometrika 68, 1981, for the autocovariances and for the
 //! predictor over N lags, which is the result of the Durbin-Levinson recursion with partial correlations d/(t - d); J.
@@ -8,12 +8,13 @@
 //! stops at N lags and the predictor remains fixed afterwards. The result is an autoregression of order N whose
 //! autocovariances are those of the fractional noise up to lag N.
 //!
-//! aqmlab's choice is the algorithm; the distribution is unchanged. The recursion needs N multiplications for each
-//! value. Here, a block of values is the sum of the prediction from past values and the effect of the innovations since
-//! the start of the block. Both are products with fixed sequences, computed by Fourier transform, and equal the values
-//! of the autoregression. The first N values are drawn together from their autocovariances by circulant embedding (R.
-//! B. Davies & D. S. Harte, "Tests for Hurst effect", Biometrika 74, 1987), whereas the recursion would draw them one
-//! by one from the same distribution.
+//! aqmlab's choice is the algorithm, which does not change the distribution. The recursion needs N multiplications for
+//! each value. In aqmlab's algorithm, each block of values is the sum of the prediction from past values and the effect
+//! of the innovations since the start of the block. The prediction and the effect of the innovations are products with
+//! fixed sequences, which are computed by Fourier transform. Their sum equals the values of the autoregression. The
+//! first N values are drawn together, according to their autocovariances, by circulant embedding (R. B. Davies & D. S.
+//! Harte, "Tests for Hurst effect", Biometrika 74, 1987), whereas the recursion would draw them one by one from the
+//! same distribution.
 
 use aqm_net::Rng;
 
@@ -47,8 +48,8 @@ impl Memory {
         std::iter::once(self.variance()).chain(rest).collect()
     }
 
-    /// Returns the predictor over all lags, beginning with the coefficient of the last value (Hosking 1981, theorem 1:
-    /// the closed form of the recursion's result).
+    /// Returns the predictor over all lags, starting with the coefficient of the most recent value. The closed form of
+    /// the recursion's result is used (Hosking 1981, theorem 1).
     fn predictor(self) -> Vec<f64> {
         let n = self.lags as f64;
         let mut value = n * self.d / (n - self.d);
@@ -68,13 +69,13 @@ impl Memory {
     }
 }
 
-/// Fractional noise; computed on demand, so that nothing is computed before the first value is drawn.
+/// Fractional noise. All values are computed on demand, so that nothing is computed before the first value is drawn.
 #[derive(Clone, Debug)]
 pub(crate) struct Fractional {
     memory: Memory,
     rng: Rng,
     filter: Option<Box<BlockFilter>>,
-    /// The present block, and the number of its values that were drawn.
+    /// The current block, and the number of values of this block that have been drawn.
     block: Vec<f64>,
     used: usize,
 }
@@ -82,9 +83,9 @@ pub(crate) struct Fractional {
 /// The filters that compute a block from the previous block.
 #[derive(Clone, Debug)]
 struct BlockFilter {
-    /// Prediction from the last values of the previous block.
+    /// Filter that predicts a block from the last values of the previous block.
     predict: Filter,
-    /// Effect of innovations on the following values.
+    /// Filter that computes the effect of innovations on the following values.
     grow: Filter,
     error: f64,
     /// Number of values per block.
@@ -117,13 +118,13 @@ impl Fractional {
         self.block = self.first_block();
     }
 
-    /// Draws the first values, one per lag.
+    /// Draws the first values. Their number is the number of lags.
     fn first_block(&mut self) -> Vec<f64> {
         let size = self.memory.lags.next_power_of_two();
         let fourier = Fourier::new(2 * size, Modulus::One);
         let mut data = embedding(self.memory, &fourier, size);
         for (re, im) in data.re.iter_mut().zip(&mut data.im) {
-            // The smallest eigenvalues are zero, except for rounding errors.
+            // The smallest eigenvalues would be zero without rounding errors.
             let scale = (re.max(0.0) / (2 * size) as f64).sqrt();
             let [a, b] = Normal::pair(&mut self.rng);
             (*re, *im) = (scale * a, scale * b);
@@ -134,8 +135,8 @@ impl Fractional {
     }
 }
 
-/// Returns the eigenvalues, as real parts, of the circulant matrix whose first row contains the autocovariances up to
-/// lag `size` and back.
+/// Returns the eigenvalues of a circulant matrix, as real parts. The first row of the matrix contains the
+/// autocovariances up to lag `size` and then in reverse order.
 fn embedding(memory: Memory, fourier: &Fourier, size: usize) -> Complex {
     let mut row = memory.autocovariances(size);
     row.extend_from_within(1..size);
@@ -149,10 +150,10 @@ impl BlockFilter {
     fn new(memory: Memory) -> Self {
         let predictor = memory.predictor();
         let size = memory.lags.next_power_of_two();
-        // Longer blocks need less time per value for the prediction, but more cache.
+        // Longer blocks need less prediction time per value, but more cache memory.
         let block = 2 * size;
         let series: Vec<f64> = std::iter::once(1.0).chain(predictor.iter().map(|value| -value)).collect();
-        // The predictor's first coefficient belongs to lag one.
+        // The first coefficient of the predictor belongs to lag one.
         Self {
             predict: Filter::new(&predictor, size),
             grow: Filter::new(&reciprocal(&series, block), block),
@@ -162,7 +163,7 @@ impl BlockFilter {
         }
     }
 
-    /// Computes the block after `past`, which must have at least `lags` values.
+    /// Replaces `past`, which must contain at least `lags` values, by the next block, and draws new innovations.
     fn advance(&mut self, past: &mut Vec<f64>, lags: usize, rng: &mut Rng) {
         self.innovations.clear();
         while self.innovations.len() < self.block {
@@ -171,10 +172,10 @@ impl BlockFilter {
         self.follow(past, lags);
     }
 
-    /// Computes the block after `past` from the present innovations.
+    /// Replaces `past` by the next block, using the current innovations.
     fn follow(&mut self, past: &mut Vec<f64>, lags: usize) {
         let (low, high) = self.predict.apply(&past[past.len() - lags..]);
-        // The prediction of the first new value from the whole past has the index of the last lag.
+        // The last lag's index is the index of the first new value's prediction from all past values.
         let predicted = low[lags - 1..].iter().chain(high).take(lags);
         for (innovation, predicted) in self.innovations.iter_mut().zip(predicted) {
             *innovation += predicted;
@@ -184,8 +185,9 @@ impl BlockFilter {
     }
 }
 
-/// The fractional sum-difference process: normal values with mean 0 and variance 1. Each value is the sum of √(1-θ)
-/// times the normalised sum of two consecutive values of fractional noise and √θ times white noise.
+/// The fractional sum-difference process, which consists of normal values with mean 0 and variance 1. Each value is the
+/// sum of two terms: √(1-θ) times the normalised sum of two consecutive values of fractional noise, and √θ times white
+/// noise.
 #[derive(Clone, Debug)]
 pub(crate) struct SumDifference {
     noise: Fractional,
@@ -198,7 +200,8 @@ pub(crate) struct SumDifference {
 }
 
 impl SumDifference {
-    /// Creates the process; `theta` is the share of white noise, and the first stream is that of the fractional noise.
+    /// Creates the process. `theta` is the share of white noise, and the first random stream is used for the fractional
+    /// noise.
     pub(crate) fn new(memory: Memory, theta: f64, [noise, white]: [Rng; 2]) -> Self {
         let d = memory.d;
         let variance = memory.variance() * (2.0 + 2.0 * d / (1.0 - d));
@@ -225,7 +228,8 @@ impl SumDifference {
         self.sum * (before + now) + self.white * white
     }
 
-    /// Draws the next value and returns the probability that a normal value exceeds it, which is uniform on (0, 1).
+    /// Draws the next value and returns the probability that a normally distributed value exceeds it. This probability
+    /// is uniform on (0, 1).
     pub(crate) fn exceeded(&mut self) -> f64 {
         0.5 * libm::erfc(self.draw() * std::f64::consts::FRAC_1_SQRT_2)
     }
@@ -243,7 +247,7 @@ mod tests {
         Streams::new(3).named("fractional", index)
     }
 
-    /// The Durbin-Levinson recursion as published: the predictor over N lags and its error.
+    /// The Durbin-Levinson recursion as published. Returns the predictor over N lags and the predictor's error.
     fn durbin_levinson(memory: Memory) -> (Vec<f64>, f64) {
         let (mut predictor, mut variance) = (Vec::new(), memory.variance());
         for t in 1..=memory.lags {
@@ -298,7 +302,7 @@ mod tests {
             let size = memory.lags.next_power_of_two();
             let fourier = Fourier::new(2 * size, Modulus::One);
             let mut data = embedding(memory, &fourier, size);
-            // All eigenvalues of the covariance matrix are real and not negative.
+            // All eigenvalues of the covariance matrix are real and non-negative.
             assert!(data.re.iter().all(|&value| value > 0.0));
             assert!(data.im.iter().all(|value| value.abs() < 1e-9));
             fourier.backward(&mut data);
@@ -316,7 +320,7 @@ mod tests {
             let before = covariances[lag.abs_diff(1)];
             before + 2.0 * covariances[lag] + covariances[lag + 1]
         };
-        // Lags within the first block and across blocks.
+        // Some lags are within the first block, and others extend across blocks.
         let lags = [1, 2, 10, 100, 500, 999];
         let mut actual = vec![[0.0; 6]; runs];
         let (mut ends, mut squares) = (Vec::new(), Vec::new());
@@ -331,7 +335,7 @@ mod tests {
             squares.push(z.iter().map(|z| z * z).sum::<f64>() / length as f64);
             ends.extend([z[0], z[length - 1]]);
         }
-        // The mean is known to be zero, so these estimates have no bias.
+        // The mean is known to be zero, so these estimates are unbiased.
         let check = |values: Vec<f64>, expected: f64| {
             let n = values.len() as f64;
             let mean = values.iter().sum::<f64>() / n;

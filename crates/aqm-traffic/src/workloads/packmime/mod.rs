@@ -1,18 +1,18 @@
-//! PackMime-HTTP: the Web traffic of many users as a sequence of connections over one link. Each connection has its own
-//! request, response and delays.
+//! PackMime-HTTP: the Web traffic of many users, modelled as a sequence of connections over one link. Each connection
+//! has its own request, response and delays.
 //!
 //! Sources: J. Cao, W. S. Cleveland, Y. Gao, K. Jeffay, F. D. Smith & M. Weigle, "Stochastic Models for Generating
 //! Synthetic HTTP Source Traffic", INFOCOM 2004, and the implementation in ns-2 (ns-2 manual, chapter "PackMime-HTTP"),
 //! which contains these fits to Bell Labs traces. Gaps, request sizes and round-trip times have long memory
-//! ([`fractional`]); response sizes occur in runs. All distributions depend on the rate of new connections, and nothing
-//! depends on the network (an open loop).
+//! ([`fractional`]). Response sizes occur in runs of small sizes and runs of large sizes. All distributions depend on
+//! the rate of new connections. Nothing depends on the network, so the traffic is an open loop.
 //!
 //! The logits of the fits have base 2, as in ns-2; natural logits do not reproduce the gaps and runs of ns-2.
 //!
-//! aqmlab's choices, where the source is silent: the fits are thinned such that sizes and times stay within 1.5 % of
-//! the full tables; the gap before the first connection is drawn like the other gaps; sizes above `maximum` are reduced
-//! to the maximum. The delay boxes of ns-2 forget a connection at its first FIN, so that later packets are not delayed;
-//! in aqmlab the delay remains.
+//! aqmlab's choices, where the source is silent: only so many points of the fits are used that sizes and times are
+//! within 1.5 % of the full tables; the gap before the first connection is drawn like the other gaps; sizes above
+//! `maximum` are reduced to the maximum. ns-2's delay boxes remove a connection at the connection's first FIN, so that
+//! later packets are not delayed; aqmlab delays all packets of a connection.
 
 mod fourier;
 mod fractional;
@@ -30,17 +30,17 @@ use persistent::Persistent;
 use tables::{CLIENT_TIMES, DOWNLOADS, LARGE_REQUESTS, SERVER_TIMES, SHORT_RESPONSES, SMALL_REQUESTS};
 
 choices! {
-    /// Number of exchanges per connection.
+    /// Version of HTTP, which determines the number of exchanges per connection.
     pub enum Http {
-        /// One request and one response.
+        /// Each connection carries one request and one response.
         OneZero = "1.0",
-        /// Some connections persist and carry the objects of several pages, one after another.
+        /// Some connections persist and carry the objects of one or several pages, one object after another.
         OneOne = "1.1",
     }
 }
 
 choices! {
-    /// Scope of the random effects of the gaps on persistent connections.
+    /// Scope of the random effects that determine the gaps on persistent connections.
     pub enum GapEffects {
         /// Each connection draws its own effects, as in the model.
         Connection = "connection",
@@ -50,22 +50,24 @@ choices! {
 }
 
 parameters! {
-    /// PackMime-HTTP: Web traffic of many users, as connections with requests, responses and delays.
+    /// PackMime-HTTP: the Web traffic of many users, modelled as connections with requests, responses and delays.
     pub struct Config {
-        /// Number of new connections per second; all distributions of the model depend on it.
+        /// Number of new connections per second. All distributions of the model depend on this number.
         pub connections_per_second: f64 = 100.0, "aqmlab's choice";
-        /// Number of exchanges per connection.
+        /// Version of HTTP, which determines the number of exchanges per connection.
         pub http: Http = Http::OneZero, "ns-2, PackMimeHTTP: `http_1_1_` off";
-        /// Scope of the random effects of the gaps on persistent connections.
+        /// Scope of the random effects that determine the gaps on persistent connections.
         pub gap_effects: GapEffects = GapEffects::Connection, "Cao et al. 2004";
-        /// Sizes of requests; by default, those of the model, with long memory.
+        /// Sizes of requests; by default, the sizes of the model, which have long memory.
         pub request_sizes: Option<distributions::Config> = None, "Cao et al. 2004";
-        /// Sizes of responses; by default, those of the model, in runs of short responses and of downloads.
+        /// Sizes of responses; by default, the sizes of the model, which occur in runs of short responses and runs of
+        /// downloads.
         pub response_sizes: Option<distributions::Config> = None, "Cao et al. 2004";
-        /// Delay of the server between the complete request and its response; by default, the delay of the model.
+        /// Delay between the arrival of the complete request at the server and the start of the response; by default,
+        /// the delay of the model.
         pub server_delay: Option<distributions::Config> = None, "Cao et al. 2004";
-        /// Maximum size of a request or a response; larger sizes are reduced to it. The default is the end of the table
-        /// of downloads, beyond which the Pareto tail with index 1.23 is unbounded.
+        /// Maximum size of a request or a response. Larger sizes are reduced to this maximum. The default is the last
+        /// size in the table of downloads. Beyond this size, the Pareto tail with index 1.23 is unbounded.
         pub maximum: Size = Size::from_bytes(61_603_116), "aqmlab's choice: the last knot of the fit";
         /// Start of the gap before the first connection.
         pub start: Span = Span::ZERO, "aqmlab's choice";
@@ -74,10 +76,11 @@ parameters! {
     }
 }
 
-/// Range of rates in which the distributions keep their shape.
+/// Range of connection rates in which the model's distributions keep their shape.
 const RATES: [f64; 2] = [0.1, 100_000.0];
 
-/// Size of the first response above which the later responses of a persistent connection are drawn separately.
+/// Size in bytes. If the first response of a persistent connection is larger, the sizes of the later responses are
+/// drawn separately.
 const LARGE_RESPONSE: u64 = 275;
 
 impl Build for Config {
@@ -152,7 +155,8 @@ impl Build for Config {
 
 /// The parts of the model that depend on the rate of new connections.
 struct RateModel {
-    /// Shares of white noise in the four sum-difference processes.
+    /// Shares of white noise in the sum-difference processes of gaps, request sizes, and the two parts of the
+    /// round-trip time.
     arrivals: f64,
     requests: f64,
     client_times: f64,
@@ -172,7 +176,7 @@ impl RateModel {
             requests: share(0.123, 0.494),
             client_times: share(-0.445, 0.554),
             server_times: share(-0.053, 0.396),
-            // This scale sets the mean to that of the rate.
+            // With this scale, the mean gap is the inverse of the rate.
             gap: Weibull { shape, scale: 1.0 / (rate * libm::tgamma(1.0 + 1.0 / shape)) },
             runs: [
                 Weibull { shape: share(0.718, 0.357), scale: 0.775 },
@@ -182,7 +186,7 @@ impl RateModel {
     }
 }
 
-/// Inverse of the base-2 logit, which the fits use.
+/// Returns the inverse of the base-2 logit, which the fits use.
 fn logistic(x: f64) -> f64 {
     1.0 / (1.0 + libm::exp2(-x))
 }
@@ -197,14 +201,14 @@ struct PackMime {
     client_times: SumDifference,
     server_times: SumDifference,
     responses: Responses,
-    /// Distributions that replace those of the model.
+    /// Distributions that replace distributions of the model.
     request_sizes: Option<Sizes>,
     request_rng: Rng,
     response_sizes: Option<Sizes>,
     response_rng: Rng,
     server_delay: Option<Times>,
     server_delay_rng: Rng,
-    /// State of persistent connections, only with HTTP/1.1.
+    /// State of persistent connections; only with HTTP/1.1.
     persistent: Option<Persistent>,
     maximum: u64,
     wire: Wire,
@@ -215,7 +219,7 @@ struct PackMime {
     offered: Offered,
 }
 
-/// Connections, exchanges and bytes that were offered so far.
+/// Connections, exchanges and bytes that have been offered so far.
 #[derive(Clone, Default)]
 struct Offered {
     connections: u64,
@@ -243,8 +247,8 @@ impl Workload for PackMime {
         self.sleep(cx);
     }
 
-    /// Prints the facts of the workload. The realised values cover the whole period, so they are complete only at the
-    /// end of the run.
+    /// Passes the facts of the workload to `show`. The realised values cover the whole period and are therefore
+    /// complete only at the end of the run.
     fn facts(&self, show: &mut dyn FnMut(&'static str, f64)) {
         let Offered { connections, exchanges, request_bytes, response_bytes, wire_bytes } = self.offered;
         let mean = |bytes: u64| if exchanges == 0 { 0.0 } else { bytes as f64 / exchanges as f64 };
@@ -289,7 +293,7 @@ impl PackMime {
         }
     }
 
-    /// Returns the exchanges after the first one, if the connection persists.
+    /// Returns the exchanges that follow the first exchange, if the connection persists.
     fn following(&mut self, first: Exchange) -> Vec<Exchange> {
         let Some(persistent) = &mut self.persistent else { return Vec::new() };
         let Some(pauses) = persistent.pauses() else { return Vec::new() };
@@ -347,24 +351,24 @@ fn server_time(p: f64) -> f64 {
     root * root * root
 }
 
-/// Returns half of a part of the round-trip time, which is given in milliseconds.
+/// Returns half of the given part of the round-trip time, which is in milliseconds.
 fn one_way(millis: f64) -> Span {
     nanos(millis * 0.5e6)
 }
 
-/// Draws the server's delay, which is at most 0.1 s.
+/// Draws the delay of the server, which is at most 0.1 s.
 fn server_delay(rng: &mut Rng) -> Span {
     let answers_per_second = Weibull { shape: 0.63, scale: 305.0 }.sample(rng).max(10.0);
     nanos(1e9 / answers_per_second)
 }
 
-/// Response sizes: alternating runs of short responses (which confirm that the client's copy is valid) and of
-/// downloads, beginning with downloads.
+/// Response sizes. Runs of short responses, which confirm that the client's copy is valid, alternate with runs of
+/// downloads. The first run consists of downloads.
 #[derive(Clone)]
 struct Responses {
     runs: [Weibull; 2],
     state: usize,
-    /// Remaining responses of the present run.
+    /// Number of responses that remain in the current run.
     left: f64,
     run_lengths: Rng,
     sizes: Rng,
@@ -375,7 +379,7 @@ const DOWNLOAD: usize = 1;
 
 impl Responses {
     fn new(runs: [Weibull; 2], [run_lengths, sizes]: [Rng; 2]) -> Self {
-        // An empty run of short responses has ended, so that a run of downloads begins.
+        // The initial state is the end of an empty run of short responses, so that a run of downloads follows.
         Self { runs, state: SHORT, left: 0.0, run_lengths, sizes }
     }
 

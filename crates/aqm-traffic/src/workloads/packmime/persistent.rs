@@ -1,11 +1,12 @@
-//! Persistent connections of PackMime-HTTP: pages, their objects, and the gaps between them.
+//! Persistent connections of PackMime-HTTP: the pages, their objects, and the gaps between objects and between pages.
 //!
 //! Sources: J. Cao et al., "Stochastic Models for Generating Synthetic HTTP Source Traffic", INFOCOM 2004, and ns-2's
-//! PackMimeHTTP. 9 % of the connections persist; requests are not pipelined. Gaps and later response sizes are 2 to the
-//! power of a normal value whose mean and variance are random effects of the connection.
+//! PackMimeHTTP. In these models, 9 % of the connections persist, and requests are not pipelined. Each gap and each
+//! later response size is 2 to the power of a normally distributed value, whose mean and variance are random effects of
+//! the connection.
 //!
-//! aqmlab's choice, where the two sources differ: effects of the gaps are drawn per connection. ns-2 draws them once
-//! for the whole workload, as `gap_effects = "workload"` does.
+//! aqmlab's choice, where the two sources differ: the effects of the gaps are drawn for each connection. ns-2 draws
+//! these effects once for the whole workload, as aqmlab does with `gap_effects = "workload"`.
 
 use aqm_net::{Rng, Span};
 
@@ -14,21 +15,22 @@ use crate::distributions::{Distribution as _, Exponential, Gamma, Normal};
 
 /// Share of connections that persist.
 const PERSISTENT: f64 = 0.09;
-/// Share of persistent connections with one page, and mean number of additional pages of the other connections, before
-/// rounding up.
+/// Share of persistent connections with one page, and, for the other persistent connections, the mean number of
+/// additional pages before rounding up.
 const ONE_PAGE: f64 = 0.82;
 const MORE_PAGES: Exponential = Exponential { mean: 0.417 };
-/// Share of pages with one object on connections with several pages, and mean number of additional objects of the other
-/// pages.
+/// Share of pages with one object, on connections with several pages, and, for the other pages, the mean number of
+/// additional objects before rounding up.
 const ONE_OBJECT: f64 = 0.69;
 const MORE_OBJECTS: Exponential = Exponential { mean: 1.578 };
 
-/// 2 to the power of a normal value whose mean and variance are random.
+/// 2 to the power of a normally distributed value whose mean and variance are random.
 struct RandomEffects {
-    /// Mean and variance of the exponent's mean.
+    /// Mean and variance of the mean of the exponent.
     mean: f64,
     variance: f64,
-    /// Shape of a random factor with mean 1, and its multiplier; their product is the exponent's variance.
+    /// Shape of a random factor with mean 1, and the multiplier of this factor. The product of factor and multiplier is
+    /// the exponent's variance.
     shape: f64,
     spread: f64,
 }
@@ -37,12 +39,12 @@ struct RandomEffects {
 const OBJECT_GAPS: RandomEffects = RandomEffects { mean: -4.15, variance: 3.12, shape: 2.35, spread: 1.57 };
 /// Seconds from a page to the next page.
 const PAGE_GAPS: RandomEffects = RandomEffects { mean: 3.22, variance: 0.73, shape: 1.85, spread: 1.21 };
-/// Bytes of the responses after the first one.
+/// Bytes of the responses that follow the first response.
 const LATER_RESPONSES: RandomEffects =
     RandomEffects { mean: 10.62, variance: 0.94, shape: 3.22, spread: 2.43 };
 
 impl RandomEffects {
-    /// Draws the random effects and returns the distribution of the exponent.
+    /// Draws the random effects and returns the distribution of the exponent that results from them.
     fn sample(&self, rng: &mut Rng) -> Normal {
         let mean = Normal { mean: self.mean, deviation: self.variance.sqrt() }.sample(rng);
         let factor = Gamma { shape: self.shape, mean: 1.0 }.sample(rng);
@@ -55,7 +57,7 @@ impl RandomEffects {
 pub(super) struct Persistent {
     shape: Rng,
     gaps: Rng,
-    /// Effects of the gaps between objects and between pages, if all connections share them.
+    /// Effects of the gaps between objects and of the gaps between pages, if all connections share these effects.
     shared: Option<[Normal; 2]>,
 }
 
@@ -65,7 +67,7 @@ impl Persistent {
         Self { shape, gaps, shared }
     }
 
-    /// Returns the pauses before the exchanges after the first one; `None` if the connection does not persist.
+    /// Returns the pauses before all exchanges except the first; `None` if the connection does not persist.
     pub(super) fn pauses(&mut self) -> Option<Vec<Span>> {
         let rng = &mut self.shape;
         if !rng.chance(PERSISTENT) {
@@ -87,23 +89,24 @@ impl Persistent {
         Some(pauses)
     }
 
-    /// Draws the effects of the sizes of a connection's later responses.
+    /// Draws the random effects that determine the sizes of a connection's later responses.
     pub(super) fn size_effects(&mut self) -> Normal {
         LATER_RESPONSES.sample(&mut self.shape)
     }
 
-    /// Draws the size in bytes of a later response of a connection with these effects.
+    /// Draws the size in bytes of a later response of a connection with the random effects `effects`.
     pub(super) fn size(&mut self, effects: Normal) -> f64 {
         libm::exp2(effects.sample(&mut self.shape))
     }
 }
 
-/// Draws the effects of the gaps between objects and between pages.
+/// Draws the random effects of the gaps between objects and of the gaps between pages.
 fn effects(rng: &mut Rng) -> [Normal; 2] {
     [OBJECT_GAPS.sample(rng), PAGE_GAPS.sample(rng)]
 }
 
-/// Returns 1 with probability `one`; otherwise 1 plus an exponential value, rounded up, at least 2.
+/// Returns 1 with probability `one`. Otherwise, returns 1 plus an exponential value that is rounded up, so that the
+/// result is at least 2.
 fn count_from(one: f64, more: Exponential, rng: &mut Rng) -> u64 {
     if rng.chance(one) {
         return 1;

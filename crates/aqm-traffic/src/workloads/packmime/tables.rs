@@ -1,10 +1,11 @@
-//! The fits of PackMime-HTTP: quantile functions as knots connected by straight lines.
+//! The fits of PackMime-HTTP. Each fit is a quantile function, given as knots that are connected by straight lines.
 //!
 //! Sources: J. Cao et al., "Stochastic Models for Generating Synthetic HTTP Source Traffic", INFOCOM 2004, and ns-2's
-//! PackMimeHTTP. The tables are thinned: of about a hundred knots per distribution of sizes, enough are kept for sizes
-//! within 1.5 % and means within 0.4 %. Before the first knot and after the last one, the line is extrapolated.
+//! PackMimeHTTP. The tables contain only some of the about one hundred knots of each distribution of sizes, but so many
+//! that sizes are within 1.5 % and means within 0.4 % of the full tables. Before the first knot and after the last
+//! knot, the straight line is extrapolated.
 
-/// A piecewise linear function, as knots in ascending order.
+/// A piecewise linear function, given as knots in ascending order.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Piecewise(&'static [(f64, f64)]);
 
@@ -17,7 +18,7 @@ impl Piecewise {
     }
 }
 
-/// Short responses: size in bytes by the probability of a smaller size.
+/// Short responses: the size in bytes as a function of the probability that a response is smaller.
 pub(super) const SHORT_RESPONSES: Piecewise = Piecewise(&[
     (0.0001, 4.645),
     (0.0203, 40.8041),
@@ -36,7 +37,8 @@ pub(super) const SHORT_RESPONSES: Piecewise = Piecewise(&[
     (0.99999, 272.234),
 ]);
 
-/// Downloads: binary logarithm of the size in bytes, by the binary logarithm of the probability of a larger size.
+/// Downloads: the binary logarithm of the size in bytes as a function of the binary logarithm of the probability that a
+/// download is larger.
 pub(super) const DOWNLOADS: Piecewise = Piecewise(&[
     (-18.1793, 25.8765),
     (-5.69376, 15.739),
@@ -57,7 +59,8 @@ pub(super) const DOWNLOADS: Piecewise = Piecewise(&[
     (-0.0018, 8.10797),
 ]);
 
-/// Lower half of the requests: size in bytes by the probability of a smaller size within this half.
+/// Lower half of the requests: the size in bytes as a function of the probability that a request in this half is
+/// smaller.
 pub(super) const SMALL_REQUESTS: Piecewise = Piecewise(&[
     (0.00003, 50.9777),
     (0.01013, 93.8217),
@@ -72,8 +75,8 @@ pub(super) const SMALL_REQUESTS: Piecewise = Piecewise(&[
     (1.0, 421.788),
 ]);
 
-/// Upper half of the requests: binary logarithm of the size in bytes, by the binary logarithm of the probability of a
-/// larger size within this half.
+/// Upper half of the requests: the binary logarithm of the size in bytes as a function of the binary logarithm of the
+/// probability that a request in this half is larger.
 pub(super) const LARGE_REQUESTS: Piecewise = Piecewise(&[
     (-17.7791, 19.7578),
     (-3.59833, 10.2092),
@@ -85,8 +88,8 @@ pub(super) const LARGE_REQUESTS: Piecewise = Piecewise(&[
     (-0.00827, 8.72795),
 ]);
 
-/// Fifth root of the client's part of the round-trip time in milliseconds, by minus the decimal logarithm of the
-/// probability of a longer time.
+/// Fifth root of the client's part of the round-trip time in milliseconds, as a function of minus the decimal logarithm
+/// of the probability that the time is longer.
 pub(super) const CLIENT_TIMES: Piecewise = Piecewise(&[
     (0.0, 0.87741),
     (0.25, 1.07293),
@@ -112,8 +115,8 @@ pub(super) const CLIENT_TIMES: Piecewise = Piecewise(&[
     (5.30103, 5.01453),
 ]);
 
-/// Cube root of the server's part of the round-trip time in milliseconds, by minus the decimal logarithm of the
-/// probability of a longer time.
+/// Cube root of the server's part of the round-trip time in milliseconds, as a function of minus the decimal logarithm
+/// of the probability that the time is longer.
 pub(super) const SERVER_TIMES: Piecewise = Piecewise(&[
     (0.0, 0.79105),
     (0.25, 3.71848),

@@ -1,16 +1,16 @@
-//! Web users. Each user browses without end, with a think time between pages. A user fetches the objects of a page with
-//! gaps between their starts, each over its own connection (HTTP/1.0).
+//! Web users. Each user browses continuously, with a think time between pages. A user fetches the objects of a
+//! page with gaps between the starts of the objects. Each object has its own connection (HTTP/1.0).
 //!
 //! Sources: A. Feldmann, A. C. Gilbert, P. Huang & W. Willinger, "Dynamics of IP Traffic: A Study of the Role of
-//! Variability and the Impact of Control", SIGCOMM 1999, and its implementation in ns-2 (webcache/webtraf.cc). In ns-2
-//! the first object of a page begins with the page. The time between two pages lasts from start to start or, as an
-//! option since November 2001, from the end of the last object. The numbers are those of L. Guo & I. Matta, "The War
-//! Between Mice and Elephants", 2001.
+//! Variability and the Impact of Control", SIGCOMM 1999, and the implementation of its model in ns-2
+//! (webcache/webtraf.cc). In ns-2, the first object of a page begins when the page begins. The time between two pages
+//! is measured from the start of the first page or, as an option since November 2001, from the end of the first page's
+//! last object. The numbers are from L. Guo & I. Matta, "The War Between Mice and Elephants", 2001.
 //!
-//! aqmlab's choices, where the source is silent: users browse from the start of the run, each after an initial think
-//! time. The pages, sizes, gaps and think times of a user and their order do not depend on the network or on the number
-//! of users. In the closed loop, an object whose transfer is given up by TCP counts as complete when its connection is
-//! gone.
+//! aqmlab's choices, where the source is silent: users start at the start of the run, and each user's first page begins
+//! after a think time. The pages, sizes, gaps and think times of a user, and their order, depend neither on the network
+//! nor on the number of users. In the closed loop, if TCP gives up the transfer of an object, the object counts as
+//! complete when its connection has been removed.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap, VecDeque};
@@ -26,53 +26,54 @@ use crate::wire::Wire;
 use crate::{Build, BuildContext, TrafficContext, Transfer, Workload};
 
 choices! {
-    /// Start of a user's think time before the next page.
+    /// Event that starts a user's think time before the next page.
     pub enum ThinkFrom {
-        /// The start of the page, regardless of its transfers: an open loop, as in ns-2 before November 2001.
+        /// The start of the page, regardless of the page's transfers. This is an open loop, as in ns-2 before November
+        /// 2001.
         PageStart = "page-start",
-        /// The end of the page's last object: a closed loop.
+        /// The end of the page's last object. This is a closed loop.
         PageEnd = "page-end",
     }
 }
 
 parameters! {
-    /// Web users who browse without end: pages of several objects, with think times between the pages.
+    /// Web users who browse continuously: pages of several objects, with think times between the pages.
     pub struct Config {
-        /// Number of users; give this or `load`.
-        pub users: Option<u32> = None, "no default: this or `load` must be given";
-        /// Offered load as a share of the bottleneck's rate, in bytes on the wire of first transmissions, which
-        /// determines the number of users; give this or `users`. With `think_from = "page-end"`, users also wait for
-        /// their objects, so that this load is an upper limit.
-        pub load: Option<f64> = None, "no default: this or `users` must be given";
+        /// Number of users. Set either this number or `load`.
+        pub users: Option<u32> = None, "no default: either `users` or `load` is required";
+        /// Offered load as a share of the bottleneck's rate, which determines the number of users. The load counts the
+        /// bytes on the wire of first transmissions. Set either this load or `users`. With `think_from = "page-end"`,
+        /// users also wait for their objects, so this load is an upper limit.
+        pub load: Option<f64> = None, "no default: either `users` or `load` is required";
         /// Think times.
-        pub think_time: distributions::Config = exponential(9500), "aqmlab's choice: the talk does not give one";
-        /// Start of the think time.
+        pub think_time: distributions::Config = exponential(9500), "aqmlab's choice: the talk does not specify one";
+        /// Event that starts the think time.
         pub think_from: ThinkFrom = ThinkFrom::PageStart, "ns-2 before November 2001";
         /// Number of objects per page.
         pub objects: distributions::Config = web_objects(), "Guo & Matta talk, Web model";
         /// Gaps between the starts of a page's objects.
-        pub object_gap: distributions::Config = exponential(50), "aqmlab's choice: the talk does not give one";
+        pub object_gap: distributions::Config = exponential(50), "aqmlab's choice: the talk does not specify one";
         /// Sizes of the objects.
         pub sizes: distributions::Config = web_sizes(), "Guo & Matta talk, Web model; the unit is aqmlab's choice";
-        /// Size of the request that the client sends for each object; the response returns over the same connection.
+        /// Size of the request that the client sends for each object. The response is sent over the same connection.
         /// Without a request, the server opens the connection and sends the object.
         pub request: Option<Size> = None, "aqmlab's choice: responses only";
-        /// Number of persistent connections over which a client fetches the objects of a page; each connection fetches
-        /// the next object when the previous one is complete (HTTP/1.1). All objects are known when the page begins, so
-        /// `object_gap` must be zero. By default, each object has its own connection. The load counts connections as if
-        /// each object had its own.
+        /// Number of persistent connections over which a client fetches the objects of a page. Each connection fetches
+        /// the next object when the previous object is complete (HTTP/1.1). All objects are known when the page begins,
+        /// so `object_gap` must be zero. By default, each object has its own connection. The load is computed as if
+        /// each object had its own connection.
         #[serde(skip_serializing_if = "Option::is_none")]
         pub connections: Option<u32> = None, "Feldmann et al. 1999: HTTP/1.0; RFC 7928, section 7.2: 6";
-        /// Number of hosts on each side, with their own access links; users are assigned to hosts in turn.
+        /// Number of hosts on each side. Each host has its own access link, and users are assigned to hosts in turn.
         pub hosts: u32 = 1, "aqmlab's choice";
-        /// Start of the users' think time before their first page.
+        /// Time at which the users' first think time starts.
         pub start: Span = Span::ZERO, "aqmlab's choice";
         /// Time after which no page begins; by default, the end of the run.
         pub stop: Option<Span> = None, "aqmlab's choice";
     }
 }
 
-/// Exponential times with this mean.
+/// Exponentially distributed times with this mean.
 fn exponential(millis: u64) -> distributions::Config {
     distributions::Config::exponential(exponential::Config::of(Amount::millis(millis)))
 }
@@ -82,7 +83,7 @@ fn web_objects() -> distributions::Config {
     distributions::Config::discrete_uniform(discrete_uniform::Config::of(2, 7))
 }
 
-/// Sizes of files. The unit is the packet, because with these numbers in bytes every file would fit into one packet.
+/// Sizes of files. The unit is the packet, because if these numbers were bytes, every file would fit into one packet.
 /// The mean is 21.2 packets, plus half a packet because sizes are rounded up.
 fn web_sizes() -> distributions::Config {
     distributions::Config::bounded_pareto(bounded_pareto::Config {
@@ -92,16 +93,16 @@ fn web_sizes() -> distributions::Config {
     })
 }
 
-/// Maximum number of users; a larger number is treated as a typing error.
+/// Maximum number of users. A larger number is assumed to be a typing error.
 const MAX_USERS: u32 = 100_000;
-/// Maximum number of objects per page; a larger number is treated as a typing error.
+/// Maximum number of objects per page. A larger number is assumed to be a typing error.
 const MAX_OBJECTS: u64 = 10_000;
 
 impl Build for Config {
     fn build(&self, context: &BuildContext<'_>) -> Result<Box<dyn Workload>, ConfigError> {
         let objects = self.objects.counts(MAX_OBJECTS).map_err(|error| error.within("objects"))?;
         let think_time = self.think_time.times().map_err(|error| error.within("think_time"))?;
-        ConfigError::unless(think_time.mean() > 0.0, "think_time", "must be longer than zero")?;
+        ConfigError::unless(think_time.mean() > 0.0, "think_time", "must be greater than zero")?;
         let object_gap = self.object_gap.times().map_err(|error| error.within("object_gap"))?;
         let sizes = self.sizes.sizes(Some(context.packetisation)).map_err(|error| error.within("sizes"))?;
         check_request(self.request)?;
@@ -111,7 +112,7 @@ impl Build for Config {
         let period = Period::new(self.start, self.stop, context.duration)?;
         let wire = Wire::of(context.packetisation);
         let mean_objects = objects.mean();
-        // Seconds between the pages of a user if objects take no time.
+        // Seconds from one page of a user to the next page, if transfers take no time.
         let cycle = match self.think_from {
             ThinkFrom::PageStart => think_time.mean() / 1e9,
             ThinkFrom::PageEnd => think_time.mean() / 1e9 + (mean_objects - 1.0) * (object_gap.mean() / 1e9),
@@ -125,7 +126,7 @@ impl Build for Config {
         ConfigError::unless((1..=users).contains(&self.hosts), "hosts", problem)?;
         let path = if self.users.is_some() { "users" } else { "load" };
         let expected = f64::from(users) * user.objects * period.seconds();
-        check_transfers(expected, path, "lower it, or let users think longer")?;
+        check_transfers(expected, path, "reduce the value, or increase `think_time`")?;
         Ok(Box::new(Sessions {
             users: (0..users).map(|user| User::new(user, context)).collect(),
             schedule: BinaryHeap::new(),
@@ -167,16 +168,16 @@ impl Build for Config {
     }
 }
 
-/// Maximum mean activity of one user.
+/// Maximum mean activity of one user, in objects per second and as a load.
 struct Pace {
     /// Objects per second.
     objects: f64,
-    /// Share of the bottleneck's rate.
+    /// Load as a share of the bottleneck's rate.
     load: f64,
 }
 
 impl Config {
-    /// Returns the number of users, each of whom offers the load `each`.
+    /// Returns the number of users, given the load `each` that one user offers.
     fn count(&self, each: f64) -> Result<u32, ConfigError> {
         match (self.users, self.load) {
             (Some(users), None) if (1..=MAX_USERS).contains(&users) => Ok(users),
@@ -195,8 +196,8 @@ impl Config {
                 }
                 Ok(users as u32)
             }
-            (None, None) => Err(ConfigError::at("users", "is missing: give either `users` or `load`")),
-            (Some(_), Some(_)) => Err(ConfigError::at("load", "give either `users` or `load`, not both")),
+            (None, None) => Err(ConfigError::at("users", "is missing: set either `users` or `load`")),
+            (Some(_), Some(_)) => Err(ConfigError::at("load", "set either `users` or `load`, not both")),
         }
     }
 }
@@ -206,13 +207,13 @@ impl Config {
 struct Sessions {
     config: Config,
     users: Vec<User>,
-    /// Pending events, the earliest on top. The workload requests a wake-up only for the earliest.
+    /// Pending events, with the earliest event on top. The workload requests a wake-up only for the earliest event.
     schedule: BinaryHeap<Reverse<ScheduledEvent>>,
-    /// Number of events that were scheduled.
+    /// Number of events that have been scheduled.
     scheduled: u64,
     /// Time of the earliest requested wake-up.
     next_wake: Instant,
-    /// For each incomplete page of a closed loop, by its number: its user and the number of incomplete objects.
+    /// Incomplete pages of a closed loop, by page number. For each page, the user and the number of incomplete objects.
     under_way: BTreeMap<u64, (u32, u32)>,
     /// Pages whose objects share connections; `None` if each object has its own connection.
     fetching: Option<Fetching>,
@@ -250,7 +251,7 @@ impl User {
     }
 }
 
-/// A scheduled event; at equal times, the event that was scheduled first occurs first.
+/// A scheduled event. Of several events at the same time, the event that was scheduled first occurs first.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
 struct ScheduledEvent {
     at: Instant,
@@ -267,7 +268,7 @@ enum Event {
     Object { user: u32, page: u64, page_objects: u32, bytes: u64 },
 }
 
-/// Pages, objects and bytes that were offered so far.
+/// Pages, objects and bytes that have been offered so far.
 #[derive(Clone, Default)]
 struct Offered {
     pages: u64,
@@ -324,8 +325,8 @@ impl Workload for Sessions {
         self.complete_page(complete, cx);
     }
 
-    /// Prints the facts of the workload. The realised load covers the whole period, so it is complete only at the end
-    /// of the run.
+    /// Passes the facts of the workload to `show`. The realised load covers the whole period and is therefore complete
+    /// only at the end of the run.
     fn facts(&self, show: &mut dyn FnMut(&'static str, f64)) {
         show("users", self.users.len() as f64);
         show("nominal_load", self.nominal_load);
@@ -338,8 +339,8 @@ impl Workload for Sessions {
 }
 
 impl Sessions {
-    /// Removes a complete or failed object from its page in a closed loop; after the last object the user's think time
-    /// begins.
+    /// Removes a complete or failed object from its page in a closed loop. After the page's last object, the user's
+    /// think time begins.
     fn complete_object(&mut self, transfer: Transfer, cx: &mut dyn TrafficContext) {
         let Some(page) = transfer.page else { return };
         let Some((_, missing)) = self.under_way.get_mut(&page) else { return };
@@ -349,14 +350,14 @@ impl Sessions {
         }
     }
 
-    /// Removes a complete page; in a closed loop, the user's think time begins.
+    /// Removes a complete page. In a closed loop, the user's think time then begins.
     fn complete_page(&mut self, page: Option<u64>, cx: &mut dyn TrafficContext) {
         let Some((user, _)) = page.and_then(|page| self.under_way.remove(&page)) else { return };
         self.think(user, cx.now());
         self.sleep(cx);
     }
 
-    /// Starts a user's think time at `from`, after which a page begins, unless the period is over.
+    /// Starts a user's think time at `from`. After the think time a page begins, unless the period is over.
     fn think(&mut self, user: u32, from: Instant) {
         let next = from + self.think_time.sample_span(&mut self.users[user as usize].think);
         if next < self.period.end {
@@ -364,7 +365,8 @@ impl Sessions {
         }
     }
 
-    /// Draws the objects of a page. The first object begins immediately, or all objects that have a connection.
+    /// Draws the objects of a page. The first object begins immediately; if objects share connections, as many objects
+    /// begin immediately as there are connections.
     fn begin_page(&mut self, user: u32, now: Instant, cx: &mut dyn TrafficContext) {
         let page = self.offered.pages;
         self.offered.pages += 1;

@@ -1,9 +1,10 @@
-//! The behaviour of Web users, compared with their distributions, with a fast network, a slow network and no network.
+//! The behaviour of Web users is compared with their distributions, with a fast network, with a slow network, and
+//! without a network.
 
 use super::*;
 use crate::testing::{context, distance, fact, run, run_conversing, run_served, seconds};
 
-/// A page of a user: start and transfer of each object.
+/// A page of a user, as the start and the transfer of each object.
 type Page = Vec<(Instant, Transfer)>;
 
 fn users(users: u32) -> Config {
@@ -14,7 +15,7 @@ fn closed(count: u32) -> Config {
     Config { think_from: ThinkFrom::PageEnd, ..users(count) }
 }
 
-/// Sizes whose sample mean converges within a few thousand draws.
+/// A distribution of sizes whose sample mean converges within a few thousand draws.
 fn light() -> distributions::Config {
     sizes(1.2, Amount::Packets(4), Amount::Packets(50))
 }
@@ -62,14 +63,14 @@ fn a_page_has_two_to_seven_objects_that_begin_after_exponential_gaps() {
     assert_eq!(counts[..2], [0, 0]);
     let expected = pages.len() as f64 / 6.0;
     let squared: f64 = counts[2..].iter().map(|&n| (n as f64 - expected) * (n as f64 - expected)).sum();
-    // The 99 % point of chi squared with five degrees of freedom.
+    // The 99 % point of the chi-squared distribution with five degrees of freedom.
     assert!(squared / expected < 15.09, "{counts:?}");
     assert!(distance(gaps, |gap| 1.0 - libm::exp(-gap / 0.05)) < 1.63);
 }
 
 #[test]
 fn sizes_are_bounded_pareto() {
-    // In bytes, so that sizes are nearly continuous.
+    // The sizes are in bytes, so that they are nearly continuous.
     let sizes = sizes(1.2, Amount::bytes(40_000), Amount::bytes(2_000_000_000));
     let opened = run(&mut *Config { sizes, ..users(50) }.build(&context(3, 1000)).unwrap()).opened;
     let samples: Vec<f64> = opened.iter().map(|(_, transfer)| transfer.bytes.unwrap() as f64).collect();
@@ -85,7 +86,8 @@ fn in_the_open_loop_pages_of_a_user_are_exponential_gaps_apart_from_the_start_on
     assert!(moments.len() > 4500);
     moments.insert(0, 0.0);
     assert!(distance(crate::testing::gaps(&moments), |gap| 1.0 - libm::exp(-gap / 9.5)) < 1.63);
-    // The pages of many users together are a Poisson process from the start, uniform in the interval.
+    // The pages of many users form a Poisson process from the start of the run, so that their times are uniform in the
+    // interval.
     let many = seconds(open_pages(&users(1000), 20).iter().map(|page| page[0].0));
     assert!(many.len() > 1900);
     assert!(distance(many, |at| at / 20.0) < 1.63);
@@ -127,7 +129,7 @@ fn in_the_closed_loop_a_user_whose_object_neither_ends_nor_fails_waits_for_ever(
 
 #[test]
 fn a_user_keeps_its_pages_whatever_the_network_and_the_number_of_users() {
-    // With as many hosts as users, the host identifies the user.
+    // There are as many hosts as users, so the host identifies the user.
     let of_first = |count: u32, time: fn(Transfer) -> Option<Span>| {
         let config = Config { hosts: count, ..closed(count) };
         let opened = run_served(&mut *config.build(&context(1, 2000)).unwrap(), time).opened;
@@ -153,7 +155,7 @@ fn users_are_assigned_to_hosts_in_turn() {
         pages_of[page[0].1.host as usize] += 1;
         assert!(page.iter().all(|(_, transfer)| transfer.host == page[0].1.host));
     }
-    // Three users on the first host, two on each of the other hosts.
+    // Three users are on the first host, and two users are on each of the other hosts.
     let expected = [3.0, 2.0, 2.0].map(|users| users * 20_000.0 / 9.5);
     for (n, expected) in pages_of.into_iter().zip(expected) {
         assert!((f64::from(n) - expected).abs() < 3.0 * f64::sqrt(expected), "{pages_of:?}");
@@ -162,7 +164,7 @@ fn users_are_assigned_to_hosts_in_turn() {
 
 #[test]
 fn the_number_of_users_is_that_of_the_study() {
-    /// A packetisation of 500 bytes per packet without further overhead.
+    /// A packetisation with 500 bytes per packet and no further overhead.
     struct Packets500;
     impl crate::Packetisation for Packets500 {
         fn wire_bytes(&self, bytes: u64) -> u64 {
@@ -184,14 +186,14 @@ fn the_number_of_users_is_that_of_the_study() {
 
 #[test]
 fn in_the_long_run_the_offered_load_is_the_nominal_load() {
-    // A closed loop offers its nominal load if objects take no time.
+    // A closed loop offers its nominal load if transfers take no time.
     let at_once = |_: Transfer| Some(Span::ZERO);
     for think_from in [ThinkFrom::PageStart, ThinkFrom::PageEnd] {
         let config = Config { load: Some(0.8), think_from, sizes: light(), ..Config::default() };
         let mut workload = config.build(&context(2, 5000)).unwrap();
         let opened = run_served(&mut *workload, at_once).opened;
         let wire = Wire::of(&crate::testing::FullPackets);
-        // The variance of a compound Poisson sum, which exceeds that of the closed loop.
+        // The expected value is the variance of a compound Poisson sum, which exceeds the variance of the closed loop.
         let of_page =
             |page: &Page| page.iter().map(|(_, it)| wire.bytes(it.bytes.unwrap()) as f64).sum::<f64>();
         let squares: f64 = pages(&opened).iter().map(of_page).map(|bytes| bytes * bytes).sum();
@@ -211,7 +213,7 @@ fn a_slow_network_lowers_the_load_of_the_closed_loop_only() {
         fact(&*workload, "realised_load")
     };
     assert!((realised(ThinkFrom::PageStart) - 0.8).abs() < 0.02);
-    // 19.175 s from page to page instead of 9.675 s.
+    // The time from page to page is 19.175 s instead of 9.675 s.
     assert!((realised(ThinkFrom::PageEnd) - 0.8 * 9.675 / 19.175).abs() < 0.02);
 }
 
@@ -244,9 +246,9 @@ fn the_same_seed_gives_the_same_schedule_and_another_seed_another() {
 fn invalid_parameters_are_rejected() {
     let error = |config: Config| config.build(&context(1, 100)).err().unwrap();
     let path = |config: Config| error(config).path;
-    assert_eq!(error(Config::default()).to_string(), "users: is missing: give either `users` or `load`");
+    assert_eq!(error(Config::default()).to_string(), "users: is missing: set either `users` or `load`");
     let both = Config { load: Some(0.5), ..users(5) };
-    assert_eq!(error(both).to_string(), "load: give either `users` or `load`, not both");
+    assert_eq!(error(both).to_string(), "load: set either `users` or `load`, not both");
     assert_eq!(path(users(0)), "users");
     assert_eq!(path(users(100_001)), "users");
     for load in [0.0, -1.0, 10.1, f64::NAN, 0.001] {
@@ -299,7 +301,7 @@ fn over_connections_a_user_has_the_same_pages_and_thinks_from_the_end_of_the_las
     assert_eq!(fact(&*workload, "pages"), actual.len() as f64);
 }
 
-/// A distribution of zero times between objects.
+/// A distribution in which all times between objects are zero.
 fn no_time() -> distributions::Config {
     distributions::Config::read(serde_json::json!({ "kind": "constant", "value": "0s" })).unwrap()
 }

@@ -1,4 +1,4 @@
-//! Loss recovery with SACK over a path with random losses, delays and duplicates.
+//! Tests of the loss recovery with SACK over a path with random losses, delays and duplicates.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -11,7 +11,7 @@ use crate::config::recovery::{
 };
 use crate::config::sack::{Sack, SacksAtTimeout};
 
-/// SplitMix64 (Steele, Lea, Flood 2014).
+/// The generator SplitMix64 (Steele, Lea, Flood 2014).
 fn draw(state: &mut u64, below: u64) -> u64 {
     *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
     let mut word = *state;
@@ -23,14 +23,14 @@ fn draw(state: &mut u64, below: u64) -> u64 {
 const UNIT: u64 = 10;
 const RECEIVER: u64 = 60;
 
-/// Arrived sequence numbers, one by one.
+/// The sequence numbers that have arrived, stored one by one.
 #[derive(Default)]
 struct Naive {
     has: Vec<bool>,
 }
 
 impl Naive {
-    /// Records a segment. Returns the acknowledgement and its blocks, the newest first.
+    /// Records a segment. Returns the acknowledgement and its SACK blocks, with the newest block first.
     fn take(&mut self, seq: u64, len: u64) -> (u64, Vec<(u64, u64)>) {
         let (from, to) = (seq as usize, (seq + len) as usize);
         self.has.resize(self.has.len().max(to), false);
@@ -86,14 +86,14 @@ impl Path {
     }
 }
 
-/// A sender around the recovery: a window that changes like Reno's, and a timer.
+/// A sender that uses the recovery, with a timer and a window that changes like Reno's window.
 struct Run {
     driver: Driver,
     path: Path,
     receiver: Naive,
     cwnd: f64,
     timer: Instant,
-    /// Sequence numbers reported by SACK, one by one.
+    /// Sequence numbers that SACK has reported, stored one by one.
     reported: Vec<bool>,
     writes: Vec<u64>,
 }
@@ -259,7 +259,7 @@ proptest! {
             driver, path, receiver: Naive::default(), cwnd: 10.0, timer: Instant::NEVER, reported: Vec::new(), writes,
         };
         for _ in 0..100 {
-            // The first writes are at random times, too.
+            // The application's first writes are at random times, too.
             run.transmit();
         }
         let mut steps = 0;

@@ -1,4 +1,4 @@
-//! Loss detection by counting (RFC 6675), rule by rule; therefore the file is long.
+//! Tests of loss detection by counting (RFC 6675). The file is long because it tests rule by rule.
 
 use super::*;
 use crate::config::recovery::{FastRetransmitGuard, LimitedTransmit, PrrBound, RecoveryKind, Reduction};
@@ -8,7 +8,7 @@ fn sack() -> Config {
     with(Config::default(), |config| config.recovery.kind = RecoveryKind::Sack)
 }
 
-/// Creates a driver of ten segments, the first of which is lost.
+/// Creates a driver with ten segments, the first of which is lost.
 fn first_lost() -> Driver {
     let mut driver = Driver::filled(10, sack());
     assert_eq!(driver.ack(0, &[(1, 4)]).kind, AckKind::Loss);
@@ -142,7 +142,7 @@ fn a_hole_that_was_not_repaired_begins_another_recovery_when_the_first_ends() {
 #[test]
 fn a_tail_is_rescued_once_a_recovery() {
     let mut driver = Driver::filled(10, sack());
-    // 0 and all segments from 5 on are lost.
+    // Segment 0 and all segments from 5 on are lost.
     driver.ack(0, &[(1, 5)]);
     assert_eq!(driver.send(), [0]);
     assert_eq!(driver.ack(5, &[]).kind, AckKind::Partial);
@@ -169,7 +169,7 @@ fn prr_sends_a_segment_more_if_an_acknowledgement_shows_no_further_loss() {
         assert_eq!(driver.send(), [0, 1]);
         let delivered = ack + ranges.iter().map(|(from, to)| to - from).sum::<u64>();
         driver.ack(ack, &ranges);
-        // Three were delivered at entry, and two sent.
+        // Three segments had been delivered when the recovery began, and two segments were sent.
         driver.recovery.window - driver.recovery.outstanding() - (delivered + 1) * MSS
     });
     assert_eq!(opened, [MSS, 0]);
@@ -471,7 +471,7 @@ fn rate_halving_sends_a_segment_with_every_second_acknowledgement() {
     driver.window = 10;
     driver.recovery.on_reduction(20.0, 10.0);
     assert_eq!(driver.send(), [0]);
-    // After the first retransmission 17 are in flight, one segment more than before it.
+    // After the first retransmission, 17 segments are in flight, which is one segment more than before it.
     let mut sent = Vec::new();
     for to in 5..=20 {
         driver.ack(0, &[(1, to)]);

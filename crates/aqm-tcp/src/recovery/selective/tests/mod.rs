@@ -1,4 +1,4 @@
-//! Loss recovery with SACK, with manual and random events.
+//! Tests of the loss recovery with SACK, with manual and random events.
 
 mod chance;
 mod counted;
@@ -24,19 +24,19 @@ fn with(mut config: Config, change: impl FnOnce(&mut Config)) -> Config {
     config
 }
 
-/// A recovery and the state of its sender, with manual events. Segments are counted from 0.
+/// A recovery and its sender's state, with manual events. Segments are counted from 0.
 struct Driver {
     recovery: Selective,
     config: Config,
     estimator: Estimator,
     stream: Stream,
     now: Instant,
-    /// The window, in segments; a loss does not change it.
+    /// The window, in segments. A loss does not change the window.
     window: u64,
 }
 
 impl Driver {
-    /// Creates a driver of `segments` full segments, with a window that never limits.
+    /// Creates a driver with `segments` full segments to send, and a window that never limits transmission.
     fn new(segments: u64, config: Config) -> Self {
         let config = with(config, |config| config.connection.mss = Size::from_bytes(MSS));
         Self {
@@ -49,14 +49,14 @@ impl Driver {
         }
     }
 
-    /// Creates a driver with all segments sent.
+    /// Creates a driver that has sent all segments.
     fn filled(segments: u64, config: Config) -> Self {
         let mut driver = Self::new(segments, config);
         assert_eq!(driver.send().len() as u64, segments);
         driver
     }
 
-    /// Adds data written by the application.
+    /// Adds `segments` segments of data that the application has written.
     fn write(&mut self, segments: u64) {
         self.stream.end += segments * MSS;
     }
@@ -79,7 +79,7 @@ impl Driver {
         sending
     }
 
-    /// Returns the next segment to send, and checks that the fast path has the same result as the complete one.
+    /// Returns the next segment to send, and checks that the fast path has the same result as the complete path.
     fn poll(&mut self) -> Option<Transmission> {
         let at = TimerContext { now: self.now, estimator: &self.estimator, config: &self.config.rto };
         let mut other = self.recovery.clone();
@@ -96,7 +96,7 @@ impl Driver {
         std::iter::from_fn(|| self.next()).map(|sending| sending.seq / MSS).collect()
     }
 
-    /// Processes an acknowledgement of whole segments, and of ranges `[from, to)` of segments.
+    /// Processes an acknowledgement in whole segments, with SACK for the ranges `[from, to)` of segments.
     fn ack(&mut self, ack: u64, ranges: &[(u64, u64)]) -> AckOutcome {
         let ranges: Vec<_> = ranges.iter().map(|&(from, to)| (from * MSS, to * MSS)).collect();
         self.ack_bytes(ack * MSS, &ranges)
@@ -116,7 +116,7 @@ impl Driver {
         let mut other = self.recovery.clone();
         let outcome = self.recovery.on_ack(&received, at, &self.config);
         if ack <= self.recovery.sent() {
-            // The fast path, if it applied, has the same result as the complete one.
+            // If the fast path applied, it has the same result as the complete path.
             assert_eq!(outcome, other.on_full_ack(&received, at, &self.config));
             assert_eq!(format!("{:?}", self.recovery), format!("{other:?}"));
         }
@@ -136,7 +136,7 @@ impl Driver {
         self.recovery.sent.check();
     }
 
-    /// Moves the clock to the expiry of the recovery's timer.
+    /// Advances the clock to the expiry time of the recovery's timer.
     fn run_timer(&mut self) -> AckOutcome {
         self.now = self.recovery.timer();
         assert_ne!(self.now, Instant::NEVER, "no timer is running");

@@ -1,4 +1,4 @@
-//! Loss detection by time, and probes (RFC 8985).
+//! Tests of loss detection by time and of probes (RFC 8985).
 
 use super::*;
 use crate::config::recovery::{RecoveryKind, Reduction};
@@ -7,7 +7,8 @@ fn rack() -> Config {
     with(Config::default(), |config| config.recovery.kind = RecoveryKind::Rack)
 }
 
-/// Segments 0 to 9, sent a millisecond apart from 100 ms on; the round trip is 100 ms.
+/// Creates a driver with segments 0 to 9, which are sent a millisecond apart from 100 ms on. The round-trip time is 100
+/// ms.
 fn spaced() -> Driver {
     let mut driver = Driver::new(1, rack());
     driver.send();
@@ -31,7 +32,7 @@ fn millis(instant: Instant) -> u64 {
 fn a_segment_counts_as_lost_a_quarter_of_a_round_trip_after_a_later_one_arrived() {
     let mut driver = spaced();
     driver.advance(1);
-    // Segment 1 was sent at 100 ms; the next was sent a millisecond later and arrives at 201 ms.
+    // Segment 1 was sent at 100 ms. The next segment was sent a millisecond later and arrives at 201 ms.
     assert_eq!(driver.ack(1, &[(2, 3)]).kind, AckKind::Duplicate);
     assert_eq!(millis(driver.recovery.timer()), 100 + 100 + 25);
     let outcome = driver.run_timer();
@@ -72,7 +73,7 @@ fn d_sack_counts_once_per_round_and_the_reordering_window_is_at_most_a_round_tri
     }
     let mut seen = 1;
     for _ in 0..6 {
-        // Each round ends when all data sent before the last one is acknowledged.
+        // Each round ends when all data that was sent before the last segment is acknowledged.
         let all = driver.recovery.sent() / MSS;
         driver.advance(100);
         driver.ack(all, &[]);
@@ -171,7 +172,7 @@ fn any_acknowledgement_detects_losses_by_time() {
 #[test]
 fn the_reordering_timer_waits_for_the_last_possibly_lost_retransmission() {
     let mut driver = spaced();
-    // Reordering is observed: 1 arrives after 2.
+    // Reordering is observed, because segment 1 arrives after segment 2.
     driver.advance(1);
     driver.ack(1, &[(2, 3)]);
     driver.ack(3, &[]);
@@ -195,7 +196,7 @@ fn the_reordering_timer_waits_for_the_last_possibly_lost_retransmission() {
 
 #[test]
 fn simultaneous_segments_are_ordered_by_transmission() {
-    // RFC 8985, 6.2, `RACK_sent_after`, where sequence numbers represent this order.
+    // RFC 8985, 6.2, `RACK_sent_after`, where sequence numbers determine this order.
     let in_recovery = || {
         let mut driver = spaced();
         driver.advance(3);
@@ -232,7 +233,8 @@ fn the_round_trip_is_that_of_the_last_segment_delivered_in_order() {
     driver.ack(1, &[(2, 5)]);
     assert_eq!(driver.send(), [1]);
     driver.advance(100);
-    // 1 was retransmitted 100 ms ago, 8 was sent 196 ms ago: the acknowledgements of 5 to 8 are lost.
+    // Segment 1 was retransmitted 100 ms ago, and segment 8 was sent 196 ms ago. The acknowledgements of segments 5 to
+    // 8 are lost.
     driver.ack(9, &[]);
     driver.write(2);
     driver.send();
@@ -251,7 +253,7 @@ fn losses_detected_by_the_timer_in_a_recovery_make_no_room_for_a_burst() {
     driver.ack(1, &[]);
     driver.write(20);
     driver.send();
-    // Reordering was observed, so that the timer detects losses.
+    // Reordering has been observed, so the timer detects losses.
     driver.advance(100);
     driver.ack(1, &[(2, 3)]);
     driver.ack(3, &[(4, 5)]);
@@ -304,7 +306,7 @@ fn a_lost_tail_is_probed_with_its_last_segment() {
     let mut driver = spaced();
     driver.advance(3);
     driver.ack(8, &[]);
-    // 8, 9 and 10 are lost; the acknowledgement arrived at 203 ms.
+    // Segments 8, 9 and 10 are lost. The acknowledgement arrived at 203 ms.
     assert_eq!(driver.send(), NOTHING);
     let sent_at = millis(driver.now);
     assert_eq!(millis(driver.recovery.timer()), sent_at + 200);
@@ -410,7 +412,7 @@ fn a_probe_needs_a_round_trip_measured_since_the_last_one() {
 
 #[test]
 fn a_probe_waits_for_twice_the_round_trip_including_the_latest_sample() {
-    // RFC 8985, 7.2: `PTO = 2 * SRTT`, when the acknowledgement has arrived.
+    // RFC 8985, 7.2: `PTO = 2 * SRTT`, after the acknowledgement has arrived.
     let mut driver = spaced();
     driver.advance(9);
     driver.ack(8, &[]);

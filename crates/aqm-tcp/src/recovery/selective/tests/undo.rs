@@ -1,4 +1,4 @@
-//! Undo of reductions, and F-RTO.
+//! Tests of the undo of reductions, and of F-RTO.
 
 use super::*;
 use crate::config::recovery::{Frto, RecoveryKind, Reduction, Undo};
@@ -12,7 +12,7 @@ fn sack() -> Config {
     with(Config::default(), |config| config.recovery.kind = RecoveryKind::Sack)
 }
 
-/// Creates a driver of six segments after a timeout, the first of which was retransmitted.
+/// Creates a driver with six segments after a timeout. The first segment was retransmitted.
 fn timed_out_with_frto() -> Driver {
     let mut driver = Driver::filled(6, with(sack(), |config| config.recovery.frto = Frto::On));
     driver.window = 1;
@@ -140,7 +140,7 @@ fn a_timeout_in_a_recovery_does_not_start_f_rto() {
 
 #[test]
 fn a_reduction_is_undone_without_new_data_acknowledged() {
-    // `tcp_try_undo_dsack` in `TCP_CA_Recovery`; data considered lost is still lost.
+    // `tcp_try_undo_dsack` in `TCP_CA_Recovery`: data that is considered lost remains lost.
     let mut driver = Driver::filled(8, with(sack(), |config| config.recovery.undo = Undo::Dsack));
     driver.ack(0, &[(2, 5)]);
     driver.window = 4;
@@ -163,7 +163,7 @@ fn without_new_data_a_timeout_is_not_detected_as_spurious() {
 
 #[test]
 fn d_sack_does_not_show_that_a_timeout_was_not_spurious() {
-    // `tcp_ack`: with `FLAG_DSACKING_ACK` an acknowledgement is no duplicate.
+    // `tcp_ack`: with `FLAG_DSACKING_ACK`, an acknowledgement is not a duplicate acknowledgement.
     let timed_out = || {
         let mut driver = timed_out_with_frto();
         driver.write(4);
@@ -236,8 +236,8 @@ fn a_segment_sent_twice_may_be_lost_after_an_undone_timeout() {
     assert_eq!(driver.send(), [8], "9 and 10 were sent after the probe");
 }
 
-/// Creates a driver with timestamps, of six segments sent a second after the start, with a timeout a second later,
-/// after which the first was retransmitted.
+/// Creates a driver with timestamps. Six segments were sent a second after the start, a timeout occurred a second
+/// later, and then the first segment was retransmitted.
 fn timed_out_with_timestamps() -> Driver {
     let config = with(rack(), |config| {
         config.recovery.undo = Undo::DsackOrTimestamps;
@@ -276,7 +276,7 @@ fn a_timeout_is_not_undone_by_the_acknowledgement_of_the_retransmission_or_witho
         driver.now = at_millis(2100);
         assert!(!driver.ack_echoing(MSS, &[], echo).undone);
         assert_eq!(driver.send(), [1, 2, 3, 4, 5], "all data is lost");
-        // Data sent in the same millisecond as the first retransmission is not older by the timestamp clock.
+        // Data sent in the same millisecond as the first retransmission is not older according to the timestamp clock.
         assert!(!driver.ack_echoing(2 * MSS, &[], Instant::from_nanos(2_000_100_000)).undone);
     }
 }

@@ -41,7 +41,8 @@ pub trait Parameters: Parameter + Default {
 ///
 /// Parameters that several tables share are declared once, as a table of their own. A field with `#[serde(flatten)]`
 /// and without a source is such a group: the keys of the group stand among the keys of the owner, with the defaults
-/// that the owner gives to the group.
+/// that the owner gives to the group. [`check_effect`](crate::ErrorCollector::check_effect) compares values with the
+/// defaults of the table that it receives, so the owner checks a parameter whose default it has changed.
 ///
 /// ```
 /// # mod example {

@@ -15,6 +15,7 @@ mod fixed;
 mod highspeed;
 mod hystart;
 mod ledbat;
+mod prague;
 mod reno;
 mod report;
 mod scalable;
@@ -317,6 +318,7 @@ registry! {
         "cubic" => cubic,
         "dctcp" => dctcp,
         "ledbat" => ledbat,
+        "prague" => prague,
     }
 }
 

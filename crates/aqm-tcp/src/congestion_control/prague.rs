@@ -1,0 +1,538 @@
+//! TCP Prague: DCTCP's response to marks for the Internet, paced, with fractional windows and less dependence on the
+//! round trip.
+//!
+//! K. De Schepper, O. Tilmans, B. Briscoe, V. Goel, "Prague Congestion Control", draft-briscoe-iccrg-prague-congestion-
+//! control-04, 2024; L4STeam/linux: `tcp_prague.c` (02573a21), whose rules this file follows. RFC 9331, 2023, section 4.3
+//! (requirements of L4S senders).
+//!
+//! With marks at random with probability p, a round trip of at least 25 ms and a reduction in every round trip, the window
+//! would be 2(1 - p)/p segments. Below 25 ms, with independence of the round trip, the rate would be that of a round trip
+//! of 25 ms. As with DCTCP, the mean number of round trips between reductions exceeds one, so that the window is larger, at
+//! most (1 + √3)(1 - p)/p segments.
+//!
+//! aqmlab's choices: rounds are counted by delivered data. Numbers are real, where Linux's have 20 bits of fraction. The
+//! first mark halves the window that slow start reached; in `tcp_prague.c`, slow start does not change the fractional
+//! window, so that the first mark reduces the initial window by half and the window falls to this value.
+
+use aqm_net::{ConfigError, Instant, Span, choices, parameters};
+
+use super::dctcp::MarkedShare;
+use super::window::{Window, WindowRules};
+use super::{
+    AckInfo, AnyControl, Build, Congestion, CongestionControl, ControlReport, RateSample, RecoveryPhase,
+    WindowEvent,
+};
+use crate::config::ecn::{Codepoint, EcnNeeds, Feedback};
+
+/// Minimum window, in segments.
+const MIN_WINDOW: f64 = 2.0;
+/// Longest smoothed round trip that independence of the round trip affects (`RTT_INDEP` is off above 100 ms).
+const MAX_INDEPENDENT: Span = Span::from_millis(100);
+/// Score of the detector of classic queues above which the sender falls back, and the largest score.
+const CLASSIC_SCORE: f64 = 8.0;
+const MAX_SCORE: f64 = 17.0;
+/// Variation of the round trip and depth of the queue at which the score stays constant, in microseconds.
+const NEUTRAL_VARIATION_US: f64 = 750.0;
+const NEUTRAL_DEPTH_US: f64 = 2000.0;
+/// Largest value of the binary logarithm of the averages' reciprocal weight (`PRAGUE_MAX_SRTT_BITS`).
+const MAX_WEIGHT_LOG: f64 = 18.0;
+/// Share of a classic reduction in units of `alpha` for each point of the score above `CLASSIC_SCORE`.
+const CLASSIC_SHARE: f64 = 0.625;
+
+choices! {
+    /// Detection of a queue without L4S, which marks as RFC 3168 describes.
+    pub enum Fallback {
+        /// No detection (Linux: `prague_ecn_fallback` 0).
+        Off = "off",
+        /// A score that grows with the variation of the round trip and the depth of the queue. If the score is high, the
+        /// response to marks is at least that of a classic sender (Linux: `prague_ecn_fallback` 1).
+        On = "on",
+    }
+}
+
+parameters! {
+    /// TCP Prague: reduces the window by half of the share of marked data, paces, and depends less on the round trip.
+    ///
+    /// Requires accurate ECN feedback. Without it at both endpoints, the sender follows Reno's rules. Data carries ECT(1).
+    pub struct Config {
+        /// Weight of a new value in the average share of marked data.
+        pub gain: f64 = 0.0625, "tcp_prague.c: PRAGUE_SHIFT_G 4";
+        /// Round trip whose rate flows with shorter round trips reach (`prague_rtt_target`).
+        pub target_rtt: Span = Span::from_millis(25), "tcp_prague.c: prague_rtt_target";
+        /// Number of round trips after slow start until independence of the round trip begins
+        /// (`prague_rtt_transition`).
+        pub transition_rounds: u64 = 500, "tcp_prague.c: prague_rtt_transition";
+        /// Whether flows depend less on the round trip (`prague_rtt_scaling`).
+        pub rtt_independence: bool = true, "tcp_prague.c: RTT_CONTROL_RATE";
+        /// Detection of classic queues.
+        pub fallback: Fallback = Fallback::Off, "tcp_prague.c: prague_ecn_fallback 0";
+        /// Bytes of a packet in addition to its payload, for the pacing rate.
+        pub header_bytes: u64 = 52, "IPv4 and TCP with timestamps; tcp_prague.c: tcp_mss_to_mtu";
+    }
+}
+
+impl Build for Config {
+    fn check(&self) -> Result<(), ConfigError> {
+        ConfigError::unless(self.gain > 0.0 && self.gain <= 1.0, "gain", "must be above 0 and at most 1")?;
+        ConfigError::unless(!self.target_rtt.is_zero(), "target_rtt", "must not be 0s")?;
+        ConfigError::unless(self.header_bytes <= 1000, "header_bytes", "must be at most 1000")
+    }
+
+    fn window_rules(&self) -> WindowRules {
+        WindowRules::default()
+    }
+
+    fn uses_rates(&self) -> bool {
+        true
+    }
+
+    fn requires_pacing(&self) -> bool {
+        true
+    }
+
+    fn ecn(&self) -> EcnNeeds {
+        EcnNeeds {
+            is_required: true,
+            is_scalable: true,
+            feedback: Feedback::Accurate,
+            codepoint: Codepoint::Ect1,
+        }
+    }
+
+    fn build(&self) -> AnyControl {
+        AnyControl::of(Prague {
+            config: self.clone(),
+            window: 0.0,
+            share: MarkedShare::new(self.gain, 1.0),
+            has_marks: false,
+            round_end: 0,
+            rounds: 0,
+            updated_at: Instant::START,
+            reduced_at: None,
+            reduced_up_to: 0,
+            phase: RecoveryPhase::Open,
+            before_loss: None,
+            is_restored: false,
+            detector: Detector::default(),
+            pacing_rate: None,
+        })
+    }
+}
+
+/// TCP Prague of a running sender.
+struct Prague {
+    config: Config,
+    /// The window with its fraction, in segments (`frac_cwnd`); 0 before the first acknowledgement.
+    window: f64,
+    share: MarkedShare,
+    /// Whether any data was marked.
+    has_marks: bool,
+    /// Bytes delivered that end the current round.
+    round_end: u64,
+    /// Rounds since slow start.
+    rounds: u64,
+    /// Time of the last update of the share.
+    updated_at: Instant,
+    /// Time of the last reduction by a mark, and the bytes delivered that end its round.
+    reduced_at: Option<Instant>,
+    reduced_up_to: u64,
+    phase: RecoveryPhase,
+    /// Window before the last loss.
+    before_loss: Option<f64>,
+    /// Whether the reduction by the loss was undone, and the whole window must rise at once.
+    is_restored: bool,
+    detector: Detector,
+    pacing_rate: Option<f64>,
+}
+
+impl CongestionControl for Prague {
+    fn on_ack(&mut self, _window: &mut Window, _ack: &AckInfo) {}
+
+    fn reduce(&mut self, _window: &mut Window, _congestion: &Congestion) {}
+
+    fn on_event(&mut self, event: WindowEvent) {
+        if event == WindowEvent::Undone
+            && let Some(before) = self.before_loss.take()
+        {
+            self.window = self.window.max(before);
+            self.is_restored = true;
+        }
+    }
+
+    fn on_timeout(&mut self, window: &mut Window, in_flight: u64, mss: u64) {
+        self.halve(window);
+        window.cwnd = in_flight as f64 / mss as f64 + 1.0;
+        self.phase = RecoveryPhase::Loss;
+    }
+
+    fn on_rates(&mut self, window: &mut Window, sample: &RateSample) {
+        if self.window == 0.0 {
+            self.window = window.cwnd;
+        }
+        self.on_phase(window, sample.phase);
+        if let Some(rtt) = sample.rtt {
+            self.detector.on_round_trip(rtt);
+        }
+        if sample.newly_marked > 0 {
+            self.has_marks = true;
+            self.on_mark(window, sample);
+        }
+        self.grow(window, sample);
+        self.share.count(sample.newly_acked, sample.newly_marked);
+        if sample.segment.is_some_and(|it| it.delivered_when_sent >= self.round_end) {
+            self.round_end = sample.delivered;
+            self.end_round(window, sample);
+        }
+        // The whole window moves to the fractional one by at most one segment per acknowledgement, except in slow start.
+        let goal = libm::ceil(self.window);
+        let is_restored = std::mem::take(&mut self.is_restored);
+        let is_free = is_restored || (window.in_slow_start() && self.phase == RecoveryPhase::Open);
+        if is_restored {
+            window.ssthresh = window.ssthresh.max(goal);
+        }
+        window.cwnd = if is_free { goal } else { goal.clamp(window.cwnd - 1.0, window.cwnd + 1.0) };
+        self.set_pacing(window, sample);
+    }
+
+    fn pacing_rate(&self) -> Option<f64> {
+        self.pacing_rate
+    }
+
+    fn report(&self) -> ControlReport {
+        ControlReport { marked_share: Some(self.share.value()), ..ControlReport::default() }
+    }
+}
+
+impl Prague {
+    /// Halves the window once at the beginning of a recovery.
+    fn on_phase(&mut self, window: &mut Window, phase: RecoveryPhase) {
+        let before = std::mem::replace(&mut self.phase, phase);
+        if phase == RecoveryPhase::Recovery && before != phase {
+            self.halve(window);
+        } else if phase == RecoveryPhase::Open && before != phase {
+            self.before_loss = None;
+        }
+    }
+
+    /// Halves the window because of a loss.
+    fn halve(&mut self, window: &mut Window) {
+        self.before_loss = Some(self.window);
+        self.window = (self.window / 2.0).max(MIN_WINDOW);
+        window.ssthresh = self.window;
+    }
+
+    /// Whether independence of the round trip is in effect.
+    fn is_independent(&self) -> bool {
+        self.config.rtt_independence && self.rounds >= self.config.transition_rounds
+    }
+
+    /// Updates the share of marked data at the end of a round.
+    fn end_round(&mut self, window: &Window, sample: &RateSample) {
+        if !window.in_slow_start() {
+            self.rounds += 1;
+        }
+        let is_early = self.is_independent() && sample.now.since(self.updated_at) < self.config.target_rtt;
+        if !self.has_marks || is_early {
+            return;
+        }
+        self.share.end_round();
+        self.updated_at = sample.now;
+        if self.config.fallback == Fallback::On {
+            self.detector.end_round();
+        }
+    }
+
+    /// Opens the window for the data that arrived without marks.
+    fn grow(&mut self, window: &Window, sample: &RateSample) {
+        let is_repairing = matches!(self.phase, RecoveryPhase::Recovery | RecoveryPhase::Loss);
+        let unmarked = sample.newly_acked.saturating_sub(sample.newly_marked) as f64 / sample.mss as f64;
+        if is_repairing || !sample.is_cwnd_limited || unmarked <= 0.0 {
+            return;
+        }
+        if window.in_slow_start() {
+            self.window = (self.window + unmarked).min(window.ssthresh.max(self.window));
+            return;
+        }
+        self.window += unmarked * self.increase(sample.srtt) / libm::ceil(self.window);
+    }
+
+    /// Returns the growth per round trip, in segments.
+    fn increase(&self, srtt: Option<Span>) -> f64 {
+        match srtt {
+            Some(srtt)
+                if self.is_independent() && srtt < self.config.target_rtt && srtt <= MAX_INDEPENDENT =>
+            {
+                let ratio = srtt.seconds() / self.config.target_rtt.seconds();
+                ratio * ratio
+            }
+            _ => 1.0,
+        }
+    }
+
+    /// Reduces the window by half of the share of marked data, at most once per round trip.
+    fn on_mark(&mut self, window: &mut Window, sample: &RateSample) {
+        let is_same_round = sample.segment.is_none_or(|it| it.delivered_when_sent < self.reduced_up_to);
+        let is_early = self.is_independent()
+            && self.reduced_at.is_some_and(|at| sample.now.since(at) < self.config.target_rtt);
+        if (is_same_round && self.reduced_at.is_some())
+            || is_early
+            || self.phase == RecoveryPhase::Recovery
+            || self.phase == RecoveryPhase::Loss
+        {
+            return;
+        }
+        let share = self.share.value().max(self.detector.least_share());
+        self.window = (self.window * (1.0 - share / 2.0)).max(MIN_WINDOW);
+        window.ssthresh = self.window;
+        self.detector.on_reduction(window.ssthresh);
+        self.reduced_at = Some(sample.now);
+        self.reduced_up_to = sample.delivered;
+    }
+
+    /// Sets the pacing rate to the window per round trip, twice of it below half of `ssthresh`.
+    fn set_pacing(&mut self, window: &Window, sample: &RateSample) {
+        let Some(srtt) = sample.srtt.filter(|srtt| !srtt.is_zero()) else { return };
+        let ratio = if self.window < window.ssthresh / 2.0 { 2.0 } else { 1.0 };
+        let packet = (sample.mss + self.config.header_bytes) as f64;
+        self.pacing_rate = Some(ratio * self.window * packet / srtt.seconds());
+    }
+}
+
+/// Detector of queues that mark as RFC 3168 describes: deep queues and a varying round trip raise its score
+/// (`prague_classic_ecn_detection`).
+#[derive(Clone, Copy, Debug, Default)]
+struct Detector {
+    score: f64,
+    min_rtt_us: Option<f64>,
+    /// Slow averages of the round trip and of its variation, in microseconds; 0 before the first sample.
+    rtt_us: f64,
+    variation_us: f64,
+    /// Binary logarithm of the reciprocal of the average's weight (`g_srtt_shift`); `None` before the first reduction.
+    weight_log: Option<f64>,
+}
+
+impl Detector {
+    /// Adds a round trip to the averages (`prague_rtt_estimator`).
+    fn on_round_trip(&mut self, rtt: Span) {
+        let rtt = rtt.nanos() as f64 / 1000.0;
+        self.min_rtt_us = Some(self.min_rtt_us.map_or(rtt, |least| least.min(rtt)));
+        if self.rtt_us == 0.0 {
+            (self.rtt_us, self.variation_us) = (rtt, 1.0);
+            return;
+        }
+        let log = self.weight_log.unwrap_or(MAX_WEIGHT_LOG);
+        let error = rtt - self.rtt_us;
+        self.rtt_us += error * libm::exp2(-log);
+        self.variation_us += (error.abs() - self.variation_us) * libm::exp2(-log - 1.0);
+    }
+
+    /// Sets the weight of the averages at a reduction (`prague_update_rtt_scaling`): they cover about a sawtooth of the
+    /// window.
+    fn on_reduction(&mut self, ssthresh: f64) {
+        let log = libm::floor(libm::log2(ssthresh.max(1.0)));
+        self.weight_log = Some((log + libm::floor(log / 2.0) + 1.0).min(MAX_WEIGHT_LOG));
+    }
+
+    /// Moves the score at the end of a round.
+    fn end_round(&mut self) {
+        let (Some(min_rtt), true) = (self.min_rtt_us, self.rtt_us > 0.0) else { return };
+        let half_log = |ratio: f64| 0.5 * libm::log2(ratio);
+        let of_variation = half_log(self.variation_us.max(1.0) / NEUTRAL_VARIATION_US);
+        let of_depth = half_log((self.rtt_us - min_rtt).max(NEUTRAL_DEPTH_US) / NEUTRAL_DEPTH_US);
+        self.score = (self.score + of_variation + of_depth).clamp(0.0, MAX_SCORE);
+    }
+
+    /// Returns the least share of marked data for which a mark reduces the window (`prague_classic_ecn_fallback`).
+    fn least_share(&self) -> f64 {
+        CLASSIC_SHARE * (self.score - CLASSIC_SCORE).clamp(0.0, 1.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use aqm_net::{Rng, Streams};
+
+    use super::*;
+    use crate::congestion_control::{Controller, DeliveredSegment};
+
+    const MSS: u64 = 1000;
+
+    /// A sender whose segments arrive one by one after a constant round trip, each marked or not.
+    struct Path {
+        controller: Controller,
+        now: Instant,
+        rtt: Span,
+        delivered: u64,
+        /// Delivered bytes when each segment in flight was sent.
+        sent: std::collections::VecDeque<u64>,
+        phase: RecoveryPhase,
+    }
+
+    impl Path {
+        fn new(config: &Config, rtt: Span) -> Self {
+            let sent = std::iter::repeat_n(0, 10).collect();
+            let controller = Controller::new(config, 10.0, 1e9);
+            Self { controller, now: Instant::START, rtt, delivered: 0, sent, phase: RecoveryPhase::Open }
+        }
+
+        /// Delivers a segment and sends what the window permits.
+        fn deliver(&mut self, is_marked: bool) {
+            let in_flight = self.sent.len() as u64;
+            self.now += Span::from_nanos(self.rtt.nanos() / in_flight);
+            let delivered_when_sent = self.sent.pop_front().unwrap();
+            self.delivered += MSS;
+            let sample = RateSample {
+                now: self.now,
+                newly_acked: MSS,
+                newly_lost: 0,
+                newly_marked: if is_marked { MSS } else { 0 },
+                delivered: self.delivered,
+                lost: 0,
+                segment: Some(DeliveredSegment {
+                    delivered_when_sent,
+                    lost_when_sent: 0,
+                    in_flight_when_sent: in_flight * MSS,
+                    is_app_limited: false,
+                    delivered: self.delivered - delivered_when_sent,
+                    interval: Some(self.rtt),
+                }),
+                rtt: Some(self.rtt),
+                srtt: Some(self.rtt),
+                in_flight_before: in_flight * MSS,
+                in_flight: (in_flight - 1) * MSS,
+                is_cwnd_limited: true,
+                phase: self.phase,
+                pacing_delay: Span::ZERO,
+                mss: MSS,
+            };
+            self.controller.on_rates(&sample);
+            while (self.sent.len() as f64) < self.controller.cwnd().max(1.0) {
+                self.sent.push_back(self.delivered);
+            }
+        }
+
+        /// Delivers `segments` segments, each marked with probability `p`. Returns the mean rate in segments per second.
+        fn rate(&mut self, segments: u64, p: f64, random: &mut Rng) -> f64 {
+            let start = self.now;
+            for _ in 0..segments {
+                self.deliver(random.uniform() < p);
+            }
+            segments as f64 / self.now.since(start).seconds()
+        }
+    }
+
+    fn random() -> Rng {
+        Streams::new(3).named("marks", 0)
+    }
+
+    #[test]
+    fn slow_start_doubles_and_the_first_mark_halves_the_window() {
+        let mut path = Path::new(&Config::default(), Span::from_millis(30));
+        (0..10).for_each(|_| path.deliver(false));
+        assert_eq!(path.controller.cwnd(), 20.0);
+        (0..20).for_each(|_| path.deliver(false));
+        assert_eq!(path.controller.cwnd(), 40.0);
+        path.deliver(true);
+        assert_eq!(path.controller.ssthresh(), 20.0);
+        assert_eq!(path.controller.cwnd(), 39.0, "one segment per acknowledgement");
+        (0..19).for_each(|_| path.deliver(true));
+        assert_eq!((path.controller.cwnd(), path.controller.ssthresh()), (20.0, 20.0), "once per round trip");
+    }
+
+    #[test]
+    fn the_share_is_one_until_the_first_mark() {
+        let mut path = Path::new(&Config::default(), Span::from_millis(30));
+        (0..200).for_each(|_| path.deliver(false));
+        assert_eq!(path.controller.report().marked_share, Some(1.0));
+    }
+
+    #[test]
+    fn with_random_marks_the_window_is_inversely_proportional_to_their_share() {
+        for p in [0.01, 0.05, 0.2] {
+            let mut path = Path::new(&Config::default(), Span::from_millis(30));
+            let mut random = random();
+            path.rate(50_000, p, &mut random);
+            let window = path.rate(400_000, p, &mut random) * 0.03;
+            let product = window * p / (1.0 - p);
+            assert!((1.9..2.9).contains(&product), "p = {p}: {window} segments");
+        }
+    }
+
+    #[test]
+    fn after_the_transition_short_round_trips_have_the_rate_of_25_ms() {
+        let rate = |millis: u64, transition_rounds: u64| {
+            let config = Config { transition_rounds, ..Config::default() };
+            let mut path = Path::new(&config, Span::from_millis(millis));
+            let mut random = random();
+            path.rate(100_000, 0.05, &mut random);
+            path.rate(300_000, 0.05, &mut random)
+        };
+        let independent = [5, 10, 25].map(|millis| rate(millis, 0));
+        for rate in independent {
+            assert!((rate / independent[2] - 1.0).abs() < 0.15, "{independent:?}");
+        }
+        let ratio = rate(5, u64::MAX) / rate(25, u64::MAX);
+        assert!((ratio / 5.0 - 1.0).abs() < 0.05, "without independence, rates are as 5 to 1: {ratio}");
+    }
+
+    #[test]
+    fn a_recovery_halves_the_window_once_and_an_undo_restores_it() {
+        let mut path = Path::new(&Config::default(), Span::from_millis(30));
+        (0..30).for_each(|_| path.deliver(false));
+        path.phase = RecoveryPhase::Recovery;
+        (0..30).for_each(|_| path.deliver(false));
+        assert_eq!((path.controller.cwnd(), path.controller.ssthresh()), (20.0, 20.0));
+        path.controller.restore(0.0, 0.0);
+        path.deliver(false);
+        assert_eq!((path.controller.cwnd(), path.controller.ssthresh()), (40.0, 40.0));
+    }
+
+    #[test]
+    fn a_timeout_restarts_from_the_data_in_flight() {
+        let mut path = Path::new(&Config::default(), Span::from_millis(30));
+        (0..30).for_each(|_| path.deliver(false));
+        path.controller.on_model_timeout(0, MSS);
+        assert_eq!((path.controller.cwnd(), path.controller.ssthresh()), (1.0, 20.0));
+    }
+
+    #[test]
+    fn a_deep_and_varying_queue_raises_the_score_and_a_shallow_one_lowers_it() {
+        let mut detector = Detector::default();
+        detector.on_reduction(8.0);
+        assert_eq!(detector.weight_log, Some(5.0));
+        let round = |detector: &mut Detector, rtts: [u64; 2]| {
+            for k in 0..20 {
+                detector.on_round_trip(Span::from_nanos(rtts[k % 2] * 1000));
+            }
+            detector.end_round();
+        };
+        detector.on_round_trip(Span::from_millis(10));
+        for _ in 0..40 {
+            round(&mut detector, [20_000, 30_000]);
+        }
+        assert_eq!(detector.score, MAX_SCORE);
+        assert_eq!(detector.least_share(), CLASSIC_SHARE);
+        for _ in 0..100 {
+            round(&mut detector, [10_300, 10_400]);
+        }
+        assert_eq!((detector.score, detector.least_share()), (0.0, 0.0));
+    }
+
+    #[test]
+    fn the_pacing_rate_is_the_window_per_round_trip_and_twice_that_in_early_slow_start() {
+        let mut path = Path::new(&Config::default(), Span::from_millis(100));
+        path.deliver(false);
+        assert_eq!(path.controller.pacing_rate(), Some(2.0 * 11.0 * 1052.0 / 0.1));
+        path.deliver(true);
+        let expected = 5.5 * 1052.0 / 0.1;
+        assert!((path.controller.pacing_rate().unwrap() / expected - 1.0).abs() < 1e-9);
+    }
+
+    #[test]
+    fn invalid_parameters_are_rejected() {
+        let path = |config: Config| config.check().unwrap_err().path;
+        assert_eq!(path(Config { gain: 0.0, ..Config::default() }), "gain");
+        assert_eq!(path(Config { target_rtt: Span::ZERO, ..Config::default() }), "target_rtt");
+        assert_eq!(path(Config { header_bytes: 1001, ..Config::default() }), "header_bytes");
+    }
+}

@@ -27,70 +27,67 @@ README = HERE.parent / "README.md"
 Summary = Mapping[str, Any]
 
 GROUPS = {
-    "Linux: three transfers on a slow last hop, 10, 200 or 300 ms away, or with another initial time-out": (
-        HELD_OUT + r"linux transfers \S+ old \d"
+    "Linux: three transfers over a slow last hop, with a delay of 10, 200 or 300 ms, or with another "
+    "initial time-out": HELD_OUT + r"linux transfers \S+ old \d",
+    "The same transfers with start times within half a second, with half of RED's `max_p`, or with packet "
+    "lengths without the Ethernet header": HELD_OUT + r"linux transfers \S+ old\+",
+    "The same transfers with RACK, F-RTO and an initial time-out of 3 s (also run earlier, when RACK was "
+    "corrected)": HELD_OUT + r"linux transfers \S+ modern ",
+    "Linux: one transfer and datagrams, with a delay of 50 or 300 ms, or with other start times, packet "
+    "lengths or rates": HELD_OUT + r"linux datagrams ",
+    "Linux: one to sixteen Reno flows, CUBIC flows or flows of both kinds through pfifo or RED, at 2 or 10 "
+    "Mbit/s and 20 to 160 ms; short CUBIC transfers together with long ones": (
+        HELD_OUT + r"linux (bulk|mice)_"
     ),
-    "The same with starts within half a second, half of RED's `max_p`, or lengths without Ethernet's": (
-        HELD_OUT + r"linux transfers \S+ old\+"
+    "The same flows through CoDel, FQ-CoDel, PIE and CAKE (also run earlier, when the delay of SACK and the "
+    "response to marks were corrected)": HELD_OUT + r"linux today (bulk|mice)_",
+    "ns-2, scenario D's connections at load 0.9 through Adaptive RED with automatic parameters for a target "
+    "of 5 ms (also run earlier, when the assignment of servers' delays was corrected)": HELD_OUT + r"d ",
+    "ns-2, micro traces: one Reno, NewReno or SACK flow, compared event by event and window by window; RED's "
+    "average queue": r"micro (reno|newreno|sack1|red) ",
+    "ns-2, micro traces: 35 transfers with two-way TCP in which given packets are lost or marked, "
+    "compared segment by segment": r"micro full ",
+    "Queueing theory: M/M/1, M/D/1, M/M/1/K, M/D/1/K": r"m[dm]1k? ",
+    "TCP theory: the formulas described below": r"tcp ",
+    "ns-2, scenario A: permanent flows and Web objects through Drop Tail, RED and Adaptive RED": r"a ",
+    "ns-2, scenario B: Reno, SACK and HighSpeed flows together with Poisson datagrams, through Drop Tail "
+    "with two limits": r"b droptail ",
+    "The same flows through deficit round robin, which drops the head of the longest queue": r"b fqdrr ",
+    "ns-2, scenario C: short and long transfers together with Web objects, through Drop Tail and RED": (
+        r"c (droptail|red)$"
     ),
-    "The same with RACK, F-RTO and an initial time-out of 3 s; run before, as RACK was put right": (
-        HELD_OUT + r"linux transfers \S+ modern "
-    ),
-    "Linux: a transfer beside datagrams, 50 or 300 ms away, or with other starts, lengths or rate": (
-        HELD_OUT + r"linux datagrams "
-    ),
-    "Linux: one to sixteen Reno or CUBIC flows, or both, through pfifo or RED, 2 or 10 Mbit/s, 20 to 160 ms; "
-    "CUBIC's short transfers beside long ones": (HELD_OUT + r"linux (bulk|mice)_"),
-    "The same through CoDel, FQ-CoDel, PIE and CAKE; run before, as the delay of SACK and the answer to "
-    "marks were put right": HELD_OUT + r"linux today (bulk|mice)_",
-    "ns-2, scenario D's connections at load 0.9 behind Adaptive RED as it sets itself for 5 ms; run before, "
-    "as the deal of servers' delays was put right": HELD_OUT + r"d ",
-    "ns-2, micro: one Reno, NewReno or SACK flow event by event and window by window; RED's average": (
-        r"micro (reno|newreno|sack1|red) "
-    ),
-    "ns-2, micro: 35 transfers of its two-way TCP, losses and marks by number, segment by segment": (
-        r"micro full "
-    ),
-    "Queues: M/M/1, M/D/1, M/M/1/K, M/D/1/K": r"m[dm]1k? ",
-    "TCP: the laws below": r"tcp ",
-    "ns-2, scenario A: permanent flows and Web objects, Drop Tail, RED, Adaptive RED": r"a ",
-    "ns-2, scenario B: Reno, SACK and HighSpeed beside Poisson datagrams, Drop Tail at two limits": (
-        r"b droptail "
-    ),
-    "The same behind deficit round robin that drops the head of the longest queue": r"b fqdrr ",
-    "ns-2, scenario C: short and long transfers beside Web objects, Drop Tail and RED": r"c (droptail|red)$",
-    "The same through dsRED's RIO-C, short flows told apart at the edge": r"c rioc$",
-    "ns-2, scenario D: PackMime's Web traffic both ways, each run with connections of its own": (
+    "The same transfers through dsRED's RIO-C, with short flows identified at the edge": r"c rioc$",
+    "ns-2, scenario D: PackMime's Web traffic in both directions, with newly drawn connections in each run": (
         r"d (?!.*replayed)"
     ),
-    "The same at load 0.9 with the very connections that ns-2 drew": r"d .*replayed",
+    "The same traffic at load 0.9 with exactly the connections that ns-2 drew": r"d .*replayed",
     "ns-3, scenarios A and B: NewReno, HighSpeed and CUBIC through CoDel, FQ-CoDel, PIE, FQ-PIE and COBALT": (
         r"ns3 \S+ (codel|fqcodel|pie|fqpie|cobalt)\b"
     ),
-    "ns-3, scenarios A and B: NewReno with and without SACK, HighSpeed and CUBIC; Drop Tail, RED, "
-    "RED gentle, Adaptive RED, deficit round robin": r"ns3 (?!\S+ (codel|fqcodel|pie|fqpie|cobalt)\b)",
-    "Linux: datagrams at fixed instants through HTB and RED with a light and with a heavy weight": (
+    "ns-3, scenarios A and B: NewReno with and without SACK, HighSpeed and CUBIC through Drop Tail, RED, "
+    "gentle RED, Adaptive RED and deficit round robin": r"ns3 (?!\S+ (codel|fqcodel|pie|fqpie|cobalt)\b)",
+    "Linux: datagrams at fixed times through HTB and RED, with a small and with a large averaging weight": (
         r"linux open_"
     ),
-    "Linux: the same through a FIFO and today's queues: packet by packet where there is no chance": (
-        r"linux today "
-    ),
-    "Linux: four Reno flows through pfifo, RED, CoDel, FQ-CoDel, PIE and CAKE, four of CUBIC through RED": (
-        r"linux (tcp|bulk)_"
-    ),
-    "Linux: the window of one flow each 20 ms, of CUBIC with and without HyStart, and of Reno": (
+    "Linux: the same datagrams through a FIFO and today's queues, compared packet by packet where nothing is "
+    "random": r"linux today ",
+    "Linux: four Reno flows through pfifo, RED, CoDel, FQ-CoDel, PIE and CAKE, and four CUBIC flows through "
+    "RED": r"linux (tcp|bulk)_",
+    "Linux: the window of one flow every 20 ms, for CUBIC with and without HyStart and for Reno": (
         r"linux window "
     ),
-    "Linux: short transfers at 90 % of a line through CAKE and FQ-CoDel": r"linux replay ",
-    "Linux: three transfers on a slow last hop, or one beside datagrams, through Tail Drop and RED in one "
-    "class and two; five single runs packet by packet": r"linux (transfers|datagrams|trace) ",
+    "Linux: short transfers at 90 % of a link's rate through CAKE and FQ-CoDel": r"linux replay ",
+    "Linux: three transfers over a slow last hop, or one transfer and datagrams, through Tail Drop and RED "
+    "with one and with two classes; five single runs compared packet by packet": (
+        r"linux (transfers|datagrams|trace) "
+    ),
 }
 """The rows of the page's table, with the names of the cases that each row counts."""
 
 WIDTH = 120
 """Maximum width of the page's lines."""
 COUNTED = ("equivalent", "compatible", "loose", "explained", "unexplained")
-HEADS = ("Equivalent", "Compatible", "Can hardly miss", "Miss, with a cause", "Miss, without")
+HEADS = ("Equivalent", "Compatible", "Can hardly miss", "Miss, cause known", "Miss, cause unknown")
 
 
 def table(rows: Sequence[Row]) -> str:
@@ -257,16 +254,20 @@ def _held_out(summary: Summary) -> list[str]:
         f"{case.removeprefix(HELD_OUT)}, {', '.join(names)}" for case, names in part["unexplained"].items()
     )
     return [
-        *_lines({**part["cases"], "All that is held out": totals(part)}),
+        *_lines({**part["cases"], "All held-out cases": totals(part)}),
         "",
         *textwrap.wrap(_noise(part), width=WIDTH),
         "",
-        *textwrap.wrap(f"Missed: {missed or 'nothing'}.", width=WIDTH, break_on_hyphens=False),
+        *textwrap.wrap(
+            f"Quantities that miss, with their cases: {missed or 'none'}.",
+            width=WIDTH,
+            break_on_hyphens=False,
+        ),
     ]
 
 
 def _counts(summary: Summary) -> list[str]:
-    sums = {"All of these": totals(summary), "With what is held out": everything(summary)}
+    sums = {"All of these cases": totals(summary), "All cases, held-out cases included": everything(summary)}
     return [*_lines({**summary["cases"], **sums}), "", *textwrap.wrap(_noise(summary), width=WIDTH)]
 
 
@@ -280,7 +281,8 @@ def _lines(cases: Mapping[str, Mapping[str, int]]) -> list[str]:
 
 def _causes(summary: Summary) -> list[str]:
     lines = [
-        "| Result of the experiment | Misses | Then equivalent | Then compatible |",
+        "| Cause, shown by an experiment | Misses | Equivalent in the experiment "
+        "| Compatible in the experiment |",
         "| --- | --- | --- | --- |",
     ]
     for cause, again in summary["causes"].items():
@@ -294,13 +296,13 @@ def _causes(summary: Summary) -> list[str]:
 def _unjudged(summary: Summary) -> list[str]:
     what = {
         "printed": "Quantities that are printed but not judged",
-        "not yet": "Recorded cases of features that do not exist here",
+        "not yet": "Recorded cases of features that aqmlab does not have",
         "excluded": "Recorded cases that are not a valid reference",
     }
     lines = []
     for verdict, name in what.items():
-        notes = "; ".join(f"{count} {note}" for note, count in summary[verdict].items()) or "none"
-        item = f"- {name}, {sum(summary[verdict].values())}: {notes}."
+        notes = "; ".join(f"{note} ({count})" for note, count in summary[verdict].items()) or "none"
+        item = f"- {name} ({sum(summary[verdict].values())} in total): {notes}."
         lines += textwrap.wrap(item, width=WIDTH, subsequent_indent="  ")
     return lines
 

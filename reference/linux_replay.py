@@ -42,7 +42,7 @@ MEAN_BAND = 0.01
 """The band of the mean time, for the effect of the few transfers that take another time."""
 SEEDS = 4
 STEP_S = 10
-COLLAPSE = "a queue that grows without end, where each difference is enlarged"
+COLLAPSE = "the queue grows without end, which enlarges each difference"
 BEST_EFFORT = {"kind": "cake", "start": "fresh", "diffserv": "besteffort", "flows": "flows"}
 QUEUES: Mapping[str, Mapping[str, Any]] = {
     "cake": BEST_EFFORT,

@@ -72,7 +72,9 @@ Measures = dict[str, float]
 def cases() -> list[Case]:
     """The recorded closed loops."""
     no_cubic = left_out_case(
-        "linux tcp_red_cubic", "excluded", "its own log says that it is none of CUBIC, as its name has it"
+        "linux tcp_red_cubic",
+        "excluded",
+        "the log of the run shows that, contrary to its name, it did not use CUBIC",
     )
     return [*(bulk_case(name) for name in KNOWN), cubic_case(), no_cubic]
 

@@ -61,32 +61,36 @@ THIN_FLOWS: dict[str, Changes] = {"fqlqd": _THIN, "fqcodel": _THIN}
 """The background as the flows that fair queueing sees: each datagram of theirs has one of 100 ports."""
 
 EXACT = (
-    "ns-3.37's PRR multiplies in 32 bits and its NewReno, HighSpeed and CUBIC round or count the "
-    "acknowledgement that ends a recovery as a whole window"
+    "ns-3.37's PRR multiplies in 32 bits, and its NewReno, HighSpeed and CUBIC round values or "
+    "count the acknowledgement that ends a recovery as a whole window"
 )
 """What `reference/ns3/src/variants.cc` takes away."""
-TIES = "packets arrive at the instant of a departure, and ns-3 takes first what was scheduled first"
+TIES = (
+    "packets arrive at the instant of a departure, and ns-3 processes simultaneous events in the "
+    "order in which they were scheduled"
+)
 """Where the access line takes longer than a transmission, that is the arrival; here it is the departure."""
-PHASES = "without a background the flows' packets keep their places in the queue (phases)"
+PHASES = "without background traffic, the flows' packets keep their positions in the queue (phases)"
 """Taken away by hosts that take a packet in after up to the time of a transmission, in both."""
 SYN_SAMPLE = (
-    "ns-3.37 takes the time since the first SYN as a round trip even if it was sent again, so that the "
-    "first time-out is 9.7 s or more"
+    "ns-3.37 takes the time since the first SYN as a round-trip sample even if the SYN was "
+    "retransmitted, so that the first time-out is 9.7 s or more"
 )
 NO_SACK = (
-    "ns-3.37's NewReno without SACK stands alone: beside ns-2's, set as it is, ours misses nothing; what in "
-    "it is wrong was not looked for"
+    "ns-3.37's NewReno without SACK differs from both other programs: compared with ns-2's "
+    "NewReno with equal settings, aqmlab misses nothing; the fault in ns-3 was not sought"
 )
 LOSS_STATE = (
-    "the acknowledgement that ends the state after a time-out opens no window in ns-3.37 (RFC 5681, 3.1: "
-    "each one opens the window), which costs a sender a round trip after each time-out"
+    "in ns-3.37, the acknowledgement that ends the state after a time-out does not open the "
+    "window (RFC 5681, 3.1: each acknowledgement opens the window), which costs the sender a "
+    "round trip after each time-out"
 )
 """What `reference/ns3/src/switches.cc` takes away with `GROW=1`."""
 NS2_QUEUES = {"pfifo": "droptail", "redg": "redg"}
 """What ns-2's runs of the same queue are called."""
 NO_REGION = "ns-3.37's CUBIC has no TCP-friendly region"
 UNFRIENDLY: Changes = {"traffic.TcpCubic.tcp.congestion_control.tcp_friendliness": False}
-OUTLIER = "the recorded run is far from the mean of ten of theirs"
+OUTLIER = "the recorded run is far from the mean of ten ns-3 runs"
 
 LINE = (
     Quantity(name="goodput_mbps", share=BAND),
@@ -97,7 +101,7 @@ LINE = (
 FAIRNESS = (
     Quantity(name="jain", share=BAND),
     Quantity(name="max_flow_mbps", share=BAND),
-    Quantity(name="min_flow_mbps", judged=False, note="an extreme"),
+    Quantity(name="min_flow_mbps", judged=False, note="the value is an extreme, the minimum over all flows"),
 )
 UNEQUAL = (
     Quantity(name="jain", share=BAND),
@@ -331,7 +335,7 @@ def web_case(
                 if not np.isfinite(float(finite[group][quantile])):
                     continue
                 judged = quantile not in ("p95", "p99")
-                note = "" if judged else "a few objects"
+                note = "" if judged else "the value depends on only a few objects"
                 quantity = Quantity(name=f"{group} bytes, {quantile}", share=BAND, judged=judged, note=note)
                 rows.append(single(name, quantity, value, [float(values[place]) for values in pooled]))
         return rows

@@ -44,12 +44,13 @@ WAITING = "droptail_oh"
 SETTINGS: dict[str, Changes] = {WAITING: {"tcp.connection.send_overhead": "779us"}}
 
 AGENTS = (
-    "the recorded ns-2 runs use each agent again for later objects, and one that ever lost a SYN "
-    "keeps an initial window of 1 for good, unless it is given its window back"
+    "the recorded ns-2 runs reuse agents for later objects, and an agent that has lost a SYN "
+    "keeps an initial window of 1 (in the experiment, the window is restored)"
 )
 TIES = (
-    "with equal round-trip times many packets arrive at the instant of a departure, which ns-2 settles "
-    "by rounding, unless the senders of both wait at random, up to a packet's time"
+    "with equal round-trip times, many packets arrive at the instant of a departure; in ns-2 "
+    "rounding determines the order (in the experiment, the senders of both programs delay packets by "
+    "random times of up to one packet's transmission time)"
 )
 
 FTP_QUANTITIES = (
@@ -59,7 +60,7 @@ FTP_QUANTITIES = (
     Quantity(name="mean_queue"),
     Quantity(name="util"),
     Quantity(name="max_flow_mbps"),
-    Quantity(name="min_flow_mbps", judged=False, note="an extreme"),
+    Quantity(name="min_flow_mbps", judged=False, note="the value is an extreme, the minimum over all flows"),
     Quantity(name="timeouts_per_flow"),
 )
 
@@ -72,7 +73,7 @@ WEB_QUANTITIES = (
     Quantity(name="obj_time_mean"),
     Quantity(name="obj_time_median"),
     Quantity(name="obj_time_p90"),
-    Quantity(name="obj_time_p99", judged=False, note="a few objects"),
+    Quantity(name="obj_time_p99", judged=False, note="the value depends on only a few objects"),
     Quantity(name="obj_frac_over_3s", floor=0.001, note="floor 0.001"),
     Quantity(name="unfinished_20_130", floor=1.0, note="floor 1 object"),
 )

@@ -50,7 +50,7 @@ KINDS: dict[str, dict[str, Any]] = {
 RECORDED, MORE, WAITING = "b_fifo_fq_per_seed", "b_more_per_seed", "b_overhead_per_seed"
 """Records of ns-2: all cases, some with more seeds, and those with senders that wait."""
 
-FEW = "few runs of ns-2 were recorded, and they differ much; more were made"
+FEW = "few ns-2 runs were recorded, and their results vary strongly; more runs were made"
 
 LINE = (
     Quantity(name="util"),
@@ -65,7 +65,7 @@ TOTAL = (
 )
 EQUAL = (
     Quantity(name="max_flow_mbps"),
-    Quantity(name="min_flow_mbps", judged=False, note="an extreme"),
+    Quantity(name="min_flow_mbps", judged=False, note="the value is an extreme, the minimum over all flows"),
     Quantity(name="jain"),
 )
 UNEQUAL = (Quantity(name="flow1_mbps"), Quantity(name="flow2_mbps"), Quantity(name="jain"))

@@ -38,8 +38,9 @@ KINDS = {"short": "short", "long": "long", "background": "bg"}
 """Workloads, with their names in the recorded tables."""
 
 POLE = (
-    "where the count of packets times `p_b` jumps past 1, the drop probability of ns-2's dsRED turns "
-    "negative: it drops nothing until the average is above `max_th`, and then everything"
+    "where the packet count times `p_b` jumps past 1, the drop probability of ns-2's dsRED "
+    "becomes negative: dsRED then drops nothing until the average exceeds `max_th`, and "
+    "afterwards drops every packet"
 )
 
 LINE = (

@@ -56,8 +56,8 @@ with its round trip of 280 us; of the next ones, which the clock of 10 ms sends,
 SHARES = {"p10": 0.1, "p25": 0.25, "p50": 0.5, "p75": 0.75, "p90": 0.9}
 
 CONNECTIONS_DRAWN = (
-    "the connections that ns-2 drew: its sizes and gaps have a long memory, so a single run of 200 s offers "
-    "a load of its own"
+    "ns-2's runs have the connections that ns-2 drew: their sizes and gaps have a long memory, so "
+    "that the offered load varies from one run of 200 s to the next"
 )
 
 ORDERED_BY = {"rsp_mean_ms": "mean", "rsp_median_ms": "median"}
@@ -96,7 +96,7 @@ def load_case(
     causes: tuple[Cause, ...] = ()
     if load == REPLAYED and not replayed:
         again = load_case(load, tcp, replayed=True, seeds=seeds, only=only)
-        causes += (Cause(why=CONNECTIONS_DRAWN, switch="the very connections", again=again),)
+        causes += (Cause(why=CONNECTIONS_DRAWN, switch="ns-2's own connections", again=again),)
     return _case(name, theirs, load, tcp, replayed=replayed, seeds=seeds, causes=causes)
 
 

@@ -29,7 +29,7 @@ EVERY = {1: "off", 2: "every-second"}
 """Acknowledgement policy by the number of segments per acknowledgement (b)."""
 DATA_ONLY = "100B"
 """Minimum size of packets that a queue drops, which spares SYNs and acknowledgements."""
-REPAIRS = "the ideal repairs nothing"
+REPAIRS = "the ideal formula neglects the repair of losses"
 
 
 def cases() -> list[Case]:
@@ -197,7 +197,10 @@ def timeouts_case(b: int, p: float, seeds: int = 6) -> Case:
         rates = [rate.per_second for rate in measured]
         events = math.fsum(rate.events for rate in measured) / len(measured)
         theory, share = laws.pftk(events, b)
-        note = "the model loses the rest of a round with its first loss, here each packet by itself"
+        note = (
+            "the formula assumes that the rest of a round is lost with its first lost packet, but here "
+            "packets are lost independently"
+        )
         return [
             _law(name, "packets/s, PFTK", theory, rates, 0.2),
             _law(name, "packets/s, RFC 5348", laws.rfc5348(events, b), rates, 0.2),
@@ -256,7 +259,7 @@ def many_case(queue: str, b: int, flows: int, seeds: int = 3) -> Case:
     def judge(measured: Sequence[Crowd]) -> list[Row]:
         load = 100e6 / 8000 * RTT + math.fsum(crowd.queue for crowd in measured) / len(measured)
         theory = laws.many_flows(flows, load, b)
-        note = "a full queue takes several packets of a window at once"
+        note = "a full queue drops several packets of one window at once"
         return [
             _law(name, "loss events per packet", theory, [crowd.events for crowd in measured], 0.5),
             _law(name, "losses per packet", theory, [crowd.losses for crowd in measured], 0.5)
@@ -405,7 +408,10 @@ def transfer_case(segments: int, p: float, seeds: int = 5, transfers: int = 2500
     causes: tuple[Cause, ...] = ()
     if segments == 1000:
         cause = Cause(
-            why="Cardwell's window is steady once slow start is over; a real one comes down to it by and by",
+            why=(
+                "Cardwell's formula assumes the steady window as soon as slow start ends, but a real window "
+                "decreases to it gradually"
+            ),
             switch="ten times the segments",
             again=transfer_case(10 * segments, p, transfers=250),
         )
@@ -460,7 +466,7 @@ def cubic_case(gap: int, rtt: float, yields: bool = False) -> Case:
     """CUBIC, with fast convergence if `yields`, which the formula neglects. The cycle converges slowly, so
     the first loss occurs at the window to which it converges."""
     name = f"tcp cubic loss every {gap} at {1000 * rtt:g} ms" + (" with fast convergence" if yields else "")
-    note = "the formula knows no fast convergence" if yields else ""
+    note = "the formula neglects fast convergence" if yields else ""
     theory = laws.cubic_window(gap, rtt)
     top = theory / 0.925
     changes = {

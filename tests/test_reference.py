@@ -402,9 +402,12 @@ def test_what_is_held_out_is_counted_apart_and_told_first() -> None:
     assert account.unexplained(summary) == {f"{HELD_OUT}d Reno load 0.9": ["quantity"]}
     assert "held out: 2 judged, 1 equivalent" in account.description(summary)
     made = account.page(summary, account.PAGE.read_text(encoding="utf-8"))
-    first, second = "| All that is held out | 1 |  |  |  | 1 |", "| With what is held out | 2 |  |  |  | 1 |"
+    first, second = (
+        "| All held-out cases | 1 |  |  |  | 1 |",
+        "| All cases, held-out cases included | 2 |  |  |  | 1 |",
+    )
     assert 0 < made.find(first) < made.find(second)
-    assert "\nMissed: d Reno load 0.9, quantity.\n" in made
+    assert "\nQuantities that miss, with their cases: d Reno load 0.9, quantity.\n" in made
     assert "No cause known: held out" not in made
 
 
@@ -516,7 +519,7 @@ def test_the_page_and_the_readme_tell_the_committed_counts() -> None:
 def test_another_run_changes_the_page_and_the_readme() -> None:
     summary = account.summarise([same(), replace(miss(), cause="a switch", again="equivalent")])
     made = account.page(summary, account.PAGE.read_text(encoding="utf-8"))
-    assert "| All of these | 1 |  |  | 1 |  |" in made and "| a switch | 1 | 1 |  |" in made
+    assert "| All of these cases | 1 |  |  | 1 |  |" in made and "| a switch | 1 | 1 |  |" in made
     told = " ".join(account.readme(summary, account.README.read_text(encoding="utf-8")).split())
     assert "compares 2 quantities" in told and "1 are equivalent, 0 compatible" in told
     assert "and 1 miss, 0 of them without a known cause" in told

@@ -1,8 +1,8 @@
-//! The headers of a packet, apart from its size, that a classifier may read.
+//! The header fields of a packet, apart from its size, that a classifier may read.
 //!
-//! A [`Packet`](aqm_net::Packet) carries only the number of its label. The creator of packets assigns the numbers,
-//! starting at 0, and announces the meaning of each number to the disciplines, so that a classifier compares headers
-//! only once per label.
+//! A [`Packet`](aqm_net::Packet) contains only the number of its label. The code that creates packets assigns the
+//! numbers, starting at 0, and announces the header fields of each number to the disciplines. A classifier therefore
+//! compares header fields only once per label.
 
 use aqm_net::choices;
 
@@ -16,7 +16,7 @@ choices! {
     }
 }
 
-/// The headers common to all packets with one label.
+/// The header fields that all packets with one label have.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Label {
     /// The workload to which the packets belong, in either direction; empty if unknown.

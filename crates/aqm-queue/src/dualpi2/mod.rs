@@ -4,9 +4,8 @@
 //! K. De Schepper, B. Briscoe, G. White, RFC 9332, "Dual-Queue Coupled Active Queue Management (AQM) for Low Latency,
 //! Low Loss, and Scalable Throughput (L4S)", January 2023, appendix A, first and second pass of the pseudocode; and
 //! `sch_dualpi2` of Linux 6.17 (2025, `net/sched/sch_dualpi2.c`; tc: `q_dualpi2.c` of iproute2 6.18), based on PI2 of
-//! K. De Schepper et al., CoNEXT
-//! 2016. `profile` selects one of these two implementations. Each difference between the implementations can also be
-//! selected by a separate parameter and thus be tested alone:
+//! K. De Schepper et al., CoNEXT 2016. The parameter `profile` selects one of these two implementations. Each
+//! difference between the implementations can also be selected by a separate parameter and thus be tested alone:
 //!
 //! | | RFC 9332, appendix A | Linux |
 //! | --- | --- | --- |
@@ -62,9 +61,8 @@ parameters! {
     ///   text.
     /// - Figure 2 of the RFC contains gains of 0.15 and 3 Hz for an update interval of 15 ms. The RFC's text contains
     ///   gains of 0.16 and 3.2 Hz and calls them verified. aqmlab follows the text unless `rtt_max` is set.
-    /// - In the pseudocode, `lq.count` is shared by three probabilities. In overload, this count would grow without
-    ///   limit, and more packets would be dropped than `p_C` implies. In aqmlab, each probability has a separate count.
-    ///   In overload, the packets that are not dropped are marked without a count.
+    /// - As in the pseudocode, `lq.len()` and `lq.time()` are evaluated after the packet has left the queue: `lq.len()`
+    ///   is the number of packets that remain, and `lq.time()` is the time for which the packet has waited.
     /// - As in the pseudocode, `lq.len()` and `lq.time()` are evaluated after the packet has left the queue: they are
     ///   the number of packets that remain, and the waiting time of the first of them.
     /// - A packet that is larger than `mtu` is admitted only if the whole packet fits into the buffer.

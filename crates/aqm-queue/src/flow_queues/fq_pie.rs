@@ -1,15 +1,16 @@
 //! FQ-PIE: flow queueing with PIE for each flow, as in Linux.
 //!
 //! Linux 6.1, `net/sched/sch_fq_pie.c`, by M. Tahiliani and others, 2019. The scheduler is in `flow_queues/lists.rs`,
-//! and the PIE algorithm is in `pie/linux.rs`. This file combines them:
-//! - The PIE of a packet's flow decides on the packet, based on the flow's backlog. A full queue drops the arriving
-//!   packet, not a packet of the longest flow.
-//! - With `ecn`, a packet selected by PIE is marked while the probability is at most `ecn_prob`.
-//! - One timer updates the PIE of every flow, including flows with an empty queue.
-//! - A packet that finds more than `memory_limit` in use is counted, but not dropped.
+//! and the PIE algorithm is in `pie/linux.rs`. This file combines the scheduler and PIE:
+//! - The PIE of a packet's flow decides whether to drop the packet, based on the flow's backlog. If the buffer is full,
+//!   the arriving packet is dropped, not a packet of the longest flow.
+//! - With `ecn`, an ECN-capable packet that PIE selects is marked instead of dropped if the drop probability is at most
+//!   `ecn_prob`.
+//! - One timer updates the PIE of every flow, including flows without packets.
+//! - A packet that arrives while queued packets use more than `memory_limit` is counted, but not dropped.
 //!
-//! `start` sets the first instant of the timer, as in `pie/mod.rs`. The variables of a flow that has been idle are
-//! equal to those of a flow that was never used.
+//! `start` sets the time at which the timer first expires, as in `pie/mod.rs`. `start` does not affect flows, because
+//! the variables of a flow that has been idle equal those of a flow that was never used.
 //!
 //! Differences from the sources, and choices where the sources are silent, are listed in the documentation of
 //! [`Config`], which the reference prints.
@@ -29,64 +30,66 @@ use crate::start::{Start, first_instant};
 use crate::{Build, Context, Derived, Describe, Gauge, QueueDiscipline, Reason, Report, TestCases};
 
 parameters! {
-    /// FQ-PIE: hashed queues take turns, newly active queues are served first, and each queue has its own PIE.
+    /// FQ-PIE: assigns flows to queues by a hash; queues take turns, newly active queues are served first, and each
+    /// queue has its own PIE.
     ///
-    /// The algorithm is that of Linux.
+    /// The algorithm is the one in Linux.
     ///
     /// Differences from Linux:
     ///
     /// - The hash is computed from the flow number and a salt drawn from the queue's random stream. The kernel hashes
     ///   addresses, ports and protocol.
-    /// - A packet's memory is counted as the kernel counts a packet that is copied into memory of its own: 2304 bytes
-    ///   for a full Ethernet packet (`truesize`). Drivers differ.
+    /// - A packet's memory is counted as the kernel counts a packet that is copied into a separate buffer: 2304 bytes
+    ///   for a full Ethernet packet (`truesize`). With real network drivers, the memory of a packet may differ.
     /// - Flows are distinguished by the hash only: `tc` filters are not supported.
-    /// - The timer updates all flows at the same instant. The kernel needs one more tick for every 2048 flows.
-    /// - The updates of a flow are executed when it next sends or receives a packet. Their inputs do not change
-    ///   earlier.
-    /// - The unit of `alpha` and `beta` is Hz; that of `tc` is 1/16 Hz.
+    /// - The timer updates all flows at the same time. The kernel needs one more clock tick for every 2048 flows.
+    /// - The updates of a flow are executed when a packet of the flow next arrives or departs. The results are the
+    ///   same, because the inputs of an update do not change before that time.
+    /// - The unit of `alpha` and `beta` is Hz, whereas `tc` counts in units of 1/16 Hz.
     /// - `dq_threshold`, `max_burst` and `hz` are constants in the kernel.
     pub struct Config {
         /// Maximum backlog of all queues together, in packets, without the packet in transmission.
         pub limit: Length = Length::Packets(10_240), "tc-fq_pie";
-        /// Number of queues into which flows are hashed.
+        /// Number of queues to which flows are assigned by a hash.
         pub flows: u32 = 1024, "tc-fq_pie";
         /// Target queueing delay.
         pub target: Span = Span::from_millis(15), "tc-fq_pie";
         /// Interval between updates of the drop probabilities.
         pub tupdate: Span = Span::from_millis(15), "tc-fq_pie";
         /// Increase of a drop probability per update and per second of queueing delay above the target. `tc` counts in
-        /// sixteenths: its 2 is 0.125.
+        /// sixteenths: 2 in `tc` corresponds to 0.125.
         pub alpha: f64 = 0.125, "tc-fq_pie";
         /// Increase of a drop probability per update and per second by which the queueing delay has grown since the
-        /// last update. `tc` counts in sixteenths: its 20 is 1.25.
+        /// last update. `tc` counts in sixteenths: 20 in `tc` corresponds to 1.25.
         pub beta: f64 = 1.25, "tc-fq_pie";
-        /// Quantum: bytes that a queue may send per turn.
+        /// Quantum: number of bytes that a queue may send per turn.
         pub quantum: Size = Size::from_bytes(1514), "Linux: psched_mtu on Ethernet";
-        /// Memory use above which arriving packets are counted (`overmemory`); a full packet uses 2304 bytes. No packet
-        /// is dropped for this reason.
+        /// Memory used by queued packets above which arriving packets are counted (`overmemory`). Such packets are not
+        /// dropped. A full Ethernet packet uses 2304 bytes.
         pub memory_limit: Size = Size::from_bytes(32 << 20), "tc-fq_pie";
         /// Whether ECN-capable packets are marked instead of dropped while the drop probability is at most `ecn_prob`.
         pub ecn: bool = false, "tc-fq_pie";
-        /// Drop probability in percent above which packets are dropped despite `ecn`.
+        /// Drop probability, in percent, above which ECN-capable packets are dropped even if `ecn` is true.
         pub ecn_prob: u32 = 10, "tc-fq_pie";
         /// Whether the drop probability of packets smaller than `mtu` is reduced in proportion to their size.
         pub bytemode: bool = false, "tc-fq_pie";
-        /// Whether the queueing delay is the backlog divided by the departure rate. Otherwise it is the time that the
-        /// last departed packet spent in the queue.
+        /// Whether the queueing delay is estimated as the backlog divided by the departure rate. If false, the queueing
+        /// delay is the time that the last departed packet spent in the queue.
         pub dq_rate_estimator: bool = false, "tc-fq_pie";
-        /// Minimum backlog, in bytes, for a measurement of the departure rate; a measurement lasts until as many bytes
-        /// have departed.
+        /// Minimum backlog, in bytes, for a measurement of the departure rate; a measurement lasts until this many
+        /// bytes have departed.
         pub dq_threshold: Size = Size::from_bytes(16_384), "Linux";
-        /// Burst allowance: duration of a burst in which no packets are dropped.
+        /// Burst allowance: time from the beginning of a burst during which no packets are dropped.
         pub max_burst: Span = Span::from_millis(150), "Linux";
-        /// Packet size including all headers. A queue with less than two such packets drops nothing, and `bytemode`
-        /// compares packets with this size.
+        /// Packet size including all headers. A queue with a backlog of less than two packets of this size does not
+        /// drop packets, and `bytemode` compares packet sizes with this size.
         pub mtu: Size = Size::from_bytes(1514), "Linux on Ethernet";
         /// Kernel ticks per second (`CONFIG_HZ`). `tupdate` is rounded up to whole ticks, and the kernel's timer wheel
-        /// adds one, so that 15 ms become 16 ms with 1000, 20 ms with 250 and 30 ms with 100; 0 for an exact `tupdate`.
+        /// adds one tick. An interval of 15 ms therefore becomes 16 ms if `hz` is 1000, 20 ms if `hz` is 250, and 30 ms
+        /// if `hz` is 100. If `hz` is 0, `tupdate` is exact.
         pub hz: u32 = 1000, "aqmlab's choice: that of the recorded runs";
-        /// State of the timer at the start of a run: running for a long time (`settled`), or started with the run
-        /// (`fresh`), so that the first update follows after half a second.
+        /// State of the update timer at the start of the run. `settled`: the timer has been running for a long time.
+        /// `fresh`: the timer starts with the run, so that the first update occurs after half a second.
         pub start: Start = Start::Settled, "aqmlab's choice";
     }
 }
@@ -95,7 +98,7 @@ parameters! {
 const MAX_QUANTUM: u64 = 1 << 20;
 
 impl Config {
-    /// The PIE of a flow.
+    /// Returns the parameters of the PIE of each flow.
     fn pie(&self) -> pie::Config {
         pie::Config {
             limit: self.limit,
@@ -114,7 +117,7 @@ impl Config {
         }
     }
 
-    /// The running discipline. The parameters must have been checked.
+    /// Creates the queue. The parameters must have been checked.
     fn running(&self) -> FqPie {
         let pie = self.pie();
         let (rules, (first, tupdate)) = (pie.linux_rules(), pie.updates());
@@ -193,7 +196,7 @@ impl TestCases for Config {
     }
 }
 
-/// The running discipline.
+/// An FQ-PIE queue.
 #[derive(Clone)]
 struct FqPie {
     /// The packets, each with its arrival time.
@@ -208,7 +211,7 @@ struct FqPie {
     statistics: Statistics,
 }
 
-/// The PIE of a flow.
+/// The state of PIE in a flow.
 #[derive(Clone)]
 struct Flow {
     vars: Vars,
@@ -226,7 +229,7 @@ struct Statistics {
 }
 
 impl Flow {
-    /// Executes the updates up to `now`. `backlog` is this flow's backlog in bytes until then.
+    /// Executes the updates that are due up to `now`. `backlog` is the flow's backlog in bytes before `now`.
     #[inline]
     fn catch_up(&mut self, rules: &Rules, now: Instant, tupdate: Span, backlog: u64) {
         self.timer.catch_up(now, tupdate, &mut self.vars, |vars, _| rules.update(vars, backlog));
@@ -330,8 +333,8 @@ mod tests {
         }
     }
 
-    /// Runs packets of 40 flows in bursts and pauses, with the timer of the kernel (eager) or with deferred updates
-    /// (lazy).
+    /// Simulates packets of 40 flows, which arrive in bursts with pauses. The updates are executed either at every
+    /// expiry of the timer, as in the kernel (eager), or when a flow's next packet arrives or departs (lazy).
     fn run(config: &Config, is_eager: bool) -> (Fates, Vec<u32>, Vec<Vars>) {
         let mut queue = config.running();
         let (mut rng, mut chance) = (Streams::new(1).named("queue", 0), Streams::new(1).named("packets", 0));
@@ -346,7 +349,7 @@ mod tests {
                 due += tupdate;
             }
             let mut cx = Context { now, rng: &mut rng, observer: &mut fates };
-            // Some flows send only from time to time, others always.
+            // Some flows send only from time to time, and other flows send all the time.
             let flow = chance.below(if id / 4000 % 2 == 0 { 40 } else { 5 }) as u32;
             let bytes = [1514, 1000, 300][chance.below(3) as usize];
             let ecn = if flow.is_multiple_of(2) { Ecn::Ect0 } else { Ecn::NotEct };

@@ -6,9 +6,9 @@
 //! `rate` and up to `ceil`, it borrows from the nearest ancestor that has tokens. Classes with lower `priority` numbers
 //! borrow first, and classes with equal numbers take turns of `quantum` bytes.
 //!
-//! HTB is a shaper: it delays packets although the link is free. The link must therefore be faster than the sum of the
-//! classes' rates. A packet leaves the queue as soon as it may be sent; because of `burst`, this may be earlier than on
-//! a link with the class's rate. The backlog does not include the packet in transmission.
+//! HTB is a shaper: it delays packets although the link is free. The link rate must therefore exceed the rates of the
+//! classes. A packet leaves the queue as soon as it may be sent; because of `burst`, this may be earlier than on a link
+//! with the class's rate. The backlog does not include the packet in transmission.
 //!
 //! Peculiarities of the kernel that aqmlab reproduces:
 //! - A class sends a whole packet as soon as it is not in debt, so its debt may reach one packet.
@@ -48,7 +48,7 @@ parameters! {
     ///
     /// Classes may borrow unused bandwidth from each other.
     ///
-    /// HTB is a shaper and needs a link that is faster than its classes.
+    /// HTB is a shaper, so the link rate must exceed the rates of its classes.
     ///
     /// Differences from Linux:
     ///
@@ -67,8 +67,8 @@ parameters! {
         pub default: Option<String> = None, "tc-htb: `default`";
         /// Divisor for the default of `quantum`, which is `rate` in bytes per second divided by `r2q`.
         pub r2q: u64 = 10, "tc-htb";
-        /// Whether a class stops sending or borrowing only when its debt reaches a whole burst. This reduces
-        /// computation, and bursts are twice as long.
+        /// Whether a class that has used its tokens changes its mode (borrows, or stops sending) only when its debt
+        /// reaches a whole burst. This reduces computation, and bursts are twice as long.
         pub hysteresis: bool = false, "Linux since 2.6.26; enabled in earlier kernels";
     }
 }
@@ -89,8 +89,8 @@ parameters! {
         pub cburst: Size = Size::from_bytes(1600), "tc-htb";
         /// For leaves: priority among leaves that borrow, from 0 (served first) to 7 (served last).
         pub priority: u32 = 0, "tc-htb: `prio`";
-        /// For leaves: number of bytes sent per turn. Default: `rate` in bytes per second divided by `r2q`, but at
-        /// least 1000B and at most 200kB.
+        /// For leaves: number of bytes sent per turn while leaves take turns to borrow. Default: `rate` in bytes per
+        /// second divided by `r2q`, but at least 1000B and at most 200kB.
         pub quantum: Option<Size> = None, "tc-htb";
         /// For leaves: queue discipline, which must not be a shaper. Default: `drop-tail` with its defaults.
         pub queue: Option<Box<crate::Config>> = None, "aqmlab's choice";
@@ -103,7 +103,7 @@ parameters! {
 parameters! {
     /// The conditions that a packet must fulfil. Omitted conditions are not checked.
     pub struct Filter {
-        /// Workloads, to one of which the packet must belong, in either direction.
+        /// Ports, one of which must be the destination port of the packet's data.
         pub traffic: Vec<String> = Vec::new(), "aqmlab's choice";
         /// Protocol that the packet must have.
         pub protocol: Option<Protocol> = None, "aqmlab's choice";

@@ -117,7 +117,7 @@ impl<'a> ClassNode<'a> {
         let missing = || {
             ConfigError::at(
                 "rate",
-                "is missing; set the guaranteed rate of the class, for example \"70kbps\"",
+                "is missing; set the class's guaranteed rate, for example \"70kbps\"",
             )
         };
         let rate = errors.take(class.rate.ok_or_else(missing));
@@ -168,7 +168,7 @@ fn check_hierarchy(all: &[ClassNode<'_>], errors: &mut ErrorCollector) {
             ("priority", node.class.priority != 0),
         ];
         for (field, is_given) in useless {
-            let problem = "is allowed only in leaves, but this class is the parent of others; omit it";
+            let problem = "is allowed only in leaves; omit it, because this class is the parent of other classes";
             errors.check(!is_given, format!("classes.{}.{field}", node.name), problem);
         }
     }
@@ -182,7 +182,7 @@ fn depth(all: &[ClassNode<'_>], number: usize) -> Result<usize, ConfigError> {
         ancestor = parent;
         // A leaf has level 0, so it has at most seven ancestors.
         let problem = format_args!(
-            "must not form a cycle or a hierarchy of more than {} classes above a leaf",
+            "must not form a cycle or give a leaf more than {} ancestors",
             LEVELS - 1
         );
         ConfigError::unless(depth < LEVELS, format!("classes.{}.parent", all[number].name), problem)?;
@@ -266,7 +266,7 @@ pub(super) fn warnings(config: &Config, link: Rate) -> Vec<ConfigError> {
             let sum: u64 = children.map(|other| other.rate.bps()).sum();
             if sum > node.ceil.bps() {
                 let problem = format!(
-                    "the rates of the child classes add up to {}, more than the ceil of {}, which they will exceed",
+                    "the rates of the child classes add up to {}, so that they will exceed the ceil of {}",
                     Rate::from_bps(sum),
                     node.ceil
                 );
@@ -281,14 +281,14 @@ pub(super) fn warnings(config: &Config, link: Rate) -> Vec<ConfigError> {
                     node,
                     "quantum",
                     format!(
-                        "{given} is less than a packet: borrowing classes share the link by packets, not bytes"
+                        "{given} is less than a packet, so borrowing classes send equal numbers of packets, not bytes"
                     ),
                 );
             }
             None if node.rate < node.ceil && !(MIN_QUANTUM..=MAX_QUANTUM).contains(&quotient) => {
                 let effective = quantum(node, config);
                 let problem = format!(
-                    "rate divided by r2q is {quotient}B, so that {effective} is used, as in Linux; set quantum or r2q"
+                    "rate divided by r2q is {quotient}B, so {effective} is used, as in Linux; set quantum or r2q"
                 );
                 warn(node, "quantum", problem);
             }

@@ -1,8 +1,8 @@
-//! PIMC: PI with a minimum congestion window. Packets of smaller windows are not dropped.
+//! PIMC: PI with a minimum congestion window. Packets of senders whose window is smaller are not dropped.
 //!
 //! M. Kim, "Proportional Integrator with Short-lived flows Adjustment", master's thesis, Worcester Polytechnic
-//! Institute, 2004: packets carry their sender's congestion window, and a router with PI does not drop a packet whose
-//! window is below a fixed threshold.
+//! Institute, 2004: each packet carries its sender's congestion window, and a router with PI does not drop a packet
+//! whose window is below a fixed threshold.
 //!
 //! The documentation of [`Config`], which is printed in the reference, lists aqmlab's choices where the source is
 //! silent.
@@ -57,7 +57,7 @@ impl TestCases for Config {
     }
 }
 
-/// The discipline with its state.
+/// A PIMC queue: the parameters and the PI queue on which it is based.
 #[derive(Clone)]
 pub struct Pimc {
     min_cwnd: u32,

@@ -1,17 +1,18 @@
-//! REM: a price that rises while the arrival rate exceeds the link rate or the backlog exceeds a target. The marking
-//! probability is an exponential function of the price.
+//! REM: computes a price that rises while the arrival rate exceeds the link rate or the backlog exceeds a target. The
+//! marking probability is an exponential function of the price.
 //!
 //! S. Athuraliya, V. Li, S. Low, Q. Yin, "REM: Active Queue Management", IEEE Network 15(3), May 2001. In every
-//! `interval`, a queue adjusts its price by the deviation from two targets, a backlog of `b*` and an arrival rate equal
-//! to the link rate: `p = max(p + gamma (alpha (b - b*) + x - c), 0)`, where `b` is the backlog, `x` the arrivals in
-//! the interval and `c` the number of packets that the link can send in an interval. Each arrival is marked (or
-//! dropped) with the probability `1 - phi^-p`. In equilibrium both targets are reached at any price, so that the
-//! backlog does not depend on the number of flows. A packet that passes several queues remains unmarked with the
-//! probability `phi^-(p_1 + p_2 + ...)`, so that the share of marked packets shows the sum of the prices.
+//! `interval`, a queue adjusts its price by the deviations from two targets, which are a backlog of `b*` and an arrival
+//! rate equal to the link rate: `p = max(p + gamma (alpha (b - b*) + x - c), 0)`, where `b` is the backlog, `x` the
+//! number of packets that arrived in the interval, and `c` the number of packets that the link can send in an interval.
+//! Each arrival is marked (or dropped) with the probability `1 - phi^-p`. In equilibrium, both targets are reached
+//! whatever the price, so that the backlog does not depend on the number of flows. A packet that passes several queues
+//! remains unmarked with the probability `phi^-(p_1 + p_2 + ...)`, so that the sum of the prices can be computed from
+//! the share of marked packets.
 //!
-//! Because the difference of arrivals and departures is the growth of the backlog, the paper also has the form `p =
-//! max(p + gamma (b - (1 - alpha) b_old - alpha b*), 0)` (`excess = "backlog"`), which needs no rates. The two forms
-//! differ while the link is idle or packets are dropped.
+//! Because the backlog grows by the difference of arrivals and departures, the paper also presents the form `p = max(p
+//! + gamma (b - (1 - alpha) b_old - alpha b*), 0)` (`excess = "backlog"`), which does not use rates. The results of the
+//! two forms differ while the link is idle or packets are dropped.
 //!
 //! The documentation of [`Config`], which is printed in the reference, lists aqmlab's choices where the paper is
 //! silent.
@@ -74,11 +75,11 @@ parameters! {
 }
 
 choices! {
-    /// Measurement of the excess of arrivals.
+    /// The method of measuring the excess of arrivals.
     pub enum Excess {
-        /// Arrivals minus the packets that the link could have sent.
+        /// The excess is the number of arrivals minus the number of packets that the link could have sent.
         Arrivals = "arrivals",
-        /// Growth of the backlog.
+        /// The excess is the growth of the backlog.
         Backlog = "backlog",
     }
 }
@@ -136,7 +137,7 @@ impl TestCases for Config {
     }
 }
 
-/// The discipline with its state.
+/// A REM queue: the parameters, the controller and the packets.
 #[derive(Clone)]
 struct Rem {
     controller: Controller,
@@ -186,11 +187,11 @@ impl Report for Rem {
     }
 }
 
-/// The controller, without the queue.
+/// The REM controller, without the queue.
 #[derive(Clone)]
 struct Controller {
     config: Config,
-    /// Packets or bytes that count as one packet.
+    /// Number of packets or bytes that counts as one packet.
     unit: f64,
     /// Packets that the link can send in an interval (`c`).
     capacity: f64,
@@ -200,7 +201,7 @@ struct Controller {
     next_update: Instant,
     /// Arrivals since the last update, in packets or bytes.
     arrivals: u64,
-    /// Average arrivals per interval, in packets (`x`).
+    /// Average number of packets that arrive per interval (`x`).
     rate: f64,
     /// Backlog at the last update, in packets.
     old_backlog: f64,
@@ -232,7 +233,7 @@ impl Controller {
         self.arrivals += if self.config.target.in_bytes() { packet.bytes.into() } else { 1 };
     }
 
-    /// Processes all updates up to `now`. The `backlog` has not changed since the last call.
+    /// Executes all updates that are due up to `now`. `backlog` must not have changed since the last call.
     #[inline]
     fn catch_up(&mut self, backlog: Backlog, now: Instant) {
         if now >= self.next_update {
@@ -254,7 +255,7 @@ impl Controller {
             self.price = (self.price + gamma * (alpha * (weighted - target) + excess)).max(0.0);
             self.old_backlog = current;
             self.next_update += interval;
-            // Further updates would not change the state.
+            // The remaining updates are skipped, because they would not change the state.
             if (self.price, self.rate, self.old_backlog) == before
                 && self.arrivals == 0
                 && self.next_update <= now
@@ -281,7 +282,8 @@ mod tests {
         Controller::new(&Config::read(table).unwrap(), LINK)
     }
 
-    /// The price after an interval with `arrivals` arriving packets, with a backlog of `packets` at its end.
+    /// Returns the price after an interval in which `arrivals` packets arrive and at whose end `packets` packets are
+    /// queued.
     fn update(controller: &mut Controller, arrivals: u64, packets: u64) -> f64 {
         (0..arrivals).for_each(|_| controller.count(&packet(1000)));
         let time = controller.next_update;
@@ -293,7 +295,7 @@ mod tests {
 
     #[test]
     fn the_price_follows_the_papers_difference_equation_calculated_by_hand() {
-        // The link sends 2.5 packets of 1000 bytes in 2 ms.
+        // In each interval of 2 ms, the link sends 2.5 packets of 1000 bytes.
         for unit in ["20p", "20kB"] {
             let mut rem = controller(json!({"target": unit, "gamma": 0.01, "limit": "999p"}));
             let near =
@@ -379,7 +381,7 @@ mod tests {
         });
         rem.now = Instant::from_nanos(10_000_000_000);
         rem.take();
-        // 27,500 arrivals above the capacity, and a backlog of 40,000.
+        // The arrivals exceed the capacity by 27,500 packets, and the backlog is 40,000 packets.
         let price = 0.01 * (40_000.0 - 12_500.0 + 0.1 * 40_000.0);
         assert!((rem.gauge("price") - price).abs() < 1e-6);
         let marks = (0..200_000).filter(|_| rem.offer(ect(1000))).count();
@@ -444,8 +446,9 @@ mod tests {
                 "ecn": "always",
             });
             let mut rem = Driver::new(table, 11);
-            // Many sources together increase their rate by 0.4 packets per second with each packet and reduce it by 1 %
-            // at a mark. At the link rate of 1250 packets per second, 3.2 % of the packets are marked.
+            // The test simulates many sources, whose total rate rises by 0.4 packets per second with each packet and
+            // falls by 1 % after a mark. In equilibrium at the link rate of 1250 packets per second, 3.2 % of the
+            // packets are marked.
             let (mut rate, mut next, mut free_at) = (500.0, 0.0, 0.0);
             let (mut sent, mut waited, mut price) = (0.0, 0.0, 0.0);
             while next < 200.0 {

@@ -1,5 +1,5 @@
-//! RED without its buffer: the average queue, the drop function and the spacing of drops. RED and the queues based on
-//! it have one core; RIO has one core per class.
+//! RED without its buffer: the average queue, the drop function and the spacing of drops. RED and most queues that are
+//! based on RED have one core; RIO has one core per class.
 
 use aqm_net::{Backlog, Instant, Length, Packet, Rng, choices};
 
@@ -13,11 +13,12 @@ choices! {
     pub enum EcnRule {
         /// Packets are never marked.
         Off = "off",
-        /// Packets are marked while the average is below `max_th`, and dropped above (ns-2 before 2002).
+        /// Packets are marked while the average is below `max_th`, and dropped otherwise (ns-2 before 2002).
         BelowMaxTh = "below-max-th",
-        /// Packets are also marked between `max_th` and twice `max_th` if `gentle` is on. Forced drops remain drops.
+        /// As `below-max-th`, but if `gentle` is on, packets are also marked between `max_th` and twice `max_th`. If
+        /// the average is so high that every packet is dropped, packets are not marked.
         UnlessForced = "unless-forced",
-        /// Packets are marked at any average. Only a full queue drops.
+        /// Packets are marked whatever the average. They are dropped only if the queue is full.
         Always = "always",
     }
 }
@@ -25,38 +26,39 @@ choices! {
 /// An average queue and the rules that depend on it.
 #[derive(Clone)]
 pub(crate) struct RedCore {
-    /// The average queue.
+    /// The average queue length.
     pub average: Average,
-    /// Selection of the packets to drop at a given drop probability.
+    /// The method that selects packets to drop at a given drop probability.
     pub spacing: DropSpacing,
     /// Condition for marking an ECN-capable packet that was selected for a drop.
     pub ecn: EcnRule,
     /// Maximum of `p_b` at which a packet is marked.
     pub mark_p: f64,
-    /// The unit of the average.
+    /// The unit of the average queue length.
     pub unit: Length,
     /// Minimum number of packets in the queue for an early drop.
     pub min_packets: u64,
 }
 
-/// The state that an arriving packet finds.
+/// The state of the queue when a packet arrives.
 #[derive(Clone, Copy)]
 pub(crate) struct ArrivalState {
     /// The drop function.
     pub curve: Curve,
-    /// The average below which the count restarts: the lowest `min` that applies to any packet.
+    /// The average below which the count of packets since the last drop restarts. It is the lowest `min` that applies
+    /// to any packet.
     pub lowest: f64,
-    /// Number of packets in the queue that the average measures.
+    /// Number of packets in the queue whose length is averaged.
     pub packets: u64,
 }
 
 impl RedCore {
-    /// Updates the average with the `queue` that an arrival at `now` finds.
+    /// Updates the average with the queue length `queue` at an arrival at `now`.
     pub fn observe(&mut self, queue: Backlog, now: Instant) {
         self.average.update(queue.in_unit_of(self.unit), now);
     }
 
-    /// The latest `p_b`.
+    /// Returns the latest `p_b`.
     pub fn probability(&self) -> f64 {
         self.spacing.probability
     }

@@ -1,11 +1,12 @@
 //! RIO-PS: RIO with preferential treatment to short flows.
 //!
 //! Guo & Matta, "The War Between Mice and Elephants", International Conference on Network Protocols (ICNP), 2001, and
-//! the talk about it. Edge routers label the first packets of every flow as short and the rest as long. Core routers
-//! run RIO on this label. The drop probability of a short packet depends on the average number of queued short packets,
-//! that of a long packet on the average of the whole queue. Thresholds are fractions of the buffer.
+//! the talk about it. Edge routers label the first packets of every flow as short and the flow's other packets as long.
+//! Core routers run RIO on this label. The drop probability of a short packet depends on the average number of queued
+//! short packets. The drop probability of a long packet depends on the average of the whole queue. Thresholds are
+//! fractions of the buffer.
 //!
-//! If all packets are long, this queue is identical to RED, including the sequence of random numbers.
+//! If all packets are long, this queue behaves identically to RED, including the sequence of random numbers.
 //!
 //! The documentation of [`Config`], which is printed in the reference, lists the differences from the sources and
 //! aqmlab's choices where the sources are silent.
@@ -58,11 +59,11 @@ parameters! {
     }
 }
 
-/// Maximum share. A drop function with an upper threshold this far above the buffer size is practically flat.
+/// Maximum share. If the upper threshold is this far above the buffer size, the drop function is practically flat.
 const MAX_SHARE: f64 = 100.0;
 
 impl Config {
-    /// The equivalent RIO parameters, after all checks.
+    /// Checks all parameters and returns the equivalent parameters of RIO.
     fn rio(&self) -> Result<rio::Config, ConfigErrors> {
         let mut errors = ErrorCollector::default();
         let Self { limit, min_share, weight, mean_packet, ecn, spacing, gentle, total_average, .. } = *self;
@@ -97,7 +98,7 @@ impl Config {
             ecn,
             ..rio::Config::default()
         };
-        // Errors use the parameter names of RIO-PS. The thresholds are derived from the shares.
+        // Errors must use the parameter names of RIO-PS, in which the thresholds are derived from the shares.
         for error in rio.check().err().into_iter().flatten() {
             match error.path.as_str() {
                 "classes.0.max_p" => errors.add(ConfigError::at("short_max_p", error.problem)),
@@ -128,7 +129,7 @@ impl Describe for Config {
 
 impl TestCases for Config {}
 
-/// This share of `limit`, rounded to whole packets or bytes.
+/// Returns this share of `limit`, rounded to whole packets or bytes.
 fn part(limit: Length, share: f64) -> Length {
     let part = |whole: u64| libm::round(whole as f64 * share) as u64;
     match limit {

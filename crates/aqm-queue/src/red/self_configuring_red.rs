@@ -1,9 +1,9 @@
-//! Self-Configuring RED: RED that changes `max_p` once each time the average queue crosses a threshold.
+//! Self-Configuring RED: RED that changes `max_p` once each time the average queue length crosses a threshold.
 //!
 //! W. Feng, D. Kandlur, D. Saha, K. Shin, "A Self-Configuring RED Gateway", IEEE INFOCOM 1999: when the average falls
 //! below `min_th`, `max_p` is divided by `alpha`; when the average rises above `max_th`, `max_p` is multiplied by
-//! `beta`. The rest is RED (`red.rs`). Adaptive RED by Floyd, Gummadi and Shenker (2001) is a different algorithm
-//! (`adaptive_red.rs`).
+//! `beta`. All other parts are those of RED (`red.rs`). Adaptive RED by Floyd, Gummadi and Shenker (2001) is a
+//! different algorithm (`adaptive_red.rs`).
 //!
 //! The documentation of [`Config`], which is printed in the reference, lists aqmlab's choices where the paper is
 //! silent.
@@ -41,7 +41,7 @@ parameters! {
 }
 
 impl Config {
-    /// Builds the discipline after all checks.
+    /// Checks all parameters and builds the queue.
     fn discipline(&self, rate: Rate) -> Result<SelfConfiguringRed, ConfigErrors> {
         let mut errors = ErrorCollector::default();
         let Self { alpha, beta, bottom, top, .. } = *self;
@@ -64,9 +64,9 @@ impl Build for Config {
 }
 
 impl Describe for Config {
-    /// Drop function with the initial `max_p`.
+    /// Returns the drop function with the initial `max_p`.
     fn drop_curve(&self, average: f64, _relative_window: f64, _class: u8) -> Option<f64> {
-        // The rate affects how fast the average changes, but not the drop function.
+        // Any rate is suitable, because the rate affects only how fast the average changes, not the drop function.
         let any_rate = Rate::from_bps(10_000_000);
         Some(self.discipline(any_rate).ok()?.curve.probability(average))
     }
@@ -78,7 +78,8 @@ impl TestCases for Config {
     }
 }
 
-/// Position of the average relative to the thresholds when it was last not equal to a threshold.
+/// Position of the average relative to the thresholds. While the average equals a threshold, the previous position
+/// remains.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Side {
     Below,
@@ -86,7 +87,7 @@ enum Side {
     Above,
 }
 
-/// The discipline with its state.
+/// A Self-Configuring RED queue: the RED queue, and the state that changes `max_p`.
 #[derive(Clone)]
 pub struct SelfConfiguringRed {
     red: Red,
@@ -100,7 +101,7 @@ pub struct SelfConfiguringRed {
 }
 
 impl SelfConfiguringRed {
-    /// Changes `max_p` if this `average` is on another side of the thresholds than the previous average.
+    /// Changes `max_p` if `average` has crossed a threshold since the previous call.
     fn adapt(&mut self, average: f64) {
         let Curve { min, max, max_p, .. } = self.curve;
         let side = if average < min {

@@ -101,7 +101,11 @@ impl Config {
         let is_one = has_steps.into_iter().filter(|given| *given).count() <= 1;
         let in_packets = self.step_thresh_packets.is_some();
         let name = if in_packets { "step_thresh_packets" } else { "step_thresh" };
-        errors.check(is_one, name, "sets a second threshold of the L4S queue; set only one threshold or only a ramp");
+        errors.check(
+            is_one,
+            name,
+            "sets a second threshold of the L4S queue; set only one threshold or only a ramp",
+        );
         let share = self.c_protection();
         let problem = format_args!("must be from 0 to 1 (got {share})");
         errors.check((0.0..=1.0).contains(&share), "c_protection", problem);

@@ -9,13 +9,13 @@
 //!
 //! | | RFC 9332, appendix A | Linux |
 //! | --- | --- | --- |
-//! | buffer (`limit`, `memory_limit`) | bytes sent in 250 ms, at least one MTU | 10,000 packets, or memory of twice an MTU for each packet |
+//! | buffer (`limit`, `memory_limit`) | bytes sent in 250 ms, at least one MTU | 10,000 packets, 2 MTU of memory each |
 //! | update (`tupdate`) | `min(target, RTT_max / 3)`, 15 ms | 16 ms |
 //! | parameters derived from `rtt_max` | `tupdate`, `alpha`, `beta` | also `target`, a sixth of `rtt_max` |
 //! | arithmetic of `p'` | real numbers | 32 bits, gains rounded to 1/256 Hz |
 //! | choice of packets (`marking`) | in turn (`recur`) | random; for `p'^2`, two random numbers |
 //! | native AQM of the L4S queue | ramp from 800 to 1200 us | step at 1 ms (`step_thresh`) |
-//! | short queues exempt from marks | if at most one packet remains behind (`th_len`) | off; can depend on the backlog on arrival (`min_qlen_step`) |
+//! | short queues without marks | if one packet remains (`th_len`) | off; by backlog on arrival (`min_qlen_step`) |
 //! | small backlogs (`min_backlog`) | no exception | below 2 MTU, the controller is inactive |
 //! | Classic share of the link (`c_protection`) | 1/16 | 10 % |
 //!

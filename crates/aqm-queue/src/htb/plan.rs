@@ -114,12 +114,8 @@ impl<'a> ClassNode<'a> {
     /// `is_inner` is set later.
     fn new(name: &'a str, class: &'a Class, names: &[&str]) -> Result<Self, ConfigErrors> {
         let mut errors = ErrorCollector::default();
-        let missing = || {
-            ConfigError::at(
-                "rate",
-                "is missing; set the class's guaranteed rate, for example \"70kbps\"",
-            )
-        };
+        let missing =
+            || ConfigError::at("rate", "is missing; set the class's guaranteed rate, for example \"70kbps\"");
         let rate = errors.take(class.rate.ok_or_else(missing));
         let ceil = class.ceil.or(rate).unwrap_or_default();
         if let Some(rate) = rate {
@@ -168,7 +164,8 @@ fn check_hierarchy(all: &[ClassNode<'_>], errors: &mut ErrorCollector) {
             ("priority", node.class.priority != 0),
         ];
         for (field, is_given) in useless {
-            let problem = "is allowed only in leaves; omit it, because this class is the parent of other classes";
+            let problem =
+                "is allowed only in leaves; omit it, because this class is the parent of other classes";
             errors.check(!is_given, format!("classes.{}.{field}", node.name), problem);
         }
     }
@@ -181,10 +178,7 @@ fn depth(all: &[ClassNode<'_>], number: usize) -> Result<usize, ConfigError> {
         depth += 1;
         ancestor = parent;
         // A leaf has level 0, so it has at most seven ancestors.
-        let problem = format_args!(
-            "must not form a cycle or give a leaf more than {} ancestors",
-            LEVELS - 1
-        );
+        let problem = format_args!("must not form a cycle or give a leaf more than {} ancestors", LEVELS - 1);
         ConfigError::unless(depth < LEVELS, format!("classes.{}.parent", all[number].name), problem)?;
     }
     Ok(depth)

@@ -368,8 +368,10 @@ impl Describe for Config {
         let mut warnings = Vec::new();
         for (name, gain) in [("alpha", self.alpha), ("beta", self.beta)] {
             if gain == libm::trunc(gain) {
-                let problem =
-                    format!("is in Hz (got {gain}); the value {gain} of tc corresponds to {} Hz", gain / 16.0);
+                let problem = format!(
+                    "is in Hz (got {gain}); the value {gain} of tc corresponds to {} Hz",
+                    gain / 16.0
+                );
                 warnings.push(ConfigError::at(name, problem));
             }
         }
@@ -379,8 +381,9 @@ impl Describe for Config {
         };
         let drain_time = Span::from_seconds(bytes as f64 / rate.bytes_per_second());
         if drain_time < self.target {
-            let problem =
-                format!("is too small: a full queue drains in {drain_time}, so the delay never reaches the target");
+            let problem = format!(
+                "is too small: a full queue drains in {drain_time}, so the delay never reaches the target"
+            );
             warnings.push(ConfigError::at("limit", problem));
         }
         warnings

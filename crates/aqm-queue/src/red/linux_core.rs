@@ -228,8 +228,8 @@ pub(crate) fn thresholds(
     let mut errors = ErrorCollector::default();
     let is_effective = max.unwrap_or(limit / 4) <= limit;
     errors.check(is_effective, "max", format_args!("must be at most {path} ({limit}{unit})"));
-    let (max_default, max) =
-        max.map_or(("; the default of max is a quarter of the limit, so set max", limit / 4), |max| ("", max));
+    let (max_default, max) = max
+        .map_or(("; the default of max is a quarter of the limit, so set max", limit / 4), |max| ("", max));
     let (min_default, min) =
         min.map_or(("; the default is a third of max, so set min", max / 3), |min| ("", min));
     errors.check(min > 0, "min", format_args!("must be at least 1{unit}{min_default}"));

@@ -125,7 +125,8 @@ impl Config {
             errors.check(min > 0, "min", format_args!("must be at least 1B{remedy}"));
             errors.check(min == 0 || max > min, "max", format_args!("must exceed min ({min}B)"));
         }
-        let remedy = "otherwise the queue is full before RED drops early; for a queue without RED use `drop-tail`";
+        let remedy =
+            "otherwise the queue is full before RED drops early; for a queue without RED use `drop-tail`";
         let is_effective = !has_limit || limit > min;
         errors.check(is_effective, "limit", format_args!("must exceed min ({min}B); {remedy}"));
         errors.finish((min, max))

@@ -163,7 +163,8 @@ impl Config {
         if self.total_average == TotalAverage::InArrivals {
             let couples = *coupling == Coupling::Coupled;
             errors.check_effect(couples, self, &["total_average"], "unless coupling is \"coupled\"");
-            let remedy = "needs another class before the last class, because otherwise the average never changes";
+            let remedy =
+                "needs another class before the last class, because otherwise the average never changes";
             errors.check(!couples || classes.len() > 1, "total_average", remedy);
         }
         errors.finish(())

@@ -89,8 +89,9 @@ impl IdleTable {
     pub fn new(weight_log: u32, avpkt: Size, rate: Rate, clock: Clock) -> Result<Self, ConfigError> {
         let bytes_per_second = u128::from(rate.bps() / 8);
         let micros = (u128::from(avpkt.bytes()) * 1_000_000).checked_div(bytes_per_second).unwrap_or(0);
-        let problem =
-            format_args!("must take at least 1us to send at {rate}, because tc computes in whole microseconds");
+        let problem = format_args!(
+            "must take at least 1us to send at {rate}, because tc computes in whole microseconds"
+        );
         ConfigError::unless(micros > 0, "avpkt", problem)?;
         let ticks = match clock {
             Clock::Micros => micros,

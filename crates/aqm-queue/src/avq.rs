@@ -59,7 +59,7 @@ parameters! {
         /// in packets, the size converts the link rate to packets per second.
         pub mean_packet: Size = Size::from_bytes(1000), "ns-2";
         /// Treatment of an ECN-capable packet that would overflow the virtual queue. Other packets are always dropped.
-        pub ecn: EcnRule = EcnRule::Off, "ns-2: `markpkts_`; the paper marks";
+        pub ecn: EcnRule = EcnRule::Off, "ns-2: `markpkts_`; in the paper, packets are marked";
         /// State of the queue at the start of the run. `settled`: the virtual capacity is the link rate, as after a
         /// long idle time. `fresh`: the virtual capacity is `initial_capacity` times the link rate.
         pub start: Start = Start::Settled, "aqmlab's choice";

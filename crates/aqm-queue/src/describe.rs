@@ -109,7 +109,7 @@ pub trait TestCases {
     }
 }
 
-/// A discipline inside another one, as configured by the outer discipline's parameters.
+/// A discipline inside another discipline, as configured by the outer discipline's parameters.
 pub struct Inner<'a> {
     /// The path of the inner discipline's parameters, such as `classes.web.queue`.
     pub path: String,

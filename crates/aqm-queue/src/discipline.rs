@@ -11,9 +11,9 @@ use crate::{Acknowledgement, Gauge, Label, Reason};
 ///
 /// [`enqueue`](Self::enqueue) is called for every arrival, and [`dequeue`](Self::dequeue) each time the link becomes
 /// free. The packet in transmission is no longer in the queue. `dequeue` returns `None` only if the queue is empty, or
-/// if all queued packets are held back until [`next_ready`](Self::next_ready). At the end of a busy period, `dequeue`
-/// is called once more, at the time at which the last transmission ends. In this call, `dequeue` returns `None` and the
-/// discipline becomes idle.
+/// if the discipline delays all queued packets until [`next_ready`](Self::next_ready). At the end of a busy period,
+/// `dequeue` is called once more, at the time at which the last transmission ends. In this call, `dequeue` returns
+/// `None` and the discipline becomes idle.
 ///
 /// Drops and marks are reported to the [`Context`] instead of being returned, because the packet concerned is not
 /// always the argument: RED drops the arriving packet, CoDel drops packets during `dequeue`, and fair queueing drops a
@@ -26,7 +26,7 @@ pub trait QueueDiscipline: Report + DynClone + Send + Sync {
     fn enqueue(&mut self, packet: Packet, cx: &mut Context<'_>);
 
     /// Returns the packet to send next, when the link becomes free at `cx.now`. Returns `None` if the queue is empty,
-    /// or if all queued packets are held back until [`next_ready`](Self::next_ready).
+    /// or if the discipline delays all queued packets until [`next_ready`](Self::next_ready).
     fn dequeue(&mut self, cx: &mut Context<'_>) -> Option<Packet>;
 
     /// Returns the backlog, in packets and bytes.
@@ -55,8 +55,8 @@ pub trait Report {
     fn gauges(&self, _show: &mut dyn FnMut(Gauge)) {}
 
     /// Returns the statistics that `tc -s -j qdisc show` prints for this discipline only, with the names and units of
-    /// `tc`; null if there are none. The statistics of every discipline (bytes, packets, drops, backlog) are added by
-    /// the caller. `overlimits` is also a statistic of every discipline, and is 0 unless this table contains it.
+    /// `tc`; null if there are none. The caller adds the statistics that every discipline has (bytes, packets, drops,
+    /// backlog). `overlimits` is also a statistic of every discipline, and is 0 unless this table contains it.
     fn tc_statistics(&self, _now: Instant) -> Value {
         Value::Null
     }
@@ -109,7 +109,7 @@ impl ClassCounters {
 pub struct Context<'a> {
     /// The current simulation time.
     pub now: Instant,
-    /// The queue's own random stream.
+    /// The random stream that only this queue uses.
     pub rng: &'a mut Rng,
     /// The receiver of reports on drops and marks.
     pub observer: &'a mut dyn Observer,

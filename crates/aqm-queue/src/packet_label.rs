@@ -9,9 +9,9 @@ use aqm_net::choices;
 choices! {
     /// The protocol above IP.
     pub enum Protocol {
-        /// TCP.
+        /// Transmission Control Protocol (TCP).
         Tcp = "tcp",
-        /// UDP: datagrams.
+        /// User Datagram Protocol (UDP).
         Udp = "udp",
     }
 }
@@ -23,7 +23,7 @@ pub struct Label {
     pub traffic: String,
     /// The packets' protocol.
     pub protocol: Protocol,
-    /// The destination port of the data; 0 if unknown.
+    /// The destination port of the workload's data; 0 if unknown.
     pub port: u16,
     /// Differentiated-services code point (RFC 2474), 0 to 63.
     pub dscp: u8,

@@ -25,7 +25,7 @@ use crate::start::Start;
 use crate::{Build, Context, Describe, Fifo, Gauge, QueueDiscipline, Reason, Report, TestCases};
 
 parameters! {
-    /// BLUE: losses raise the drop probability, and an idle link lowers it.
+    /// BLUE: raises the drop probability after losses, and lowers it when the link is idle.
     ///
     /// aqmlab's choices where the papers are silent:
     ///
@@ -37,14 +37,14 @@ parameters! {
     ///   an idle time.
     /// - The initial probability is 0. An update is possible if more than `freeze_time` has passed since the previous
     ///   update, but not if exactly `freeze_time` has passed.
-    /// - A packet that finds the buffer full is dropped without drawing a random number. The port draws the number
-    ///   first. If the number selects the packet, the port drops the packet without counting a loss, even if the buffer
-    ///   is full. In aqmlab and in the port, random drops do not count as losses.
+    /// - If a packet arrives while the buffer is full, the packet is dropped, and no random number is drawn. The port
+    ///   draws the number first. If the number selects the packet, the port drops the packet without counting a loss,
+    ///   even if the buffer is full. In aqmlab and in the port, random drops do not count as losses.
     /// - `threshold` is compared with the queue length without the arriving packet.
     pub struct Config {
         /// Maximum backlog in packets or bytes, without the packet in transmission.
         pub limit: Length = Length::Packets(50), "ns-2";
-        /// Increase of the probability at a loss (`d1`).
+        /// Increase of the probability after a loss (`d1`).
         pub increment: f64 = 0.0025, "the authors' simulator";
         /// Decrease of the probability when the link becomes idle (`d2`).
         pub decrement: f64 = 0.000_25, "the authors' simulator";
@@ -58,7 +58,7 @@ parameters! {
         /// Whether the probability decreases again after each `freeze_time` of an idle time.
         pub idle_repeats: bool = false, "aqmlab's choice: the papers say `upon link idle`";
         /// Treatment of an ECN-capable packet that is selected at random. Other packets are always dropped.
-        pub ecn: EcnRule = EcnRule::Off, "ns-2: `setbit`; the papers mark";
+        pub ecn: EcnRule = EcnRule::Off, "ns-2: `setbit`; in the papers, packets are marked";
         /// State of the queue at the start of the run. `settled`: the probability may change at once. `fresh`: the
         /// probability may change after `freeze_time`.
         pub start: Start = Start::Settled, "aqmlab's choice";
@@ -97,7 +97,8 @@ impl Build for Config {
         let is_reachable = |threshold: Length| {
             threshold.in_bytes() != limit.in_bytes() || threshold.count() < limit.count().max(1)
         };
-        let problem = format_args!("must be below limit ({limit}), otherwise the queue never exceeds it");
+        let problem =
+            format_args!("must be below limit ({limit}), otherwise the queue length never exceeds threshold");
         errors.check(threshold.is_none_or(is_reachable), "threshold", problem);
         errors.finish(())?;
         let freeze_end =

@@ -3,14 +3,14 @@
 //! W. Feng, D. Kandlur, D. Saha, K. Shin, "Stochastic Fair Blue: A Queue Management Algorithm for Enforcing Fairness",
 //! IEEE INFOCOM 2001, as implemented by `sch_sfb` of Linux 6.1 (J. Chroboczek, E. Dumazet), with the defaults of `tc`:
 //! - The hash of a flow selects one of 16 bins on each of 8 levels. A bin counts its queued packets and has a 16-bit
-//!   probability. An arrival lowers the probability by `decrement` if the bin is empty, and raises it by `increment` if
-//!   the bin has at least `target` packets.
+//!   probability. An arriving packet lowers the bin's probability by `decrement` if the bin is empty, and raises the
+//!   probability by `increment` if the bin contains at least `target` packets.
 //! - The probability of a packet is the minimum of the probabilities of its bins. If the packet's flow is alone in one
 //!   of these bins, the minimum depends on this flow alone. A packet that is selected with this probability is marked,
 //!   or dropped if it cannot be marked. If the probability exceeds 1/2, a part of the selected packets is dropped even
 //!   if they could be marked. This part grows with the probability and reaches all packets at 1.
 //! - A packet is dropped if each of its bins contains `max` packets (`bucketdrop`).
-//! - A flow with the probability 1 is unresponsive. The packets of all unresponsive flows together pass at a rate of at
+//! - A flow whose probability is 1 is unresponsive. The packets of all unresponsive flows together pass at a rate of at
 //!   most `penalty_rate` packets per second, without random drops (`penaltydrop`).
 //! - After every `rehash`, flows are assigned to other bins. During the time `db` before this change, the packets of
 //!   unresponsive flows also update the next bins, so that these bins are warmed up. Queued packets remain counted in
@@ -44,8 +44,8 @@ use crate::{
 };
 
 parameters! {
-    /// Stochastic Fair Blue: marks or drops packets with the minimum probability of the flow's hashed bins, and limits
-    /// the rate of unresponsive flows.
+    /// Stochastic Fair Blue: marks or drops packets with the minimum of the probabilities of the flow's bins, and
+    /// limits the rate of unresponsive flows.
     ///
     /// Differences from Linux:
     ///
@@ -70,7 +70,7 @@ parameters! {
         pub decrement: f64 = 0.00005, "tc-sfb";
         /// Maximum rate of all unresponsive flows together, in packets per second.
         pub penalty_rate: u32 = 10, "tc-sfb";
-        /// Maximum burst of all unresponsive flows together, in packets.
+        /// Maximum burst size of all unresponsive flows together, in packets.
         pub penalty_burst: u32 = 20, "tc-sfb";
         /// Time after which flows are assigned to other bins; 0s for never.
         pub rehash: Span = Span::from_millis(600_000), "tc-sfb";
@@ -78,7 +78,7 @@ parameters! {
         pub db: Span = Span::from_millis(60_000), "tc-sfb";
         /// Whether ECN-capable packets are marked instead of dropped. If the probability exceeds 1/2, some ECN-capable
         /// packets are dropped.
-        pub ecn: bool = true, "Linux 6.1, which always does";
+        pub ecn: bool = true, "Linux 6.1, which always marks";
         /// Inner queue discipline. Default: a FIFO.
         pub queue: Option<Box<crate::Config>> = None, "Linux 6.1";
         /// State of the queue at the start of the run, with `rehash`. `settled`: the time to the first change of bins

@@ -1,9 +1,9 @@
 //! CAKE's tins: assigns packets to tins, and computes the share of each tin.
 //!
-//! A tin is a class of Differentiated Services. Up to its rate, a tin is served before tins of lower priority, and
-//! beyond its rate it shares the remaining capacity. The tables and shares are those of Linux 6.1. The names of code
-//! points are from RFC 2474, RFC 2597, RFC 3246, RFC 5865 and RFC 8622. The names of the older bits of the
-//! type-of-service field are from RFC 1349.
+//! A tin is a class of Differentiated Services. A tin that has not used its rate is served before tins of lower
+//! priority. A tin that has used its rate shares the remaining capacity with other tins. The tables and shares are
+//! those of Linux 6.1. The names of code points are from RFC 2474, RFC 2597, RFC 3246, RFC 5865 and RFC 8622. The names
+//! of the older bits of the type-of-service field are from RFC 1349.
 
 use aqm_net::choices;
 

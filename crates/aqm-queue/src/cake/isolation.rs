@@ -9,16 +9,16 @@
 //!   A flow's quantum is divided by the larger count, so that hosts share the link equally, and the flows of a host
 //!   share this host's part of the link.
 //!
-//! aqmlab's choices: a host is a number that packets carry; 0, which means an unknown host, is treated as a host, too.
-//! The hash is the finaliser of SplitMix64, applied to the number and a salt drawn from the queue's own random stream
-//! when the first packet arrives. The kernel draws a salt when the machine boots.
+//! aqmlab's choices: a host is identified by a number in each packet; 0, which means an unknown host, is treated as a
+//! host, too. The hash is the finaliser of SplitMix64, applied to the number and a salt drawn from the queue's own
+//! random stream when the first packet arrives. The kernel draws a salt when the machine boots.
 
 use aqm_net::{Packet, Rng, choices};
 
 use crate::fair::classifier::mix;
 
 choices! {
-    /// Packets that share a queue, and the entities between which the queues are fair.
+    /// The packets that share a queue, and the entities (flows or hosts) between which CAKE is fair.
     pub enum FlowMode {
         /// All packets share one queue.
         FlowBlind = "flowblind",
@@ -58,7 +58,7 @@ impl FlowMode {
 #[derive(Clone)]
 pub(super) struct Hasher {
     mode: FlowMode,
-    /// `None` until the first packet arrives.
+    /// The salt of the hash; `None` until the first packet arrives.
     salt: Option<u64>,
 }
 
@@ -110,7 +110,7 @@ pub(super) fn set(hash: u32) -> impl Iterator<Item = u32> {
 /// The source hosts or the destination hosts of a tin's packets, with the number of bulk flows of each host.
 #[derive(Clone)]
 pub(super) struct Hosts {
-    /// The table of hosts; `None` if bulk flows are not counted.
+    /// The table of hosts; The table of hosts; `None` if bulk flows are not counted.
     hosts: Option<Box<[Host; QUEUES as usize]>>,
 }
 

@@ -31,7 +31,7 @@
 //!   effect on packets or are equal in both cases. The estimate of `autorate_ingress` starts at `bandwidth` in both
 //!   cases.
 //! - Without `bandwidth`, CAKE does not know the rate, so that `target` depends only on `rtt`, even on slow links.
-//! - Packets are counted as sent (`sent_packets`, `sent_bytes`) when they arrive.
+//! - The counters `sent_packets` and `sent_bytes` count packets when they arrive.
 //! - Flows with equal hashes always share a queue; hashes have 32 bits.
 //! - A flow that shares a queue is assigned the next queue of its set that becomes free. Packets of this flow that are
 //!   still in the shared queue may be overtaken.
@@ -76,10 +76,10 @@ parameters! {
     /// - If CoDel marks a packet and BLUE drops the same packet, the packet is not counted as marked.
     /// - The parameters `mtu` and `hdr_offset` represent the network device. `tc` filters, firewall marks (`fwmark`),
     ///   NAT (`nat`) and the splitting of segments (`split-gso`) are not supported.
-    /// - `wash` is not supported. It would have no effect, because everything downstream of a queue identifies packets
-    ///   by their labels, not by the code point.
-    /// - Hosts are the numbers that packets carry. A flow's hash is computed from its number and a salt drawn from the
-    ///   queue's random stream.
+    /// - `wash` is not supported. It would have no effect, because, downstream of a queue, aqmlab identifies packets by
+    ///   their labels, not by their code points.
+    /// - Hosts are the numbers that packets carry. The hash of a flow is computed from the flow's number and a salt
+    ///   drawn from the queue's random stream.
     /// - A packet's memory is counted as the kernel counts a packet that is copied into a separate buffer: 2304 bytes
     ///   for a full Ethernet packet (`truesize`). With real network drivers, the memory of a packet may differ.
     /// - The acknowledgement filter ignores timestamps.
@@ -89,13 +89,13 @@ parameters! {
     ///   one shaper rate among the queues of a device. Linux before 6.1.110 counted the flows of hosts incorrectly if
     ///   two flows shared a queue.
     pub struct Config {
-        /// Shaper rate, slightly less than the link rate. If omitted, the shaper is off.
+        /// Shaper rate, which should be slightly lower than the link rate. If omitted, the shaper is off.
         pub bandwidth: Option<Rate> = None, "tc-cake: `unlimited`";
         /// Whether the shaper rate follows an estimate of the arrival rate, starting at `bandwidth`.
         pub autorate_ingress: bool = false, "tc-cake";
-        /// Service classes (tins).
+        /// Service classes (tins) to which packets are assigned.
         pub diffserv: Diffserv = Diffserv::Diffserv3, "tc-cake";
-        /// Packets that share a queue, and the entities between which the queues are fair.
+        /// Packets that share a queue, and the entities (flows or hosts) between which CAKE is fair.
         pub flows: FlowMode = FlowMode::TripleIsolate, "tc-cake";
         /// Whether CAKE is downstream of the bottleneck link, at the ingress of a host. With `ingress`, dropped packets
         /// are charged like sent packets, because they have crossed the link, and drops signal congestion earlier.
@@ -130,7 +130,7 @@ parameters! {
 }
 
 choices! {
-    /// The condition under which an acknowledgement is dropped in favour of a later one.
+    /// The condition under which an acknowledgement is dropped in favour of a later acknowledgement.
     pub enum AckFilter {
         /// No acknowledgement is dropped.
         Disabled = "disabled",
@@ -307,7 +307,7 @@ struct PacketCost {
 struct Cake {
     config: Config,
     tins: Vec<Tin>,
-    /// The packets of all queues. Queue `q` of tin `t` has the number `t * QUEUES + q`.
+    /// The queued packets of all tins. Queue `q` of tin `t` has the number `t * QUEUES + q`.
     packets: Flows<Stamp>,
     hasher: Hasher,
     /// For each label, the index in `tins` of the tin for packets with this label. `default_tin` is the index for

@@ -1,11 +1,12 @@
 //! CAKE's shaper: computes the size of packets on the downstream link, and the time at which the next packet may be
 //! sent.
 //!
-//! The shaper works in deficit mode: a packet is sent as soon as the previous packet would have left a link of the
-//! shaper's rate. There is no token bucket and therefore no burst. Time during which the queue is empty cannot be used
-//! later. At an ingress, dropped packets have crossed the link, and are therefore charged like sent packets. A second
-//! clock counts only sent packets, but advances by one and a half times the transmission time of each packet. A packet
-//! is released at the earlier of the two clocks, so that many drops cannot block the other packets.
+//! The shaper works in deficit mode: a packet is sent at the time at which a link with the shaper's rate would have
+//! finished sending the previous packet. There is no token bucket and therefore no burst. Time during which the queue
+//! is empty cannot be used later. At an ingress, dropped packets have crossed the link, and are therefore charged like
+//! sent packets. A second clock counts only sent packets, but advances by one and a half times the transmission time of
+//! each packet. A packet is released at the earlier of the two clocks, so that many drops cannot block the other
+//! packets.
 //!
 //! A link may send more bytes than the packet's size: it adds `overhead` bytes per packet, and sends at least `mpu`
 //! bytes. ATM sends each 48 bytes in a cell of 53 bytes. PTM adds one byte per 64 bytes or part of 64 bytes; this is

@@ -429,7 +429,7 @@ mod tests {
         assert!(collisions > 1000 && misses > 1000, "{found:?}");
     }
 
-    /// The count of a host always equals the number of bulk queues whose last packet was from or to that host.
+    /// A host's count always equals the number of bulk queues whose last packet was sent by or to this host.
     #[test]
     fn bulk_flows_of_hosts_are_counted_correctly_even_if_flows_share_queues() {
         let mut rng = Streams::new(2).named("hosts", 0);

@@ -10,8 +10,8 @@
 //! - If the dropping state begins again within 16 intervals, the drop rate does not start from its minimum. The new
 //!   `count` is `count - lastcount`: the `count` reached before, minus the `count` with which the previous dropping
 //!   state began.
-//! - With `ecn`, ECN-capable packets are marked instead of dropped. With `ce_threshold`, packets with a longer sojourn
-//!   time are marked, regardless of the dropping state.
+//! - With `ecn`, ECN-capable packets are marked instead of dropped. With `ce_threshold`, packets whose sojourn time
+//!   exceeds this threshold are marked, regardless of the dropping state.
 //!
 //! The implementations of Linux and of RFC 8289 differ:
 //! - Linux ([`Ticks`]) counts units of 1024 ns modulo 2^32, and stores `1 / sqrt(count)` in 16 bits. Each drop updates
@@ -71,7 +71,7 @@ pub(crate) trait Time: Copy + Debug + Default + PartialEq + Send + Sync + 'stati
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct Ticks(u32);
 
-/// `CODEL_SHIFT`.
+/// Binary logarithm of the nanoseconds per tick (`CODEL_SHIFT`).
 const TICK_SHIFT: u32 = 10;
 /// Number by which the root is shifted so that its bits (`REC_INV_SQRT_BITS`) are the highest of 32 bits.
 const ROOT_SHIFT: u32 = 32 - u16::BITS;
@@ -320,7 +320,7 @@ impl<T: Time> Control<T> {
         self.root = T::root(self.root, self.count);
     }
 
-    /// Schedules the next drop, relative to the time at which the previous one was due.
+    /// Schedules the next drop, relative to the time at which the previous drop was due.
     fn schedule(&mut self, interval: T) {
         self.drop_next = self.drop_next.plus(interval.over(self.root));
     }
@@ -447,7 +447,7 @@ impl<T: Time> Codel<T> {
         Some((packet, now.ends(end)))
     }
 
-    /// Drops or marks all packets that are due, beginning with `packet`. Returns the packet to send.
+    /// Executes all drops or marks that are due, beginning with `packet`. Returns the packet to send.
     #[inline(never)]
     fn continue_dropping(
         &mut self,

@@ -85,13 +85,14 @@ impl Config {
         for (name, gain) in [("alpha", self.alpha()), ("beta", self.beta())].into_iter().filter(|_| has_rtt) {
             let problem = format_args!("must be above 0 (got {gain})");
             errors.check(gain > 0.0 && gain.is_finite(), name, problem);
-            let problem = format_args!("must be from 1/256 to 8388607 in Linux's profile (got {gain})");
+            let problem = format_args!("must be from 1/256 to 8388607 in the profile `linux` (got {gain})");
             let fits = (1.0..f64::from(1_u32 << 31)).contains(&in_256ths(gain));
             errors.check(fits || !self.is_linux() || gain.is_nan() || gain <= 0.0, name, problem);
         }
         let k = self.coupling;
         if self.is_linux() {
-            let problem = format_args!("must be a whole number from 1 to 255 in Linux's profile (got {k})");
+            let problem =
+                format_args!("must be a whole number from 1 to 255 in the profile `linux` (got {k})");
             errors.check((1.0..=255.0).contains(&k) && libm::trunc(k) == k, "coupling", problem);
         } else {
             errors.check(k > 0.0 && k.is_finite(), "coupling", format_args!("must be above 0 (got {k})"));
@@ -109,7 +110,7 @@ impl Config {
         let share = self.c_protection();
         let problem = format_args!("must be from 0 to 1 (got {share})");
         errors.check((0.0..=1.0).contains(&share), "c_protection", problem);
-        let problem = format_args!("must be in whole percent in Linux's profile (got {share})");
+        let problem = format_args!("must be a whole percentage in the profile `linux` (got {share})");
         let percent = percent(share);
         let is_whole = libm::trunc(percent) == percent || !percent.is_finite();
         errors.check(is_whole || !self.is_linux(), "c_protection", problem);
@@ -127,7 +128,8 @@ impl Config {
         errors.check_effect(!is_round_robin, self, &["tshift"], "with the scheduler `wrr`");
         let condition = "with the scheduler `time-shifted-fifo`";
         errors.check_effect(is_round_robin, self, &["c_protection"], condition);
-        let problem = "is allowed only with profile = \"linux\", because the RFC decides at departure";
+        let problem =
+            "is allowed only with profile = \"linux\", because the RFC's controller decides at departure";
         errors.check(!self.drop_early || self.is_linux(), "drop_early", problem);
         errors.finish(())
     }

@@ -291,7 +291,7 @@ mod tests {
     #[test]
     fn a_sum_of_more_than_32_bits_is_truncated() {
         // A delay of 16 s, minus 15 ms, times a gain of 44 is 2^32 * 2.56, of which only the fraction 0.56 remains. A
-        // comment in the kernel states that delays of more than some seconds overflow.
+        // comment in the kernel states that the computation overflows if the delay exceeds a few seconds.
         let prob = fixed_step(0, [16_000 * MS, 15 * MS, 16_000 * MS], [44, 879]);
         assert_eq!(prob, ((15_985 * MS * 44 / 64) & u64::from(MAX_PROB)) as u32);
         assert_eq!(fixed_step(7, [0, 15 * MS, 0], [44, 879]), 0);

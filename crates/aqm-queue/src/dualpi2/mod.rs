@@ -23,12 +23,12 @@
 //! (`ecn_mask`). Every `tupdate`, the controller computes `p' += alpha (q - target) + beta (q - q_old)`, where `q` is
 //! the waiting time of the head packet that has waited longer, and `q_old` is the value of `q` at the previous update.
 //! Classic packets are chosen with the probability `p_C = p'^2`; chosen packets are marked if they are ECN-capable, and
-//! dropped otherwise. L4S packets are marked with the larger of `p_CL = k p'` and the probability of the native AQM. If
-//! `p_CL` reaches 1, `p_C` is `p_Cmax` (1/k^2). Packets chosen with `p_C` are then dropped in both queues regardless of
-//! their ECN bits, and all other packets of the L4S queue are marked. Without `drop_overload`, `p'` is limited to the
-//! value at which `p_CL` is 1 instead. Packets are chosen when they depart; with `drop_early`, the kernel's controller
-//! chooses them when they arrive. The scheduler is either a round robin by bytes, whose credit changes only while both
-//! queues are backlogged, or the RFC's time-shifted FIFO.
+//! dropped otherwise. L4S packets are marked with the probability `p_CL = k p'` or with the probability of the native
+//! AQM, whichever is larger. If `p_CL` reaches 1, `p_C` is `p_Cmax` (1/k^2). Packets chosen with `p_C` are then dropped
+//! in both queues regardless of their ECN bits, and all other packets of the L4S queue are marked. Without
+//! `drop_overload`, `p'` is limited to the value at which `p_CL` is 1 instead. Packets are chosen when they depart;
+//! with `drop_early`, the kernel's controller chooses them when they arrive. The scheduler is either a round robin by
+//! bytes, whose credit changes only while both queues are backlogged, or the RFC's time-shifted FIFO.
 //!
 //! Differences from the sources, and choices where the sources are silent, are listed in the documentation of
 //! [`Config`], which the reference prints.
@@ -75,7 +75,7 @@ parameters! {
     pub struct Config {
         /// Implementation that the queue reproduces. The profile determines the rules, and the defaults of all
         /// parameters that are not set.
-        pub profile: Profile = Profile::Linux, "aqmlab's choice: the kernel's";
+        pub profile: Profile = Profile::Linux, "aqmlab's choice: the kernel's implementation";
         /// Maximum backlog of both queues together. If the limit is in bytes, it must be at least `mtu`. Default:
         /// 10,000 packets in the profile `linux`, and the bytes sent in 250 ms at the link rate in `rfc`.
         pub limit: Option<Length> = None, "Linux 6.17; RFC 9332, figure 2";

@@ -2,8 +2,8 @@
 //! packets.
 //!
 //! X. Chen and J. Heidemann, "Preferential Treatment for Short Flows to Reduce Web Latency", Computer Networks 41(6),
-//! 2003, as implemented in ns-2 (DiffServ module, policy `SFD`): a byte counter per flow id, a fixed threshold, entries
-//! that expire after 5 s, and three methods of penalising packets beyond the threshold.
+//! 2003, as implemented in ns-2 (DiffServ module, policy `SFD`). The implementation has a byte counter per flow id, a
+//! fixed threshold, entries that expire after 5 s, and three methods of penalising packets beyond the threshold.
 //!
 //! aqmlab's choices:
 //! - The packet with which a flow exceeds the threshold counts as beyond the threshold, as in ns-2, whose counter

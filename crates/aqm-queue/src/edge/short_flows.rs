@@ -1,10 +1,10 @@
 //! Classifies packets by the packet count of their flow: the first `L_t` packets of every flow are short, and the
 //! threshold `L_t` adapts to the traffic.
 //!
-//! L. Guo and I. Matta, "The War Between Mice and Elephants", ICNP 2001: a soft-state packet counter per flow; a
-//! threshold `L_t`, static or controlled by the ratio of active short flows to active long flows (`SLR`); a period
-//! `T_u` after which inactive flows are removed; and a period `T_c` between changes of the threshold. Table III: SLR
-//! about 3, T_u = 1 s, T_c = 10 s.
+//! L. Guo and I. Matta, "The War Between Mice and Elephants", ICNP 2001. An edge has a soft-state packet counter per
+//! flow and a threshold `L_t`, which is static or controlled by the ratio of active short flows to active long flows
+//! (`SLR`). Inactive flows are removed after a period `T_u`, and the threshold changes after each period `T_c`. Table
+//! III of the paper contains an SLR of about 3, T_u = 1 s and T_c = 10 s.
 //!
 //! aqmlab's choices where the paper is silent:
 //! - The threshold's initial value, its bounds and the rule by which it changes are aqmlab's. The rule `steered` halves
@@ -33,7 +33,7 @@ parameters! {
         pub threshold: u32 = 20, "aqmlab's choice: the paper is silent";
         /// The rule by which the threshold changes.
         pub threshold_rule: ThresholdRule = ThresholdRule::Steered,
-            "Guo & Matta 2001: dynamic; the rule is aqmlab's choice";
+            "Guo & Matta 2001: a dynamic threshold; the rule is aqmlab's choice";
         /// Target number of active short flows per active long flow (`SLR`).
         pub short_to_long: f64 = 3.0, "Guo & Matta 2001, table III";
         /// Time of silence after which a flow is forgotten (`T_u`). `none`: flows are never forgotten.

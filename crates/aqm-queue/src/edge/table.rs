@@ -41,7 +41,7 @@ pub struct Table<V, K = u64> {
 struct Entry<V, K> {
     key: K,
     last_used: Instant,
-    /// The neighbours in the order of last use; `older` is `UNUSED` if the entry is not in use.
+    /// The neighbours of the entry in the order of last use; `older` is `UNUSED` if the entry is not in use.
     older: u32,
     newer: u32,
     value: V,
@@ -111,8 +111,8 @@ impl<V: Default, K: Key> Table<V, K> {
         self.find(key).is_some()
     }
 
-    /// Removes the key that has been unused longest if it was last used before `horizon`, and returns the time of its
-    /// last use and its value.
+    /// Removes the key that has been unused longest if it was last used before `horizon`, and returns the time of the
+    /// key's last use and the key's value.
     pub fn take_before(&mut self, horizon: Instant) -> Option<(Instant, V)> {
         let (_, last_used) = self.oldest().filter(|(_, last_used)| *last_used < horizon)?;
         let index = self.oldest;

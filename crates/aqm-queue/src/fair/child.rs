@@ -23,7 +23,7 @@ pub(super) struct Children {
 impl Children {
     /// Creates children of one kind for a link with this rate. The parameters must have been checked.
     pub fn new(child: &Config, rate: Rate) -> Result<Self, ConfigErrors> {
-        let problem = format_args!("must be work-conserving: `{}` holds packets back", child.kind());
+        let problem = format_args!("must be work-conserving, but `{}` delays packets", child.kind());
         ConfigError::unless(!child.holds_back(), "child.kind", problem)?;
         let fresh = child.build(rate).map_err(|errors| errors.within("child"))?;
         Ok(Self { fresh, running: Vec::new(), emptied: None, dropped: Vec::new() })

@@ -17,7 +17,7 @@ use crate::start::first_instant;
 pub(crate) struct Classifier {
     buckets: Option<u32>,
     perturb: Option<Span>,
-    /// `None` until the first packet arrives.
+    /// The salt of the hash; `None` until the first packet arrives.
     salt: Option<u64>,
     next_salt: Instant,
     /// The time of the first expiry of the `perturb` timer, or the start of the run.

@@ -21,7 +21,7 @@ scheduler! {
     pub struct Config {
         /// Quantum: number of bytes that a flow of weight 1 may send per turn.
         pub quantum: Size = Size::from_bytes(1500),
-            "Shreedhar & Varghese 1996: the largest packet; aqmlab's choice: Ethernet's";
+            "Shreedhar & Varghese 1996: the largest packet; aqmlab's choice: the largest on Ethernet";
     }
 }
 

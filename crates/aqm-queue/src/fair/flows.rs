@@ -23,7 +23,7 @@ pub(crate) struct Flows<S> {
     index: HashIndex,
     nodes: Vec<Node<S>>,
     unused_nodes: u32,
-    /// Idle flows that still have a number, the longest idle first.
+    /// Idle flows that still have a number; the flow that has been idle longest is first.
     idle: Ring,
     remembers: bool,
     active: u32,

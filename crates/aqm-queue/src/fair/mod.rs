@@ -70,7 +70,7 @@ macro_rules! scheduler {
                 /// Weights of flows, indexed by the class of their packets; the first weight applies to unclassified
                 /// packets. Classes beyond the end of the list have a weight of 1. Weights are whole numbers whose
                 /// least common multiple is at most a million.
-                pub weights: Vec<u64> = Vec::new(), "aqmlab's choice: all flows equal";
+                pub weights: Vec<u64> = Vec::new(), "aqmlab's choice: all flows have equal weights";
                 /// Number of buckets to which flows are assigned by a hash. The scheduler is then fair between buckets
                 /// instead of flows. If omitted, each flow has its own queue.
                 pub buckets: Option<u32> = None, "aqmlab's choice: flows are distinguished exactly";

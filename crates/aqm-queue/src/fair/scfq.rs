@@ -67,7 +67,7 @@ impl Order for Scfq {
     fn on_sent(&mut self, flow: u32, bytes: u16) {
         let Flow { start, weight } = &mut self.flows[flow as usize];
         *start = start.saturating_add(self.unit.cost(bytes, *weight));
-        // The tag is below the virtual time only if a larger packet before this one was dropped.
+        // The tag is below the virtual time only if a larger packet before this packet was dropped.
         self.virtual_time = self.virtual_time.max(*start);
     }
 

@@ -15,8 +15,9 @@
 //!
 //! aqmlab's choices:
 //! - A dropped packet is also removed from the reference system, except the part that this system has already served.
-//!   Otherwise a flow with many drops would be charged for data that was not sent.
-//! - A packet gets its tag when it becomes the head of its flow, from the value of `V` at its arrival.
+//!   Otherwise, a flow that loses many packets would be charged for data that was not sent.
+//! - A packet gets its tag when it becomes the head of its flow. The tag is computed from the value of `V` at the
+//!   packet's arrival.
 //! - When the link becomes idle, the reference system also becomes idle, even if a rounding error would keep it busy
 //!   slightly longer.
 

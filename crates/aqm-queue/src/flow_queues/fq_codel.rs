@@ -168,7 +168,7 @@ impl Describe for Config {
     fn warnings(&self, rate: Rate) -> Vec<ConfigError> {
         let full = rate.pace().time_for(self.mtu.bytes());
         let problem = format!(
-            "is less than the {full} that a full packet takes; RFC 8290 recommends at least this time"
+            "is less than {full}, the transmission time of a full packet, which RFC 8290 recommends as a minimum"
         );
         let is_long = self.target >= full;
         ConfigError::unless(is_long, "target", problem).err().into_iter().collect()

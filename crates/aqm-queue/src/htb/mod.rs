@@ -3,8 +3,8 @@
 //!
 //! M. Devera, "HTB Linux queuing discipline manual", 2002; `tc-htb(8)`; the kernel's `net/sched/sch_htb.c` (6.1), which
 //! the code follows in every class (`tree`, `feed`, `bucket`). A leaf sends with its own tokens up to `rate`. Above
-//! `rate` and up to `ceil`, it borrows from the nearest ancestor that has tokens. Classes with lower `priority` numbers
-//! borrow first, and classes with equal numbers take turns of `quantum` bytes.
+//! `rate` and up to `ceil`, the leaf borrows tokens from the nearest ancestor that has tokens. Classes with lower
+//! `priority` numbers borrow first, and classes with equal numbers take turns of `quantum` bytes.
 //!
 //! HTB is a shaper: it delays packets although the link is free. The link rate must therefore exceed the rates of the
 //! classes. A packet leaves the queue as soon as it may be sent; because of `burst`, this may be earlier than on a link
@@ -57,7 +57,7 @@ parameters! {
     /// - A packet that matches no leaf is assigned to the `default` leaf. No packet bypasses the queues (`direct` in
     ///   the kernel).
     /// - The queue of a leaf is built for a link with the leaf's `rate`, which is its minimum service rate.
-    /// - Times are whole nanoseconds; kernels before 2008 counted ticks.
+    /// - Times are whole nanoseconds, whereas kernels before 2008 counted clock ticks.
     pub struct Config {
         /// Classes, each with a name. A class that is the `parent` of other classes lends tokens to them and has no
         /// queue. Default: one class for all packets, with the link rate.

@@ -248,7 +248,7 @@ pub(super) fn warnings(config: &Config, link: Rate) -> Vec<ConfigError> {
             }
             Some(parent) if node.ceil > parent.ceil => {
                 let problem = format!(
-                    "exceeds the ceil of its parent `{}`, {}, which limits it",
+                    "exceeds the ceil of its parent `{}`, {}, which limits this class",
                     parent.name, parent.ceil
                 );
                 warn(node, "ceil", problem);

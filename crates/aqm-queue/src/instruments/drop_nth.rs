@@ -14,7 +14,7 @@ parameters! {
     /// Drop Nth is an instrument to measure the cost of losing a particular packet.
     pub struct Config {
         /// Numbers of the arrivals to drop, counted from 1 at the start of the run, in ascending order.
-        pub packets: Vec<u64> = vec![1], "SHRED talk, slide 4: the first, a SYN";
+        pub packets: Vec<u64> = vec![1], "SHRED talk, slide 4: the first packet, a SYN";
         /// Numbers of the arrivals to mark, counted in the same way. Packets that are not ECN-capable are not marked.
         pub marked: Vec<u64> = vec![], "aqmlab's choice";
     }
@@ -37,7 +37,7 @@ impl TestCases for Config {}
 /// Checks the numbers and returns them in descending order.
 fn descending(field: &'static str, numbers: &[u64]) -> Result<Vec<u64>, ConfigError> {
     if numbers.first() == Some(&0) || !numbers.is_sorted_by(|a, b| a < b) {
-        return Err(ConfigError::at(field, "must be ascending numbers, starting at 1 or above"));
+        return Err(ConfigError::at(field, "must be numbers of at least 1 in ascending order"));
     }
     Ok(numbers.iter().rev().copied().collect())
 }

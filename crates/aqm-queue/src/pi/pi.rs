@@ -81,7 +81,7 @@ impl Config {
         let problem = format_args!("must be at least {MIN_INTERVAL} (got {interval})");
         errors.check(interval >= MIN_INTERVAL, "interval", problem);
         let is_effective = limit.in_bytes() != q_ref.in_bytes() || limit.count() > q_ref.count();
-        let remedy = "otherwise the queue is full before it reaches the reference length";
+        let remedy = "otherwise the queue is full before its length reaches q_ref";
         if limit.count() == 0 {
             errors.check(false, "limit", format_args!("must be at least 1p or 1B (got {limit})"));
         } else {

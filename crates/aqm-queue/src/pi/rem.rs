@@ -97,7 +97,7 @@ impl Build for Config {
         let problem = format_args!("must be above 0 and at most 1 (got {rate_weight})");
         errors.check(rate_weight > 0.0 && rate_weight <= 1.0, "rate_weight", problem);
         let is_effective = limit.in_bytes() != target.in_bytes() || limit.count() > target.count();
-        let remedy = "otherwise the queue is full before it reaches the target";
+        let remedy = "otherwise the queue is full before the backlog reaches target";
         if limit.count() == 0 {
             errors.check(false, "limit", format_args!("must be at least 1p or 1B (got {limit})"));
         } else {

@@ -8,8 +8,8 @@
 //!   between the delay and the target, plus beta times the change of the delay since the previous update. The total
 //!   change is divided by a factor from 2 (if the probability is below 10 %) to 2048 (below 0.0001 %). At a probability
 //!   of 10 % or more, an increase is at most 2 %. If the delay is above 250 ms, the probability increases by another 2
-//!   %. After two delays of zero, the probability decreases by 1/64. Once the probability is zero and both delays are
-//!   below half the target, all state is reset.
+//!   %. If the delays at two successive updates are zero, the probability decreases by 1/64. Once the probability is
+//!   zero and the delays at two successive updates are below half the target, all state is reset.
 //! - `pie_drop_early`, at each arrival: no packet is selected while burst allowance remains, while the delay is below
 //!   half the target and the probability is below 20 %, or while the backlog is less than twice `mtu`. In all other
 //!   cases, the probabilities of packets are added up. While the sum is below 0.85, no packet is selected. Once the sum
@@ -71,7 +71,7 @@ pub(crate) fn tc_tupdate(tupdate: Span, hz: u32) -> Span {
 /// less than 64 ticks are increased by one tick, timers of less than 512 ticks are rounded up to the next larger
 /// multiple of 8 ticks, and so on.
 pub(crate) fn updates(tupdate: Span, hz: u32) -> (Instant, Span) {
-    // While timers run, the wheel is one tick ahead.
+    // While timers are running, the timer wheel is one tick ahead.
     let rounded_up = |ticks: u64, ahead: u64| {
         let level = (0..8).find(|level| ticks - ahead < 63 << (3 * level)).unwrap_or(8);
         ((ticks >> (3 * level)) + 1) << (3 * level)

@@ -215,7 +215,7 @@ impl Config {
             errors.check(is_gain, name, format_args!("must be above 0 (got {gain})"));
             let is_valid = !self.is_linux() || !is_gain || linux_gain(gain).is_some();
             let problem = format_args!(
-                "must be a multiple of 0.0625 up to 2, because Linux uses sixteenths (got {gain})"
+                "must be a multiple of 0.0625 up to 2, because Linux counts in sixteenths (got {gain})"
             );
             errors.check(is_valid, name, problem);
         }

@@ -8,9 +8,9 @@
 //!   the same flow, both are dropped. The more packets of a flow are queued, the more often its arriving packets match
 //!   a drawn packet. An unresponsive flow therefore gets at most 1/(1 + e) of the link, and gets less as its sending
 //!   rate grows (A. Tang, J. Wang, S. Low, "Understanding CHOKe", IEEE/ACM ToN 2004).
-//! - Otherwise RED decides. An average exactly at a threshold belongs to the range below the threshold; in `sch_red`,
-//!   it belongs to the range above. A drop because of a match does not change RED's count of packets since the last
-//!   drop.
+//! - If the two packets do not belong to the same flow, or no packet is drawn, RED decides on the arriving packet. An
+//!   average exactly at a threshold belongs to the range below the threshold; in `sch_red`, it belongs to the range
+//!   above. A drop because of a match does not change RED's count of packets since the last drop.
 //! - When a packet is dropped from the queue, its slot becomes a hole. If three attempts to draw a packet find holes,
 //!   the oldest packet is taken. Therefore, the kernel's draws are not uniform if matches are frequent: a flow that
 //!   sends at 16 times the departure rate gets 12 % of the link, instead of 0.3 % as in the paper. With `draw =

@@ -3,8 +3,8 @@
 //! Floyd & Jacobson, "Random Early Detection Gateways for Congestion Avoidance", 1993, section 4. The gentle part is
 //! from Floyd's note of 2000 (`red.rs`).
 
-/// RED's drop function: zero below `min`, then a linear increase to `max_p` at `max`. Above `max`, the value is 1, or
-/// with `gentle` it increases linearly to 1 at twice `max`.
+/// RED's drop function: the drop probability is zero below `min` and then rises linearly to `max_p` at `max`. Above
+/// `max`, the probability is 1, or with `gentle` rises linearly to 1 at twice `max`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Curve {
     pub min: f64,

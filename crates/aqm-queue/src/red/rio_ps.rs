@@ -1,4 +1,4 @@
-//! RIO-PS: RIO with preferential treatment to short flows.
+//! RIO-PS: RIO with preferential treatment of short flows.
 //!
 //! Guo & Matta, "The War Between Mice and Elephants", International Conference on Network Protocols (ICNP), 2001, and
 //! the talk about it. Edge routers label the first packets of every flow as short and the flow's other packets as long.

@@ -90,7 +90,7 @@ impl IdleTable {
         let bytes_per_second = u128::from(rate.bps() / 8);
         let micros = (u128::from(avpkt.bytes()) * 1_000_000).checked_div(bytes_per_second).unwrap_or(0);
         let problem = format_args!(
-            "must take at least 1us to send at {rate}, because tc computes in whole microseconds"
+            "must have a transmission time of at least 1us at {rate}, because tc computes in whole microseconds"
         );
         ConfigError::unless(micros > 0, "avpkt", problem)?;
         let ticks = match clock {
@@ -100,7 +100,7 @@ impl IdleTable {
         let decay = -libm::log1p(-power_of_half(weight_log)) / ticks as f64;
         let cells = |log: u32| MAX_SHIFT / decay * power_of_half(log);
         let Some(cell_log) = (0..32).find(|&log| cells(log) < 512.0) else {
-            let problem = format!("takes too long to send at {rate} with this weight of the average");
+            let problem = format!("takes too long to send at {rate} with this weight of the average queue");
             return Err(ConfigError::at("avpkt", problem));
         };
         let mut shifts = [0; 256];

@@ -5,7 +5,7 @@
 //! - [`Driver`] contains a discipline without a link, which a test controls call by call, and a record of dropped and
 //!   marked packets. Use the driver for tests of algorithms and of published numbers of drops.
 //! - [`packet`] and [`ect`] return packets of a given size: `packet` without ECN, `ect` with ECN.
-//! - A discipline *with* a link is a [`Port`](crate::Port): build one and pass it [`Fates`] or [`Ignore`].
+//! - To test a discipline *with* a link, build a `Port` (crate `aqm-link`) and pass [`Fates`] or [`Ignore`] to it.
 //! - `tests/line/` of this crate sends random bursts of four flows through a scheduler at a port, to test properties of
 //!   fair queueing (requires `proptest`).
 //! - [`invariants::watched`] wraps any discipline so that every call is checked. The driver uses this wrapper.

@@ -1,4 +1,4 @@
-//! A marking threshold after any queue: the step marking for which DCTCP and L4S were designed.
+//! A marking threshold after any queue: implements the step marking for which DCTCP and L4S were designed.
 //!
 //! In `codel`, `fq_codel` and `fq` of Linux 6.1 (`ce_threshold`), a departing packet is marked if it has waited longer
 //! than the threshold, is ECN-capable, and is selected by `ce_threshold_selector`. `dualpi2` of Linux 6.17

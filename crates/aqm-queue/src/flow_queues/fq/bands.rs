@@ -24,10 +24,10 @@ const MIN_WEIGHT: u32 = 16_384;
 /// Reports errors in the parameters of the bands.
 pub(super) fn check(priomap: &[u32], weights: &[u32], errors: &mut ErrorCollector) {
     let is_map = priomap.len() == PRIORITIES && priomap.iter().all(|band| (*band as usize) < BANDS);
-    errors.check(is_map, "priomap", "must be 16 bands, each 0, 1 or 2");
+    errors.check(is_map, "priomap", "must contain 16 bands, each of which is 0, 1 or 2");
     let is_valid = weights.len() == BANDS
         && weights.iter().all(|weight| (MIN_WEIGHT..=i32::MAX as u32).contains(weight));
-    let problem = format_args!("must be 3 numbers of bytes from {MIN_WEIGHT} to {}", i32::MAX);
+    let problem = format_args!("must contain 3 numbers of bytes, each from {MIN_WEIGHT} to {}", i32::MAX);
     errors.check(is_valid, "weights", problem);
 }
 

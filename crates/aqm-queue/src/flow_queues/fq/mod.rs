@@ -53,26 +53,26 @@ use bands::BANDS;
 use scheduler::{FAST_PATH, Fq, Pace};
 
 parameters! {
-    /// The kernel's fq: flows take turns, newly active flows are served first, and each flow is paced if it has a rate.
+    /// The kernel's fq: flows take turns, newly active flows are served first, and each flow is paced if a rate is set.
     ///
-    /// The algorithm is that of Linux on a sender's link. aqmlab's senders set no pacing rates and no departure times,
-    /// so flows are paced only if `maxrate` is set.
+    /// The algorithm is the one that Linux uses on a sender's link. aqmlab's senders set no pacing rates and no
+    /// departure times, so flows are paced only if `maxrate` is set.
     ///
     /// Differences from Linux:
     ///
     /// - Senders do not set a pacing rate (`sk_pacing_rate`), which the kernel uses if it is lower than `maxrate`.
     ///   Without `maxrate`, no flow is paced.
     /// - Packets have no departure time (`SO_TXTIME`), whereas the kernel's TCP sets a departure time for each packet.
-    ///   `horizon` and `horizon_drop` would therefore have no effect. A flow is paced like packets without a departure
-    ///   time, for example UDP and forwarded packets. In the kernel, a flow whose packets have a departure time pauses
-    ///   after each packet even at high rates.
+    ///   `horizon` and `horizon_drop` would therefore have no effect. aqmlab paces flows as the kernel paces packets
+    ///   without a departure time, for example UDP packets and forwarded packets. If the packets of a flow have
+    ///   departure times, the kernel's fq pauses the flow after each packet, even at high rates.
     /// - Control packets (`TC_PRIO_CONTROL`), which bypass all flows in Linux 6.1 (`highprio`), are not simulated. Only
     ///   a local program creates such packets, with `SO_PRIORITY`.
     /// - Each connection counts as a socket. In a router that forwards packets, all packets are `orphans`. Orphans are
     ///   assigned to flows by a hash of the flow number and a salt drawn from the queue's random stream.
     /// - aqmlab removes the flows that have been idle longest; with kernel `6.18`, it removes the first idle flows of
     ///   the bucket. The kernel removes the idle flows that it passes while it searches the bucket's tree.
-    /// - Times are exact. The kernel counts `refill_delay` and idle times in clock ticks.
+    /// - Times are exact, whereas the kernel counts `refill_delay` and idle times in clock ticks.
     /// - With kernel `6.18`, a packet's priority is derived from its code point, as when the kernel forwards packets.
     ///   Programs that set another priority (`SO_PRIORITY`) are not simulated.
     /// - `offload_horizon` is not supported: the kernel rejects this parameter unless the network device paces packets,
@@ -104,7 +104,7 @@ parameters! {
         /// Whether packets have no socket because they come from other hosts, as in a router. Packets are then assigned
         /// to flows by a hash.
         pub orphans: bool = false, "aqmlab's choice: the link of a sender";
-        /// Mask of the hash that distinguishes `orphans`: 1023 for 1024 flows.
+        /// Bit mask that is applied to the hash of `orphans`. For example, 1023 results in 1024 flows.
         pub orphan_mask: u32 = 1023, "tc-fq";
         /// Number of buckets, rounded up to a power of two. With kernel `6.1`, idle flows are removed only if there are
         /// at least twice as many flows as buckets. With kernel `6.18`, an arriving packet searches the bucket of its

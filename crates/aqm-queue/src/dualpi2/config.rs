@@ -458,7 +458,7 @@ mod tests {
     fn invalid_parameters_are_rejected() {
         for (table, name, problem) in [
             (json!({"limit": "0p"}), "limit", "at least 1p"),
-            (json!({"limit": "1kB"}), "limit", "room for one mtu"),
+            (json!({"limit": "1kB"}), "limit", "at least mtu"),
             (json!({"mtu": "0B"}), "mtu", "from 1B"),
             (json!({"memory_limit": "2kB"}), "memory_limit", "at least 2304B"),
             (json!({"rtt_max": "0s"}), "rtt_max", "above 0"),

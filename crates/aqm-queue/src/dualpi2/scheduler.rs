@@ -17,7 +17,7 @@ pub(super) enum Scheduler {
     /// Weighted round robin. A credit, in bytes times percent, selects the queue by its sign. The credit changes only
     /// while both queues are backlogged, and is reset when both queues are empty.
     Wrr {
-        /// The credit. If it is positive, the Classic queue is served.
+        /// The credit. The Classic queue is served if the credit is positive.
         credit: f64,
         /// The initial credit.
         init: f64,

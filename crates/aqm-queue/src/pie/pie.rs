@@ -267,7 +267,7 @@ impl Config {
         self.dq_rate_estimator.then(|| self.dq_threshold.bytes())
     }
 
-    /// Returns the parameters in the kernel's form. They must have been checked.
+    /// Returns the parameters in the kernel's form. The parameters must have been checked.
     pub(crate) fn linux_rules(&self) -> linux::Rules {
         linux::Rules::new(&linux::TcParams {
             target: self.target,

@@ -2,9 +2,9 @@
 //!
 //! Floyd & Jacobson, "Random Early Detection Gateways for Congestion Avoidance", 1993, section 4.
 //!
-//! Where the paper is silent, aqmlab follows ns-2 as follows: an idle time counts as the arrival of `floor(idle * rate
-//! / (8 * mean_packet))` packets at an empty queue, and the arrival that ends the idle time adds one more sample. An
-//! arrival that is dropped while the link is idle does not end the idle time.
+//! Where the paper is silent, aqmlab follows ns-2. An idle time counts as the arrival of `floor(idle * rate / (8 *
+//! mean_packet))` packets at an empty queue, and the arrival that ends the idle time adds one more sample. An arrival
+//! that is dropped while the link is idle does not end the idle time.
 
 use aqm_net::{Instant, Rate, Size, Span};
 

@@ -68,7 +68,8 @@ parameters! {
 choices! {
     /// Method of drawing a packet from a queue with holes.
     pub enum Draw {
-        /// Up to three slots are drawn among all slots. If all three are holes, the oldest packet is taken.
+        /// A slot is drawn at random, at most three times, until it contains a packet. If all three slots are holes,
+        /// the oldest packet is taken.
         ThreeTries = "three-tries",
         /// Every queued packet is drawn with the same probability.
         Uniform = "uniform",

@@ -110,7 +110,7 @@ impl Config {
         Curve { min, max, max_p, gentle, gentle_from: max_p }
     }
 
-    /// Creates a RED without its buffer. The parameters must have been checked.
+    /// Creates the RED algorithm without a buffer. The parameters must have been checked.
     pub(crate) fn core(&self, rate: Rate) -> RedCore {
         RedCore {
             average: Average::new(self.weight, self.mean_packet, rate),
